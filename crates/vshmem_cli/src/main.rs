@@ -1,0 +1,2 @@
+//! The `vshmem` command.
+fn main() {}
