@@ -1,0 +1,41 @@
+#!/bin/sh
+# Runs every kernel briefly, each role as a process of its own in both start orders: check.sh BUILD ['CMD PREFIX']
+build=$1 prefix=$2 passed=0 failed=0
+
+try() { # command of the first role, command of the second
+	timeout 90 $prefix $1 >"$build/first.out" 2>&1 &
+	first=$!
+	timeout 90 $prefix $2 >"$build/second.out" 2>&1
+	second_status=$?
+	wait $first
+	first_status=$?
+	if [ $first_status = 0 ] && [ $second_status = 0 ]; then
+		passed=$((passed + 1))
+		cat "$build/first.out" "$build/second.out"
+	else
+		failed=$((failed + 1))
+		echo "FAILED ($first_status, $second_status): $1 + $2"
+		cat "$build/first.out" "$build/second.out"
+	fi
+}
+
+both_orders() { # program and options, role, role
+	try "$build/$1 $2" "$build/$1 $3"
+	try "$build/$1 $3" "$build/$1 $2"
+}
+
+for size in 0 8 4096 100000; do
+	both_orders "pingpong_sysv --transport shm --rounds 2000 --warmup 10 --size $size" ping pong
+done
+for pair in "sem 0" "msg 0" "msg 8" "msg 8192"; do
+	set -- $pair
+	both_orders "pingpong_sysv --transport $1 --rounds 2000 --warmup 10 --size $2" ping pong
+done
+both_orders "pingpong_net --transport tcp --rounds 1000 --warmup 10 --port 7217 --size 100000" server client
+both_orders "pingpong_net --transport udp --rounds 1000 --warmup 10 --port 7317 --size 8" server client
+both_orders "handover --rounds 2000" first second
+both_orders "flood --rounds 20000" sender receiver
+both_orders "flood --rounds 5000 --size 1024 --pairs 2" sender receiver
+try "$build/pingpong_sysv --both --pairs 2 --rounds 1000 --transport sem" true
+echo "$passed passed, $failed failed, 0 skipped"
+[ $failed = 0 ]

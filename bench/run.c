@@ -1,0 +1,229 @@
+#include "run.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+volatile sig_atomic_t deadline_passed;
+void (*on_failure)(void);
+static int deadline_seconds;
+
+static void usage(FILE *out, const struct program *p, const char *name)
+{
+	fprintf(out, "usage: %s [options] %s|%s%s\n%s\n", name, p->first, p->second, p->net ? "" : "  or  --both", p->does);
+	if (p->transports) {
+		fprintf(out, "  --transport T   one of:");
+		for (int i = 0; p->transports[i]; i++)
+			fprintf(out, " %s", p->transports[i]);
+		fprintf(out, "\n");
+	}
+	fprintf(out,
+		"  --size N        payload in bytes\n"
+		"  --rounds N      rounds (or items) that count\n"
+		"  --warmup N      rounds before them that do not\n"
+		"  --batches N     timed batches that the rounds are split into (default 50)\n"
+		"  --pairs N       pairs at once; pair i is pinned to CPU + i\n"
+		"  --timeout S     give up after S seconds (default 30)\n"
+		"  --cpu N         pin to CPU N\n");
+	if (p->net)
+		fprintf(out, "  --host H        address to connect or bind to (default 127.0.0.1)\n"
+			     "  --port N        port of the first pair (default 7117)\n");
+	else
+		fprintf(out, "  --both          fork and play both roles\n"
+			     "  --peer-cpu N    under --both: the second role's CPU\n"
+			     "  --path FILE     file for ftok, the same for both roles (default /etc/passwd)\n");
+	fprintf(out, "Size, rounds, warm-up, batches and pairs must be the same for both roles.\n");
+}
+
+static long number(const char *option, const char *text, long least)
+{
+	char *end;
+	errno = 0;
+	long value = strtol(text, &end, 10);
+	if (errno != 0 || *end != '\0' || end == text || value < least) {
+		fprintf(stderr, "--%s needs a number of at least %ld, not '%s'\n", option, least, text);
+		exit(2);
+	}
+	return value;
+}
+
+void read_options(struct run *run, const struct program *p, int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{ "transport", required_argument, NULL, 't' }, { "size", required_argument, NULL, 's' },
+		{ "rounds", required_argument, NULL, 'r' },    { "warmup", required_argument, NULL, 'w' },
+		{ "batches", required_argument, NULL, 'b' },   { "pairs", required_argument, NULL, 'P' },
+		{ "timeout", required_argument, NULL, 'T' },   { "cpu", required_argument, NULL, 'c' },
+		{ "peer-cpu", required_argument, NULL, 'C' },  { "path", required_argument, NULL, 'k' },
+		{ "host", required_argument, NULL, 'H' },      { "port", required_argument, NULL, 'p' },
+		{ "both", no_argument, NULL, 'B' },            { "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int option, index;
+	while ((option = getopt_long(argc, argv, "h", long_options, &index)) != -1) {
+		const char *name = option == '?' || option == 'h' ? "" : long_options[index].name;
+		switch (option) {
+		case 't': run->transport = optarg; break;
+		case 's': run->size = (size_t)number(name, optarg, 0); break;
+		case 'r': run->rounds = number(name, optarg, 1); break;
+		case 'w': run->warmup = number(name, optarg, 0); break;
+		case 'b': run->batches = number(name, optarg, 1); break;
+		case 'P': run->pairs = number(name, optarg, 1); break;
+		case 'T': run->timeout = (int)number(name, optarg, 1); break;
+		case 'c': run->cpu = (int)number(name, optarg, 0); break;
+		case 'C': run->peer_cpu = (int)number(name, optarg, 0); break;
+		case 'k': run->path = optarg; break;
+		case 'H': run->host = optarg; break;
+		case 'p': run->port = (int)number(name, optarg, 1); break;
+		case 'B': run->role = BOTH; break;
+		case 'h': usage(stdout, p, argv[0]); exit(0);
+		default: usage(stderr, p, argv[0]); exit(2);
+		}
+	}
+	if (optind < argc && run->role == NO_ROLE) {
+		if (strcmp(argv[optind], p->first) == 0)
+			run->role = FIRST;
+		else if (strcmp(argv[optind], p->second) == 0)
+			run->role = SECOND;
+		optind += run->role != NO_ROLE;
+	}
+	bool known = p->transports == NULL;
+	for (int i = 0; !known && p->transports[i]; i++)
+		known = strcmp(run->transport, p->transports[i]) == 0;
+	if (run->role == NO_ROLE || optind != argc || !known || (p->net && run->role == BOTH)) {
+		usage(stderr, p, argv[0]);
+		exit(2);
+	}
+	if (run->batches > run->rounds)
+		run->batches = run->rounds;
+	/* Whole batches only, so that every batch is the same work. */
+	run->rounds -= run->rounds % run->batches;
+}
+
+static void deadline(int signal)
+{
+	(void)signal;
+	deadline_passed = 1;
+}
+
+void start_deadline(int seconds)
+{
+	deadline_seconds = seconds;
+	struct sigaction action = { .sa_handler = deadline }; /* no SA_RESTART */
+	struct itimerval timer = { .it_value.tv_sec = seconds, .it_interval.tv_usec = 200000 };
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+void pin(int cpu)
+{
+	if (cpu < 0)
+		return;
+	cpu_set_t set;
+	CPU_ZERO(&set);
+	CPU_SET((unsigned)cpu, &set);
+	if (sched_setaffinity(0, sizeof set, &set) != 0)
+		give_up("cannot pin to CPU %d: %s", cpu, strerror(errno));
+}
+
+void give_up(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fputc('\n', stderr);
+	if (on_failure)
+		on_failure();
+	exit(1);
+}
+
+void give_up_call(const char *call)
+{
+	if (deadline_passed)
+		give_up("%s: the other side did not answer within %d seconds", call, deadline_seconds);
+	give_up("%s failed: %s", call, strerror(errno));
+}
+
+uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t total_rounds(const struct run *run)
+{
+	return (uint64_t)run->warmup + (uint64_t)run->rounds;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+void measure(const struct run *run, rounds_fn *rounds, void *context, const uint64_t *lost)
+{
+	size_t n = (size_t)run->batches;
+	uint64_t per_batch = (uint64_t)(run->rounds / run->batches), done = (uint64_t)run->warmup;
+	double *batch = calloc(n, sizeof *batch), sum = 0;
+	if (batch == NULL)
+		give_up("no memory for %zu batches", n);
+	rounds(context, 0, done);
+	uint64_t before = now_ns();
+	for (size_t i = 0; i < n; i++, done += per_batch) {
+		rounds(context, done, per_batch);
+		uint64_t after = now_ns();
+		batch[i] = (double)(after - before) / (double)per_batch;
+		sum += batch[i];
+		before = after;
+	}
+	qsort(batch, n, sizeof *batch, by_value);
+	double median = n % 2 ? batch[n / 2] : (batch[n / 2 - 1] + batch[n / 2]) / 2;
+	printf("{\"transport\":\"%s\",\"size\":%zu,\"rounds\":%ld,\"median_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,"
+	       "\"mean_ns\":%.1f,\"lost\":%llu,\"batches\":%zu}\n",
+	       run->transport, run->size, run->rounds, median, batch[0], batch[(n * 99 + 99) / 100 - 1],
+	       sum / (double)n, (unsigned long long)(lost ? *lost : 0), n);
+	fflush(stdout);
+	free(batch);
+}
+
+void take_role(struct run *run, int *pair)
+{
+	*pair = 0;
+	if (run->role != BOTH && run->pairs == 1) {
+		pin(run->cpu);
+		start_deadline(run->timeout);
+		return;
+	}
+	long children = run->pairs * (run->role == BOTH ? 2 : 1);
+	for (long i = 0; i < children; i++) {
+		pid_t child = fork();
+		if (child == -1)
+			give_up("fork failed: %s", strerror(errno));
+		if (child != 0)
+			continue;
+		*pair = (int)(i % run->pairs);
+		int cpu = run->cpu;
+		if (run->role == BOTH) {
+			cpu = i < run->pairs ? run->cpu : run->peer_cpu;
+			run->role = i < run->pairs ? FIRST : SECOND;
+		}
+		pin(cpu < 0 ? -1 : cpu + *pair);
+		start_deadline(run->timeout);
+		return;
+	}
+	int failed = 0, status;
+	while (wait(&status) != -1)
+		failed |= status != 0;
+	exit(failed);
+}

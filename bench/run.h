@@ -1,0 +1,63 @@
+/* One run of a measurement: its options, its deadline, its batches and its one line of JSON. */
+#ifndef RUN_H
+#define RUN_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum role { NO_ROLE, FIRST, SECOND, BOTH };
+
+struct run {
+	const char *transport;
+	enum role role;
+	size_t size;
+	long rounds;
+	long warmup;
+	long batches;
+	long pairs;
+	int timeout;      /* seconds for the whole run */
+	int cpu;          /* -1: not pinned */
+	int peer_cpu;     /* the second role's CPU under --both */
+	const char *path; /* for ftok */
+	const char *host;
+	int port;
+};
+
+/* Names of the two roles and of the transports that this program knows (NULL-terminated, or NULL for none). */
+struct program {
+	const char *does;
+	const char *first, *second;
+	const char *const *transports;
+	bool net;
+};
+
+void read_options(struct run *run, const struct program *program, int argc, char **argv);
+
+/* After this every blocking call returns EINTR, and every spin sees deadline_passed, once the time is up. The timer
+ * fires again and again, so a signal that lands just before a call blocks is not lost. */
+void start_deadline(int seconds);
+extern volatile sig_atomic_t deadline_passed;
+
+void pin(int cpu);
+
+/* Called from every failing exit: removes what this side made. */
+extern void (*on_failure)(void);
+_Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* errno is EINTR because the deadline passed, or something really failed: either way one sentence and exit 1. */
+_Noreturn void give_up_call(const char *call);
+
+uint64_t now_ns(void);
+
+/* Calls rounds() batch by batch and prints the JSON line. Timing batches, not rounds: reading the clock costs some
+ * 40 us in a User Mode Linux guest, and a round over shared memory a tenth of a microsecond. */
+typedef void rounds_fn(void *context, uint64_t first, uint64_t count);
+void measure(const struct run *run, rounds_fn *rounds, void *context, const uint64_t *lost);
+uint64_t total_rounds(const struct run *run);
+
+/* Forks --pairs processes and, under --both, the second role of each; returns in the process that plays a role, with
+ * run->role set to FIRST or SECOND and *pair to its number. The process that forked waits and exits. */
+void take_role(struct run *run, int *pair);
+
+#endif
