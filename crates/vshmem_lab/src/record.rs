@@ -1,0 +1,138 @@
+//! What is written down about a lab, and what a guest's PID 1 is told.
+
+use std::io::ErrorKind;
+use std::net::Ipv4Addr;
+use std::ops::Range;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::directory::Directory;
+use crate::error::{Doing, Result};
+use crate::options::GuestKind;
+
+/// The port of the guests' agents.
+pub(crate) const AGENT_PORT: u16 = 10077;
+
+/// A lab, as written in its `lab.json` before anything of it is started.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) name: String,
+    pub(crate) guest: GuestKind,
+    pub(crate) count: u32,
+    pub(crate) memory_mib: u32,
+    pub(crate) pool: Option<PathBuf>,
+    pub(crate) pool_name: Option<String>,
+    pub(crate) on_death: Option<Vec<String>>,
+    pub(crate) device_mode: u32,
+    pub(crate) sister_exec: bool,
+    /// File name, below the stage, of the binary with the hidden verbs.
+    pub(crate) init: String,
+    /// The user of guest 1 on the host; guest i has the i-1st after it.
+    pub(crate) first_uid: u32,
+    /// The keeper, once started: pid and start time.
+    pub(crate) keeper: Option<(i32, u64)>,
+}
+
+impl Record {
+    pub(crate) fn uid(&self, guest: u32) -> u32 {
+        self.first_uid + guest - 1
+    }
+
+    pub(crate) fn uids(&self) -> Range<u32> {
+        self.first_uid..self.first_uid + self.count
+    }
+
+    /// The keeper's pid, if that very process still runs.
+    pub(crate) fn living_keeper(&self) -> Option<i32> {
+        let (pid, start) = self.keeper?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let zombie = status
+            .lines()
+            .any(|line| line.starts_with("State:") && line.contains('Z'));
+        (!zombie && crate::census::start_time(pid) == Some(start)).then_some(pid)
+    }
+
+    pub(crate) fn write(&self, directory: &Directory) -> Result<()> {
+        write(&directory.record(), self, 0o600)
+    }
+
+    /// The record of a lab; `None` if there is none.
+    pub(crate) fn read(directory: &Directory) -> Result<Option<Self>> {
+        read(&directory.record())
+    }
+}
+
+/// The command that `on_death` makes for one guest.
+pub(crate) fn death_notice(words: &[String], guest: u32) -> Vec<String> {
+    words
+        .iter()
+        .map(|word| word.replace("{guest}", &domain(guest)))
+        .collect()
+}
+
+/// The domain name of a guest.
+pub(crate) fn domain(guest: u32) -> String {
+    format!("guest{guest}")
+}
+
+/// The address of a guest; 0 is not a guest but the keeper's end of the bridge.
+pub(crate) fn address(guest: u32) -> Ipv4Addr {
+    match guest {
+        0 => Ipv4Addr::new(10, 77, 0, 254),
+        guest => Ipv4Addr::new(10, 77, 0, guest as u8),
+    }
+}
+
+/// What PID 1 of a guest is told, in a file that only the guest's user can read.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Boot {
+    pub(crate) guest: u32,
+    pub(crate) count: u32,
+    pub(crate) pool_name: Option<String>,
+    /// Path of the stage as seen in the guest before anything is mounted over it.
+    pub(crate) stage: PathBuf,
+    pub(crate) init: String,
+    pub(crate) device_mode: u32,
+    /// What a client of the agent must know.
+    pub(crate) token: String,
+    /// The sisters' tokens, by guest number from 1, if guests may run commands in each other.
+    pub(crate) sisters: Vec<String>,
+}
+
+/// Writes a file at once: readers see the old or the new one.
+pub(crate) fn write<T: Serialize>(path: &Path, value: &T, mode: u32) -> Result<()> {
+    let text = serde_json::to_vec_pretty(value)
+        .map_err(std::io::Error::from)
+        .doing(|| format!("write {path:?}"))?;
+    let fresh = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let _ = std::fs::remove_file(&fresh);
+        let mut file = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&fresh)?;
+        std::io::Write::write_all(&mut file, &text)?;
+        std::fs::rename(&fresh, path)
+    };
+    write().doing(|| format!("write {path:?}"))
+}
+
+/// Reads such a file; `None` if it is not there.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    match std::fs::read(path) {
+        Ok(text) => {
+            let value = serde_json::from_slice(&text)
+                .map_err(std::io::Error::from)
+                .doing(|| format!("understand {path:?}"))?;
+            Ok(Some(value))
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error).doing(|| format!("read {path:?}")),
+    }
+}
