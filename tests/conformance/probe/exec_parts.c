@@ -1,0 +1,23 @@
+/* What this program does when a case has exec'd it: probe --part NAME NUMBER. */
+#include "case.h"
+
+int play_part(int argc, char **argv)
+{
+	if (argc != 4)
+		return 2;
+	int number = atoi(argv[3]);
+	if (strcmp(argv[2], "exit") == 0)
+		return number;
+	if (strcmp(argv[2], "linger") == 0)
+		for (;;)
+			pause();
+	if (strcmp(argv[2], "take one") == 0) /* from semaphore 0 of the set */
+		return step(number, 0, -1, 0) != 0;
+	if (strcmp(argv[2], "give one") == 0)
+		return step(number, 0, +1, 0) != 0;
+	if (strcmp(argv[2], "count attaches") == 0) {
+		struct shmid_ds ds;
+		return shmctl(number, IPC_STAT, &ds) == 0 ? (int)ds.shm_nattch : 99;
+	}
+	return 2;
+}
