@@ -44,14 +44,15 @@ static void send(const struct message *m, size_t filling)
 			give_up_call("msgsnd");
 }
 
-static size_t receive(struct message *m, long type, int flags)
+/* *type becomes what was asked for in the end. */
+static size_t receive(struct message *m, long *type, int flags)
 {
 	ssize_t got;
-	while ((got = msgrcv(queue, m, sizeof *m - sizeof m->type, type, flags)) == -1) {
+	while ((got = msgrcv(queue, m, sizeof *m - sizeof m->type, *type, flags)) == -1) {
 		/* A type that is not there now: waiting for it could wait for ever, as the queue may be full of others. */
 		if (errno == ENOMSG && (flags & IPC_NOWAIT)) {
 			flags = 0;
-			type = 0;
+			*type = 0;
 		} else if (errno != EINTR || deadline_passed) {
 			give_up_call("msgrcv");
 		}
@@ -82,9 +83,10 @@ static uint64_t drain(uint64_t n, size_t limit)
 		else if (i % 3 == 2)
 			wanted = 1 + (long)(i / 3 % TYPES);
 		struct message m;
-		size_t bytes = receive(&m, wanted, wanted == 0 ? 0 : IPC_NOWAIT), filling = bytes - sizeof m.number - sizeof m.order;
+		size_t bytes = receive(&m, &wanted, wanted == 0 ? 0 : IPC_NOWAIT), filling = bytes - sizeof m.number - sizeof m.order;
 		if (m.type < 1 || m.type > TYPES || m.order >= n
-		    || type_of(m.order) != m.type || m.number != next[m.type] || filling != length_of(m.order, limit)) {
+		    || type_of(m.order) != m.type || (wanted > 0 && m.type != wanted)
+		    || (wanted < 0 && m.type > -wanted) || m.number != next[m.type] || filling != length_of(m.order, limit)) {
 			if (wrong++ == 0)
 				fprintf(stderr, "asked for type %ld: got type %ld, number %llu (expected %llu), %zu bytes\n",
 					wanted, m.type, (unsigned long long)m.number,
@@ -128,7 +130,7 @@ int main(int argc, char **argv)
 	struct message receipt = { .type = RECEIPT };
 	if (run.role == FIRST) {
 		flood(n, run.size);
-		receive(&receipt, RECEIPT, 0);
+		receive(&receipt, &(long){ RECEIPT }, 0);
 		wrong = receipt.number;
 		struct msqid_ds state;
 		if (msgctl(queue, IPC_STAT, &state) != 0)

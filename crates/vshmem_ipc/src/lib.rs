@@ -1,1 +1,58 @@
-//! Placeholder.
+//! The upper half: System V shared memory, semaphores and message queues on a pool.
+//!
+//! Nothing here names a hypervisor, maps memory or makes a pointer. A [`Pool`] is opened over a
+//! [`vshmem_mem::Map`] that a link has made; a [`Member`] is this process's place in it.
+//!
+//! # Locking
+//! The registry lock protects which slots are in use, the key index, segments, attaches, data
+//! pages and slabs. Each semaphore set and each queue has a lock of its own for what is inside.
+//! No two locks are ever held together; what needs both is done in two steps, each of which leaves
+//! a pool in which whoever comes next can finish (`Creating`, `Dying`).
+
+#![forbid(unsafe_code)]
+
+mod access;
+mod bury;
+mod census;
+mod check;
+mod domain;
+mod extent;
+mod heap;
+mod id;
+mod member;
+mod message;
+mod pool;
+mod queue;
+mod registry;
+mod segment;
+mod semaphore;
+mod undo;
+mod wait;
+
+pub use access::{Caller, Permission};
+pub use census::{ClientRow, DomainRow, ObjectRow, WaiterRow};
+pub use check::{Finding, Severity};
+pub use domain::DomainIdentity;
+pub use id::{Kind, is_pool_id};
+pub use member::{Backing, ChildSlot, JoinError, Member, Process, Reach};
+pub use pool::{NewPool, OpenError, Pool};
+pub use queue::{MsgInfo, QueueStat, Receive};
+pub use rustix::io::Errno;
+pub use segment::{Attachment, SegmentStat, ShmInfo};
+pub use semaphore::{Operation, SemInfo, SetStat};
+
+use vshmem_sync::Fault;
+
+/// Result of a change that may be refused: the outer layer is the machinery's, the inner one the
+/// caller's.
+type Verdict<T> = Result<Result<T, Errno>, Fault>;
+
+/// Turns machinery failures into the errno that a System V call reports for them.
+fn settle<T>(verdict: Verdict<T>) -> Result<T, Errno> {
+    match verdict {
+        Ok(result) => result,
+        Err(Fault::TooLong) => Err(Errno::NOMEM),
+        // `Lost` never leaves the lock module.
+        Err(Fault::Corrupt { .. } | Fault::Lost) => Err(Errno::IO),
+    }
+}

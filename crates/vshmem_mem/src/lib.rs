@@ -1,1 +1,28 @@
-//! Placeholder.
+//! Mappings, and checked access to bytes that others may change at any time.
+//!
+//! All `unsafe` that touches shared memory is here. Everybody above works with offsets; an offset
+//! outside the map, or one that is not aligned, is the error [`OutOfPool`] and never an access.
+//! Values come back as copies: a caller that validates one and uses only the copy cannot be
+//! fooled by a peer that writes in between.
+
+#![allow(unsafe_code)] // the one crate below the preload library that may
+
+mod atomic;
+mod attention;
+mod clock;
+mod futex;
+#[cfg(not(loom))]
+mod map;
+#[cfg(loom)]
+#[path = "map_model.rs"]
+mod map;
+mod mapping;
+mod scratch;
+
+pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint};
+pub use attention::{RING, SLEEPING, signal_handled, signals_handled, sleep};
+pub use clock::{Instant, seconds_now, ticks};
+pub use futex::{FutexOutcome, futex_wait, futex_wake};
+pub use map::{Map, OutOfPool};
+pub use mapping::{Mapping, Protection, map_file, remap_part, unmap};
+pub use scratch::{Scratch, ZeroIsValid};

@@ -1,1 +1,39 @@
-//! Placeholder.
+//! Locks that nobody can hold hostage, changes that cannot be torn, and sleeping.
+//!
+//! # Locking
+//! A lock is one word: generation, holder, state. Its holder changes nothing directly. It collects
+//! its writes in an intent record, turns the lock word from *held* to *committed* with one
+//! compare-and-swap, and only then carries the record out, each write a compare-and-swap against
+//! the exact word it read. So:
+//! * before the commit nothing has happened: anybody may take the lock over and the loser starts
+//!   again;
+//! * after the commit everything has happened: anybody may carry the record out, as often as they
+//!   like, because a write that is already done no longer finds the old word.
+//!
+//! A holder that dies, stops, or is interrupted by a signal handler that wants the same lock is
+//! therefore all one case: after a short patience the next one takes over. No holder's liveness is
+//! ever asked, and a holder that wakes up later finds each of its stores refused.
+//!
+//! # Memory ordering
+//! The intent record is written with relaxed stores and published by the release of the commit;
+//! whoever takes over acquires the lock word first. Cells are replaced with acquire-release, so
+//! the next holder, which acquires the lock, sees all of them.
+
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod crash;
+mod claim;
+mod fault;
+mod intent;
+mod lock;
+mod park;
+mod seat;
+
+pub use claim::{cell, claim_cell, load_cell, load_value};
+pub use crash::crash_point_names;
+pub use fault::Fault;
+pub use intent::Txn;
+pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};
+pub use park::{Parked, Spin, WaitWords, park, ring};
+pub use seat::{Desk, Seat, Seats};

@@ -1,1 +1,41 @@
-//! Placeholder.
+//! The bytes of a pool: every structure that two domains share, as `repr(C)` layouts.
+//!
+//! This crate holds no logic beyond the arithmetic of the layout itself. What the structures mean
+//! is told in `docs/wire-format.md`; this file order is the order there.
+//!
+//! Nothing here is a pointer: structures refer to each other by index (stored plus one, so that
+//! zero means "none") or by byte offset from the start of the pool.
+
+#![forbid(unsafe_code)]
+
+mod cell;
+mod geometry;
+mod heap;
+mod object;
+mod party;
+mod superblock;
+
+pub use cell::{CELL_BYTES, Cell, RawCell};
+pub use geometry::{Area, Geometry, GeometryError, Layout};
+pub use heap::{CHUNK_CLASSES, PageMeta, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+pub use object::{
+    AttachSlot, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, PERM_BITS, SemSlot, ShmSlot,
+    UndoSlot,
+};
+pub use party::{
+    ClientSlot, ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState,
+    INLINE_OPS, LOG_ENTRIES, LogEntry, Party, ThreadSlot, WaitKind, WaitState,
+};
+pub use superblock::{FORMAT_VERSION, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry, Superblock};
+
+/// Bytes in a page of the pool: the granule of segments. Fixed by the format, whatever the CPU.
+pub const PAGE_BYTES: u64 = 4096;
+/// Lowest index that an object of a pool has inside its System V id.
+///
+/// The kernel reaches this index only with more than about 10,900 live objects of one kind, so
+/// ids of the pool and of the kernel can be told apart.
+pub const INDEX_BASE: u32 = 16384;
+/// Most objects of one kind in a pool: the indexes from [`INDEX_BASE`] to 32767.
+pub const MAX_OBJECTS: u32 = 16384;
+/// Ids are `sequence * ID_STRIDE + index`, as in Linux (`ipc/util.h`, IPCMNI).
+pub const ID_STRIDE: u32 = 32768;

@@ -1,0 +1,95 @@
+//! Who may do what: `ipcperms` of the kernel (`ipc/util.c`), sysvipc(7).
+
+use rustix::io::Errno;
+use vshmem_mem::Map;
+use vshmem_sync::{Fault, field, load_value};
+use vshmem_wire::{ObjectHeader, PERM_BITS};
+
+/// Credentials of the calling thread.
+pub trait Caller {
+    /// Effective user id.
+    fn uid(&self) -> u32;
+    /// Effective group id.
+    fn gid(&self) -> u32;
+    /// Whether a group is the effective or a supplementary one.
+    fn in_group(&self, gid: u32) -> bool;
+    /// CAP_IPC_OWNER: modes do not matter.
+    fn owns_all(&self) -> bool;
+    /// CAP_SYS_ADMIN: may set and remove what belongs to others.
+    fn administers(&self) -> bool;
+    /// CAP_SYS_RESOURCE: may raise msg_qbytes above the limit.
+    fn unlimited(&self) -> bool;
+}
+
+/// Owner, creator and mode of an object (`struct ipc_perm`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Permission {
+    /// Key, 0 for IPC_PRIVATE.
+    pub key: i32,
+    /// Owner.
+    pub uid: u32,
+    /// Owner's group.
+    pub gid: u32,
+    /// Creator.
+    pub cuid: u32,
+    /// Creator's group.
+    pub cgid: u32,
+    /// Mode bits, with SHM_DEST and SHM_LOCKED for segments.
+    pub mode: u32,
+    /// Sequence.
+    pub sequence: u32,
+}
+
+impl Permission {
+    pub(crate) fn read(map: &Map, slot: u64) -> Result<Self, Fault> {
+        Ok(Self {
+            key: load_value(map, field!(slot, ObjectHeader, key))? as i32,
+            uid: load_value(map, field!(slot, ObjectHeader, uid))?,
+            gid: load_value(map, field!(slot, ObjectHeader, gid))?,
+            cuid: load_value(map, field!(slot, ObjectHeader, cuid))?,
+            cgid: load_value(map, field!(slot, ObjectHeader, cgid))?,
+            mode: load_value(map, field!(slot, ObjectHeader, mode))?,
+            sequence: load_value(map, field!(slot, ObjectHeader, state))? >> 8,
+        })
+    }
+
+    /// Whether `caller` has the access that `wanted` asks for, in any of its three positions.
+    pub(crate) fn allow(&self, caller: &dyn Caller, wanted: u32) -> Result<(), Errno> {
+        let requested = ((wanted >> 6) | (wanted >> 3) | wanted) & 0o7;
+        if requested == 0 {
+            return Ok(());
+        }
+        let uid = caller.uid();
+        let granted = if uid == self.cuid || uid == self.uid {
+            self.mode >> 6
+        } else if caller.in_group(self.cgid) || caller.in_group(self.gid) {
+            self.mode >> 3
+        } else {
+            self.mode
+        };
+        if requested & !granted & 0o7 != 0 && !caller.owns_all() {
+            return Err(Errno::ACCESS);
+        }
+        Ok(())
+    }
+
+    /// Whether `caller` may IPC_SET and IPC_RMID.
+    pub(crate) fn allow_control(&self, caller: &dyn Caller) -> Result<(), Errno> {
+        let uid = caller.uid();
+        if uid == self.cuid || uid == self.uid || caller.administers() {
+            Ok(())
+        } else {
+            Err(Errno::PERM)
+        }
+    }
+}
+
+/// Read access, in the position of "others".
+pub(crate) const READ: u32 = 0o4;
+/// Write access.
+pub(crate) const WRITE: u32 = 0o2;
+
+/// The mode bits of a creation flag.
+pub(crate) fn mode_of(flags: i32) -> u32 {
+    flags as u32 & PERM_BITS
+}

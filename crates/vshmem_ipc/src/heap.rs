@@ -1,0 +1,380 @@
+//! Small things: messages, semaphore values, adjustments, long intent records.
+//!
+//! The heap is handed out in slabs of 64 KiB; a slab serves chunks of one size, or is part of a
+//! run for one large chunk. Slabs change hands under the registry lock. A chunk is claimed by a
+//! single compare-and-swap of its owner cell, so a client that dies leaves behind nothing but
+//! cells that name it.
+
+use vshmem_mem::{AtomicU32, Ordering};
+use vshmem_sync::{Desk, Fault, Txn, claim_cell, field, load_value, with_lock};
+use vshmem_wire::{CHUNK_CLASSES, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+
+use crate::Pool;
+
+/// Units per slab.
+const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
+/// Owner of a chunk that is part of an object.
+pub(crate) const IN_OBJECT: u32 = 1;
+/// Slabs of one run at most: what one intent record can take.
+const LONGEST_RUN: u32 = 32;
+
+/// Owner value of a client.
+pub(crate) fn owned_by(client: u32) -> u32 {
+    client + 2
+}
+
+/// A chunk, by its first unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Chunk(pub u32);
+
+impl Chunk {
+    /// Byte offset of the chunk.
+    pub fn offset(self, layout: &Layout) -> Result<u64, Fault> {
+        if u64::from(self.0) >= layout.unit_meta.count {
+            return Err(Fault::corrupt(layout.unit_meta.offset, "no such unit"));
+        }
+        Ok(layout.heap.offset + u64::from(self.0) * UNIT_BYTES)
+    }
+
+    fn meta(self, layout: &Layout) -> Result<u64, Fault> {
+        layout.unit_meta.at(self.0).ok_or(Fault::corrupt(layout.unit_meta.offset, "no such unit"))
+    }
+
+    /// Offset of the owner cell.
+    pub fn owner(self, layout: &Layout) -> Result<u64, Fault> {
+        Ok(field!(self.meta(layout)?, UnitMeta, owner))
+    }
+
+    /// Offset of the link cell.
+    pub fn next(self, layout: &Layout) -> Result<u64, Fault> {
+        Ok(field!(self.meta(layout)?, UnitMeta, next))
+    }
+}
+
+/// What this process remembers about the heap.
+#[derive(Debug)]
+pub(crate) struct Larder {
+    /// A chunk of each class that was given back and is still owned, unit plus one.
+    kept: [AtomicU32; CHUNK_CLASSES.len()],
+    /// Where the last chunk of each class was found, as a unit.
+    hint: [AtomicU32; CHUNK_CLASSES.len()],
+}
+
+impl Larder {
+    pub fn new() -> Self {
+        let zeros = || std::array::from_fn(|_| AtomicU32::new(0));
+        Self { kept: zeros(), hint: zeros() }
+    }
+
+    pub fn forget(&self) {
+        for kept in &self.kept {
+            kept.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+fn class_of(bytes: u64) -> Option<usize> {
+    CHUNK_CLASSES.iter().position(|&units| u64::from(units) * UNIT_BYTES >= bytes)
+}
+
+fn slab_meta(layout: &Layout, slab: u32) -> Result<u64, Fault> {
+    layout.slab_meta.at(slab).ok_or(Fault::corrupt(layout.slab_meta.offset, "no such slab"))
+}
+
+/// Takes a chunk of at least `bytes` for `client`. `None` when the heap is full.
+pub(crate) fn allocate(
+    pool: &Pool,
+    desk: &Desk<'_>,
+    larder: &Larder,
+    client: u32,
+    bytes: u64,
+) -> Result<Option<Chunk>, Fault> {
+    let Some(class) = class_of(bytes) else {
+        return allocate_run(pool, desk, client, bytes);
+    };
+    let kept = larder.kept[class].swap(0, Ordering::Acquire);
+    if kept != 0 {
+        return Ok(Some(Chunk(kept - 1)));
+    }
+    let layout = pool.layout();
+    let hint = larder.hint[class].load(Ordering::Relaxed);
+    let slabs = layout.slab_meta.count as u32;
+    let wanted = class as u32 + 1;
+    let start = (hint / SLAB_UNITS).min(slabs - 1);
+    for step in 0..slabs {
+        let slab = (start + step) % slabs;
+        let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+        if load_value(pool.map(), class_at)? != wanted {
+            continue;
+        }
+        let from = if step == 0 { hint % SLAB_UNITS } else { 0 };
+        if let Some(chunk) = claim_in(pool, client, slab, class, from)? {
+            larder.hint[class].store(chunk.0, Ordering::Relaxed);
+            return Ok(Some(chunk));
+        }
+    }
+    loop {
+        // The slab is set up with its first chunk taken, so that it cannot be lost to another
+        // client before this one has had anything from it.
+        let taken = with_lock(*desk, pool.registry_lock(), "heap-slab", |txn| {
+            for slab in 0..slabs {
+                let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+                let chunk = Chunk(slab * SLAB_UNITS);
+                let owner = chunk.owner(layout)?;
+                if txn.get(class_at)? == 0 && txn.get(owner)? == 0 {
+                    txn.set(class_at, wanted)?;
+                    txn.set(owner, owned_by(client))?;
+                    return Ok(Some(chunk));
+                }
+            }
+            Ok(None)
+        })?;
+        if let Some(chunk) = taken {
+            larder.hint[class].store(chunk.0, Ordering::Relaxed);
+            return Ok(Some(chunk));
+        }
+        if !reclaim(pool, desk, client)? {
+            return Ok(None);
+        }
+    }
+}
+
+/// Claims a free chunk of a slab, looking from unit `from` on and around.
+fn claim_in(
+    pool: &Pool,
+    client: u32,
+    slab: u32,
+    class: usize,
+    from: u32,
+) -> Result<Option<Chunk>, Fault> {
+    let layout = pool.layout();
+    let units = CHUNK_CLASSES[class];
+    let chunks = SLAB_UNITS / units;
+    let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+    for step in 0..chunks {
+        let nth = (from / units + step) % chunks;
+        let chunk = Chunk(slab * SLAB_UNITS + nth * units);
+        let owner = chunk.owner(layout)?;
+        if !claim_cell(pool.map(), owner, 0, owned_by(client))? {
+            continue;
+        }
+        // The slab cannot change hands while one of its chunks is taken; it may have before.
+        if load_value(pool.map(), class_at)? == class as u32 + 1 {
+            return Ok(Some(chunk));
+        }
+        claim_cell(pool.map(), owner, owned_by(client), 0)?;
+        return Ok(None);
+    }
+    Ok(None)
+}
+
+/// Large chunks: whole slabs in a row.
+fn allocate_run(
+    pool: &Pool,
+    desk: &Desk<'_>,
+    client: u32,
+    bytes: u64,
+) -> Result<Option<Chunk>, Fault> {
+    let layout = pool.layout();
+    let slabs = layout.slab_meta.count as u32;
+    let Ok(length) = u32::try_from(bytes.div_ceil(SLAB_BYTES)) else { return Ok(None) };
+    if length > LONGEST_RUN {
+        return Ok(None);
+    }
+    loop {
+        let found = with_lock(*desk, pool.registry_lock(), "heap-run", |txn| {
+            let mut free = 0;
+            for slab in 0..slabs {
+                let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+                let owner = Chunk(slab * SLAB_UNITS).owner(layout)?;
+                let usable = txn.get(class_at)? == 0 && (free > 0 || txn.get(owner)? == 0);
+                free = if usable { free + 1 } else { 0 };
+                if free < length {
+                    continue;
+                }
+                let first = slab + 1 - length;
+                for inner in first..=slab {
+                    let class = if inner == first { SlabMeta::RUN } else { SlabMeta::TAIL };
+                    txn.set(field!(slab_meta(layout, inner)?, SlabMeta, class), class)?;
+                }
+                txn.update(field!(slab_meta(layout, first)?, SlabMeta, run), length)?;
+                let chunk = Chunk(first * SLAB_UNITS);
+                txn.set(chunk.owner(layout)?, owned_by(client))?;
+                return Ok(Some(chunk));
+            }
+            Ok(None)
+        })?;
+        if found.is_some() || !reclaim(pool, desk, client)? {
+            return Ok(found);
+        }
+    }
+}
+
+/// Gives back a chunk that this client owns. The last one of each size is kept for the next call.
+pub(crate) fn release(
+    pool: &Pool,
+    desk: &Desk<'_>,
+    larder: &Larder,
+    client: u32,
+    chunk: Chunk,
+) -> Result<(), Fault> {
+    let layout = pool.layout();
+    let slab = slab_meta(layout, chunk.0 / SLAB_UNITS)?;
+    let class = load_value(pool.map(), field!(slab, SlabMeta, class))?;
+    if class == SlabMeta::RUN {
+        return release_run(pool, desk, chunk, owned_by(client));
+    }
+    let Some(kept) = class.checked_sub(1).and_then(|class| larder.kept.get(class as usize)) else {
+        return Err(Fault::corrupt(slab, "a chunk in a slab that holds none"));
+    };
+    let surplus = kept.swap(chunk.0 + 1, Ordering::Release);
+    if surplus != 0 {
+        claim_cell(pool.map(), Chunk(surplus - 1).owner(layout)?, owned_by(client), 0)?;
+    }
+    Ok(())
+}
+
+/// Gives back a chunk whose owner cell says `owner`, without keeping it.
+pub(crate) fn discard(
+    pool: &Pool,
+    desk: &Desk<'_>,
+    chunk: Chunk,
+    owner: u32,
+) -> Result<(), Fault> {
+    let slab = slab_meta(pool.layout(), chunk.0 / SLAB_UNITS)?;
+    if load_value(pool.map(), field!(slab, SlabMeta, class))? == SlabMeta::RUN {
+        return release_run(pool, desk, chunk, owner);
+    }
+    claim_cell(pool.map(), chunk.owner(pool.layout())?, owner, 0)?;
+    Ok(())
+}
+
+fn release_run(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u32) -> Result<(), Fault> {
+    let layout = pool.layout();
+    let first = chunk.0 / SLAB_UNITS;
+    with_lock(*desk, pool.registry_lock(), "heap-run-free", |txn| {
+        let owner_at = chunk.owner(layout)?;
+        if txn.get(owner_at)? != owner {
+            return Ok(());
+        }
+        let length = txn.get(field!(slab_meta(layout, first)?, SlabMeta, run))?;
+        if length > LONGEST_RUN {
+            return Err(Fault::corrupt(owner_at, "a run of slabs that cannot be"));
+        }
+        txn.set(owner_at, 0)?;
+        for slab in first..first + length {
+            txn.set(field!(slab_meta(layout, slab)?, SlabMeta, class), 0)?;
+        }
+        Ok(())
+    })
+}
+
+/// Takes empty slabs away from their size class. Says whether any became free.
+fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
+    let layout = pool.layout();
+    let map = pool.map();
+    let mut freed = false;
+    for slab in 0..layout.slab_meta.count as u32 {
+        let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+        let class = load_value(map, class_at)?;
+        let Some(&units) = class.checked_sub(1).and_then(|c| CHUNK_CLASSES.get(c as usize)) else {
+            continue;
+        };
+        let chunks = SLAB_UNITS / units;
+        let first = slab * SLAB_UNITS;
+        let empty = (0..chunks).try_fold(true, |empty, nth| {
+            let owner = Chunk(first + nth * units).owner(layout)?;
+            Ok::<_, Fault>(empty && load_value(map, owner)? == 0)
+        })?;
+        if !empty {
+            continue;
+        }
+        // Own every chunk, so that nobody takes one while the slab changes hands.
+        let mut claimed = 0;
+        while claimed < chunks
+            && claim_cell(map, Chunk(first + claimed * units).owner(layout)?, 0, owned_by(client))?
+        {
+            claimed += 1;
+        }
+        if claimed == chunks {
+            freed |= with_lock(*desk, pool.registry_lock(), "heap-reclaim", |txn| {
+                let same = txn.get(class_at)? == class;
+                if same {
+                    txn.set(class_at, 0)?;
+                }
+                Ok(same)
+            })?;
+        }
+        // Backwards: as long as any is left, the first one is, which is where `bury` looks.
+        for nth in (0..claimed).rev() {
+            claim_cell(map, Chunk(first + nth * units).owner(layout)?, owned_by(client), 0)?;
+        }
+    }
+    Ok(freed)
+}
+
+/// Frees every chunk that a dead client owned.
+pub(crate) fn bury(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
+    let layout = pool.layout();
+    let map = pool.map();
+    for slab in 0..layout.slab_meta.count as u32 {
+        let class = load_value(map, field!(slab_meta(layout, slab)?, SlabMeta, class))?;
+        let first = slab * SLAB_UNITS;
+        if class == SlabMeta::RUN {
+            let owner = Chunk(first).owner(layout)?;
+            if load_value(map, owner)? == owned_by(client) {
+                release_run(pool, desk, Chunk(first), owned_by(client))?;
+            }
+        } else if class != SlabMeta::TAIL {
+            // A free slab has owned chunks only if a reclaim died halfway, the first one included.
+            let first_owner = load_value(map, Chunk(first).owner(layout)?)?;
+            if class == 0 && first_owner != owned_by(client) {
+                continue;
+            }
+            for unit in 0..SLAB_UNITS {
+                let owner = Chunk(first + unit).owner(layout)?;
+                if load_value(map, owner)? == owned_by(client) {
+                    claim_cell(map, owner, owned_by(client), 0)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Stages a chunk's passage into an object, or out of one to `to`.
+pub(crate) fn pass(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    chunk: Chunk,
+    from: u32,
+    to: u32,
+) -> Result<(), Fault> {
+    let owner = chunk.owner(layout)?;
+    if txn.get(owner)? != from {
+        return Err(Fault::corrupt(owner, "a chunk that belongs to somebody else"));
+    }
+    txn.set(owner, to)
+}
+
+/// Stages the end of a chunk that is part of an object, under the registry lock.
+pub(crate) fn free_from_object(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    chunk: Chunk,
+) -> Result<(), Fault> {
+    pass(txn, layout, chunk, IN_OBJECT, 0)?;
+    let first = chunk.0 / SLAB_UNITS;
+    let class_at = field!(slab_meta(layout, first)?, SlabMeta, class);
+    if txn.get(class_at)? != SlabMeta::RUN {
+        return Ok(());
+    }
+    let length = txn.get(field!(slab_meta(layout, first)?, SlabMeta, run))?;
+    if length > LONGEST_RUN {
+        return Err(Fault::corrupt(class_at, "a run of slabs that cannot be"));
+    }
+    for slab in first..first + length {
+        txn.set(field!(slab_meta(layout, slab)?, SlabMeta, class), 0)?;
+    }
+    Ok(())
+}

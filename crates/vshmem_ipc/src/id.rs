@@ -1,0 +1,82 @@
+//! Kinds, ids and slots.
+
+use vshmem_wire::{Area, ID_STRIDE, INDEX_BASE, Layout};
+
+/// The three kinds of object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum Kind {
+    /// Shared memory segments.
+    Segment = 0,
+    /// Semaphore sets.
+    Semaphore = 1,
+    /// Message queues.
+    Queue = 2,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Segment, Self::Semaphore, Self::Queue];
+
+    /// Where the slots of this kind lie.
+    #[inline]
+    pub(crate) fn area(self, layout: &Layout) -> Area {
+        match self {
+            Self::Segment => layout.shm,
+            Self::Semaphore => layout.sem,
+            Self::Queue => layout.msg,
+        }
+    }
+}
+
+/// Index and sequence of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub index: u32,
+    pub sequence: u32,
+}
+
+impl Place {
+    /// The System V id.
+    #[inline]
+    pub fn id(self) -> i32 {
+        ((self.sequence & 0xffff) * ID_STRIDE + INDEX_BASE + self.index) as i32
+    }
+
+    /// The reverse; `None` for an id that no pool gives out.
+    #[inline]
+    pub fn of(id: i32) -> Option<Self> {
+        let id = u32::try_from(id).ok()?;
+        let index = (id % ID_STRIDE).checked_sub(INDEX_BASE)?;
+        Some(Self { index, sequence: id / ID_STRIDE })
+    }
+}
+
+/// Whether an id is one that pools give out, and so not one of the kernel's.
+#[must_use]
+pub fn is_pool_id(id: i32) -> bool {
+    Place::of(id).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_positive_and_come_back() {
+        for index in [0, 1, 16383] {
+            for sequence in [0, 1, 65535] {
+                let place = Place { index, sequence };
+                assert!(place.id() >= 0);
+                assert_eq!(Place::of(place.id()), Some(place));
+            }
+        }
+    }
+
+    #[test]
+    fn ids_of_the_kernel_are_told_apart() {
+        for id in [-1, 0, 1, 16383, 32768, 32768 + 5] {
+            assert_eq!(Place::of(id), None, "{id}");
+        }
+    }
+}

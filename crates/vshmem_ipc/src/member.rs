@@ -1,0 +1,490 @@
+//! This process's place in a pool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use vshmem_mem::{AtomicU32, Map, Ordering, seconds_now};
+use vshmem_sync::{
+    Desk, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_value, with_lock,
+};
+use vshmem_wire::{
+    AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, Layout, Party, Registry,
+    ThreadSlot,
+};
+
+use crate::domain::{self, DomainIdentity, Seek};
+use crate::heap::Larder;
+use crate::undo::UndoHints;
+use crate::{Errno, Pool, settle};
+
+/// A process, told apart from others that have had its pid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Pid inside its domain.
+    pub pid: u32,
+    /// Start time in clock ticks since boot; 0 when unknown.
+    pub start: u64,
+    /// User id, for display.
+    pub uid: u32,
+}
+
+/// Whom a ring of this domain's wait words reaches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// Every domain of this kernel: the words lie in the pool.
+    Kernel,
+    /// This domain alone: the words lie in a file of its own.
+    Domain,
+}
+
+/// Readies data pages before they are given to a segment. Implemented over a link.
+pub trait Backing {
+    /// Makes sure that `bytes` at `offset` are backed by memory, and hold zeros when `dirty`.
+    ///
+    /// # Errors
+    /// ENOSPC or ENOMEM when they cannot be backed.
+    fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno>;
+}
+
+/// Why a process cannot join.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JoinError {
+    /// A table is full.
+    #[error("its table of {table} is full ({count}). Create the pool with a larger `--limit {table}=N`, or end some programs")]
+    Full {
+        /// Which table.
+        table: &'static str,
+        /// Its size.
+        count: u64,
+    },
+    /// This domain has been evicted.
+    #[error("this domain was evicted from the pool; it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot")]
+    Evicted,
+    /// The pool does not make sense.
+    #[error("the pool is damaged ({0:?}). `vshmem pool check` says more")]
+    Damaged(Fault),
+}
+
+impl From<Fault> for JoinError {
+    fn from(fault: Fault) -> Self {
+        Self::Damaged(fault)
+    }
+}
+
+/// A client slot kept for a child that is about to be forked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChildSlot(u32);
+
+/// This process as a client of a pool.
+#[derive(Debug)]
+pub struct Member {
+    pool: Arc<Pool>,
+    domain: u32,
+    epoch: u32,
+    client: AtomicU32,
+    pid: AtomicU32,
+    pub(crate) seats: Seats,
+    pub(crate) larder: Larder,
+    pub(crate) words: WaitWords,
+    pub(crate) spin: Spin,
+    pub(crate) undo_hints: UndoHints,
+    reach: Reach,
+}
+
+pub(crate) fn client_at(layout: &Layout, client: u32) -> Result<u64, Fault> {
+    layout.clients.at(client).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+}
+
+/// A slot that `enter` has found.
+#[derive(Debug, Clone, Copy)]
+struct Entered {
+    client: u32,
+    /// It is this very process's, from before an exec.
+    before_exec: bool,
+}
+
+/// Owner of a thread slot whose user is not a client yet.
+const STRANGER: u32 = 0x00ff_ffff;
+
+impl Member {
+    /// Joins: finds or makes the domain's slot, and this process's.
+    ///
+    /// A process that has just been exec'ed finds the slot that it had before: its adjustments
+    /// (SEM_UNDO) go on.
+    ///
+    /// # Errors
+    /// Says which table is full, or that the pool is damaged.
+    pub fn join(
+        pool: Arc<Pool>,
+        identity: &DomainIdentity,
+        process: Process,
+        words: Option<Arc<Map>>,
+        reach: Reach,
+    ) -> Result<Self, JoinError> {
+        let threads = pool.layout().threads;
+        let words = match words {
+            Some(file) => WaitWords::new(file, 0, 4),
+            None => {
+                let base = field!(threads.offset, ThreadSlot, doorbell);
+                WaitWords::new(Arc::clone(pool.map()), base, threads.stride)
+            }
+        };
+        let mut member = Self {
+            domain: 0,
+            epoch: 0,
+            client: AtomicU32::new(STRANGER),
+            pid: AtomicU32::new(process.pid),
+            seats: Seats::new(),
+            larder: Larder::new(),
+            words,
+            // About 20 us: longer than a peer on another CPU takes to answer.
+            spin: Spin::new(if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+                2000
+            } else {
+                64
+            }),
+            undo_hints: UndoHints::new(),
+            reach,
+            pool,
+        };
+        member.enter_domain(identity)?;
+        let Entered { client, before_exec } = member.enter(process, None)?;
+        if before_exec {
+            // What the former program left is given back; its adjustments stay.
+            let seat = member.stranger_seat()?;
+            let desk = member.desk_of(&seat);
+            member.leave_threads(&desk, client)?;
+            member.leave_attaches(&desk, client)?;
+            crate::heap::bury(&member.pool, &desk, client)?;
+        }
+        member.settle_in(client);
+        Ok(member)
+    }
+
+    fn enter_domain(&mut self, identity: &DomainIdentity) -> Result<(), JoinError> {
+        loop {
+            let pool = Arc::clone(&self.pool);
+            let layout = pool.layout();
+            let sought = {
+                let seat = self.stranger_seat()?;
+                let desk = self.desk_of(&seat);
+                with_lock(desk, pool.registry_lock(), "join-domain", |txn| {
+                    let mut used = [false; 128];
+                    let high = txn.get(field!(layout.registry, Registry, clients_high))?;
+                    for client in 0..high.min(layout.clients.count as u32) {
+                        let slot = client_at(layout, client)?;
+                        if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
+                            let domain = txn.get(field!(slot, ClientSlot, domain))?;
+                            used[domain as usize & 127] = true;
+                        }
+                    }
+                    domain::seek(txn, &pool, identity, seconds_now(), |index| {
+                        Ok(!used[index as usize & 127])
+                    })
+                })?
+            };
+            match sought {
+                Seek::Mine(index) | Seek::Taken(index) => {
+                    self.domain = index;
+                    let slot = domain::slot_at(layout, index)?;
+                    self.epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
+                    return Ok(());
+                }
+                Seek::Former(index) => {
+                    let seat = self.stranger_seat()?;
+                    self.bury_domain_from(&seat, index, DomainState::Dead)?;
+                }
+                Seek::Full => {
+                    return Err(JoinError::Full {
+                        table: "domains",
+                        count: layout.domains.count,
+                    });
+                }
+            }
+        }
+    }
+
+    /// Takes a client slot: the one that this process had before an exec, the one that its parent
+    /// has kept for it, or a new one.
+    fn enter(&self, process: Process, kept: Option<ChildSlot>) -> Result<Entered, JoinError> {
+        let pool = &self.pool;
+        let layout = pool.layout();
+        let (domain, epoch) = (self.domain, self.epoch);
+        let seat = self.stranger_seat()?;
+        let desk = self.desk_of(&seat);
+        let taken = with_lock(desk, pool.registry_lock(), "join", |txn| {
+            if let Some(ChildSlot(client)) = kept {
+                let slot = client_at(layout, client)?;
+                if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32 {
+                    write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
+                    return Ok(Some(Entered { client, before_exec: false }));
+                }
+            }
+            let high_at = field!(layout.registry, Registry, clients_high);
+            let high = txn.get(high_at)?.min(layout.clients.count as u32);
+            let mut free = None;
+            for client in 0..high {
+                let slot = client_at(layout, client)?;
+                let state = txn.get(field!(slot, ClientSlot, state))?;
+                if state == ClientState::Free as u32 {
+                    free = free.or(Some(client));
+                } else if state == ClientState::Active as u32
+                    && txn.get(field!(slot, ClientSlot, domain))? == domain
+                    && txn.get(field!(slot, ClientSlot, pid))? == process.pid
+                    && txn.get(field!(slot, ClientSlot, start_low))? == process.start as u32
+                {
+                    return Ok(Some(Entered { client, before_exec: true }));
+                }
+            }
+            let client = match free {
+                Some(client) => client,
+                None if u64::from(high) < layout.clients.count => {
+                    txn.set(high_at, high + 1)?;
+                    high
+                }
+                None => return Ok(None),
+            };
+            let slot = client_at(layout, client)?;
+            write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
+            Ok(Some(Entered { client, before_exec: false }))
+        })?;
+        taken.ok_or(JoinError::Full { table: "clients", count: layout.clients.count })
+    }
+
+    /// A thread slot for the time of joining: its owner is nobody yet.
+    fn stranger_seat(&self) -> Result<Seat<'_>, JoinError> {
+        let threads = self.pool.layout().threads;
+        self.seats
+            .take(self.pool.map(), threads, STRANGER)?
+            .ok_or(JoinError::Full { table: "threads", count: threads.count })
+    }
+
+    /// Ends the time of joining: from now on this process works as `client`.
+    fn settle_in(&self, client: u32) {
+        self.seats.give_back(self.pool.map(), self.pool.layout().threads, STRANGER);
+        self.client.store(client, Ordering::Release);
+    }
+
+    /// Keeps a client slot, with all attaches of this process, for a child.
+    ///
+    /// # Errors
+    /// EAGAIN when a table is full: so says fork.
+    pub fn reserve_child(&self) -> Result<ChildSlot, Errno> {
+        let pool = &self.pool;
+        let layout = pool.layout();
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        let parent = Process { pid: self.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
+        let verdict = with_lock(desk, pool.registry_lock(), "fork-reserve", |txn| {
+            let high_at = field!(layout.registry, Registry, clients_high);
+            let high = txn.get(high_at)?.min(layout.clients.count as u32);
+            for client in 0..=high {
+                let Some(slot) = layout.clients.at(client) else { break };
+                if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
+                    continue;
+                }
+                if client == high {
+                    txn.set(high_at, high + 1)?;
+                }
+                let (domain, epoch) = (self.domain, self.epoch);
+                write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
+                return Ok(Ok(client));
+            }
+            Ok(Err(Errno::AGAIN))
+        });
+        let client = settle(verdict)?;
+        match self.copy_attaches(&desk, self.client(), client) {
+            Ok(true) => Ok(ChildSlot(client)),
+            Ok(false) | Err(_) => {
+                let _ = self.bury_client(&desk, client);
+                Err(Errno::AGAIN)
+            }
+        }
+    }
+
+    /// Gives a kept slot back: the fork has failed.
+    pub fn cancel_child(&self, kept: ChildSlot) {
+        if let Ok(seat) = self.seat() {
+            let _ = self.bury_client(&self.desk_of(&seat), kept.0);
+        }
+    }
+
+    /// To be called in the child: takes the kept slot over.
+    ///
+    /// # Errors
+    /// As [`Member::join`]; the child is then no member.
+    pub fn become_child(&self, kept: Option<ChildSlot>, process: Process) -> Result<(), JoinError> {
+        self.seats.forget();
+        self.larder.forget();
+        self.client.store(STRANGER, Ordering::Release);
+        self.pid.store(process.pid, Ordering::Release);
+        let entered = self.enter(process, kept)?;
+        self.settle_in(entered.client);
+        Ok(())
+    }
+
+    /// The pool.
+    #[must_use]
+    pub fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Index of this domain.
+    #[must_use]
+    pub fn domain(&self) -> u32 {
+        self.domain
+    }
+
+    /// Client slot of this process.
+    #[inline]
+    #[must_use]
+    pub fn client(&self) -> u32 {
+        self.client.load(Ordering::Relaxed)
+    }
+
+    /// This process as others see it.
+    #[inline]
+    pub(crate) fn party(&self) -> Party {
+        Party { domain: self.domain, pid: self.pid.load(Ordering::Relaxed) }
+    }
+
+    /// The pid that this domain's programs are told for `party`: 0 for one of another domain, as
+    /// Linux does across PID namespaces.
+    #[must_use]
+    pub(crate) fn pid_here(&self, party: u32) -> u32 {
+        let party = Party::unpack(party);
+        if party.domain == self.domain { party.pid } else { 0 }
+    }
+
+    /// A thread slot for one call.
+    #[inline]
+    pub(crate) fn seat(&self) -> Result<Seat<'_>, Errno> {
+        match self.seats.take(self.pool.map(), self.pool.layout().threads, self.client()) {
+            Ok(Some(seat)) => Ok(seat),
+            Ok(None) => Err(Errno::NOMEM),
+            Err(_) => Err(Errno::IO),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn desk_of<'a>(&'a self, seat: &Seat<'_>) -> Desk<'a> {
+        let layout = self.pool.layout();
+        Desk {
+            map: self.pool.map(),
+            threads: layout.threads,
+            words_end: layout.data.offset,
+            slot: seat.slot,
+            seats: &self.seats,
+        }
+    }
+
+    /// Copies the attaches of `from` to `to`. False when there are not enough records.
+    fn copy_attaches(&self, desk: &Desk<'_>, from: u32, to: u32) -> Result<bool, Fault> {
+        let layout = self.pool.layout();
+        let mut next =
+            load_value(desk.map, field!(client_at(layout, from)?, ClientSlot, attaches))?;
+        for _ in 0..layout.attaches.count {
+            let Some(record) = next.checked_sub(1) else { return Ok(true) };
+            let record = crate::segment::attach_at(layout, record)?;
+            let segment = load_value(desk.map, field!(record, AttachSlot, segment))?;
+            let count = load_value(desk.map, field!(record, AttachSlot, count))?;
+            if segment != 0 && !self.add_attaches(desk, to, segment - 1, count)? {
+                return Ok(false);
+            }
+            next = load_value(desk.map, field!(record, AttachSlot, next))?;
+        }
+        Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
+    }
+
+    /// How often a sleeper has to look again by itself: never mind when everybody who could wake
+    /// it can also ring it, or soon when not.
+    pub(crate) fn recheck(&self, looked: u32) -> Duration {
+        /// When every member can ring: this only covers a waker that died between the change
+        /// and the ring, together with the agent.
+        const RINGABLE: Duration = Duration::from_millis(1000);
+        /// First look where nobody can ring.
+        const SOON: Duration = Duration::from_micros(50);
+        /// The bound on links without interrupts.
+        const BOUND: Duration = Duration::from_millis(4);
+        if self.all_ringable().unwrap_or(false) {
+            RINGABLE
+        } else {
+            (SOON * 2u32.saturating_pow(looked / 4)).min(BOUND)
+        }
+    }
+
+    fn all_ringable(&self) -> Result<bool, Fault> {
+        let layout = self.pool.layout();
+        let mine = domain::boot_of(&self.pool, self.domain)?;
+        for index in 0..layout.domains.count as u32 {
+            let slot = domain::slot_at(layout, index)?;
+            let state = load_value(self.pool.map(), field!(slot, DomainSlot, state))?;
+            if index == self.domain || state != DomainState::Alive as u32 {
+                continue;
+            }
+            if self.reach == Reach::Domain || domain::boot_of(&self.pool, index)? != mine {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Renews this domain's lease; for the agent.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn renew_lease(&self, agent_pid: u32) -> Result<(), Errno> {
+        let renew = || -> Result<(), Fault> {
+            let slot = domain::slot_at(self.pool.layout(), self.domain)?;
+            let map = self.pool.map();
+            for (at, value) in [
+                (field!(slot, DomainSlot, renewed), seconds_now()),
+                (field!(slot, DomainSlot, agent), agent_pid),
+            ] {
+                let before = load_value(map, at)?;
+                if before != value {
+                    claim_cell(map, at, before, value)?;
+                }
+            }
+            let lease = field!(slot, DomainSlot, lease);
+            let before = load_value(map, lease)?;
+            claim_cell(map, lease, before, before.wrapping_add(1))?;
+            Ok(())
+        };
+        renew().map_err(|_| Errno::IO)
+    }
+
+    /// Whether this domain is still a member in good standing: it may have been evicted while it
+    /// was paused.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn in_good_standing(&self) -> Result<bool, Errno> {
+        let look = || -> Result<bool, Fault> {
+            let slot = domain::slot_at(self.pool.layout(), self.domain)?;
+            let map = self.pool.map();
+            let state = load_value(map, field!(slot, DomainSlot, state))?;
+            let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
+            Ok(state == DomainState::Alive as u32 && epoch == self.epoch)
+        };
+        look().map_err(|_| Errno::IO)
+    }
+}
+
+fn write_client(
+    txn: &mut Txn<'_>,
+    slot: u64,
+    state: ClientState,
+    domain: u32,
+    epoch: u32,
+    process: Process,
+) -> Result<(), Fault> {
+    txn.update(field!(slot, ClientSlot, domain), domain)?;
+    txn.update(field!(slot, ClientSlot, epoch), epoch)?;
+    txn.update(field!(slot, ClientSlot, pid), process.pid)?;
+    txn.update(field!(slot, ClientSlot, start_low), process.start as u32)?;
+    txn.update(field!(slot, ClientSlot, start_high), (process.start >> 32) as u32)?;
+    txn.update(field!(slot, ClientSlot, uid), process.uid)?;
+    txn.update(field!(slot, ClientSlot, joined), seconds_now())?;
+    txn.set(field!(slot, ClientSlot, state), state as u32)
+}

@@ -1,0 +1,115 @@
+//! Messages, and which of them a receiver wants: msgrcv(2).
+
+use vshmem_mem::Map;
+use vshmem_sync::Fault;
+use vshmem_wire::{Layout, MSG_HEADER_BYTES};
+
+use crate::heap::Chunk;
+
+/// Type and size of a message in the heap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub kind: i64,
+    pub size: u64,
+}
+
+impl Header {
+    pub fn read(map: &Map, layout: &Layout, chunk: Chunk) -> Result<Self, Fault> {
+        let mut bytes = [0; MSG_HEADER_BYTES as usize];
+        map.read(chunk.offset(layout)?, &mut bytes)?;
+        let half = |from: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[from..from + 8]);
+            word
+        };
+        Ok(Self { kind: i64::from_ne_bytes(half(0)), size: u64::from_ne_bytes(half(8)) })
+    }
+
+    pub fn write(self, map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
+        let at = chunk.offset(layout)?;
+        map.write(at, &self.kind.to_ne_bytes())?;
+        map.write(at + 8, &self.size.to_ne_bytes())?;
+        Ok(())
+    }
+}
+
+/// Which message a receiver wants (`convert_mode` of `ipc/msg.c`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Search {
+    /// The first.
+    Any,
+    /// The first of a type.
+    Equal(i64),
+    /// The first of any other type.
+    NotEqual(i64),
+    /// The first of the lowest type up to this one.
+    AtMost(i64),
+    /// The nth, counted from 0 (MSG_COPY).
+    Nth(u64),
+}
+
+impl Search {
+    pub fn of(kind: i64, except: bool, copy: bool) -> Self {
+        match kind {
+            _ if copy => Self::Nth(kind as u64),
+            0 => Self::Any,
+            i64::MIN => Self::AtMost(i64::MAX),
+            ..0 => Self::AtMost(-kind),
+            _ if except => Self::NotEqual(kind),
+            _ => Self::Equal(kind),
+        }
+    }
+
+    /// Whether a message of `kind` would do.
+    pub fn accepts(self, kind: i64) -> bool {
+        match self {
+            Self::Any | Self::Nth(_) => true,
+            Self::Equal(wanted) => kind == wanted,
+            Self::NotEqual(unwanted) => kind != unwanted,
+            Self::AtMost(highest) => kind <= highest,
+        }
+    }
+
+    /// As two words, for a sleeper's record.
+    pub fn pack(self) -> (u64, u64) {
+        match self {
+            Self::Any | Self::Nth(_) => (0, 0),
+            Self::Equal(kind) => (1, kind as u64),
+            Self::NotEqual(kind) => (2, kind as u64),
+            Self::AtMost(kind) => (3, kind as u64),
+        }
+    }
+
+    /// The reverse; what makes no sense accepts anything.
+    pub fn unpack(mode: u64, kind: u64) -> Self {
+        match mode {
+            1 => Self::Equal(kind as i64),
+            2 => Self::NotEqual(kind as i64),
+            3 => Self::AtMost(kind as i64),
+            _ => Self::Any,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_read_as_msgrcv_reads_them() {
+        assert_eq!(Search::of(0, false, false), Search::Any);
+        assert_eq!(Search::of(0, true, false), Search::Any);
+        assert_eq!(Search::of(5, true, false), Search::NotEqual(5));
+        assert_eq!(Search::of(-5, true, false), Search::AtMost(5));
+        assert_eq!(Search::of(i64::MIN, false, false), Search::AtMost(i64::MAX));
+        assert_eq!(Search::of(3, false, true), Search::Nth(3));
+    }
+
+    #[test]
+    fn searches_survive_the_pool() {
+        for search in [Search::Any, Search::Equal(4), Search::NotEqual(9), Search::AtMost(i64::MAX)] {
+            let (mode, kind) = search.pack();
+            assert_eq!(Search::unpack(mode, kind), search);
+        }
+    }
+}

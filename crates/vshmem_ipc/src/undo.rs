@@ -1,0 +1,181 @@
+//! SEM_UNDO: adjustments that are applied when a process ends.
+//!
+//! A record belongs to one client and one set, and hangs on the set's list; set and list are under
+//! the set's lock, so a step on a semaphore and its adjustment are one change: a client that is
+//! killed at any instruction has either done both or neither.
+
+use vshmem_mem::{AtomicU32, Ordering};
+use vshmem_sync::{Desk, Fault, Txn, claim_cell, field, load_value};
+use vshmem_wire::{CELL_BYTES, Cell, Layout, SemSlot, UndoSlot};
+
+use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::semaphore::Set;
+use crate::{Errno, Member, Verdict, settle};
+
+/// Remembers where this process's record of a set is. A hint: always checked.
+#[derive(Debug)]
+pub(crate) struct UndoHints([AtomicU32; 64]);
+
+impl UndoHints {
+    pub fn new() -> Self {
+        Self(std::array::from_fn(|_| AtomicU32::new(0)))
+    }
+
+    fn of(&self, set: u32) -> &AtomicU32 {
+        &self.0[set as usize % self.0.len()]
+    }
+}
+
+pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
+    layout.undos.at(record).ok_or(Fault::corrupt(layout.undos.offset, "no such undo record"))
+}
+
+/// Byte offset of a record's adjustments.
+pub(crate) fn adjustments(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    record: u32,
+) -> Result<u64, Fault> {
+    let unit = txn.get(field!(undo_at(layout, record)?, UndoSlot, adjustments))?;
+    match unit.checked_sub(1) {
+        Some(unit) => Chunk(unit).offset(layout),
+        None => Err(Fault::corrupt(undo_at(layout, record)?, "an undo record without room")),
+    }
+}
+
+/// Calls `each` with every record of a set.
+pub(crate) fn walk(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    mut each: impl FnMut(&mut Txn<'_>, u32) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let head = field!(set.slot, SemSlot, undos);
+    let mut next = txn.get(head)?;
+    for _ in 0..layout.undos.count {
+        let Some(record) = next.checked_sub(1) else { return Ok(()) };
+        next = txn.get(field!(undo_at(layout, record)?, UndoSlot, next))?;
+        if !each(txn, record)? {
+            return Ok(());
+        }
+    }
+    Err(Fault::corrupt(head, "a list of undo records without an end"))
+}
+
+/// Takes a record off its set's list and frees it. Its room passes to `heir`, who discards it.
+pub(crate) fn unlink(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    record: u32,
+    heir: u32,
+) -> Result<Option<Chunk>, Fault> {
+    let mut link = field!(set.slot, SemSlot, undos);
+    for _ in 0..=layout.undos.count {
+        let Some(other) = txn.get(link)?.checked_sub(1) else { break };
+        let at = undo_at(layout, other)?;
+        if other != record {
+            link = field!(at, UndoSlot, next);
+            continue;
+        }
+        let next = txn.get(field!(at, UndoSlot, next))?;
+        txn.set(link, next)?;
+        let room = txn.get(field!(at, UndoSlot, adjustments))?.checked_sub(1).map(Chunk);
+        if let Some(chunk) = room {
+            heap::pass(txn, layout, chunk, IN_OBJECT, heap::owned_by(heir))?;
+        }
+        txn.set(field!(at, UndoSlot, adjustments), 0)?;
+        txn.set(field!(at, UndoSlot, set), 0)?;
+        txn.set(field!(at, UndoSlot, client), 0)?;
+        return Ok(room);
+    }
+    Err(Fault::corrupt(link, "an undo record that is on no list"))
+}
+
+impl Member {
+    /// This process's record of a set, made if there is none.
+    pub(crate) fn undo_record(&self, desk: &Desk<'_>, set: &Set) -> Result<u32, Errno> {
+        let layout = self.pool().layout();
+        let me = self.client() + 1;
+        let hint = self.undo_hints.of(set.index);
+        if let Some(record) = hint.load(Ordering::Relaxed).checked_sub(1)
+            && self.record_is(record, me, set).unwrap_or(false)
+        {
+            return Ok(record);
+        }
+        let found = self.change(desk, set.lock(), "undo-find", |txn| {
+            let mut found = None;
+            if set.alive(txn)? {
+                walk(txn, layout, set, |txn, record| {
+                    if txn.get(field!(undo_at(layout, record)?, UndoSlot, client))? == me {
+                        found = Some(record);
+                    }
+                    Ok(found.is_none())
+                })?;
+            }
+            Ok(Ok(found))
+        });
+        let record = match settle(found)? {
+            Some(record) => record,
+            None => self.make_record(desk, set, me)?,
+        };
+        hint.store(record + 1, Ordering::Relaxed);
+        Ok(record)
+    }
+
+    fn record_is(&self, record: u32, client: u32, set: &Set) -> Result<bool, Fault> {
+        let at = undo_at(self.pool().layout(), record)?;
+        let map = self.pool().map();
+        Ok(load_value(map, field!(at, UndoSlot, client))? == client
+            && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
+    }
+
+    fn make_record(&self, desk: &Desk<'_>, set: &Set, me: u32) -> Result<u32, Errno> {
+        let layout = self.pool().layout();
+        let map = self.pool().map();
+        let bytes = u64::from(set.count) * CELL_BYTES;
+        let chunk = self.take_chunk(desk, bytes)?;
+        let make = || -> Verdict<u32> {
+            // Cells in the heap start at a version of their own, so that what was prepared
+            // against the memory's former use does not fit.
+            let version = Cell::unpack(map.load(chunk.owner(layout)?, Ordering::Relaxed)?).version;
+            let start = Cell { version: version.wrapping_mul(0x9e37_79b9), value: 0 }.pack();
+            let base = chunk.offset(layout)?;
+            for number in 0..u64::from(set.count) {
+                map.store(base + number * CELL_BYTES, start, Ordering::Relaxed)?;
+            }
+            let count = layout.undos.count as u32;
+            let from = me.wrapping_mul(31) % count;
+            for step in 0..count {
+                let record = (from + step) % count;
+                let at = undo_at(layout, record)?;
+                if !claim_cell(map, field!(at, UndoSlot, client), 0, me)? {
+                    continue;
+                }
+                let linked = self.change(desk, set.lock(), "undo-make", |txn| {
+                    if !set.alive(txn)? {
+                        return Ok(Err(Errno::IDRM));
+                    }
+                    let head = field!(set.slot, SemSlot, undos);
+                    let next = txn.get(head)?;
+                    txn.set(field!(at, UndoSlot, next), next)?;
+                    txn.set(field!(at, UndoSlot, set), set.index + 1)?;
+                    txn.set(field!(at, UndoSlot, adjustments), chunk.0 + 1)?;
+                    heap::pass(txn, layout, chunk, heap::owned_by(self.client()), IN_OBJECT)?;
+                    txn.set(head, record + 1)?;
+                    Ok(Ok(record))
+                });
+                if !matches!(linked, Ok(Ok(_))) {
+                    claim_cell(map, field!(at, UndoSlot, client), me, 0)?;
+                }
+                return linked;
+            }
+            Ok(Err(Errno::NOSPC))
+        };
+        let made = settle(make());
+        if made.is_err() {
+            let _ = heap::release(self.pool(), desk, &self.larder, self.client(), chunk);
+        }
+        made
+    }
+}

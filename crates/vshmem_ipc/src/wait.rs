@@ -1,0 +1,232 @@
+//! Lists of sleepers at an object, and sleeping in one.
+//!
+//! A sleeper hangs in the list of the object whose lock protects it. Whoever changes the object
+//! either does the sleeper's work on its behalf (`Done`) or sends it to try again (`Retry`), takes
+//! it off the list in the same step, and rings it afterwards.
+
+use std::time::Duration;
+
+use vshmem_mem::{Instant, Ordering};
+use vshmem_sync::{Desk, Fault, Parked, Seat, Txn, field, load_value, park, ring, with_lock};
+use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
+
+use crate::{Errno, Member};
+
+/// Cells that hold the ends of a list of sleepers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Line {
+    pub head: u64,
+    pub tail: u64,
+}
+
+pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
+    layout.threads.at(slot).ok_or(Fault::corrupt(layout.threads.offset, "no such thread slot"))
+}
+
+/// Puts `slot` at the end of the line, as waiting.
+pub(crate) fn join_line(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    line: Line,
+    slot: u32,
+    kind: WaitKind,
+    object: u32,
+) -> Result<(), Fault> {
+    let at = thread_at(layout, slot)?;
+    let tail = txn.get(line.tail)?;
+    txn.update(field!(at, ThreadSlot, next), 0)?;
+    txn.update(field!(at, ThreadSlot, previous), tail)?;
+    txn.update(field!(at, ThreadSlot, kind), kind as u32)?;
+    txn.update(field!(at, ThreadSlot, object), object)?;
+    txn.set(field!(at, ThreadSlot, wait), WaitState::Waiting as u32)?;
+    if let Some(last) = tail.checked_sub(1) {
+        txn.set(field!(thread_at(layout, last)?, ThreadSlot, next), slot + 1)?;
+    } else {
+        txn.set(line.head, slot + 1)?;
+    }
+    txn.set(line.tail, slot + 1)
+}
+
+/// Takes `slot` off the line and leaves it in `state`.
+pub(crate) fn leave_line(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    line: Line,
+    slot: u32,
+    state: WaitState,
+    result: u32,
+) -> Result<(), Fault> {
+    let at = thread_at(layout, slot)?;
+    let next = txn.get(field!(at, ThreadSlot, next))?;
+    let previous = txn.get(field!(at, ThreadSlot, previous))?;
+    match next.checked_sub(1) {
+        Some(after) => {
+            txn.set(field!(thread_at(layout, after)?, ThreadSlot, previous), previous)?;
+        }
+        None => txn.set(line.tail, previous)?,
+    }
+    match previous.checked_sub(1) {
+        Some(before) => txn.set(field!(thread_at(layout, before)?, ThreadSlot, next), next)?,
+        None => txn.set(line.head, next)?,
+    }
+    txn.update(field!(at, ThreadSlot, result), result)?;
+    txn.set(field!(at, ThreadSlot, wait), state as u32)
+}
+
+/// The sleepers of a line in order; ends with an error if the line has no end.
+pub(crate) fn walk(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    line: Line,
+    mut each: impl FnMut(&mut Txn<'_>, u32) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let mut next = txn.get(line.head)?;
+    for _ in 0..layout.threads.count {
+        let Some(slot) = next.checked_sub(1) else { return Ok(()) };
+        let at = thread_at(layout, slot)?;
+        // Read before `each`, which may take the sleeper off the line.
+        let after = txn.get(field!(at, ThreadSlot, next))?;
+        if !each(txn, slot)? {
+            return Ok(());
+        }
+        next = after;
+    }
+    Err(Fault::corrupt(line.head, "a line of sleepers without an end"))
+}
+
+/// Sleepers to ring once a change has happened. More than fit are all rung.
+#[derive(Debug, Default)]
+pub(crate) struct Rings {
+    slots: arrayvec::ArrayVec<u32, 16>,
+    everybody: bool,
+}
+
+impl Rings {
+    pub fn clear(&mut self) {
+        self.slots.clear();
+        self.everybody = false;
+    }
+
+    pub fn add(&mut self, slot: u32) {
+        if self.slots.try_push(slot).is_err() {
+            self.everybody = true;
+        }
+    }
+}
+
+/// How a sleep ended for the caller of a blocking operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Woken {
+    /// The work has been done on its behalf, with this errno (0: success).
+    Done(u32),
+    /// Worth another try.
+    Retry,
+    /// The deadline has passed.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+}
+
+impl Member {
+    /// Rings sleepers of this kernel. Others look again by themselves.
+    pub(crate) fn ring_all(&self, rings: &Rings) {
+        if rings.everybody {
+            self.ring_everybody();
+            return;
+        }
+        for &slot in &rings.slots {
+            // A slot that does not exist has nobody to ring.
+            let _ = ring(&self.words, slot);
+        }
+    }
+
+    /// Rings every thread slot that is waiting.
+    pub fn ring_everybody(&self) {
+        let layout = self.pool().layout();
+        for slot in 0..layout.threads.count as u32 {
+            let Ok(at) = thread_at(layout, slot) else { continue };
+            let wait = load_value(self.pool().map(), field!(at, ThreadSlot, wait));
+            if wait.is_ok_and(|wait| wait != WaitState::Idle as u32) {
+                let _ = ring(&self.words, slot);
+            }
+        }
+    }
+
+    /// Sleeps until the wait cell of `seat` says something else than *waiting*.
+    ///
+    /// `tend` is called now and then, outside any lock: a chance to notice what a waker that died
+    /// has left undone.
+    pub(crate) fn sleep_in_line(
+        &self,
+        seat: &Seat<'_>,
+        deadline: Option<Instant>,
+        signals_seen: u32,
+        mut tend: impl FnMut() -> Result<(), Fault>,
+    ) -> Result<Woken, Fault> {
+        let map = self.pool().map();
+        let at = thread_at(self.pool().layout(), seat.slot)?;
+        let wait_at = field!(at, ThreadSlot, wait);
+        let waiting = || {
+            map.load(wait_at, Ordering::SeqCst)
+                .is_ok_and(|word| word as u32 == WaitState::Waiting as u32)
+        };
+        let mut looked = 0;
+        loop {
+            let recheck = self.recheck(looked);
+            let spin = (looked == 0).then_some(&self.spin);
+            let parked =
+                park(&self.words, seat.slot, spin, deadline, recheck, signals_seen, || !waiting())?;
+            match parked {
+                Parked::Interrupted => return Ok(Woken::Interrupted),
+                Parked::TimedOut => return Ok(Woken::TimedOut),
+                Parked::Recheck | Parked::Changed if waiting() => {
+                    looked += 1;
+                    if recheck >= Duration::from_millis(1000) || looked % 256 == 0 {
+                        tend()?;
+                    }
+                }
+                Parked::Recheck | Parked::Changed => break,
+            }
+        }
+        self.wait_result(seat)
+    }
+
+    /// What the wait cell says now, made idle again.
+    pub(crate) fn wait_result(&self, seat: &Seat<'_>) -> Result<Woken, Fault> {
+        let map = self.pool().map();
+        let at = thread_at(self.pool().layout(), seat.slot)?;
+        let state = load_value(map, field!(at, ThreadSlot, wait))?;
+        let result = load_value(map, field!(at, ThreadSlot, result))?;
+        vshmem_sync::claim_cell(map, field!(at, ThreadSlot, wait), state, 0)?;
+        Ok(if state == WaitState::Done as u32 { Woken::Done(result) } else { Woken::Retry })
+    }
+
+    /// Leaves the line before anybody has acted, for a sleeper that gives up. If somebody has, that
+    /// counts.
+    pub(crate) fn give_up(
+        &self,
+        seat: &Seat<'_>,
+        desk: &Desk<'_>,
+        lock: u64,
+        line: Line,
+        otherwise: Woken,
+        mut left: impl FnMut(&mut Txn<'_>) -> Result<(), Fault>,
+    ) -> Result<Woken, Fault> {
+        let layout = self.pool().layout();
+        let at = thread_at(layout, seat.slot)?;
+        let left_now = with_lock(*desk, lock, "give-up", |txn| {
+            if txn.get(field!(at, ThreadSlot, wait))? != WaitState::Waiting as u32 {
+                return Ok(false);
+            }
+            leave_line(txn, layout, line, seat.slot, WaitState::Idle, 0)?;
+            left(txn)?;
+            Ok(true)
+        })?;
+        if left_now { Ok(otherwise) } else { self.wait_result(seat) }
+    }
+}
+
+/// errno as the result cell carries it.
+pub(crate) fn result_of(errno: Errno) -> u32 {
+    errno.raw_os_error() as u32
+}

@@ -1,0 +1,110 @@
+//! Time that is cheap enough for a hot path.
+//!
+//! In a User Mode Linux guest a system call costs 40 us and there is no vDSO clock, so the second
+//! that stamps an object is remembered together with the CPU's time stamp counter and only asked
+//! again when the counter cannot vouch for it any more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The CPU's free running counter. Only differences within one domain mean anything.
+#[inline]
+#[must_use]
+pub fn ticks() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: RDTSC reads a register; it has no memory effect and is never disabled on the
+        // systems that run user programs (a kernel that sets CR4.TSD breaks libc as well).
+        unsafe { core::arch::x86_64::_rdtsc() }
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let count: u64;
+        // SAFETY: CNTVCT_EL0 is readable from user space on Linux; reading has no side effect.
+        unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack)) };
+        // The generic timer runs at 1 MHz to 1 GHz; scale it to the order of a CPU's clock so
+        // that the threshold below stays an upper bound of time.
+        count.wrapping_mul(16)
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        0
+    }
+}
+
+/// Ticks for which a remembered second may be reused. On a counter of at least 1 GHz this is at
+/// most 16.8 ms.
+const TRUSTED_TICKS: u64 = 1 << 24;
+/// Nanoseconds into a second after which it is not remembered: 16.8 ms could cross into the next.
+const TRUSTED_NANOS: i64 = 980_000_000;
+
+static REMEMBERED_SECOND: AtomicU64 = AtomicU64::new(0);
+static REMEMBERED_TICK: AtomicU64 = AtomicU64::new(0);
+
+/// Seconds since 1970, as `time(2)` would say, without a system call most of the time.
+#[inline]
+#[must_use]
+pub fn seconds_now() -> u32 {
+    let now = ticks();
+    let second = REMEMBERED_SECOND.load(Ordering::Acquire);
+    let tick = REMEMBERED_TICK.load(Ordering::Relaxed);
+    if second != 0 && now.wrapping_sub(tick) < TRUSTED_TICKS {
+        // A racing writer could have paired an old tick with a new second; both were true
+        // within the trusted span, so the second is.
+        return second as u32;
+    }
+    ask(now)
+}
+
+#[cold]
+fn ask(now: u64) -> u32 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    if time.tv_nsec < TRUSTED_NANOS && now != 0 {
+        REMEMBERED_SECOND.store(0, Ordering::Relaxed);
+        REMEMBERED_TICK.store(now, Ordering::Relaxed);
+        REMEMBERED_SECOND.store(time.tv_sec as u64, Ordering::Release);
+    } else {
+        REMEMBERED_SECOND.store(0, Ordering::Release);
+    }
+    time.tv_sec as u32
+}
+
+/// A moment on the monotonic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Instant(Duration);
+
+impl Instant {
+    /// Now.
+    #[must_use]
+    pub fn now() -> Self {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        Self(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
+    }
+
+    /// The moment `span` from this one; a span too long to express is the end of time.
+    #[must_use]
+    pub fn after(self, span: Duration) -> Self {
+        Self(self.0.checked_add(span).unwrap_or(Duration::MAX))
+    }
+
+    /// How long until this moment; zero when it has passed.
+    #[must_use]
+    pub fn remaining(self, now: Self) -> Duration {
+        self.0.saturating_sub(now.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_is_never_behind_the_clock() {
+        for _ in 0..20_000 {
+            let before = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec as u32;
+            let seen = seconds_now();
+            let after = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec as u32;
+            assert!((before..=after).contains(&seen), "{before} <= {seen} <= {after}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! A view of shared bytes by offset.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::Mapping;
+
+/// An offset that does not lie in the pool, or not on a word: a peer wrote nonsense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfPool {
+    /// The offset, in bytes.
+    pub offset: u64,
+}
+
+/// Checked access to the bytes of a mapping.
+#[derive(Debug)]
+pub struct Map {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// Unmaps when the view is dropped. `None` for a view of memory that somebody else keeps.
+    _mapping: Option<Mapping>,
+}
+
+// SAFETY: every access goes through atomics or through copies of raw bytes; the mapping itself is
+// not tied to a thread.
+unsafe impl Send for Map {}
+// SAFETY: as above: no access hands out a plain reference.
+unsafe impl Sync for Map {}
+
+impl Map {
+    /// A view of a whole mapping, which it keeps.
+    #[must_use]
+    pub fn of(mapping: Mapping) -> Self {
+        Self { base: mapping.start(), bytes: mapping.bytes(), _mapping: Some(mapping) }
+    }
+
+    /// A view of zeroed private memory, for tests.
+    ///
+    /// # Panics
+    /// When there is no memory.
+    #[must_use]
+    pub fn anonymous(bytes: usize) -> Self {
+        Self::of(Mapping::anonymous(bytes).expect("anonymous memory"))
+    }
+
+    /// Bytes of the view.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Takes the memory away from this view without unmapping it.
+    pub fn leak(mut self) {
+        if let Some(mapping) = self._mapping.take() {
+            mapping.leak();
+        }
+    }
+
+    #[inline]
+    fn word(&self, offset: u64) -> Result<&AtomicU64, OutOfPool> {
+        let fits = offset & 7 == 0 && offset < self.bytes as u64 && self.bytes as u64 - offset >= 8;
+        if !fits {
+            return Err(OutOfPool { offset });
+        }
+        // SAFETY: the offset is inside the mapping with eight bytes to spare and aligned (the base
+        // is page aligned); an atomic may alias what other processes write.
+        Ok(unsafe { &*self.base.as_ptr().add(offset as usize).cast::<AtomicU64>() })
+    }
+
+    /// The 32-bit word at `offset`, to sleep on.
+    ///
+    /// # Errors
+    /// When the word is not inside.
+    #[inline]
+    pub fn futex(&self, offset: u64) -> Result<&AtomicU32, OutOfPool> {
+        let fits = offset & 3 == 0 && offset < self.bytes as u64 && self.bytes as u64 - offset >= 4;
+        if !fits {
+            return Err(OutOfPool { offset });
+        }
+        // SAFETY: as in `word`, with four bytes.
+        Ok(unsafe { &*self.base.as_ptr().add(offset as usize).cast::<AtomicU32>() })
+    }
+
+    /// Reads a word.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    #[inline]
+    pub fn load(&self, offset: u64, order: Ordering) -> Result<u64, OutOfPool> {
+        Ok(self.word(offset)?.load(order))
+    }
+
+    /// Writes a word.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    #[inline]
+    pub fn store(&self, offset: u64, value: u64, order: Ordering) -> Result<(), OutOfPool> {
+        self.word(offset)?.store(value, order);
+        Ok(())
+    }
+
+    /// Replaces `old` by `new`; says whether it did. Acquires and releases.
+    ///
+    /// # Errors
+    /// When the word is not inside.
+    #[inline]
+    pub fn replace(&self, offset: u64, old: u64, new: u64) -> Result<bool, OutOfPool> {
+        Ok(self
+            .word(offset)?
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok())
+    }
+
+    #[inline]
+    fn range(&self, offset: u64, bytes: usize) -> Result<*mut u8, OutOfPool> {
+        let inside =
+            offset.checked_add(bytes as u64).is_some_and(|end| end <= self.bytes as u64);
+        if !inside {
+            return Err(OutOfPool { offset });
+        }
+        // SAFETY: the whole range lies inside the mapping.
+        Ok(unsafe { self.base.as_ptr().add(offset as usize) })
+    }
+
+    /// Copies bytes out of the pool.
+    ///
+    /// # Errors
+    /// When the range is not inside.
+    #[inline]
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<(), OutOfPool> {
+        let from = self.range(offset, into.len())?;
+        // SAFETY: source inside the mapping, destination a live buffer outside it; a peer that
+        // writes meanwhile gives torn bytes, which the caller treats as untrusted anyway.
+        unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), into.as_mut_ptr(), into.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes into the pool.
+    ///
+    /// # Errors
+    /// When the range is not inside.
+    #[inline]
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), OutOfPool> {
+        let to = self.range(offset, bytes.len())?;
+        // SAFETY: destination inside the mapping, source a live buffer outside it.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        Ok(())
+    }
+
+    /// Sets a range to zero.
+    ///
+    /// # Errors
+    /// When the range is not inside.
+    pub fn zero(&self, offset: u64, bytes: usize) -> Result<(), OutOfPool> {
+        let to = self.range(offset, bytes)?;
+        // SAFETY: destination inside the mapping.
+        unsafe { std::ptr::write_bytes(to, 0, bytes) };
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_outside_are_errors_and_never_accesses() {
+        let map = Map::anonymous(4096);
+        for offset in [4096, 4090, 4089, 3, u64::MAX, u64::MAX - 7] {
+            assert_eq!(map.load(offset, Ordering::Relaxed), Err(OutOfPool { offset }));
+        }
+        assert!(map.load(4088, Ordering::Relaxed).is_ok());
+        assert!(map.read(4095, &mut [0; 2]).is_err());
+        assert!(map.write(u64::MAX, &[0; 2]).is_err());
+        assert!(map.zero(0, 4097).is_err());
+    }
+}

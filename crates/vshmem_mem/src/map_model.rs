@@ -1,0 +1,65 @@
+//! The same view over a model checker's atomics.
+
+use loom::sync::atomic::{AtomicU64, Ordering};
+
+/// An offset that does not lie in the pool, or not on a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutOfPool {
+    /// The offset, in bytes.
+    pub offset: u64,
+}
+
+/// Checked access to modelled memory.
+#[derive(Debug)]
+pub struct Map {
+    words: Vec<AtomicU64>,
+}
+
+impl Map {
+    /// Modelled memory, all zeros.
+    #[must_use]
+    pub fn anonymous(bytes: usize) -> Self {
+        Self { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Bytes of the view.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.words.len() as u64 * 8
+    }
+
+    fn word(&self, offset: u64) -> Result<&AtomicU64, OutOfPool> {
+        if offset & 7 != 0 {
+            return Err(OutOfPool { offset });
+        }
+        self.words.get((offset / 8) as usize).ok_or(OutOfPool { offset })
+    }
+
+    /// Reads a word.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    pub fn load(&self, offset: u64, order: Ordering) -> Result<u64, OutOfPool> {
+        Ok(self.word(offset)?.load(order))
+    }
+
+    /// Writes a word.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    pub fn store(&self, offset: u64, value: u64, order: Ordering) -> Result<(), OutOfPool> {
+        self.word(offset)?.store(value, order);
+        Ok(())
+    }
+
+    /// Replaces `old` by `new`; says whether it did.
+    ///
+    /// # Errors
+    /// When the word is not inside.
+    pub fn replace(&self, offset: u64, old: u64, new: u64) -> Result<bool, OutOfPool> {
+        Ok(self
+            .word(offset)?
+            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok())
+    }
+}

@@ -1,0 +1,248 @@
+//! The intent record: all writes of one change, collected first.
+
+use arrayvec::ArrayVec;
+use vshmem_mem::{Ordering, Scratch};
+use vshmem_wire::{Cell, LOG_ENTRIES, LogEntry, ThreadSlot};
+
+use crate::{Desk, Fault, field, load_cell};
+
+/// Where the part of a long record that does not fit into the thread slot lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Overflow {
+    pub offset: u64,
+    pub entries: usize,
+}
+
+/// One change under a lock: reads see its own writes, and nothing is visible to others before it
+/// commits.
+#[derive(Debug)]
+pub struct Txn<'a> {
+    desk: Desk<'a>,
+    near: ArrayVec<LogEntry, LOG_ENTRIES>,
+    far: Option<Scratch<LogEntry>>,
+    far_used: usize,
+    overflow: Option<Overflow>,
+}
+
+impl<'a> Txn<'a> {
+    pub(crate) fn new(desk: Desk<'a>, overflow: Option<Overflow>) -> Result<Self, Fault> {
+        let far = match overflow {
+            Some(room) => Some(Scratch::new(room.entries).ok_or(Fault::TooLong)?),
+            None => None,
+        };
+        Ok(Self { desk, near: ArrayVec::new(), far, far_used: 0, overflow })
+    }
+
+    /// The pool and the slot.
+    #[must_use]
+    pub fn desk(&self) -> &Desk<'a> {
+        &self.desk
+    }
+
+    /// How many more words this change can write.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.near.remaining_capacity() + self.overflow.map_or(0, |o| o.entries - self.far_used)
+    }
+
+    fn staged(&mut self, offset: u64) -> Option<&mut LogEntry> {
+        // Newest first: what was written last is most likely to be asked for.
+        if let Some(far) = &mut self.far
+            && let Some(at) =
+                far.as_mut()[..self.far_used].iter().rposition(|entry| entry.offset == offset)
+        {
+            return Some(&mut far.as_mut()[at]);
+        }
+        self.near.iter_mut().rev().find(|entry| entry.offset == offset)
+    }
+
+    /// The word at `offset`, as this change would leave it.
+    ///
+    /// # Errors
+    /// When it is outside the pool.
+    pub fn word(&mut self, offset: u64) -> Result<u64, Fault> {
+        match self.staged(offset) {
+            Some(entry) => Ok(entry.new),
+            None => load_cell(self.desk.map, offset),
+        }
+    }
+
+    /// The value of the cell at `offset`, as this change would leave it.
+    ///
+    /// # Errors
+    /// When it is outside the pool.
+    pub fn get(&mut self, offset: u64) -> Result<u32, Fault> {
+        Ok(Cell::unpack(self.word(offset)?).value)
+    }
+
+    /// As [`Txn::replace`], for a word that this change has not written yet: does not look.
+    ///
+    /// # Errors
+    /// When the record is full.
+    pub fn replace_first(&mut self, offset: u64, old: u64, new: u64) -> Result<(), Fault> {
+        self.push(LogEntry { offset, old, new })
+    }
+
+    /// Replaces the word at `offset`, which was `old` before this change, by `new`.
+    ///
+    /// # Errors
+    /// When the record is full.
+    pub fn replace(&mut self, offset: u64, old: u64, new: u64) -> Result<(), Fault> {
+        if let Some(entry) = self.staged(offset) {
+            entry.new = new;
+            return Ok(());
+        }
+        self.push(LogEntry { offset, old, new })
+    }
+
+    fn push(&mut self, entry: LogEntry) -> Result<(), Fault> {
+        if self.near.try_push(entry).is_ok() {
+            return Ok(());
+        }
+        match (&mut self.far, self.overflow) {
+            (Some(far), Some(room)) if self.far_used < room.entries => {
+                far.as_mut()[self.far_used] = entry;
+                self.far_used += 1;
+                Ok(())
+            }
+            _ => Err(Fault::TooLong),
+        }
+    }
+
+    /// Writes a cell.
+    ///
+    /// # Errors
+    /// When it is outside the pool, or the record is full.
+    pub fn set(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
+        if let Some(entry) = self.staged(offset) {
+            entry.new = Cell::successor(entry.old, value);
+            return Ok(());
+        }
+        let old = load_cell(self.desk.map, offset)?;
+        self.replace(offset, old, Cell::successor(old, value))
+    }
+
+    /// Writes a cell only if it differs.
+    ///
+    /// # Errors
+    /// As [`Txn::set`].
+    pub fn update(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
+        if self.get(offset)? == value { Ok(()) } else { self.set(offset, value) }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.near.clear();
+        self.far_used = 0;
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.near.is_empty()
+    }
+
+    /// Lays the record open in the thread slot. Nobody acts on it before the lock word says
+    /// *committed*.
+    pub(crate) fn write_record(&mut self, lock: u64, generation: u32) -> Result<(), Fault> {
+        let map = self.desk.map;
+        let slot = self.desk.slot_at(self.desk.slot)?;
+        // Invalidate first: somebody who still carries out the slot's former record must see
+        // that it is being overwritten. Pairs with the fence in `carry_out`.
+        map.store(field!(slot, ThreadSlot, log_head), 0, Ordering::Relaxed)?;
+        vshmem_mem::fence(Ordering::Release);
+        let mut at = field!(slot, ThreadSlot, log);
+        for entry in &self.near {
+            write_entry(map, at, entry)?;
+            at += size_of::<LogEntry>() as u64;
+        }
+        if let (Some(far), Some(room)) = (&mut self.far, self.overflow) {
+            let mut at = room.offset;
+            for entry in &far.as_mut()[..self.far_used] {
+                write_entry(map, at, entry)?;
+                at += size_of::<LogEntry>() as u64;
+            }
+            map.store(field!(slot, ThreadSlot, log_more), room.offset, Ordering::Relaxed)?;
+        }
+        let count = (self.near.len() + self.far_used) as u64;
+        map.store(field!(slot, ThreadSlot, log_lock), lock, Ordering::Relaxed)?;
+        let head = (u64::from(generation) << 32) | count;
+        map.store(field!(slot, ThreadSlot, log_head), head, Ordering::Release)?;
+        Ok(())
+    }
+
+    /// Carries out this process's own record, from the private copy.
+    pub(crate) fn apply(&mut self, change: &'static str) -> Result<(), Fault> {
+        let half = self.near.len() / 2;
+        for (index, entry) in self.near.iter().enumerate() {
+            if index == half {
+                crash_point!(change, "half-applied");
+            }
+            // Refused only when somebody has helped already.
+            self.desk.map.replace(entry.offset, entry.old, entry.new)?;
+        }
+        if let Some(far) = &mut self.far {
+            for entry in &far.as_mut()[..self.far_used] {
+                self.desk.map.replace(entry.offset, entry.old, entry.new)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn write_entry(map: &vshmem_mem::Map, at: u64, entry: &LogEntry) -> Result<(), Fault> {
+    map.store(at, entry.offset, Ordering::Relaxed)?;
+    map.store(at + 8, entry.old, Ordering::Relaxed)?;
+    map.store(at + 16, entry.new, Ordering::Relaxed)?;
+    Ok(())
+}
+
+/// Carries out the committed record of another thread slot, for the given lock and generation.
+///
+/// A record that has been overwritten meanwhile is left alone: its owner only starts a new one
+/// after it has carried out the old one itself.
+pub(crate) fn carry_out(
+    desk: &Desk<'_>,
+    owner: u32,
+    lock: u64,
+    generation: u32,
+) -> Result<(), Fault> {
+    let map = desk.map;
+    let slot = desk.slot_at(owner)?;
+    let head_at = field!(slot, ThreadSlot, log_head);
+    let head = map.load(head_at, Ordering::Acquire)?;
+    if (head >> 32) as u32 != generation
+        || map.load(field!(slot, ThreadSlot, log_lock), Ordering::Relaxed)? != lock
+    {
+        return Ok(());
+    }
+    let count = head & 0xffff_ffff;
+    let more = map.load(field!(slot, ThreadSlot, log_more), Ordering::Relaxed)?;
+    // A record longer than its place could be is a peer's nonsense; what can be read is bounded
+    // by the pool itself.
+    let bound = LOG_ENTRIES as u64 + desk.words_end / size_of::<LogEntry>() as u64;
+    for index in 0..count.min(bound) {
+        let near = index < LOG_ENTRIES as u64;
+        let at = if near {
+            field!(slot, ThreadSlot, log) + index * size_of::<LogEntry>() as u64
+        } else {
+            match more.checked_add((index - LOG_ENTRIES as u64) * size_of::<LogEntry>() as u64) {
+                Some(at) => at,
+                None => return Err(Fault::corrupt(slot, "an intent record that cannot be")),
+            }
+        };
+        let entry = LogEntry {
+            offset: map.load(at, Ordering::Relaxed)?,
+            old: map.load(at + 8, Ordering::Relaxed)?,
+            new: map.load(at + 16, Ordering::Relaxed)?,
+        };
+        // Pairs with the release fence in `write_record`: if a word of a newer record was read
+        // above, then the head read now is no longer the one that was checked.
+        vshmem_mem::fence(Ordering::Acquire);
+        if map.load(head_at, Ordering::Relaxed)? != head {
+            return Ok(());
+        }
+        let allowed = entry.offset >= vshmem_wire::PAGE_BYTES && entry.offset < desk.words_end;
+        if allowed {
+            map.replace(entry.offset, entry.old, entry.new)?;
+        }
+    }
+    Ok(())
+}

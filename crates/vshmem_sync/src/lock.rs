@@ -1,0 +1,223 @@
+//! The lock word, and running a change under it.
+
+use vshmem_mem::{Map, Ordering, spin_hint};
+
+use crate::intent::{Overflow, Txn, carry_out};
+use crate::{Desk, Fault, load_cell};
+
+/// Times that a waiting thread just looks again.
+const LOOKS: u32 = if cfg!(loom) { 1 } else { 400 };
+/// Then it gives the CPU away this often.
+const YIELDS: u32 = if cfg!(loom) { 0 } else { 8 };
+/// Then it sleeps 50 us this often before it takes over. Together about 2 ms, which is longer
+/// than any change takes while its holder runs.
+const NAPS: u32 = if cfg!(loom) { 0 } else { 24 };
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const COMMITTED: u32 = 2;
+
+/// A lock word taken apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockWord {
+    /// Raised each time the lock is taken.
+    pub generation: u32,
+    /// Thread slot of the holder.
+    pub holder: u32,
+    state: u32,
+}
+
+impl LockWord {
+    #[inline]
+    fn unpack(word: u64) -> Self {
+        Self {
+            generation: (word >> 32) as u32,
+            holder: (word as u32) >> 2,
+            state: (word as u32) & 3,
+        }
+    }
+
+    #[inline]
+    fn pack(self) -> u64 {
+        (u64::from(self.generation) << 32) | u64::from(self.holder << 2 | self.state)
+    }
+}
+
+/// Who holds a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockHolder {
+    /// Thread slot.
+    pub slot: u32,
+    /// Whether its change has happened and is being carried out.
+    pub committed: bool,
+}
+
+/// Looks who holds the lock at `offset`.
+///
+/// # Errors
+/// When it is outside the pool.
+pub fn holder_of(map: &Map, offset: u64) -> Result<Option<LockHolder>, Fault> {
+    let word = LockWord::unpack(load_cell(map, offset)?);
+    Ok(match word.state {
+        HELD => Some(LockHolder { slot: word.holder, committed: false }),
+        COMMITTED => Some(LockHolder { slot: word.holder, committed: true }),
+        _ => None,
+    })
+}
+
+/// Runs `body` under the lock at `offset` and makes its writes happen all at once.
+///
+/// `body` is started again when somebody took the lock over before the commit, so it must not do
+/// anything but read the pool and stage writes. What it returns is believed only once the lock has
+/// turned out to be held until the end: an answer derived from words that somebody else was
+/// changing is thrown away.
+///
+/// # Errors
+/// [`Fault::Corrupt`] when the pool does not make sense, [`Fault::TooLong`] when the record is full.
+pub fn with_lock<'a, R>(
+    desk: Desk<'a>,
+    offset: u64,
+    change: &'static str,
+    body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    run(Txn::new(desk, None)?, offset, change, body)
+}
+
+/// As [`with_lock`], with room for `entries` more writes in pool memory at `overflow`, which the
+/// caller owns.
+///
+/// # Errors
+/// As [`with_lock`].
+pub fn with_lock_long<'a, R>(
+    desk: Desk<'a>,
+    offset: u64,
+    change: &'static str,
+    overflow: u64,
+    entries: usize,
+    body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    let room = Overflow { offset: overflow, entries };
+    run(Txn::new(desk, Some(room))?, offset, change, body)
+}
+
+fn run<'a, R>(
+    mut txn: Txn<'a>,
+    offset: u64,
+    change: &'static str,
+    mut body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    let desk = *txn.desk();
+    loop {
+        let held = acquire(&desk, offset)?;
+        crash_point!(change, "acquired");
+        let result = body(&mut txn);
+        match result {
+            Ok(answer) => {
+                if finish(&mut txn, &desk, offset, held, change)? {
+                    return Ok(answer);
+                }
+            }
+            Err(fault) => {
+                txn.clear();
+                let released = LockWord { state: FREE, ..held };
+                let still_mine = desk.map.replace(offset, held.pack(), released.pack())?;
+                if still_mine && fault != Fault::Lost {
+                    return Err(fault);
+                }
+            }
+        }
+        txn.clear();
+    }
+}
+
+/// Commits, carries out, releases. False when the lock was lost before the commit.
+fn finish(
+    txn: &mut Txn<'_>,
+    desk: &Desk<'_>,
+    offset: u64,
+    held: LockWord,
+    change: &'static str,
+) -> Result<bool, Fault> {
+    let free = LockWord { state: FREE, ..held }.pack();
+    if txn.is_empty() {
+        return Ok(desk.map.replace(offset, held.pack(), free)?);
+    }
+    txn.write_record(offset, held.generation)?;
+    crash_point!(change, "written");
+    let committed = LockWord { state: COMMITTED, ..held };
+    // The commit: releases the record, pairs with the acquire of whoever takes over.
+    if !desk.map.replace(offset, held.pack(), committed.pack())? {
+        return Ok(false);
+    }
+    crash_point!(change, "committed");
+    txn.apply(change)?;
+    crash_point!(change, "applied");
+    // Refused only when somebody took over after the commit, and then it is done as well.
+    desk.map.replace(offset, committed.pack(), free)?;
+    crash_point!(change, "released");
+    Ok(true)
+}
+
+#[inline]
+fn acquire(desk: &Desk<'_>, offset: u64) -> Result<LockWord, Fault> {
+    let word = desk.map.load(offset, Ordering::Acquire)?;
+    let seen = LockWord::unpack(word);
+    if seen.state == FREE {
+        let mine = taken(seen, desk.slot);
+        if desk.map.replace(offset, word, mine.pack())? {
+            return Ok(mine);
+        }
+    }
+    acquire_contended(desk, offset)
+}
+
+#[cold]
+fn acquire_contended(desk: &Desk<'_>, offset: u64) -> Result<LockWord, Fault> {
+    let mut last = 0;
+    let mut patience = 0;
+    loop {
+        let word = desk.map.load(offset, Ordering::Acquire)?;
+        let seen = LockWord::unpack(word);
+        if word != last {
+            last = word;
+            patience = 0;
+        }
+        let interrupted_self = seen.state != FREE && desk.seats.mine(seen.holder);
+        if seen.state == FREE || interrupted_self || patience >= LOOKS + YIELDS + NAPS {
+            if seen.state == COMMITTED {
+                carry_out(desk, seen.holder, offset, seen.generation)?;
+            }
+            let mine = taken(seen, desk.slot);
+            if desk.map.replace(offset, word, mine.pack())? {
+                return Ok(mine);
+            }
+            continue;
+        }
+        patience += 1;
+        if patience <= LOOKS {
+            spin_hint();
+        } else if patience <= LOOKS + YIELDS {
+            yield_cpu();
+        } else {
+            nap();
+        }
+    }
+}
+
+fn taken(seen: LockWord, slot: u32) -> LockWord {
+    LockWord { generation: seen.generation.wrapping_add(1), holder: slot, state: HELD }
+}
+
+fn yield_cpu() {
+    #[cfg(not(loom))]
+    rustix::thread::sched_yield();
+}
+
+fn nap() {
+    #[cfg(not(loom))]
+    {
+        let span = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 };
+        // Cut short by a signal is as good.
+        let _ = rustix::thread::nanosleep(&span);
+    }
+}

@@ -1,0 +1,200 @@
+//! The thread slots that this process holds, and taking one for the length of a call.
+
+use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
+use vshmem_wire::{Area, ThreadSlot};
+
+use crate::{Fault, claim_cell, field};
+
+/// Thread slots of one process at most: threads inside a call at the same time, signal handlers
+/// that interrupted one included.
+const SEATS: usize = 2048;
+/// Seats that are kept for the next call; others go back to the pool.
+const KEPT: usize = 8;
+
+/// What a step on shared state needs to know: the pool, and the slot that it works from.
+#[derive(Debug, Clone, Copy)]
+pub struct Desk<'a> {
+    /// The pool.
+    pub map: &'a Map,
+    /// The thread table.
+    pub threads: Area,
+    /// Words that an intent record may name: everything behind the superblock up to here.
+    pub words_end: u64,
+    /// The thread slot in use.
+    pub slot: u32,
+    /// The process's seats, to recognise a lock that this very thread holds further out.
+    pub seats: &'a Seats,
+}
+
+impl Desk<'_> {
+    /// Offset of a thread slot.
+    ///
+    /// # Errors
+    /// When there is no such slot.
+    #[inline]
+    pub fn slot_at(&self, slot: u32) -> Result<u64, Fault> {
+        self.threads.at(slot).ok_or(Fault::corrupt(self.threads.offset, "no such thread slot"))
+    }
+}
+
+#[derive(Debug)]
+struct Place {
+    /// 0 free; 1 in use.
+    busy: AtomicU32,
+    /// Thread slot plus one; 0 when none is claimed yet.
+    slot: AtomicU32,
+    /// Which thread uses it.
+    thread: AtomicUsize,
+}
+
+/// All seats of this process.
+#[derive(Debug)]
+pub struct Seats {
+    places: Box<[Place]>,
+}
+
+/// A thread slot in use; given back when dropped.
+#[derive(Debug)]
+pub struct Seat<'a> {
+    seats: &'a Seats,
+    place: usize,
+    /// The thread slot.
+    pub slot: u32,
+    /// Where to give the slot back to, when it is not to be kept.
+    surplus: Option<(&'a Map, u64, u32)>,
+}
+
+impl Seats {
+    /// No seats yet. Allocates: to be called at set-up, not inside a call.
+    #[must_use]
+    pub fn new() -> Self {
+        let place = || Place {
+            busy: AtomicU32::new(0),
+            slot: AtomicU32::new(0),
+            thread: AtomicUsize::new(0),
+        };
+        Self { places: (0..SEATS).map(|_| place()).collect() }
+    }
+
+    /// Forgets all seats: in a forked child they are the parent's.
+    pub fn forget(&self) {
+        for place in &self.places {
+            place.slot.store(0, Ordering::Relaxed);
+            place.thread.store(0, Ordering::Relaxed);
+            place.busy.store(0, Ordering::Release);
+        }
+    }
+
+    /// Gives the slots that are claimed for `client` and not in use back to the pool.
+    pub fn give_back(&self, map: &Map, threads: Area, client: u32) {
+        for place in &self.places {
+            let taken = place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_err() {
+                continue;
+            }
+            let slot = place.slot.swap(0, Ordering::Relaxed);
+            if let Some(offset) = slot.checked_sub(1).and_then(|slot| threads.at(slot)) {
+                // A slot that is no longer ours (evicted) stays as it is.
+                let _ = claim_cell(map, field!(offset, ThreadSlot, owner), client + 1, 0);
+            }
+            place.busy.store(0, Ordering::Release);
+        }
+    }
+
+    /// Takes a seat, claiming a thread slot for `client` if none is at hand. `None` when the pool
+    /// has no slot left.
+    ///
+    /// # Errors
+    /// When the thread table is not what it should be.
+    pub fn take<'a>(
+        &'a self,
+        map: &'a Map,
+        threads: Area,
+        client: u32,
+    ) -> Result<Option<Seat<'a>>, Fault> {
+        let me = this_thread();
+        for (index, place) in self.places.iter().enumerate() {
+            let free = place.busy.load(Ordering::Relaxed) == 0
+                && place
+                    .busy
+                    .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+                    .is_ok();
+            if !free {
+                continue;
+            }
+            place.thread.store(me, Ordering::Relaxed);
+            let known = place.slot.load(Ordering::Relaxed);
+            let slot = if known != 0 {
+                known - 1
+            } else {
+                match claim(map, threads, client) {
+                    Ok(Some(slot)) => {
+                        place.slot.store(slot + 1, Ordering::Relaxed);
+                        slot
+                    }
+                    other => {
+                        place.busy.store(0, Ordering::Release);
+                        return other.map(|_| None);
+                    }
+                }
+            };
+            let surplus = (index >= KEPT)
+                .then(|| threads.at(slot).map(|offset| (map, offset, client)))
+                .flatten();
+            return Ok(Some(Seat { seats: self, place: index, slot, surplus }));
+        }
+        Ok(None)
+    }
+
+    /// Whether `slot` is used further out by the thread that asks: it was interrupted by the
+    /// signal handler that we are in.
+    #[cold]
+    pub(crate) fn mine(&self, slot: u32) -> bool {
+        let me = this_thread();
+        self.places.iter().any(|place| {
+            place.busy.load(Ordering::Relaxed) == 1
+                && place.slot.load(Ordering::Relaxed) == slot.wrapping_add(1)
+                && place.thread.load(Ordering::Relaxed) == me
+        })
+    }
+}
+
+impl Default for Seats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let place = &self.seats.places[self.place];
+        if let Some((map, offset, client)) = self.surplus.take() {
+            place.slot.store(0, Ordering::Relaxed);
+            // A slot that is no longer ours (evicted) stays as it is.
+            let _ = claim_cell(map, field!(offset, ThreadSlot, owner), client + 1, 0);
+        }
+        place.busy.store(0, Ordering::Release);
+    }
+}
+
+fn claim(map: &Map, threads: Area, client: u32) -> Result<Option<u32>, Fault> {
+    let count = threads.count as u32;
+    // Clients start at different places, so that they do not all try the same slots.
+    let start = client.wrapping_mul(7) % count.max(1);
+    for step in 0..count {
+        let slot = (start + step) % count;
+        let offset = threads.at(slot).ok_or(Fault::corrupt(threads.offset, "thread table"))?;
+        if claim_cell(map, field!(offset, ThreadSlot, owner), 0, client + 1)? {
+            return Ok(Some(slot));
+        }
+    }
+    Ok(None)
+}
+
+/// A number that differs between the threads of a process.
+fn this_thread() -> usize {
+    thread_local! {
+        static MARK: u8 = const { 0 };
+    }
+    MARK.with(|mark| std::ptr::from_ref(mark).addr())
+}

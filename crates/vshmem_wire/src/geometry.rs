@@ -1,0 +1,292 @@
+//! Counts, and where the areas that follow from them lie.
+
+use crate::{
+    AttachSlot, CELL_BYTES, ClientSlot, DomainSlot, MAX_OBJECTS, MsgSlot, PAGE_BYTES, PageMeta,
+    SLAB_BYTES, SemSlot, ShmSlot, SlabMeta, ThreadSlot, UNIT_BYTES, UndoSlot, UnitMeta,
+};
+
+/// Every count of a pool. The layout is a function of these numbers alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Geometry {
+    /// Segments at most (SHMMNI).
+    pub shmmni: u32,
+    /// Semaphore sets at most (SEMMNI).
+    pub semmni: u32,
+    /// Message queues at most (MSGMNI).
+    pub msgmni: u32,
+    /// Member domains at most, dead ones that still hold something included.
+    pub domains: u32,
+    /// Client processes at most.
+    pub clients: u32,
+    /// Threads at work in the pool at once at most.
+    pub threads: u32,
+    /// (client, segment) pairs at most.
+    pub attaches: u32,
+    /// (client, semaphore set) pairs with SEM_UNDO at most.
+    pub undos: u32,
+    /// Slabs of the heap: room for messages, semaphore values, adjustments.
+    pub slabs: u32,
+    /// Semaphores per set at most (SEMMSL).
+    pub semmsl: u32,
+    /// Semaphores in all sets at most (SEMMNS).
+    pub semmns: u32,
+    /// Operations per semop call at most (SEMOPM).
+    pub semopm: u32,
+    /// Highest semaphore value (SEMVMX).
+    pub semvmx: u32,
+    /// Bytes of a message at most (MSGMAX).
+    pub msgmax: u32,
+    /// Bytes of a new queue at most (MSGMNB).
+    pub msgmnb: u32,
+    /// Bytes of the smallest segment (SHMMIN).
+    pub shmmin: u32,
+    /// Bytes of a segment at most (SHMMAX).
+    pub shmmax: u64,
+    /// Pages of all segments at most (SHMALL).
+    pub shmall: u64,
+    /// Pages for segments.
+    pub pages: u64,
+}
+
+/// A range of the pool that holds `count` structures of `stride` bytes each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Area {
+    /// Bytes from the start of the pool.
+    pub offset: u64,
+    /// Bytes from one structure to the next.
+    pub stride: u64,
+    /// How many there are.
+    pub count: u64,
+}
+
+impl Area {
+    /// Offset of structure `index`, or `None` past the end.
+    #[inline]
+    #[must_use]
+    pub const fn at(&self, index: u32) -> Option<u64> {
+        if (index as u64) < self.count { Some(self.offset + index as u64 * self.stride) } else { None }
+    }
+
+    /// First byte behind the area.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset + self.stride * self.count
+    }
+}
+
+/// Where everything lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// The registry's words.
+    pub registry: u64,
+    /// Domain table.
+    pub domains: Area,
+    /// Client table.
+    pub clients: Area,
+    /// Thread slots: intent record and wait record of one thread each.
+    pub threads: Area,
+    /// Segment table.
+    pub shm: Area,
+    /// Semaphore set table.
+    pub sem: Area,
+    /// Queue table.
+    pub msg: Area,
+    /// Key index: one bucket per object slot, per kind.
+    pub keys: [Area; 3],
+    /// Attach records.
+    pub attaches: Area,
+    /// Undo records.
+    pub undos: Area,
+    /// One per slab of the heap.
+    pub slab_meta: Area,
+    /// One per unit of the heap.
+    pub unit_meta: Area,
+    /// One per data page.
+    pub page_meta: Area,
+    /// The heap, in slabs.
+    pub heap: Area,
+    /// Data pages of segments.
+    pub data: Area,
+    /// Bytes of the whole pool.
+    pub total_bytes: u64,
+}
+
+/// Why a geometry cannot be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GeometryError {
+    /// A count is zero or above what the format can express.
+    Count {
+        /// Its name, as in `--limit`.
+        name: &'static str,
+        /// What was asked.
+        value: u64,
+        /// Smallest possible.
+        least: u64,
+        /// Largest possible.
+        most: u64,
+    },
+    /// The areas do not fit into an address.
+    TooLarge,
+}
+
+impl core::fmt::Display for GeometryError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Count { name, value, least, most } => {
+                write!(f, "{name} is {value}, and must be from {least} to {most}")
+            }
+            Self::TooLarge => f.write_str("the areas add up to more than an address can express"),
+        }
+    }
+}
+
+impl Geometry {
+    /// Checks every count against what the format can express.
+    ///
+    /// # Errors
+    /// The first count that is out of range.
+    pub fn validate(&self) -> Result<(), GeometryError> {
+        let objects = u64::from(MAX_OBJECTS);
+        let rows: [(&'static str, u64, u64, u64); 19] = [
+            ("shmmni", self.shmmni.into(), 1, objects),
+            ("semmni", self.semmni.into(), 1, objects),
+            ("msgmni", self.msgmni.into(), 1, objects),
+            ("domains", self.domains.into(), 1, 127),
+            ("clients", self.clients.into(), 1, 1 << 20),
+            ("threads", self.threads.into(), 2, 1 << 20),
+            ("attaches", self.attaches.into(), 1, 1 << 24),
+            ("undos", self.undos.into(), 1, 1 << 24),
+            ("slabs", self.slabs.into(), 1, 1 << 20),
+            ("semmsl", self.semmsl.into(), 1, 32000),
+            ("semmns", self.semmns.into(), 1, 1 << 30),
+            ("semopm", self.semopm.into(), 1, 1000),
+            ("semvmx", self.semvmx.into(), 1, 32767),
+            ("msgmax", self.msgmax.into(), 1, 1 << 24),
+            ("msgmnb", self.msgmnb.into(), 1, 1 << 30),
+            ("shmmin", self.shmmin.into(), 1, 1),
+            ("shmmax", self.shmmax, 1, u64::MAX),
+            ("shmall", self.shmall, 1, u64::MAX),
+            ("pages", self.pages, 1, u64::from(u32::MAX) - 1),
+        ];
+        for (name, value, least, most) in rows {
+            if value < least || value > most {
+                return Err(GeometryError::Count { name, value, least, most });
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the areas lie. Each begins on a page.
+    ///
+    /// # Errors
+    /// When a count is out of range or the sum does not fit.
+    pub fn layout(&self) -> Result<Layout, GeometryError> {
+        self.validate()?;
+        let mut next = 2 * PAGE_BYTES;
+        let mut area = |stride: u64, count: u64, align: u64| -> Result<Area, GeometryError> {
+            let offset = next.checked_next_multiple_of(align).ok_or(GeometryError::TooLarge)?;
+            next = stride
+                .checked_mul(count)
+                .and_then(|bytes| bytes.checked_add(offset))
+                .and_then(|end| end.checked_next_multiple_of(PAGE_BYTES))
+                .ok_or(GeometryError::TooLarge)?;
+            Ok(Area { offset, stride, count })
+        };
+        let of = |bytes: usize| bytes as u64;
+        let units = u64::from(self.slabs) * (SLAB_BYTES / UNIT_BYTES);
+        let domains = area(of(size_of::<DomainSlot>()), self.domains.into(), PAGE_BYTES)?;
+        let clients = area(of(size_of::<ClientSlot>()), self.clients.into(), PAGE_BYTES)?;
+        let threads = area(of(size_of::<ThreadSlot>()), self.threads.into(), PAGE_BYTES)?;
+        let shm = area(of(size_of::<ShmSlot>()), self.shmmni.into(), PAGE_BYTES)?;
+        let sem = area(of(size_of::<SemSlot>()), self.semmni.into(), PAGE_BYTES)?;
+        let msg = area(of(size_of::<MsgSlot>()), self.msgmni.into(), PAGE_BYTES)?;
+        let keys = [
+            area(CELL_BYTES, self.shmmni.into(), PAGE_BYTES)?,
+            area(CELL_BYTES, self.semmni.into(), PAGE_BYTES)?,
+            area(CELL_BYTES, self.msgmni.into(), PAGE_BYTES)?,
+        ];
+        let attaches = area(of(size_of::<AttachSlot>()), self.attaches.into(), PAGE_BYTES)?;
+        let undos = area(of(size_of::<UndoSlot>()), self.undos.into(), PAGE_BYTES)?;
+        let slab_meta = area(of(size_of::<SlabMeta>()), self.slabs.into(), PAGE_BYTES)?;
+        let unit_meta = area(of(size_of::<UnitMeta>()), units, PAGE_BYTES)?;
+        let page_meta = area(of(size_of::<PageMeta>()), self.pages, PAGE_BYTES)?;
+        let heap = area(SLAB_BYTES, self.slabs.into(), SLAB_BYTES)?;
+        // Segments begin on a large page where the pool is big enough to care.
+        let data_align = if self.pages >= 4096 { 2 << 20 } else { PAGE_BYTES };
+        let data = area(PAGE_BYTES, self.pages, data_align)?;
+        Ok(Layout {
+            registry: PAGE_BYTES,
+            domains,
+            clients,
+            threads,
+            shm,
+            sem,
+            msg,
+            keys,
+            attaches,
+            undos,
+            slab_meta,
+            unit_meta,
+            page_meta,
+            heap,
+            data,
+            total_bytes: data.end(),
+        })
+    }
+
+    /// Geometry of a pool of at most `total_bytes`, with Linux's limits where they fit.
+    ///
+    /// # Errors
+    /// When `total_bytes` is too small to hold a pool at all.
+    pub fn for_size(total_bytes: u64) -> Result<Self, GeometryError> {
+        let scaled = |per: u64, least: u64, most: u64| (total_bytes / per).clamp(least, most) as u32;
+        let objects = u64::from(MAX_OBJECTS);
+        let mut geometry = Self {
+            shmmni: scaled(256 << 10, 64, 4096),
+            semmni: scaled(64 << 10, 64, objects),
+            msgmni: scaled(64 << 10, 64, objects),
+            domains: 64,
+            clients: scaled(256 << 10, 64, 4096),
+            threads: scaled(512 << 10, 128, 4096),
+            attaches: scaled(128 << 10, 256, 1 << 16),
+            undos: scaled(128 << 10, 256, 1 << 16),
+            slabs: scaled(32 * SLAB_BYTES, 8, 4096),
+            semmsl: 32000,
+            semmns: 1_024_000_000,
+            semopm: 500,
+            semvmx: 32767,
+            msgmax: 8192,
+            msgmnb: 16384,
+            shmmin: 1,
+            shmmax: u64::MAX - (1 << 24),
+            shmall: u64::MAX - (1 << 24),
+            pages: 1,
+        };
+        geometry.fit_pages(total_bytes)?;
+        Ok(geometry)
+    }
+
+    /// Sets `pages` to what is left of `total_bytes` after everything else.
+    ///
+    /// # Errors
+    /// When nothing is left.
+    pub fn fit_pages(&mut self, total_bytes: u64) -> Result<(), GeometryError> {
+        let most = (total_bytes / PAGE_BYTES).min(u64::from(u32::MAX) - 1);
+        let (mut low, mut high) = (0, most);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            let fits = Self { pages: middle, ..*self }
+                .layout()
+                .is_ok_and(|layout| layout.total_bytes <= total_bytes);
+            if fits { low = middle } else { high = middle - 1 }
+        }
+        self.pages = low;
+        self.layout().map(|_| ()).map_err(|error| match error {
+            GeometryError::Count { name: "pages", .. } => {
+                GeometryError::Count { name: "size", value: total_bytes, least: 4 << 20, most: 1 << 44 }
+            }
+            other => other,
+        })
+    }
+}

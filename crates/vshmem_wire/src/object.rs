@@ -1,0 +1,178 @@
+//! The three kinds of object, and what hangs on them.
+
+use crate::RawCell;
+
+/// The mode bits that System V keeps of an object's mode.
+pub const PERM_BITS: u32 = 0o777;
+
+/// States of an object slot. The cell also carries the sequence: `sequence << 8 | state`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ObjectState {
+    /// Nobody's.
+    Free = 0,
+    /// An object.
+    Live = 1,
+    /// Removed; whoever sees it goes on with taking it apart.
+    Dying = 2,
+    /// A segment that is removed and still attached: no key, reachable by id.
+    Doomed = 3,
+    /// Being made by a client: has its memory, not yet its key.
+    Creating = 4,
+}
+
+/// What the three kinds have in common.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ObjectHeader {
+    /// The object's own lock (segments use the registry's).
+    pub lock: RawCell,
+    /// Sequence and [`ObjectState`].
+    pub state: RawCell,
+    /// Key, or 0 for IPC_PRIVATE.
+    pub key: RawCell,
+    /// Next slot in the key index or in the free queue, plus one.
+    pub next: RawCell,
+    /// Owner.
+    pub uid: RawCell,
+    /// Owner's group.
+    pub gid: RawCell,
+    /// Creator.
+    pub cuid: RawCell,
+    /// Creator's group.
+    pub cgid: RawCell,
+    /// Mode, [`PERM_BITS`] and the SHM_ flags.
+    pub mode: RawCell,
+    /// Seconds since 1970 of creation or last IPC_SET.
+    pub changed: RawCell,
+}
+
+/// A segment.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ShmSlot {
+    /// Common part.
+    pub header: ObjectHeader,
+    /// Bytes, low half.
+    pub size_low: RawCell,
+    /// Bytes, high half.
+    pub size_high: RawCell,
+    /// First data page.
+    pub first_page: RawCell,
+    /// Data pages.
+    pub pages: RawCell,
+    /// Attaches of all clients.
+    pub attached: RawCell,
+    /// Seconds since 1970 of the last attach.
+    pub attach_time: RawCell,
+    /// Seconds since 1970 of the last detach.
+    pub detach_time: RawCell,
+    /// Creator, as `Party`.
+    pub creator: RawCell,
+    /// Last to attach or detach, as `Party`.
+    pub last: RawCell,
+    /// While creating: the client slot of the maker, plus one.
+    pub maker: RawCell,
+    /// Room for later.
+    pub spare: [RawCell; 4],
+}
+
+/// A semaphore set.
+///
+/// A semaphore is one word of its own format, see `docs/wire-format.md`: value, flags, last
+/// operator and version together.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct SemSlot {
+    /// Common part.
+    pub header: ObjectHeader,
+    /// Semaphores in the set.
+    pub count: RawCell,
+    /// Unit of the heap where their words begin.
+    pub words: RawCell,
+    /// Seconds since 1970 of the last semop.
+    pub operated: RawCell,
+    /// First sleeper, thread slot plus one.
+    pub wait_head: RawCell,
+    /// Last sleeper.
+    pub wait_tail: RawCell,
+    /// Sleepers.
+    pub waiting: RawCell,
+    /// First undo record, plus one.
+    pub undos: RawCell,
+    /// Room for later.
+    pub spare: [RawCell; 7],
+}
+
+/// A message queue.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct MsgSlot {
+    /// Common part.
+    pub header: ObjectHeader,
+    /// Bytes allowed.
+    pub limit: RawCell,
+    /// Bytes queued.
+    pub bytes: RawCell,
+    /// Messages queued.
+    pub count: RawCell,
+    /// First message: unit of the heap plus one.
+    pub head: RawCell,
+    /// Last message.
+    pub tail: RawCell,
+    /// Last sender, as `Party`.
+    pub sender: RawCell,
+    /// Last receiver, as `Party`.
+    pub receiver: RawCell,
+    /// Seconds since 1970 of the last msgsnd.
+    pub sent: RawCell,
+    /// Seconds since 1970 of the last msgrcv.
+    pub received: RawCell,
+    /// First sleeping receiver, thread slot plus one.
+    pub receive_head: RawCell,
+    /// Last sleeping receiver.
+    pub receive_tail: RawCell,
+    /// First sleeping sender.
+    pub send_head: RawCell,
+    /// Last sleeping sender.
+    pub send_tail: RawCell,
+    /// Room for later.
+    pub spare: [RawCell; 1],
+}
+
+/// How often one client has attached one segment.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct AttachSlot {
+    /// Segment slot plus one; 0 is free.
+    pub segment: RawCell,
+    /// Attaches.
+    pub count: RawCell,
+    /// Next record of the client, or next free one, plus one.
+    pub next: RawCell,
+    /// Client slot plus one, for display and checks.
+    pub client: RawCell,
+}
+
+/// Adjustments (semadj) that one client has on one semaphore set.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct UndoSlot {
+    /// Client slot plus one; 0 is free. Claimed by compare-and-swap.
+    pub client: RawCell,
+    /// Semaphore set slot plus one once it hangs on the set's list.
+    pub set: RawCell,
+    /// Next record of the set, plus one.
+    pub next: RawCell,
+    /// Unit of the heap where the adjustments begin, plus one: a cell per semaphore.
+    pub adjustments: RawCell,
+}
+
+/// Bytes before the text of a message in the heap: type and size, a word each.
+pub const MSG_HEADER_BYTES: u64 = 16;
+
+const _: () = assert!(size_of::<ShmSlot>() == 192, "a segment slot is three cache lines");
+const _: () = assert!(size_of::<SemSlot>() == 192, "a semaphore set slot is three cache lines");
+const _: () = assert!(size_of::<MsgSlot>() == 192, "a queue slot is three cache lines");
+const _: () = assert!(size_of::<AttachSlot>() == 32, "two attach records in a cache line");
+const _: () = assert!(size_of::<UndoSlot>() == 32, "two undo records in a cache line");

@@ -1,0 +1,212 @@
+//! Who takes part: domains, clients, and threads at work.
+
+use crate::RawCell;
+
+/// Bytes of a domain's name.
+pub const DOMAIN_NAME_BYTES: usize = 32;
+/// Cells that hold a domain's name, four bytes each.
+pub const DOMAIN_NAME_CELLS: usize = DOMAIN_NAME_BYTES / 4;
+/// Entries of an intent record that lie in the thread slot itself.
+pub const LOG_ENTRIES: usize = 40;
+/// Semaphore operations of a sleeper that lie in the thread slot itself.
+pub const INLINE_OPS: usize = 8;
+
+/// States of a domain slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum DomainState {
+    /// Nobody's.
+    Free = 0,
+    /// Takes part. Whether it is silent is told by its lease.
+    Alive = 1,
+    /// Declared dead: its clients are being cleaned away.
+    Dead = 2,
+    /// Evicted without proof of death: what it had attached is quarantined.
+    Evicted = 3,
+}
+
+/// One member domain.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct DomainSlot {
+    /// A [`DomainState`].
+    pub state: RawCell,
+    /// Boot epoch: raised each time the slot is taken.
+    pub epoch: RawCell,
+    /// Boot id of the kernel, 16 bytes.
+    pub boot_id: [RawCell; 4],
+    /// Inode of the PID namespace, low half.
+    pub pid_namespace: RawCell,
+    /// Raised about once a second by the agent: the lease. Readers watch it change.
+    pub lease: RawCell,
+    /// Seconds since 1970 when the agent last renewed the lease.
+    pub renewed: RawCell,
+    /// Pid of the agent inside the domain, 0 for none.
+    pub agent: RawCell,
+    /// Name, zero padded.
+    pub name: [RawCell; DOMAIN_NAME_CELLS],
+    /// Room for later.
+    pub spare: [RawCell; 6],
+}
+
+/// States of a client slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ClientState {
+    /// Nobody's.
+    Free = 0,
+    /// Kept by a parent for the child that it is about to fork.
+    Reserved = 1,
+    /// A process.
+    Active = 2,
+    /// Dead; whoever sees it goes on with the clean-up.
+    Dying = 3,
+    /// Evicted with its domain; its attaches stay until the death is confirmed.
+    Quarantined = 4,
+}
+
+/// One client process.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ClientSlot {
+    /// A [`ClientState`].
+    pub state: RawCell,
+    /// Index of its domain.
+    pub domain: RawCell,
+    /// Boot epoch of its domain when it joined.
+    pub epoch: RawCell,
+    /// Pid inside the domain; while reserved, the parent's.
+    pub pid: RawCell,
+    /// Start time in clock ticks since boot, low half (proc(5), field 22).
+    pub start_low: RawCell,
+    /// High half.
+    pub start_high: RawCell,
+    /// User id when it joined, for display.
+    pub uid: RawCell,
+    /// First attach record, plus one.
+    pub attaches: RawCell,
+    /// Seconds since 1970 when it joined.
+    pub joined: RawCell,
+    /// Room for later.
+    pub spare: [RawCell; 7],
+}
+
+/// What a sleeper waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum WaitKind {
+    /// Nothing.
+    None = 0,
+    /// An array of semaphore operations.
+    Semaphore = 1,
+    /// A message.
+    Receive = 2,
+    /// Room for a message.
+    Send = 3,
+}
+
+/// How a wait stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum WaitState {
+    /// Not waiting.
+    Idle = 0,
+    /// Queued at an object.
+    Waiting = 1,
+    /// What was waited for has been done on the sleeper's behalf; `result` says how.
+    Done = 2,
+    /// Worth another try; no longer queued.
+    Retry = 3,
+}
+
+/// One entry of an intent record: replace `old` by `new` at `offset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct LogEntry {
+    /// Byte offset of the word.
+    pub offset: u64,
+    /// What it holds before.
+    pub old: u64,
+    /// What it holds after.
+    pub new: u64,
+}
+
+/// One thread at work in the pool: its intent record and its wait record.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ThreadSlot {
+    /// Client slot plus one; 0 is free.
+    pub owner: RawCell,
+    /// A [`WaitState`].
+    pub wait: RawCell,
+    /// A [`WaitKind`].
+    pub kind: RawCell,
+    /// Object slot that is waited at.
+    pub object: RawCell,
+    /// Next sleeper at the object, thread slot plus one.
+    pub next: RawCell,
+    /// Previous sleeper at the object, thread slot plus one.
+    pub previous: RawCell,
+    /// For semaphores: the number that blocks, and in bit 31 whether zero is awaited.
+    pub blocked: RawCell,
+    /// errno of a wait that was ended by somebody else.
+    pub result: RawCell,
+    /// For receivers: the unit of the message that was handed over, plus one.
+    pub message: RawCell,
+    /// Pid of the sleeper in its domain, with the domain as in [`Party`].
+    pub party: RawCell,
+    /// Semaphore operations or message arguments: how many, or flags.
+    pub count: u64,
+    /// Message type, or offset of the operations that do not fit here.
+    pub argument: u64,
+    /// Bytes wanted or offered; for semaphores the sleeper's undo record, plus one.
+    pub size: u64,
+    /// Semaphore operations, one a word: number, flags and operation.
+    pub ops: [u64; INLINE_OPS],
+    /// Offset of the lock that the intent record belongs to.
+    pub log_lock: u64,
+    /// Generation of that lock (high half) and number of entries (low half).
+    pub log_head: u64,
+    /// Offset of further entries, or 0.
+    pub log_more: u64,
+    /// Futex word of the sleeper on links where the kernel can sleep on pool memory.
+    pub doorbell: u64,
+    /// The intent record.
+    pub log: [LogEntry; LOG_ENTRIES],
+}
+
+/// A process as other domains see it: domain and pid in one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Party {
+    /// Index of the domain.
+    pub domain: u32,
+    /// Pid inside it; below 2^22 (PID_MAX_LIMIT).
+    pub pid: u32,
+}
+
+impl Party {
+    /// Bits of a pid.
+    pub const PID_BITS: u32 = 22;
+
+    /// One value of 29 bits; 0 is nobody.
+    #[inline]
+    #[must_use]
+    pub const fn pack(self) -> u32 {
+        (self.domain << Self::PID_BITS) | (self.pid & ((1 << Self::PID_BITS) - 1))
+    }
+
+    /// The reverse.
+    #[inline]
+    #[must_use]
+    pub const fn unpack(value: u32) -> Self {
+        Self { domain: (value >> Self::PID_BITS) & 0x7f, pid: value & ((1 << Self::PID_BITS) - 1) }
+    }
+}
+
+const _: () = assert!(size_of::<DomainSlot>() == 192, "a domain slot is three cache lines");
+const _: () = assert!(size_of::<ClientSlot>() == 128, "a client slot is two cache lines");
+const _: () = assert!(size_of::<LogEntry>() == 24, "a log entry is three words");
+const _: () = assert!(
+    size_of::<ThreadSlot>() == (10 + 3 + INLINE_OPS + 4) * 8 + LOG_ENTRIES * 24,
+    "a thread slot has no padding"
+);

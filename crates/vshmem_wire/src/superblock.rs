@@ -1,0 +1,72 @@
+//! The first page of a pool, and the registry's own words behind it.
+
+use crate::{Geometry, RawCell};
+
+/// The first eight bytes of every pool.
+pub const MAGIC: [u8; 8] = *b"VSHMEM\xF0\x01";
+/// Version of the layout in this crate. A pool of another version is refused.
+pub const FORMAT_VERSION: u32 = 1;
+/// Bytes of a pool's name, padded with zeros.
+pub const POOL_NAME_BYTES: usize = 64;
+/// Size classes of free extents: bin `b` holds extents of `2^b ..= 2^(b+1)-1` pages.
+pub const PAGE_BINS: usize = 40;
+
+/// What never changes after creation. At offset 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Superblock {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// [`FORMAT_VERSION`].
+    pub version: u32,
+    /// Bytes of this structure, so that a reader can tell a longer one.
+    pub bytes: u32,
+    /// Identity of the pool: two pools of one name differ here.
+    pub uuid: [u8; 16],
+    /// Name in UTF-8, zero padded.
+    pub name: [u8; POOL_NAME_BYTES],
+    /// Bytes of the whole pool.
+    pub total_bytes: u64,
+    /// Seconds since 1970 at creation.
+    pub created: u64,
+    /// Seconds of silence after which a domain is evicted by whoever notices; 0: never.
+    pub evict_after: u64,
+    /// Owner of the pool: a domain-local wait file must belong to root or to this uid.
+    pub owner_uid: u32,
+    /// Mode of the pool's device or file at creation, for wait files.
+    pub mode: u32,
+    /// Every count that the layout and the limits follow from.
+    pub geometry: Geometry,
+    /// FNV-1a over all bytes before this field.
+    pub checksum: u64,
+}
+
+/// The registry: words that the registry lock protects, in the second page.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Registry {
+    /// The registry lock.
+    pub lock: RawCell,
+    /// Free object slots per kind: first of the queue.
+    pub free_head: [RawCell; 3],
+    /// Free object slots per kind: last of the queue.
+    pub free_tail: [RawCell; 3],
+    /// Live objects per kind.
+    pub in_use: [RawCell; 3],
+    /// Highest object slot ever used per kind, plus one: what `*_INFO` walks to.
+    pub high_water: [RawCell; 3],
+    /// Free attach records.
+    pub attach_free: RawCell,
+    /// Pages in live segments.
+    pub pages_used: RawCell,
+    /// Highest client slot ever used, plus one.
+    pub clients_high: RawCell,
+    /// Counts deaths processed; waiters that see it change look again.
+    pub deaths: RawCell,
+    /// First free extent of each size class.
+    pub page_bins: [RawCell; PAGE_BINS],
+}
+
+const _: () = assert!(size_of::<Superblock>() <= 4096, "the superblock is one page");
+const _: () = assert!(size_of::<Registry>() <= 4096, "the registry's words are one page");
+const _: () = assert!(size_of::<Superblock>().is_multiple_of(8), "the superblock is made of words");
