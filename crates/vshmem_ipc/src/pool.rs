@@ -323,14 +323,6 @@ pub(crate) fn fresh(value: u32) -> u64 {
     Cell { version: 1, value }.pack()
 }
 
-/// Offset of a registry field.
-macro_rules! registry_at {
-    ($layout:expr, $($field:tt)+) => {
-        vshmem_sync::field!($layout.registry, vshmem_wire::Registry, $($field)+)
-    };
-}
-pub(crate) use registry_at;
-
 impl Pool {
     /// Offset of the registry lock.
     pub(crate) fn registry_lock(&self) -> u64 {

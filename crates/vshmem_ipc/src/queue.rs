@@ -894,3 +894,9 @@ fn wake_senders(
         fits(txn, queue, size)
     })
 }
+
+/// A line of sleepers of the queue in a slot.
+pub(crate) fn line_of(slot: u64, senders: bool) -> Line {
+    let queue = Queue { index: 0, sequence: 0, slot };
+    if senders { queue.senders() } else { queue.receivers() }
+}

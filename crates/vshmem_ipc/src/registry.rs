@@ -2,7 +2,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Txn, field, load_value};
-use vshmem_wire::{Area, CELL_BYTES, Layout, ObjectHeader, ObjectState, Registry};
+use vshmem_wire::{Area, Layout, ObjectHeader, ObjectState};
 
 use crate::access::Permission;
 use crate::id::{Kind, Place};
@@ -10,7 +10,8 @@ use crate::id::{Kind, Place};
 /// Offset of a registry cell that exists once per kind.
 macro_rules! per_kind {
     ($layout:expr, $field:ident, $kind:expr) => {
-        field!($layout.registry, Registry, $field) + $kind as u64 * CELL_BYTES
+        vshmem_sync::field!($layout.registry, vshmem_wire::Registry, $field)
+            + $kind as u64 * vshmem_wire::CELL_BYTES
     };
 }
 pub(crate) use per_kind;

@@ -1264,3 +1264,13 @@ impl Member {
 pub(crate) fn last_operator(map: &Map, set: &Set) -> Result<Party, Fault> {
     Ok(Party::unpack(Word::unpack(map.load(set.word(0)?, Ordering::Relaxed)?).party))
 }
+
+/// The line of sleepers of the set in a slot.
+pub(crate) fn line_of(slot: u64) -> Line {
+    Line { head: field!(slot, SemSlot, wait_head), tail: field!(slot, SemSlot, wait_tail) }
+}
+
+/// The cell that counts the sleepers of the set in a slot.
+pub(crate) fn waiting_of(slot: u64) -> u64 {
+    field!(slot, SemSlot, waiting)
+}

@@ -10,52 +10,99 @@ use rustix::process::{Pid, Signal, kill_process};
 /// The environment variable that marks the host processes of a guest; its value is the guest's directory.
 pub(crate) const MARK: &str = "VSHMEM_LAB_GUEST";
 
-/// Living (not zombie) processes whose real user is in `uids`, or that are marked as started for a path under `dir`.
-pub(crate) fn living(uids: &Range<u32>, dir: &Path) -> Vec<i32> {
-    let Ok(entries) = std::fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter(|&pid| belongs(pid, uids, dir).unwrap_or(false))
-        .collect()
+/// The living (not zombie) processes of a guest or a lab.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    /// Those that are the guests': their real user is one of the guests'.
+    pub(crate) inmates: Vec<i32>,
+    /// Those that started them, and those that have not become the guest's user yet.
+    pub(crate) starters: Vec<i32>,
 }
 
-fn belongs(pid: i32, uids: &Range<u32>, dir: &Path) -> Option<bool> {
+impl Census {
+    /// Counts processes whose real user is in `uids`, or that are marked as started for a path under `dir`.
+    pub(crate) fn take(uids: &Range<u32>, dir: &Path) -> Self {
+        let mut census = Census::default();
+        let Ok(entries) = std::fs::read_dir("/proc") else {
+            return census;
+        };
+        for pid in entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        {
+            match role(pid, uids, dir) {
+                Some(Role::Inmate) => census.inmates.push(pid),
+                Some(Role::Starter) => census.starters.push(pid),
+                None => {}
+            }
+        }
+        census
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.inmates.is_empty() && self.starters.is_empty()
+    }
+
+    /// Everyone who is to be signalled: a starter ends by itself when its guest has, and takes the corpse with it, so
+    /// it is left alone while there are inmates.
+    pub(crate) fn targets(&self) -> &[i32] {
+        if self.inmates.is_empty() {
+            &self.starters
+        } else {
+            &self.inmates
+        }
+    }
+}
+
+enum Role {
+    Inmate,
+    Starter,
+}
+
+fn role(pid: i32, uids: &Range<u32>, dir: &Path) -> Option<Role> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
     if field("State:")?.trim_start().starts_with(['Z', 'X']) {
-        return Some(false);
+        return None;
     }
     let uid: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
     if uids.contains(&uid) {
-        return Some(true);
+        return Some(Role::Inmate);
     }
     if uid != 0 {
-        return Some(false);
+        return None;
     }
     let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    Some(environment.split(|&byte| byte == 0).any(|variable| {
+    let marked = environment.split(|&byte| byte == 0).any(|variable| {
         variable
             .strip_prefix(MARK.as_bytes())
             .and_then(|rest| rest.strip_prefix(b"="))
             .is_some_and(|value| Path::new(&*String::from_utf8_lossy(value)).starts_with(dir))
-    }))
+    });
+    marked.then_some(Role::Starter)
 }
+
+/// Starters get this long to end by themselves.
+const COURTESY: Duration = Duration::from_millis(500);
 
 /// Kills them all, over and over until none is left. On a timeout, those that are.
 pub(crate) fn exterminate(uids: &Range<u32>, dir: &Path, within: Duration) -> Result<(), Vec<i32>> {
     let end = Instant::now() + within;
+    let mut alone_since = None;
     loop {
-        let left = living(uids, dir);
+        let left = Census::take(uids, dir);
         if left.is_empty() {
             return Ok(());
         }
         if Instant::now() > end {
-            return Err(left);
+            return Err([left.inmates, left.starters].concat());
         }
-        signal(&left, Signal::KILL);
+        if !left.inmates.is_empty() {
+            alone_since = None;
+            signal(&left.inmates, Signal::KILL);
+        } else if alone_since.get_or_insert_with(Instant::now).elapsed() > COURTESY {
+            signal(&left.starters, Signal::KILL);
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
+use crate::census::Census;
 use crate::directory::{Directory, NamingLock, open_directory, root, set_mode};
 use crate::error::{Doing, Error, GuestFault, Result};
 use crate::exec::{ExecRequest, Streams, relay};
@@ -491,7 +492,7 @@ fn free_users() -> Result<u32> {
         .map(|slot| first + slot * MOST_GUESTS)
         .find(|first| {
             !taken.contains(first)
-                && census::living(&(*first..first + MOST_GUESTS), &nowhere).is_empty()
+                && Census::take(&(*first..first + MOST_GUESTS), &nowhere).is_empty()
         })
         .ok_or_else(|| Error::Argument {
             what: "the number of labs",

@@ -130,7 +130,8 @@ impl<'a> Txn<'a> {
         if self.get(offset)? == value { Ok(()) } else { self.set(offset, value) }
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Forgets everything staged: for a refusal that comes late.
+    pub fn clear(&mut self) {
         self.near.clear();
         self.far_used = 0;
     }

@@ -162,7 +162,7 @@ impl Geometry {
             ("semmns", self.semmns.into(), 1, 1 << 30),
             ("semopm", self.semopm.into(), 1, 1000),
             ("semvmx", self.semvmx.into(), 1, 32767),
-            ("msgmax", self.msgmax.into(), 1, 1 << 24),
+            ("msgmax", self.msgmax.into(), 1, 16368),
             ("msgmnb", self.msgmnb.into(), 1, 1 << 30),
             ("shmmin", self.shmmin.into(), 1, 1),
             ("shmmax", self.shmmax, 1, u64::MAX),

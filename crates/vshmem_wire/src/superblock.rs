@@ -55,8 +55,8 @@ pub struct Registry {
     pub in_use: [RawCell; 3],
     /// Highest object slot ever used per kind, plus one: what `*_INFO` walks to.
     pub high_water: [RawCell; 3],
-    /// Free attach records.
-    pub attach_free: RawCell,
+    /// Where to look for a free attach record first.
+    pub attach_hint: RawCell,
     /// Pages in live segments.
     pub pages_used: RawCell,
     /// Highest client slot ever used, plus one.

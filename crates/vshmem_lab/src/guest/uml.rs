@@ -67,7 +67,7 @@ impl Machine for Uml {
         words.push(format!("umid=guest{}", plan.guest).into());
         words.push(
             format!(
-                "vec0:transport=tap,ifname={},depth=64,mac=02:76:73:68:6d:{:02x}",
+                "vec0:transport=tap,ifname={},depth=64,gro=1,mac=02:76:73:68:6d:{:02x}",
                 plan.tap(),
                 plan.guest
             )

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 
 use super::console::{self, Word};
 use super::control::{self, Reply};
-use crate::census;
+use crate::census::{self, Census};
 use crate::directory::Directory;
 use crate::error::{Doing, Error, GuestFault, Result};
 use crate::guest::{Plan, contained};
@@ -138,10 +138,8 @@ impl Ward {
     /// Sends a signal to every host process of the guest.
     pub(super) fn signal(&self, signal: Signal) {
         let uid = self.record.uid(self.guest);
-        census::signal(
-            &census::living(&(uid..uid + 1), &self.directory.guest(self.guest)),
-            signal,
-        );
+        let census = Census::take(&(uid..uid + 1), &self.directory.guest(self.guest));
+        census::signal(census.targets(), signal);
     }
 
     /// Waits until the guest is dead; false if it is not by then.

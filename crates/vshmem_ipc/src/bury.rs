@@ -1,0 +1,340 @@
+//! What is done when a process or a whole domain has died.
+//!
+//! Every step can be repeated and can be left halfway: whoever buries may die as well, and two may
+//! do it at once. The order is: the client is marked, its sleepers leave their lines, its
+//! adjustments are applied, its attaches and its memory are given back, its slot becomes free, and
+//! last of all everybody who sleeps is told to look again.
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Desk, Fault, Seat, claim_cell, field, holder_of, load_value, with_lock};
+use vshmem_wire::{
+    ClientSlot, ClientState, DomainSlot, DomainState, ObjectHeader, ObjectState, Party, Registry,
+    ShmSlot, ThreadSlot, UndoSlot, WaitKind, WaitState,
+};
+
+use crate::id::{Kind, Place};
+use crate::member::client_at;
+use crate::queue::Queue;
+use crate::registry::{self, per_kind};
+use crate::semaphore::Set;
+use crate::wait::{Line, leave_line, thread_at};
+use crate::{Errno, Member, domain, heap, settle, undo};
+
+/// An errno out of a step that has no caller to tell it to.
+fn broken(at: u64) -> impl Fn(Errno) -> Fault {
+    move |_| Fault::corrupt(at, "a step that cannot be finished")
+}
+
+impl Member {
+    /// Buries a process of this domain that has ended: by pid and start time, as a pidfd or
+    /// waitpid told. Nothing happens if there is no such client.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn bury_process(&self, pid: u32) -> Result<bool, Errno> {
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        let mut found = false;
+        for client in self.clients_of(self.domain(), Some(pid))? {
+            settle(self.bury_client(&desk, client).map(Ok))?;
+            found = true;
+        }
+        Ok(found)
+    }
+
+    /// Buries one client, by its slot.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn bury(&self, client: u32) -> Result<(), Errno> {
+        let seat = self.seat()?;
+        settle(self.bury_client(&self.desk_of(&seat), client).map(Ok))
+    }
+
+    /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn farewell(&self) -> Result<(), Errno> {
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        let me = self.client();
+        settle(self.leave_undos(&desk, me, self.party().pack()).map(Ok))?;
+        settle(self.leave_attaches(&desk, me).map(Ok))
+    }
+
+    /// Client slots of a domain that are in use.
+    fn clients_of(&self, domain: u32, pid: Option<u32>) -> Result<Vec<u32>, Errno> {
+        let layout = self.pool().layout();
+        let map = self.pool().map();
+        let look = || -> Result<Vec<u32>, Fault> {
+            let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+            let mut found = Vec::new();
+            for client in 0..high.min(layout.clients.count as u32) {
+                let slot = client_at(layout, client)?;
+                let state = load_value(map, field!(slot, ClientSlot, state))?;
+                let ours = state != ClientState::Free as u32
+                    && state != ClientState::Reserved as u32
+                    && load_value(map, field!(slot, ClientSlot, domain))? == domain;
+                let same = match pid {
+                    Some(pid) => load_value(map, field!(slot, ClientSlot, pid))? == pid,
+                    None => true,
+                };
+                if ours && same {
+                    found.push(client);
+                }
+            }
+            Ok(found)
+        };
+        settle(look().map(Ok))
+    }
+
+    pub(crate) fn bury_client(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
+        let pool = self.pool();
+        let layout = pool.layout();
+        let slot = client_at(layout, client)?;
+        let state_at = field!(slot, ClientSlot, state);
+        let party = with_lock(*desk, pool.registry_lock(), "bury-mark", |txn| {
+            let state = txn.get(state_at)?;
+            if state == ClientState::Free as u32 {
+                return Ok(None);
+            }
+            txn.update(state_at, ClientState::Dying as u32)?;
+            let domain = txn.get(field!(slot, ClientSlot, domain))?;
+            let pid = txn.get(field!(slot, ClientSlot, pid))?;
+            Ok(Some(Party { domain, pid }.pack()))
+        })?;
+        let Some(party) = party else { return Ok(()) };
+        self.leave_threads(desk, client)?;
+        self.leave_undos(desk, client, party)?;
+        self.leave_attaches(desk, client)?;
+        self.leave_objects(desk, client)?;
+        heap::bury(pool, desk, client)?;
+        with_lock(*desk, pool.registry_lock(), "bury-free", |txn| {
+            if txn.get(state_at)? == ClientState::Dying as u32 {
+                txn.set(state_at, ClientState::Free as u32)?;
+            }
+            let deaths_at = field!(layout.registry, Registry, deaths);
+            let deaths = txn.get(deaths_at)?;
+            txn.set(deaths_at, deaths.wrapping_add(1))
+        })?;
+        self.ring_everybody();
+        Ok(())
+    }
+
+    /// Takes a client's threads out of the lines they sleep in, and frees their slots.
+    pub(crate) fn leave_threads(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
+        let pool = self.pool();
+        let (layout, map) = (pool.layout(), pool.map());
+        for thread in 0..layout.threads.count as u32 {
+            let at = thread_at(layout, thread)?;
+            let owner_at = field!(at, ThreadSlot, owner);
+            if load_value(map, owner_at)? != client + 1 {
+                continue;
+            }
+            self.finish_record(desk, thread, at)?;
+            let wait_at = field!(at, ThreadSlot, wait);
+            if load_value(map, wait_at)? == WaitState::Waiting as u32 {
+                self.leave_line_of(desk, thread, at)?;
+            }
+            let wait = load_value(map, wait_at)?;
+            if wait != WaitState::Idle as u32 && wait != WaitState::Waiting as u32 {
+                claim_cell(map, wait_at, wait, WaitState::Idle as u32)?;
+            }
+            claim_cell(map, owner_at, client + 1, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out what a thread slot has committed and not carried out, so that its intent record
+    /// may be overwritten by the slot's next owner.
+    fn finish_record(&self, desk: &Desk<'_>, thread: u32, at: u64) -> Result<(), Fault> {
+        let map = self.pool().map();
+        let lock = map.load(field!(at, ThreadSlot, log_lock), Ordering::Acquire)?;
+        if !self.is_lock(lock) {
+            return Ok(());
+        }
+        if holder_of(map, lock)?.is_some_and(|holder| holder.slot == thread) {
+            // Taking the lock finishes whatever its former holder had committed.
+            with_lock(*desk, lock, "finish-record", |_| Ok(()))?;
+        }
+        Ok(())
+    }
+
+    /// Whether an offset is that of a lock word.
+    pub(crate) fn is_lock(&self, offset: u64) -> bool {
+        let layout = self.pool().layout();
+        offset == self.pool().registry_lock()
+            || Kind::ALL.iter().any(|kind| {
+                let area = kind.area(layout);
+                (area.offset..area.end()).contains(&offset)
+                    && (offset - area.offset).is_multiple_of(area.stride)
+            })
+    }
+
+    fn leave_line_of(&self, desk: &Desk<'_>, thread: u32, at: u64) -> Result<(), Fault> {
+        let pool = self.pool();
+        let (layout, map) = (pool.layout(), pool.map());
+        let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+        let object = load_value(map, field!(at, ThreadSlot, object))?;
+        let (lock, line, waiting): (u64, Line, Option<u64>) = if kind == WaitKind::Semaphore as u32
+        {
+            let Some(slot) = layout.sem.at(object) else { return Ok(()) };
+            let line = crate::semaphore::line_of(slot);
+            (field!(slot, ObjectHeader, lock), line, Some(crate::semaphore::waiting_of(slot)))
+        } else {
+            let Some(slot) = layout.msg.at(object) else { return Ok(()) };
+            let line = crate::queue::line_of(slot, kind == WaitKind::Send as u32);
+            (field!(slot, ObjectHeader, lock), line, None)
+        };
+        with_lock(*desk, lock, "bury-sleeper", |txn| {
+            let here = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
+                && txn.get(field!(at, ThreadSlot, kind))? == kind
+                && txn.get(field!(at, ThreadSlot, object))? == object;
+            if here {
+                leave_line(txn, layout, line, thread, WaitState::Idle, 0)?;
+                if let Some(waiting_at) = waiting {
+                    let waiting = txn.get(waiting_at)?;
+                    txn.set(waiting_at, waiting.saturating_sub(1))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Applies a client's adjustments.
+    fn leave_undos(&self, desk: &Desk<'_>, client: u32, party: u32) -> Result<(), Fault> {
+        let pool = self.pool();
+        let (layout, map) = (pool.layout(), pool.map());
+        for record in 0..layout.undos.count as u32 {
+            let at = undo::undo_at(layout, record)?;
+            if load_value(map, field!(at, UndoSlot, client))? != client + 1 {
+                continue;
+            }
+            let Some(index) = load_value(map, field!(at, UndoSlot, set))?.checked_sub(1) else {
+                // Claimed, and on no list yet.
+                claim_cell(map, field!(at, UndoSlot, client), client + 1, 0)?;
+                continue;
+            };
+            let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
+            let standing = registry::standing(map, slot)?;
+            let place = Place { index, sequence: standing.sequence };
+            let set = Set::read(layout, map, place, slot)?;
+            self.apply_undo(desk, &set, record, client, party).map_err(broken(at))?;
+        }
+        Ok(())
+    }
+
+    /// Finishes what a client had begun with objects: segments in the making, sets and queues half
+    /// taken apart.
+    fn leave_objects(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
+        let pool = self.pool();
+        let (layout, map) = (pool.layout(), pool.map());
+        for kind in Kind::ALL {
+            let high = load_value(map, per_kind!(layout, high_water, kind))?;
+            for index in 0..high.min(kind.area(layout).count as u32) {
+                let slot = registry::slot_at(layout, kind, index)?;
+                let standing = registry::standing(map, slot)?;
+                let place = Place { index, sequence: standing.sequence };
+                match kind {
+                    Kind::Segment if standing.is(ObjectState::Creating) => {
+                        if load_value(map, field!(slot, ShmSlot, maker))? == client + 1 {
+                            self.abandon_segment(desk, place);
+                        }
+                    }
+                    Kind::Semaphore if standing.is(ObjectState::Dying) => {
+                        let set = Set::read(layout, map, place, slot)?;
+                        self.dismantle_set(desk, &set).map_err(broken(slot))?;
+                    }
+                    Kind::Queue if standing.is(ObjectState::Dying) => {
+                        let queue = Queue { index, sequence: place.sequence, slot };
+                        self.dismantle_queue(desk, &queue).map_err(broken(slot))?;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Declares a domain dead and buries all its clients.
+    ///
+    /// # Errors
+    /// ENOENT when there is no such domain; EIO when the pool does not make sense.
+    pub fn bury_domain(&self, domain: u32) -> Result<(), Errno> {
+        let seat = self.seat()?;
+        settle(self.bury_domain_from(&seat, domain, DomainState::Dead).map(Ok))
+    }
+
+    /// Declares a domain evicted: its adjustments are applied and its sleepers leave, and what it
+    /// has attached stays as it is until its death is confirmed by [`Member::bury_domain`].
+    ///
+    /// # Errors
+    /// As [`Member::bury_domain`].
+    pub fn evict_domain(&self, domain: u32) -> Result<(), Errno> {
+        let seat = self.seat()?;
+        settle(self.bury_domain_from(&seat, domain, DomainState::Evicted).map(Ok))
+    }
+
+    pub(crate) fn bury_domain_from(
+        &self,
+        seat: &Seat<'_>,
+        domain: u32,
+        state: DomainState,
+    ) -> Result<(), Fault> {
+        let pool = self.pool();
+        let layout = pool.layout();
+        let desk = self.desk_of(seat);
+        let slot = domain::slot_at(layout, domain)?;
+        with_lock(desk, pool.registry_lock(), "bury-domain", |txn| {
+            let state_at = field!(slot, DomainSlot, state);
+            if txn.get(state_at)? != DomainState::Free as u32 {
+                txn.update(state_at, state as u32)?;
+                txn.update(field!(slot, DomainSlot, agent), 0)?;
+            }
+            Ok(())
+        })?;
+        let high = load_value(pool.map(), field!(layout.registry, Registry, clients_high))?;
+        for client in 0..high.min(layout.clients.count as u32) {
+            let at = client_at(layout, client)?;
+            let standing = load_value(pool.map(), field!(at, ClientSlot, state))?;
+            let ours = standing != ClientState::Free as u32
+                && load_value(pool.map(), field!(at, ClientSlot, domain))? == domain;
+            if !ours {
+                continue;
+            }
+            if state == DomainState::Dead {
+                self.bury_client(&desk, client)?;
+            } else {
+                self.quarantine(&desk, client, domain)?;
+            }
+        }
+        self.ring_everybody();
+        Ok(())
+    }
+
+    fn quarantine(&self, desk: &Desk<'_>, client: u32, domain: u32) -> Result<(), Fault> {
+        let pool = self.pool();
+        let slot = client_at(pool.layout(), client)?;
+        with_lock(*desk, pool.registry_lock(), "quarantine", |txn| {
+            txn.update(field!(slot, ClientSlot, state), ClientState::Quarantined as u32)
+        })?;
+        let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
+        self.leave_sleepers(desk, client)?;
+        self.leave_undos(desk, client, Party { domain, pid }.pack())
+    }
+
+    /// Takes a client's sleepers out of their lines and lets it keep their slots.
+    fn leave_sleepers(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
+        let pool = self.pool();
+        for thread in 0..pool.layout().threads.count as u32 {
+            let at = thread_at(pool.layout(), thread)?;
+            let ours = load_value(pool.map(), field!(at, ThreadSlot, owner))? == client + 1;
+            let waits = load_value(pool.map(), field!(at, ThreadSlot, wait))?;
+            if ours && waits == WaitState::Waiting as u32 {
+                self.leave_line_of(desk, thread, at)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,250 @@
+//! Who and what is in a pool, for `vshmem ls` and the agent.
+
+use vshmem_sync::{Fault, field, load_value};
+use vshmem_wire::{
+    AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, ObjectState, Registry,
+    ThreadSlot, WaitState,
+};
+
+use crate::id::Kind;
+use crate::member::client_at;
+use crate::registry::{self, per_kind};
+use crate::segment::attach_at;
+use crate::wait::thread_at;
+use crate::{Errno, Member, Pool, domain, settle};
+
+/// A member domain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DomainRow {
+    /// Slot.
+    pub index: u32,
+    /// Name.
+    pub name: String,
+    /// Alive, dead or evicted.
+    pub state: DomainState,
+    /// Boot epoch.
+    pub epoch: u32,
+    /// Seconds since 1970 when its agent last renewed the lease.
+    pub renewed: u32,
+    /// Raised with each renewal.
+    pub lease: u32,
+    /// Agent's pid in the domain, 0 for none.
+    pub agent: u32,
+    /// Clients.
+    pub clients: u32,
+}
+
+/// A client process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientRow {
+    /// Slot.
+    pub index: u32,
+    /// Slot of its domain.
+    pub domain: u32,
+    /// Pid inside the domain; while reserved, the parent's.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start: u64,
+    /// User.
+    pub uid: u32,
+    /// Standing.
+    pub state: ClientState,
+    /// Seconds since 1970 when it joined.
+    pub joined: u32,
+    /// Attaches.
+    pub attaches: u32,
+    /// Threads that sleep.
+    pub sleeping: u32,
+}
+
+/// Which object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectRow {
+    /// Kind.
+    pub kind: Kind,
+    /// Slot, as the *_STAT calls take it.
+    pub index: u32,
+}
+
+/// A sleeping thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaiterRow {
+    /// Its client's slot.
+    pub client: u32,
+    /// Kind of the object it waits at.
+    pub kind: Kind,
+    /// Slot of that object.
+    pub object: u32,
+}
+
+impl Pool {
+    /// All member domains, past ones included.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn domains(&self) -> Result<Vec<DomainRow>, Errno> {
+        let map = self.map();
+        let look = || -> Result<Vec<DomainRow>, Fault> {
+            let clients = self.client_rows()?;
+            let mut rows = Vec::new();
+            for index in 0..self.layout().domains.count as u32 {
+                let slot = domain::slot_at(self.layout(), index)?;
+                let state = match load_value(map, field!(slot, DomainSlot, state))? {
+                    1 => DomainState::Alive,
+                    2 => DomainState::Dead,
+                    3 => DomainState::Evicted,
+                    _ => continue,
+                };
+                rows.push(DomainRow {
+                    index,
+                    name: domain::name_of(self, index)?,
+                    state,
+                    epoch: load_value(map, field!(slot, DomainSlot, epoch))?,
+                    renewed: load_value(map, field!(slot, DomainSlot, renewed))?,
+                    lease: load_value(map, field!(slot, DomainSlot, lease))?,
+                    agent: load_value(map, field!(slot, DomainSlot, agent))?,
+                    clients: clients.iter().filter(|row| row.domain == index).count() as u32,
+                });
+            }
+            Ok(rows)
+        };
+        settle(look().map(Ok))
+    }
+
+    /// All clients.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn clients(&self) -> Result<Vec<ClientRow>, Errno> {
+        settle(self.client_rows().map(Ok))
+    }
+
+    fn client_rows(&self) -> Result<Vec<ClientRow>, Fault> {
+        let (map, layout) = (self.map(), self.layout());
+        let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+        let mut rows = Vec::new();
+        for index in 0..high.min(layout.clients.count as u32) {
+            let slot = client_at(layout, index)?;
+            let state = match load_value(map, field!(slot, ClientSlot, state))? {
+                1 => ClientState::Reserved,
+                2 => ClientState::Active,
+                3 => ClientState::Dying,
+                4 => ClientState::Quarantined,
+                _ => continue,
+            };
+            let low = load_value(map, field!(slot, ClientSlot, start_low))?;
+            let high = load_value(map, field!(slot, ClientSlot, start_high))?;
+            rows.push(ClientRow {
+                index,
+                domain: load_value(map, field!(slot, ClientSlot, domain))?,
+                pid: load_value(map, field!(slot, ClientSlot, pid))?,
+                start: u64::from(high) << 32 | u64::from(low),
+                uid: load_value(map, field!(slot, ClientSlot, uid))?,
+                state,
+                joined: load_value(map, field!(slot, ClientSlot, joined))?,
+                attaches: self.attaches_of(slot)?,
+                sleeping: 0,
+            });
+        }
+        for waiter in self.waiter_rows()? {
+            if let Some(row) = rows.iter_mut().find(|row| row.index == waiter.client) {
+                row.sleeping += 1;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn attaches_of(&self, client: u64) -> Result<u32, Fault> {
+        let (map, layout) = (self.map(), self.layout());
+        let mut next = load_value(map, field!(client, ClientSlot, attaches))?;
+        let mut total = 0u32;
+        for _ in 0..layout.attaches.count {
+            let Some(record) = next.checked_sub(1) else { break };
+            let at = attach_at(layout, record)?;
+            total = total.saturating_add(load_value(map, field!(at, AttachSlot, count))?);
+            next = load_value(map, field!(at, AttachSlot, next))?;
+        }
+        Ok(total)
+    }
+
+    /// All sleepers.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn waiters(&self) -> Result<Vec<WaiterRow>, Errno> {
+        settle(self.waiter_rows().map(Ok))
+    }
+
+    fn waiter_rows(&self) -> Result<Vec<WaiterRow>, Fault> {
+        let (map, layout) = (self.map(), self.layout());
+        let mut rows = Vec::new();
+        for thread in 0..layout.threads.count as u32 {
+            let at = thread_at(layout, thread)?;
+            let owner = load_value(map, field!(at, ThreadSlot, owner))?;
+            let wait = load_value(map, field!(at, ThreadSlot, wait))?;
+            let Some(client) = owner.checked_sub(1) else { continue };
+            if wait != WaitState::Waiting as u32 {
+                continue;
+            }
+            let kind = match load_value(map, field!(at, ThreadSlot, kind))? {
+                1 => Kind::Semaphore,
+                _ => Kind::Queue,
+            };
+            let object = load_value(map, field!(at, ThreadSlot, object))?;
+            rows.push(WaiterRow { client, kind, object });
+        }
+        Ok(rows)
+    }
+
+    /// Clients that have a segment attached, with how often.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn attached_to(&self, segment: u32) -> Result<Vec<(u32, u32)>, Errno> {
+        let (map, layout) = (self.map(), self.layout());
+        let look = || -> Result<Vec<(u32, u32)>, Fault> {
+            let mut rows = Vec::new();
+            for record in 0..layout.attaches.count as u32 {
+                let at = attach_at(layout, record)?;
+                if load_value(map, field!(at, AttachSlot, segment))? == segment + 1 {
+                    let client = load_value(map, field!(at, AttachSlot, client))?;
+                    let count = load_value(map, field!(at, AttachSlot, count))?;
+                    rows.push((client.saturating_sub(1), count));
+                }
+            }
+            Ok(rows)
+        };
+        settle(look().map(Ok))
+    }
+
+    /// All objects of a kind.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn objects(&self, kind: Kind) -> Result<Vec<ObjectRow>, Errno> {
+        let (map, layout) = (self.map(), self.layout());
+        let look = || -> Result<Vec<ObjectRow>, Fault> {
+            let high = load_value(map, per_kind!(layout, high_water, kind))?;
+            let mut rows = Vec::new();
+            for index in 0..high.min(kind.area(layout).count as u32) {
+                let slot = registry::slot_at(layout, kind, index)?;
+                let standing = registry::standing(map, slot)?;
+                if standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed) {
+                    rows.push(ObjectRow { kind, index });
+                }
+            }
+            Ok(rows)
+        };
+        settle(look().map(Ok))
+    }
+}
+
+impl Member {
+    /// The id of an object row.
+    ///
+    /// # Errors
+    /// EINVAL when it has gone.
+    pub fn id_of(&self, row: ObjectRow) -> Result<i32, Errno> {
+        self.id_at(row.kind, row.index)
+    }
+}
