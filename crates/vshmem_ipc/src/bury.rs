@@ -179,11 +179,19 @@ impl Member {
         let object = load_value(map, field!(at, ThreadSlot, object))?;
         let (lock, line, waiting): (u64, Line, Option<u64>) = if kind == WaitKind::Semaphore as u32
         {
-            let Some(slot) = layout.sem.at(object) else { return Ok(()) };
+            let Some(slot) = layout.sem.at(object) else {
+                return Ok(());
+            };
             let line = crate::semaphore::line_of(slot);
-            (field!(slot, ObjectHeader, lock), line, Some(crate::semaphore::waiting_of(slot)))
+            (
+                field!(slot, ObjectHeader, lock),
+                line,
+                Some(crate::semaphore::waiting_of(slot)),
+            )
         } else {
-            let Some(slot) = layout.msg.at(object) else { return Ok(()) };
+            let Some(slot) = layout.msg.at(object) else {
+                return Ok(());
+            };
             let line = crate::queue::line_of(slot, kind == WaitKind::Send as u32);
             (field!(slot, ObjectHeader, lock), line, None)
         };
@@ -218,9 +226,13 @@ impl Member {
             };
             let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
             let standing = registry::standing(map, slot)?;
-            let place = Place { index, sequence: standing.sequence };
+            let place = Place {
+                index,
+                sequence: standing.sequence,
+            };
             let set = Set::read(layout, map, place, slot)?;
-            self.apply_undo(desk, &set, record, client, party).map_err(broken(at))?;
+            self.apply_undo(desk, &set, record, client, party)
+                .map_err(broken(at))?;
         }
         Ok(())
     }
@@ -235,7 +247,10 @@ impl Member {
             for index in 0..high.min(kind.area(layout).count as u32) {
                 let slot = registry::slot_at(layout, kind, index)?;
                 let standing = registry::standing(map, slot)?;
-                let place = Place { index, sequence: standing.sequence };
+                let place = Place {
+                    index,
+                    sequence: standing.sequence,
+                };
                 match kind {
                     Kind::Segment if standing.is(ObjectState::Creating) => {
                         if load_value(map, field!(slot, ShmSlot, maker))? == client + 1 {
@@ -247,7 +262,11 @@ impl Member {
                         self.dismantle_set(desk, &set).map_err(broken(slot))?;
                     }
                     Kind::Queue if standing.is(ObjectState::Dying) => {
-                        let queue = Queue { index, sequence: place.sequence, slot };
+                        let queue = Queue {
+                            index,
+                            sequence: place.sequence,
+                            slot,
+                        };
                         self.dismantle_queue(desk, &queue).map_err(broken(slot))?;
                     }
                     _ => {}
@@ -263,7 +282,10 @@ impl Member {
     /// ENOENT when there is no such domain; EIO when the pool does not make sense.
     pub fn bury_domain(&self, domain: u32) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(self.bury_domain_from(&seat, domain, DomainState::Dead).map(Ok))
+        settle(
+            self.bury_domain_from(&seat, domain, DomainState::Dead)
+                .map(Ok),
+        )
     }
 
     /// Declares a domain evicted: its adjustments are applied and its sleepers leave, and what it
@@ -273,7 +295,10 @@ impl Member {
     /// As [`Member::bury_domain`].
     pub fn evict_domain(&self, domain: u32) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(self.bury_domain_from(&seat, domain, DomainState::Evicted).map(Ok))
+        settle(
+            self.bury_domain_from(&seat, domain, DomainState::Evicted)
+                .map(Ok),
+        )
     }
 
     pub(crate) fn bury_domain_from(
@@ -317,7 +342,10 @@ impl Member {
         let pool = self.pool();
         let slot = client_at(pool.layout(), client)?;
         with_lock(*desk, pool.registry_lock(), "quarantine", |txn| {
-            txn.update(field!(slot, ClientSlot, state), ClientState::Quarantined as u32)
+            txn.update(
+                field!(slot, ClientSlot, state),
+                ClientState::Quarantined as u32,
+            )
         })?;
         let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
         self.leave_sleepers(desk, client)?;

@@ -159,7 +159,9 @@ impl Pool {
         let mut next = load_value(map, field!(client, ClientSlot, attaches))?;
         let mut total = 0u32;
         for _ in 0..layout.attaches.count {
-            let Some(record) = next.checked_sub(1) else { break };
+            let Some(record) = next.checked_sub(1) else {
+                break;
+            };
             let at = attach_at(layout, record)?;
             total = total.saturating_add(load_value(map, field!(at, AttachSlot, count))?);
             next = load_value(map, field!(at, AttachSlot, next))?;
@@ -182,7 +184,9 @@ impl Pool {
             let at = thread_at(layout, thread)?;
             let owner = load_value(map, field!(at, ThreadSlot, owner))?;
             let wait = load_value(map, field!(at, ThreadSlot, wait))?;
-            let Some(client) = owner.checked_sub(1) else { continue };
+            let Some(client) = owner.checked_sub(1) else {
+                continue;
+            };
             if wait != WaitState::Waiting as u32 {
                 continue;
             }
@@ -191,7 +195,11 @@ impl Pool {
                 _ => Kind::Queue,
             };
             let object = load_value(map, field!(at, ThreadSlot, object))?;
-            rows.push(WaiterRow { client, kind, object });
+            rows.push(WaiterRow {
+                client,
+                kind,
+                object,
+            });
         }
         Ok(rows)
     }

@@ -30,7 +30,10 @@ fn bin_at(layout: &Layout, bin: usize) -> u64 {
 }
 
 fn meta(layout: &Layout, page: u32) -> Result<u64, Fault> {
-    layout.page_meta.at(page).ok_or(Fault::corrupt(layout.page_meta.offset, "no such data page"))
+    layout
+        .page_meta
+        .at(page)
+        .ok_or(Fault::corrupt(layout.page_meta.offset, "no such data page"))
 }
 
 /// One free extent over all pages.
@@ -38,8 +41,16 @@ pub(crate) fn format(map: &Map, layout: &Layout) -> Result<(), Fault> {
     let pages = layout.page_meta.count as u32;
     for page in [0, pages - 1] {
         let at = meta(layout, page)?;
-        map.store(field!(at, PageMeta, length), fresh(pages), Ordering::Relaxed)?;
-        map.store(field!(at, PageMeta, state), fresh(PageMeta::FREE), Ordering::Relaxed)?;
+        map.store(
+            field!(at, PageMeta, length),
+            fresh(pages),
+            Ordering::Relaxed,
+        )?;
+        map.store(
+            field!(at, PageMeta, state),
+            fresh(PageMeta::FREE),
+            Ordering::Relaxed,
+        )?;
     }
     map.store(bin_at(layout, bin_of(pages)), fresh(1), Ordering::Relaxed)?;
     Ok(())
@@ -68,7 +79,13 @@ fn mark(
     Ok(())
 }
 
-fn link(txn: &mut Txn<'_>, layout: &Layout, first: u32, pages: u32, state: u32) -> Result<(), Fault> {
+fn link(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    first: u32,
+    pages: u32,
+    state: u32,
+) -> Result<(), Fault> {
     mark(txn, layout, first, pages, state)?;
     let bin = bin_at(layout, bin_of(pages));
     let head = txn.get(bin)?;
@@ -112,14 +129,21 @@ pub(crate) fn allocate(
     for bin in bin_of(pages)..PAGE_BINS {
         let mut next = txn.get(bin_at(layout, bin))?;
         for _ in 0..LOOK {
-            let Some(first) = next.checked_sub(1) else { break };
+            let Some(first) = next.checked_sub(1) else {
+                break;
+            };
             let (length, state) = boundary(txn, layout, first)?;
             let free = state & 0xff == PageMeta::FREE;
             if !free || length == 0 || length > limit - first.min(limit) {
-                return Err(Fault::corrupt(meta(layout, first)?, "a free extent that cannot be"));
+                return Err(Fault::corrupt(
+                    meta(layout, first)?,
+                    "a free extent that cannot be",
+                ));
             }
             let start = first.next_multiple_of(align);
-            let fits = start.checked_add(pages).is_some_and(|end| end <= first + length);
+            let fits = start
+                .checked_add(pages)
+                .is_some_and(|end| end <= first + length);
             if !fits {
                 next = txn.get(field!(meta(layout, first)?, PageMeta, next))?;
                 continue;
@@ -136,7 +160,11 @@ pub(crate) fn allocate(
             let used = field!(layout.registry, Registry, pages_used);
             let before = txn.get(used)?;
             txn.set(used, before.saturating_add(pages))?;
-            return Ok(Some(Extent { first: start, pages, dirty: state & PageMeta::DIRTY != 0 }));
+            return Ok(Some(Extent {
+                first: start,
+                pages,
+                dirty: state & PageMeta::DIRTY != 0,
+            }));
         }
     }
     Ok(None)
@@ -153,11 +181,18 @@ pub(crate) fn release(
     let limit = layout.page_meta.count as u32;
     let (length, state) = boundary(txn, layout, first)?;
     if state != PageMeta::USED || length != pages {
-        return Err(Fault::corrupt(meta(layout, first)?, "a used extent that cannot be"));
+        return Err(Fault::corrupt(
+            meta(layout, first)?,
+            "a used extent that cannot be",
+        ));
     }
     let mut start = first;
     let mut total = pages;
-    let mut merged = if dirty { PageMeta::FREE | PageMeta::DIRTY } else { PageMeta::FREE };
+    let mut merged = if dirty {
+        PageMeta::FREE | PageMeta::DIRTY
+    } else {
+        PageMeta::FREE
+    };
     if first > 0 {
         let (before, state) = boundary(txn, layout, first - 1)?;
         if state & 0xff == PageMeta::FREE && before <= first && before > 0 {

@@ -50,7 +50,9 @@ pub trait Backing {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JoinError {
     /// A table is full.
-    #[error("its table of {table} is full ({count}). Create the pool with a larger `--limit {table}=N`, or end some programs")]
+    #[error(
+        "its table of {table} is full ({count}). Create the pool with a larger `--limit {table}=N`, or end some programs"
+    )]
     Full {
         /// Which table.
         table: &'static str,
@@ -58,7 +60,9 @@ pub enum JoinError {
         count: u64,
     },
     /// This domain has been evicted.
-    #[error("this domain was evicted from the pool; it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot")]
+    #[error(
+        "this domain was evicted from the pool; it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot"
+    )]
     Evicted,
     /// The pool does not make sense.
     #[error("the pool is damaged ({0:?}). `vshmem pool check` says more")]
@@ -92,7 +96,10 @@ pub struct Member {
 }
 
 pub(crate) fn client_at(layout: &Layout, client: u32) -> Result<u64, Fault> {
-    layout.clients.at(client).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+    layout
+        .clients
+        .at(client)
+        .ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
 }
 
 /// A slot that `enter` has found.
@@ -138,17 +145,22 @@ impl Member {
             larder: Larder::new(),
             words,
             // About 20 us: longer than a peer on another CPU takes to answer.
-            spin: Spin::new(if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-                2000
-            } else {
-                64
-            }),
+            spin: Spin::new(
+                if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+                    2000
+                } else {
+                    64
+                },
+            ),
             undo_hints: UndoHints::new(),
             reach,
             pool,
         };
         member.enter_domain(identity)?;
-        let Entered { client, before_exec } = member.enter(process, None)?;
+        let Entered {
+            client,
+            before_exec,
+        } = member.enter(process, None)?;
         if before_exec {
             // What the former program left is given back; its adjustments stay.
             let seat = member.stranger_seat()?;
@@ -217,7 +229,10 @@ impl Member {
                 let slot = client_at(layout, client)?;
                 if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32 {
                     write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
-                    return Ok(Some(Entered { client, before_exec: false }));
+                    return Ok(Some(Entered {
+                        client,
+                        before_exec: false,
+                    }));
                 }
             }
             let high_at = field!(layout.registry, Registry, clients_high);
@@ -233,7 +248,10 @@ impl Member {
                     && txn.get(field!(slot, ClientSlot, pid))? == process.pid
                     && txn.get(field!(slot, ClientSlot, start_low))? == process.start as u32
                 {
-                    return Ok(Some(Entered { client, before_exec: true }));
+                    return Ok(Some(Entered {
+                        client,
+                        before_exec: true,
+                    }));
                 }
             }
             let client = match free {
@@ -246,9 +264,15 @@ impl Member {
             };
             let slot = client_at(layout, client)?;
             write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
-            Ok(Some(Entered { client, before_exec: false }))
+            Ok(Some(Entered {
+                client,
+                before_exec: false,
+            }))
         })?;
-        taken.ok_or(JoinError::Full { table: "clients", count: layout.clients.count })
+        taken.ok_or(JoinError::Full {
+            table: "clients",
+            count: layout.clients.count,
+        })
     }
 
     /// A thread slot for the time of joining: its owner is nobody yet.
@@ -256,12 +280,16 @@ impl Member {
         let threads = self.pool.layout().threads;
         self.seats
             .take(self.pool.map(), threads, STRANGER)?
-            .ok_or(JoinError::Full { table: "threads", count: threads.count })
+            .ok_or(JoinError::Full {
+                table: "threads",
+                count: threads.count,
+            })
     }
 
     /// Ends the time of joining: from now on this process works as `client`.
     fn settle_in(&self, client: u32) {
-        self.seats.give_back(self.pool.map(), self.pool.layout().threads, STRANGER);
+        self.seats
+            .give_back(self.pool.map(), self.pool.layout().threads, STRANGER);
         self.client.store(client, Ordering::Release);
     }
 
@@ -274,12 +302,18 @@ impl Member {
         let layout = pool.layout();
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let parent = Process { pid: self.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
+        let parent = Process {
+            pid: self.pid.load(Ordering::Relaxed),
+            start: 0,
+            uid: 0,
+        };
         let verdict = with_lock(desk, pool.registry_lock(), "fork-reserve", |txn| {
             let high_at = field!(layout.registry, Registry, clients_high);
             let high = txn.get(high_at)?.min(layout.clients.count as u32);
             for client in 0..=high {
-                let Some(slot) = layout.clients.at(client) else { break };
+                let Some(slot) = layout.clients.at(client) else {
+                    break;
+                };
                 if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
                     continue;
                 }
@@ -345,7 +379,10 @@ impl Member {
     /// This process as others see it.
     #[inline]
     pub(crate) fn party(&self) -> Party {
-        Party { domain: self.domain, pid: self.pid.load(Ordering::Relaxed) }
+        Party {
+            domain: self.domain,
+            pid: self.pid.load(Ordering::Relaxed),
+        }
     }
 
     /// The pid that this domain's programs are told for `party`: 0 for one of another domain, as
@@ -353,13 +390,20 @@ impl Member {
     #[must_use]
     pub(crate) fn pid_here(&self, party: u32) -> u32 {
         let party = Party::unpack(party);
-        if party.domain == self.domain { party.pid } else { 0 }
+        if party.domain == self.domain {
+            party.pid
+        } else {
+            0
+        }
     }
 
     /// A thread slot for one call.
     #[inline]
     pub(crate) fn seat(&self) -> Result<Seat<'_>, Errno> {
-        match self.seats.take(self.pool.map(), self.pool.layout().threads, self.client()) {
+        match self
+            .seats
+            .take(self.pool.map(), self.pool.layout().threads, self.client())
+        {
             Ok(Some(seat)) => Ok(seat),
             Ok(None) => Err(Errno::NOMEM),
             Err(_) => Err(Errno::IO),
@@ -381,10 +425,14 @@ impl Member {
     /// Copies the attaches of `from` to `to`. False when there are not enough records.
     fn copy_attaches(&self, desk: &Desk<'_>, from: u32, to: u32) -> Result<bool, Fault> {
         let layout = self.pool.layout();
-        let mut next =
-            load_value(desk.map, field!(client_at(layout, from)?, ClientSlot, attaches))?;
+        let mut next = load_value(
+            desk.map,
+            field!(client_at(layout, from)?, ClientSlot, attaches),
+        )?;
         for _ in 0..layout.attaches.count {
-            let Some(record) = next.checked_sub(1) else { return Ok(true) };
+            let Some(record) = next.checked_sub(1) else {
+                return Ok(true);
+            };
             let record = crate::segment::attach_at(layout, record)?;
             let segment = load_value(desk.map, field!(record, AttachSlot, segment))?;
             let count = load_value(desk.map, field!(record, AttachSlot, count))?;
@@ -393,7 +441,10 @@ impl Member {
             }
             next = load_value(desk.map, field!(record, AttachSlot, next))?;
         }
-        Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
+        Err(Fault::corrupt(
+            layout.attaches.offset,
+            "an attach list without an end",
+        ))
     }
 
     /// How often a sleeper has to look again by itself: never mind when everybody who could wake
@@ -483,7 +534,10 @@ fn write_client(
     txn.update(field!(slot, ClientSlot, epoch), epoch)?;
     txn.update(field!(slot, ClientSlot, pid), process.pid)?;
     txn.update(field!(slot, ClientSlot, start_low), process.start as u32)?;
-    txn.update(field!(slot, ClientSlot, start_high), (process.start >> 32) as u32)?;
+    txn.update(
+        field!(slot, ClientSlot, start_high),
+        (process.start >> 32) as u32,
+    )?;
     txn.update(field!(slot, ClientSlot, uid), process.uid)?;
     txn.update(field!(slot, ClientSlot, joined), seconds_now())?;
     txn.set(field!(slot, ClientSlot, state), state as u32)

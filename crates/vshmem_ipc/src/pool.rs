@@ -34,7 +34,9 @@ pub struct NewPool {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
     /// Not even a superblock fits.
-    #[error("it has {found} bytes, fewer than the {needed} that its superblock asks for; it was truncated, or is still being made. Create it again with `vshmem pool create`")]
+    #[error(
+        "it has {found} bytes, fewer than the {needed} that its superblock asks for; it was truncated, or is still being made. Create it again with `vshmem pool create`"
+    )]
     Truncated {
         /// Bytes there are.
         found: u64,
@@ -42,10 +44,14 @@ pub enum OpenError {
         needed: u64,
     },
     /// Something else lies there.
-    #[error("it does not begin with a pool's magic number; it is not a pool, or was overwritten. Name another one, or create it with `vshmem pool create`")]
+    #[error(
+        "it does not begin with a pool's magic number; it is not a pool, or was overwritten. Name another one, or create it with `vshmem pool create`"
+    )]
     Magic,
     /// Made by another release.
-    #[error("it has format version {found}, and this vshmem reads version {FORMAT_VERSION}. Use the release that made it, or create it again")]
+    #[error(
+        "it has format version {found}, and this vshmem reads version {FORMAT_VERSION}. Use the release that made it, or create it again"
+    )]
     Version {
         /// What the superblock says.
         found: u32,
@@ -77,7 +83,10 @@ impl Pool {
     pub fn identify(header: &[u8], region_bytes: u64) -> Result<(Superblock, Layout), OpenError> {
         let needed = size_of::<Superblock>() as u64;
         if (header.len() as u64) < needed || region_bytes < needed {
-            return Err(OpenError::Truncated { found: region_bytes, needed });
+            return Err(OpenError::Truncated {
+                found: region_bytes,
+                needed,
+            });
         }
         let reader = Reader { bytes: header };
         let superblock = reader.superblock();
@@ -85,7 +94,9 @@ impl Pool {
             return Err(OpenError::Magic);
         }
         if superblock.version != FORMAT_VERSION {
-            return Err(OpenError::Version { found: superblock.version });
+            return Err(OpenError::Version {
+                found: superblock.version,
+            });
         }
         if u64::from(superblock.bytes) != needed {
             return Err(OpenError::Damaged("its length"));
@@ -94,7 +105,10 @@ impl Pool {
         if superblock.checksum != fnv(&header[..sum_at]) {
             return Err(OpenError::Damaged("its checksum"));
         }
-        let layout = superblock.geometry.layout().map_err(|e| OpenError::Geometry(e.to_string()))?;
+        let layout = superblock
+            .geometry
+            .layout()
+            .map_err(|e| OpenError::Geometry(e.to_string()))?;
         if layout.total_bytes > superblock.total_bytes {
             return Err(OpenError::Damaged("its size"));
         }
@@ -113,13 +127,23 @@ impl Pool {
     /// Says what is wrong with it.
     pub fn open(map: Arc<Map>, region_bytes: u64) -> Result<Self, OpenError> {
         let mut header = [0; size_of::<Superblock>()];
-        let short = OpenError::Truncated { found: map.bytes(), needed: PAGE_BYTES };
+        let short = OpenError::Truncated {
+            found: map.bytes(),
+            needed: PAGE_BYTES,
+        };
         map.read(0, &mut header).map_err(|_| short)?;
         let (superblock, layout) = Self::identify(&header, region_bytes)?;
         if map.bytes() < layout.data.offset {
-            return Err(OpenError::Truncated { found: map.bytes(), needed: layout.data.offset });
+            return Err(OpenError::Truncated {
+                found: map.bytes(),
+                needed: layout.data.offset,
+            });
         }
-        Ok(Self { map, layout, superblock })
+        Ok(Self {
+            map,
+            layout,
+            superblock,
+        })
     }
 
     /// The first page of a new pool.
@@ -163,7 +187,8 @@ impl Pool {
         extent::format(map, &layout)?;
         map.write(8, &bytes[8..]).map_err(Fault::from)?;
         let magic = u64::from_ne_bytes(MAGIC);
-        map.store(0, magic, Ordering::Release).map_err(Fault::from)?;
+        map.store(0, magic, Ordering::Release)
+            .map_err(Fault::from)?;
         Ok(())
     }
 
@@ -262,9 +287,25 @@ impl Reader<'_> {
         }
         let base = std::mem::offset_of!(Superblock, geometry);
         let mut geometry = Geometry {
-            shmmni: 0, semmni: 0, msgmni: 0, domains: 0, clients: 0, threads: 0, attaches: 0,
-            undos: 0, slabs: 0, semmsl: 0, semmns: 0, semopm: 0, semvmx: 0, msgmax: 0, msgmnb: 0,
-            shmmin: 0, shmmax: 0, shmall: 0, pages: 0,
+            shmmni: 0,
+            semmni: 0,
+            msgmni: 0,
+            domains: 0,
+            clients: 0,
+            threads: 0,
+            attaches: 0,
+            undos: 0,
+            slabs: 0,
+            semmsl: 0,
+            semmns: 0,
+            semopm: 0,
+            semvmx: 0,
+            msgmax: 0,
+            msgmnb: 0,
+            shmmin: 0,
+            shmmax: 0,
+            shmall: 0,
+            pages: 0,
         };
         macro_rules! read {
             ($type:ty: $($name:ident),*) => {
@@ -305,7 +346,16 @@ impl Writer {
         put(std::mem::offset_of!(Superblock, magic), &superblock.magic);
         put(std::mem::offset_of!(Superblock, uuid), &superblock.uuid);
         put(std::mem::offset_of!(Superblock, name), &superblock.name);
-        at!(version, bytes, total_bytes, created, evict_after, owner_uid, mode, checksum);
+        at!(
+            version,
+            bytes,
+            total_bytes,
+            created,
+            evict_after,
+            owner_uid,
+            mode,
+            checksum
+        );
         let base = std::mem::offset_of!(Superblock, geometry);
         let geometry = &superblock.geometry;
         macro_rules! write {

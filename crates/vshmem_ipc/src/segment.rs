@@ -74,7 +74,10 @@ pub struct ShmInfo {
 }
 
 pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
-    layout.attaches.at(record).ok_or(Fault::corrupt(layout.attaches.offset, "no attach record"))
+    layout
+        .attaches
+        .at(record)
+        .ok_or(Fault::corrupt(layout.attaches.offset, "no attach record"))
 }
 
 macro_rules! at {
@@ -92,7 +95,9 @@ fn find_record(
 ) -> Result<Option<(u64, u64)>, Fault> {
     let mut link = field!(client_at(layout, client)?, ClientSlot, attaches);
     for _ in 0..layout.attaches.count {
-        let Some(record) = txn.get(link)?.checked_sub(1) else { return Ok(None) };
+        let Some(record) = txn.get(link)?.checked_sub(1) else {
+            return Ok(None);
+        };
         let at = attach_at(layout, record)?;
         if txn.get(field!(at, AttachSlot, segment))? == segment + 1 {
             return Ok(Some((at, link)));
@@ -127,7 +132,9 @@ fn attach(
                 break;
             }
         }
-        let Some((record, at)) = free else { return Ok(false) };
+        let Some((record, at)) = free else {
+            return Ok(false);
+        };
         let head_at = field!(client_at(layout, client)?, ClientSlot, attaches);
         let head = txn.get(head_at)?;
         txn.set(hint_at, record + 1)?;
@@ -151,7 +158,9 @@ fn detach(
     segment: u32,
     count: u32,
 ) -> Result<bool, Fault> {
-    let Some((at, link)) = find_record(txn, layout, client, segment)? else { return Ok(false) };
+    let Some((at, link)) = find_record(txn, layout, client, segment)? else {
+        return Ok(false);
+    };
     let slot = registry::slot_at(layout, Kind::Segment, segment)?;
     let held = txn.get(field!(at, AttachSlot, count))?;
     let gone = held.min(count);
@@ -193,7 +202,11 @@ impl Member {
             let standing = registry::standing(self.pool().map(), slot)?;
             let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
             let same = standing.sequence == place.sequence;
-            Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL) })
+            Ok(if there && same {
+                Ok(slot)
+            } else {
+                Err(Errno::INVAL)
+            })
         };
         Ok((place, settle(look())?))
     }
@@ -230,11 +243,14 @@ impl Member {
                 if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
                     return Err(Errno::EXIST);
                 }
-                let Ok((_, slot)) = self.segment(place.id()) else { continue };
+                let Ok((_, slot)) = self.segment(place.id()) else {
+                    continue;
+                };
                 if settle(self.size_of(slot).map(Ok))? < size {
                     return Err(Errno::INVAL);
                 }
-                self.segment_permission(slot)?.allow(caller, mode_of(flags))?;
+                self.segment_permission(slot)?
+                    .allow(caller, mode_of(flags))?;
                 return Ok(place.id());
             }
             if key != 0 && flags & CREATE == 0 {
@@ -280,14 +296,18 @@ impl Member {
             if extent.is_none() && align > 1 {
                 extent = extent::allocate(txn, layout, pages, 1)?;
             }
-            let Some(extent) = extent else { return Ok(Err(Errno::NOSPC)) };
+            let Some(extent) = extent else {
+                return Ok(Err(Errno::NOSPC));
+            };
             let Some(place) = registry::take_slot(txn, layout, Kind::Segment)? else {
                 txn.clear();
                 return Ok(Err(Errno::NOSPC));
             };
             let slot = registry::slot_at(layout, Kind::Segment, place.index)?;
-            let creating =
-                Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
+            let creating = Standing {
+                state: ObjectState::Creating as u32,
+                sequence: place.sequence,
+            };
             txn.set(field!(slot, ObjectHeader, state), creating.pack())?;
             txn.update(at!(slot, first_page), extent.first)?;
             txn.update(at!(slot, pages), extent.pages)?;
@@ -337,7 +357,10 @@ impl Member {
             if key != 0 {
                 registry::enter_key(txn, layout, Kind::Segment, place.index, key)?;
             }
-            let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+            let live = Standing {
+                state: ObjectState::Live as u32,
+                sequence: place.sequence,
+            };
             txn.set(field!(slot, ObjectHeader, state), live.pack())?;
             Ok(Ok(true))
         }))
@@ -347,7 +370,10 @@ impl Member {
     pub(crate) fn abandon_segment(&self, desk: &Desk<'_>, place: Place) {
         let pool = self.pool();
         let layout = pool.layout();
-        let creating = Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
+        let creating = Standing {
+            state: ObjectState::Creating as u32,
+            sequence: place.sequence,
+        };
         // What cannot be given back now is when this client ends.
         let _ = self.change(desk, pool.registry_lock(), "shmget-abandon", |txn| {
             let slot = registry::slot_at(layout, Kind::Segment, place.index)?;
@@ -411,17 +437,19 @@ impl Member {
         let slot = layout.shm.at(place.index).ok_or(Errno::INVAL)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(self.change(&desk, self.pool().registry_lock(), "shmdt", |txn| {
-            let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-            if standing.sequence != place.sequence {
-                return Ok(Err(Errno::INVAL));
-            }
-            if !detach(txn, layout, self.client(), place.index, 1)? {
-                return Ok(Err(Errno::INVAL));
-            }
-            txn.update(at!(slot, last), self.party().pack())?;
-            Ok(Ok(()))
-        }))
+        settle(
+            self.change(&desk, self.pool().registry_lock(), "shmdt", |txn| {
+                let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+                if standing.sequence != place.sequence {
+                    return Ok(Err(Errno::INVAL));
+                }
+                if !detach(txn, layout, self.client(), place.index, 1)? {
+                    return Ok(Err(Errno::INVAL));
+                }
+                txn.update(at!(slot, last), self.party().pack())?;
+                Ok(Ok(()))
+            }),
+        )
     }
 
     /// Counts one more attach of a segment that this process has attached already: what a hole in
@@ -433,7 +461,10 @@ impl Member {
         let place = Place::of(id).ok_or(Errno::INVAL)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let added = settle(self.add_attaches(&desk, self.client(), place.index, 1).map(Ok))?;
+        let added = settle(
+            self.add_attaches(&desk, self.client(), place.index, 1)
+                .map(Ok),
+        )?;
         if added { Ok(()) } else { Err(Errno::NOMEM) }
     }
 
@@ -456,16 +487,22 @@ impl Member {
         let layout = self.pool().layout();
         let head_at = field!(client_at(layout, client)?, ClientSlot, attaches);
         for _ in 0..=layout.attaches.count {
-            let more =
-                vshmem_sync::with_lock(*desk, self.pool().registry_lock(), "leave-attach", |txn| {
-                    let Some(record) = txn.get(head_at)?.checked_sub(1) else { return Ok(false) };
+            let more = vshmem_sync::with_lock(
+                *desk,
+                self.pool().registry_lock(),
+                "leave-attach",
+                |txn| {
+                    let Some(record) = txn.get(head_at)?.checked_sub(1) else {
+                        return Ok(false);
+                    };
                     let at = attach_at(layout, record)?;
                     let segment = txn.get(field!(at, AttachSlot, segment))?;
                     let Some(segment) = segment.checked_sub(1) else {
                         return Err(Fault::corrupt(at, "an attach record of nothing"));
                     };
                     detach(txn, layout, client, segment, u32::MAX)
-                })?;
+                },
+            )?;
             if !more {
                 return Ok(());
             }
@@ -479,7 +516,10 @@ impl Member {
     /// EIO when the pool does not make sense.
     pub fn detach_all(&self) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(self.leave_attaches(&self.desk_of(&seat), self.client()).map(Ok))
+        settle(
+            self.leave_attaches(&self.desk_of(&seat), self.client())
+                .map(Ok),
+        )
     }
 
     /// IPC_RMID.
@@ -492,28 +532,32 @@ impl Member {
         self.segment_permission(slot)?.allow_control(caller)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(self.change(&desk, self.pool().registry_lock(), "shm-remove", |txn| {
-            let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-            if standing.sequence != place.sequence {
-                return Ok(Err(Errno::IDRM));
-            }
-            if standing.is(ObjectState::Doomed) {
-                return Ok(Ok(()));
-            }
-            registry::leave_key(txn, layout, Kind::Segment, place.index)?;
-            txn.update(field!(slot, ObjectHeader, key), 0)?;
-            let mode_at = field!(slot, ObjectHeader, mode);
-            let mode = txn.get(mode_at)?;
-            txn.update(mode_at, mode | DESTROYED)?;
-            if txn.get(at!(slot, attached))? == 0 {
-                destroy(txn, layout, place.index)?;
-            } else {
-                let doomed =
-                    Standing { state: ObjectState::Doomed as u32, sequence: place.sequence };
-                txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
-            }
-            Ok(Ok(()))
-        }))
+        settle(
+            self.change(&desk, self.pool().registry_lock(), "shm-remove", |txn| {
+                let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+                if standing.sequence != place.sequence {
+                    return Ok(Err(Errno::IDRM));
+                }
+                if standing.is(ObjectState::Doomed) {
+                    return Ok(Ok(()));
+                }
+                registry::leave_key(txn, layout, Kind::Segment, place.index)?;
+                txn.update(field!(slot, ObjectHeader, key), 0)?;
+                let mode_at = field!(slot, ObjectHeader, mode);
+                let mode = txn.get(mode_at)?;
+                txn.update(mode_at, mode | DESTROYED)?;
+                if txn.get(at!(slot, attached))? == 0 {
+                    destroy(txn, layout, place.index)?;
+                } else {
+                    let doomed = Standing {
+                        state: ObjectState::Doomed as u32,
+                        sequence: place.sequence,
+                    };
+                    txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
+                }
+                Ok(Ok(()))
+            }),
+        )
     }
 
     /// IPC_SET.
@@ -532,13 +576,15 @@ impl Member {
         self.segment_permission(slot)?.allow_control(caller)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(self.change(&desk, self.pool().registry_lock(), "shm-set", |txn| {
-            let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-            if standing.sequence != place.sequence {
-                return Ok(Err(Errno::IDRM));
-            }
-            registry::set_owner(txn, slot, uid, gid, mode).map(Ok)
-        }))
+        settle(
+            self.change(&desk, self.pool().registry_lock(), "shm-set", |txn| {
+                let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+                if standing.sequence != place.sequence {
+                    return Ok(Err(Errno::IDRM));
+                }
+                registry::set_owner(txn, slot, uid, gid, mode).map(Ok)
+            }),
+        )
     }
 
     /// SHM_LOCK and SHM_UNLOCK: pool memory never goes to swap, so only the flag changes.
@@ -550,12 +596,14 @@ impl Member {
         self.segment_permission(slot)?.allow_control(caller)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(self.change(&desk, self.pool().registry_lock(), "shm-lock", |txn| {
-            let mode_at = field!(slot, ObjectHeader, mode);
-            let mode = txn.get(mode_at)?;
-            txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
-            Ok(Ok(()))
-        }))
+        settle(
+            self.change(&desk, self.pool().registry_lock(), "shm-lock", |txn| {
+                let mode_at = field!(slot, ObjectHeader, mode);
+                let mode = txn.get(mode_at)?;
+                txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
+                Ok(Ok(()))
+            }),
+        )
     }
 
     /// IPC_STAT.
@@ -624,7 +672,11 @@ impl Member {
                     highest = index;
                 }
             }
-            Ok(Ok(ShmInfo { segments, pages, highest }))
+            Ok(Ok(ShmInfo {
+                segments,
+                pages,
+                highest,
+            }))
         };
         settle(count())
     }

@@ -125,7 +125,12 @@ impl Word {
 
     #[inline]
     fn with(self, value: u32, party: u32, slow: bool) -> Self {
-        Self { value, party, slow, version: self.version.wrapping_add(1) }
+        Self {
+            value,
+            party,
+            slow,
+            version: self.version.wrapping_add(1),
+        }
     }
 }
 
@@ -145,7 +150,9 @@ pub(crate) struct Set {
 impl Set {
     pub fn find(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
         let layout = pool.layout();
-        let Some(slot) = layout.sem.at(place.index) else { return Ok(None) };
+        let Some(slot) = layout.sem.at(place.index) else {
+            return Ok(None);
+        };
         let map = pool.map();
         let standing = registry::standing(map, slot)?;
         if !standing.is(ObjectState::Live) || standing.sequence != place.sequence {
@@ -163,9 +170,18 @@ impl Set {
         let words = Chunk(unit).offset(layout)?;
         let room = layout.heap.end() - words;
         if u64::from(count) * CELL_BYTES > room {
-            return Err(Fault::corrupt(slot, "a semaphore set larger than its memory"));
+            return Err(Fault::corrupt(
+                slot,
+                "a semaphore set larger than its memory",
+            ));
         }
-        Ok(Self { index: place.index, sequence: place.sequence, slot, count, words })
+        Ok(Self {
+            index: place.index,
+            sequence: place.sequence,
+            slot,
+            count,
+            words,
+        })
     }
 
     pub fn lock(&self) -> u64 {
@@ -189,7 +205,10 @@ impl Set {
 
     fn stands(&self, value: u32) -> Standing {
         debug_assert!(value <= 0xff);
-        Standing { state: value, sequence: self.sequence }
+        Standing {
+            state: value,
+            sequence: self.sequence,
+        }
     }
 
     /// Whether the set is still there; under its lock.
@@ -215,7 +234,14 @@ impl Set {
     }
 
     /// Stages a new word over one that was closed before.
-    fn write(&self, txn: &mut Txn<'_>, at: u64, word: Word, value: u32, party: u32) -> Result<(), Fault> {
+    fn write(
+        &self,
+        txn: &mut Txn<'_>,
+        at: u64,
+        word: Word,
+        value: u32,
+        party: u32,
+    ) -> Result<(), Fault> {
         // The word stays closed in the staged copy; `open` decides at the end of the change.
         let old = word.pack();
         txn.replace(at, old, word.with(value, party, true).pack())
@@ -247,12 +273,20 @@ impl Values {
         } else {
             None
         };
-        Ok(Self { few: arrayvec::ArrayVec::new(), many, used: 0 })
+        Ok(Self {
+            few: arrayvec::ArrayVec::new(),
+            many,
+            used: 0,
+        })
     }
 
     fn get(&mut self, number: u16) -> Option<i32> {
         match &mut self.many {
-            None => self.few.iter().find(|(n, _)| *n == number).map(|(_, value)| *value),
+            None => self
+                .few
+                .iter()
+                .find(|(n, _)| *n == number)
+                .map(|(_, value)| *value),
             Some(many) => many.as_mut()[..self.used]
                 .iter()
                 .find(|word| (**word >> 32) as u16 == number)
@@ -308,7 +342,10 @@ impl Operations for Asleep<'_> {
     }
 
     fn get(&self, index: usize) -> Result<Operation, Fault> {
-        Ok(Operation::unpack(self.map.load(self.base + index as u64 * 8, Ordering::Relaxed)?))
+        Ok(Operation::unpack(
+            self.map
+                .load(self.base + index as u64 * 8, Ordering::Relaxed)?,
+        ))
     }
 }
 
@@ -333,7 +370,11 @@ fn perform<O: Operations + ?Sized>(
             Some(value) => value,
             None => set.close(txn, operation.number.into())?.1.value as i32,
         };
-        let blocked = if operation.no_wait { Trial::Fails(Errno::AGAIN) } else { Trial::Blocks(index) };
+        let blocked = if operation.no_wait {
+            Trial::Fails(Errno::AGAIN)
+        } else {
+            Trial::Blocks(index)
+        };
         let change = i32::from(operation.change);
         if change == 0 && value != 0 {
             return Ok(blocked);
@@ -366,10 +407,14 @@ fn perform<O: Operations + ?Sized>(
         }
         for index in 0..operations.count() {
             let operation = operations.get(index)?;
-            if operation.undo && operation.change != 0
+            if operation.undo
+                && operation.change != 0
                 && let Some(total) = totals.get(operation.number)
             {
-                txn.update(base + u64::from(operation.number) * CELL_BYTES, total as u32)?;
+                txn.update(
+                    base + u64::from(operation.number) * CELL_BYTES,
+                    total as u32,
+                )?;
             }
         }
     }
@@ -398,7 +443,15 @@ fn reopen<O: Operations + ?Sized>(
         let raw = txn.word(at)?;
         let word = Word::unpack(raw);
         if word.slow {
-            txn.replace(at, raw, Word { slow: false, ..word.with(word.value, word.party, false) }.pack())?;
+            txn.replace(
+                at,
+                raw,
+                Word {
+                    slow: false,
+                    ..word.with(word.value, word.party, false)
+                }
+                .pack(),
+            )?;
         }
     }
     Ok(())
@@ -417,7 +470,10 @@ fn serve(txn: &mut Txn<'_>, pool: &Pool, set: &Set, rings: &mut Rings) -> Result
         let mut again = false;
         wait::walk(txn, layout, set.line(), |txn, slot| {
             let at = thread_at(layout, slot)?;
-            let count = txn.desk().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+            let count = txn
+                .desk()
+                .map
+                .load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
             // Too many to do on its behalf: it does them itself, if it can.
             let too_many = count > INLINE_OPS as u64;
             // Leaving the line takes up to seven words, every operation up to two.
@@ -433,7 +489,10 @@ fn serve(txn: &mut Txn<'_>, pool: &Pool, set: &Set, rings: &mut Rings) -> Result
                     base: field!(at, ThreadSlot, ops),
                     count: count as usize,
                 };
-                let record = txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+                let record = txn
+                    .desk()
+                    .map
+                    .load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
                 let record = (record as u32).checked_sub(1);
                 let party = txn.get(field!(at, ThreadSlot, party))?;
                 for index in 0..operations.count() {
@@ -493,8 +552,7 @@ impl Member {
                 Err(errno) => return Ok(Err(errno)),
             };
             let offset = chunk.offset(self.pool().layout())?;
-            let done =
-                vshmem_sync::with_lock_long(*desk, lock, name, offset, entries, &mut body);
+            let done = vshmem_sync::with_lock_long(*desk, lock, name, offset, entries, &mut body);
             heap::release(self.pool(), desk, &self.larder, self.client(), chunk)?;
             if !matches!(done, Err(Fault::TooLong)) {
                 return done;
@@ -533,7 +591,13 @@ impl Member {
     ///
     /// # Errors
     /// As the man page says: EACCES, EEXIST, EINVAL, ENOENT, ENOMEM, ENOSPC.
-    pub fn semget(&self, key: i32, count: i32, flags: i32, caller: &dyn Caller) -> Result<i32, Errno> {
+    pub fn semget(
+        &self,
+        key: i32,
+        count: i32,
+        flags: i32,
+        caller: &dyn Caller,
+    ) -> Result<i32, Errno> {
         let pool = self.pool();
         let (layout, geometry) = (pool.layout(), pool.geometry());
         if count < 0 || count as u32 > geometry.semmsl {
@@ -547,7 +611,9 @@ impl Member {
                 if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
                     return Err(Errno::EXIST);
                 }
-                let Ok(set) = self.set(place.id()) else { continue };
+                let Ok(set) = self.set(place.id()) else {
+                    continue;
+                };
                 if count > set.count {
                     return Err(Errno::INVAL);
                 }
@@ -566,9 +632,16 @@ impl Member {
             let make = || -> Verdict<Option<Place>> {
                 let base = chunk.offset(layout)?;
                 let version = load_value(pool.map(), chunk.owner(layout)?)?;
-                let word = Word { value: 0, slow: false, party: 0, version }.pack();
+                let word = Word {
+                    value: 0,
+                    slow: false,
+                    party: 0,
+                    version,
+                }
+                .pack();
                 for number in 0..u64::from(count) {
-                    pool.map().store(base + number * CELL_BYTES, word, Ordering::Relaxed)?;
+                    pool.map()
+                        .store(base + number * CELL_BYTES, word, Ordering::Relaxed)?;
                 }
                 let permission = Permission {
                     key,
@@ -598,7 +671,10 @@ impl Member {
                     if key != 0 {
                         registry::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
                     }
-                    let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+                    let live = Standing {
+                        state: ObjectState::Live as u32,
+                        sequence: place.sequence,
+                    };
                     txn.set(field!(slot, ObjectHeader, state), live.pack())?;
                     Ok(Ok(Some(place)))
                 })
@@ -631,11 +707,15 @@ impl Member {
             return Err(Errno::TOOBIG);
         }
         let set = self.set(id)?;
-        if operations.iter().any(|operation| u32::from(operation.number) >= set.count) {
+        if operations
+            .iter()
+            .any(|operation| u32::from(operation.number) >= set.count)
+        {
             return Err(Errno::FBIG);
         }
         let alters = operations.iter().any(|operation| operation.change != 0);
-        self.set_permission(&set)?.allow(caller, if alters { WRITE } else { READ })?;
+        self.set_permission(&set)?
+            .allow(caller, if alters { WRITE } else { READ })?;
         if let [operation] = operations
             && !operation.undo
             && let Some(result) = settle(self.semop_fast(&set, *operation).map(Ok))?
@@ -697,7 +777,11 @@ impl Member {
         let wants_undo = operations.iter().any(|operation| operation.undo);
         let record = if wants_undo {
             Some(self.undo_record(&desk, set).map_err(|errno| {
-                if errno == Errno::IDRM { Errno::INVAL } else { errno }
+                if errno == Errno::IDRM {
+                    Errno::INVAL
+                } else {
+                    errno
+                }
             })?)
         } else {
             None
@@ -714,7 +798,10 @@ impl Member {
         result
     }
 
-    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call's worth of state, used once"
+    )]
     fn semop_until(
         &self,
         set: &Set,
@@ -766,7 +853,10 @@ impl Member {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
             };
-            let woken = settle(self.sleep_in_line(seat, deadline, signals_seen, tend).map(Ok))?;
+            let woken = settle(
+                self.sleep_in_line(seat, deadline, signals_seen, tend)
+                    .map(Ok),
+            )?;
             let woken = if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
                 let waiting_at = field!(set.slot, SemSlot, waiting);
                 settle(
@@ -791,7 +881,10 @@ impl Member {
     }
 
     /// Writes down what this sleeper waits for, and stages its place in the line.
-    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "one call's worth of state, used once"
+    )]
     fn lie_down(
         &self,
         txn: &mut Txn<'_>,
@@ -806,7 +899,11 @@ impl Member {
         let map = txn.desk().map;
         let at = thread_at(layout, slot)?;
         // Plain words: nobody reads them before the slot is in a line.
-        map.store(field!(at, ThreadSlot, count), operations.len() as u64, Ordering::Relaxed)?;
+        map.store(
+            field!(at, ThreadSlot, count),
+            operations.len() as u64,
+            Ordering::Relaxed,
+        )?;
         let record = record.map_or(0, |record| u64::from(record) + 1);
         map.store(field!(at, ThreadSlot, size), record, Ordering::Relaxed)?;
         let base = match long {
@@ -817,9 +914,19 @@ impl Member {
         for (index, operation) in operations.iter().enumerate() {
             map.store(base + index as u64 * 8, operation.pack(), Ordering::Relaxed)?;
         }
-        txn.update(field!(at, ThreadSlot, blocked), blocked_at(operations[blocked]))?;
+        txn.update(
+            field!(at, ThreadSlot, blocked),
+            blocked_at(operations[blocked]),
+        )?;
         txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
-        wait::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)?;
+        wait::join_line(
+            txn,
+            layout,
+            set.line(),
+            slot,
+            WaitKind::Semaphore,
+            set.index,
+        )?;
         let waiting_at = field!(set.slot, SemSlot, waiting);
         let waiting = txn.get(waiting_at)?;
         txn.set(waiting_at, waiting.saturating_add(1))
@@ -889,7 +996,8 @@ impl Member {
                         return Ok(Ok(false));
                     }
                     let (word_at, word) = set.close(txn, number)?;
-                    let value = (word.value as i32 + adjustment.clamp(-32768, 32767)).clamp(0, highest);
+                    let value =
+                        (word.value as i32 + adjustment.clamp(-32768, 32767)).clamp(0, highest);
                     set.write(txn, word_at, word, value as u32, party)?;
                     txn.set(adjustment_at, 0)?;
                     adjusted += 1;
@@ -928,9 +1036,16 @@ impl Member {
     fn semaphore_word(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<Word, Errno> {
         let set = self.set(id)?;
         self.set_permission(&set)?.allow(caller, READ)?;
-        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
+        let number = u32::try_from(number)
+            .ok()
+            .filter(|&n| n < set.count)
+            .ok_or(Errno::INVAL)?;
         let read = || -> Verdict<Word> {
-            Ok(Ok(Word::unpack(self.pool().map().load(set.word(number)?, Ordering::Acquire)?)))
+            Ok(Ok(Word::unpack(
+                self.pool()
+                    .map()
+                    .load(set.word(number)?, Ordering::Acquire)?,
+            )))
         };
         settle(read())
     }
@@ -948,7 +1063,10 @@ impl Member {
     ) -> Result<u32, Errno> {
         let set = self.set(id)?;
         self.set_permission(&set)?.allow(caller, READ)?;
-        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
+        let number = u32::try_from(number)
+            .ok()
+            .filter(|&n| n < set.count)
+            .ok_or(Errno::INVAL)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
         let layout = self.pool().layout();
@@ -1015,9 +1133,14 @@ impl Member {
             return Err(Errno::RANGE);
         }
         let set = self.set(id)?;
-        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
+        let number = u32::try_from(number)
+            .ok()
+            .filter(|&n| n < set.count)
+            .ok_or(Errno::INVAL)?;
         self.set_permission(&set)?.allow(caller, WRITE)?;
-        self.write_values(&set, "sem-setval", &|at| (at == number).then_some(value as u32))
+        self.write_values(&set, "sem-setval", &|at| {
+            (at == number).then_some(value as u32)
+        })
     }
 
     /// SETALL.
@@ -1036,7 +1159,9 @@ impl Member {
         if (0..set.count as usize).any(|number| u32::from(values(number)) > highest) {
             return Err(Errno::RANGE);
         }
-        self.write_values(&set, "sem-setall", &|at| Some(u32::from(values(at as usize))))
+        self.write_values(&set, "sem-setall", &|at| {
+            Some(u32::from(values(at as usize)))
+        })
     }
 
     /// Number of semaphores in a set, for callers that have to size a buffer.
@@ -1213,7 +1338,12 @@ impl Member {
     ///
     /// # Errors
     /// EINVAL, EACCES.
-    pub fn set_at_index(&self, index: u32, any: bool, caller: &dyn Caller) -> Result<SetStat, Errno> {
+    pub fn set_at_index(
+        &self,
+        index: u32,
+        any: bool,
+        caller: &dyn Caller,
+    ) -> Result<SetStat, Errno> {
         let id = self.id_at(Kind::Semaphore, index)?;
         let stat = self.set_row(&self.set(id)?)?;
         if !any {
@@ -1226,7 +1356,11 @@ impl Member {
         let map = self.pool().map();
         let read = || -> Verdict<SetStat> {
             Ok(Ok(SetStat {
-                id: Place { index: set.index, sequence: set.sequence }.id(),
+                id: Place {
+                    index: set.index,
+                    sequence: set.sequence,
+                }
+                .id(),
                 permission: Permission::read(map, set.slot)?,
                 count: set.count,
                 operated: load_value(map, field!(set.slot, SemSlot, operated))?,
@@ -1254,7 +1388,11 @@ impl Member {
                     highest = index;
                 }
             }
-            Ok(Ok(SemInfo { sets, semaphores, highest }))
+            Ok(Ok(SemInfo {
+                sets,
+                semaphores,
+                highest,
+            }))
         };
         settle(count())
     }
@@ -1262,12 +1400,17 @@ impl Member {
 
 /// Who last operated, for listings.
 pub(crate) fn last_operator(map: &Map, set: &Set) -> Result<Party, Fault> {
-    Ok(Party::unpack(Word::unpack(map.load(set.word(0)?, Ordering::Relaxed)?).party))
+    Ok(Party::unpack(
+        Word::unpack(map.load(set.word(0)?, Ordering::Relaxed)?).party,
+    ))
 }
 
 /// The line of sleepers of the set in a slot.
 pub(crate) fn line_of(slot: u64) -> Line {
-    Line { head: field!(slot, SemSlot, wait_head), tail: field!(slot, SemSlot, wait_tail) }
+    Line {
+        head: field!(slot, SemSlot, wait_head),
+        tail: field!(slot, SemSlot, wait_tail),
+    }
 }
 
 /// The cell that counts the sleepers of the set in a slot.

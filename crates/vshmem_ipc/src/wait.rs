@@ -20,7 +20,10 @@ pub(crate) struct Line {
 }
 
 pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
-    layout.threads.at(slot).ok_or(Fault::corrupt(layout.threads.offset, "no such thread slot"))
+    layout
+        .threads
+        .at(slot)
+        .ok_or(Fault::corrupt(layout.threads.offset, "no such thread slot"))
 }
 
 /// Puts `slot` at the end of the line, as waiting.
@@ -61,7 +64,10 @@ pub(crate) fn leave_line(
     let previous = txn.get(field!(at, ThreadSlot, previous))?;
     match next.checked_sub(1) {
         Some(after) => {
-            txn.set(field!(thread_at(layout, after)?, ThreadSlot, previous), previous)?;
+            txn.set(
+                field!(thread_at(layout, after)?, ThreadSlot, previous),
+                previous,
+            )?;
         }
         None => txn.set(line.tail, previous)?,
     }
@@ -82,7 +88,9 @@ pub(crate) fn walk(
 ) -> Result<(), Fault> {
     let mut next = txn.get(line.head)?;
     for _ in 0..layout.threads.count {
-        let Some(slot) = next.checked_sub(1) else { return Ok(()) };
+        let Some(slot) = next.checked_sub(1) else {
+            return Ok(());
+        };
         let at = thread_at(layout, slot)?;
         // Read before `each`, which may take the sleeper off the line.
         let after = txn.get(field!(at, ThreadSlot, next))?;
@@ -91,7 +99,10 @@ pub(crate) fn walk(
         }
         next = after;
     }
-    Err(Fault::corrupt(line.head, "a line of sleepers without an end"))
+    Err(Fault::corrupt(
+        line.head,
+        "a line of sleepers without an end",
+    ))
 }
 
 /// Sleepers to ring once a change has happened. More than fit are all rung.
@@ -144,7 +155,9 @@ impl Member {
     pub fn ring_everybody(&self) {
         let layout = self.pool().layout();
         for slot in 0..layout.threads.count as u32 {
-            let Ok(at) = thread_at(layout, slot) else { continue };
+            let Ok(at) = thread_at(layout, slot) else {
+                continue;
+            };
             let wait = load_value(self.pool().map(), field!(at, ThreadSlot, wait));
             if wait.is_ok_and(|wait| wait != WaitState::Idle as u32) {
                 let _ = ring(&self.words, slot);
@@ -174,8 +187,15 @@ impl Member {
         loop {
             let recheck = self.recheck(looked);
             let spin = (looked == 0).then_some(&self.spin);
-            let parked =
-                park(&self.words, seat.slot, spin, deadline, recheck, signals_seen, || !waiting())?;
+            let parked = park(
+                &self.words,
+                seat.slot,
+                spin,
+                deadline,
+                recheck,
+                signals_seen,
+                || !waiting(),
+            )?;
             match parked {
                 Parked::Interrupted => return Ok(Woken::Interrupted),
                 Parked::TimedOut => return Ok(Woken::TimedOut),
@@ -198,7 +218,11 @@ impl Member {
         let state = load_value(map, field!(at, ThreadSlot, wait))?;
         let result = load_value(map, field!(at, ThreadSlot, result))?;
         vshmem_sync::claim_cell(map, field!(at, ThreadSlot, wait), state, 0)?;
-        Ok(if state == WaitState::Done as u32 { Woken::Done(result) } else { Woken::Retry })
+        Ok(if state == WaitState::Done as u32 {
+            Woken::Done(result)
+        } else {
+            Woken::Retry
+        })
     }
 
     /// Leaves the line before anybody has acted, for a sleeper that gives up. If somebody has, that
@@ -222,7 +246,11 @@ impl Member {
             left(txn)?;
             Ok(true)
         })?;
-        if left_now { Ok(otherwise) } else { self.wait_result(seat) }
+        if left_now {
+            Ok(otherwise)
+        } else {
+            self.wait_result(seat)
+        }
     }
 }
 

@@ -31,7 +31,11 @@ impl Map {
     /// A view of a whole mapping, which it keeps.
     #[must_use]
     pub fn of(mapping: Mapping) -> Self {
-        Self { base: mapping.start(), bytes: mapping.bytes(), _mapping: Some(mapping) }
+        Self {
+            base: mapping.start(),
+            bytes: mapping.bytes(),
+            _mapping: Some(mapping),
+        }
     }
 
     /// A view of zeroed private memory, for tests.
@@ -114,8 +118,9 @@ impl Map {
 
     #[inline]
     fn range(&self, offset: u64, bytes: usize) -> Result<*mut u8, OutOfPool> {
-        let inside =
-            offset.checked_add(bytes as u64).is_some_and(|end| end <= self.bytes as u64);
+        let inside = offset
+            .checked_add(bytes as u64)
+            .is_some_and(|end| end <= self.bytes as u64);
         if !inside {
             return Err(OutOfPool { offset });
         }
@@ -168,7 +173,10 @@ mod tests {
     fn offsets_outside_are_errors_and_never_accesses() {
         let map = Map::anonymous(4096);
         for offset in [4096, 4090, 4089, 3, u64::MAX, u64::MAX - 7] {
-            assert_eq!(map.load(offset, Ordering::Relaxed), Err(OutOfPool { offset }));
+            assert_eq!(
+                map.load(offset, Ordering::Relaxed),
+                Err(OutOfPool { offset })
+            );
         }
         assert!(map.load(4088, Ordering::Relaxed).is_ok());
         assert!(map.read(4095, &mut [0; 2]).is_err());

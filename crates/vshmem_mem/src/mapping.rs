@@ -17,7 +17,10 @@ pub struct Protection {
 
 impl Protection {
     /// Loads and stores.
-    pub const READ_WRITE: Self = Self { write: true, execute: false };
+    pub const READ_WRITE: Self = Self {
+        write: true,
+        execute: false,
+    };
 
     fn flags(self) -> ProtFlags {
         let mut flags = ProtFlags::READ;
@@ -59,6 +62,11 @@ impl Mapping {
         start
     }
 
+    /// Keeps only the first `bytes` bytes: the rest is somebody else's by now.
+    pub fn forget_from(mut self, bytes: usize) {
+        self.bytes = self.bytes.min(bytes);
+    }
+
     /// Zeroed private memory.
     ///
     /// # Errors
@@ -78,7 +86,9 @@ impl Mapping {
     }
 
     fn adopt(start: *mut u8, bytes: usize) -> Result<Self, Errno> {
-        NonNull::new(start).map(|start| Self { start, bytes }).ok_or(Errno::NOMEM)
+        NonNull::new(start)
+            .map(|start| Self { start, bytes })
+            .ok_or(Errno::NOMEM)
     }
 }
 
@@ -107,8 +117,7 @@ pub unsafe fn map_file(
     flags.set(MapFlags::FIXED, at.is_some());
     let hint = at.map_or(std::ptr::null_mut(), |start| start.as_ptr().cast());
     // SAFETY: without `at` the kernel chooses a free range; with it the caller vouches for it.
-    let start =
-        unsafe { rustix::mm::mmap(hint, bytes, protection.flags(), flags, file, offset) }?;
+    let start = unsafe { rustix::mm::mmap(hint, bytes, protection.flags(), flags, file, offset) }?;
     Mapping::adopt(start.cast(), bytes)
 }
 
@@ -128,7 +137,10 @@ pub unsafe fn remap_part(
     protection: Protection,
     at: Option<NonNull<u8>>,
 ) -> Result<Mapping, Errno> {
-    if offset.checked_add(bytes).is_none_or(|end| end > whole.bytes()) {
+    if offset
+        .checked_add(bytes)
+        .is_none_or(|end| end > whole.bytes())
+    {
         return Err(Errno::INVAL);
     }
     let target = match at {

@@ -65,7 +65,11 @@ impl Area {
     #[inline]
     #[must_use]
     pub const fn at(&self, index: u32) -> Option<u64> {
-        if (index as u64) < self.count { Some(self.offset + index as u64 * self.stride) } else { None }
+        if (index as u64) < self.count {
+            Some(self.offset + index as u64 * self.stride)
+        } else {
+            None
+        }
     }
 
     /// First byte behind the area.
@@ -133,7 +137,12 @@ pub enum GeometryError {
 impl core::fmt::Display for GeometryError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Count { name, value, least, most } => {
+            Self::Count {
+                name,
+                value,
+                least,
+                most,
+            } => {
                 write!(f, "{name} is {value}, and must be from {least} to {most}")
             }
             Self::TooLarge => f.write_str("the areas add up to more than an address can express"),
@@ -171,7 +180,12 @@ impl Geometry {
         ];
         for (name, value, least, most) in rows {
             if value < least || value > most {
-                return Err(GeometryError::Count { name, value, least, most });
+                return Err(GeometryError::Count {
+                    name,
+                    value,
+                    least,
+                    most,
+                });
             }
         }
         Ok(())
@@ -185,13 +199,19 @@ impl Geometry {
         self.validate()?;
         let mut next = 2 * PAGE_BYTES;
         let mut area = |stride: u64, count: u64, align: u64| -> Result<Area, GeometryError> {
-            let offset = next.checked_next_multiple_of(align).ok_or(GeometryError::TooLarge)?;
+            let offset = next
+                .checked_next_multiple_of(align)
+                .ok_or(GeometryError::TooLarge)?;
             next = stride
                 .checked_mul(count)
                 .and_then(|bytes| bytes.checked_add(offset))
                 .and_then(|end| end.checked_next_multiple_of(PAGE_BYTES))
                 .ok_or(GeometryError::TooLarge)?;
-            Ok(Area { offset, stride, count })
+            Ok(Area {
+                offset,
+                stride,
+                count,
+            })
         };
         let of = |bytes: usize| bytes as u64;
         let units = u64::from(self.slabs) * (SLAB_BYTES / UNIT_BYTES);
@@ -206,14 +226,22 @@ impl Geometry {
             area(CELL_BYTES, self.semmni.into(), PAGE_BYTES)?,
             area(CELL_BYTES, self.msgmni.into(), PAGE_BYTES)?,
         ];
-        let attaches = area(of(size_of::<AttachSlot>()), self.attaches.into(), PAGE_BYTES)?;
+        let attaches = area(
+            of(size_of::<AttachSlot>()),
+            self.attaches.into(),
+            PAGE_BYTES,
+        )?;
         let undos = area(of(size_of::<UndoSlot>()), self.undos.into(), PAGE_BYTES)?;
         let slab_meta = area(of(size_of::<SlabMeta>()), self.slabs.into(), PAGE_BYTES)?;
         let unit_meta = area(of(size_of::<UnitMeta>()), units, PAGE_BYTES)?;
         let page_meta = area(of(size_of::<PageMeta>()), self.pages, PAGE_BYTES)?;
         let heap = area(SLAB_BYTES, self.slabs.into(), SLAB_BYTES)?;
         // Segments begin on a large page where the pool is big enough to care.
-        let data_align = if self.pages >= 4096 { 2 << 20 } else { PAGE_BYTES };
+        let data_align = if self.pages >= 4096 {
+            2 << 20
+        } else {
+            PAGE_BYTES
+        };
         let data = area(PAGE_BYTES, self.pages, data_align)?;
         Ok(Layout {
             registry: PAGE_BYTES,
@@ -240,7 +268,8 @@ impl Geometry {
     /// # Errors
     /// When `total_bytes` is too small to hold a pool at all.
     pub fn for_size(total_bytes: u64) -> Result<Self, GeometryError> {
-        let scaled = |per: u64, least: u64, most: u64| (total_bytes / per).clamp(least, most) as u32;
+        let scaled =
+            |per: u64, least: u64, most: u64| (total_bytes / per).clamp(least, most) as u32;
         let objects = u64::from(MAX_OBJECTS);
         let mut geometry = Self {
             shmmni: scaled(256 << 10, 64, 4096),
@@ -276,16 +305,26 @@ impl Geometry {
         let (mut low, mut high) = (0, most);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
-            let fits = Self { pages: middle, ..*self }
-                .layout()
-                .is_ok_and(|layout| layout.total_bytes <= total_bytes);
-            if fits { low = middle } else { high = middle - 1 }
+            let fits = Self {
+                pages: middle,
+                ..*self
+            }
+            .layout()
+            .is_ok_and(|layout| layout.total_bytes <= total_bytes);
+            if fits {
+                low = middle
+            } else {
+                high = middle - 1
+            }
         }
         self.pages = low;
         self.layout().map(|_| ()).map_err(|error| match error {
-            GeometryError::Count { name: "pages", .. } => {
-                GeometryError::Count { name: "size", value: total_bytes, least: 4 << 20, most: 1 << 44 }
-            }
+            GeometryError::Count { name: "pages", .. } => GeometryError::Count {
+                name: "size",
+                value: total_bytes,
+                least: 4 << 20,
+                most: 1 << 44,
+            },
             other => other,
         })
     }

@@ -1,0 +1,107 @@
+//! A descriptor that survives the program it lives in.
+//!
+//! Programs close descriptors that they do not know (`close_range(3, ~0)`) and open others in
+//! their place. So the descriptor is kept high up, and before each use it is compared with what it
+//! was; if it means something else by now, the file is opened again and the stranger left alone.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::{Region, RegionError};
+
+/// Lowest number for kept descriptors: above what programs use and select(2) can name, below the
+/// usual limit of 1024.
+const HIGH: i32 = 900;
+
+/// An open file that is checked before each use.
+#[derive(Debug)]
+pub(crate) struct Device {
+    place: PathBuf,
+    descriptor: AtomicI32,
+    region: Region,
+}
+
+fn region_of(file: BorrowedFd<'_>) -> Result<Region, Errno> {
+    let stat = rustix::fs::fstat(file)?;
+    Ok(Region {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        bytes: stat.st_size as u64,
+    })
+}
+
+fn open_high(place: &Path) -> Result<OwnedFd, Errno> {
+    let low = rustix::fs::open(place, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    match rustix::io::fcntl_dupfd_cloexec(&low, HIGH) {
+        Ok(high) => Ok(high),
+        // The limit is below: stay where we are.
+        Err(_) => Ok(low),
+    }
+}
+
+impl Device {
+    /// Opens a file for reading and writing.
+    pub fn open(place: &Path) -> Result<Self, RegionError> {
+        let file = open_high(place).map_err(|e| RegionError::new(place, "open it", e))?;
+        let region =
+            region_of(file.as_fd()).map_err(|e| RegionError::new(place, "look at it", e))?;
+        // Later uses may come from another directory.
+        let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
+        Ok(Self {
+            place,
+            descriptor: AtomicI32::new(file.into_raw_fd()),
+            region,
+        })
+    }
+
+    pub fn place(&self) -> &Path {
+        &self.place
+    }
+
+    pub fn region(&self) -> Region {
+        self.region
+    }
+
+    pub fn number(&self) -> i32 {
+        self.descriptor.load(Ordering::Relaxed)
+    }
+
+    /// Uses the file, opened again if need be.
+    pub fn with<T>(
+        &self,
+        use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
+    ) -> Result<T, Errno> {
+        let number = self.number();
+        // SAFETY: the number is only used to ask what it means; a closed one gives EBADF, and one
+        // that means another file is not used.
+        let kept = unsafe { BorrowedFd::borrow_raw(number) };
+        let same = region_of(kept)
+            .is_ok_and(|now| now.device == self.region.device && now.inode == self.region.inode);
+        if same {
+            return use_it(kept);
+        }
+        let file = open_high(&self.place)?;
+        let now = region_of(file.as_fd())?;
+        if now.device != self.region.device || now.inode != self.region.inode {
+            // The pool was removed and made again: not the one that is mapped.
+            return Err(Errno::STALE);
+        }
+        let result = use_it(file.as_fd());
+        self.descriptor.store(file.into_raw_fd(), Ordering::Relaxed);
+        result
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        let still_ours = self.with(|file| Ok(file.as_raw_fd()));
+        if let Ok(number) = still_ours {
+            // SAFETY: just checked to be this device's own descriptor, which nobody else closes.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+        }
+    }
+}

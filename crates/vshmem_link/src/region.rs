@@ -1,0 +1,62 @@
+//! A file or device that holds a pool, and what can go wrong with it.
+
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+
+/// What a region is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// Device number of the file, to notice that a descriptor means something else by now.
+    pub device: u64,
+    /// Inode number of the file.
+    pub inode: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Why a region cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionError {
+    /// No such pool.
+    #[error(
+        "{place}: there is no such pool on this machine. `vshmem pool ls` shows those there are, `vshmem pool create` makes one"
+    )]
+    Absent {
+        /// File or device.
+        place: PathBuf,
+    },
+    /// Not allowed.
+    #[error(
+        "{place}: permission denied. The pool's owner can let you in with `--mode` and `--group` of `vshmem pool create`, or with chmod and chgrp on this file"
+    )]
+    Denied {
+        /// File or device.
+        place: PathBuf,
+    },
+    /// Anything else.
+    #[error("{place}: cannot {tried}: {errno}")]
+    Failed {
+        /// File or device.
+        place: PathBuf,
+        /// What was tried.
+        tried: &'static str,
+        /// What came back.
+        errno: Errno,
+    },
+}
+
+impl RegionError {
+    pub(crate) fn new(place: &std::path::Path, tried: &'static str, errno: Errno) -> Self {
+        let place = place.to_owned();
+        match errno {
+            Errno::NOENT | Errno::NODEV | Errno::NXIO => Self::Absent { place },
+            Errno::ACCESS | Errno::PERM => Self::Denied { place },
+            errno => Self::Failed {
+                place,
+                tried,
+                errno,
+            },
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Link `uml`: a User Mode Linux guest's `/dev/mmapper`, behind which the host has put the pool's
+//! file (`iomem=mmapper,FILE` on the guest's command line).
+//!
+//! The device maps from offset 0 only, so a part is mapped as a prefix and moved out of it. The
+//! kernel cannot sleep on such memory, and nobody outside the guest can interrupt it.
+
+use std::path::Path;
+use std::ptr::NonNull;
+
+use rustix::io::Errno;
+use vshmem_mem::{Mapping, Protection, map_file, remap_part};
+
+use crate::device::Device;
+use crate::{Candidate, Link, RegionError, Sleeping};
+
+/// The device.
+const DEVICE: &str = "/dev/mmapper";
+/// Bytes that are asked for first when looking for the size of the region: 1 TiB.
+const LARGEST: u64 = 1 << 40;
+/// The granule of the search.
+const PAGE: u64 = 4096;
+
+/// A pool behind mmapper.
+#[derive(Debug)]
+pub struct Uml {
+    device: Device,
+    bytes: u64,
+}
+
+impl Uml {
+    /// Whether a path is a device of this kind.
+    #[must_use]
+    pub fn is_device(place: &Path) -> bool {
+        use std::os::unix::fs::FileTypeExt;
+        place.file_name().is_some_and(|name| name == "mmapper")
+            && std::fs::metadata(place).is_ok_and(|meta| meta.file_type().is_char_device())
+    }
+
+    /// Opens the device and finds out how large its region is.
+    ///
+    /// # Errors
+    /// Says what was tried, what came back, and what to do.
+    pub fn open(place: &Path) -> Result<Self, RegionError> {
+        let device = Device::open(place)?;
+        let bytes = region_bytes(&device).map_err(|e| RegionError::new(place, "map it", e))?;
+        Ok(Self { device, bytes })
+    }
+
+    /// The device, where there is one.
+    #[must_use]
+    pub fn candidates() -> Vec<Candidate> {
+        let place = Path::new(DEVICE);
+        if Self::is_device(place) {
+            vec![Candidate {
+                kind: "uml",
+                place: place.to_owned(),
+            }]
+        } else {
+            Vec::new()
+        }
+    }
+}
+
+/// The device does not tell its size, and maps nothing longer than it is.
+fn region_bytes(device: &Device) -> Result<u64, Errno> {
+    // SAFETY: no address is given, so nothing is replaced; the mapping ends with this line.
+    let maps = |bytes: u64| {
+        device.with(|file| unsafe {
+            map_file(file, 0, bytes as usize, Protection::default(), None).map(drop)
+        })
+    };
+    maps(PAGE)?;
+    // The superblock holds the pool's own size, which is checked against this.
+    let header = device.with(|file| {
+        // SAFETY: as above; the copy is read through a checked view.
+        let mapping = unsafe { map_file(file, 0, PAGE as usize, Protection::default(), None) }?;
+        Ok(vshmem_mem::Map::of(mapping))
+    })?;
+    let declared = header
+        .load(SIZE_AT, vshmem_mem::Ordering::Relaxed)
+        .unwrap_or(0);
+    if declared >= PAGE && declared < LARGEST && maps(declared).is_ok() {
+        return Ok(declared);
+    }
+    // Not a pool, or a truncated one: measure by halving, for the error message.
+    let (mut low, mut high) = (1, LARGEST / PAGE);
+    while low < high {
+        let middle = low + (high - low).div_ceil(2);
+        if maps(middle * PAGE).is_ok() {
+            low = middle
+        } else {
+            high = middle - 1
+        }
+    }
+    Ok(low * PAGE)
+}
+
+/// Where a superblock keeps the size of its pool. Checked against `vshmem_wire` by a test of the
+/// crates that join the two.
+pub const SIZE_AT: u64 = 96;
+
+impl Link for Uml {
+    fn kind(&self) -> &'static str {
+        "uml"
+    }
+
+    fn place(&self) -> &Path {
+        self.device.place()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn sleeping(&self) -> Sleeping {
+        Sleeping::InDomain
+    }
+
+    unsafe fn map(
+        &self,
+        offset: u64,
+        bytes: usize,
+        protection: Protection,
+        at: Option<NonNull<u8>>,
+    ) -> Result<Mapping, Errno> {
+        let end = offset
+            .checked_add(bytes as u64)
+            .filter(|end| *end <= self.bytes);
+        let prefix = usize::try_from(end.ok_or(Errno::INVAL)?).map_err(|_| Errno::NOMEM)?;
+        if offset == 0 {
+            // SAFETY: by this function's own contract.
+            return self
+                .device
+                .with(|file| unsafe { map_file(file, 0, bytes, protection, at) });
+        }
+        // All rights at first: what a PFN mapping may become is fixed when it is made.
+        let whole = self.device.with(|file| {
+            // SAFETY: no address is given.
+            unsafe { map_file(file, 0, prefix, Protection::READ_WRITE, None) }
+        })?;
+        let start = offset as usize;
+        // SAFETY: `whole` was made here and is seen by nobody else; `at` is the caller's to vouch
+        // for.
+        let part = unsafe { remap_part(&whole, start, bytes, protection, at) }?;
+        // What is left of the prefix ends before the part that was moved away.
+        whole.forget_from(start);
+        Ok(part)
+    }
+
+    fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
+        // The host has backed the whole pool when it made it.
+        if !zero {
+            return Ok(());
+        }
+        let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
+        // SAFETY: no address is given.
+        let mapping = unsafe { self.map(offset, bytes, Protection::READ_WRITE, None) }?;
+        vshmem_mem::Map::of(mapping)
+            .zero(0, bytes)
+            .map_err(|_| Errno::IO)
+    }
+
+    fn descriptor(&self) -> Option<i32> {
+        Some(self.device.number())
+    }
+}

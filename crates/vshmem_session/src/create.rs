@@ -1,0 +1,275 @@
+//! Making and removing pools: the host's privilege.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use vshmem_ipc::{NewPool, Pool};
+use vshmem_link::Local;
+use vshmem_mem::{Map, Protection, map_file};
+use vshmem_wire::{Geometry, GeometryError};
+
+use crate::FindError;
+
+/// What a pool is to be.
+#[derive(Debug, Clone)]
+pub struct CreateRequest {
+    /// Name: letters, digits, `-`, `_` and `.`, at most 48.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Mode of the file.
+    pub mode: u32,
+    /// Group of the file.
+    pub group: Option<u32>,
+    /// Bytes of a huge page, for a pool on hugetlbfs.
+    pub huge_page: Option<u64>,
+    /// Changes to the limits, name and value.
+    pub limits: Vec<(String, u64)>,
+    /// Seconds of silence until automatic eviction; 0: never.
+    pub evict_after: u64,
+    /// Back all memory now, so that nothing can fail later. Guests need it: they cannot back.
+    pub backed: bool,
+}
+
+/// Why a pool cannot be made or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// Bad name.
+    #[error(
+        "pool name {0:?}: use 1 to 48 letters, digits, '-', '_' or '.', not beginning with '.'"
+    )]
+    Name(String),
+    /// There is one already.
+    #[error("pool {name}: it exists already ({}). Remove it first with `vshmem pool rm {name}`, or take another name", place.display())]
+    Exists {
+        /// The name.
+        name: String,
+        /// Its file.
+        place: PathBuf,
+    },
+    /// Counts do not fit.
+    #[error("pool {name}: {error}")]
+    Geometry {
+        /// The name.
+        name: String,
+        /// What does not fit.
+        error: GeometryError,
+    },
+    /// No such limit.
+    #[error("limit {0:?}: there is none of that name; there are {LIMIT_NAMES}")]
+    Limit(String),
+    /// No room.
+    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, free some memory, or enlarge the file system", place.display())]
+    Room {
+        /// The name.
+        name: String,
+        /// Bytes wanted.
+        bytes: u64,
+        /// Its file.
+        place: PathBuf,
+        /// What came back.
+        errno: Errno,
+    },
+    /// Anything else.
+    #[error("pool {name}: cannot {tried} {}: {error}", place.display())]
+    Failed {
+        /// The name.
+        name: String,
+        /// Its file.
+        place: PathBuf,
+        /// What was tried.
+        tried: &'static str,
+        /// What came back.
+        error: std::io::Error,
+    },
+    /// Not there.
+    #[error(transparent)]
+    Find(#[from] FindError),
+}
+
+const LIMIT_NAMES: &str = "shmmni semmni msgmni shmmax shmall semmsl semmns semopm semvmx msgmax msgmnb domains clients threads attaches undos slabs";
+
+fn set_limit(geometry: &mut Geometry, name: &str, value: u64) -> Result<(), CreateError> {
+    let narrow = u32::try_from(value).unwrap_or(u32::MAX);
+    match name {
+        "shmmni" => geometry.shmmni = narrow,
+        "semmni" => geometry.semmni = narrow,
+        "msgmni" => geometry.msgmni = narrow,
+        "semmsl" => geometry.semmsl = narrow,
+        "semmns" => geometry.semmns = narrow,
+        "semopm" => geometry.semopm = narrow,
+        "semvmx" => geometry.semvmx = narrow,
+        "msgmax" => geometry.msgmax = narrow,
+        "msgmnb" => geometry.msgmnb = narrow,
+        "domains" => geometry.domains = narrow,
+        "clients" => geometry.clients = narrow,
+        "threads" => geometry.threads = narrow,
+        "attaches" => geometry.attaches = narrow,
+        "undos" => geometry.undos = narrow,
+        "slabs" => geometry.slabs = narrow,
+        "shmmax" => geometry.shmmax = value,
+        "shmall" => geometry.shmall = value,
+        _ => return Err(CreateError::Limit(name.to_owned())),
+    }
+    Ok(())
+}
+
+fn valid_name(name: &str) -> bool {
+    (1..=48).contains(&name.len())
+        && !name.starts_with('.')
+        && name
+            .bytes()
+            .all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))
+}
+
+/// Makes a pool and returns its file. Nobody sees it before it is whole.
+///
+/// # Errors
+/// Says what stood in the way; nothing is left behind.
+pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
+    let name = &request.name;
+    if !valid_name(name) {
+        return Err(CreateError::Name(name.clone()));
+    }
+    let place = Local::place_of(name, request.huge_page.is_some());
+    let exists = || CreateError::Exists {
+        name: name.clone(),
+        place: place.clone(),
+    };
+    let failed = |tried| {
+        let (name, place) = (name.clone(), place.clone());
+        move |error| CreateError::Failed {
+            name,
+            place,
+            tried,
+            error,
+        }
+    };
+    let refused = |error| CreateError::Geometry {
+        name: name.clone(),
+        error,
+    };
+    let mut geometry = Geometry::for_size(request.bytes).map_err(refused)?;
+    for (limit, value) in &request.limits {
+        set_limit(&mut geometry, limit, *value)?;
+    }
+    geometry.fit_pages(request.bytes).map_err(refused)?;
+    let layout = geometry.layout().map_err(refused)?;
+    if place.exists() {
+        return Err(exists());
+    }
+    // Made under another name, so that nobody opens it half made, and gone if this process dies.
+    let draft = place.with_file_name(format!(".{}.{}", name, std::process::id()));
+    let guard = Draft(draft.clone());
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&draft)
+        .map_err(failed("create"))?;
+    let total = match request.huge_page {
+        Some(page) => layout.total_bytes.next_multiple_of(page),
+        None => layout.total_bytes,
+    };
+    file.set_len(total).map_err(failed("size"))?;
+    let backed = if request.backed {
+        total
+    } else {
+        layout.data.offset
+    };
+    rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, backed).map_err(|errno| {
+        CreateError::Room {
+            name: name.clone(),
+            bytes: backed,
+            place: place.clone(),
+            errno,
+        }
+    })?;
+    let new = NewPool {
+        name: name.clone(),
+        uuid: *uuid::Uuid::new_v4().as_bytes(),
+        geometry,
+        owner_uid: rustix::process::geteuid().as_raw(),
+        mode: request.mode,
+        created: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs()),
+        evict_after: request.evict_after,
+    };
+    lay_out(&file, layout.data.offset, &new).map_err(|error| CreateError::Failed {
+        name: name.clone(),
+        place: place.clone(),
+        tried: "lay out",
+        error,
+    })?;
+    if request.group.is_some() {
+        std::os::unix::fs::fchown(&file, None, request.group)
+            .map_err(failed("set the group of"))?;
+    }
+    file.set_permissions(std::fs::Permissions::from_mode(request.mode))
+        .map_err(failed("set the mode of"))?;
+    // A link, unlike a rename, does not replace a pool that somebody else made meanwhile.
+    match std::fs::hard_link(&draft, &place) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(exists()),
+        other => other.map_err(failed("publish")),
+    }?;
+    drop(guard);
+    Ok(place)
+}
+
+fn lay_out(file: &File, bytes: u64, new: &NewPool) -> std::io::Result<()> {
+    // SAFETY: no address is given, so nothing is replaced.
+    #[allow(unsafe_code)]
+    let mapping = unsafe {
+        map_file(
+            file.as_fd(),
+            0,
+            bytes as usize,
+            Protection::READ_WRITE,
+            None,
+        )
+    }?;
+    Pool::format(&Map::of(mapping), new).map_err(std::io::Error::other)
+}
+
+/// A file under its temporary name; removed when dropped.
+struct Draft(PathBuf);
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // It is gone already when nothing was made.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Removes a pool's file. Processes that have it mapped keep what they have.
+///
+/// # Errors
+/// Says why not.
+pub fn remove(name: &str) -> Result<PathBuf, CreateError> {
+    for huge in [false, true] {
+        let place = Local::place_of(name, huge);
+        match std::fs::remove_file(&place) {
+            Ok(()) => return Ok(place),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(CreateError::Failed {
+                    name: name.to_owned(),
+                    place,
+                    tried: "remove",
+                    error,
+                });
+            }
+        }
+    }
+    Err(FindError::Unknown {
+        name: name.to_owned(),
+    }
+    .into())
+}
