@@ -51,7 +51,7 @@ static void await(struct lane *lane, uint64_t sequence)
 		if (deadline_passed)
 			give_up("no answer in shared memory before the deadline");
 		/* Rarely, in case both roles share one CPU; never on the path of a prompt answer. */
-		if (spins % (1u << 16) == 0)
+		if (spins % (1u << 13) == 0)
 			sched_yield();
 	}
 }

@@ -8,11 +8,14 @@
 #include <time.h>
 #include <unistd.h>
 
-static void pause_a_little(void)
+static void pause_a_little(int segment)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
-	if (deadline_passed)
-		give_up("the other role did not turn up in time (is it on the same pool, with the same --path?)");
+	if (!deadline_passed)
+		return;
+	/* Nobody came: leave nothing behind. An error means that the other role has just removed it. */
+	shmctl(segment, IPC_RMID, NULL);
+	give_up("the other role did not turn up in time (is it on the same pool, with the same --path?)");
 }
 
 static struct rendezvous *attach(key_t key, size_t bytes, int *segment)
@@ -49,7 +52,7 @@ struct rendezvous *meet(const struct run *run, int project, size_t body_bytes, i
 		atomic_store(&r->object, object);
 		atomic_store(&r->offer, offer);
 		while (atomic_load(&r->answer) != offer)
-			pause_a_little();
+			pause_a_little(segment);
 		if (shmctl(segment, IPC_RMID, NULL) != 0)
 			give_up_call("removal of the meeting place");
 		atomic_store(&r->begin, offer);
@@ -57,7 +60,7 @@ struct rendezvous *meet(const struct run *run, int project, size_t body_bytes, i
 	}
 	uint64_t offer;
 	do {
-		pause_a_little();
+		pause_a_little(segment);
 		offer = atomic_load(&r->offer);
 		atomic_store(&r->answer, offer);
 	} while (offer == 0 || atomic_load(&r->begin) != offer);
