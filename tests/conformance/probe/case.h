@@ -48,6 +48,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The case cannot go on: says why and ends it. */
 _Noreturn void broken(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void skip(const char *why);
+int output_descriptor(void); /* where say() writes: a case that closes descriptors spares it */
 
 /* ---- words (words.c) ---- */
 

@@ -40,6 +40,11 @@ void say(const char *format, ...)
 	errno = saved;
 }
 
+int output_descriptor(void)
+{
+	return output;
+}
+
 void broken(const char *format, ...)
 {
 	int saved = errno;
