@@ -1,4 +1,4 @@
-/* The runner: each case in a session of its own, with a deadline; whatever is left is killed and removed. */
+/* The runner: each case in a process group of its own, with a deadline; whatever is left is killed and removed. */
 #include "case.h"
 #include "runner.h"
 
