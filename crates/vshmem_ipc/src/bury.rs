@@ -51,6 +51,34 @@ impl Member {
         settle(self.bury_client(&self.desk_of(&seat), client).map(Ok))
     }
 
+    /// Buries the client that a census has found dead, unless its slot has changed hands since.
+    /// False when it has.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn bury_resident(&self, dead: &crate::Resident) -> Result<bool, Errno> {
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        let claim = || -> Result<bool, Fault> {
+            let slot = client_at(self.pool().layout(), dead.index)?;
+            with_lock(desk, self.pool().registry_lock(), "bury-claim", |txn| {
+                let state_at = field!(slot, ClientSlot, state);
+                let same = txn.get(state_at)? == dead.state as u32
+                    && txn.get(field!(slot, ClientSlot, domain))? == dead.domain
+                    && txn.get(field!(slot, ClientSlot, pid))? == dead.pid
+                    && txn.get(field!(slot, ClientSlot, start_low))? == dead.start as u32;
+                if same {
+                    txn.update(state_at, ClientState::Dying as u32)?;
+                }
+                Ok(same)
+            })
+        };
+        if !settle(claim().map(Ok))? {
+            return Ok(false);
+        }
+        settle(self.bury_client(&desk, dead.index).map(|()| Ok(true)))
+    }
+
     /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
     ///
     /// # Errors

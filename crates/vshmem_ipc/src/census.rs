@@ -1,15 +1,17 @@
 //! Who and what is in a pool, for `vshmem ls` and the agent.
 
-use vshmem_sync::{Fault, field, load_value};
+use vshmem_sync::{Fault, field, holder_of, load_value};
 use vshmem_wire::{
-    AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, ObjectState, Registry,
-    ThreadSlot, WaitState,
+    AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, MsgSlot, ObjectHeader,
+    ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot, ThreadSlot, WaitState,
 };
 
-use crate::id::Kind;
+use crate::access::Permission;
+use crate::id::{Kind, Place};
 use crate::member::client_at;
 use crate::registry::{self, per_kind};
 use crate::segment::attach_at;
+use crate::semaphore::{self, Set};
 use crate::wait::thread_at;
 use crate::{Errno, Member, Pool, domain, settle};
 
@@ -32,6 +34,10 @@ pub struct DomainRow {
     pub agent: u32,
     /// Clients.
     pub clients: u32,
+    /// Boot id of its kernel, as four words.
+    pub boot: [u32; 4],
+    /// Inode of its PID namespace.
+    pub pid_namespace: u32,
 }
 
 /// A client process.
@@ -55,6 +61,98 @@ pub struct ClientRow {
     pub attaches: u32,
     /// Threads that sleep.
     pub sleeping: u32,
+}
+
+/// A client as its domain's agent needs to know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resident {
+    /// Slot.
+    pub index: u32,
+    /// Slot of its domain.
+    pub domain: u32,
+    /// Pid inside the domain; while reserved, the parent's.
+    pub pid: u32,
+    /// Start time in clock ticks since boot.
+    pub start: u64,
+    /// Standing.
+    pub state: ClientState,
+}
+
+/// An object with all that its tables say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// Kind.
+    pub kind: Kind,
+    /// Slot.
+    pub index: u32,
+    /// System V id.
+    pub id: i32,
+    /// Owner, creator, mode.
+    pub permission: Permission,
+    /// Seconds since 1970 of creation or last IPC_SET.
+    pub changed: u32,
+    /// What only its kind has.
+    pub particulars: Particulars,
+}
+
+/// What only one kind of object has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Particulars {
+    /// A segment.
+    Segment {
+        /// Bytes.
+        bytes: u64,
+        /// Attaches of all clients.
+        attached: u32,
+        /// Removed, and still attached.
+        doomed: bool,
+        /// Who made it.
+        creator: Party,
+        /// Who attached or detached last.
+        last: Party,
+    },
+    /// A semaphore set.
+    Semaphore {
+        /// Semaphores.
+        count: u32,
+        /// Seconds since 1970 of the last semop.
+        operated: u32,
+        /// Who operated last on its first semaphore.
+        last: Party,
+    },
+    /// A message queue.
+    Queue {
+        /// Bytes queued.
+        bytes: u32,
+        /// Messages queued.
+        count: u32,
+        /// Bytes allowed.
+        limit: u32,
+        /// Last sender.
+        sender: Party,
+        /// Last receiver.
+        receiver: Party,
+    },
+}
+
+/// What is used of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes of segments.
+    pub bytes: u64,
+    /// Live objects: segments, semaphore sets, queues.
+    pub objects: [u32; 3],
+}
+
+/// A lock that is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockRow {
+    /// The object whose lock it is; `None`: the registry's.
+    pub object: Option<ObjectRow>,
+    /// Client slot of the holder; `None` when its thread slot has been given up.
+    pub client: Option<u32>,
+    /// Whether the change has happened and is being carried out.
+    pub committed: bool,
 }
 
 /// Which object.
@@ -104,6 +202,8 @@ impl Pool {
                     lease: load_value(map, field!(slot, DomainSlot, lease))?,
                     agent: load_value(map, field!(slot, DomainSlot, agent))?,
                     clients: clients.iter().filter(|row| row.domain == index).count() as u32,
+                    boot: domain::boot_of(self, index)?,
+                    pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
                 });
             }
             Ok(rows)
@@ -125,12 +225,8 @@ impl Pool {
         let mut rows = Vec::new();
         for index in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, index)?;
-            let state = match load_value(map, field!(slot, ClientSlot, state))? {
-                1 => ClientState::Reserved,
-                2 => ClientState::Active,
-                3 => ClientState::Dying,
-                4 => ClientState::Quarantined,
-                _ => continue,
+            let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?) else {
+                continue;
             };
             let low = load_value(map, field!(slot, ClientSlot, start_low))?;
             let high = load_value(map, field!(slot, ClientSlot, start_high))?;
@@ -225,6 +321,153 @@ impl Pool {
         settle(look().map(Ok))
     }
 
+    /// The clients of one domain, without what is costly to find out.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn residents(&self, domain: u32) -> Result<Vec<Resident>, Errno> {
+        let (map, layout) = (self.map(), self.layout());
+        let look = || -> Result<Vec<Resident>, Fault> {
+            let clients_high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+            let mut found = Vec::new();
+            for index in 0..clients_high.min(layout.clients.count as u32) {
+                let slot = client_at(layout, index)?;
+                let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?)
+                else {
+                    continue;
+                };
+                if load_value(map, field!(slot, ClientSlot, domain))? != domain {
+                    continue;
+                }
+                let low = load_value(map, field!(slot, ClientSlot, start_low))?;
+                let high = load_value(map, field!(slot, ClientSlot, start_high))?;
+                found.push(Resident {
+                    index,
+                    domain,
+                    pid: load_value(map, field!(slot, ClientSlot, pid))?,
+                    start: u64::from(high) << 32 | u64::from(low),
+                    state,
+                });
+            }
+            Ok(found)
+        };
+        settle(look().map(Ok))
+    }
+
+    /// All objects of a kind, with what their tables say. Looked at without a lock: an object that
+    /// changes at this moment may show a mixture.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn entries(&self, kind: Kind) -> Result<Vec<Entry>, Errno> {
+        let rows = self.objects(kind)?;
+        let look = || rows.iter().map(|row| self.entry(*row)).collect();
+        settle(Result::<_, Fault>::map(look(), Ok))
+    }
+
+    fn entry(&self, row: ObjectRow) -> Result<Entry, Fault> {
+        let (map, layout) = (self.map(), self.layout());
+        let slot = registry::slot_at(layout, row.kind, row.index)?;
+        let standing = registry::standing(map, slot)?;
+        let place = Place {
+            index: row.index,
+            sequence: standing.sequence,
+        };
+        let get = |at: u64| load_value(map, at);
+        let party = |at: u64| get(at).map(Party::unpack);
+        let particulars = match row.kind {
+            Kind::Segment => {
+                let low = get(field!(slot, ShmSlot, size_low))?;
+                let high = get(field!(slot, ShmSlot, size_high))?;
+                Particulars::Segment {
+                    bytes: u64::from(high) << 32 | u64::from(low),
+                    attached: get(field!(slot, ShmSlot, attached))?,
+                    doomed: standing.is(ObjectState::Doomed),
+                    creator: party(field!(slot, ShmSlot, creator))?,
+                    last: party(field!(slot, ShmSlot, last))?,
+                }
+            }
+            Kind::Semaphore => Particulars::Semaphore {
+                count: get(field!(slot, SemSlot, count))?,
+                operated: get(field!(slot, SemSlot, operated))?,
+                last: semaphore::last_operator(map, &Set::read(layout, map, place, slot)?)?,
+            },
+            Kind::Queue => Particulars::Queue {
+                bytes: get(field!(slot, MsgSlot, bytes))?,
+                count: get(field!(slot, MsgSlot, count))?,
+                limit: get(field!(slot, MsgSlot, limit))?,
+                sender: party(field!(slot, MsgSlot, sender))?,
+                receiver: party(field!(slot, MsgSlot, receiver))?,
+            },
+        };
+        Ok(Entry {
+            kind: row.kind,
+            index: row.index,
+            id: place.id(),
+            permission: Permission::read(map, slot)?,
+            changed: get(field!(slot, ObjectHeader, changed))?,
+            particulars,
+        })
+    }
+
+    /// How much of the pool is used.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn usage(&self) -> Result<Usage, Errno> {
+        let (map, layout) = (self.map(), self.layout());
+        let look = || -> Result<Usage, Fault> {
+            let pages = load_value(map, field!(layout.registry, Registry, pages_used))?;
+            let mut objects = [0; 3];
+            for kind in Kind::ALL {
+                objects[kind as usize] = load_value(map, per_kind!(layout, in_use, kind))?;
+            }
+            Ok(Usage {
+                bytes: u64::from(pages) * PAGE_BYTES,
+                objects,
+            })
+        };
+        settle(look().map(Ok))
+    }
+
+    /// The locks that are held at this moment.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn locks(&self) -> Result<Vec<LockRow>, Errno> {
+        let mut rows = Vec::new();
+        rows.extend(settle(self.lock_row(None).map(Ok))?);
+        for kind in Kind::ALL {
+            for object in self.objects(kind)? {
+                rows.extend(settle(self.lock_row(Some(object)).map(Ok))?);
+            }
+        }
+        Ok(rows)
+    }
+
+    fn lock_row(&self, object: Option<ObjectRow>) -> Result<Option<LockRow>, Fault> {
+        let layout = self.layout();
+        let offset = match object {
+            None => self.registry_lock(),
+            Some(row) => {
+                let slot = registry::slot_at(layout, row.kind, row.index)?;
+                field!(slot, ObjectHeader, lock)
+            }
+        };
+        let Some(holder) = holder_of(self.map(), offset)? else {
+            return Ok(None);
+        };
+        let owner = match layout.threads.at(holder.slot) {
+            Some(at) => load_value(self.map(), field!(at, ThreadSlot, owner))?,
+            None => 0,
+        };
+        Ok(Some(LockRow {
+            object,
+            client: owner.checked_sub(1),
+            committed: holder.committed,
+        }))
+    }
+
     /// All objects of a kind.
     ///
     /// # Errors
@@ -245,6 +488,17 @@ impl Pool {
         };
         settle(look().map(Ok))
     }
+}
+
+/// `None` for a free slot.
+fn client_state(value: u32) -> Option<ClientState> {
+    Some(match value {
+        1 => ClientState::Reserved,
+        2 => ClientState::Active,
+        3 => ClientState::Dying,
+        4 => ClientState::Quarantined,
+        _ => return None,
+    })
 }
 
 impl Member {

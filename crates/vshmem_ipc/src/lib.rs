@@ -30,7 +30,9 @@ mod undo;
 mod wait;
 
 pub use access::{Caller, Permission};
-pub use census::{ClientRow, DomainRow, ObjectRow, WaiterRow};
+pub use census::{
+    ClientRow, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage, WaiterRow,
+};
 pub use check::{Finding, Severity};
 pub use domain::DomainIdentity;
 pub use id::{Kind, is_pool_id};

@@ -357,6 +357,30 @@ impl Member {
         Ok(())
     }
 
+    /// Ends the membership of a process that goes on: gives up what it holds, and its slot.
+    ///
+    /// Nothing happens when the domain has been evicted or buried meanwhile: what lies in the slot
+    /// is not this process's any more.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense; ENOMEM when there is no thread slot to work from.
+    pub fn leave(self) -> Result<(), Errno> {
+        if !self.in_good_standing()? {
+            return Ok(());
+        }
+        self.farewell()?;
+        let (map, threads) = (self.pool.map(), self.pool.layout().threads);
+        let client = self.client();
+        // The burial frees the client's thread slots, so it must not work from one of them.
+        self.seats.give_back(map, threads, client);
+        self.client.store(STRANGER, Ordering::Release);
+        let seat = self.stranger_seat().map_err(|_| Errno::NOMEM)?;
+        let left = settle(self.bury_client(&self.desk_of(&seat), client).map(Ok));
+        drop(seat);
+        self.seats.give_back(map, threads, STRANGER);
+        left
+    }
+
     /// The pool.
     #[must_use]
     pub fn pool(&self) -> &Arc<Pool> {

@@ -91,6 +91,14 @@ impl Session {
         self.link.as_ref()
     }
 
+    /// Ends the membership of a process that goes on.
+    ///
+    /// # Errors
+    /// As [`Member::leave`].
+    pub fn leave(self) -> Result<(), Errno> {
+        self.member.leave()
+    }
+
     /// This process's place in the pool.
     #[must_use]
     pub fn member(&self) -> &Member {
