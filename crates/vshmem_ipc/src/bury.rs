@@ -34,10 +34,26 @@ impl Member {
     pub fn bury_process(&self, pid: u32) -> Result<bool, Errno> {
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
+        settle(self.bury_pid(&desk, pid).map(Ok))
+    }
+
+    /// Without the heap: this is called after waitpid, which programs call in signal handlers.
+    fn bury_pid(&self, desk: &Desk<'_>, pid: u32) -> Result<bool, Fault> {
+        let layout = self.pool().layout();
+        let map = self.pool().map();
+        let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
         let mut found = false;
-        for client in self.clients_of(self.domain(), Some(pid))? {
-            settle(self.bury_client(&desk, client).map(Ok))?;
-            found = true;
+        for client in 0..high.min(layout.clients.count as u32) {
+            let slot = client_at(layout, client)?;
+            let state = load_value(map, field!(slot, ClientSlot, state))?;
+            let same = state != ClientState::Free as u32
+                && state != ClientState::Reserved as u32
+                && load_value(map, field!(slot, ClientSlot, domain))? == self.domain()
+                && load_value(map, field!(slot, ClientSlot, pid))? == pid;
+            if same {
+                self.bury_client(desk, client)?;
+                found = true;
+            }
         }
         Ok(found)
     }
@@ -89,32 +105,6 @@ impl Member {
         let me = self.client();
         settle(self.leave_undos(&desk, me, self.party().pack()).map(Ok))?;
         settle(self.leave_attaches(&desk, me).map(Ok))
-    }
-
-    /// Client slots of a domain that are in use.
-    fn clients_of(&self, domain: u32, pid: Option<u32>) -> Result<Vec<u32>, Errno> {
-        let layout = self.pool().layout();
-        let map = self.pool().map();
-        let look = || -> Result<Vec<u32>, Fault> {
-            let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
-            let mut found = Vec::new();
-            for client in 0..high.min(layout.clients.count as u32) {
-                let slot = client_at(layout, client)?;
-                let state = load_value(map, field!(slot, ClientSlot, state))?;
-                let ours = state != ClientState::Free as u32
-                    && state != ClientState::Reserved as u32
-                    && load_value(map, field!(slot, ClientSlot, domain))? == domain;
-                let same = match pid {
-                    Some(pid) => load_value(map, field!(slot, ClientSlot, pid))? == pid,
-                    None => true,
-                };
-                if ours && same {
-                    found.push(client);
-                }
-            }
-            Ok(found)
-        };
-        settle(look().map(Ok))
     }
 
     pub(crate) fn bury_client(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {

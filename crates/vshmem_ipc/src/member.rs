@@ -400,6 +400,12 @@ impl Member {
         self.client.load(Ordering::Relaxed)
     }
 
+    /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
+    #[must_use]
+    pub fn is_process(&self, pid: rustix::process::Pid) -> bool {
+        self.pid.load(Ordering::Relaxed) == pid.as_raw_nonzero().get() as u32
+    }
+
     /// This process as others see it.
     #[inline]
     pub(crate) fn party(&self) -> Party {

@@ -1,1 +1,34 @@
-//! Placeholder.
+//! `libvshmem_preload.so`: the System V calls as libc symbols, answered from a pool.
+//!
+//! This crate holds no policy: it turns C arguments into calls of `vshmem_ipc`, errors into errno,
+//! and watches those other libc calls (fork, exec, exit, wait, sigaction, setuid, munmap) that
+//! change what a process holds in the pool. Symbols are exported unversioned; a versioned map
+//! would silently disable interposition.
+//!
+//! It runs inside other people's programs. So: no writing to their descriptors, no panic, no heap
+//! inside the calls (the first call sets up, and may), errno untouched on success, raw system
+//! calls where a program might override libc's.
+
+#![allow(unsafe_code)] // the boundary to C
+#![allow(non_camel_case_types)]
+
+mod agent;
+mod attached;
+mod caller;
+mod errno;
+mod exec;
+mod exit;
+mod fork;
+mod ftok;
+mod identity;
+mod message_calls;
+mod next;
+mod process;
+mod procfs;
+mod reap;
+mod route;
+mod segment_calls;
+mod semaphore_calls;
+mod signal;
+mod unmap;
+mod user;

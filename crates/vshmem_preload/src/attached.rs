@@ -1,0 +1,121 @@
+//! Which addresses of this process are pieces of attached segments.
+//!
+//! A fixed table without a lock, because shmat and shmdt may be called from signal handlers. An
+//! entry is claimed by its state word; the other words are its claimer's until the state says so.
+
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+
+/// Pieces of one process at most.
+const MOST: usize = 16384;
+
+const FREE: u32 = 0;
+const CLAIMED: u32 = 1;
+const USED: u32 = 2;
+
+#[derive(Debug)]
+struct Entry {
+    state: AtomicU32,
+    id: AtomicI32,
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Where the segment's first byte would be: what shmdt is given.
+    base: AtomicUsize,
+}
+
+/// A mapped piece of a segment. A whole attach is one piece until the program cuts it up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    pub id: i32,
+    pub start: usize,
+    pub bytes: usize,
+    pub base: usize,
+}
+
+impl Piece {
+    pub fn end(self) -> usize {
+        self.start + self.bytes
+    }
+}
+
+static ENTRIES: [Entry; MOST] = [const {
+    Entry {
+        state: AtomicU32::new(FREE),
+        id: AtomicI32::new(0),
+        start: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+        base: AtomicUsize::new(0),
+    }
+}; MOST];
+/// Entries ever used.
+static HIGH: AtomicUsize = AtomicUsize::new(0);
+
+/// Adds a piece; false when the table is full.
+pub fn add(piece: Piece) -> bool {
+    for (index, entry) in ENTRIES.iter().enumerate() {
+        let free = entry.state.load(Ordering::Relaxed) == FREE
+            && entry
+                .state
+                .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        if free {
+            entry.id.store(piece.id, Ordering::Relaxed);
+            entry.start.store(piece.start, Ordering::Relaxed);
+            entry.bytes.store(piece.bytes, Ordering::Relaxed);
+            entry.base.store(piece.base, Ordering::Relaxed);
+            HIGH.fetch_max(index + 1, Ordering::AcqRel);
+            entry.state.store(USED, Ordering::Release);
+            return true;
+        }
+    }
+    false
+}
+
+/// Takes a piece out that satisfies `wanted`. It is the caller's then.
+pub fn take(mut wanted: impl FnMut(Piece) -> bool) -> Option<Piece> {
+    for entry in &ENTRIES[..HIGH.load(Ordering::Acquire)] {
+        let mine = entry.state.load(Ordering::Acquire) == USED
+            && wanted(entry.piece())
+            && entry
+                .state
+                .compare_exchange(USED, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        if !mine {
+            continue;
+        }
+        let piece = entry.piece();
+        // Between the look and the claim it may have become another one.
+        if wanted(piece) {
+            entry.state.store(FREE, Ordering::Release);
+            return Some(piece);
+        }
+        entry.state.store(USED, Ordering::Release);
+    }
+    None
+}
+
+/// Calls `each` with every piece.
+pub fn each(mut each: impl FnMut(Piece)) {
+    for entry in &ENTRIES[..HIGH.load(Ordering::Acquire)] {
+        if entry.state.load(Ordering::Acquire) == USED {
+            each(entry.piece());
+        }
+    }
+}
+
+/// Whether there are none.
+pub fn is_empty() -> bool {
+    let mut empty = true;
+    each(|_| empty = false);
+    empty
+}
+
+impl Entry {
+    fn piece(&self) -> Piece {
+        Piece {
+            id: self.id.load(Ordering::Relaxed),
+            start: self.start.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            base: self.base.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! libc calls that change credentials: passed on, then noticed.
+
+use libc::{c_char, c_int, c_void, gid_t, size_t, uid_t};
+
+use crate::caller;
+use crate::next::next;
+
+macro_rules! noticed {
+    ($($name:ident, $symbol:literal, ($($argument:ident: $type:ty),*);)*) => {
+        $(
+            #[doc = concat!(stringify!($name), "(2), noticed.")]
+            ///
+            /// # Safety
+            /// As libc's.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+                let result = next!($symbol: fn($($type),*) -> c_int, ($($argument),*), -1);
+                caller::changed();
+                result
+            }
+        )*
+    };
+}
+
+noticed! {
+    setuid, c"setuid", (uid: uid_t);
+    seteuid, c"seteuid", (uid: uid_t);
+    setreuid, c"setreuid", (real: uid_t, effective: uid_t);
+    setresuid, c"setresuid", (real: uid_t, effective: uid_t, saved: uid_t);
+    setgid, c"setgid", (gid: gid_t);
+    setegid, c"setegid", (gid: gid_t);
+    setregid, c"setregid", (real: gid_t, effective: gid_t);
+    setresgid, c"setresgid", (real: gid_t, effective: gid_t, saved: gid_t);
+    setgroups, c"setgroups", (count: size_t, groups: *const gid_t);
+    initgroups, c"initgroups", (user: *const c_char, group: gid_t);
+    setfsuid, c"setfsuid", (uid: uid_t);
+    setfsgid, c"setfsgid", (gid: gid_t);
+    capset, c"capset", (header: *mut c_void, data: *const c_void);
+}

@@ -1,0 +1,48 @@
+//! The symbols behind ours: libc's own, or those of another preloaded library.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A symbol that is looked up once.
+pub struct Next {
+    name: &'static CStr,
+    found: AtomicPtr<libc::c_void>,
+}
+
+impl Next {
+    pub const fn new(name: &'static CStr) -> Self {
+        Self { name, found: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// The address; null when there is no such symbol.
+    pub fn address(&self) -> *mut libc::c_void {
+        let known = self.found.load(Ordering::Relaxed);
+        if !known.is_null() {
+            return known;
+        }
+        // SAFETY: the name is a C string; RTLD_NEXT looks behind this library.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+/// Calls the next definition of a C function; `$missing` if there is none.
+macro_rules! next {
+    ($name:literal: fn($($type:ty),*) -> $result:ty, ($($argument:expr),*), $missing:expr) => {{
+        static NEXT: $crate::next::Next = $crate::next::Next::new($name);
+        let address = NEXT.address();
+        if address.is_null() {
+            $missing
+        } else {
+            // SAFETY: the symbol of this name has this C signature in every libc, and the
+            // arguments are those that our caller has passed for it.
+            unsafe {
+                let function: unsafe extern "C" fn($($type),*) -> $result =
+                    std::mem::transmute(address);
+                function($($argument),*)
+            }
+        }
+    }};
+}
+pub(crate) use next;

@@ -1,0 +1,84 @@
+//! /proc/sysvipc tells of the kernel's objects; under `vshmem run` it is not there, so that `ipcs`
+//! and its like ask by *_STAT and *_INFO instead.
+
+use std::ffi::CStr;
+
+use libc::{FILE, c_char, c_int, mode_t};
+
+use crate::next::next;
+use crate::{errno, route};
+
+fn hidden(path: *const c_char) -> bool {
+    if path.is_null() || !route::all_in_pool() {
+        return false;
+    }
+    // SAFETY: the callers' contract is that a path is a C string.
+    let path = unsafe { CStr::from_ptr(path) };
+    let hidden = path.to_bytes().starts_with(b"/proc/sysvipc");
+    if hidden {
+        errno::set(vshmem_ipc::Errno::NOENT);
+    }
+    hidden
+}
+
+/// fopen(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    if hidden(path) {
+        return std::ptr::null_mut();
+    }
+    next!(c"fopen": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
+          std::ptr::null_mut())
+}
+
+/// fopen64(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    if hidden(path) {
+        return std::ptr::null_mut();
+    }
+    next!(c"fopen64": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
+          std::ptr::null_mut())
+}
+
+/// open(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    if hidden(path) {
+        return -1;
+    }
+    next!(c"open": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1)
+}
+
+/// open64(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    if hidden(path) {
+        return -1;
+    }
+    next!(c"open64": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1)
+}
+
+/// access(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
+    if hidden(path) {
+        return -1;
+    }
+    next!(c"access": fn(*const c_char, c_int) -> c_int, (path, mode), -1)
+}

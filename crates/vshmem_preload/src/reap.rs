@@ -1,0 +1,104 @@
+//! The wait family: a parent that has waited for a child finds what the child held given back, as
+//! with the kernel, without having to wait for the agent.
+
+use libc::{c_int, id_t, idtype_t, pid_t, siginfo_t};
+
+use crate::next::next;
+use crate::{errno, process};
+
+fn ended(child: pid_t, status: Option<c_int>) {
+    let Some(session) = process::joined() else { return };
+    let over =
+        status.is_none_or(|status| libc::WIFEXITED(status) || libc::WIFSIGNALED(status));
+    if let Ok(pid) = u32::try_from(child)
+        && pid > 0
+        && over
+    {
+        // The agent makes up for what fails here.
+        let _ = errno::untouched(|| session.member().bury_process(pid));
+    }
+}
+
+/// waitpid(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn waitpid(child: pid_t, status: *mut c_int, options: c_int) -> pid_t {
+    // SAFETY: the same contract.
+    unsafe { wait4(child, status, options, std::ptr::null_mut()) }
+}
+
+/// wait(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wait(status: *mut c_int) -> pid_t {
+    // SAFETY: the same contract.
+    unsafe { wait4(-1, status, 0, std::ptr::null_mut()) }
+}
+
+/// wait3(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wait3(
+    status: *mut c_int,
+    options: c_int,
+    usage: *mut libc::rusage,
+) -> pid_t {
+    // SAFETY: the same contract.
+    unsafe { wait4(-1, status, options, usage) }
+}
+
+/// wait4(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wait4(
+    child: pid_t,
+    status: *mut c_int,
+    options: c_int,
+    usage: *mut libc::rusage,
+) -> pid_t {
+    let mut own = 0;
+    let result = next!(c"wait4": fn(pid_t, *mut c_int, c_int, *mut libc::rusage) -> pid_t,
+                       (child, &raw mut own, options, usage), -1);
+    if result > 0 {
+        ended(result, Some(own));
+        // SAFETY: a non-null status is valid by contract.
+        if let Some(status) = unsafe { status.as_mut() } {
+            *status = own;
+        }
+    }
+    result
+}
+
+/// waitid(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn waitid(
+    kind: idtype_t,
+    id: id_t,
+    info: *mut siginfo_t,
+    options: c_int,
+) -> c_int {
+    let result = next!(c"waitid": fn(idtype_t, id_t, *mut siginfo_t, c_int) -> c_int,
+                       (kind, id, info, options), -1);
+    // SAFETY: a non-null info is valid by contract, and was just filled in.
+    if result == 0
+        && options & libc::WEXITED != 0
+        && let Some(info) = unsafe { info.as_ref() }
+        && [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&info.si_code)
+    {
+        // SAFETY: for SIGCHLD information the pid is there.
+        let child = unsafe { info.si_pid() };
+        ended(child, None);
+    }
+    result
+}

@@ -1,0 +1,307 @@
+//! shmget(2), shmat(2), shmdt(2), shmctl(2).
+
+use std::ptr::NonNull;
+
+use libc::{c_int, c_ulong, c_void, key_t, size_t};
+use vshmem_ipc::{Errno, Kind, Member, SegmentStat};
+use vshmem_mem::Protection;
+
+use crate::attached::{self, Piece};
+use crate::caller::Me;
+use crate::next::next;
+use crate::{errno, process, route, unmap, user};
+
+/// SHMLBA: addresses are rounded to it.
+const BOUNDARY: usize = 4096;
+const SHM_RDONLY: c_int = 0o10000;
+const SHM_RND: c_int = 0o20000;
+const SHM_REMAP: c_int = 0o40000;
+const SHM_EXEC: c_int = 0o100_000;
+const SHM_LOCK: c_int = 11;
+const SHM_UNLOCK: c_int = 12;
+const SHM_STAT: c_int = 13;
+const SHM_INFO: c_int = 14;
+const SHM_STAT_ANY: c_int = 15;
+const IPC_INFO: c_int = 3;
+
+/// `struct shminfo`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct shminfo {
+    shmmax: c_ulong,
+    shmmin: c_ulong,
+    shmmni: c_ulong,
+    shmseg: c_ulong,
+    shmall: c_ulong,
+    unused: [c_ulong; 4],
+}
+
+/// `struct shm_info`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct shm_info {
+    used_ids: c_int,
+    shm_tot: c_ulong,
+    shm_rss: c_ulong,
+    shm_swp: c_ulong,
+    swap_attempts: c_ulong,
+    swap_successes: c_ulong,
+}
+
+/// shmget(2).
+///
+/// # Safety
+/// None needed: no pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int {
+    if !route::key_in_pool(Kind::Segment, key) {
+        return next!(c"shmget": fn(key_t, size_t, c_int) -> c_int, (key, size, flags), -1);
+    }
+    errno::answer_int(process::session().and_then(|session| {
+        session.member().shmget(key, size as u64, flags, &Me::now(), session)
+    }))
+}
+
+/// shmat(2).
+///
+/// # Safety
+/// As libc's: with SHM_REMAP, what lies there is replaced.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void {
+    if !route::id_in_pool(id) {
+        return next!(c"shmat": fn(c_int, *const c_void, c_int) -> *mut c_void,
+                     (id, address, flags), libc::MAP_FAILED);
+    }
+    match attach(id, address.addr(), flags) {
+        Ok(start) => start.as_ptr().cast(),
+        Err(error) => {
+            errno::set(error);
+            libc::MAP_FAILED
+        }
+    }
+}
+
+/// Where to map, as shmat(2) rounds it. `None`: anywhere.
+fn target(address: usize, flags: c_int) -> Result<Option<usize>, Errno> {
+    let replace = flags & SHM_REMAP != 0;
+    if address == 0 {
+        return if replace { Err(Errno::INVAL) } else { Ok(None) };
+    }
+    if address.is_multiple_of(BOUNDARY) {
+        return Ok(Some(address));
+    }
+    if flags & SHM_RND == 0 {
+        return Err(Errno::INVAL);
+    }
+    match address & !(BOUNDARY - 1) {
+        0 if replace => Err(Errno::INVAL),
+        0 => Ok(None),
+        rounded => Ok(Some(rounded)),
+    }
+}
+
+fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno> {
+    if id < 0 {
+        return Err(Errno::INVAL);
+    }
+    let target = target(address, flags)?;
+    let session = process::session()?;
+    let write = flags & SHM_RDONLY == 0;
+    let execute = flags & SHM_EXEC != 0;
+    let member = session.member();
+    let segment = member.shmat(id, write, execute, &Me::now())?;
+    let bytes = segment.bytes as usize;
+    let map = || -> Result<NonNull<u8>, Errno> {
+        let at = match target {
+            Some(start) if flags & SHM_REMAP != 0 => {
+                NonNull::new(start as *mut u8)
+            }
+            Some(start) => Some(reserve(start, bytes)?),
+            None => None,
+        };
+        if flags & SHM_REMAP != 0
+            && let Some(start) = at
+        {
+            unmap::forget_range(member, start.as_ptr().addr(), bytes);
+        }
+        // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
+        // has asked for what lies there to be replaced.
+        let mapping = unsafe {
+            session.link().map(segment.offset, bytes, Protection { write, execute }, at)
+        }?;
+        Ok(mapping.leak())
+    };
+    let mapped = map();
+    let start = match mapped {
+        Ok(start) => start,
+        Err(error) => {
+            // The count goes back; there is nothing else to do with a failure of that.
+            let _ = member.shmdt(id);
+            return Err(if error == Errno::EXIST { Errno::INVAL } else { error });
+        }
+    };
+    let begin = start.as_ptr().addr();
+    if !attached::add(Piece { id, start: begin, bytes, base: begin }) {
+        unmap::drop_mapping(begin, bytes);
+        let _ = member.shmdt(id);
+        return Err(Errno::NOMEM);
+    }
+    Ok(start)
+}
+
+/// Takes a free range of addresses; EINVAL when something lies there.
+fn reserve(start: usize, bytes: usize) -> Result<NonNull<u8>, Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE
+        | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: MAP_FIXED_NOREPLACE replaces nothing.
+    let got = unsafe {
+        libc::syscall(libc::SYS_mmap, start, bytes, libc::PROT_NONE, flags, -1, 0)
+    };
+    match usize::try_from(got) {
+        Ok(got) if got == start => NonNull::new(start as *mut u8).ok_or(Errno::INVAL),
+        Ok(elsewhere) => {
+            unmap::drop_mapping(elsewhere, bytes);
+            Err(Errno::INVAL)
+        }
+        Err(_) => match errno::get() {
+            libc::EEXIST => Err(Errno::INVAL),
+            error => Err(Errno::from_raw_os_error(error)),
+        },
+    }
+}
+
+/// shmdt(2).
+///
+/// # Safety
+/// As libc's: nothing in the segment may be in use.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
+    let base = address.addr();
+    if process::joined().is_none() {
+        return next!(c"shmdt": fn(*const c_void) -> c_int, (address), -1);
+    }
+    let Ok(session) = process::session() else {
+        errno::set(Errno::INVAL);
+        return -1;
+    };
+    let mut found = false;
+    // The pieces of one attach share base and id; those of another attach of the same base cannot
+    // be there at the same time.
+    while let Some(piece) = attached::take(|piece| piece.base == base) {
+        unmap::drop_mapping(piece.start, piece.bytes);
+        let _ = session.member().shmdt(piece.id);
+        found = true;
+    }
+    user::forget();
+    if found {
+        return 0;
+    }
+    next!(c"shmdt": fn(*const c_void) -> c_int, (address), -1)
+}
+
+/// shmctl(2).
+///
+/// # Safety
+/// As libc's; a bad pointer gives EFAULT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int {
+    let whole = matches!(command, IPC_INFO | SHM_INFO | SHM_STAT | SHM_STAT_ANY);
+    let ours = if whole { route::all_in_pool() } else { route::id_in_pool(id) };
+    if !ours {
+        return next!(c"shmctl": fn(c_int, c_int, *mut libc::shmid_ds) -> c_int,
+                     (id, command, buffer), -1);
+    }
+    if id < 0 || command < 0 {
+        errno::set(Errno::INVAL);
+        return -1;
+    }
+    errno::answer_int(
+        process::session().and_then(|session| control(session.member(), id, command, buffer)),
+    )
+}
+
+fn control(
+    member: &Member,
+    id: c_int,
+    command: c_int,
+    buffer: *mut libc::shmid_ds,
+) -> Result<c_int, Errno> {
+    let me = Me::now();
+    match command {
+        libc::IPC_STAT => {
+            user::write(buffer, describe(&member.segment_stat(id, &me)?))?;
+            Ok(0)
+        }
+        SHM_STAT | SHM_STAT_ANY => {
+            let stat = member.segment_at_index(id as u32, command == SHM_STAT_ANY, &me)?;
+            user::write(buffer, describe(&stat))?;
+            Ok(stat.id)
+        }
+        libc::IPC_SET => {
+            // SAFETY: any bytes are a shmid_ds.
+            let wanted = unsafe { user::read(buffer.cast_const()) }?.shm_perm;
+            if wanted.uid == u32::MAX || wanted.gid == u32::MAX {
+                return Err(Errno::INVAL);
+            }
+            let mode = u32::from(wanted.mode);
+            member.segment_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
+        }
+        libc::IPC_RMID => member.segment_remove(id, &me).map(|()| 0),
+        SHM_LOCK | SHM_UNLOCK => member.segment_lock(id, command == SHM_LOCK, &me).map(|()| 0),
+        IPC_INFO => {
+            let limits = member.pool().geometry();
+            let info = shminfo {
+                shmmax: limits.shmmax as c_ulong,
+                shmmin: limits.shmmin.into(),
+                shmmni: limits.shmmni.into(),
+                shmseg: limits.shmmni.into(),
+                shmall: limits.shmall as c_ulong,
+                unused: [0; 4],
+            };
+            user::write(buffer.cast(), info)?;
+            Ok(member.shm_info()?.highest as c_int)
+        }
+        SHM_INFO => {
+            let totals = member.shm_info()?;
+            let info = shm_info {
+                used_ids: totals.segments as c_int,
+                shm_tot: totals.pages.into(),
+                shm_rss: totals.pages.into(),
+                shm_swp: 0,
+                swap_attempts: 0,
+                swap_successes: 0,
+            };
+            user::write(buffer.cast(), info)?;
+            Ok(totals.highest as c_int)
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+fn describe(stat: &SegmentStat) -> libc::shmid_ds {
+    // SAFETY: all-zero bytes are a valid shmid_ds.
+    let mut out: libc::shmid_ds = unsafe { std::mem::zeroed() };
+    out.shm_perm = permission(&stat.permission);
+    out.shm_segsz = stat.size as size_t;
+    out.shm_atime = stat.attach_time.into();
+    out.shm_dtime = stat.detach_time.into();
+    out.shm_ctime = stat.changed.into();
+    out.shm_cpid = stat.creator as libc::pid_t;
+    out.shm_lpid = stat.last as libc::pid_t;
+    out.shm_nattch = stat.attached.into();
+    out
+}
+
+/// `struct ipc_perm`.
+pub fn permission(permission: &vshmem_ipc::Permission) -> libc::ipc_perm {
+    // SAFETY: all-zero bytes are a valid ipc_perm.
+    let mut out: libc::ipc_perm = unsafe { std::mem::zeroed() };
+    out.__key = permission.key;
+    out.uid = permission.uid;
+    out.gid = permission.gid;
+    out.cuid = permission.cuid;
+    out.cgid = permission.cgid;
+    out.mode = permission.mode as _;
+    out.__seq = permission.sequence as _;
+    out
+}

@@ -1,0 +1,265 @@
+//! semget(2), semop(2), semtimedop(2), semctl(2).
+
+use std::time::Duration;
+
+use libc::{c_int, c_short, c_ushort, key_t, sembuf, size_t, timespec};
+use vshmem_ipc::{Errno, Kind, Member, Operation, SetStat};
+
+use crate::caller::Me;
+use crate::next::next;
+use crate::segment_calls::permission;
+use crate::{errno, process, route, user};
+
+const SEM_UNDO: c_short = 0x1000;
+const GETPID: c_int = 11;
+const GETVAL: c_int = 12;
+const GETALL: c_int = 13;
+const GETNCNT: c_int = 14;
+const GETZCNT: c_int = 15;
+const SETVAL: c_int = 16;
+const SETALL: c_int = 17;
+const SEM_STAT: c_int = 18;
+const SEM_INFO: c_int = 19;
+const SEM_STAT_ANY: c_int = 20;
+const IPC_INFO: c_int = 3;
+/// Operations that are copied to the stack without further ado.
+const FEW: usize = 8;
+/// The most that any pool allows (geometry check of `semopm`).
+const MOST: usize = 1000;
+
+/// `struct seminfo`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct seminfo {
+    semmap: c_int,
+    semmni: c_int,
+    semmns: c_int,
+    semmnu: c_int,
+    semmsl: c_int,
+    semopm: c_int,
+    semume: c_int,
+    semusz: c_int,
+    semvmx: c_int,
+    semaem: c_int,
+}
+
+/// semget(2).
+///
+/// # Safety
+/// None needed: no pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn semget(key: key_t, count: c_int, flags: c_int) -> c_int {
+    if !route::key_in_pool(Kind::Semaphore, key) {
+        return next!(c"semget": fn(key_t, c_int, c_int) -> c_int, (key, count, flags), -1);
+    }
+    errno::answer_int(
+        process::session()
+            .and_then(|session| session.member().semget(key, count, flags, &Me::now())),
+    )
+}
+
+/// semop(2).
+///
+/// # Safety
+/// As libc's; a bad pointer gives EFAULT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn semop(id: c_int, operations: *mut sembuf, count: size_t) -> c_int {
+    if !route::id_in_pool(id) {
+        return next!(c"semop": fn(c_int, *mut sembuf, size_t) -> c_int,
+                     (id, operations, count), -1);
+    }
+    errno::answer_unit(operate(id, operations, count, std::ptr::null()))
+}
+
+/// semtimedop(2).
+///
+/// # Safety
+/// As libc's; a bad pointer gives EFAULT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn semtimedop(
+    id: c_int,
+    operations: *mut sembuf,
+    count: size_t,
+    timeout: *const timespec,
+) -> c_int {
+    if !route::id_in_pool(id) {
+        return next!(c"semtimedop": fn(c_int, *mut sembuf, size_t, *const timespec) -> c_int,
+                     (id, operations, count, timeout), -1);
+    }
+    errno::answer_unit(operate(id, operations, count, timeout))
+}
+
+fn operate(
+    id: c_int,
+    operations: *const sembuf,
+    count: usize,
+    timeout: *const timespec,
+) -> Result<(), Errno> {
+    let session = process::session()?;
+    let member = session.member();
+    // The kernel's order: timeout pointer, count, operations, timeout value, id.
+    let span = if timeout.is_null() {
+        None
+    } else {
+        // SAFETY: any bytes are a timespec.
+        Some(unsafe { user::read(timeout) }?)
+    };
+    if count < 1 || id < 0 {
+        return Err(Errno::INVAL);
+    }
+    if count > member.pool().geometry().semopm as usize {
+        return Err(Errno::TOOBIG);
+    }
+    user::check(operations.cast(), count * size_of::<sembuf>(), false)?;
+    let timeout = match span {
+        None => None,
+        Some(span) => {
+            let seconds = u64::try_from(span.tv_sec).map_err(|_| Errno::INVAL)?;
+            let nanos = u32::try_from(span.tv_nsec).map_err(|_| Errno::INVAL)?;
+            if nanos >= 1_000_000_000 {
+                return Err(Errno::INVAL);
+            }
+            Some(Duration::new(seconds, nanos))
+        }
+    };
+    if count <= FEW {
+        copy_and_operate::<FEW>(member, id, operations, count, timeout)
+    } else {
+        copy_and_operate::<MOST>(member, id, operations, count, timeout)
+    }
+}
+
+#[inline(always)]
+fn copy_and_operate<const ROOM: usize>(
+    member: &Member,
+    id: c_int,
+    operations: *const sembuf,
+    count: usize,
+    timeout: Option<Duration>,
+) -> Result<(), Errno> {
+    let mut copy = [Operation::default(); ROOM];
+    let copied = copy.get_mut(..count).ok_or(Errno::TOOBIG)?;
+    for (index, operation) in copied.iter_mut().enumerate() {
+        // SAFETY: `operate` has found `count` operations to be readable.
+        let raw = unsafe { operations.add(index).read_unaligned() };
+        *operation = Operation {
+            number: raw.sem_num,
+            change: raw.sem_op,
+            no_wait: raw.sem_flg & libc::IPC_NOWAIT as c_short != 0,
+            undo: raw.sem_flg & SEM_UNDO != 0,
+        };
+    }
+    member.semop(id, copied, timeout, &Me::now())
+}
+
+/// semctl(2). The last argument is C's variadic `union semun`, which travels like a pointer.
+///
+/// # Safety
+/// As libc's; a bad pointer gives EFAULT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn semctl(id: c_int, number: c_int, command: c_int, argument: usize) -> c_int {
+    let whole = matches!(command, IPC_INFO | SEM_INFO | SEM_STAT | SEM_STAT_ANY);
+    let ours = if whole { route::all_in_pool() } else { route::id_in_pool(id) };
+    if !ours {
+        return next!(c"semctl": fn(c_int, c_int, c_int, usize) -> c_int,
+                     (id, number, command, argument), -1);
+    }
+    if id < 0 {
+        errno::set(Errno::INVAL);
+        return -1;
+    }
+    errno::answer_int(
+        process::session()
+            .and_then(|session| control(session.member(), id, number, command, argument)),
+    )
+}
+
+fn control(
+    member: &Member,
+    id: c_int,
+    number: c_int,
+    command: c_int,
+    argument: usize,
+) -> Result<c_int, Errno> {
+    let me = Me::now();
+    let buffer = argument as *mut libc::semid_ds;
+    let values = argument as *mut c_ushort;
+    match command {
+        GETVAL => member.semaphore_value(id, number, &me).map(|value| value as c_int),
+        GETPID => member.semaphore_pid(id, number, &me).map(|pid| pid as c_int),
+        GETNCNT => member.semaphore_sleepers(id, number, false, &me).map(|n| n as c_int),
+        GETZCNT => member.semaphore_sleepers(id, number, true, &me).map(|n| n as c_int),
+        SETVAL => member.set_semaphore(id, number, argument as c_int, &me).map(|()| 0),
+        GETALL => {
+            let count = member.semaphore_count(id)?;
+            user::check(values.cast_const().cast(), count * size_of::<c_ushort>(), true)?;
+            member.semaphore_values(id, &me, |index, value| {
+                if index < count {
+                    // SAFETY: the array was just found to be writable over `count` values.
+                    unsafe { values.add(index).write_unaligned(value) };
+                }
+            })?;
+            Ok(0)
+        }
+        SETALL => {
+            let count = member.semaphore_count(id)?;
+            user::check(values.cast_const().cast(), count * size_of::<c_ushort>(), false)?;
+            let value = |index: usize| {
+                // SAFETY: the array was just found to be readable over `count` values, and the
+                // index is below the set's count.
+                if index < count { unsafe { values.add(index).read_unaligned() } } else { 0 }
+            };
+            member.set_semaphores(id, &value, &me)?;
+            Ok(0)
+        }
+        libc::IPC_STAT => {
+            user::write(buffer, describe(&member.set_stat(id, &me)?))?;
+            Ok(0)
+        }
+        SEM_STAT | SEM_STAT_ANY => {
+            let stat = member.set_at_index(id as u32, command == SEM_STAT_ANY, &me)?;
+            user::write(buffer, describe(&stat))?;
+            Ok(stat.id)
+        }
+        libc::IPC_SET => {
+            // SAFETY: any bytes are a semid_ds.
+            let wanted = unsafe { user::read(buffer.cast_const()) }?.sem_perm;
+            if wanted.uid == u32::MAX || wanted.gid == u32::MAX {
+                return Err(Errno::INVAL);
+            }
+            let mode = u32::from(wanted.mode);
+            member.set_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
+        }
+        libc::IPC_RMID => member.set_remove(id, &me).map(|()| 0),
+        IPC_INFO | SEM_INFO => {
+            let limits = member.pool().geometry();
+            let totals = member.sem_info()?;
+            let sum = command == SEM_INFO;
+            let info = seminfo {
+                semmap: limits.semmns as c_int,
+                semmni: limits.semmni as c_int,
+                semmns: limits.semmns as c_int,
+                semmnu: limits.semmns as c_int,
+                semmsl: limits.semmsl as c_int,
+                semopm: limits.semopm as c_int,
+                semume: limits.semopm as c_int,
+                semusz: if sum { totals.sets as c_int } else { 20 },
+                semvmx: limits.semvmx as c_int,
+                semaem: if sum { totals.semaphores as c_int } else { limits.semvmx as c_int },
+            };
+            user::write(buffer.cast(), info)?;
+            Ok(totals.highest as c_int)
+        }
+        _ => Err(Errno::INVAL),
+    }
+}
+
+fn describe(stat: &SetStat) -> libc::semid_ds {
+    // SAFETY: all-zero bytes are a valid semid_ds.
+    let mut out: libc::semid_ds = unsafe { std::mem::zeroed() };
+    out.sem_perm = permission(&stat.permission);
+    out.sem_otime = stat.operated.into();
+    out.sem_ctime = stat.changed.into();
+    out.sem_nsems = stat.count.into();
+    out
+}

@@ -1,0 +1,95 @@
+//! The program's own memory: EFAULT instead of a crash.
+//!
+//! The kernel answers a bad pointer with EFAULT. Here a page is asked about once
+//! (MADV_POPULATE_READ or _WRITE, which fault it in without changing it) and then remembered until
+//! something is unmapped or protected.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use vshmem_ipc::Errno;
+
+/// Pages that are remembered; a power of two.
+const REMEMBERED: usize = 512;
+const PAGE: usize = 4096;
+/// MADV_POPULATE_READ and MADV_POPULATE_WRITE (Linux 5.14).
+const POPULATE_READ: libc::c_int = 22;
+const POPULATE_WRITE: libc::c_int = 23;
+
+/// Page address, with bit 0 for "may be read" and bit 1 for "may be written".
+static PAGES: [AtomicUsize; REMEMBERED] = [const { AtomicUsize::new(0) }; REMEMBERED];
+
+/// Forgets what is known: mappings have changed.
+pub fn forget() {
+    for page in &PAGES {
+        page.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Checks that `bytes` at `start` may be read, or written.
+#[inline]
+pub fn check(start: *const u8, bytes: usize, write: bool) -> Result<(), Errno> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    let first = start.addr() & !(PAGE - 1);
+    let end = start.addr().checked_add(bytes).ok_or(Errno::FAULT)?;
+    let mut page = first;
+    while page < end {
+        let known = PAGES[(page / PAGE) % REMEMBERED].load(Ordering::Relaxed);
+        let right = if write { 2 } else { 1 };
+        if known & !(PAGE - 1) != page || known & right == 0 || page == 0 {
+            ask(page, write)?;
+        }
+        page = page.checked_add(PAGE).ok_or(Errno::FAULT)?;
+    }
+    Ok(())
+}
+
+#[cold]
+fn ask(page: usize, write: bool) -> Result<(), Errno> {
+    let advice = if write { POPULATE_WRITE } else { POPULATE_READ };
+    let answer = loop {
+        // SAFETY: faulting a page in changes nothing that a program could see; a bad address is an
+        // error.
+        let failed = unsafe {
+            let errno = libc::__errno_location();
+            let before = *errno;
+            let result = libc::syscall(libc::SYS_madvise, page, PAGE, advice);
+            let failed = if result == 0 { 0 } else { *errno };
+            *errno = before;
+            failed
+        };
+        if failed != libc::EINTR && failed != libc::EAGAIN {
+            break failed;
+        }
+    };
+    match answer {
+        // EINVAL: special mappings (a device, or this very pool in a guest), or an old kernel:
+        // cannot be asked, is taken on trust.
+        0 | libc::EINVAL => {
+            let rights = if write { 3 } else { 1 };
+            PAGES[(page / PAGE) % REMEMBERED].store(page | rights, Ordering::Relaxed);
+            Ok(())
+        }
+        _ => Err(Errno::FAULT),
+    }
+}
+
+/// Reads a value of the program's.
+///
+/// # Safety
+/// Any bytes must be a `T`.
+pub unsafe fn read<T: Copy>(from: *const T) -> Result<T, Errno> {
+    check(from.cast(), size_of::<T>(), false)?;
+    // SAFETY: the bytes were just found to be readable, and are a `T` by contract.
+    Ok(unsafe { from.read_unaligned() })
+}
+
+/// Writes a value of the program's.
+pub fn write<T: Copy>(to: *mut T, value: T) -> Result<(), Errno> {
+    check(to.cast_const().cast(), size_of::<T>(), true)?;
+    // SAFETY: the bytes were just found to be writable, and the program has passed the pointer for
+    // a `T` to be stored.
+    unsafe { to.write_unaligned(value) };
+    Ok(())
+}
