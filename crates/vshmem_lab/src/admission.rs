@@ -28,10 +28,15 @@ pub(crate) fn require_readable(path: &Path, uid: u32) -> Result<()> {
 
 /// Opens the pool to the users of `guests`.
 pub(crate) fn admit(record: &Record, guests: std::ops::RangeInclusive<u32>) -> Result<()> {
+    let _lock = NamingLock::take()?;
+    admit_locked(record, guests)
+}
+
+/// As [`admit`], by a caller who holds the lock.
+pub(crate) fn admit_locked(record: &Record, guests: std::ops::RangeInclusive<u32>) -> Result<()> {
     let Some(pool) = &record.pool else {
         return Ok(());
     };
-    let _lock = NamingLock::take()?;
     for guest in guests {
         let uid = record.uid(guest);
         if opens(pool, uid, true)? {

@@ -17,6 +17,8 @@ pub(crate) struct Census {
     pub(crate) inmates: Vec<i32>,
     /// Those that started them, and those that have not become the guest's user yet.
     pub(crate) starters: Vec<i32>,
+    /// Those of the inmates that no other traces: a User Mode Linux kernel traces its guest's programs.
+    pub(crate) untraced: Vec<i32>,
 }
 
 impl Census {
@@ -31,7 +33,10 @@ impl Census {
             .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         {
             match role(pid, uids, dir) {
-                Some(Role::Inmate) => census.inmates.push(pid),
+                Some(Role::Inmate { traced }) => {
+                    census.inmates.push(pid);
+                    census.untraced.extend((!traced).then_some(pid));
+                }
                 Some(Role::Starter) => census.starters.push(pid),
                 None => {}
             }
@@ -55,7 +60,7 @@ impl Census {
 }
 
 enum Role {
-    Inmate,
+    Inmate { traced: bool },
     Starter,
 }
 
@@ -67,7 +72,9 @@ fn role(pid: i32, uids: &Range<u32>, dir: &Path) -> Option<Role> {
     }
     let uid: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
     if uids.contains(&uid) {
-        return Some(Role::Inmate);
+        return Some(Role::Inmate {
+            traced: field("TracerPid:").is_some_and(|tracer| tracer.trim() != "0"),
+        });
     }
     if uid != 0 {
         return None;

@@ -161,7 +161,10 @@ impl Lab {
         match begun.and_then(|child| lab.await_keeper(child)) {
             Ok(()) => Ok(lab),
             Err(error) => {
-                lab.down()?;
+                if let Some(keeper) = lab.record.living_keeper() {
+                    end_keeper(keeper, &lab.directory);
+                }
+                sweep(&lab.record, &lab.directory)?;
                 Err(error)
             }
         }
@@ -257,7 +260,8 @@ impl Lab {
         self.simple(guest, &Wish::Kill(guest))
     }
 
-    /// Stops all processes of a guest where they are. A paused guest is silent, not dead.
+    /// Stops a guest: its kernel at once, a program of it at its next system call, fault or interrupt. A paused guest is
+    /// silent, not dead.
     pub fn pause(&self, guest: u32) -> Result<()> {
         self.simple(guest, &Wish::Pause(guest, true))
     }
@@ -395,6 +399,8 @@ fn begin(
         open_directory(&directory.guest(guest))?;
     }
     stage(directory, binary, options)?;
+    admission::require_readable(&directory.stage().join(&record.init), record.uid(1))?;
+    admission::admit_locked(record, 1..=record.count)?;
     let log = directory.keeper_log();
     let log = File::create(&log).doing(|| format!("create {log:?}"))?;
     // In place, each of them: the child's pid is the keeper's.

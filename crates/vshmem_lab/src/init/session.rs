@@ -153,14 +153,13 @@ impl Session {
         let stdout: Option<OwnedFd> = child.stdout.take().map(Into::into);
         let stderr: Option<OwnedFd> = child.stderr.take().map(Into::into);
         ioctl_fionbio(&client, true)?;
-        for pipe in [
+        let pipes = [
             stdin.as_ref().map(AsFd::as_fd),
             stdout.as_ref().map(AsFd::as_fd),
             stderr.as_ref().map(AsFd::as_fd),
-        ] {
-            if let Some(pipe) = pipe {
-                ioctl_fionbio(pipe, true)?;
-            }
+        ];
+        for pipe in pipes.into_iter().flatten() {
+            ioctl_fionbio(pipe, true)?;
         }
         let outlets = [(stdout, Kind::Stdout), (stderr, Kind::Stderr)].map(|(pipe, kind)| Outlet {
             pipe,

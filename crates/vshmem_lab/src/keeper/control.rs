@@ -22,7 +22,7 @@ pub(crate) enum Wish {
     Connect(u32),
     List,
     Kill(u32),
-    /// Stop (or continue) all of the guest's processes.
+    /// Stop the guest, or let it go on.
     Pause(u32, bool),
     Restart(u32),
     Down,

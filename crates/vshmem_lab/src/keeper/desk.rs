@@ -7,8 +7,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use super::Shared;
 use super::control::{Control, Reply, Wish};
 use super::warden::Ward;
@@ -78,7 +76,7 @@ fn grant(lab: &Arc<Shared>, wish: &Wish, control: &Control) -> Result<Option<Rep
             if ward.condition().state != GuestState::Running {
                 return Err(busy(ward, "only a running guest can be paused"));
             }
-            ward.signal(if pause { Signal::STOP } else { Signal::CONT });
+            ward.pause(pause);
         }
         Wish::Restart(guest) => {
             let ward = lab.ward(guest)?;

@@ -132,14 +132,19 @@ impl Ward {
     /// SIGKILLs the whole guest. It is dead when [`await_death`](Self::await_death) says so.
     pub(super) fn kill(&self) {
         self.lock().killed = true;
-        self.signal(Signal::KILL);
+        census::signal(self.census().targets(), Signal::KILL);
     }
 
-    /// Sends a signal to every host process of the guest.
-    pub(super) fn signal(&self, signal: Signal) {
+    /// Stops the guest, or lets it go on. The kernel's processes alone are stopped: a program of the guest stops at its
+    /// next system call, fault or interrupt. A stop signal of its own would be taken for the program's.
+    pub(super) fn pause(&self, pause: bool) {
+        let signal = if pause { Signal::STOP } else { Signal::CONT };
+        census::signal(&self.census().untraced, signal);
+    }
+
+    fn census(&self) -> Census {
         let uid = self.record.uid(self.guest);
-        let census = Census::take(&(uid..uid + 1), &self.directory.guest(self.guest));
-        census::signal(census.targets(), signal);
+        Census::take(&(uid..uid + 1), &self.directory.guest(self.guest))
     }
 
     /// Waits until the guest is dead; false if it is not by then.

@@ -1,0 +1,133 @@
+//! Whatever happens, nothing is left behind.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+
+use vshmem_lab::{Error, GuestFault, Lab, UpOptions};
+
+use crate::rig::{UP, assert_nothing_left, name, options, pool, processes, shell, until};
+
+pub fn two_labs_at_once() {
+    let (one, two) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| Lab::up(&options("one")));
+        let two = scope.spawn(|| Lab::up(&options("two")));
+        (one.join().unwrap().unwrap(), two.join().unwrap().unwrap())
+    });
+    assert!(matches!(
+        Lab::up(&options("one")),
+        Err(Error::AlreadyUp { .. })
+    ));
+    shell(&one, 1, "echo one > /tmp/lab");
+    shell(&two, 1, "echo two > /tmp/lab");
+    assert_eq!(shell(&one, 1, "cat /tmp/lab").text(), "one");
+    let listed = Lab::list_all().unwrap();
+    assert!([name("one"), name("two")].iter().all(|name| {
+        listed
+            .iter()
+            .any(|lab| lab.name == *name && lab.guests.len() == 2)
+    }));
+    one.down().unwrap();
+    assert_nothing_left("one");
+    assert_eq!(shell(&two, 2, "hostname").text(), "guest2");
+    two.down().unwrap();
+    assert_nothing_left("two");
+    assert!(!Lab::down_named(&name("two")).unwrap());
+}
+
+pub fn down_after_the_keeper_was_killed() {
+    let notices = tempfile::tempdir().unwrap();
+    let notice = notices
+        .path()
+        .join("{guest}")
+        .to_string_lossy()
+        .into_owned();
+    let lab = Lab::up(&UpOptions {
+        on_death: Some(vec!["touch".into(), notice]),
+        ..options("orphan")
+    })
+    .unwrap();
+    let keeper = lab.list().unwrap().keeper.unwrap();
+    Command::new("kill")
+        .args(["-KILL", &keeper.to_string()])
+        .status()
+        .unwrap();
+    until("all guests have died with the keeper", || {
+        processes(&format!("vshmem-lab/{}/", name("orphan"))).is_empty()
+    });
+    assert!(matches!(
+        Lab::open(&name("orphan")),
+        Err(Error::NotUp { .. })
+    ));
+    assert!(Lab::down_named(&name("orphan")).unwrap());
+    assert!(notices.path().join("guest1").exists() && notices.path().join("guest2").exists());
+    assert_nothing_left("orphan");
+}
+
+pub fn down_after_up_was_killed() {
+    let name = name("half");
+    let directory = format!("/run/vshmem-lab/{name}");
+    // At different stages: the directory is there; the guests' kernels are there; a guest is nearly up.
+    let stages: [&dyn Fn() -> bool; 3] = [
+        &|| std::path::Path::new(&directory).exists(),
+        &|| !processes(&format!("init={directory}/")).is_empty(),
+        &|| processes(&format!("init={directory}/")).len() > 4,
+    ];
+    for reached in stages {
+        let mut up = Command::new(std::env::current_exe().unwrap())
+            .args([UP, &name])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until("`up` is half-way", reached);
+        up.kill().unwrap();
+        up.wait().unwrap();
+        Lab::down_named(&name).unwrap();
+        until("nothing is left", || {
+            processes(&format!("{directory}")).is_empty()
+                && !std::path::Path::new(&directory).exists()
+        });
+    }
+    let lab = Lab::up(&UpOptions {
+        count: 1,
+        ..options("half")
+    })
+    .unwrap();
+    lab.down().unwrap();
+    assert_nothing_left("half");
+}
+
+pub fn a_closed_pool_is_refused() {
+    let closed = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(closed.path(), Permissions::from_mode(0o700)).unwrap();
+    let file = closed.path().join(pool().file_name().unwrap());
+    std::fs::File::create(&file)
+        .unwrap()
+        .set_len(1 << 20)
+        .unwrap();
+    let refused = Lab::up(&UpOptions {
+        pool: Some(file),
+        ..options("closed")
+    });
+    assert!(
+        matches!(refused, Err(Error::PoolClosed { guest: 1, .. })),
+        "{refused:?}"
+    );
+    assert_nothing_left("closed");
+}
+
+pub fn a_failed_boot_shows_the_console() {
+    let failed = Lab::up(&UpOptions {
+        memory_mib: 6,
+        count: 1,
+        ..options("small")
+    });
+    let Err(Error::Guest(GuestFault::BootFailed {
+        guest: 1, console, ..
+    })) = &failed
+    else {
+        panic!("{failed:?}")
+    };
+    assert!(!console.is_empty());
+    assert_nothing_left("small");
+}
