@@ -11,7 +11,8 @@ use crate::error::{Doing, Error, Result};
 /// The directory that holds all labs of this user.
 pub(crate) fn root() -> PathBuf {
     if let Some(dir) = std::env::var_os("VSHMEM_LAB_DIR") {
-        return PathBuf::from(dir);
+        // The keeper works elsewhere: a relative name must mean the same there.
+        return std::path::absolute(&dir).unwrap_or_else(|_| PathBuf::from(dir));
     }
     if rustix::process::geteuid().is_root() {
         return PathBuf::from("/run/vshmem-lab");

@@ -84,8 +84,7 @@ pub fn down_after_up_was_killed() {
         up.wait().unwrap();
         Lab::down_named(&name).unwrap();
         until("nothing is left", || {
-            processes(&format!("{directory}")).is_empty()
-                && !std::path::Path::new(&directory).exists()
+            processes(&directory).is_empty() && !std::path::Path::new(&directory).exists()
         });
     }
     let lab = Lab::up(&UpOptions {
