@@ -1,2 +1,104 @@
-//! The `vshmem` command.
-fn main() {}
+//! The `vshmem` command: pools, programs on them, and a look at both. One file per verb.
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod agent;
+mod choice;
+mod failure;
+mod life;
+mod pool;
+mod program;
+mod show;
+mod size;
+mod table;
+mod verb;
+mod visit;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use failure::Outcome;
+
+/// System V IPC across co-located virtual machines, for unmodified programs.
+#[derive(Debug, Parser)]
+#[command(name = "vshmem", version, propagate_version = true, after_help = EXAMPLES)]
+struct CommandLine {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem run ./producer                     a program on your own private pool
+  vshmem pool create job7 --size 1G         a pool that several programs and guests share
+  vshmem run --pool job7 -- ./consumer -n 3
+  vshmem ls --pool job7                     what lies in it, and who uses it
+  vshmem doctor                             what this machine lacks, and what to do
+
+Environment: VSHMEM_POOL names the pool when no --pool is given; VSHMEM_LOG=info or debug says more.
+Exit codes: 0 done, 1 failed, 2 usage; `run` passes on the program's own.";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Run an unmodified program on a pool.
+    Run(verb::run::Run),
+    /// Make, list, check and remove pools.
+    #[command(subcommand)]
+    Pool(pool::PoolVerb),
+    /// Show what is in a pool and who uses it (as ipcs does).
+    Ls(verb::ls::Ls),
+    /// Remove objects from a pool (as ipcrm does).
+    Rm(verb::rm::Rm),
+    /// Boot guests on this machine to try a pool across kernels.
+    Lab(verb::lab::LabCommand),
+    /// Say what this machine has and lacks, with a remedy for each.
+    Doctor(verb::doctor::Doctor),
+    /// A domain's agent; `run` starts it.
+    #[command(hide = true)]
+    Agent(agent::Agent),
+}
+
+impl Verb {
+    fn carry_out(self) -> Outcome {
+        match self {
+            Self::Run(run) => run.carry_out(),
+            Self::Pool(pool) => pool.carry_out(),
+            Self::Ls(ls) => ls.carry_out(),
+            Self::Rm(rm) => rm.carry_out(),
+            Self::Lab(lab) => lab.carry_out(),
+            Self::Doctor(doctor) => doctor.carry_out(),
+            Self::Agent(agent) => agent.carry_out(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let outcome = match verb::lab::hidden(std::env::args_os().skip(1)) {
+        Some(outcome) => outcome,
+        None => {
+            start_log();
+            CommandLine::parse().verb.carry_out()
+        }
+    };
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => failure.tell(),
+    }
+}
+
+/// Tells what goes on, on standard error, when VSHMEM_LOG asks for it.
+fn start_log() {
+    let Ok(wanted) = std::env::var("VSHMEM_LOG") else {
+        return;
+    };
+    let Ok(filter) = wanted.parse::<tracing_subscriber::EnvFilter>() else {
+        return;
+    };
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+}

@@ -8,7 +8,7 @@
 use vshmem_mem::Ordering;
 use vshmem_sync::{Desk, Fault, Seat, claim_cell, field, holder_of, load_value, with_lock};
 use vshmem_wire::{
-    ClientSlot, ClientState, DomainSlot, DomainState, ObjectHeader, ObjectState, Party, Registry,
+    ClientSlot, ClientState, DomainSlot, DomainState, ObjectState, Party, Registry,
     ShmSlot, ThreadSlot, UndoSlot, WaitKind, WaitState,
 };
 
@@ -17,7 +17,7 @@ use crate::member::client_at;
 use crate::queue::Queue;
 use crate::registry::{self, per_kind};
 use crate::semaphore::Set;
-use crate::wait::{Line, leave_line, thread_at};
+use crate::wait::{leave_line, thread_at};
 use crate::{Errno, Member, domain, heap, settle, undo};
 
 /// An errno out of a step that has no caller to tell it to.
@@ -47,7 +47,6 @@ impl Member {
             let slot = client_at(layout, client)?;
             let state = load_value(map, field!(slot, ClientSlot, state))?;
             let same = state != ClientState::Free as u32
-                && state != ClientState::Reserved as u32
                 && load_value(map, field!(slot, ClientSlot, domain))? == self.domain()
                 && load_value(map, field!(slot, ClientSlot, pid))? == pid;
             if same {
@@ -195,34 +194,19 @@ impl Member {
         let (layout, map) = (pool.layout(), pool.map());
         let kind = load_value(map, field!(at, ThreadSlot, kind))?;
         let object = load_value(map, field!(at, ThreadSlot, object))?;
-        let (lock, line, waiting): (u64, Line, Option<u64>) = if kind == WaitKind::Semaphore as u32
-        {
-            let Some(slot) = layout.sem.at(object) else {
-                return Ok(());
-            };
-            let line = crate::semaphore::line_of(slot);
-            (
-                field!(slot, ObjectHeader, lock),
-                line,
-                Some(crate::semaphore::waiting_of(slot)),
-            )
+        let line = if kind == WaitKind::Semaphore as u32 {
+            let Some(slot) = layout.sem.at(object) else { return Ok(()) };
+            crate::semaphore::line_of(slot)
         } else {
-            let Some(slot) = layout.msg.at(object) else {
-                return Ok(());
-            };
-            let line = crate::queue::line_of(slot, kind == WaitKind::Send as u32);
-            (field!(slot, ObjectHeader, lock), line, None)
+            let Some(slot) = layout.msg.at(object) else { return Ok(()) };
+            crate::queue::line_of(slot, kind == WaitKind::Send as u32)
         };
-        with_lock(*desk, lock, "bury-sleeper", |txn| {
+        with_lock(*desk, line.lock, "bury-sleeper", |txn| {
             let here = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
                 && txn.get(field!(at, ThreadSlot, kind))? == kind
                 && txn.get(field!(at, ThreadSlot, object))? == object;
             if here {
                 leave_line(txn, layout, line, thread, WaitState::Idle, 0)?;
-                if let Some(waiting_at) = waiting {
-                    let waiting = txn.get(waiting_at)?;
-                    txn.set(waiting_at, waiting.saturating_sub(1))?;
-                }
             }
             Ok(())
         })
@@ -244,13 +228,9 @@ impl Member {
             };
             let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
             let standing = registry::standing(map, slot)?;
-            let place = Place {
-                index,
-                sequence: standing.sequence,
-            };
+            let place = Place { index, sequence: standing.sequence };
             let set = Set::read(layout, map, place, slot)?;
-            self.apply_undo(desk, &set, record, client, party)
-                .map_err(broken(at))?;
+            self.apply_undo(desk, &set, record, client, party).map_err(broken(at))?;
         }
         Ok(())
     }
@@ -265,10 +245,7 @@ impl Member {
             for index in 0..high.min(kind.area(layout).count as u32) {
                 let slot = registry::slot_at(layout, kind, index)?;
                 let standing = registry::standing(map, slot)?;
-                let place = Place {
-                    index,
-                    sequence: standing.sequence,
-                };
+                let place = Place { index, sequence: standing.sequence };
                 match kind {
                     Kind::Segment if standing.is(ObjectState::Creating) => {
                         if load_value(map, field!(slot, ShmSlot, maker))? == client + 1 {
@@ -280,11 +257,7 @@ impl Member {
                         self.dismantle_set(desk, &set).map_err(broken(slot))?;
                     }
                     Kind::Queue if standing.is(ObjectState::Dying) => {
-                        let queue = Queue {
-                            index,
-                            sequence: place.sequence,
-                            slot,
-                        };
+                        let queue = Queue { index, sequence: place.sequence, slot };
                         self.dismantle_queue(desk, &queue).map_err(broken(slot))?;
                     }
                     _ => {}
@@ -300,10 +273,7 @@ impl Member {
     /// ENOENT when there is no such domain; EIO when the pool does not make sense.
     pub fn bury_domain(&self, domain: u32) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(
-            self.bury_domain_from(&seat, domain, DomainState::Dead)
-                .map(Ok),
-        )
+        settle(self.bury_domain_from(&seat, domain, DomainState::Dead).map(Ok))
     }
 
     /// Declares a domain evicted: its adjustments are applied and its sleepers leave, and what it
@@ -313,10 +283,7 @@ impl Member {
     /// As [`Member::bury_domain`].
     pub fn evict_domain(&self, domain: u32) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(
-            self.bury_domain_from(&seat, domain, DomainState::Evicted)
-                .map(Ok),
-        )
+        settle(self.bury_domain_from(&seat, domain, DomainState::Evicted).map(Ok))
     }
 
     pub(crate) fn bury_domain_from(
@@ -360,10 +327,7 @@ impl Member {
         let pool = self.pool();
         let slot = client_at(pool.layout(), client)?;
         with_lock(*desk, pool.registry_lock(), "quarantine", |txn| {
-            txn.update(
-                field!(slot, ClientSlot, state),
-                ClientState::Quarantined as u32,
-            )
+            txn.update(field!(slot, ClientSlot, state), ClientState::Quarantined as u32)
         })?;
         let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
         self.leave_sleepers(desk, client)?;

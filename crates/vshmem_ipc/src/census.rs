@@ -225,7 +225,8 @@ impl Pool {
         let mut rows = Vec::new();
         for index in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, index)?;
-            let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?) else {
+            let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?)
+            else {
                 continue;
             };
             let low = load_value(map, field!(slot, ClientSlot, start_low))?;
@@ -291,11 +292,7 @@ impl Pool {
                 _ => Kind::Queue,
             };
             let object = load_value(map, field!(at, ThreadSlot, object))?;
-            rows.push(WaiterRow {
-                client,
-                kind,
-                object,
-            });
+            rows.push(WaiterRow { client, kind, object });
         }
         Ok(rows)
     }
@@ -369,10 +366,7 @@ impl Pool {
         let (map, layout) = (self.map(), self.layout());
         let slot = registry::slot_at(layout, row.kind, row.index)?;
         let standing = registry::standing(map, slot)?;
-        let place = Place {
-            index: row.index,
-            sequence: standing.sequence,
-        };
+        let place = Place { index: row.index, sequence: standing.sequence };
         let get = |at: u64| load_value(map, at);
         let party = |at: u64| get(at).map(Party::unpack);
         let particulars = match row.kind {
@@ -422,10 +416,7 @@ impl Pool {
             for kind in Kind::ALL {
                 objects[kind as usize] = load_value(map, per_kind!(layout, in_use, kind))?;
             }
-            Ok(Usage {
-                bytes: u64::from(pages) * PAGE_BYTES,
-                objects,
-            })
+            Ok(Usage { bytes: u64::from(pages) * PAGE_BYTES, objects })
         };
         settle(look().map(Ok))
     }
@@ -461,11 +452,7 @@ impl Pool {
             Some(at) => load_value(self.map(), field!(at, ThreadSlot, owner))?,
             None => 0,
         };
-        Ok(Some(LockRow {
-            object,
-            client: owner.checked_sub(1),
-            committed: holder.committed,
-        }))
+        Ok(Some(LockRow { object, client: owner.checked_sub(1), committed: holder.committed }))
     }
 
     /// All objects of a kind.

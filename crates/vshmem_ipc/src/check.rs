@@ -1,5 +1,27 @@
 //! Looking a pool over: does everything in it agree?
+//!
+//! Everything is read as it will be once the changes that have been committed are carried out, so
+//! that a process which died or was stopped between the two is no contradiction. Every walk is
+//! bounded by the size of its table, and every index is checked: a pool full of garbage yields
+//! findings and nothing else.
 
+mod heap;
+mod lines;
+mod objects;
+mod pages;
+mod parties;
+mod room;
+
+pub use room::Room;
+
+use std::collections::HashMap;
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Fault, field, holder_of};
+use vshmem_wire::{Cell, Layout, LogEntry, ObjectHeader, ThreadSlot};
+
+use crate::id::Kind;
+use crate::wait::thread_at;
 use crate::{Errno, Pool};
 
 /// How bad a finding is.
@@ -20,13 +42,166 @@ pub struct Finding {
     pub what: String,
 }
 
+/// Findings after which looking on tells nothing new.
+const ENOUGH: usize = 1000;
+
 impl Pool {
     /// Looks the whole pool over. Meant for a quiet pool; on a busy one a step that is under way
-    /// may show as unfinished.
+    /// may show as a finding.
     ///
     /// # Errors
     /// EIO when the pool cannot be read at all.
     pub fn check(&self) -> Result<Vec<Finding>, Errno> {
-        Ok(Vec::new())
+        let mut look = Look {
+            pool: self,
+            layout: self.layout(),
+            pending: HashMap::new(),
+            findings: Vec::new(),
+        };
+        look.everything().map_err(|_| Errno::IO)?;
+        Ok(look.findings)
+    }
+}
+
+/// One look at a pool.
+pub(crate) struct Look<'a> {
+    pool: &'a Pool,
+    layout: &'a Layout,
+    /// Words that a committed change is about to write.
+    pending: HashMap<u64, u64>,
+    findings: Vec<Finding>,
+}
+
+impl Look<'_> {
+    fn everything(&mut self) -> Result<(), Fault> {
+        self.locks()?;
+        let parties = self.parties()?;
+        let objects = self.objects(&parties)?;
+        self.pages(&objects)?;
+        self.attaches(&parties, &objects)?;
+        let mut uses = heap::Uses::default();
+        self.undos(&parties, &objects, &mut uses)?;
+        self.queues(&objects, &mut uses)?;
+        self.sets(&objects, &mut uses)?;
+        self.heap(&parties, &uses)?;
+        self.lines(&parties, &objects)
+    }
+
+    fn wrong(&mut self, what: String) {
+        self.note(Severity::Wrong, what);
+    }
+
+    fn unfinished(&mut self, what: String) {
+        self.note(Severity::Unfinished, what);
+    }
+
+    fn note(&mut self, severity: Severity, what: String) {
+        if self.findings.len() < ENOUGH {
+            self.findings.push(Finding { severity, what });
+        } else if self.findings.len() == ENOUGH {
+            let what = "there is more; it was not written down".to_owned();
+            self.findings.push(Finding { severity, what });
+        }
+    }
+
+    /// A word as it will be.
+    fn word(&self, at: u64) -> Result<u64, Fault> {
+        match self.pending.get(&at) {
+            Some(word) => Ok(*word),
+            None => Ok(self.pool.map().load(at, Ordering::Acquire)?),
+        }
+    }
+
+    /// The value of a cell as it will be.
+    fn get(&self, at: u64) -> Result<u32, Fault> {
+        Ok(Cell::unpack(self.word(at)?).value)
+    }
+
+    /// All lock words, and the changes that are committed and not carried out.
+    fn locks(&mut self) -> Result<(), Fault> {
+        let mut locks = vec![(self.pool.registry_lock(), "the registry".to_owned())];
+        for kind in [Kind::Semaphore, Kind::Queue] {
+            let area = kind.area(self.layout);
+            for index in 0..area.count as u32 {
+                if let Some(slot) = area.at(index) {
+                    let name = format!("{} {index}", name_of(kind));
+                    locks.push((field!(slot, ObjectHeader, lock), name));
+                }
+            }
+        }
+        for (at, name) in locks {
+            let Some(holder) = holder_of(self.pool.map(), at)? else {
+                continue;
+            };
+            let Ok(thread) = thread_at(self.layout, holder.slot) else {
+                self.wrong(format!(
+                    "the lock of {name} is held by thread slot {}, which does not exist",
+                    holder.slot
+                ));
+                continue;
+            };
+            if holder.committed {
+                self.unfinished(format!(
+                    "a change to {name} by thread slot {} has happened and is not carried out",
+                    holder.slot
+                ));
+                self.read_record(at, thread)?;
+                continue;
+            }
+            let owner = self.pool.map().load(thread, Ordering::Acquire)? as u32;
+            if !self.lives(owner)? {
+                self.unfinished(format!(
+                    "the lock of {name} is held by thread slot {}, whose owner is gone",
+                    holder.slot
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes what the committed change of a thread slot is about to write.
+    fn read_record(&mut self, lock: u64, thread: u64) -> Result<(), Fault> {
+        let map = self.pool.map();
+        let generation = map.load(lock, Ordering::Acquire)? >> 32;
+        let head = map.load(field!(thread, ThreadSlot, log_head), Ordering::Acquire)?;
+        let of = map.load(field!(thread, ThreadSlot, log_lock), Ordering::Relaxed)?;
+        if head >> 32 != generation || of != lock {
+            return Ok(());
+        }
+        let stride = size_of::<LogEntry>() as u64;
+        let near = vshmem_wire::LOG_ENTRIES as u64;
+        let more = map.load(field!(thread, ThreadSlot, log_more), Ordering::Relaxed)?;
+        let count = (head & 0xffff_ffff).min(near + self.layout.heap.end() / stride);
+        for index in 0..count {
+            let at = if index < near {
+                Some(field!(thread, ThreadSlot, log) + index * stride)
+            } else {
+                more.checked_add((index - near) * stride)
+            };
+            let Some(at) = at.filter(|at| *at <= self.layout.data.offset - stride) else {
+                return Ok(());
+            };
+            let (Ok(offset), Ok(old), Ok(new)) = (
+                map.load(at, Ordering::Relaxed),
+                map.load(at + 8, Ordering::Relaxed),
+                map.load(at + 16, Ordering::Relaxed),
+            ) else {
+                return Ok(());
+            };
+            let inside = (vshmem_wire::PAGE_BYTES..self.layout.data.offset).contains(&offset);
+            if inside && map.load(offset, Ordering::Acquire).is_ok_and(|now| now == old) {
+                self.pending.insert(offset, new);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What an object of a kind is called in a finding.
+fn name_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Segment => "segment",
+        Kind::Semaphore => "semaphore set",
+        Kind::Queue => "queue",
     }
 }

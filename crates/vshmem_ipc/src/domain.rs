@@ -20,29 +20,19 @@ pub struct DomainIdentity {
 }
 
 pub(crate) fn slot_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
-    layout
-        .domains
-        .at(index)
-        .ok_or(Fault::corrupt(layout.domains.offset, "no such domain slot"))
+    layout.domains.at(index).ok_or(Fault::corrupt(layout.domains.offset, "no such domain slot"))
 }
 
 fn words(bytes: &[u8; 16]) -> [u32; 4] {
     std::array::from_fn(|i| {
-        u32::from_ne_bytes([
-            bytes[4 * i],
-            bytes[4 * i + 1],
-            bytes[4 * i + 2],
-            bytes[4 * i + 3],
-        ])
+        u32::from_ne_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]])
     })
 }
 
 fn name_words(name: &str) -> [u32; DOMAIN_NAME_CELLS] {
     let bytes = name.as_bytes();
     std::array::from_fn(|i| {
-        u32::from_ne_bytes(std::array::from_fn(|j| {
-            bytes.get(4 * i + j).copied().unwrap_or(0)
-        }))
+        u32::from_ne_bytes(std::array::from_fn(|j| bytes.get(4 * i + j).copied().unwrap_or(0)))
     })
 }
 
@@ -51,10 +41,7 @@ pub(crate) fn boot_of(pool: &Pool, index: u32) -> Result<[u32; 4], Fault> {
     let slot = slot_at(pool.layout(), index)?;
     let mut boot = [0; 4];
     for (i, word) in boot.iter_mut().enumerate() {
-        *word = load_value(
-            pool.map(),
-            field!(slot, DomainSlot, boot_id) + i as u64 * CELL_BYTES,
-        )?;
+        *word = load_value(pool.map(), field!(slot, DomainSlot, boot_id) + i as u64 * CELL_BYTES)?;
     }
     Ok(boot)
 }
@@ -128,21 +115,12 @@ pub(crate) fn seek(
     let epoch = txn.get(field!(slot, DomainSlot, epoch))?;
     txn.set(field!(slot, DomainSlot, epoch), epoch.wrapping_add(1))?;
     for (i, word) in boot.iter().enumerate() {
-        txn.update(
-            field!(slot, DomainSlot, boot_id) + i as u64 * CELL_BYTES,
-            *word,
-        )?;
+        txn.update(field!(slot, DomainSlot, boot_id) + i as u64 * CELL_BYTES, *word)?;
     }
     for (i, word) in name.iter().enumerate() {
-        txn.update(
-            field!(slot, DomainSlot, name) + i as u64 * CELL_BYTES,
-            *word,
-        )?;
+        txn.update(field!(slot, DomainSlot, name) + i as u64 * CELL_BYTES, *word)?;
     }
-    txn.update(
-        field!(slot, DomainSlot, pid_namespace),
-        identity.pid_namespace,
-    )?;
+    txn.update(field!(slot, DomainSlot, pid_namespace), identity.pid_namespace)?;
     txn.update(field!(slot, DomainSlot, renewed), now)?;
     txn.update(field!(slot, DomainSlot, agent), 0)?;
     txn.set(field!(slot, DomainSlot, state), DomainState::Alive as u32)?;

@@ -21,19 +21,16 @@ pub(crate) struct Extent {
     pub dirty: bool,
 }
 
-fn bin_of(pages: u32) -> usize {
+pub(crate) fn bin_of(pages: u32) -> usize {
     (pages.max(1).ilog2() as usize).min(PAGE_BINS - 1)
 }
 
-fn bin_at(layout: &Layout, bin: usize) -> u64 {
+pub(crate) fn bin_at(layout: &Layout, bin: usize) -> u64 {
     field!(layout.registry, Registry, page_bins) + bin as u64 * CELL_BYTES
 }
 
-fn meta(layout: &Layout, page: u32) -> Result<u64, Fault> {
-    layout
-        .page_meta
-        .at(page)
-        .ok_or(Fault::corrupt(layout.page_meta.offset, "no such data page"))
+pub(crate) fn meta(layout: &Layout, page: u32) -> Result<u64, Fault> {
+    layout.page_meta.at(page).ok_or(Fault::corrupt(layout.page_meta.offset, "no such data page"))
 }
 
 /// One free extent over all pages.
@@ -41,16 +38,8 @@ pub(crate) fn format(map: &Map, layout: &Layout) -> Result<(), Fault> {
     let pages = layout.page_meta.count as u32;
     for page in [0, pages - 1] {
         let at = meta(layout, page)?;
-        map.store(
-            field!(at, PageMeta, length),
-            fresh(pages),
-            Ordering::Relaxed,
-        )?;
-        map.store(
-            field!(at, PageMeta, state),
-            fresh(PageMeta::FREE),
-            Ordering::Relaxed,
-        )?;
+        map.store(field!(at, PageMeta, length), fresh(pages), Ordering::Relaxed)?;
+        map.store(field!(at, PageMeta, state), fresh(PageMeta::FREE), Ordering::Relaxed)?;
     }
     map.store(bin_at(layout, bin_of(pages)), fresh(1), Ordering::Relaxed)?;
     Ok(())
@@ -135,15 +124,10 @@ pub(crate) fn allocate(
             let (length, state) = boundary(txn, layout, first)?;
             let free = state & 0xff == PageMeta::FREE;
             if !free || length == 0 || length > limit - first.min(limit) {
-                return Err(Fault::corrupt(
-                    meta(layout, first)?,
-                    "a free extent that cannot be",
-                ));
+                return Err(Fault::corrupt(meta(layout, first)?, "a free extent that cannot be"));
             }
             let start = first.next_multiple_of(align);
-            let fits = start
-                .checked_add(pages)
-                .is_some_and(|end| end <= first + length);
+            let fits = start.checked_add(pages).is_some_and(|end| end <= first + length);
             if !fits {
                 next = txn.get(field!(meta(layout, first)?, PageMeta, next))?;
                 continue;
@@ -160,11 +144,7 @@ pub(crate) fn allocate(
             let used = field!(layout.registry, Registry, pages_used);
             let before = txn.get(used)?;
             txn.set(used, before.saturating_add(pages))?;
-            return Ok(Some(Extent {
-                first: start,
-                pages,
-                dirty: state & PageMeta::DIRTY != 0,
-            }));
+            return Ok(Some(Extent { first: start, pages, dirty: state & PageMeta::DIRTY != 0 }));
         }
     }
     Ok(None)
@@ -181,18 +161,11 @@ pub(crate) fn release(
     let limit = layout.page_meta.count as u32;
     let (length, state) = boundary(txn, layout, first)?;
     if state != PageMeta::USED || length != pages {
-        return Err(Fault::corrupt(
-            meta(layout, first)?,
-            "a used extent that cannot be",
-        ));
+        return Err(Fault::corrupt(meta(layout, first)?, "a used extent that cannot be"));
     }
     let mut start = first;
     let mut total = pages;
-    let mut merged = if dirty {
-        PageMeta::FREE | PageMeta::DIRTY
-    } else {
-        PageMeta::FREE
-    };
+    let mut merged = if dirty { PageMeta::FREE | PageMeta::DIRTY } else { PageMeta::FREE };
     if first > 0 {
         let (before, state) = boundary(txn, layout, first - 1)?;
         if state & 0xff == PageMeta::FREE && before <= first && before > 0 {

@@ -12,11 +12,11 @@ use vshmem_wire::{CHUNK_CLASSES, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitM
 use crate::Pool;
 
 /// Units per slab.
-const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
+pub(crate) const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
 /// Owner of a chunk that is part of an object.
 pub(crate) const IN_OBJECT: u32 = 1;
 /// Slabs of one run at most: what one intent record can take.
-const LONGEST_RUN: u32 = 32;
+pub(crate) const LONGEST_RUN: u32 = 32;
 
 /// Owner value of a client.
 pub(crate) fn owned_by(client: u32) -> u32 {
@@ -37,10 +37,7 @@ impl Chunk {
     }
 
     fn meta(self, layout: &Layout) -> Result<u64, Fault> {
-        layout
-            .unit_meta
-            .at(self.0)
-            .ok_or(Fault::corrupt(layout.unit_meta.offset, "no such unit"))
+        layout.unit_meta.at(self.0).ok_or(Fault::corrupt(layout.unit_meta.offset, "no such unit"))
     }
 
     /// Offset of the owner cell.
@@ -66,10 +63,7 @@ pub(crate) struct Larder {
 impl Larder {
     pub fn new() -> Self {
         let zeros = || std::array::from_fn(|_| AtomicU32::new(0));
-        Self {
-            kept: zeros(),
-            hint: zeros(),
-        }
+        Self { kept: zeros(), hint: zeros() }
     }
 
     pub fn forget(&self) {
@@ -80,16 +74,11 @@ impl Larder {
 }
 
 fn class_of(bytes: u64) -> Option<usize> {
-    CHUNK_CLASSES
-        .iter()
-        .position(|&units| u64::from(units) * UNIT_BYTES >= bytes)
+    CHUNK_CLASSES.iter().position(|&units| u64::from(units) * UNIT_BYTES >= bytes)
 }
 
-fn slab_meta(layout: &Layout, slab: u32) -> Result<u64, Fault> {
-    layout
-        .slab_meta
-        .at(slab)
-        .ok_or(Fault::corrupt(layout.slab_meta.offset, "no such slab"))
+pub(crate) fn slab_meta(layout: &Layout, slab: u32) -> Result<u64, Fault> {
+    layout.slab_meta.at(slab).ok_or(Fault::corrupt(layout.slab_meta.offset, "no such slab"))
 }
 
 /// Takes a chunk of at least `bytes` for `client`. `None` when the heap is full.
@@ -207,11 +196,7 @@ fn allocate_run(
                 }
                 let first = slab + 1 - length;
                 for inner in first..=slab {
-                    let class = if inner == first {
-                        SlabMeta::RUN
-                    } else {
-                        SlabMeta::TAIL
-                    };
+                    let class = if inner == first { SlabMeta::RUN } else { SlabMeta::TAIL };
                     txn.set(field!(slab_meta(layout, inner)?, SlabMeta, class), class)?;
                 }
                 txn.update(field!(slab_meta(layout, first)?, SlabMeta, run), length)?;
@@ -241,20 +226,12 @@ pub(crate) fn release(
     if class == SlabMeta::RUN {
         return release_run(pool, desk, chunk, owned_by(client));
     }
-    let Some(kept) = class
-        .checked_sub(1)
-        .and_then(|class| larder.kept.get(class as usize))
-    else {
+    let Some(kept) = class.checked_sub(1).and_then(|class| larder.kept.get(class as usize)) else {
         return Err(Fault::corrupt(slab, "a chunk in a slab that holds none"));
     };
     let surplus = kept.swap(chunk.0 + 1, Ordering::Release);
     if surplus != 0 {
-        claim_cell(
-            pool.map(),
-            Chunk(surplus - 1).owner(layout)?,
-            owned_by(client),
-            0,
-        )?;
+        claim_cell(pool.map(), Chunk(surplus - 1).owner(layout)?, owned_by(client), 0)?;
     }
     Ok(())
 }
@@ -297,10 +274,7 @@ fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
     for slab in 0..layout.slab_meta.count as u32 {
         let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
         let class = load_value(map, class_at)?;
-        let Some(&units) = class
-            .checked_sub(1)
-            .and_then(|c| CHUNK_CLASSES.get(c as usize))
-        else {
+        let Some(&units) = class.checked_sub(1).and_then(|c| CHUNK_CLASSES.get(c as usize)) else {
             continue;
         };
         let chunks = SLAB_UNITS / units;
@@ -315,12 +289,7 @@ fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
         // Own every chunk, so that nobody takes one while the slab changes hands.
         let mut claimed = 0;
         while claimed < chunks
-            && claim_cell(
-                map,
-                Chunk(first + claimed * units).owner(layout)?,
-                0,
-                owned_by(client),
-            )?
+            && claim_cell(map, Chunk(first + claimed * units).owner(layout)?, 0, owned_by(client))?
         {
             claimed += 1;
         }
@@ -335,12 +304,7 @@ fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
         }
         // Backwards: as long as any is left, the first one is, which is where `bury` looks.
         for nth in (0..claimed).rev() {
-            claim_cell(
-                map,
-                Chunk(first + nth * units).owner(layout)?,
-                owned_by(client),
-                0,
-            )?;
+            claim_cell(map, Chunk(first + nth * units).owner(layout)?, owned_by(client), 0)?;
         }
     }
     Ok(freed)
@@ -385,10 +349,7 @@ pub(crate) fn pass(
 ) -> Result<(), Fault> {
     let owner = chunk.owner(layout)?;
     if txn.get(owner)? != from {
-        return Err(Fault::corrupt(
-            owner,
-            "a chunk that belongs to somebody else",
-        ));
+        return Err(Fault::corrupt(owner, "a chunk that belongs to somebody else"));
     }
     txn.set(owner, to)
 }

@@ -48,10 +48,7 @@ impl Place {
     pub fn of(id: i32) -> Option<Self> {
         let id = u32::try_from(id).ok()?;
         let index = (id % ID_STRIDE).checked_sub(INDEX_BASE)?;
-        Some(Self {
-            index,
-            sequence: id / ID_STRIDE,
-        })
+        Some(Self { index, sequence: id / ID_STRIDE })
     }
 }
 

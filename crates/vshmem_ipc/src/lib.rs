@@ -33,7 +33,7 @@ pub use access::{Caller, Permission};
 pub use census::{
     ClientRow, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage, WaiterRow,
 };
-pub use check::{Finding, Severity};
+pub use check::{Finding, Room, Severity};
 pub use domain::DomainIdentity;
 pub use id::{Kind, is_pool_id};
 pub use member::{Backing, ChildSlot, JoinError, Member, Process, Reach};

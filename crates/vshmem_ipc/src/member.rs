@@ -96,10 +96,7 @@ pub struct Member {
 }
 
 pub(crate) fn client_at(layout: &Layout, client: u32) -> Result<u64, Fault> {
-    layout
-        .clients
-        .at(client)
-        .ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+    layout.clients.at(client).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
 }
 
 /// A slot that `enter` has found.
@@ -112,6 +109,11 @@ struct Entered {
 
 /// Owner of a thread slot whose user is not a client yet.
 const STRANGER: u32 = 0x00ff_ffff;
+
+/// Whether a client number stands for a process that is only just joining.
+pub(crate) fn is_stranger(client: u32) -> bool {
+    client == STRANGER
+}
 
 impl Member {
     /// Joins: finds or makes the domain's slot, and this process's.
@@ -145,22 +147,17 @@ impl Member {
             larder: Larder::new(),
             words,
             // About 20 us: longer than a peer on another CPU takes to answer.
-            spin: Spin::new(
-                if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-                    2000
-                } else {
-                    64
-                },
-            ),
+            spin: Spin::new(if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
+                2000
+            } else {
+                64
+            }),
             undo_hints: UndoHints::new(),
             reach,
             pool,
         };
         member.enter_domain(identity)?;
-        let Entered {
-            client,
-            before_exec,
-        } = member.enter(process, None)?;
+        let Entered { client, before_exec } = member.enter(process, None)?;
         if before_exec {
             // What the former program left is given back; its adjustments stay.
             let seat = member.stranger_seat()?;
@@ -207,10 +204,7 @@ impl Member {
                     self.bury_domain_from(&seat, index, DomainState::Dead)?;
                 }
                 Seek::Full => {
-                    return Err(JoinError::Full {
-                        table: "domains",
-                        count: layout.domains.count,
-                    });
+                    return Err(JoinError::Full { table: "domains", count: layout.domains.count });
                 }
             }
         }
@@ -229,10 +223,7 @@ impl Member {
                 let slot = client_at(layout, client)?;
                 if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32 {
                     write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
-                    return Ok(Some(Entered {
-                        client,
-                        before_exec: false,
-                    }));
+                    return Ok(Some(Entered { client, before_exec: false }));
                 }
             }
             let high_at = field!(layout.registry, Registry, clients_high);
@@ -248,10 +239,7 @@ impl Member {
                     && txn.get(field!(slot, ClientSlot, pid))? == process.pid
                     && txn.get(field!(slot, ClientSlot, start_low))? == process.start as u32
                 {
-                    return Ok(Some(Entered {
-                        client,
-                        before_exec: true,
-                    }));
+                    return Ok(Some(Entered { client, before_exec: true }));
                 }
             }
             let client = match free {
@@ -264,15 +252,9 @@ impl Member {
             };
             let slot = client_at(layout, client)?;
             write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
-            Ok(Some(Entered {
-                client,
-                before_exec: false,
-            }))
+            Ok(Some(Entered { client, before_exec: false }))
         })?;
-        taken.ok_or(JoinError::Full {
-            table: "clients",
-            count: layout.clients.count,
-        })
+        taken.ok_or(JoinError::Full { table: "clients", count: layout.clients.count })
     }
 
     /// A thread slot for the time of joining: its owner is nobody yet.
@@ -280,16 +262,12 @@ impl Member {
         let threads = self.pool.layout().threads;
         self.seats
             .take(self.pool.map(), threads, STRANGER)?
-            .ok_or(JoinError::Full {
-                table: "threads",
-                count: threads.count,
-            })
+            .ok_or(JoinError::Full { table: "threads", count: threads.count })
     }
 
     /// Ends the time of joining: from now on this process works as `client`.
     fn settle_in(&self, client: u32) {
-        self.seats
-            .give_back(self.pool.map(), self.pool.layout().threads, STRANGER);
+        self.seats.give_back(self.pool.map(), self.pool.layout().threads, STRANGER);
         self.client.store(client, Ordering::Release);
     }
 
@@ -302,11 +280,7 @@ impl Member {
         let layout = pool.layout();
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let parent = Process {
-            pid: self.pid.load(Ordering::Relaxed),
-            start: 0,
-            uid: 0,
-        };
+        let parent = Process { pid: self.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
         let verdict = with_lock(desk, pool.registry_lock(), "fork-reserve", |txn| {
             let high_at = field!(layout.registry, Registry, clients_high);
             let high = txn.get(high_at)?.min(layout.clients.count as u32);
@@ -334,6 +308,26 @@ impl Member {
                 Err(Errno::AGAIN)
             }
         }
+    }
+
+    /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it
+    /// dies before it has taken the slot over.
+    pub fn name_child(&self, kept: ChildSlot, pid: u32) {
+        let name = || -> Result<(), Fault> {
+            let slot = client_at(self.pool.layout(), kept.0)?;
+            let Ok(seat) = self.seat() else { return Ok(()) };
+            let pid_at = field!(slot, ClientSlot, pid);
+            with_lock(self.desk_of(&seat), self.pool.registry_lock(), "fork-name", |txn| {
+                if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32
+                    && txn.get(pid_at)? == self.pid.load(Ordering::Relaxed)
+                {
+                    txn.set(pid_at, pid)?;
+                }
+                Ok(())
+            })
+        };
+        // Without the name the slot is given back when the agent sees the parent gone.
+        let _ = name();
     }
 
     /// Gives a kept slot back: the fork has failed.
@@ -409,10 +403,7 @@ impl Member {
     /// This process as others see it.
     #[inline]
     pub(crate) fn party(&self) -> Party {
-        Party {
-            domain: self.domain,
-            pid: self.pid.load(Ordering::Relaxed),
-        }
+        Party { domain: self.domain, pid: self.pid.load(Ordering::Relaxed) }
     }
 
     /// The pid that this domain's programs are told for `party`: 0 for one of another domain, as
@@ -420,20 +411,13 @@ impl Member {
     #[must_use]
     pub(crate) fn pid_here(&self, party: u32) -> u32 {
         let party = Party::unpack(party);
-        if party.domain == self.domain {
-            party.pid
-        } else {
-            0
-        }
+        if party.domain == self.domain { party.pid } else { 0 }
     }
 
     /// A thread slot for one call.
     #[inline]
     pub(crate) fn seat(&self) -> Result<Seat<'_>, Errno> {
-        match self
-            .seats
-            .take(self.pool.map(), self.pool.layout().threads, self.client())
-        {
+        match self.seats.take(self.pool.map(), self.pool.layout().threads, self.client()) {
             Ok(Some(seat)) => Ok(seat),
             Ok(None) => Err(Errno::NOMEM),
             Err(_) => Err(Errno::IO),
@@ -455,10 +439,8 @@ impl Member {
     /// Copies the attaches of `from` to `to`. False when there are not enough records.
     fn copy_attaches(&self, desk: &Desk<'_>, from: u32, to: u32) -> Result<bool, Fault> {
         let layout = self.pool.layout();
-        let mut next = load_value(
-            desk.map,
-            field!(client_at(layout, from)?, ClientSlot, attaches),
-        )?;
+        let mut next =
+            load_value(desk.map, field!(client_at(layout, from)?, ClientSlot, attaches))?;
         for _ in 0..layout.attaches.count {
             let Some(record) = next.checked_sub(1) else {
                 return Ok(true);
@@ -471,10 +453,7 @@ impl Member {
             }
             next = load_value(desk.map, field!(record, AttachSlot, next))?;
         }
-        Err(Fault::corrupt(
-            layout.attaches.offset,
-            "an attach list without an end",
-        ))
+        Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
     }
 
     /// How often a sleeper has to look again by itself: never mind when everybody who could wake
@@ -564,10 +543,7 @@ fn write_client(
     txn.update(field!(slot, ClientSlot, epoch), epoch)?;
     txn.update(field!(slot, ClientSlot, pid), process.pid)?;
     txn.update(field!(slot, ClientSlot, start_low), process.start as u32)?;
-    txn.update(
-        field!(slot, ClientSlot, start_high),
-        (process.start >> 32) as u32,
-    )?;
+    txn.update(field!(slot, ClientSlot, start_high), (process.start >> 32) as u32)?;
     txn.update(field!(slot, ClientSlot, uid), process.uid)?;
     txn.update(field!(slot, ClientSlot, joined), seconds_now())?;
     txn.set(field!(slot, ClientSlot, state), state as u32)

@@ -22,10 +22,7 @@ impl Header {
             word.copy_from_slice(&bytes[from..from + 8]);
             word
         };
-        Ok(Self {
-            kind: i64::from_ne_bytes(half(0)),
-            size: u64::from_ne_bytes(half(8)),
-        })
+        Ok(Self { kind: i64::from_ne_bytes(half(0)), size: u64::from_ne_bytes(half(8)) })
     }
 
     pub fn write(self, map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
@@ -110,12 +107,8 @@ mod tests {
 
     #[test]
     fn searches_survive_the_pool() {
-        for search in [
-            Search::Any,
-            Search::Equal(4),
-            Search::NotEqual(9),
-            Search::AtMost(i64::MAX),
-        ] {
+        for search in [Search::Any, Search::Equal(4), Search::NotEqual(9), Search::AtMost(i64::MAX)]
+        {
             let (mode, kind) = search.pack();
             assert_eq!(Search::unpack(mode, kind), search);
         }

@@ -83,10 +83,7 @@ impl Pool {
     pub fn identify(header: &[u8], region_bytes: u64) -> Result<(Superblock, Layout), OpenError> {
         let needed = size_of::<Superblock>() as u64;
         if (header.len() as u64) < needed || region_bytes < needed {
-            return Err(OpenError::Truncated {
-                found: region_bytes,
-                needed,
-            });
+            return Err(OpenError::Truncated { found: region_bytes, needed });
         }
         let reader = Reader { bytes: header };
         let superblock = reader.superblock();
@@ -94,9 +91,7 @@ impl Pool {
             return Err(OpenError::Magic);
         }
         if superblock.version != FORMAT_VERSION {
-            return Err(OpenError::Version {
-                found: superblock.version,
-            });
+            return Err(OpenError::Version { found: superblock.version });
         }
         if u64::from(superblock.bytes) != needed {
             return Err(OpenError::Damaged("its length"));
@@ -105,10 +100,8 @@ impl Pool {
         if superblock.checksum != fnv(&header[..sum_at]) {
             return Err(OpenError::Damaged("its checksum"));
         }
-        let layout = superblock
-            .geometry
-            .layout()
-            .map_err(|e| OpenError::Geometry(e.to_string()))?;
+        let layout =
+            superblock.geometry.layout().map_err(|e| OpenError::Geometry(e.to_string()))?;
         if layout.total_bytes > superblock.total_bytes {
             return Err(OpenError::Damaged("its size"));
         }
@@ -127,23 +120,13 @@ impl Pool {
     /// Says what is wrong with it.
     pub fn open(map: Arc<Map>, region_bytes: u64) -> Result<Self, OpenError> {
         let mut header = [0; size_of::<Superblock>()];
-        let short = OpenError::Truncated {
-            found: map.bytes(),
-            needed: PAGE_BYTES,
-        };
+        let short = OpenError::Truncated { found: map.bytes(), needed: PAGE_BYTES };
         map.read(0, &mut header).map_err(|_| short)?;
         let (superblock, layout) = Self::identify(&header, region_bytes)?;
         if map.bytes() < layout.data.offset {
-            return Err(OpenError::Truncated {
-                found: map.bytes(),
-                needed: layout.data.offset,
-            });
+            return Err(OpenError::Truncated { found: map.bytes(), needed: layout.data.offset });
         }
-        Ok(Self {
-            map,
-            layout,
-            superblock,
-        })
+        Ok(Self { map, layout, superblock })
     }
 
     /// The first page of a new pool.
@@ -187,8 +170,7 @@ impl Pool {
         extent::format(map, &layout)?;
         map.write(8, &bytes[8..]).map_err(Fault::from)?;
         let magic = u64::from_ne_bytes(MAGIC);
-        map.store(0, magic, Ordering::Release)
-            .map_err(Fault::from)?;
+        map.store(0, magic, Ordering::Release).map_err(Fault::from)?;
         Ok(())
     }
 
@@ -346,16 +328,7 @@ impl Writer {
         put(std::mem::offset_of!(Superblock, magic), &superblock.magic);
         put(std::mem::offset_of!(Superblock, uuid), &superblock.uuid);
         put(std::mem::offset_of!(Superblock, name), &superblock.name);
-        at!(
-            version,
-            bytes,
-            total_bytes,
-            created,
-            evict_after,
-            owner_uid,
-            mode,
-            checksum
-        );
+        at!(version, bytes, total_bytes, created, evict_after, owner_uid, mode, checksum);
         let base = std::mem::offset_of!(Superblock, geometry);
         let geometry = &superblock.geometry;
         macro_rules! write {

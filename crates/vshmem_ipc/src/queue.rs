@@ -104,11 +104,7 @@ impl Queue {
         };
         let standing = registry::standing(pool.map(), slot)?;
         let found = standing.is(ObjectState::Live) && standing.sequence == place.sequence;
-        Ok(found.then_some(Self {
-            index: place.index,
-            sequence: place.sequence,
-            slot,
-        }))
+        Ok(found.then_some(Self { index: place.index, sequence: place.sequence, slot }))
     }
 
     pub fn lock(&self) -> u64 {
@@ -119,6 +115,8 @@ impl Queue {
         Line {
             head: at!(self, receive_head),
             tail: at!(self, receive_tail),
+            lock: self.lock(),
+            length: None,
         }
     }
 
@@ -126,15 +124,13 @@ impl Queue {
         Line {
             head: at!(self, send_head),
             tail: at!(self, send_tail),
+            lock: self.lock(),
+            length: None,
         }
     }
 
     fn stands(&self, state: ObjectState) -> u32 {
-        Standing {
-            state: state as u32,
-            sequence: self.sequence,
-        }
-        .pack()
+        Standing { state: state as u32, sequence: self.sequence }.pack()
     }
 
     fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
@@ -176,12 +172,7 @@ fn find(
             other => other.accepts(header.kind),
         };
         if wanted {
-            best = Some(Found {
-                chunk,
-                header,
-                link,
-                before,
-            });
+            best = Some(Found { chunk, header, link, before });
             if !matches!(search, Search::AtMost(_)) || header.kind == 1 {
                 return Ok(best);
             }
@@ -204,17 +195,11 @@ fn take(
     let next = txn.get(found.chunk.next(layout)?)?;
     txn.set(found.link, next)?;
     if next == 0 {
-        txn.set(
-            at!(queue, tail),
-            found.before.map_or(0, |chunk| chunk.0 + 1),
-        )?;
+        txn.set(at!(queue, tail), found.before.map_or(0, |chunk| chunk.0 + 1))?;
     }
     heap::pass(txn, layout, found.chunk, IN_OBJECT, heap::owned_by(client))?;
     let bytes = txn.get(at!(queue, bytes))?;
-    txn.set(
-        at!(queue, bytes),
-        bytes.saturating_sub(found.header.size as u32),
-    )?;
+    txn.set(at!(queue, bytes), bytes.saturating_sub(found.header.size as u32))?;
     let count = txn.get(at!(queue, count))?;
     txn.set(at!(queue, count), count.saturating_sub(1))
 }
@@ -279,8 +264,7 @@ impl Member {
                 let Ok(queue) = self.queue(place.id()) else {
                     continue;
                 };
-                self.queue_permission(&queue)?
-                    .allow(caller, mode_of(flags))?;
+                self.queue_permission(&queue)?.allow(caller, mode_of(flags))?;
                 return Ok(place.id());
             }
             if key != 0 && flags & CREATE == 0 {
@@ -307,11 +291,7 @@ impl Member {
                     return Ok(Err(Errno::NOSPC));
                 };
                 let slot = registry::slot_at(layout, Kind::Queue, place.index)?;
-                let queue = Queue {
-                    index: place.index,
-                    sequence: place.sequence,
-                    slot,
-                };
+                let queue = Queue { index: place.index, sequence: place.sequence, slot };
                 registry::describe(txn, slot, &permission, seconds_now())?;
                 txn.update(at!(queue, limit), pool.geometry().msgmnb)?;
                 for cell in [
@@ -329,10 +309,7 @@ impl Member {
                 if key != 0 {
                     registry::enter_key(txn, layout, Kind::Queue, place.index, key)?;
                 }
-                txn.set(
-                    field!(slot, ObjectHeader, state),
-                    queue.stands(ObjectState::Live),
-                )?;
+                txn.set(field!(slot, ObjectHeader, state), queue.stands(ObjectState::Live))?;
                 Ok(Ok(Some(place)))
             });
             if let Some(place) = settle(made)? {
@@ -364,20 +341,12 @@ impl Member {
         let desk = self.desk_of(&seat);
         let chunk = self.take_chunk(&desk, MSG_HEADER_BYTES + text.len() as u64)?;
         let fill = || -> Verdict<()> {
-            Header {
-                kind,
-                size: text.len() as u64,
-            }
-            .write(pool.map(), layout, chunk)?;
-            pool.map()
-                .write(chunk.offset(layout)? + MSG_HEADER_BYTES, text)?;
+            Header { kind, size: text.len() as u64 }.write(pool.map(), layout, chunk)?;
+            pool.map().write(chunk.offset(layout)? + MSG_HEADER_BYTES, text)?;
             Ok(Ok(()))
         };
         let sent = settle(fill()).and_then(|()| {
-            let header = Header {
-                kind,
-                size: text.len() as u64,
-            };
+            let header = Header { kind, size: text.len() as u64 };
             self.send_until(&queue, header, chunk, no_wait, signals_seen, caller, &seat)
         });
         if sent.is_err() {
@@ -386,10 +355,7 @@ impl Member {
         sent
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call's worth of state, used once"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn send_until(
         &self,
         queue: &Queue,
@@ -459,14 +425,7 @@ impl Member {
             Ok(()) => Ok(()),
             Err(_) => Err(Fault::corrupt(queue.slot, "a queue that cannot be served")),
         };
-        let woken = settle(self.sleep_in_line(seat, None, signals_seen, tend).map(Ok))?;
-        if woken != Woken::Interrupted {
-            return Ok(woken);
-        }
-        settle(
-            self.give_up(seat, desk, queue.lock(), line, woken, |_| Ok(()))
-                .map(Ok),
-        )
+        settle(self.sleep_in_line(seat, line, None, signals_seen, tend).map(Ok))
     }
 
     /// Gives a message to the first sleeping receiver that accepts it (`pipelined_send`).
@@ -500,14 +459,7 @@ impl Member {
             rings.add(slot);
             if room < header.size {
                 let result = result_of(Errno::TOOBIG);
-                wait::leave_line(
-                    txn,
-                    layout,
-                    queue.receivers(),
-                    slot,
-                    WaitState::Done,
-                    result,
-                )?;
+                wait::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, result)?;
                 return Ok(true);
             }
             let owner = txn.get(field!(at, ThreadSlot, owner))?;
@@ -627,10 +579,7 @@ impl Member {
             }
         };
         loop {
-            if let Err(errno) = self
-                .queue_permission(queue)
-                .and_then(|p| p.allow(caller, READ))
-            {
+            if let Err(errno) = self.queue_permission(queue).and_then(|p| p.allow(caller, READ)) {
                 drop_copy();
                 return Err(errno);
             }
@@ -645,6 +594,10 @@ impl Member {
                         return Ok(Err(Errno::TOOBIG));
                     }
                     if let Some(copy) = copy {
+                        // copy_msg of ipc/msgutil.c does not cut, whatever MSG_NOERROR says.
+                        if found.header.size > wanted.room as u64 {
+                            return Ok(Err(Errno::INVAL));
+                        }
                         self.copy_text(txn, &found, copy)?;
                         return Ok(Ok(Some((copy, false))));
                     }
@@ -660,11 +613,7 @@ impl Member {
                 let at = thread_at(layout, seat.slot)?;
                 let map = txn.desk().map;
                 let (mode, kind) = search.pack();
-                let room = if wanted.cut {
-                    u64::MAX
-                } else {
-                    wanted.room as u64
-                };
+                let room = if wanted.cut { u64::MAX } else { wanted.room as u64 };
                 map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
                 map.store(field!(at, ThreadSlot, argument), kind, Ordering::Relaxed)?;
                 map.store(field!(at, ThreadSlot, size), room, Ordering::Relaxed)?;
@@ -710,16 +659,9 @@ impl Member {
     fn copy_text(&self, txn: &Txn<'_>, found: &Found, into: Chunk) -> Result<(), Fault> {
         let layout = self.pool().layout();
         let map = txn.desk().map;
-        let size = found
-            .header
-            .size
-            .min(u64::from(self.pool().geometry().msgmax));
+        let size = found.header.size.min(u64::from(self.pool().geometry().msgmax));
         let (from, to) = (found.chunk.offset(layout)?, into.offset(layout)?);
-        Header {
-            size,
-            ..found.header
-        }
-        .write(map, layout, into)?;
+        Header { size, ..found.header }.write(map, layout, into)?;
         let mut done = 0;
         let mut block = [0; 256];
         while done < size {
@@ -800,15 +742,8 @@ impl Member {
                 }
                 let mut more = false;
                 for line in [queue.receivers(), queue.senders()] {
-                    more |= retry(
-                        txn,
-                        layout,
-                        line,
-                        &mut rings,
-                        WaitState::Retry,
-                        0,
-                        |_, _| Ok(true),
-                    )?;
+                    more |=
+                        retry(txn, layout, line, &mut rings, WaitState::Retry, 0, |_, _| Ok(true))?;
                 }
                 Ok(Ok(more))
             });
@@ -833,10 +768,7 @@ impl Member {
             if !queue.alive(txn)? {
                 return Ok(Err(Errno::IDRM));
             }
-            txn.set(
-                field!(queue.slot, ObjectHeader, state),
-                queue.stands(ObjectState::Dying),
-            )?;
+            txn.set(field!(queue.slot, ObjectHeader, state), queue.stands(ObjectState::Dying))?;
             Ok(Ok(()))
         }))?;
         self.dismantle_queue(&desk, &queue)
@@ -923,11 +855,7 @@ impl Member {
         let get = |at: u64| load_value(map, at);
         let read = || -> Verdict<QueueStat> {
             Ok(Ok(QueueStat {
-                id: Place {
-                    index: queue.index,
-                    sequence: queue.sequence,
-                }
-                .id(),
+                id: Place { index: queue.index, sequence: queue.sequence }.id(),
                 permission: Permission::read(map, queue.slot)?,
                 bytes: get(at!(queue, bytes))?,
                 count: get(at!(queue, count))?,
@@ -951,12 +879,7 @@ impl Member {
         let count = || -> Verdict<MsgInfo> {
             let queues = load_value(map, per_kind!(layout, in_use, Kind::Queue))?;
             let high = load_value(map, per_kind!(layout, high_water, Kind::Queue))?;
-            let mut info = MsgInfo {
-                queues,
-                messages: 0,
-                bytes: 0,
-                highest: 0,
-            };
+            let mut info = MsgInfo { queues, messages: 0, bytes: 0, highest: 0 };
             for index in 0..high.min(layout.msg.count as u32) {
                 let slot = registry::slot_at(layout, Kind::Queue, index)?;
                 if registry::standing(map, slot)?.is(ObjectState::Live) {
@@ -983,33 +906,14 @@ fn wake_senders(
     if txn.get(at!(queue, send_head))? == 0 {
         return Ok(false);
     }
-    retry(
-        txn,
-        layout,
-        queue.senders(),
-        rings,
-        WaitState::Retry,
-        0,
-        |txn, at| {
-            let size = txn
-                .desk()
-                .map
-                .load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
-            fits(txn, queue, size)
-        },
-    )
+    retry(txn, layout, queue.senders(), rings, WaitState::Retry, 0, |txn, at| {
+        let size = txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+        fits(txn, queue, size)
+    })
 }
 
 /// A line of sleepers of the queue in a slot.
 pub(crate) fn line_of(slot: u64, senders: bool) -> Line {
-    let queue = Queue {
-        index: 0,
-        sequence: 0,
-        slot,
-    };
-    if senders {
-        queue.senders()
-    } else {
-        queue.receivers()
-    }
+    let queue = Queue { index: 0, sequence: 0, slot };
+    if senders { queue.senders() } else { queue.receivers() }
 }

@@ -26,10 +26,7 @@ pub(crate) struct Standing {
 impl Standing {
     #[inline]
     pub fn unpack(value: u32) -> Self {
-        Self {
-            state: value & 0xff,
-            sequence: (value >> 8) & 0xffff,
-        }
+        Self { state: value & 0xff, sequence: (value >> 8) & 0xffff }
     }
 
     #[inline]
@@ -45,23 +42,18 @@ impl Standing {
 
 pub(crate) fn slot_at(layout: &Layout, kind: Kind, index: u32) -> Result<u64, Fault> {
     let area = kind.area(layout);
-    area.at(index)
-        .ok_or(Fault::corrupt(area.offset, "no such object slot"))
+    area.at(index).ok_or(Fault::corrupt(area.offset, "no such object slot"))
 }
 
 pub(crate) fn standing(map: &Map, slot: u64) -> Result<Standing, Fault> {
-    Ok(Standing::unpack(load_value(
-        map,
-        field!(slot, ObjectHeader, state),
-    )?))
+    Ok(Standing::unpack(load_value(map, field!(slot, ObjectHeader, state))?))
 }
 
-fn bucket(layout: &Layout, kind: Kind, key: i32) -> Result<u64, Fault> {
+pub(crate) fn bucket(layout: &Layout, kind: Kind, key: i32) -> Result<u64, Fault> {
     let area: Area = layout.keys[kind as usize];
     // Fibonacci hashing: ftok keys differ mostly in their low and high bytes.
     let hash = (key as u32).wrapping_mul(0x9e37_79b9) >> 7;
-    area.at(hash % area.count as u32)
-        .ok_or(Fault::corrupt(area.offset, "key index"))
+    area.at(hash % area.count as u32).ok_or(Fault::corrupt(area.offset, "key index"))
 }
 
 /// Finds a live object by key, without a lock: an answer of "none" has to be confirmed under it.
@@ -80,10 +72,7 @@ pub(crate) fn find_key(
         let standing = Standing::unpack(get(field!(slot, ObjectHeader, state))?);
         let found = get(field!(slot, ObjectHeader, key))? as i32 == key;
         if found && standing.is(ObjectState::Live) {
-            return Ok(Some(Place {
-                index,
-                sequence: standing.sequence,
-            }));
+            return Ok(Some(Place { index, sequence: standing.sequence }));
         }
         next = get(field!(slot, ObjectHeader, next))?;
     }
@@ -124,10 +113,7 @@ pub(crate) fn take_slot(
     let used_at = per_kind!(layout, in_use, kind);
     let used = txn.get(used_at)?;
     txn.set(used_at, used.saturating_add(1))?;
-    Ok(Some(Place {
-        index,
-        sequence: standing.sequence,
-    }))
+    Ok(Some(Place { index, sequence: standing.sequence }))
 }
 
 /// Gives a slot back; its next object gets another id.
@@ -141,14 +127,7 @@ pub(crate) fn free_slot(
     let state_at = field!(slot, ObjectHeader, state);
     let standing = Standing::unpack(txn.get(state_at)?);
     let sequence = standing.sequence.wrapping_add(1) & 0xffff;
-    txn.set(
-        state_at,
-        Standing {
-            state: ObjectState::Free as u32,
-            sequence,
-        }
-        .pack(),
-    )?;
+    txn.set(state_at, Standing { state: ObjectState::Free as u32, sequence }.pack())?;
     txn.update(field!(slot, ObjectHeader, next), 0)?;
     let tail_at = per_kind!(layout, free_tail, kind);
     let tail = txn.get(tail_at)?;
@@ -237,10 +216,7 @@ pub(crate) fn set_owner(
     txn.update(field!(slot, ObjectHeader, gid), gid)?;
     let bits = vshmem_wire::PERM_BITS;
     txn.update(mode_at, (before & !bits) | (mode & bits))?;
-    txn.update(
-        field!(slot, ObjectHeader, changed),
-        vshmem_mem::seconds_now(),
-    )
+    txn.update(field!(slot, ObjectHeader, changed), vshmem_mem::seconds_now())
 }
 
 impl crate::Member {
@@ -258,11 +234,9 @@ impl crate::Member {
         }
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        crate::settle(
-            self.change(&desk, self.pool().registry_lock(), "find-key", |txn| {
-                find_key(layout, kind, key, |at| txn.get(at)).map(Ok)
-            }),
-        )
+        crate::settle(self.change(&desk, self.pool().registry_lock(), "find-key", |txn| {
+            find_key(layout, kind, key, |at| txn.get(at)).map(Ok)
+        }))
     }
 
     /// The id of the live object in a slot, for *_STAT.
@@ -275,11 +249,7 @@ impl crate::Member {
             if !standing.is(ObjectState::Live) && !standing.is(ObjectState::Doomed) {
                 return Ok(Err(crate::Errno::INVAL));
             }
-            Ok(Ok(Place {
-                index,
-                sequence: standing.sequence,
-            }
-            .id()))
+            Ok(Ok(Place { index, sequence: standing.sequence }.id()))
         };
         crate::settle(read())
     }

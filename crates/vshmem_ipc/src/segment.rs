@@ -74,10 +74,7 @@ pub struct ShmInfo {
 }
 
 pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
-    layout
-        .attaches
-        .at(record)
-        .ok_or(Fault::corrupt(layout.attaches.offset, "no attach record"))
+    layout.attaches.at(record).ok_or(Fault::corrupt(layout.attaches.offset, "no attach record"))
 }
 
 macro_rules! at {
@@ -202,11 +199,7 @@ impl Member {
             let standing = registry::standing(self.pool().map(), slot)?;
             let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
             let same = standing.sequence == place.sequence;
-            Ok(if there && same {
-                Ok(slot)
-            } else {
-                Err(Errno::INVAL)
-            })
+            Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL) })
         };
         Ok((place, settle(look())?))
     }
@@ -249,8 +242,7 @@ impl Member {
                 if settle(self.size_of(slot).map(Ok))? < size {
                     return Err(Errno::INVAL);
                 }
-                self.segment_permission(slot)?
-                    .allow(caller, mode_of(flags))?;
+                self.segment_permission(slot)?.allow(caller, mode_of(flags))?;
                 return Ok(place.id());
             }
             if key != 0 && flags & CREATE == 0 {
@@ -304,10 +296,8 @@ impl Member {
                 return Ok(Err(Errno::NOSPC));
             };
             let slot = registry::slot_at(layout, Kind::Segment, place.index)?;
-            let creating = Standing {
-                state: ObjectState::Creating as u32,
-                sequence: place.sequence,
-            };
+            let creating =
+                Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
             txn.set(field!(slot, ObjectHeader, state), creating.pack())?;
             txn.update(at!(slot, first_page), extent.first)?;
             txn.update(at!(slot, pages), extent.pages)?;
@@ -357,10 +347,7 @@ impl Member {
             if key != 0 {
                 registry::enter_key(txn, layout, Kind::Segment, place.index, key)?;
             }
-            let live = Standing {
-                state: ObjectState::Live as u32,
-                sequence: place.sequence,
-            };
+            let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
             txn.set(field!(slot, ObjectHeader, state), live.pack())?;
             Ok(Ok(true))
         }))
@@ -370,10 +357,7 @@ impl Member {
     pub(crate) fn abandon_segment(&self, desk: &Desk<'_>, place: Place) {
         let pool = self.pool();
         let layout = pool.layout();
-        let creating = Standing {
-            state: ObjectState::Creating as u32,
-            sequence: place.sequence,
-        };
+        let creating = Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
         // What cannot be given back now is when this client ends.
         let _ = self.change(desk, pool.registry_lock(), "shmget-abandon", |txn| {
             let slot = registry::slot_at(layout, Kind::Segment, place.index)?;
@@ -437,19 +421,17 @@ impl Member {
         let slot = layout.shm.at(place.index).ok_or(Errno::INVAL)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(
-            self.change(&desk, self.pool().registry_lock(), "shmdt", |txn| {
-                let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-                if standing.sequence != place.sequence {
-                    return Ok(Err(Errno::INVAL));
-                }
-                if !detach(txn, layout, self.client(), place.index, 1)? {
-                    return Ok(Err(Errno::INVAL));
-                }
-                txn.update(at!(slot, last), self.party().pack())?;
-                Ok(Ok(()))
-            }),
-        )
+        settle(self.change(&desk, self.pool().registry_lock(), "shmdt", |txn| {
+            let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+            if standing.sequence != place.sequence {
+                return Ok(Err(Errno::INVAL));
+            }
+            if !detach(txn, layout, self.client(), place.index, 1)? {
+                return Ok(Err(Errno::INVAL));
+            }
+            txn.update(at!(slot, last), self.party().pack())?;
+            Ok(Ok(()))
+        }))
     }
 
     /// Counts one more attach of a segment that this process has attached already: what a hole in
@@ -461,10 +443,7 @@ impl Member {
         let place = Place::of(id).ok_or(Errno::INVAL)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let added = settle(
-            self.add_attaches(&desk, self.client(), place.index, 1)
-                .map(Ok),
-        )?;
+        let added = settle(self.add_attaches(&desk, self.client(), place.index, 1).map(Ok))?;
         if added { Ok(()) } else { Err(Errno::NOMEM) }
     }
 
@@ -516,10 +495,7 @@ impl Member {
     /// EIO when the pool does not make sense.
     pub fn detach_all(&self) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(
-            self.leave_attaches(&self.desk_of(&seat), self.client())
-                .map(Ok),
-        )
+        settle(self.leave_attaches(&self.desk_of(&seat), self.client()).map(Ok))
     }
 
     /// IPC_RMID.
@@ -532,32 +508,28 @@ impl Member {
         self.segment_permission(slot)?.allow_control(caller)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(
-            self.change(&desk, self.pool().registry_lock(), "shm-remove", |txn| {
-                let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-                if standing.sequence != place.sequence {
-                    return Ok(Err(Errno::IDRM));
-                }
-                if standing.is(ObjectState::Doomed) {
-                    return Ok(Ok(()));
-                }
-                registry::leave_key(txn, layout, Kind::Segment, place.index)?;
-                txn.update(field!(slot, ObjectHeader, key), 0)?;
-                let mode_at = field!(slot, ObjectHeader, mode);
-                let mode = txn.get(mode_at)?;
-                txn.update(mode_at, mode | DESTROYED)?;
-                if txn.get(at!(slot, attached))? == 0 {
-                    destroy(txn, layout, place.index)?;
-                } else {
-                    let doomed = Standing {
-                        state: ObjectState::Doomed as u32,
-                        sequence: place.sequence,
-                    };
-                    txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
-                }
-                Ok(Ok(()))
-            }),
-        )
+        settle(self.change(&desk, self.pool().registry_lock(), "shm-remove", |txn| {
+            let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+            if standing.sequence != place.sequence {
+                return Ok(Err(Errno::IDRM));
+            }
+            if standing.is(ObjectState::Doomed) {
+                return Ok(Ok(()));
+            }
+            registry::leave_key(txn, layout, Kind::Segment, place.index)?;
+            txn.update(field!(slot, ObjectHeader, key), 0)?;
+            let mode_at = field!(slot, ObjectHeader, mode);
+            let mode = txn.get(mode_at)?;
+            txn.update(mode_at, mode | DESTROYED)?;
+            if txn.get(at!(slot, attached))? == 0 {
+                destroy(txn, layout, place.index)?;
+            } else {
+                let doomed =
+                    Standing { state: ObjectState::Doomed as u32, sequence: place.sequence };
+                txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
+            }
+            Ok(Ok(()))
+        }))
     }
 
     /// IPC_SET.
@@ -576,15 +548,13 @@ impl Member {
         self.segment_permission(slot)?.allow_control(caller)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(
-            self.change(&desk, self.pool().registry_lock(), "shm-set", |txn| {
-                let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-                if standing.sequence != place.sequence {
-                    return Ok(Err(Errno::IDRM));
-                }
-                registry::set_owner(txn, slot, uid, gid, mode).map(Ok)
-            }),
-        )
+        settle(self.change(&desk, self.pool().registry_lock(), "shm-set", |txn| {
+            let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+            if standing.sequence != place.sequence {
+                return Ok(Err(Errno::IDRM));
+            }
+            registry::set_owner(txn, slot, uid, gid, mode).map(Ok)
+        }))
     }
 
     /// SHM_LOCK and SHM_UNLOCK: pool memory never goes to swap, so only the flag changes.
@@ -596,14 +566,12 @@ impl Member {
         self.segment_permission(slot)?.allow_control(caller)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(
-            self.change(&desk, self.pool().registry_lock(), "shm-lock", |txn| {
-                let mode_at = field!(slot, ObjectHeader, mode);
-                let mode = txn.get(mode_at)?;
-                txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
-                Ok(Ok(()))
-            }),
-        )
+        settle(self.change(&desk, self.pool().registry_lock(), "shm-lock", |txn| {
+            let mode_at = field!(slot, ObjectHeader, mode);
+            let mode = txn.get(mode_at)?;
+            txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
+            Ok(Ok(()))
+        }))
     }
 
     /// IPC_STAT.
@@ -672,11 +640,7 @@ impl Member {
                     highest = index;
                 }
             }
-            Ok(Ok(ShmInfo {
-                segments,
-                pages,
-                highest,
-            }))
+            Ok(Ok(ShmInfo { segments, pages, highest }))
         };
         settle(count())
     }

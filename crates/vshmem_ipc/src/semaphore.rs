@@ -57,7 +57,7 @@ impl Operation {
             | u64::from(self.undo) << 33
     }
 
-    fn unpack(word: u64) -> Self {
+    pub(crate) fn unpack(word: u64) -> Self {
         Self {
             number: word as u16,
             change: (word >> 16) as u16 as i16,
@@ -125,12 +125,7 @@ impl Word {
 
     #[inline]
     fn with(self, value: u32, party: u32, slow: bool) -> Self {
-        Self {
-            value,
-            party,
-            slow,
-            version: self.version.wrapping_add(1),
-        }
+        Self { value, party, slow, version: self.version.wrapping_add(1) }
     }
 }
 
@@ -170,18 +165,9 @@ impl Set {
         let words = Chunk(unit).offset(layout)?;
         let room = layout.heap.end() - words;
         if u64::from(count) * CELL_BYTES > room {
-            return Err(Fault::corrupt(
-                slot,
-                "a semaphore set larger than its memory",
-            ));
+            return Err(Fault::corrupt(slot, "a semaphore set larger than its memory"));
         }
-        Ok(Self {
-            index: place.index,
-            sequence: place.sequence,
-            slot,
-            count,
-            words,
-        })
+        Ok(Self { index: place.index, sequence: place.sequence, slot, count, words })
     }
 
     pub fn lock(&self) -> u64 {
@@ -189,10 +175,7 @@ impl Set {
     }
 
     fn line(&self) -> Line {
-        Line {
-            head: field!(self.slot, SemSlot, wait_head),
-            tail: field!(self.slot, SemSlot, wait_tail),
-        }
+        line_of(self.slot)
     }
 
     #[inline]
@@ -205,10 +188,7 @@ impl Set {
 
     fn stands(&self, value: u32) -> Standing {
         debug_assert!(value <= 0xff);
-        Standing {
-            state: value,
-            sequence: self.sequence,
-        }
+        Standing { state: value, sequence: self.sequence }
     }
 
     /// Whether the set is still there; under its lock.
@@ -273,20 +253,12 @@ impl Values {
         } else {
             None
         };
-        Ok(Self {
-            few: arrayvec::ArrayVec::new(),
-            many,
-            used: 0,
-        })
+        Ok(Self { few: arrayvec::ArrayVec::new(), many, used: 0 })
     }
 
     fn get(&mut self, number: u16) -> Option<i32> {
         match &mut self.many {
-            None => self
-                .few
-                .iter()
-                .find(|(n, _)| *n == number)
-                .map(|(_, value)| *value),
+            None => self.few.iter().find(|(n, _)| *n == number).map(|(_, value)| *value),
             Some(many) => many.as_mut()[..self.used]
                 .iter()
                 .find(|word| (**word >> 32) as u16 == number)
@@ -342,10 +314,7 @@ impl Operations for Asleep<'_> {
     }
 
     fn get(&self, index: usize) -> Result<Operation, Fault> {
-        Ok(Operation::unpack(
-            self.map
-                .load(self.base + index as u64 * 8, Ordering::Relaxed)?,
-        ))
+        Ok(Operation::unpack(self.map.load(self.base + index as u64 * 8, Ordering::Relaxed)?))
     }
 }
 
@@ -370,11 +339,8 @@ fn perform<O: Operations + ?Sized>(
             Some(value) => value,
             None => set.close(txn, operation.number.into())?.1.value as i32,
         };
-        let blocked = if operation.no_wait {
-            Trial::Fails(Errno::AGAIN)
-        } else {
-            Trial::Blocks(index)
-        };
+        let blocked =
+            if operation.no_wait { Trial::Fails(Errno::AGAIN) } else { Trial::Blocks(index) };
         let change = i32::from(operation.change);
         if change == 0 && value != 0 {
             return Ok(blocked);
@@ -411,10 +377,7 @@ fn perform<O: Operations + ?Sized>(
                 && operation.change != 0
                 && let Some(total) = totals.get(operation.number)
             {
-                txn.update(
-                    base + u64::from(operation.number) * CELL_BYTES,
-                    total as u32,
-                )?;
+                txn.update(base + u64::from(operation.number) * CELL_BYTES, total as u32)?;
             }
         }
     }
@@ -446,11 +409,7 @@ fn reopen<O: Operations + ?Sized>(
             txn.replace(
                 at,
                 raw,
-                Word {
-                    slow: false,
-                    ..word.with(word.value, word.party, false)
-                }
-                .pack(),
+                Word { slow: false, ..word.with(word.value, word.party, false) }.pack(),
             )?;
         }
     }
@@ -470,10 +429,7 @@ fn serve(txn: &mut Txn<'_>, pool: &Pool, set: &Set, rings: &mut Rings) -> Result
         let mut again = false;
         wait::walk(txn, layout, set.line(), |txn, slot| {
             let at = thread_at(layout, slot)?;
-            let count = txn
-                .desk()
-                .map
-                .load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+            let count = txn.desk().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
             // Too many to do on its behalf: it does them itself, if it can.
             let too_many = count > INLINE_OPS as u64;
             // Leaving the line takes up to seven words, every operation up to two.
@@ -489,10 +445,8 @@ fn serve(txn: &mut Txn<'_>, pool: &Pool, set: &Set, rings: &mut Rings) -> Result
                     base: field!(at, ThreadSlot, ops),
                     count: count as usize,
                 };
-                let record = txn
-                    .desk()
-                    .map
-                    .load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+                let record =
+                    txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
                 let record = (record as u32).checked_sub(1);
                 let party = txn.get(field!(at, ThreadSlot, party))?;
                 for index in 0..operations.count() {
@@ -514,8 +468,6 @@ fn serve(txn: &mut Txn<'_>, pool: &Pool, set: &Set, rings: &mut Rings) -> Result
                 }
             };
             wait::leave_line(txn, layout, set.line(), slot, state, result)?;
-            let waiting = txn.get(waiting_at)?;
-            txn.set(waiting_at, waiting.saturating_sub(1))?;
             rings.add(slot);
             Ok(!again)
         })?;
@@ -632,16 +584,9 @@ impl Member {
             let make = || -> Verdict<Option<Place>> {
                 let base = chunk.offset(layout)?;
                 let version = load_value(pool.map(), chunk.owner(layout)?)?;
-                let word = Word {
-                    value: 0,
-                    slow: false,
-                    party: 0,
-                    version,
-                }
-                .pack();
+                let word = Word { value: 0, slow: false, party: 0, version }.pack();
                 for number in 0..u64::from(count) {
-                    pool.map()
-                        .store(base + number * CELL_BYTES, word, Ordering::Relaxed)?;
+                    pool.map().store(base + number * CELL_BYTES, word, Ordering::Relaxed)?;
                 }
                 let permission = Permission {
                     key,
@@ -671,10 +616,8 @@ impl Member {
                     if key != 0 {
                         registry::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
                     }
-                    let live = Standing {
-                        state: ObjectState::Live as u32,
-                        sequence: place.sequence,
-                    };
+                    let live =
+                        Standing { state: ObjectState::Live as u32, sequence: place.sequence };
                     txn.set(field!(slot, ObjectHeader, state), live.pack())?;
                     Ok(Ok(Some(place)))
                 })
@@ -707,15 +650,11 @@ impl Member {
             return Err(Errno::TOOBIG);
         }
         let set = self.set(id)?;
-        if operations
-            .iter()
-            .any(|operation| u32::from(operation.number) >= set.count)
-        {
+        if operations.iter().any(|operation| u32::from(operation.number) >= set.count) {
             return Err(Errno::FBIG);
         }
         let alters = operations.iter().any(|operation| operation.change != 0);
-        self.set_permission(&set)?
-            .allow(caller, if alters { WRITE } else { READ })?;
+        self.set_permission(&set)?.allow(caller, if alters { WRITE } else { READ })?;
         if let [operation] = operations
             && !operation.undo
             && let Some(result) = settle(self.semop_fast(&set, *operation).map(Ok))?
@@ -776,13 +715,10 @@ impl Member {
         let desk = self.desk_of(&seat);
         let wants_undo = operations.iter().any(|operation| operation.undo);
         let record = if wants_undo {
-            Some(self.undo_record(&desk, set).map_err(|errno| {
-                if errno == Errno::IDRM {
-                    Errno::INVAL
-                } else {
-                    errno
-                }
-            })?)
+            Some(
+                self.undo_record(&desk, set)
+                    .map_err(|errno| if errno == Errno::IDRM { Errno::INVAL } else { errno })?,
+            )
         } else {
             None
         };
@@ -798,10 +734,7 @@ impl Member {
         result
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call's worth of state, used once"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn semop_until(
         &self,
         set: &Set,
@@ -853,23 +786,11 @@ impl Member {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
             };
-            let woken = settle(
-                self.sleep_in_line(seat, deadline, signals_seen, tend)
-                    .map(Ok),
-            )?;
-            let woken = if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
-                let waiting_at = field!(set.slot, SemSlot, waiting);
-                settle(
-                    self.give_up(seat, &desk, set.lock(), set.line(), woken, |txn| {
-                        let waiting = txn.get(waiting_at)?;
-                        txn.set(waiting_at, waiting.saturating_sub(1))?;
-                        reopen(txn, set, operations)
-                    })
-                    .map(Ok),
-                )?
-            } else {
-                woken
-            };
+            let slept = self.sleep_in_line(seat, set.line(), deadline, signals_seen, tend);
+            let woken = settle(slept.map(Ok))?;
+            if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
+                self.reopen_all(&desk, set, operations)?;
+            }
             match woken {
                 Woken::Done(0) => return Ok(()),
                 Woken::Done(errno) => return Err(Errno::from_raw_os_error(errno as i32)),
@@ -881,10 +802,7 @@ impl Member {
     }
 
     /// Writes down what this sleeper waits for, and stages its place in the line.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "one call's worth of state, used once"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn lie_down(
         &self,
         txn: &mut Txn<'_>,
@@ -899,11 +817,7 @@ impl Member {
         let map = txn.desk().map;
         let at = thread_at(layout, slot)?;
         // Plain words: nobody reads them before the slot is in a line.
-        map.store(
-            field!(at, ThreadSlot, count),
-            operations.len() as u64,
-            Ordering::Relaxed,
-        )?;
+        map.store(field!(at, ThreadSlot, count), operations.len() as u64, Ordering::Relaxed)?;
         let record = record.map_or(0, |record| u64::from(record) + 1);
         map.store(field!(at, ThreadSlot, size), record, Ordering::Relaxed)?;
         let base = match long {
@@ -914,22 +828,24 @@ impl Member {
         for (index, operation) in operations.iter().enumerate() {
             map.store(base + index as u64 * 8, operation.pack(), Ordering::Relaxed)?;
         }
-        txn.update(
-            field!(at, ThreadSlot, blocked),
-            blocked_at(operations[blocked]),
-        )?;
+        txn.update(field!(at, ThreadSlot, blocked), blocked_at(operations[blocked]))?;
         txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
-        wait::join_line(
-            txn,
-            layout,
-            set.line(),
-            slot,
-            WaitKind::Semaphore,
-            set.index,
-        )?;
-        let waiting_at = field!(set.slot, SemSlot, waiting);
-        let waiting = txn.get(waiting_at)?;
-        txn.set(waiting_at, waiting.saturating_add(1))
+        wait::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)
+    }
+
+    /// Opens the fast way again after a sleeper has left, if it was the last one.
+    fn reopen_all(
+        &self,
+        desk: &Desk<'_>,
+        set: &Set,
+        operations: &[Operation],
+    ) -> Result<(), Errno> {
+        settle(self.change(desk, set.lock(), "semop-reopen", |txn| {
+            if set.alive(txn)? {
+                reopen(txn, set, operations)?;
+            }
+            Ok(Ok(()))
+        }))
     }
 
     /// Serves sleepers until no more can go on.
@@ -1036,16 +952,9 @@ impl Member {
     fn semaphore_word(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<Word, Errno> {
         let set = self.set(id)?;
         self.set_permission(&set)?.allow(caller, READ)?;
-        let number = u32::try_from(number)
-            .ok()
-            .filter(|&n| n < set.count)
-            .ok_or(Errno::INVAL)?;
+        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
         let read = || -> Verdict<Word> {
-            Ok(Ok(Word::unpack(
-                self.pool()
-                    .map()
-                    .load(set.word(number)?, Ordering::Acquire)?,
-            )))
+            Ok(Ok(Word::unpack(self.pool().map().load(set.word(number)?, Ordering::Acquire)?)))
         };
         settle(read())
     }
@@ -1063,10 +972,7 @@ impl Member {
     ) -> Result<u32, Errno> {
         let set = self.set(id)?;
         self.set_permission(&set)?.allow(caller, READ)?;
-        let number = u32::try_from(number)
-            .ok()
-            .filter(|&n| n < set.count)
-            .ok_or(Errno::INVAL)?;
+        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
         let layout = self.pool().layout();
@@ -1133,14 +1039,9 @@ impl Member {
             return Err(Errno::RANGE);
         }
         let set = self.set(id)?;
-        let number = u32::try_from(number)
-            .ok()
-            .filter(|&n| n < set.count)
-            .ok_or(Errno::INVAL)?;
+        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
         self.set_permission(&set)?.allow(caller, WRITE)?;
-        self.write_values(&set, "sem-setval", &|at| {
-            (at == number).then_some(value as u32)
-        })
+        self.write_values(&set, "sem-setval", &|at| (at == number).then_some(value as u32))
     }
 
     /// SETALL.
@@ -1159,9 +1060,7 @@ impl Member {
         if (0..set.count as usize).any(|number| u32::from(values(number)) > highest) {
             return Err(Errno::RANGE);
         }
-        self.write_values(&set, "sem-setall", &|at| {
-            Some(u32::from(values(at as usize)))
-        })
+        self.write_values(&set, "sem-setall", &|at| Some(u32::from(values(at as usize))))
     }
 
     /// Number of semaphores in a set, for callers that have to size a buffer.
@@ -1292,9 +1191,6 @@ impl Member {
                     rings.add(slot);
                     Ok(true)
                 })?;
-                if !more {
-                    txn.update(field!(set.slot, SemSlot, waiting), 0)?;
-                }
                 if more || txn.room() < 8 {
                     return Ok(Ok(false));
                 }
@@ -1356,11 +1252,7 @@ impl Member {
         let map = self.pool().map();
         let read = || -> Verdict<SetStat> {
             Ok(Ok(SetStat {
-                id: Place {
-                    index: set.index,
-                    sequence: set.sequence,
-                }
-                .id(),
+                id: Place { index: set.index, sequence: set.sequence }.id(),
                 permission: Permission::read(map, set.slot)?,
                 count: set.count,
                 operated: load_value(map, field!(set.slot, SemSlot, operated))?,
@@ -1388,21 +1280,10 @@ impl Member {
                     highest = index;
                 }
             }
-            Ok(Ok(SemInfo {
-                sets,
-                semaphores,
-                highest,
-            }))
+            Ok(Ok(SemInfo { sets, semaphores, highest }))
         };
         settle(count())
     }
-}
-
-/// Who last operated, for listings.
-pub(crate) fn last_operator(map: &Map, set: &Set) -> Result<Party, Fault> {
-    Ok(Party::unpack(
-        Word::unpack(map.load(set.word(0)?, Ordering::Relaxed)?).party,
-    ))
 }
 
 /// The line of sleepers of the set in a slot.
@@ -1410,7 +1291,14 @@ pub(crate) fn line_of(slot: u64) -> Line {
     Line {
         head: field!(slot, SemSlot, wait_head),
         tail: field!(slot, SemSlot, wait_tail),
+        lock: field!(slot, ObjectHeader, lock),
+        length: Some(field!(slot, SemSlot, waiting)),
     }
+}
+
+/// Who last operated, for listings.
+pub(crate) fn last_operator(map: &Map, set: &Set) -> Result<Party, Fault> {
+    Ok(Party::unpack(Word::unpack(map.load(set.word(0)?, Ordering::Relaxed)?).party))
 }
 
 /// The cell that counts the sleepers of the set in a slot.

@@ -27,10 +27,7 @@ impl UndoHints {
 }
 
 pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
-    layout
-        .undos
-        .at(record)
-        .ok_or(Fault::corrupt(layout.undos.offset, "no such undo record"))
+    layout.undos.at(record).ok_or(Fault::corrupt(layout.undos.offset, "no such undo record"))
 }
 
 /// Byte offset of a record's adjustments.
@@ -38,10 +35,7 @@ pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Re
     let unit = txn.get(field!(undo_at(layout, record)?, UndoSlot, adjustments))?;
     match unit.checked_sub(1) {
         Some(unit) => Chunk(unit).offset(layout),
-        None => Err(Fault::corrupt(
-            undo_at(layout, record)?,
-            "an undo record without room",
-        )),
+        None => Err(Fault::corrupt(undo_at(layout, record)?, "an undo record without room")),
     }
 }
 
@@ -63,10 +57,7 @@ pub(crate) fn walk(
             return Ok(());
         }
     }
-    Err(Fault::corrupt(
-        head,
-        "a list of undo records without an end",
-    ))
+    Err(Fault::corrupt(head, "a list of undo records without an end"))
 }
 
 /// Takes a record off its set's list and frees it. Its room passes to `heir`, who discards it.
@@ -89,10 +80,7 @@ pub(crate) fn unlink(
         }
         let next = txn.get(field!(at, UndoSlot, next))?;
         txn.set(link, next)?;
-        let room = txn
-            .get(field!(at, UndoSlot, adjustments))?
-            .checked_sub(1)
-            .map(Chunk);
+        let room = txn.get(field!(at, UndoSlot, adjustments))?.checked_sub(1).map(Chunk);
         if let Some(chunk) = room {
             heap::pass(txn, layout, chunk, IN_OBJECT, heap::owned_by(heir))?;
         }
@@ -151,11 +139,7 @@ impl Member {
             // Cells in the heap start at a version of their own, so that what was prepared
             // against the memory's former use does not fit.
             let version = Cell::unpack(map.load(chunk.owner(layout)?, Ordering::Relaxed)?).version;
-            let start = Cell {
-                version: version.wrapping_mul(0x9e37_79b9),
-                value: 0,
-            }
-            .pack();
+            let start = Cell { version: version.wrapping_mul(0x9e37_79b9), value: 0 }.pack();
             let base = chunk.offset(layout)?;
             for number in 0..u64::from(set.count) {
                 map.store(base + number * CELL_BYTES, start, Ordering::Relaxed)?;

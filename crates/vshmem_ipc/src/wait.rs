@@ -12,18 +12,24 @@ use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
 
 use crate::{Errno, Member};
 
-/// Cells that hold the ends of a list of sleepers.
+/// A list of sleepers: the cells that hold its ends, and what goes with it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     pub head: u64,
     pub tail: u64,
+    /// The lock that protects it.
+    pub lock: u64,
+    /// The cell that counts its sleepers, if there is one.
+    pub length: Option<u64>,
+}
+
+thread_local! {
+    /// The line that this thread sleeps in, with its slot: for a signal handler's entry.
+    static ASLEEP: std::cell::Cell<Option<(Line, u32)>> = const { std::cell::Cell::new(None) };
 }
 
 pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
-    layout
-        .threads
-        .at(slot)
-        .ok_or(Fault::corrupt(layout.threads.offset, "no such thread slot"))
+    layout.threads.at(slot).ok_or(Fault::corrupt(layout.threads.offset, "no such thread slot"))
 }
 
 /// Puts `slot` at the end of the line, as waiting.
@@ -42,6 +48,10 @@ pub(crate) fn join_line(
     txn.update(field!(at, ThreadSlot, kind), kind as u32)?;
     txn.update(field!(at, ThreadSlot, object), object)?;
     txn.set(field!(at, ThreadSlot, wait), WaitState::Waiting as u32)?;
+    if let Some(length) = line.length {
+        let before = txn.get(length)?;
+        txn.set(length, before.saturating_add(1))?;
+    }
     if let Some(last) = tail.checked_sub(1) {
         txn.set(field!(thread_at(layout, last)?, ThreadSlot, next), slot + 1)?;
     } else {
@@ -64,16 +74,17 @@ pub(crate) fn leave_line(
     let previous = txn.get(field!(at, ThreadSlot, previous))?;
     match next.checked_sub(1) {
         Some(after) => {
-            txn.set(
-                field!(thread_at(layout, after)?, ThreadSlot, previous),
-                previous,
-            )?;
+            txn.set(field!(thread_at(layout, after)?, ThreadSlot, previous), previous)?;
         }
         None => txn.set(line.tail, previous)?,
     }
     match previous.checked_sub(1) {
         Some(before) => txn.set(field!(thread_at(layout, before)?, ThreadSlot, next), next)?,
         None => txn.set(line.head, next)?,
+    }
+    if let Some(length) = line.length {
+        let before = txn.get(length)?;
+        txn.set(length, before.saturating_sub(1))?;
     }
     txn.update(field!(at, ThreadSlot, result), result)?;
     txn.set(field!(at, ThreadSlot, wait), state as u32)
@@ -99,10 +110,7 @@ pub(crate) fn walk(
         }
         next = after;
     }
-    Err(Fault::corrupt(
-        line.head,
-        "a line of sleepers without an end",
-    ))
+    Err(Fault::corrupt(line.head, "a line of sleepers without an end"))
 }
 
 /// Sleepers to ring once a change has happened. More than fit are all rung.
@@ -165,17 +173,68 @@ impl Member {
         }
     }
 
-    /// Sleeps until the wait cell of `seat` says something else than *waiting*.
+    /// Sleeps in `line` until somebody acts on the wait cell of `seat`, the deadline passes, or a
+    /// signal handler runs. Whatever it is, the thread is in no line afterwards.
     ///
     /// `tend` is called now and then, outside any lock: a chance to notice what a waker that died
     /// has left undone.
     pub(crate) fn sleep_in_line(
         &self,
         seat: &Seat<'_>,
+        line: Line,
+        deadline: Option<Instant>,
+        signals_seen: u32,
+        tend: impl FnMut() -> Result<(), Fault>,
+    ) -> Result<Woken, Fault> {
+        let outer = ASLEEP.replace(Some((line, seat.slot)));
+        let woken = self.sleep_until(seat, deadline, signals_seen, tend);
+        ASLEEP.set(outer);
+        match woken? {
+            None => self.wait_result(seat),
+            Some(reason) => {
+                let desk = self.desk_of(seat);
+                if self.leave_one(&desk, line, seat.slot)? {
+                    Ok(reason)
+                } else {
+                    self.wait_result(seat)
+                }
+            }
+        }
+    }
+
+    /// To be called as a signal handler is entered: a call that it has interrupted is over, as far
+    /// as others can see, before the handler runs.
+    pub fn interrupt(&self) {
+        let Some((line, slot)) = ASLEEP.take() else { return };
+        if let Ok(seat) = self.seat() {
+            // The sleeper itself finds out how it stands when it goes on.
+            let _ = self.leave_one(&self.desk_of(&seat), line, slot);
+        }
+        ASLEEP.set(Some((line, slot)));
+    }
+
+    /// Takes a sleeper off its line, if nobody has acted on it yet.
+    fn leave_one(&self, desk: &Desk<'_>, line: Line, slot: u32) -> Result<bool, Fault> {
+        let layout = self.pool().layout();
+        let at = thread_at(layout, slot)?;
+        with_lock(*desk, line.lock, "give-up", |txn| {
+            let waits = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32;
+            if waits {
+                leave_line(txn, layout, line, slot, WaitState::Idle, 0)?;
+            }
+            Ok(waits)
+        })
+    }
+
+    /// Sleeps until the wait cell says something else than *waiting* (`None`), or for another
+    /// reason.
+    fn sleep_until(
+        &self,
+        seat: &Seat<'_>,
         deadline: Option<Instant>,
         signals_seen: u32,
         mut tend: impl FnMut() -> Result<(), Fault>,
-    ) -> Result<Woken, Fault> {
+    ) -> Result<Option<Woken>, Fault> {
         let map = self.pool().map();
         let at = thread_at(self.pool().layout(), seat.slot)?;
         let wait_at = field!(at, ThreadSlot, wait);
@@ -187,28 +246,20 @@ impl Member {
         loop {
             let recheck = self.recheck(looked);
             let spin = (looked == 0).then_some(&self.spin);
-            let parked = park(
-                &self.words,
-                seat.slot,
-                spin,
-                deadline,
-                recheck,
-                signals_seen,
-                || !waiting(),
-            )?;
+            let parked =
+                park(&self.words, seat.slot, spin, deadline, recheck, signals_seen, || !waiting())?;
             match parked {
-                Parked::Interrupted => return Ok(Woken::Interrupted),
-                Parked::TimedOut => return Ok(Woken::TimedOut),
+                Parked::Interrupted => return Ok(Some(Woken::Interrupted)),
+                Parked::TimedOut => return Ok(Some(Woken::TimedOut)),
                 Parked::Recheck | Parked::Changed if waiting() => {
                     looked += 1;
                     if recheck >= Duration::from_millis(1000) || looked % 256 == 0 {
                         tend()?;
                     }
                 }
-                Parked::Recheck | Parked::Changed => break,
+                Parked::Recheck | Parked::Changed => return Ok(None),
             }
         }
-        self.wait_result(seat)
     }
 
     /// What the wait cell says now, made idle again.
@@ -216,41 +267,13 @@ impl Member {
         let map = self.pool().map();
         let at = thread_at(self.pool().layout(), seat.slot)?;
         let state = load_value(map, field!(at, ThreadSlot, wait))?;
+        if state == WaitState::Idle as u32 {
+            // A signal handler has taken this sleeper off its line as it was entered.
+            return Ok(Woken::Interrupted);
+        }
         let result = load_value(map, field!(at, ThreadSlot, result))?;
         vshmem_sync::claim_cell(map, field!(at, ThreadSlot, wait), state, 0)?;
-        Ok(if state == WaitState::Done as u32 {
-            Woken::Done(result)
-        } else {
-            Woken::Retry
-        })
-    }
-
-    /// Leaves the line before anybody has acted, for a sleeper that gives up. If somebody has, that
-    /// counts.
-    pub(crate) fn give_up(
-        &self,
-        seat: &Seat<'_>,
-        desk: &Desk<'_>,
-        lock: u64,
-        line: Line,
-        otherwise: Woken,
-        mut left: impl FnMut(&mut Txn<'_>) -> Result<(), Fault>,
-    ) -> Result<Woken, Fault> {
-        let layout = self.pool().layout();
-        let at = thread_at(layout, seat.slot)?;
-        let left_now = with_lock(*desk, lock, "give-up", |txn| {
-            if txn.get(field!(at, ThreadSlot, wait))? != WaitState::Waiting as u32 {
-                return Ok(false);
-            }
-            leave_line(txn, layout, line, seat.slot, WaitState::Idle, 0)?;
-            left(txn)?;
-            Ok(true)
-        })?;
-        if left_now {
-            Ok(otherwise)
-        } else {
-            self.wait_result(seat)
-        }
+        Ok(if state == WaitState::Done as u32 { Woken::Done(result) } else { Woken::Retry })
     }
 }
 

@@ -27,11 +27,7 @@ pub(crate) struct Device {
 
 fn region_of(file: BorrowedFd<'_>) -> Result<Region, Errno> {
     let stat = rustix::fs::fstat(file)?;
-    Ok(Region {
-        device: stat.st_dev,
-        inode: stat.st_ino,
-        bytes: stat.st_size as u64,
-    })
+    Ok(Region { device: stat.st_dev, inode: stat.st_ino, bytes: stat.st_size as u64 })
 }
 
 fn open_high(place: &Path) -> Result<OwnedFd, Errno> {
@@ -51,11 +47,7 @@ impl Device {
             region_of(file.as_fd()).map_err(|e| RegionError::new(place, "look at it", e))?;
         // Later uses may come from another directory.
         let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
-        Ok(Self {
-            place,
-            descriptor: AtomicI32::new(file.into_raw_fd()),
-            region,
-        })
+        Ok(Self { place, descriptor: AtomicI32::new(file.into_raw_fd()), region })
     }
 
     pub fn place(&self) -> &Path {

@@ -24,26 +24,18 @@ const INITIAL_PID_NAMESPACE: u32 = 0xEFFF_FFFC;
 #[must_use]
 pub fn domain_facts() -> DomainFacts {
     let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: Vec<u8> = text
-        .bytes()
-        .filter_map(|c| (c as char).to_digit(16))
-        .map(|d| d as u8)
-        .collect();
+    let digits: Vec<u8> =
+        text.bytes().filter_map(|c| (c as char).to_digit(16)).map(|d| d as u8).collect();
     let mut boot_id = [0; 16];
     for (byte, pair) in boot_id.iter_mut().zip(digits.chunks_exact(2)) {
         *byte = pair[0] << 4 | pair[1];
     }
     let pid_namespace = rustix::fs::stat("/proc/self/ns/pid").map_or(0, |stat| stat.st_ino as u32);
-    let given = fs::read_to_string(NAME_FILE)
-        .ok()
-        .map(|name| name.trim().to_owned());
+    let given = fs::read_to_string(NAME_FILE).ok().map(|name| name.trim().to_owned());
     let (name, named) = match given.filter(|name| !name.is_empty()) {
         Some(name) => (name, true),
         None => {
-            let host = rustix::system::uname()
-                .nodename()
-                .to_string_lossy()
-                .into_owned();
+            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
             if pid_namespace == INITIAL_PID_NAMESPACE || pid_namespace == 0 {
                 (host, false)
             } else {
@@ -51,12 +43,7 @@ pub fn domain_facts() -> DomainFacts {
             }
         }
     };
-    DomainFacts {
-        boot_id,
-        pid_namespace,
-        name: cut(&name),
-        named,
-    }
+    DomainFacts { boot_id, pid_namespace, name: cut(&name), named }
 }
 
 fn cut(name: &str) -> String {

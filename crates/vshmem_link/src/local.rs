@@ -34,9 +34,7 @@ impl Local {
     /// # Errors
     /// Says what was tried, what came back, and what to do.
     pub fn open(place: &Path) -> Result<Self, RegionError> {
-        Ok(Self {
-            device: Device::open(place)?,
-        })
+        Ok(Self { device: Device::open(place)? })
     }
 
     /// Files that might hold a pool.
@@ -48,15 +46,9 @@ impl Local {
                 continue;
             };
             for entry in entries.flatten() {
-                let ours = entry
-                    .file_name()
-                    .to_str()
-                    .is_some_and(|name| name.starts_with(PREFIX));
+                let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
                 if ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                    found.push(Candidate {
-                        kind: "local",
-                        place: entry.path(),
-                    });
+                    found.push(Candidate { kind: "local", place: entry.path() });
                 }
             }
         }
@@ -90,8 +82,7 @@ impl Link for Local {
         at: Option<NonNull<u8>>,
     ) -> Result<Mapping, Errno> {
         // SAFETY: by this function's own contract.
-        self.device
-            .with(|file| unsafe { map_file(file, offset, bytes, protection, at) })
+        self.device.with(|file| unsafe { map_file(file, offset, bytes, protection, at) })
     }
 
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {

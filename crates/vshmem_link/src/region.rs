@@ -52,11 +52,7 @@ impl RegionError {
         match errno {
             Errno::NOENT | Errno::NODEV | Errno::NXIO => Self::Absent { place },
             Errno::ACCESS | Errno::PERM => Self::Denied { place },
-            errno => Self::Failed {
-                place,
-                tried,
-                errno,
-            },
+            errno => Self::Failed { place, tried, errno },
         }
     }
 }

@@ -51,10 +51,7 @@ impl Uml {
     pub fn candidates() -> Vec<Candidate> {
         let place = Path::new(DEVICE);
         if Self::is_device(place) {
-            vec![Candidate {
-                kind: "uml",
-                place: place.to_owned(),
-            }]
+            vec![Candidate { kind: "uml", place: place.to_owned() }]
         } else {
             Vec::new()
         }
@@ -76,9 +73,7 @@ fn region_bytes(device: &Device) -> Result<u64, Errno> {
         let mapping = unsafe { map_file(file, 0, PAGE as usize, Protection::default(), None) }?;
         Ok(vshmem_mem::Map::of(mapping))
     })?;
-    let declared = header
-        .load(SIZE_AT, vshmem_mem::Ordering::Relaxed)
-        .unwrap_or(0);
+    let declared = header.load(SIZE_AT, vshmem_mem::Ordering::Relaxed).unwrap_or(0);
     if declared >= PAGE && declared < LARGEST && maps(declared).is_ok() {
         return Ok(declared);
     }
@@ -86,11 +81,7 @@ fn region_bytes(device: &Device) -> Result<u64, Errno> {
     let (mut low, mut high) = (1, LARGEST / PAGE);
     while low < high {
         let middle = low + (high - low).div_ceil(2);
-        if maps(middle * PAGE).is_ok() {
-            low = middle
-        } else {
-            high = middle - 1
-        }
+        if maps(middle * PAGE).is_ok() { low = middle } else { high = middle - 1 }
     }
     Ok(low * PAGE)
 }
@@ -123,15 +114,11 @@ impl Link for Uml {
         protection: Protection,
         at: Option<NonNull<u8>>,
     ) -> Result<Mapping, Errno> {
-        let end = offset
-            .checked_add(bytes as u64)
-            .filter(|end| *end <= self.bytes);
+        let end = offset.checked_add(bytes as u64).filter(|end| *end <= self.bytes);
         let prefix = usize::try_from(end.ok_or(Errno::INVAL)?).map_err(|_| Errno::NOMEM)?;
         if offset == 0 {
             // SAFETY: by this function's own contract.
-            return self
-                .device
-                .with(|file| unsafe { map_file(file, 0, bytes, protection, at) });
+            return self.device.with(|file| unsafe { map_file(file, 0, bytes, protection, at) });
         }
         // All rights at first: what a PFN mapping may become is fixed when it is made.
         let whole = self.device.with(|file| {
@@ -155,9 +142,7 @@ impl Link for Uml {
         let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         // SAFETY: no address is given.
         let mapping = unsafe { self.map(offset, bytes, Protection::READ_WRITE, None) }?;
-        vshmem_mem::Map::of(mapping)
-            .zero(0, bytes)
-            .map_err(|_| Errno::IO)
+        vshmem_mem::Map::of(mapping).zero(0, bytes).map_err(|_| Errno::IO)
     }
 
     fn descriptor(&self) -> Option<i32> {

@@ -55,9 +55,5 @@ pub fn open_wait_file(
         unsafe { map_file(file.as_fd(), 0, bytes, Protection::READ_WRITE, None) }
             .map_err(fail("map it"))
     };
-    map().map_err(|(tried, errno)| RegionError::Failed {
-        place: place.clone(),
-        tried,
-        errno,
-    })
+    map().map_err(|(tried, errno)| RegionError::Failed { place: place.clone(), tried, errno })
 }

@@ -49,9 +49,5 @@ pub fn sleep(word: &AtomicU32, expected: u32, timeout: Duration, seen: u32) -> F
         FutexOutcome::Interrupted
     };
     ASLEEP_ON.with(|slot| slot.set(outer));
-    if signals_handled() == seen {
-        outcome
-    } else {
-        FutexOutcome::Interrupted
-    }
+    if signals_handled() == seen { outcome } else { FutexOutcome::Interrupted }
 }

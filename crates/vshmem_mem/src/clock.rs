@@ -104,10 +104,7 @@ mod tests {
             let before = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec as u32;
             let seen = seconds_now();
             let after = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec as u32;
-            assert!(
-                (before..=after).contains(&seen),
-                "{before} <= {seen} <= {after}"
-            );
+            assert!((before..=after).contains(&seen), "{before} <= {seen} <= {after}");
         }
     }
 }

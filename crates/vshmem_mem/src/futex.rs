@@ -28,14 +28,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> FutexOu
     };
     // SAFETY: `word` is a live, aligned 32-bit word and `span` a live timespec for the whole call;
     // FUTEX_WAIT only reads them.
-    let failed = unsafe {
-        raw_futex(
-            word.as_ptr(),
-            libc::FUTEX_WAIT,
-            expected,
-            (&raw const span).cast(),
-        )
-    };
+    let failed =
+        unsafe { raw_futex(word.as_ptr(), libc::FUTEX_WAIT, expected, (&raw const span).cast()) };
     match failed {
         0 => FutexOutcome::Woken,
         libc::EAGAIN => FutexOutcome::Woken,
@@ -48,14 +42,7 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> FutexOu
 /// Wakes everybody who sleeps on `word`.
 pub fn futex_wake(word: &AtomicU32) {
     // SAFETY: `word` is a live, aligned 32-bit word; FUTEX_WAKE does not touch its value.
-    unsafe {
-        raw_futex(
-            word.as_ptr(),
-            libc::FUTEX_WAKE,
-            i32::MAX as u32,
-            std::ptr::null(),
-        )
-    };
+    unsafe { raw_futex(word.as_ptr(), libc::FUTEX_WAKE, i32::MAX as u32, std::ptr::null()) };
 }
 
 /// Returns 0 or an errno, and leaves the caller's errno as it was.
@@ -73,15 +60,7 @@ unsafe fn raw_futex(
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
-        let result = libc::syscall(
-            libc::SYS_futex,
-            word,
-            operation,
-            value,
-            timeout,
-            0usize,
-            0u32,
-        );
+        let result = libc::syscall(libc::SYS_futex, word, operation, value, timeout, 0usize, 0u32);
         let failed = if result < 0 { *errno } else { 0 };
         *errno = saved;
         failed

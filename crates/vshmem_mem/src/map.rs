@@ -31,11 +31,7 @@ impl Map {
     /// A view of a whole mapping, which it keeps.
     #[must_use]
     pub fn of(mapping: Mapping) -> Self {
-        Self {
-            base: mapping.start(),
-            bytes: mapping.bytes(),
-            _mapping: Some(mapping),
-        }
+        Self { base: mapping.start(), bytes: mapping.bytes(), _mapping: Some(mapping) }
     }
 
     /// A view of zeroed private memory, for tests.
@@ -104,7 +100,8 @@ impl Map {
         Ok(())
     }
 
-    /// Replaces `old` by `new`; says whether it did. Acquires and releases.
+    /// Replaces `old` by `new`; says whether it did. Acquires and releases, and takes part in the
+    /// single order of sequentially consistent accesses, which waking relies on.
     ///
     /// # Errors
     /// When the word is not inside.
@@ -112,15 +109,13 @@ impl Map {
     pub fn replace(&self, offset: u64, old: u64, new: u64) -> Result<bool, OutOfPool> {
         Ok(self
             .word(offset)?
-            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
+            .compare_exchange(old, new, Ordering::SeqCst, Ordering::Acquire)
             .is_ok())
     }
 
     #[inline]
     fn range(&self, offset: u64, bytes: usize) -> Result<*mut u8, OutOfPool> {
-        let inside = offset
-            .checked_add(bytes as u64)
-            .is_some_and(|end| end <= self.bytes as u64);
+        let inside = offset.checked_add(bytes as u64).is_some_and(|end| end <= self.bytes as u64);
         if !inside {
             return Err(OutOfPool { offset });
         }
@@ -173,10 +168,7 @@ mod tests {
     fn offsets_outside_are_errors_and_never_accesses() {
         let map = Map::anonymous(4096);
         for offset in [4096, 4090, 4089, 3, u64::MAX, u64::MAX - 7] {
-            assert_eq!(
-                map.load(offset, Ordering::Relaxed),
-                Err(OutOfPool { offset })
-            );
+            assert_eq!(map.load(offset, Ordering::Relaxed), Err(OutOfPool { offset }));
         }
         assert!(map.load(4088, Ordering::Relaxed).is_ok());
         assert!(map.read(4095, &mut [0; 2]).is_err());

@@ -19,9 +19,7 @@ impl Map {
     /// Modelled memory, all zeros.
     #[must_use]
     pub fn anonymous(bytes: usize) -> Self {
-        Self {
-            words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(),
-        }
+        Self { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Bytes of the view.
@@ -34,9 +32,7 @@ impl Map {
         if offset & 7 != 0 {
             return Err(OutOfPool { offset });
         }
-        self.words
-            .get((offset / 8) as usize)
-            .ok_or(OutOfPool { offset })
+        self.words.get((offset / 8) as usize).ok_or(OutOfPool { offset })
     }
 
     /// Reads a word.

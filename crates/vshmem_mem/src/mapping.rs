@@ -17,10 +17,7 @@ pub struct Protection {
 
 impl Protection {
     /// Loads and stores.
-    pub const READ_WRITE: Self = Self {
-        write: true,
-        execute: false,
-    };
+    pub const READ_WRITE: Self = Self { write: true, execute: false };
 
     fn flags(self) -> ProtFlags {
         let mut flags = ProtFlags::READ;
@@ -86,9 +83,7 @@ impl Mapping {
     }
 
     fn adopt(start: *mut u8, bytes: usize) -> Result<Self, Errno> {
-        NonNull::new(start)
-            .map(|start| Self { start, bytes })
-            .ok_or(Errno::NOMEM)
+        NonNull::new(start).map(|start| Self { start, bytes }).ok_or(Errno::NOMEM)
     }
 }
 
@@ -137,10 +132,7 @@ pub unsafe fn remap_part(
     protection: Protection,
     at: Option<NonNull<u8>>,
 ) -> Result<Mapping, Errno> {
-    if offset
-        .checked_add(bytes)
-        .is_none_or(|end| end > whole.bytes())
-    {
+    if offset.checked_add(bytes).is_none_or(|end| end > whole.bytes()) {
         return Err(Errno::INVAL);
     }
     let target = match at {

@@ -22,11 +22,7 @@ impl<T: Copy + Default> Scratch<T> {
     {
         let bytes = length.max(1).checked_mul(size_of::<T>())?;
         let mapping = Mapping::anonymous(bytes).ok()?;
-        Some(Self {
-            mapping,
-            length,
-            value: std::marker::PhantomData,
-        })
+        Some(Self { mapping, length, value: std::marker::PhantomData })
     }
 
     /// The values.

@@ -23,7 +23,8 @@ pub fn ensure(session: &Session) {
     }
     let place = session.link().place().to_string_lossy().into_owned();
     let words = [command.as_str(), "agent", "--pool", place.as_str()];
-    let Ok(words) = words.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>() else {
+    let Ok(words) = words.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>()
+    else {
         return;
     };
     let mut argv: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();

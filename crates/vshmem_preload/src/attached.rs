@@ -20,6 +20,36 @@ struct Entry {
     bytes: AtomicUsize,
     /// Where the segment's first byte would be: what shmdt is given.
     base: AtomicUsize,
+    /// `Rights` as bits.
+    rights: AtomicU32,
+}
+
+/// What a piece may be used for, and what mprotect may make of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rights {
+    /// PROT_ bits now.
+    pub now: u32,
+    /// Whether it may ever be written: not when attached with SHM_RDONLY.
+    pub writable: bool,
+}
+
+impl Rights {
+    /// Whether reading, or writing, is allowed now.
+    pub fn allow(self, write: bool) -> bool {
+        let wanted = if write { libc::PROT_WRITE } else { libc::PROT_READ };
+        self.now & wanted as u32 != 0
+    }
+}
+
+/// Rights of the piece at an address, if there is one.
+pub fn rights_at(address: usize) -> Option<Rights> {
+    let mut found = None;
+    each(|piece| {
+        if (piece.start..piece.end()).contains(&address) {
+            found = Some(piece.rights);
+        }
+    });
+    found
 }
 
 /// A mapped piece of a segment. A whole attach is one piece until the program cuts it up.
@@ -29,6 +59,7 @@ pub struct Piece {
     pub start: usize,
     pub bytes: usize,
     pub base: usize,
+    pub rights: Rights,
 }
 
 impl Piece {
@@ -44,6 +75,7 @@ static ENTRIES: [Entry; MOST] = [const {
         start: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
         base: AtomicUsize::new(0),
+        rights: AtomicU32::new(0),
     }
 }; MOST];
 /// Entries ever used.
@@ -62,6 +94,8 @@ pub fn add(piece: Piece) -> bool {
             entry.start.store(piece.start, Ordering::Relaxed);
             entry.bytes.store(piece.bytes, Ordering::Relaxed);
             entry.base.store(piece.base, Ordering::Relaxed);
+            let rights = piece.rights.now | u32::from(piece.rights.writable) << 31;
+            entry.rights.store(rights, Ordering::Relaxed);
             HIGH.fetch_max(index + 1, Ordering::AcqRel);
             entry.state.store(USED, Ordering::Release);
             return true;
@@ -111,11 +145,13 @@ pub fn is_empty() -> bool {
 
 impl Entry {
     fn piece(&self) -> Piece {
+        let rights = self.rights.load(Ordering::Relaxed);
         Piece {
             id: self.id.load(Ordering::Relaxed),
             start: self.start.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             base: self.base.load(Ordering::Relaxed),
+            rights: Rights { now: rights & !(1 << 31), writable: rights >> 31 != 0 },
         }
     }
 }

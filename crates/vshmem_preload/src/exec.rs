@@ -61,9 +61,10 @@ pub unsafe extern "C" fn execve(
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, argv: *const *const c_char) -> c_int {
-    detached(Some(path), || {
-        next!(c"execv": fn(*const c_char, *const *const c_char) -> c_int, (path, argv), -1)
-    })
+    detached(
+        Some(path),
+        || next!(c"execv": fn(*const c_char, *const *const c_char) -> c_int, (path, argv), -1),
+    )
 }
 
 /// execvp(3).
@@ -72,9 +73,10 @@ pub unsafe extern "C" fn execv(path: *const c_char, argv: *const *const c_char) 
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, argv: *const *const c_char) -> c_int {
-    detached(None, || {
-        next!(c"execvp": fn(*const c_char, *const *const c_char) -> c_int, (file, argv), -1)
-    })
+    detached(
+        None,
+        || next!(c"execvp": fn(*const c_char, *const *const c_char) -> c_int, (file, argv), -1),
+    )
 }
 
 /// execvpe(3).
@@ -127,3 +129,42 @@ pub unsafe extern "C" fn execveat(
             (directory, path, argv, envp, flags), -1)
     })
 }
+
+/// Defines one of the calls that take the arguments of the program as their own. C passes them
+/// like any others, in registers and then on the stack, so they are declared as plain words here,
+/// more than a program passes; those behind the null that ends the list are not looked at.
+macro_rules! listed {
+    ($name:ident, $man:literal, |$path:ident, $list:ident, $behind:ident| $call:expr) => {
+        #[doc = $man]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            $path: *const c_char,
+            a0: usize, a1: usize, a2: usize, a3: usize, a4: usize, a5: usize, a6: usize, a7: usize,
+            a8: usize, a9: usize, a10: usize, a11: usize, a12: usize, a13: usize, a14: usize,
+            a15: usize, a16: usize, a17: usize, a18: usize, a19: usize, a20: usize, a21: usize,
+            a22: usize, a23: usize, a24: usize, a25: usize, a26: usize, a27: usize, a28: usize,
+            a29: usize, a30: usize, a31: usize,
+        ) -> c_int {
+            let words = [
+                a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, a17,
+                a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, a30, a31,
+            ];
+            let Some(end) = words.iter().position(|word| *word == 0) else {
+                errno::set(vshmem_ipc::Errno::TOOBIG);
+                return -1;
+            };
+            let $list = words.as_ptr().cast::<*const c_char>();
+            let $behind = words.get(end + 1).copied().unwrap_or(0) as *const *const c_char;
+            let _ = $behind;
+            // SAFETY: the list ends with a null, as the contract says.
+            unsafe { $call }
+        }
+    };
+}
+
+listed!(execl, "execl(3).", |path, list, behind| execv(path, list));
+listed!(execlp, "execlp(3).", |path, list, behind| execvp(path, list));
+listed!(execle, "execle(3).", |path, list, behind| execve(path, list, behind));

@@ -120,10 +120,13 @@ fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
         // _Fork runs no handlers.
         in_child();
     }
-    if child < 0
+    if child != 0
         && let (Some(session), Some(kept)) = (process::joined(), KEPT.get())
     {
-        errno::untouched(|| session.member().cancel_child(kept));
+        errno::untouched(|| match u32::try_from(child) {
+            Ok(pid) => session.member().name_child(kept, pid),
+            Err(_) => session.member().cancel_child(kept),
+        });
     }
     PREPARED.set(false);
     KEPT.set(None);

@@ -43,9 +43,9 @@ pub unsafe extern "C" fn ftok(path: *const c_char, project: c_int) -> key_t {
 
 /// Project id in the high byte, as in libc; 24 bits of the path's hash below.
 fn key_of(path: &[u8], project: c_int) -> key_t {
-    let hash = path.iter().fold(0x811c_9dc5_u32, |hash, &byte| {
-        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
-    });
+    let hash = path
+        .iter()
+        .fold(0x811c_9dc5_u32, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let low = (hash ^ (hash >> 24)) & 0x00ff_ffff;
     // Never IPC_PRIVATE.
     let low = if low == 0 { 1 } else { low };

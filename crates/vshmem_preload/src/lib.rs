@@ -23,6 +23,7 @@ mod ftok;
 mod identity;
 mod message_calls;
 mod next;
+mod numbers;
 mod process;
 mod procfs;
 mod reap;

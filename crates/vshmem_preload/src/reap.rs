@@ -8,8 +8,7 @@ use crate::{errno, process};
 
 fn ended(child: pid_t, status: Option<c_int>) {
     let Some(session) = process::joined() else { return };
-    let over =
-        status.is_none_or(|status| libc::WIFEXITED(status) || libc::WIFSIGNALED(status));
+    let over = status.is_none_or(|status| libc::WIFEXITED(status) || libc::WIFSIGNALED(status));
     if let Ok(pid) = u32::try_from(child)
         && pid > 0
         && over

@@ -6,7 +6,7 @@ use libc::{c_int, c_ulong, c_void, key_t, size_t};
 use vshmem_ipc::{Errno, Kind, Member, SegmentStat};
 use vshmem_mem::Protection;
 
-use crate::attached::{self, Piece};
+use crate::attached::{self, Piece, Rights};
 use crate::caller::Me;
 use crate::next::next;
 use crate::{errno, process, route, unmap, user};
@@ -57,9 +57,11 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
     if !route::key_in_pool(Kind::Segment, key) {
         return next!(c"shmget": fn(key_t, size_t, c_int) -> c_int, (key, size, flags), -1);
     }
-    errno::answer_int(process::session().and_then(|session| {
-        session.member().shmget(key, size as u64, flags, &Me::now(), session)
-    }))
+    errno::answer_int(
+        process::session().and_then(|session| {
+            session.member().shmget(key, size as u64, flags, &Me::now(), session)
+        }),
+    )
 }
 
 /// shmat(2).
@@ -111,11 +113,13 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
     let member = session.member();
     let segment = member.shmat(id, write, execute, &Me::now())?;
     let bytes = segment.bytes as usize;
+    if target.is_some_and(|start| start.checked_add(bytes).is_none()) {
+        let _ = member.shmdt(id);
+        return Err(Errno::INVAL);
+    }
     let map = || -> Result<NonNull<u8>, Errno> {
         let at = match target {
-            Some(start) if flags & SHM_REMAP != 0 => {
-                NonNull::new(start as *mut u8)
-            }
+            Some(start) if flags & SHM_REMAP != 0 => NonNull::new(start as *mut u8),
             Some(start) => Some(reserve(start, bytes)?),
             None => None,
         };
@@ -141,7 +145,10 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
         }
     };
     let begin = start.as_ptr().addr();
-    if !attached::add(Piece { id, start: begin, bytes, base: begin }) {
+    let bits = |asked: bool, bit: c_int| if asked { bit as u32 } else { 0 };
+    let now = libc::PROT_READ as u32 | bits(write, libc::PROT_WRITE) | bits(execute, libc::PROT_EXEC);
+    let rights = Rights { now, writable: write };
+    if !attached::add(Piece { id, start: begin, bytes, base: begin, rights }) {
         unmap::drop_mapping(begin, bytes);
         let _ = member.shmdt(id);
         return Err(Errno::NOMEM);
@@ -151,12 +158,10 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
 
 /// Takes a free range of addresses; EINVAL when something lies there.
 fn reserve(start: usize, bytes: usize) -> Result<NonNull<u8>, Errno> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE
-        | libc::MAP_FIXED_NOREPLACE;
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: MAP_FIXED_NOREPLACE replaces nothing.
-    let got = unsafe {
-        libc::syscall(libc::SYS_mmap, start, bytes, libc::PROT_NONE, flags, -1, 0)
-    };
+    let got = unsafe { libc::syscall(libc::SYS_mmap, start, bytes, libc::PROT_NONE, flags, -1, 0) };
     match usize::try_from(got) {
         Ok(got) if got == start => NonNull::new(start as *mut u8).ok_or(Errno::INVAL),
         Ok(elsewhere) => {

@@ -97,20 +97,20 @@ fn operate(
 ) -> Result<(), Errno> {
     let session = process::session()?;
     let member = session.member();
-    // The kernel's order: timeout pointer, count, operations, timeout value, id.
+    // The kernel's order: timeout pointer, count, operations, then values.
     let span = if timeout.is_null() {
         None
     } else {
         // SAFETY: any bytes are a timespec.
         Some(unsafe { user::read(timeout) }?)
     };
-    if count < 1 || id < 0 {
-        return Err(Errno::INVAL);
-    }
     if count > member.pool().geometry().semopm as usize {
         return Err(Errno::TOOBIG);
     }
     user::check(operations.cast(), count * size_of::<sembuf>(), false)?;
+    if count < 1 || id < 0 {
+        return Err(Errno::INVAL);
+    }
     let timeout = match span {
         None => None,
         Some(span) => {
@@ -157,7 +157,12 @@ fn copy_and_operate<const ROOM: usize>(
 /// # Safety
 /// As libc's; a bad pointer gives EFAULT.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn semctl(id: c_int, number: c_int, command: c_int, argument: usize) -> c_int {
+pub unsafe extern "C" fn semctl(
+    id: c_int,
+    number: c_int,
+    command: c_int,
+    argument: usize,
+) -> c_int {
     let whole = matches!(command, IPC_INFO | SEM_INFO | SEM_STAT | SEM_STAT_ANY);
     let ours = if whole { route::all_in_pool() } else { route::id_in_pool(id) };
     if !ours {

@@ -19,6 +19,9 @@ static DETAILED: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNAL
 
 unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     vshmem_mem::signal_handled();
+    if let Some(session) = crate::process::joined() {
+        crate::errno::untouched(|| session.member().interrupt());
+    }
     let Some(handler) = HANDLERS.get(signal as usize) else { return };
     let address = handler.load(Ordering::Acquire);
     if address > 1 {

@@ -1,37 +1,81 @@
-//! munmap(2), mmap(2) over and mremap(2) of attached segments: the kernel counts mappings, and so
-//! do we.
+//! munmap(2), mmap(2), mremap(2) and mprotect(2) over attached segments: the kernel counts
+//! mappings, and so do we.
 
-use libc::{c_int, c_void, size_t};
-use vshmem_ipc::Member;
+use std::ptr::NonNull;
 
-use crate::attached::{self, Piece};
+use libc::{c_int, c_void, off_t, size_t};
+use vshmem_ipc::{Errno, Member};
+
+use crate::attached::{self, Piece, Rights};
 use crate::next::next;
-use crate::{process, user};
+use crate::{errno, process, user};
+
+const PAGE: usize = 4096;
 
 /// Unmaps without telling anybody.
 pub fn drop_mapping(start: usize, bytes: usize) {
-    // SAFETY: the callers own the range.
-    unsafe { libc::syscall(libc::SYS_munmap, start, bytes) };
+    if let Some(start) = NonNull::new(start as *mut u8) {
+        // SAFETY: the callers own the range.
+        let _ = unsafe { vshmem_mem::unmap(start, bytes) };
+    }
+}
+
+/// The member, if any segment is attached at all.
+fn attached_member() -> Option<&'static Member> {
+    process::joined().map(vshmem_session::Session::member).filter(|_| !attached::is_empty())
+}
+
+/// Cuts the pieces that overlap a range at its ends, and hands each part inside to `each`, which
+/// says what becomes of it. Counts follow: one attach per piece.
+fn recut(
+    member: &Member,
+    start: usize,
+    bytes: usize,
+    touched: impl Fn(Piece) -> bool,
+    mut each: impl FnMut(Piece) -> Option<Piece>,
+) {
+    let end = start.saturating_add(bytes);
+    while let Some(piece) = attached::take(|piece| {
+        piece.start < end && piece.end() > start && touched(piece)
+    }) {
+        let inside = Piece {
+            start: piece.start.max(start),
+            bytes: piece.end().min(end) - piece.start.max(start),
+            ..piece
+        };
+        let mut parts = 0;
+        if piece.start < start {
+            attached::add(Piece { bytes: start - piece.start, ..piece });
+            parts += 1;
+        }
+        if piece.end() > end {
+            attached::add(Piece { start: end, bytes: piece.end() - end, ..piece });
+            parts += 1;
+        }
+        if let Some(kept) = each(inside) {
+            attached::add(kept);
+            parts += 1;
+        }
+        // Failures have nobody to go to: the mapping has changed whatever we say.
+        if parts == 0 {
+            let _ = member.shmdt(piece.id);
+        }
+        for _ in 1..parts {
+            let _ = member.attach_again(piece.id);
+        }
+    }
 }
 
 /// Takes a range that is no longer mapped, or no longer a segment's, out of the books.
 pub fn forget_range(member: &Member, start: usize, bytes: usize) {
-    let end = start.saturating_add(bytes);
-    while let Some(piece) = attached::take(|piece| piece.start < end && piece.end() > start) {
-        let before = piece.start < start;
-        let after = piece.end() > end;
-        if before {
-            attached::add(Piece { bytes: start - piece.start, ..piece });
-        }
-        if after {
-            attached::add(Piece { start: end, bytes: piece.end() - end, ..piece });
-        }
-        // Failures have nobody to go to: the caller's range is gone whatever we say.
-        let _ = match (before, after) {
-            (false, false) => member.shmdt(piece.id),
-            (true, true) => member.attach_again(piece.id),
-            _ => Ok(()),
-        };
+    recut(member, start, bytes, |_| true, |_| None);
+}
+
+/// What is to be done after any successful munmap, by name or by number.
+pub fn unmapped(start: usize, bytes: usize) {
+    user::forget();
+    if let Some(member) = attached_member() {
+        errno::untouched(|| forget_range(member, start, bytes.next_multiple_of(PAGE)));
     }
 }
 
@@ -42,26 +86,125 @@ pub fn forget_range(member: &Member, start: usize, bytes: usize) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn munmap(start: *mut c_void, bytes: size_t) -> c_int {
     let result = next!(c"munmap": fn(*mut c_void, size_t) -> c_int, (start, bytes), -1);
-    if result == 0
-        && let Some(session) = process::joined()
-    {
-        user::forget();
-        if !attached::is_empty() {
-            let bytes = bytes.next_multiple_of(4096);
-            crate::errno::untouched(|| forget_range(session.member(), start.addr(), bytes));
-        }
+    if result == 0 {
+        unmapped(start.addr(), bytes);
     }
     result
 }
 
-/// mprotect(2): what is known about pages is forgotten.
+/// mmap(2): with MAP_FIXED it unmaps what was there.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap(
+    start: *mut c_void,
+    bytes: size_t,
+    rights: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    let result = next!(c"mmap":
+        fn(*mut c_void, size_t, c_int, c_int, c_int, off_t) -> *mut c_void,
+        (start, bytes, rights, flags, file, offset), libc::MAP_FAILED);
+    if result != libc::MAP_FAILED && flags & libc::MAP_FIXED != 0 {
+        unmapped(result.addr(), bytes);
+    }
+    result
+}
+
+/// mmap64(3): the same on 64-bit machines.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mmap64(
+    start: *mut c_void,
+    bytes: size_t,
+    rights: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: off_t,
+) -> *mut c_void {
+    // SAFETY: the same contract.
+    unsafe { mmap(start, bytes, rights, flags, file, offset) }
+}
+
+/// mremap(2). The last argument is C's variadic new address.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    start: *mut c_void,
+    bytes: size_t,
+    new_bytes: size_t,
+    flags: c_int,
+    target: *mut c_void,
+) -> *mut c_void {
+    let result = next!(c"mremap":
+        fn(*mut c_void, size_t, size_t, c_int, *mut c_void) -> *mut c_void,
+        (start, bytes, new_bytes, flags, target), libc::MAP_FAILED);
+    if result == libc::MAP_FAILED {
+        return result;
+    }
+    user::forget();
+    if let Some(member) = attached_member() {
+        errno::untouched(|| {
+            let (from, to) = (start.addr(), result.addr());
+            let kept = new_bytes.next_multiple_of(PAGE);
+            if to != from {
+                // What lay at the target has gone.
+                forget_range(member, to, kept);
+            }
+            recut(member, from, bytes.next_multiple_of(PAGE), |_| true, |piece| {
+                let shift = piece.start - from;
+                let bytes = piece.bytes.min(kept.saturating_sub(shift));
+                let moved = to.wrapping_sub(from);
+                (bytes > 0).then_some(Piece {
+                    start: piece.start.wrapping_add(moved),
+                    base: piece.base.wrapping_add(moved),
+                    bytes,
+                    ..piece
+                })
+            });
+        });
+    }
+    result
+}
+
+/// mprotect(2): other rights for a part are another mapping.
 ///
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mprotect(start: *mut c_void, bytes: size_t, rights: c_int) -> c_int {
+    let member = attached_member();
+    let (from, length) = (start.addr(), bytes.next_multiple_of(PAGE));
+    if member.is_some() && rights & libc::PROT_WRITE != 0 {
+        let mut refused = false;
+        attached::each(|piece| {
+            let inside = piece.start < from.saturating_add(length) && piece.end() > from;
+            refused |= inside && !piece.rights.writable;
+        });
+        if refused {
+            errno::set(Errno::ACCESS);
+            return -1;
+        }
+    }
     let result =
         next!(c"mprotect": fn(*mut c_void, size_t, c_int) -> c_int, (start, bytes, rights), -1);
-    user::forget();
+    if result == 0 {
+        user::forget();
+        if let Some(member) = member {
+            let now = rights as u32;
+            errno::untouched(|| {
+                recut(member, from, length, |piece| piece.rights.now != now, |piece| {
+                    Some(Piece { rights: Rights { now, ..piece.rights }, ..piece })
+                });
+            });
+        }
+    }
     result
 }

@@ -47,8 +47,29 @@ pub fn check(start: *const u8, bytes: usize, write: bool) -> Result<(), Errno> {
 
 #[cold]
 fn ask(page: usize, write: bool) -> Result<(), Errno> {
-    let advice = if write { POPULATE_WRITE } else { POPULATE_READ };
-    let answer = loop {
+    let right = if write { POPULATE_WRITE } else { POPULATE_READ };
+    let may = match populate(page, right) {
+        0 => true,
+        // Not permitted, or a mapping that cannot be asked: a device, an old kernel.
+        libc::EINVAL => crate::attached::rights_at(page).is_some_and(|rights| rights.allow(write)) || !asks(),
+        _ => false,
+    };
+    if !may {
+        return Err(Errno::FAULT);
+    }
+    let rights = if write { 3 } else { 1 };
+    PAGES[(page / PAGE) % REMEMBERED].store(page | rights, Ordering::Relaxed);
+    Ok(())
+}
+
+/// Whether this kernel knows how to populate at all: asked of a page that is surely there.
+fn asks() -> bool {
+    populate((&raw const PAGES).addr() & !(PAGE - 1), POPULATE_READ) == 0
+}
+
+/// 0 or an errno.
+fn populate(page: usize, advice: libc::c_int) -> i32 {
+    loop {
         // SAFETY: faulting a page in changes nothing that a program could see; a bad address is an
         // error.
         let failed = unsafe {
@@ -60,18 +81,8 @@ fn ask(page: usize, write: bool) -> Result<(), Errno> {
             failed
         };
         if failed != libc::EINTR && failed != libc::EAGAIN {
-            break failed;
+            return failed;
         }
-    };
-    match answer {
-        // EINVAL: special mappings (a device, or this very pool in a guest), or an old kernel:
-        // cannot be asked, is taken on trust.
-        0 | libc::EINVAL => {
-            let rights = if write { 3 } else { 1 };
-            PAGES[(page / PAGE) % REMEMBERED].store(page | rights, Ordering::Relaxed);
-            Ok(())
-        }
-        _ => Err(Errno::FAULT),
     }
 }
 

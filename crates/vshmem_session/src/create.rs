@@ -122,9 +122,7 @@ fn set_limit(geometry: &mut Geometry, name: &str, value: u64) -> Result<(), Crea
 fn valid_name(name: &str) -> bool {
     (1..=48).contains(&name.len())
         && !name.starts_with('.')
-        && name
-            .bytes()
-            .all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))
 }
 
 /// Makes a pool and returns its file. Nobody sees it before it is whole.
@@ -137,23 +135,12 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
         return Err(CreateError::Name(name.clone()));
     }
     let place = Local::place_of(name, request.huge_page.is_some());
-    let exists = || CreateError::Exists {
-        name: name.clone(),
-        place: place.clone(),
-    };
+    let exists = || CreateError::Exists { name: name.clone(), place: place.clone() };
     let failed = |tried| {
         let (name, place) = (name.clone(), place.clone());
-        move |error| CreateError::Failed {
-            name,
-            place,
-            tried,
-            error,
-        }
+        move |error| CreateError::Failed { name, place, tried, error }
     };
-    let refused = |error| CreateError::Geometry {
-        name: name.clone(),
-        error,
-    };
+    let refused = |error| CreateError::Geometry { name: name.clone(), error };
     let mut geometry = Geometry::for_size(request.bytes).map_err(refused)?;
     for (limit, value) in &request.limits {
         set_limit(&mut geometry, limit, *value)?;
@@ -178,18 +165,9 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
         None => layout.total_bytes,
     };
     file.set_len(total).map_err(failed("size"))?;
-    let backed = if request.backed {
-        total
-    } else {
-        layout.data.offset
-    };
+    let backed = if request.backed { total } else { layout.data.offset };
     rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, backed).map_err(|errno| {
-        CreateError::Room {
-            name: name.clone(),
-            bytes: backed,
-            place: place.clone(),
-            errno,
-        }
+        CreateError::Room { name: name.clone(), bytes: backed, place: place.clone(), errno }
     })?;
     let new = NewPool {
         name: name.clone(),
@@ -197,9 +175,7 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
         geometry,
         owner_uid: rustix::process::geteuid().as_raw(),
         mode: request.mode,
-        created: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |d| d.as_secs()),
+        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         evict_after: request.evict_after,
     };
     lay_out(&file, layout.data.offset, &new).map_err(|error| CreateError::Failed {
@@ -226,15 +202,8 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
 fn lay_out(file: &File, bytes: u64, new: &NewPool) -> std::io::Result<()> {
     // SAFETY: no address is given, so nothing is replaced.
     #[allow(unsafe_code)]
-    let mapping = unsafe {
-        map_file(
-            file.as_fd(),
-            0,
-            bytes as usize,
-            Protection::READ_WRITE,
-            None,
-        )
-    }?;
+    let mapping =
+        unsafe { map_file(file.as_fd(), 0, bytes as usize, Protection::READ_WRITE, None) }?;
     Pool::format(&Map::of(mapping), new).map_err(std::io::Error::other)
 }
 
@@ -268,8 +237,5 @@ pub fn remove(name: &str) -> Result<PathBuf, CreateError> {
             }
         }
     }
-    Err(FindError::Unknown {
-        name: name.to_owned(),
-    }
-    .into())
+    Err(FindError::Unknown { name: name.to_owned() }.into())
 }

@@ -51,31 +51,18 @@ pub struct Listing {
 /// Says what is wrong with it.
 pub fn identify(link: &dyn Link) -> Result<(Superblock, Layout), FindError> {
     let place = link.place().to_owned();
-    let damaged = |error| FindError::Damaged {
-        place: place.clone(),
-        error,
-    };
+    let damaged = |error| FindError::Damaged { place: place.clone(), error };
     if link.bytes() < vshmem_wire::PAGE_BYTES {
         let needed = vshmem_wire::PAGE_BYTES;
-        return Err(damaged(OpenError::Truncated {
-            found: link.bytes(),
-            needed,
-        }));
+        return Err(damaged(OpenError::Truncated { found: link.bytes(), needed }));
     }
     let page = vshmem_wire::PAGE_BYTES as usize;
     // SAFETY: no address is given, so nothing is replaced.
     #[allow(unsafe_code)]
-    let mapping = unsafe { link.map(0, page, Protection::default(), None) }.map_err(|errno| {
-        RegionError::Failed {
-            place: place.clone(),
-            tried: "map it",
-            errno,
-        }
-    })?;
+    let mapping = unsafe { link.map(0, page, Protection::default(), None) }
+        .map_err(|errno| RegionError::Failed { place: place.clone(), tried: "map it", errno })?;
     let mut header = vec![0; Pool::HEADER_BYTES];
-    Map::of(mapping)
-        .read(0, &mut header)
-        .map_err(|_| damaged(OpenError::Magic))?;
+    Map::of(mapping).read(0, &mut header).map_err(|_| damaged(OpenError::Magic))?;
     Pool::identify(&header, link.bytes()).map_err(damaged)
 }
 
@@ -117,16 +104,10 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
         }
         let link = vshmem_link::open(&candidate.place)?;
         let (superblock, _) = identify(link.as_ref())?;
-        let used = superblock
-            .name
-            .iter()
-            .position(|&b| b == 0)
-            .unwrap_or(superblock.name.len());
+        let used = superblock.name.iter().position(|&b| b == 0).unwrap_or(superblock.name.len());
         if &superblock.name[..used] == name.as_bytes() {
             return Ok(link);
         }
     }
-    Err(FindError::Unknown {
-        name: name.to_owned(),
-    })
+    Err(FindError::Unknown { name: name.to_owned() })
 }

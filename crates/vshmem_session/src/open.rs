@@ -38,11 +38,7 @@ pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     // SAFETY: no address is given, so nothing is replaced.
     #[allow(unsafe_code)]
     let mapping = unsafe { link.map(0, bytes, Protection::READ_WRITE, None) }.map_err(|errno| {
-        RegionError::Failed {
-            place: place.clone(),
-            tried: "map its tables",
-            errno,
-        }
+        RegionError::Failed { place: place.clone(), tried: "map its tables", errno }
     })?;
     let pool = Pool::open(Arc::new(Map::of(mapping)), link.bytes())
         .map_err(|error| FindError::Damaged { place, error })?;
@@ -110,11 +106,7 @@ impl Session {
 #[must_use]
 pub fn this_process() -> Process {
     let facts = process_facts(None);
-    Process {
-        pid: facts.pid,
-        start: facts.start,
-        uid: facts.uid,
-    }
+    Process { pid: facts.pid, start: facts.start, uid: facts.uid }
 }
 
 impl Backing for Session {

@@ -18,14 +18,7 @@ macro_rules! crash_point {
 /// The steps of every change under a lock, in order.
 #[must_use]
 pub const fn crash_point_names() -> [&'static str; 6] {
-    [
-        "acquired",
-        "written",
-        "committed",
-        "half-applied",
-        "applied",
-        "released",
-    ]
+    ["acquired", "written", "committed", "half-applied", "applied", "released"]
 }
 
 #[cfg(feature = "crash-points")]
@@ -45,11 +38,7 @@ pub(crate) fn pass(change: &str, step: &str) {
         let name = parts.next()?.to_owned();
         let nth = parts.next().and_then(|n| n.parse().ok()).unwrap_or(1);
         let stop = parts.next() == Some("stop");
-        Some(Order {
-            name,
-            left: AtomicU32::new(nth),
-            stop,
-        })
+        Some(Order { name, left: AtomicU32::new(nth), stop })
     });
     let Some(order) = order else {
         if std::env::var_os("VSHMEM_CRASH_LIST").is_some() {
@@ -57,16 +46,10 @@ pub(crate) fn pass(change: &str, step: &str) {
         }
         return;
     };
-    let matches = order
-        .name
-        .strip_prefix(change)
-        .and_then(|rest| rest.strip_prefix('/'));
+    let matches = order.name.strip_prefix(change).and_then(|rest| rest.strip_prefix('/'));
     if matches == Some(step) && order.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-        let signal = if order.stop {
-            rustix::process::Signal::STOP
-        } else {
-            rustix::process::Signal::KILL
-        };
+        let signal =
+            if order.stop { rustix::process::Signal::STOP } else { rustix::process::Signal::KILL };
         let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
     }
 }

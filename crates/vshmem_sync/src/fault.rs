@@ -28,9 +28,6 @@ impl Fault {
 
 impl From<OutOfPool> for Fault {
     fn from(error: OutOfPool) -> Self {
-        Self::Corrupt {
-            offset: error.offset,
-            what: "an offset outside the pool",
-        }
+        Self::Corrupt { offset: error.offset, what: "an offset outside the pool" }
     }
 }

@@ -30,13 +30,7 @@ impl<'a> Txn<'a> {
             Some(room) => Some(Scratch::new(room.entries).ok_or(Fault::TooLong)?),
             None => None,
         };
-        Ok(Self {
-            desk,
-            near: ArrayVec::new(),
-            far,
-            far_used: 0,
-            overflow,
-        })
+        Ok(Self { desk, near: ArrayVec::new(), far, far_used: 0, overflow })
     }
 
     /// The pool and the slot.
@@ -54,16 +48,12 @@ impl<'a> Txn<'a> {
     fn staged(&mut self, offset: u64) -> Option<&mut LogEntry> {
         // Newest first: what was written last is most likely to be asked for.
         if let Some(far) = &mut self.far
-            && let Some(at) = far.as_mut()[..self.far_used]
-                .iter()
-                .rposition(|entry| entry.offset == offset)
+            && let Some(at) =
+                far.as_mut()[..self.far_used].iter().rposition(|entry| entry.offset == offset)
         {
             return Some(&mut far.as_mut()[at]);
         }
-        self.near
-            .iter_mut()
-            .rev()
-            .find(|entry| entry.offset == offset)
+        self.near.iter_mut().rev().find(|entry| entry.offset == offset)
     }
 
     /// The word at `offset`, as this change would leave it.
@@ -137,11 +127,7 @@ impl<'a> Txn<'a> {
     /// # Errors
     /// As [`Txn::set`].
     pub fn update(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
-        if self.get(offset)? == value {
-            Ok(())
-        } else {
-            self.set(offset, value)
-        }
+        if self.get(offset)? == value { Ok(()) } else { self.set(offset, value) }
     }
 
     /// Forgets everything staged: for a refusal that comes late.
@@ -174,11 +160,7 @@ impl<'a> Txn<'a> {
                 write_entry(map, at, entry)?;
                 at += size_of::<LogEntry>() as u64;
             }
-            map.store(
-                field!(slot, ThreadSlot, log_more),
-                room.offset,
-                Ordering::Relaxed,
-            )?;
+            map.store(field!(slot, ThreadSlot, log_more), room.offset, Ordering::Relaxed)?;
         }
         let count = (self.near.len() + self.far_used) as u64;
         map.store(field!(slot, ThreadSlot, log_lock), lock, Ordering::Relaxed)?;

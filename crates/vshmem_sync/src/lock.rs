@@ -59,14 +59,8 @@ pub struct LockHolder {
 pub fn holder_of(map: &Map, offset: u64) -> Result<Option<LockHolder>, Fault> {
     let word = LockWord::unpack(load_cell(map, offset)?);
     Ok(match word.state {
-        HELD => Some(LockHolder {
-            slot: word.holder,
-            committed: false,
-        }),
-        COMMITTED => Some(LockHolder {
-            slot: word.holder,
-            committed: true,
-        }),
+        HELD => Some(LockHolder { slot: word.holder, committed: false }),
+        COMMITTED => Some(LockHolder { slot: word.holder, committed: true }),
         _ => None,
     })
 }
@@ -102,10 +96,7 @@ pub fn with_lock_long<'a, R>(
     entries: usize,
     body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
-    let room = Overflow {
-        offset: overflow,
-        entries,
-    };
+    let room = Overflow { offset: overflow, entries };
     run(Txn::new(desk, Some(room))?, offset, change, body)
 }
 
@@ -128,10 +119,7 @@ fn run<'a, R>(
             }
             Err(fault) => {
                 txn.clear();
-                let released = LockWord {
-                    state: FREE,
-                    ..held
-                };
+                let released = LockWord { state: FREE, ..held };
                 let still_mine = desk.map.replace(offset, held.pack(), released.pack())?;
                 if still_mine && fault != Fault::Lost {
                     return Err(fault);
@@ -150,20 +138,13 @@ fn finish(
     held: LockWord,
     change: &'static str,
 ) -> Result<bool, Fault> {
-    let free = LockWord {
-        state: FREE,
-        ..held
-    }
-    .pack();
+    let free = LockWord { state: FREE, ..held }.pack();
     if txn.is_empty() {
         return Ok(desk.map.replace(offset, held.pack(), free)?);
     }
     txn.write_record(offset, held.generation)?;
     crash_point!(change, "written");
-    let committed = LockWord {
-        state: COMMITTED,
-        ..held
-    };
+    let committed = LockWord { state: COMMITTED, ..held };
     // The commit: releases the record, pairs with the acquire of whoever takes over.
     if !desk.map.replace(offset, held.pack(), committed.pack())? {
         return Ok(false);
@@ -224,11 +205,7 @@ fn acquire_contended(desk: &Desk<'_>, offset: u64) -> Result<LockWord, Fault> {
 }
 
 fn taken(seen: LockWord, slot: u32) -> LockWord {
-    LockWord {
-        generation: seen.generation.wrapping_add(1),
-        holder: slot,
-        state: HELD,
-    }
+    LockWord { generation: seen.generation.wrapping_add(1), holder: slot, state: HELD }
 }
 
 fn yield_cpu() {
@@ -239,10 +216,7 @@ fn yield_cpu() {
 fn nap() {
     #[cfg(not(loom))]
     {
-        let span = rustix::time::Timespec {
-            tv_sec: 0,
-            tv_nsec: 50_000,
-        };
+        let span = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 };
         // Cut short by a signal is as good.
         let _ = rustix::thread::nanosleep(&span);
     }

@@ -74,10 +74,7 @@ impl Spin {
     /// Never looks longer than `most` times.
     #[must_use]
     pub fn new(most: u32) -> Self {
-        Self {
-            looks: AtomicU32::new(most / 2),
-            most,
-        }
+        Self { looks: AtomicU32::new(most / 2), most }
     }
 
     /// Looks until `changed` says so or patience is over.
@@ -86,8 +83,7 @@ impl Spin {
         for _ in 0..looks.max(self.most / 64) {
             if changed() {
                 // Success: look twice as long next time.
-                self.looks
-                    .store((looks * 2 + 1).min(self.most), Ordering::Relaxed);
+                self.looks.store((looks * 2 + 1).min(self.most), Ordering::Relaxed);
                 return true;
             }
             for _ in 0..4 {
@@ -117,11 +113,7 @@ pub fn park(
     if let Some(spin) = spin
         && spin.until(|| signals_handled() != seen || changed())
     {
-        return Ok(if changed() {
-            Parked::Changed
-        } else {
-            Parked::Interrupted
-        });
+        return Ok(if changed() { Parked::Changed } else { Parked::Interrupted });
     }
     let word = words.of(slot)?;
     let announced = word.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;

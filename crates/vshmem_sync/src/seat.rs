@@ -33,9 +33,7 @@ impl Desk<'_> {
     /// When there is no such slot.
     #[inline]
     pub fn slot_at(&self, slot: u32) -> Result<u64, Fault> {
-        self.threads
-            .at(slot)
-            .ok_or(Fault::corrupt(self.threads.offset, "no such thread slot"))
+        self.threads.at(slot).ok_or(Fault::corrupt(self.threads.offset, "no such thread slot"))
     }
 }
 
@@ -75,9 +73,7 @@ impl Seats {
             slot: AtomicU32::new(0),
             thread: AtomicUsize::new(0),
         };
-        Self {
-            places: (0..SEATS).map(|_| place()).collect(),
-        }
+        Self { places: (0..SEATS).map(|_| place()).collect() }
     }
 
     /// Forgets all seats: in a forked child they are the parent's.
@@ -92,9 +88,7 @@ impl Seats {
     /// Gives the slots that are claimed for `client` and not in use back to the pool.
     pub fn give_back(&self, map: &Map, threads: Area, client: u32) {
         for place in &self.places {
-            let taken = place
-                .busy
-                .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+            let taken = place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_err() {
                 continue;
             }
@@ -121,10 +115,7 @@ impl Seats {
         let me = this_thread();
         for (index, place) in self.places.iter().enumerate() {
             let free = place.busy.load(Ordering::Relaxed) == 0
-                && place
-                    .busy
-                    .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-                    .is_ok();
+                && place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
             if !free {
                 continue;
             }
@@ -147,12 +138,7 @@ impl Seats {
             let surplus = (index >= KEPT)
                 .then(|| threads.at(slot).map(|offset| (map, offset, client)))
                 .flatten();
-            return Ok(Some(Seat {
-                seats: self,
-                place: index,
-                slot,
-                surplus,
-            }));
+            return Ok(Some(Seat { seats: self, place: index, slot, surplus }));
         }
         Ok(None)
     }
@@ -194,9 +180,7 @@ fn claim(map: &Map, threads: Area, client: u32) -> Result<Option<u32>, Fault> {
     let start = client.wrapping_mul(7) % count.max(1);
     for step in 0..count {
         let slot = (start + step) % count;
-        let offset = threads
-            .at(slot)
-            .ok_or(Fault::corrupt(threads.offset, "thread table"))?;
+        let offset = threads.at(slot).ok_or(Fault::corrupt(threads.offset, "thread table"))?;
         if claim_cell(map, field!(offset, ThreadSlot, owner), 0, client + 1)? {
             return Ok(Some(slot));
         }

@@ -26,10 +26,7 @@ impl Cell {
     #[inline]
     #[must_use]
     pub const fn unpack(word: u64) -> Self {
-        Self {
-            version: (word >> 32) as u32,
-            value: word as u32,
-        }
+        Self { version: (word >> 32) as u32, value: word as u32 }
     }
 
     /// Puts the word together.
@@ -43,10 +40,6 @@ impl Cell {
     #[inline]
     #[must_use]
     pub const fn successor(word: u64, value: u32) -> u64 {
-        Self {
-            version: ((word >> 32) as u32).wrapping_add(1),
-            value,
-        }
-        .pack()
+        Self { version: ((word >> 32) as u32).wrapping_add(1), value }.pack()
     }
 }

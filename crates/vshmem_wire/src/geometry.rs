@@ -137,12 +137,7 @@ pub enum GeometryError {
 impl core::fmt::Display for GeometryError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Count {
-                name,
-                value,
-                least,
-                most,
-            } => {
+            Self::Count { name, value, least, most } => {
                 write!(f, "{name} is {value}, and must be from {least} to {most}")
             }
             Self::TooLarge => f.write_str("the areas add up to more than an address can express"),
@@ -180,12 +175,7 @@ impl Geometry {
         ];
         for (name, value, least, most) in rows {
             if value < least || value > most {
-                return Err(GeometryError::Count {
-                    name,
-                    value,
-                    least,
-                    most,
-                });
+                return Err(GeometryError::Count { name, value, least, most });
             }
         }
         Ok(())
@@ -199,19 +189,13 @@ impl Geometry {
         self.validate()?;
         let mut next = 2 * PAGE_BYTES;
         let mut area = |stride: u64, count: u64, align: u64| -> Result<Area, GeometryError> {
-            let offset = next
-                .checked_next_multiple_of(align)
-                .ok_or(GeometryError::TooLarge)?;
+            let offset = next.checked_next_multiple_of(align).ok_or(GeometryError::TooLarge)?;
             next = stride
                 .checked_mul(count)
                 .and_then(|bytes| bytes.checked_add(offset))
                 .and_then(|end| end.checked_next_multiple_of(PAGE_BYTES))
                 .ok_or(GeometryError::TooLarge)?;
-            Ok(Area {
-                offset,
-                stride,
-                count,
-            })
+            Ok(Area { offset, stride, count })
         };
         let of = |bytes: usize| bytes as u64;
         let units = u64::from(self.slabs) * (SLAB_BYTES / UNIT_BYTES);
@@ -226,22 +210,14 @@ impl Geometry {
             area(CELL_BYTES, self.semmni.into(), PAGE_BYTES)?,
             area(CELL_BYTES, self.msgmni.into(), PAGE_BYTES)?,
         ];
-        let attaches = area(
-            of(size_of::<AttachSlot>()),
-            self.attaches.into(),
-            PAGE_BYTES,
-        )?;
+        let attaches = area(of(size_of::<AttachSlot>()), self.attaches.into(), PAGE_BYTES)?;
         let undos = area(of(size_of::<UndoSlot>()), self.undos.into(), PAGE_BYTES)?;
         let slab_meta = area(of(size_of::<SlabMeta>()), self.slabs.into(), PAGE_BYTES)?;
         let unit_meta = area(of(size_of::<UnitMeta>()), units, PAGE_BYTES)?;
         let page_meta = area(of(size_of::<PageMeta>()), self.pages, PAGE_BYTES)?;
         let heap = area(SLAB_BYTES, self.slabs.into(), SLAB_BYTES)?;
         // Segments begin on a large page where the pool is big enough to care.
-        let data_align = if self.pages >= 4096 {
-            2 << 20
-        } else {
-            PAGE_BYTES
-        };
+        let data_align = if self.pages >= 4096 { 2 << 20 } else { PAGE_BYTES };
         let data = area(PAGE_BYTES, self.pages, data_align)?;
         Ok(Layout {
             registry: PAGE_BYTES,
@@ -280,7 +256,12 @@ impl Geometry {
             threads: scaled(512 << 10, 128, 4096),
             attaches: scaled(128 << 10, 256, 1 << 16),
             undos: scaled(128 << 10, 256, 1 << 16),
-            slabs: scaled(32 * SLAB_BYTES, 8, 4096),
+            // Room for a default queue full of empty messages (16,384 units) and then some,
+            // unless that were a quarter of a small pool.
+            slabs: (total_bytes / 32)
+                .max((4 << 20).min(total_bytes / 4))
+                .div_ceil(SLAB_BYTES)
+                .clamp(8, 4096) as u32,
             semmsl: 32000,
             semmns: 1_024_000_000,
             semopm: 500,
@@ -305,17 +286,10 @@ impl Geometry {
         let (mut low, mut high) = (0, most);
         while low < high {
             let middle = low + (high - low).div_ceil(2);
-            let fits = Self {
-                pages: middle,
-                ..*self
-            }
-            .layout()
-            .is_ok_and(|layout| layout.total_bytes <= total_bytes);
-            if fits {
-                low = middle
-            } else {
-                high = middle - 1
-            }
+            let fits = Self { pages: middle, ..*self }
+                .layout()
+                .is_ok_and(|layout| layout.total_bytes <= total_bytes);
+            if fits { low = middle } else { high = middle - 1 }
         }
         self.pages = low;
         self.layout().map(|_| ()).map_err(|error| match error {

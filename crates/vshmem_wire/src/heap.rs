@@ -61,19 +61,7 @@ impl PageMeta {
     pub const DIRTY: u32 = 1 << 8;
 }
 
-const _: () = assert!(
-    size_of::<SlabMeta>() == 16,
-    "a slab's bookkeeping is two cells"
-);
-const _: () = assert!(
-    size_of::<UnitMeta>() == 16,
-    "a unit's bookkeeping is two cells"
-);
-const _: () = assert!(
-    size_of::<PageMeta>() == 32,
-    "a page's bookkeeping is four cells"
-);
-const _: () = assert!(
-    SLAB_BYTES.is_multiple_of(UNIT_BYTES),
-    "a slab is made of units"
-);
+const _: () = assert!(size_of::<SlabMeta>() == 16, "a slab's bookkeeping is two cells");
+const _: () = assert!(size_of::<UnitMeta>() == 16, "a unit's bookkeeping is two cells");
+const _: () = assert!(size_of::<PageMeta>() == 32, "a page's bookkeeping is four cells");
+const _: () = assert!(SLAB_BYTES.is_multiple_of(UNIT_BYTES), "a slab is made of units");

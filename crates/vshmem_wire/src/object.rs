@@ -171,23 +171,8 @@ pub struct UndoSlot {
 /// Bytes before the text of a message in the heap: type and size, a word each.
 pub const MSG_HEADER_BYTES: u64 = 16;
 
-const _: () = assert!(
-    size_of::<ShmSlot>() == 192,
-    "a segment slot is three cache lines"
-);
-const _: () = assert!(
-    size_of::<SemSlot>() == 192,
-    "a semaphore set slot is three cache lines"
-);
-const _: () = assert!(
-    size_of::<MsgSlot>() == 192,
-    "a queue slot is three cache lines"
-);
-const _: () = assert!(
-    size_of::<AttachSlot>() == 32,
-    "two attach records in a cache line"
-);
-const _: () = assert!(
-    size_of::<UndoSlot>() == 32,
-    "two undo records in a cache line"
-);
+const _: () = assert!(size_of::<ShmSlot>() == 192, "a segment slot is three cache lines");
+const _: () = assert!(size_of::<SemSlot>() == 192, "a semaphore set slot is three cache lines");
+const _: () = assert!(size_of::<MsgSlot>() == 192, "a queue slot is three cache lines");
+const _: () = assert!(size_of::<AttachSlot>() == 32, "two attach records in a cache line");
+const _: () = assert!(size_of::<UndoSlot>() == 32, "two undo records in a cache line");

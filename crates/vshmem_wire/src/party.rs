@@ -199,21 +199,12 @@ impl Party {
     #[inline]
     #[must_use]
     pub const fn unpack(value: u32) -> Self {
-        Self {
-            domain: (value >> Self::PID_BITS) & 0x7f,
-            pid: value & ((1 << Self::PID_BITS) - 1),
-        }
+        Self { domain: (value >> Self::PID_BITS) & 0x7f, pid: value & ((1 << Self::PID_BITS) - 1) }
     }
 }
 
-const _: () = assert!(
-    size_of::<DomainSlot>() == 192,
-    "a domain slot is three cache lines"
-);
-const _: () = assert!(
-    size_of::<ClientSlot>() == 128,
-    "a client slot is two cache lines"
-);
+const _: () = assert!(size_of::<DomainSlot>() == 192, "a domain slot is three cache lines");
+const _: () = assert!(size_of::<ClientSlot>() == 128, "a client slot is two cache lines");
 const _: () = assert!(size_of::<LogEntry>() == 24, "a log entry is three words");
 const _: () = assert!(
     size_of::<ThreadSlot>() == (10 + 3 + INLINE_OPS + 4) * 8 + LOG_ENTRIES * 24,

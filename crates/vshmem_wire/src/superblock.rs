@@ -67,15 +67,6 @@ pub struct Registry {
     pub page_bins: [RawCell; PAGE_BINS],
 }
 
-const _: () = assert!(
-    size_of::<Superblock>() <= 4096,
-    "the superblock is one page"
-);
-const _: () = assert!(
-    size_of::<Registry>() <= 4096,
-    "the registry's words are one page"
-);
-const _: () = assert!(
-    size_of::<Superblock>().is_multiple_of(8),
-    "the superblock is made of words"
-);
+const _: () = assert!(size_of::<Superblock>() <= 4096, "the superblock is one page");
+const _: () = assert!(size_of::<Registry>() <= 4096, "the registry's words are one page");
+const _: () = assert!(size_of::<Superblock>().is_multiple_of(8), "the superblock is made of words");

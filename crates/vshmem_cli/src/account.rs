@@ -1,0 +1,97 @@
+//! Users and groups by name, and this process's own credentials.
+
+use nix::unistd::{Gid, Group, Uid, User};
+use vshmem_ipc::Caller;
+
+use crate::failure::{Failure, failed};
+
+/// Name of a user, or the number where there is none.
+pub fn user_name(uid: u32) -> String {
+    match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => user.name,
+        _ => uid.to_string(),
+    }
+}
+
+/// Name of a group, or the number where there is none.
+pub fn group_name(gid: u32) -> String {
+    match Group::from_gid(Gid::from_raw(gid)) {
+        Ok(Some(group)) => group.name,
+        _ => gid.to_string(),
+    }
+}
+
+/// A group by name or number.
+pub fn group(text: &str) -> Result<u32, Failure> {
+    if let Ok(number) = text.parse() {
+        return Ok(number);
+    }
+    match Group::from_name(text) {
+        Ok(Some(group)) => Ok(group.gid.as_raw()),
+        Ok(None) => failed(format!("--group {text}: there is no such group on this machine. `getent group` lists them")),
+        Err(error) => failed(format!("--group {text}: cannot look the group up: {error}. Give its number instead")),
+    }
+}
+
+/// The credentials of this process, as the kernel knows them.
+#[derive(Debug)]
+pub struct OwnCredentials {
+    uid: u32,
+    gid: u32,
+    groups: Vec<u32>,
+    capabilities: u64,
+}
+
+const CAP_IPC_OWNER: u32 = 15;
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_SYS_RESOURCE: u32 = 24;
+
+impl OwnCredentials {
+    /// Reads them.
+    pub fn read() -> Self {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        Self {
+            uid: rustix::process::geteuid().as_raw(),
+            gid: rustix::process::getegid().as_raw(),
+            groups: rustix::process::getgroups()
+                .unwrap_or_default()
+                .into_iter()
+                .map(rustix::process::Gid::as_raw)
+                .collect(),
+            capabilities: effective
+                .and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok())
+                .unwrap_or(0),
+        }
+    }
+
+    fn capable(&self, capability: u32) -> bool {
+        self.capabilities >> capability & 1 == 1
+    }
+}
+
+impl Caller for OwnCredentials {
+    fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    fn gid(&self) -> u32 {
+        self.gid
+    }
+
+    fn in_group(&self, gid: u32) -> bool {
+        gid == self.gid || self.groups.contains(&gid)
+    }
+
+    fn owns_all(&self) -> bool {
+        self.capable(CAP_IPC_OWNER)
+    }
+
+    fn administers(&self) -> bool {
+        self.capable(CAP_SYS_ADMIN)
+    }
+
+    fn unlimited(&self) -> bool {
+        self.capable(CAP_SYS_RESOURCE)
+    }
+}

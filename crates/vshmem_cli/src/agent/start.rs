@@ -1,0 +1,83 @@
+//! Starting the agent so that nobody has it for a child.
+//!
+//! `start` runs `vshmem agent` and waits for it; that process starts the agent proper in a session
+//! of its own and ends, so the agent belongs to init, not to the program that runs next.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, failed};
+
+use super::post::is_manned;
+
+/// What the agent says when it is on its post.
+pub const UP: &str = "up";
+/// How long starting it may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Sees to it that this domain has an agent for the pool at `place`.
+pub fn start(place: &Path) -> Result<(), Failure> {
+    if is_manned(place) {
+        return Ok(());
+    }
+    let mut child = own_command(place)?
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(|error| Failure::Failed(format!("cannot start the agent: {error}")))?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) if status.success() => return Ok(()),
+            Ok(Some(status)) => return failed(format!("the agent did not come up: {status}")),
+            Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) | Err(_) => {
+                // The program must not inherit it as a child.
+                let _ = child.kill();
+                let _ = child.wait();
+                return failed(format!("the agent was not up after {} s", PATIENCE.as_secs()));
+            }
+        }
+    }
+}
+
+/// In between: leaves everything behind, starts the agent proper, and ends when it is up.
+pub fn detach(place: &Path) -> Result<(), Failure> {
+    if is_manned(place) {
+        return Ok(());
+    }
+    // Refused to a process that leads a session already, which is as well.
+    let _ = rustix::process::setsid();
+    close_fds::CloseFdsBuilder::new().cloexecfrom(3);
+    let cannot = |error| Failure::Failed(format!("cannot start the agent: {error}"));
+    let mut child = own_command(place)?
+        .arg("--stay")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(cannot)?;
+    let mut word = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        BufReader::new(stdout).read_line(&mut word).map_err(cannot)?;
+    }
+    // Somebody else's agent may have been faster.
+    if word.trim() == UP || is_manned(place) {
+        return Ok(());
+    }
+    failed("the agent ended before it was up")
+}
+
+/// This binary as `vshmem agent`, with nothing of the environment: no LD_PRELOAD above all.
+fn own_command(place: &Path) -> Result<Command, Failure> {
+    let me = std::env::current_exe()
+        .map_err(|error| Failure::Failed(format!("cannot find this binary to start the agent: {error}")))?;
+    let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
+    let mut command = Command::new(me);
+    command.arg("agent").arg("--pool").arg(place).env_clear();
+    Ok(command)
+}

@@ -1,0 +1,111 @@
+//! Which pool is meant, when the command line does not say.
+
+use std::os::unix::fs::MetadataExt;
+
+use vshmem_link::{Link, Local};
+use vshmem_session::{CreateError, CreateRequest, FindError, PRIVATE_PREFIX, find};
+
+use crate::failure::{Failure, failed};
+
+/// Written in a guest by whoever runs it: the name of its pool.
+const CONFIGURED: &str = "/run/vshmem/pool";
+/// Bytes of a private pool, where there is memory enough.
+const PRIVATE_BYTES: u64 = 256 << 20;
+/// And the least that is of use.
+const PRIVATE_LEAST: u64 = 16 << 20;
+
+/// The pool that was named: by option, by VSHMEM_POOL, by whoever runs this domain.
+pub fn named(option: Option<&str>) -> Option<String> {
+    let option = option.map(str::to_owned);
+    let environment = || std::env::var("VSHMEM_POOL").ok();
+    let configured = || std::fs::read_to_string(CONFIGURED).ok();
+    option
+        .or_else(|| environment().filter(|name| !name.is_empty()))
+        .or_else(|| configured().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()))
+}
+
+/// Opens the pool that is meant; without a name, this user's private one if there is one.
+pub fn open(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
+    if let Some(name) = named(option) {
+        return Ok(find(&name)?);
+    }
+    match open_private() {
+        Err(Failure::Find(FindError::Unknown { .. })) => failed(
+            "no pool is named and there is no private one yet. Name one with --pool or VSHMEM_POOL (`vshmem pool ls` shows them); `vshmem run` makes the private one",
+        ),
+        other => other,
+    }
+}
+
+/// As [`open`], and makes the private pool if it is missing.
+pub fn open_or_make(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
+    if let Some(name) = named(option) {
+        return Ok(find(&name)?);
+    }
+    match open_private() {
+        Err(Failure::Find(FindError::Unknown { .. })) => {
+            make_private()?;
+            open_private()
+        }
+        other => other,
+    }
+}
+
+/// Name of this user's private pool.
+pub fn private_name() -> String {
+    format!("{PRIVATE_PREFIX}{}", rustix::process::geteuid().as_raw())
+}
+
+/// Anybody may make a file of that name in /dev/shm first, and would then own what is in it.
+fn open_private() -> Result<Box<dyn Link>, Failure> {
+    let name = private_name();
+    let link = find(&name)?;
+    let owner = std::fs::metadata(link.place()).map(|meta| meta.uid());
+    if owner.is_ok_and(|uid| uid != rustix::process::geteuid().as_raw()) {
+        return failed(format!(
+            "pool {name}: {} belongs to somebody else, so it is not your private pool. Name another one with --pool, or have the file removed",
+            link.place().display()
+        ));
+    }
+    Ok(link)
+}
+
+fn make_private() -> Result<(), Failure> {
+    let mut request = CreateRequest {
+        name: private_name(),
+        bytes: private_bytes(),
+        mode: 0o600,
+        group: None,
+        huge_page: None,
+        limits: Vec::new(),
+        evict_after: 0,
+        backed: false,
+    };
+    loop {
+        match vshmem_session::create(&request) {
+            // Another program of this user was faster: as well.
+            Ok(_) | Err(CreateError::Exists { .. }) => return Ok(()),
+            Err(CreateError::Room { .. }) if request.bytes / 2 >= PRIVATE_LEAST => {
+                request.bytes /= 2;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        tracing::info!(bytes = request.bytes, "memory is short: a smaller private pool");
+    }
+}
+
+/// Half of what is there at most: the pool is sparse, and a program should meet ENOSPC before the
+/// machine runs out of memory.
+fn private_bytes() -> u64 {
+    let free = Local::place_of("", false)
+        .parent()
+        .and_then(|directory| rustix::fs::statvfs(directory).ok())
+        .map_or(u64::MAX, |stat| stat.f_bavail * stat.f_frsize);
+    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = memory
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))
+        .and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .map_or(u64::MAX, |kib| kib << 10);
+    (free.min(available) / 2).clamp(PRIVATE_LEAST, PRIVATE_BYTES) & !0xfffff
+}

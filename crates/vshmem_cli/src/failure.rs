@@ -1,0 +1,58 @@
+//! How a verb ends.
+
+use std::process::ExitCode;
+
+use vshmem_ipc::Errno;
+use vshmem_session::{CreateError, FindError, SessionError};
+
+/// An exit code, or why there is none.
+pub type Outcome = Result<ExitCode, Failure>;
+
+/// Why a verb did not do what it was asked. Each is a sentence: what was tried, what came back,
+/// what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The words of the command line do not go together.
+    #[error("{0}")]
+    Usage(String),
+    /// It was tried and failed.
+    #[error("{0}")]
+    Failed(String),
+    /// The pool is not there.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// The pool cannot be used.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The pool cannot be made or removed.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+    /// The lab's own.
+    #[error(transparent)]
+    Lab(#[from] vshmem_lab::Error),
+}
+
+impl Failure {
+    /// Writes it on standard error; the exit code that goes with it.
+    pub fn tell(&self) -> ExitCode {
+        eprintln!("vshmem: {self}");
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            _ => ExitCode::FAILURE,
+        }
+    }
+}
+
+/// A failure from its sentence.
+pub fn failed<T>(sentence: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure::Failed(sentence.into()))
+}
+
+/// What it means when a pool's tables cannot be read.
+pub fn unreadable(pool: &str) -> impl Fn(Errno) -> Failure {
+    move |errno| {
+        Failure::Failed(format!(
+            "pool {pool}: its tables do not make sense ({errno}). `vshmem pool check {pool}` says more"
+        ))
+    }
+}

@@ -1,0 +1,92 @@
+//! `vshmem pool check`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use vshmem_ipc::{Finding, Pool, Severity};
+use vshmem_session::{find, open_pool};
+
+use crate::failure::{Failure, Outcome, unreadable};
+use crate::show;
+
+/// Look a pool over: does everything in it agree?
+#[derive(Debug, Args)]
+#[command(after_help = "Exit code 1 when something is wrong or unfinished. On a busy pool a step that is under way may show as unfinished: look again.")]
+pub struct Check {
+    /// Its name.
+    name: String,
+    /// Finish what crashes have left unfinished, then look.
+    #[arg(long)]
+    repair: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    pool: String,
+    findings: Vec<Line>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    severity: &'static str,
+    what: String,
+}
+
+impl From<Finding> for Line {
+    fn from(finding: Finding) -> Self {
+        Self {
+            severity: match finding.severity {
+                Severity::Unfinished => "unfinished",
+                Severity::Wrong => "wrong",
+            },
+            what: finding.what,
+        }
+    }
+}
+
+impl Check {
+    /// Looks.
+    pub fn carry_out(self) -> Outcome {
+        let link = find(&self.name)?;
+        let pool = open_pool(link.as_ref())?;
+        if self.repair {
+            repair(&self.name, &pool)?;
+        }
+        let findings = pool.check().map_err(unreadable(&self.name))?;
+        let report = Report {
+            pool: self.name,
+            findings: findings.into_iter().map(Line::from).collect(),
+        };
+        let clean = report.findings.is_empty();
+        if self.json {
+            show::json(&report)?;
+        } else if clean {
+            show::line(format!("pool {}: everything agrees", report.pool))?;
+        } else {
+            for line in &report.findings {
+                show::line(format!("{}: {}", line.severity, show::clean(&line.what)))?;
+            }
+        }
+        if clean { Ok(ExitCode::SUCCESS) } else { Ok(ExitCode::FAILURE) }
+    }
+}
+
+fn repair(name: &str, _pool: &Pool) -> Result<(), Failure> {
+    let visit = crate::visit::Visit::join(find(name)?)?;
+    visit
+        .with(|member| -> Result<(), Failure> {
+            let parties = super::Parties::of(member.pool())?;
+            for client in &parties.clients {
+                let dying = client.state == vshmem_wire::ClientState::Dying;
+                if dying || (client.state == vshmem_wire::ClientState::Active && parties.is_over(client)) {
+                    member.bury(client.index).map_err(unreadable(name))?;
+                }
+            }
+            Ok(())
+        })
+        .unwrap_or(Ok(()))
+}

@@ -1,0 +1,87 @@
+//! `vshmem pool rm`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use vshmem_session::{FindError, find, open_pool};
+
+use crate::failure::{Failure, Outcome, failed};
+use crate::show;
+
+use super::Parties;
+
+/// Remove a pool.
+#[derive(Debug, Args)]
+pub struct Rm {
+    /// Its name.
+    name: String,
+    /// Even if programs use it: they keep what they have mapped, and nobody finds it any more.
+    #[arg(long)]
+    force: bool,
+}
+
+/// How many users a refusal names.
+const NAMED: usize = 8;
+
+impl Rm {
+    /// Removes it.
+    pub fn carry_out(self) -> Outcome {
+        if !self.force {
+            self.require_unused()?;
+        }
+        remove(&self.name)?;
+        show::line(format!("pool {}: removed", self.name))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn require_unused(&self) -> Result<(), Failure> {
+        let name = &self.name;
+        let link = match find(name) {
+            Ok(link) => link,
+            // What is no pool has no users.
+            Err(FindError::Damaged { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        if link.kind() != "local" {
+            return failed(format!(
+                "pool {name}: {} is lent to this guest; only the host can remove the pool behind it",
+                link.place().display()
+            ));
+        }
+        let pool = match open_pool(link.as_ref()) {
+            Ok(pool) => pool,
+            Err(vshmem_session::SessionError::Find(FindError::Damaged { .. })) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        // Tables that do not make sense are a reason to remove it, not to keep it.
+        let Ok(parties) = Parties::of(&pool) else {
+            return Ok(());
+        };
+        let users: Vec<String> =
+            parties.users().iter().map(|row| show::clean(&parties.process(row.domain, row.pid))).collect();
+        if users.is_empty() {
+            return Ok(());
+        }
+        let more = if users.len() > NAMED { ", ..." } else { "" };
+        failed(format!(
+            "pool {name}: {} clients use it ({}{more}). End them first, evict their domain with `vshmem pool evict`, or remove it all the same with --force",
+            users.len(),
+            users[..users.len().min(NAMED)].join(", ")
+        ))
+    }
+}
+
+/// Removes a pool's file, and this domain's wait file for it.
+pub fn remove(name: &str) -> Result<(), Failure> {
+    if name.contains('/') {
+        return Err(Failure::Usage(format!("{name}: give the pool's name, not its path; `vshmem pool ls` shows the names")));
+    }
+    let uuid = find(name).ok().and_then(|link| vshmem_session::identify(link.as_ref()).ok()).map(|(superblock, _)| superblock.uuid);
+    vshmem_session::remove(name)?;
+    if let Some(uuid) = uuid {
+        let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        // Only domains that cannot sleep on pool memory have one.
+        let _ = std::fs::remove_file(format!("/dev/shm/vshmem-wait.{digits}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Writing results on standard output.
+
+use std::io::{ErrorKind, Write};
+
+use serde::Serialize;
+
+use crate::failure::{Failure, failed};
+
+/// Writes a text. Nobody listening any more (`| head`) is not a failure.
+pub fn text(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            failed(format!("cannot write to standard output: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line.
+pub fn line(line: impl AsRef<str>) -> Result<(), Failure> {
+    text(&format!("{}\n", line.as_ref()))
+}
+
+/// Writes a value as JSON.
+pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
+    match serde_json::to_string_pretty(value) {
+        Ok(json) => line(json),
+        Err(error) => failed(format!("cannot write the result as JSON: {error}")),
+    }
+}
+
+/// A text out of a pool, made safe to print: any member could have put escape sequences there.
+pub fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() { '?' } else { c })
+        .collect()
+}

@@ -1,0 +1,368 @@
+//! The heap: slabs, chunks, and who refers to them.
+
+use std::collections::HashMap;
+
+use vshmem_sync::{Fault, field};
+use vshmem_wire::{
+    CELL_BYTES, CHUNK_CLASSES, MSG_HEADER_BYTES, MsgSlot, ObjectState, SLAB_BYTES, SemSlot,
+    SlabMeta, UNIT_BYTES, UndoSlot,
+};
+
+use super::Look;
+use super::objects::Objects;
+use super::parties::Parties;
+use crate::heap::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
+use crate::id::Kind;
+use crate::message::Header;
+use crate::semaphore::Word;
+use crate::{heap, member, registry, undo};
+
+/// Chunks that objects refer to: by unit, what for and how many bytes.
+#[derive(Default)]
+pub(super) struct Uses(HashMap<u32, (String, u64)>);
+
+impl Look<'_> {
+    /// Notes a reference; false when there is one already.
+    fn refer(&mut self, uses: &mut Uses, unit: u32, what: String, bytes: u64) -> bool {
+        if let Some((other, _)) = uses.0.get(&unit) {
+            let found = format!("{what} and {other} share the chunk at unit {unit}");
+            self.wrong(found);
+            return false;
+        }
+        uses.0.insert(unit, (what, bytes));
+        true
+    }
+
+    /// Undo records against the lists of their sets.
+    pub(super) fn undos(
+        &mut self,
+        parties: &Parties,
+        objects: &Objects,
+        uses: &mut Uses,
+    ) -> Result<(), Fault> {
+        let layout = self.layout;
+        let records = layout.undos.count as usize;
+        let mut listed = vec![false; records];
+        for (index, _) in objects.of(Kind::Semaphore) {
+            let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
+            let count = self.get(field!(slot, SemSlot, count))?;
+            let mut next = self.get(field!(slot, SemSlot, undos))?;
+            let mut clients = HashMap::new();
+            while let Some(record) = next.checked_sub(1) {
+                let Some(seen) = listed.get_mut(record as usize) else {
+                    self.wrong(format!(
+                        "semaphore set {index} lists undo record {record}, which does not exist"
+                    ));
+                    break;
+                };
+                if std::mem::replace(seen, true) {
+                    self.wrong(format!("undo record {record} is listed twice"));
+                    break;
+                }
+                let at = undo::undo_at(layout, record)?;
+                let client = self.get(field!(at, UndoSlot, client))?;
+                let set = self.get(field!(at, UndoSlot, set))?;
+                if set != index + 1 || client == 0 {
+                    self.wrong(format!(
+                        "undo record {record} of semaphore set {index} says it is of {set}, counted from 1"
+                    ));
+                }
+                if let Some(other) = clients.insert(client, record) {
+                    self.wrong(format!(
+                        "undo records {record} and {other} are of the same client and set"
+                    ));
+                }
+                if let Some(unit) = self.get(field!(at, UndoSlot, adjustments))?.checked_sub(1) {
+                    let what = format!("undo record {record}");
+                    self.refer(uses, unit, what, u64::from(count) * CELL_BYTES);
+                    self.adjustments(record, unit, count)?;
+                } else {
+                    self.wrong(format!("undo record {record} has no room for adjustments"));
+                }
+                next = self.get(field!(at, UndoSlot, next))?;
+            }
+        }
+        for (record, listed) in listed.iter().enumerate() {
+            let at = undo::undo_at(layout, record as u32)?;
+            let client = self.get(field!(at, UndoSlot, client))?;
+            let set = self.get(field!(at, UndoSlot, set))?;
+            if let Some(client) = client.checked_sub(1)
+                && !parties.known(client)
+            {
+                self.wrong(format!("undo record {record} is of client {client}, which is nobody"));
+            }
+            if !listed && set != 0 {
+                self.wrong(format!("undo record {record} is in use and on no list"));
+            }
+        }
+        Ok(())
+    }
+
+    fn adjustments(&mut self, record: u32, unit: u32, count: u32) -> Result<(), Fault> {
+        let Ok(base) = Chunk(unit).offset(self.layout) else {
+            return Ok(());
+        };
+        if base + u64::from(count) * CELL_BYTES > self.layout.heap.end() {
+            return Ok(());
+        }
+        for number in 0..u64::from(count) {
+            let adjustment = self.get(base + number * CELL_BYTES)? as i32;
+            if !(-32768..=32767).contains(&adjustment) {
+                self.wrong(format!(
+                    "undo record {record} adjusts semaphore {number} by {adjustment}"
+                ));
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Semaphore words.
+    pub(super) fn sets(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
+        let (layout, geometry) = (self.layout, self.pool.geometry());
+        for (index, _) in objects.of(Kind::Semaphore) {
+            let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
+            let count = self.get(field!(slot, SemSlot, count))?;
+            let unit = self.get(field!(slot, SemSlot, words))?;
+            if count == 0 || count > geometry.semmsl {
+                self.wrong(format!("semaphore set {index} has {count} semaphores"));
+                continue;
+            }
+            let bytes = u64::from(count) * CELL_BYTES;
+            self.refer(uses, unit, format!("semaphore set {index}"), bytes);
+            let Ok(base) = Chunk(unit).offset(layout) else {
+                continue;
+            };
+            if base + bytes > layout.heap.end() {
+                continue;
+            }
+            for number in 0..u64::from(count) {
+                let value = Word::unpack(self.word(base + number * CELL_BYTES)?).value;
+                if value > geometry.semvmx {
+                    self.wrong(format!(
+                        "semaphore {number} of set {index} is {value}, above the limit"
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages of every queue.
+    pub(super) fn queues(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
+        let layout = self.layout;
+        for (index, standing) in objects.of(Kind::Queue) {
+            let slot = registry::slot_at(layout, Kind::Queue, index)?;
+            let mut next = self.get(field!(slot, MsgSlot, head))?;
+            let (mut count, mut bytes, mut last) = (0u64, 0u64, 0);
+            while let Some(unit) = next.checked_sub(1) {
+                let chunk = Chunk(unit);
+                if u64::from(unit) >= layout.unit_meta.count {
+                    self.wrong(format!(
+                        "the messages of queue {index} lead to unit {unit}, which does not exist"
+                    ));
+                    break;
+                }
+                let header = Header::read(self.pool.map(), layout, chunk)?;
+                let what = format!("message {count} of queue {index}");
+                if header.kind < 1 || header.size > u64::from(self.pool.geometry().msgmax) {
+                    self.wrong(format!(
+                        "{what} has type {} and {} bytes",
+                        header.kind, header.size
+                    ));
+                }
+                let room = header.size.saturating_add(MSG_HEADER_BYTES);
+                if !self.refer(uses, unit, what, room) {
+                    break;
+                }
+                count += 1;
+                bytes = bytes.saturating_add(header.size);
+                last = next;
+                next = self.get(chunk.next(layout)?)?;
+            }
+            if !standing.is(ObjectState::Live) {
+                continue;
+            }
+            let said = u64::from(self.get(field!(slot, MsgSlot, count))?);
+            if said != count {
+                self.wrong(format!("queue {index} has {count} messages and counts {said}"));
+            }
+            let said = u64::from(self.get(field!(slot, MsgSlot, bytes))?);
+            if said != bytes {
+                self.wrong(format!("queue {index} has {bytes} bytes and counts {said}"));
+            }
+            if self.get(field!(slot, MsgSlot, tail))? != last {
+                self.wrong(format!("queue {index} does not know its last message"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Slabs and chunks against those references.
+    pub(super) fn heap(&mut self, parties: &Parties, uses: &Uses) -> Result<(), Fault> {
+        let layout = self.layout;
+        let slabs = layout.slab_meta.count as u32;
+        let mut found = 0;
+        let mut slab = 0;
+        while slab < slabs {
+            let meta = heap::slab_meta(layout, slab)?;
+            let class = self.get(field!(meta, SlabMeta, class))?;
+            let first = slab * SLAB_UNITS;
+            let chunk_units = match class {
+                0 => 0,
+                SlabMeta::TAIL => {
+                    self.wrong(format!("slab {slab} continues a run that does not begin"));
+                    slab += 1;
+                    continue;
+                }
+                SlabMeta::RUN => {
+                    let length = self.run(slab, meta)?;
+                    found += u32::from(self.chunk(parties, uses, first, length * SLAB_UNITS)?);
+                    slab += length;
+                    continue;
+                }
+                class => match CHUNK_CLASSES.get(class as usize - 1) {
+                    Some(units) => *units,
+                    None => {
+                        self.wrong(format!("slab {slab} is of class {class}, which is none"));
+                        slab += 1;
+                        continue;
+                    }
+                },
+            };
+            for unit in 0..SLAB_UNITS {
+                let begins =
+                    chunk_units != 0 && unit % chunk_units == 0 && unit + chunk_units <= SLAB_UNITS;
+                if begins {
+                    found += u32::from(self.chunk(parties, uses, first + unit, chunk_units)?);
+                } else {
+                    self.no_chunk(parties, first + unit, class)?;
+                }
+            }
+            slab += 1;
+        }
+        if found as usize != uses.0.len() {
+            for (unit, (what, _)) in &uses.0 {
+                let owner = Chunk(*unit).owner(layout).ok();
+                let owner = owner.map(|at| self.get(at)).transpose()?;
+                if owner != Some(IN_OBJECT) {
+                    self.wrong(format!("{what} lies at unit {unit}, which is not its own"));
+                } else {
+                    let starts =
+                        format!("{what} lies at unit {unit}; see whether a chunk begins there");
+                    self.note_stray(*unit, starts)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A unit that an object refers to, and in which no chunk begins.
+    fn note_stray(&mut self, unit: u32, what: String) -> Result<(), Fault> {
+        let slab = heap::slab_meta(self.layout, unit / SLAB_UNITS)?;
+        let class = self.get(field!(slab, SlabMeta, class))?;
+        let begins = match class {
+            SlabMeta::RUN => unit.is_multiple_of(SLAB_UNITS),
+            _ => class
+                .checked_sub(1)
+                .and_then(|class| CHUNK_CLASSES.get(class as usize))
+                .is_some_and(|units| (unit % SLAB_UNITS).is_multiple_of(*units)),
+        };
+        if !begins {
+            self.wrong(what);
+        }
+        Ok(())
+    }
+
+    /// Slabs of the run that begins at `slab`; 1 when it cannot be.
+    fn run(&mut self, slab: u32, meta: u64) -> Result<u32, Fault> {
+        let length = self.get(field!(meta, SlabMeta, run))?;
+        let slabs = self.layout.slab_meta.count as u32;
+        if length == 0 || length > LONGEST_RUN || length > slabs - slab {
+            self.wrong(format!("the run at slab {slab} is {length} slabs long"));
+            return Ok(1);
+        }
+        for inner in slab + 1..slab + length {
+            let meta = heap::slab_meta(self.layout, inner)?;
+            if self.get(field!(meta, SlabMeta, class))? != SlabMeta::TAIL {
+                self.wrong(format!("slab {inner} is inside a run and says otherwise"));
+                return Ok(inner - slab);
+            }
+        }
+        Ok(length)
+    }
+
+    /// Looks at one chunk; whether an object refers to it.
+    fn chunk(
+        &mut self,
+        parties: &Parties,
+        uses: &Uses,
+        unit: u32,
+        units: u32,
+    ) -> Result<bool, Fault> {
+        let owner = self.get(Chunk(unit).owner(self.layout)?)?;
+        let used = uses.0.get(&unit);
+        if let Some((what, bytes)) = used
+            && *bytes > u64::from(units) * UNIT_BYTES
+        {
+            self.wrong(format!(
+                "{what} needs {bytes} bytes and has {}",
+                u64::from(units) * UNIT_BYTES
+            ));
+        }
+        match (owner, used) {
+            (IN_OBJECT, None) => {
+                self.wrong(format!(
+                    "the chunk at unit {unit} is said to be in an object, and none refers to it"
+                ));
+            }
+            (IN_OBJECT, Some(_)) => return Ok(true),
+            (_, Some((what, _))) => {
+                self.wrong(format!(
+                    "{what} lies in the chunk at unit {unit}, whose owner is {owner}"
+                ));
+                return Ok(true);
+            }
+            (0, None) if units > SLAB_UNITS || self.is_run(unit)? => {
+                self.wrong(format!("the run at unit {unit} is nobody's"));
+            }
+            (0, None) => {}
+            (owner, None) => self.owner(parties, unit, owner),
+        }
+        Ok(false)
+    }
+
+    fn is_run(&self, unit: u32) -> Result<bool, Fault> {
+        let slab = heap::slab_meta(self.layout, unit / SLAB_UNITS)?;
+        Ok(self.get(field!(slab, SlabMeta, class))? == SlabMeta::RUN)
+    }
+
+    fn owner(&mut self, parties: &Parties, unit: u32, owner: u32) {
+        let client = owner.wrapping_sub(2);
+        if member::is_stranger(client) {
+            self.unfinished(format!(
+                "the chunk at unit {unit} is held by a process that was joining"
+            ));
+        } else if !parties.known(client) {
+            self.wrong(format!(
+                "the chunk at unit {unit} belongs to client {client}, which is nobody"
+            ));
+        }
+    }
+
+    /// A unit in which no chunk begins: nobody's, unless a slab is just changing hands.
+    fn no_chunk(&mut self, parties: &Parties, unit: u32, class: u32) -> Result<(), Fault> {
+        let owner = self.get(Chunk(unit).owner(self.layout)?)?;
+        if owner == 0 {
+            return Ok(());
+        }
+        if class == 0 && owner != IN_OBJECT {
+            self.owner(parties, unit, owner);
+        } else {
+            self.wrong(format!("unit {unit} has owner {owner}, and no chunk begins there"));
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(SLAB_BYTES == SLAB_UNITS as u64 * UNIT_BYTES);

@@ -1,0 +1,202 @@
+//! Sleepers: lines at objects against the thread slots in them.
+
+use std::collections::HashSet;
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Fault, field};
+use vshmem_wire::{
+    CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, ThreadSlot, WaitKind, WaitState,
+};
+
+use super::objects::Objects;
+use super::parties::Parties;
+use super::{Look, name_of};
+use crate::heap::Chunk;
+use crate::id::Kind;
+use crate::message::{Header, Search};
+use crate::registry;
+use crate::semaphore::{self, Operation, Word};
+use crate::wait::{Line, thread_at};
+
+impl Look<'_> {
+    pub(super) fn lines(&mut self, parties: &Parties, objects: &Objects) -> Result<(), Fault> {
+        let layout = self.layout;
+        let mut seen = HashSet::new();
+        for (index, standing) in objects.of(Kind::Semaphore) {
+            let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
+            let line = semaphore::line_of(slot);
+            let sleepers =
+                self.line(Kind::Semaphore, index, WaitKind::Semaphore, line, &mut seen)?;
+            let counted = self.get(semaphore::waiting_of(slot))?;
+            if standing.is(ObjectState::Live) {
+                if counted as usize != sleepers.len() {
+                    self.wrong(format!(
+                        "semaphore set {index} has {} sleepers and counts {counted}",
+                        sleepers.len()
+                    ));
+                }
+                for thread in sleepers {
+                    self.sleeper_at_set(index, slot, thread)?;
+                }
+            }
+        }
+        for (index, standing) in objects.of(Kind::Queue) {
+            let slot = registry::slot_at(layout, Kind::Queue, index)?;
+            for (kind, senders) in [(WaitKind::Receive, false), (WaitKind::Send, true)] {
+                let line = crate::queue::line_of(slot, senders);
+                let sleepers = self.line(Kind::Queue, index, kind, line, &mut seen)?;
+                if standing.is(ObjectState::Live) {
+                    for thread in sleepers {
+                        self.sleeper_at_queue(index, slot, thread, senders)?;
+                    }
+                }
+            }
+        }
+        for thread in &parties.waiting {
+            if !seen.contains(thread) {
+                self.wrong(format!("thread slot {thread} waits and is in no line"));
+            }
+        }
+        Ok(())
+    }
+
+    fn line(
+        &mut self,
+        kind: Kind,
+        object: u32,
+        wanted: WaitKind,
+        line: Line,
+        seen: &mut HashSet<u32>,
+    ) -> Result<Vec<u32>, Fault> {
+        let name = name_of(kind);
+        let mut sleepers = Vec::new();
+        let (mut next, mut before) = (self.get(line.head)?, 0);
+        while let Some(thread) = next.checked_sub(1) {
+            let Ok(at) = thread_at(self.layout, thread) else {
+                self.wrong(format!(
+                    "the line at {name} {object} leads to thread slot {thread}, which does not exist"
+                ));
+                return Ok(sleepers);
+            };
+            if !seen.insert(thread) {
+                self.wrong(format!(
+                    "thread slot {thread} is in two lines, or twice in that at {name} {object}"
+                ));
+                return Ok(sleepers);
+            }
+            let waits = self.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
+                && self.get(field!(at, ThreadSlot, kind))? == wanted as u32
+                && self.get(field!(at, ThreadSlot, object))? == object;
+            if !waits {
+                self.wrong(format!(
+                    "thread slot {thread} is in the line at {name} {object} and does not wait there"
+                ));
+            }
+            if self.get(field!(at, ThreadSlot, previous))? != before {
+                self.wrong(format!(
+                    "thread slot {thread} does not lead back in the line at {name} {object}"
+                ));
+            }
+            sleepers.push(thread);
+            before = next;
+            next = self.get(field!(at, ThreadSlot, next))?;
+        }
+        if self.get(line.tail)? != before {
+            self.wrong(format!("the line at {name} {object} does not know its last"));
+        }
+        Ok(sleepers)
+    }
+
+    fn plain(&self, at: u64) -> Result<u64, Fault> {
+        Ok(self.pool.map().load(at, Ordering::Relaxed)?)
+    }
+
+    /// The semaphore that blocks a sleeper has its fast way closed, and does block.
+    fn sleeper_at_set(&mut self, index: u32, slot: u64, thread: u32) -> Result<(), Fault> {
+        let at = thread_at(self.layout, thread)?;
+        let semaphores = self.get(field!(slot, SemSlot, count))?;
+        let Ok(base) = Chunk(self.get(field!(slot, SemSlot, words))?).offset(self.layout) else {
+            return Ok(());
+        };
+        let blocked = self.get(field!(at, ThreadSlot, blocked))? & 0xffff;
+        if blocked >= semaphores
+            || base + u64::from(semaphores) * CELL_BYTES > self.layout.heap.end()
+        {
+            self.wrong(format!(
+                "thread slot {thread} is blocked at semaphore {blocked} of set {index}, which has {semaphores}"
+            ));
+            return Ok(());
+        }
+        if !Word::unpack(self.word(base + u64::from(blocked) * CELL_BYTES)?).slow {
+            self.wrong(format!(
+                "semaphore {blocked} of set {index} can be changed past thread slot {thread}, which waits for it"
+            ));
+        }
+        let count = self.plain(field!(at, ThreadSlot, count))?;
+        if count == 0 || count > INLINE_OPS as u64 {
+            return Ok(());
+        }
+        let mut values = std::collections::HashMap::new();
+        for nth in 0..count {
+            let operation = Operation::unpack(self.plain(field!(at, ThreadSlot, ops) + nth * 8)?);
+            let number = u32::from(operation.number);
+            if number >= semaphores {
+                self.wrong(format!(
+                    "thread slot {thread} waits at semaphore {number} of set {index}, which has {semaphores}"
+                ));
+                return Ok(());
+            }
+            let now = Word::unpack(self.word(base + u64::from(number) * CELL_BYTES)?).value;
+            let value = values.entry(number).or_insert(now as i32);
+            let blocks =
+                (operation.change == 0 && *value != 0) || *value + i32::from(operation.change) < 0;
+            if blocks {
+                return Ok(());
+            }
+            *value += i32::from(operation.change);
+        }
+        self.unfinished(format!(
+            "thread slot {thread} waits at semaphore set {index} and could go on"
+        ));
+        Ok(())
+    }
+
+    fn sleeper_at_queue(
+        &mut self,
+        index: u32,
+        slot: u64,
+        thread: u32,
+        sends: bool,
+    ) -> Result<(), Fault> {
+        let at = thread_at(self.layout, thread)?;
+        let could = if sends {
+            let size = self.plain(field!(at, ThreadSlot, size))?;
+            let limit = u64::from(self.get(field!(slot, MsgSlot, limit))?);
+            let bytes = u64::from(self.get(field!(slot, MsgSlot, bytes))?);
+            let count = u64::from(self.get(field!(slot, MsgSlot, count))?);
+            bytes.saturating_add(size) <= limit && count < limit
+        } else {
+            let mode = self.plain(field!(at, ThreadSlot, count))?;
+            let kind = self.plain(field!(at, ThreadSlot, argument))?;
+            let search = Search::unpack(mode, kind);
+            let mut next = self.get(field!(slot, MsgSlot, head))?;
+            let mut accepted = false;
+            for _ in 0..self.layout.unit_meta.count {
+                let Some(unit) = next.checked_sub(1) else {
+                    break;
+                };
+                let Ok(at) = Chunk(unit).next(self.layout) else {
+                    break;
+                };
+                let header = Header::read(self.pool.map(), self.layout, Chunk(unit))?;
+                accepted |= search.accepts(header.kind);
+                next = self.get(at)?;
+            }
+            accepted
+        };
+        if could {
+            self.unfinished(format!("thread slot {thread} waits at queue {index} and could go on"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,255 @@
+//! Object slots: free queues, counters, key chains, attaches.
+
+use std::collections::{HashMap, HashSet};
+
+use vshmem_sync::{Fault, field};
+use vshmem_wire::{AttachSlot, CELL_BYTES, ClientSlot, ObjectHeader, ObjectState, ShmSlot};
+
+use super::parties::Parties;
+use super::{Look, name_of};
+use crate::id::Kind;
+use crate::member::client_at;
+use crate::registry::{self, Standing, per_kind};
+use crate::segment::attach_at;
+
+/// How every object slot stands, kind by kind.
+pub(super) struct Objects {
+    pub standings: [Vec<Standing>; 3],
+}
+
+impl Objects {
+    pub fn of(&self, kind: Kind) -> impl Iterator<Item = (u32, Standing)> + '_ {
+        self.standings[kind as usize]
+            .iter()
+            .enumerate()
+            .map(|(index, standing)| (index as u32, *standing))
+            .filter(|(_, standing)| !standing.is(ObjectState::Free))
+    }
+
+    pub fn is(&self, kind: Kind, index: u32, state: ObjectState) -> bool {
+        self.standings[kind as usize].get(index as usize).is_some_and(|standing| standing.is(state))
+    }
+}
+
+impl Look<'_> {
+    pub(super) fn objects(&mut self, parties: &Parties) -> Result<Objects, Fault> {
+        let mut objects = Objects { standings: [Vec::new(), Vec::new(), Vec::new()] };
+        for kind in Kind::ALL {
+            for index in 0..kind.area(self.layout).count as u32 {
+                let slot = registry::slot_at(self.layout, kind, index)?;
+                let standing = Standing::unpack(self.get(field!(slot, ObjectHeader, state))?);
+                self.standing(parties, kind, index, slot, standing)?;
+                objects.standings[kind as usize].push(standing);
+            }
+            self.slots(&objects, kind)?;
+            self.keys(&objects, kind)?;
+        }
+        Ok(objects)
+    }
+
+    fn standing(
+        &mut self,
+        parties: &Parties,
+        kind: Kind,
+        index: u32,
+        slot: u64,
+        standing: Standing,
+    ) -> Result<(), Fault> {
+        let name = name_of(kind);
+        let segment = kind == Kind::Segment;
+        let makes_sense = match standing.state {
+            s if s == ObjectState::Free as u32 || s == ObjectState::Live as u32 => true,
+            s if s == ObjectState::Dying as u32 => !segment,
+            s if s == ObjectState::Doomed as u32 || s == ObjectState::Creating as u32 => segment,
+            _ => false,
+        };
+        if !makes_sense {
+            self.wrong(format!(
+                "{name} {index} is in state {}, which is none of its kind's",
+                standing.state
+            ));
+        } else if standing.is(ObjectState::Dying) {
+            self.unfinished(format!("{name} {index} is removed and not taken apart"));
+        } else if standing.is(ObjectState::Creating) {
+            let maker = self.get(field!(slot, ShmSlot, maker))?;
+            if !maker.checked_sub(1).is_some_and(|client| parties.known(client)) {
+                self.unfinished(format!("{name} {index} was being made by a client that is gone"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The queue of free slots and the counters.
+    fn slots(&mut self, objects: &Objects, kind: Kind) -> Result<(), Fault> {
+        let layout = self.layout;
+        let name = name_of(kind);
+        let standings = &objects.standings[kind as usize];
+        let high = self.get(per_kind!(layout, high_water, kind))? as usize;
+        if high > standings.len() {
+            self.wrong(format!(
+                "{name} slots are said to be used up to {high} of {}",
+                standings.len()
+            ));
+        }
+        let mut free = HashSet::new();
+        let (mut next, mut last) = (self.get(per_kind!(layout, free_head, kind))?, 0);
+        for _ in 0..=standings.len() {
+            let Some(index) = next.checked_sub(1) else {
+                break;
+            };
+            if index as usize >= high.min(standings.len()) || !free.insert(index) {
+                self.wrong(format!(
+                    "the free {name} slots lead to slot {index}, which is never used or listed twice"
+                ));
+                break;
+            }
+            if !standings[index as usize].is(ObjectState::Free) {
+                self.wrong(format!("{name} {index} is in use and listed as free"));
+                break;
+            }
+            last = next;
+            let slot = registry::slot_at(layout, kind, index)?;
+            next = self.get(field!(slot, ObjectHeader, next))?;
+        }
+        let tail = self.get(per_kind!(layout, free_tail, kind))?;
+        if tail != last {
+            self.wrong(format!(
+                "the free {name} slots end with {last}, and {tail} is said to be the last"
+            ));
+        }
+        let mut used = 0;
+        for (index, standing) in standings.iter().enumerate() {
+            if standing.is(ObjectState::Free) {
+                if index < high && !free.contains(&(index as u32)) {
+                    self.wrong(format!("{name} slot {index} is free and not listed as such"));
+                }
+            } else {
+                used += 1;
+                if index >= high {
+                    self.wrong(format!("{name} {index} is in use, above the highest, {high}"));
+                }
+            }
+        }
+        let counted = self.get(per_kind!(layout, in_use, kind))?;
+        if counted != used {
+            self.wrong(format!("{used} {name} slots are in use, and {counted} are counted"));
+        }
+        Ok(())
+    }
+
+    /// Every live key is found exactly once, and nothing else is.
+    fn keys(&mut self, objects: &Objects, kind: Kind) -> Result<(), Fault> {
+        let layout = self.layout;
+        let name = name_of(kind);
+        let area = layout.keys[kind as usize];
+        let mut found = HashSet::new();
+        let mut live = HashMap::new();
+        for number in 0..area.count {
+            let bucket = area.offset + number * CELL_BYTES;
+            let mut next = self.get(bucket)?;
+            while let Some(index) = next.checked_sub(1) {
+                let Ok(slot) = registry::slot_at(layout, kind, index) else {
+                    self.wrong(format!(
+                        "the {name} keys of bucket {number} lead to slot {index}, which does not exist"
+                    ));
+                    break;
+                };
+                if !found.insert(index) {
+                    self.wrong(format!("the key of {name} {index} is listed twice"));
+                    break;
+                }
+                let key = self.get(field!(slot, ObjectHeader, key))? as i32;
+                if key == 0 || registry::bucket(layout, kind, key)? != bucket {
+                    self.wrong(format!("the key of {name} {index} is in the wrong place"));
+                }
+                if objects.is(kind, index, ObjectState::Live) {
+                    if let Some(other) = live.insert(key, index) {
+                        self.wrong(format!(
+                            "{name}s {index} and {other} have the same key {key:#x}"
+                        ));
+                    }
+                } else if !objects.is(kind, index, ObjectState::Dying) {
+                    self.wrong(format!("a key leads to {name} {index}, which is not alive"));
+                }
+                next = self.get(field!(slot, ObjectHeader, next))?;
+            }
+        }
+        for (index, standing) in objects.of(kind) {
+            let slot = registry::slot_at(layout, kind, index)?;
+            let key = self.get(field!(slot, ObjectHeader, key))?;
+            if standing.is(ObjectState::Live) && key != 0 && !found.contains(&index) {
+                self.wrong(format!("{name} {index} has key {key:#x} and is not found by it"));
+            }
+            if standing.is(ObjectState::Doomed) && key != 0 {
+                self.wrong(format!("{name} {index} is removed and has still a key"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Attach records against clients' lists and segments' counters.
+    pub(super) fn attaches(&mut self, parties: &Parties, objects: &Objects) -> Result<(), Fault> {
+        let layout = self.layout;
+        let records = layout.attaches.count as usize;
+        let mut listed = vec![false; records];
+        let mut attached: HashMap<u32, u64> = HashMap::new();
+        for client in 0..layout.clients.count as u32 {
+            let slot = client_at(layout, client)?;
+            let mut next = self.get(field!(slot, ClientSlot, attaches))?;
+            if next != 0 && !parties.known(client) {
+                self.wrong(format!("client {client} is nobody and has attaches"));
+            }
+            let mut segments = HashSet::new();
+            while let Some(record) = next.checked_sub(1) {
+                let Some(seen) = listed.get_mut(record as usize) else {
+                    self.wrong(format!(
+                        "client {client} lists attach record {record}, which does not exist"
+                    ));
+                    break;
+                };
+                if std::mem::replace(seen, true) {
+                    self.wrong(format!("attach record {record} is listed twice"));
+                    break;
+                }
+                let at = attach_at(layout, record)?;
+                let segment = self.get(field!(at, AttachSlot, segment))?;
+                let count = self.get(field!(at, AttachSlot, count))?;
+                let owner = self.get(field!(at, AttachSlot, client))?;
+                let there = segment.checked_sub(1).is_some_and(|segment| {
+                    objects.is(Kind::Segment, segment, ObjectState::Live)
+                        || objects.is(Kind::Segment, segment, ObjectState::Doomed)
+                });
+                if owner != client + 1 || count == 0 || !there || !segments.insert(segment) {
+                    self.wrong(format!(
+                        "attach record {record} of client {client} ({count} of segment {segment}, \
+                         counted from 1, for owner {owner}) makes no sense"
+                    ));
+                }
+                *attached.entry(segment.wrapping_sub(1)).or_default() += u64::from(count);
+                next = self.get(field!(at, AttachSlot, next))?;
+            }
+        }
+        for (record, listed) in listed.iter().enumerate() {
+            let at = attach_at(layout, record as u32)?;
+            if !listed && self.get(field!(at, AttachSlot, segment))? != 0 {
+                self.wrong(format!("attach record {record} is in use and on no list"));
+            }
+        }
+        for (index, standing) in objects.of(Kind::Segment) {
+            let slot = registry::slot_at(layout, Kind::Segment, index)?;
+            let counted = u64::from(self.get(field!(slot, ShmSlot, attached))?);
+            let found = attached.get(&index).copied().unwrap_or(0);
+            if counted != found {
+                self.wrong(format!(
+                    "segment {index} counts {counted} attaches, and clients have {found}"
+                ));
+            }
+            if standing.is(ObjectState::Doomed) && counted == 0 {
+                self.wrong(format!(
+                    "segment {index} is removed, attached by nobody, and still there"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
