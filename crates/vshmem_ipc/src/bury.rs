@@ -99,11 +99,18 @@ impl Member {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn farewell(&self) -> Result<(), Errno> {
+        self.leave_adjustments()?;
+        self.detach_all()
+    }
+
+    /// Applies this process's adjustments now.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn leave_adjustments(&self) -> Result<(), Errno> {
         let seat = self.seat()?;
-        let desk = self.desk_of(&seat);
-        let me = self.client();
-        settle(self.leave_undos(&desk, me, self.party().pack()).map(Ok))?;
-        settle(self.leave_attaches(&desk, me).map(Ok))
+        let party = self.party().pack();
+        settle(self.leave_undos(&self.desk_of(&seat), self.client(), party).map(Ok))
     }
 
     pub(crate) fn bury_client(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {

@@ -31,6 +31,27 @@ pub struct Rights {
     pub now: u32,
     /// Whether it may ever be written: not when attached with SHM_RDONLY.
     pub writable: bool,
+    /// Whether a forked child has it too: not after MADV_DONTFORK.
+    pub inherited: bool,
+}
+
+impl Rights {
+    const WRITABLE: u32 = 1 << 31;
+    const INHERITED: u32 = 1 << 30;
+
+    fn pack(self) -> u32 {
+        self.now
+            | if self.writable { Self::WRITABLE } else { 0 }
+            | if self.inherited { Self::INHERITED } else { 0 }
+    }
+
+    fn unpack(bits: u32) -> Self {
+        Self {
+            now: bits & !(Self::WRITABLE | Self::INHERITED),
+            writable: bits & Self::WRITABLE != 0,
+            inherited: bits & Self::INHERITED != 0,
+        }
+    }
 }
 
 impl Rights {
@@ -94,8 +115,7 @@ pub fn add(piece: Piece) -> bool {
             entry.start.store(piece.start, Ordering::Relaxed);
             entry.bytes.store(piece.bytes, Ordering::Relaxed);
             entry.base.store(piece.base, Ordering::Relaxed);
-            let rights = piece.rights.now | u32::from(piece.rights.writable) << 31;
-            entry.rights.store(rights, Ordering::Relaxed);
+            entry.rights.store(piece.rights.pack(), Ordering::Relaxed);
             HIGH.fetch_max(index + 1, Ordering::AcqRel);
             entry.state.store(USED, Ordering::Release);
             return true;
@@ -145,13 +165,12 @@ pub fn is_empty() -> bool {
 
 impl Entry {
     fn piece(&self) -> Piece {
-        let rights = self.rights.load(Ordering::Relaxed);
         Piece {
             id: self.id.load(Ordering::Relaxed),
             start: self.start.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             base: self.base.load(Ordering::Relaxed),
-            rights: Rights { now: rights & !(1 << 31), writable: rights >> 31 != 0 },
+            rights: Rights::unpack(self.rights.load(Ordering::Relaxed)),
         }
     }
 }

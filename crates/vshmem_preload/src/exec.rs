@@ -9,6 +9,7 @@ use std::ffi::CStr;
 use libc::{c_char, c_int};
 use rustix::fs::{Access, AtFlags, CWD};
 
+use crate::environment::Environment;
 use crate::next::next;
 use crate::{attached, errno, fork, process};
 
@@ -49,6 +50,9 @@ pub unsafe extern "C" fn execve(
     argv: *const *const c_char,
     envp: *const *const c_char,
 ) -> c_int {
+    // SAFETY: by this function's contract.
+    let mut environment = unsafe { Environment::completed(envp) };
+    let envp = environment.list();
     detached(Some(path), || {
         next!(c"execve": fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int,
               (path, argv, envp), -1)
@@ -89,6 +93,9 @@ pub unsafe extern "C" fn execvpe(
     argv: *const *const c_char,
     envp: *const *const c_char,
 ) -> c_int {
+    // SAFETY: by this function's contract.
+    let mut environment = unsafe { Environment::completed(envp) };
+    let envp = environment.list();
     detached(None, || {
         next!(c"execvpe": fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int,
               (file, argv, envp), -1)
@@ -105,6 +112,9 @@ pub unsafe extern "C" fn fexecve(
     argv: *const *const c_char,
     envp: *const *const c_char,
 ) -> c_int {
+    // SAFETY: by this function's contract.
+    let mut environment = unsafe { Environment::completed(envp) };
+    let envp = environment.list();
     detached(None, || {
         next!(c"fexecve": fn(c_int, *const *const c_char, *const *const c_char) -> c_int,
               (file, argv, envp), -1)
@@ -123,12 +133,45 @@ pub unsafe extern "C" fn execveat(
     envp: *const *const c_char,
     flags: c_int,
 ) -> c_int {
+    // SAFETY: by this function's contract.
+    let mut environment = unsafe { Environment::completed(envp) };
+    let envp = environment.list();
     detached(None, || {
         next!(c"execveat":
             fn(c_int, *const c_char, *const *const c_char, *const *const c_char, c_int) -> c_int,
             (directory, path, argv, envp, flags), -1)
     })
 }
+
+macro_rules! spawned {
+    ($name:ident, $symbol:literal, $man:literal) => {
+        #[doc = $man]
+        ///
+        /// # Safety
+        /// As libc's.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(
+            child: *mut libc::pid_t,
+            path: *const c_char,
+            actions: *const libc::posix_spawn_file_actions_t,
+            attributes: *const libc::posix_spawnattr_t,
+            argv: *const *const c_char,
+            envp: *const *const c_char,
+        ) -> c_int {
+            // SAFETY: by this function's contract.
+            let mut environment = unsafe { Environment::completed(envp) };
+            let envp = environment.list();
+            next!($symbol: fn(*mut libc::pid_t, *const c_char,
+                              *const libc::posix_spawn_file_actions_t,
+                              *const libc::posix_spawnattr_t,
+                              *const *const c_char, *const *const c_char) -> c_int,
+                  (child, path, actions, attributes, argv, envp), libc::ENOSYS)
+        }
+    };
+}
+
+spawned!(posix_spawn, c"posix_spawn", "posix_spawn(3).");
+spawned!(posix_spawnp, c"posix_spawnp", "posix_spawnp(3).");
 
 /// Defines one of the calls that take the arguments of the program as their own. C passes them
 /// like any others, in registers and then on the stack, so they are declared as plain words here,

@@ -61,6 +61,7 @@ pub fn is_unknown_child() -> bool {
 #[cold]
 pub fn adopt_unknown_child(session: &'static Session) -> Result<&'static Session, Errno> {
     errno::untouched(|| become_client(session, None))?;
+    while attached::take(|piece| !piece.rights.inherited).is_some() {}
     attached::each(|piece| {
         let _ = session.member().attach_again(piece.id);
     });
@@ -104,6 +105,9 @@ extern "C" fn in_child() {
     if let Some(session) = process::joined() {
         // A child that cannot join finds out at its first call.
         let _ = errno::untouched(|| become_client(session, KEPT.take()));
+        while let Some(piece) = attached::take(|piece| !piece.rights.inherited) {
+            let _ = session.member().shmdt(piece.id);
+        }
     }
     PREPARED.set(false);
 }

@@ -1,8 +1,8 @@
-//! libc calls that change credentials: passed on, then noticed.
+//! libc calls that change who a process is: passed on, then noticed.
 
 use libc::{c_char, c_int, c_void, gid_t, size_t, uid_t};
 
-use crate::caller;
+use crate::{caller, errno, process};
 use crate::next::next;
 
 macro_rules! noticed {
@@ -36,4 +36,22 @@ noticed! {
     setfsuid, c"setfsuid", (uid: uid_t);
     setfsgid, c"setfsgid", (gid: gid_t);
     capset, c"capset", (header: *mut c_void, data: *const c_void);
+}
+
+/// unshare(2): CLONE_SYSVSEM ends the process's adjustments as exit would.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
+    let result = next!(c"unshare": fn(c_int) -> c_int, (flags), -1);
+    caller::changed();
+    // CLONE_NEWIPC implies it (ksys_unshare).
+    if result == 0
+        && flags & (libc::CLONE_SYSVSEM | libc::CLONE_NEWIPC) != 0
+        && let Some(session) = process::joined()
+    {
+        let _ = errno::untouched(|| session.member().leave_adjustments());
+    }
+    result
 }

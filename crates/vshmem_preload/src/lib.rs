@@ -15,6 +15,7 @@
 mod agent;
 mod attached;
 mod caller;
+mod environment;
 mod errno;
 mod exec;
 mod exit;
@@ -33,3 +34,13 @@ mod semaphore_calls;
 mod signal;
 mod unmap;
 mod user;
+
+/// Runs when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        environment::remember();
+    }
+    at_load
+};

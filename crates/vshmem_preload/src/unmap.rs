@@ -26,7 +26,8 @@ fn attached_member() -> Option<&'static Member> {
 }
 
 /// Cuts the pieces that overlap a range at its ends, and hands each part inside to `each`, which
-/// says what becomes of it. Counts follow: one attach per piece.
+/// says what becomes of it. Counts follow: one attach per piece. What `each` returns must not be
+/// `touched` again, or not overlap the range any more.
 fn recut(
     member: &Member,
     start: usize,
@@ -153,22 +154,22 @@ pub unsafe extern "C" fn mremap(
     if let Some(member) = attached_member() {
         errno::untouched(|| {
             let (from, to) = (start.addr(), result.addr());
-            let kept = new_bytes.next_multiple_of(PAGE);
+            let (before, kept) = (bytes.next_multiple_of(PAGE), new_bytes.next_multiple_of(PAGE));
+            if kept < before {
+                forget_range(member, from.saturating_add(kept), before - kept);
+            }
             if to != from {
                 // What lay at the target has gone.
                 forget_range(member, to, kept);
-            }
-            recut(member, from, bytes.next_multiple_of(PAGE), |_| true, |piece| {
-                let shift = piece.start - from;
-                let bytes = piece.bytes.min(kept.saturating_sub(shift));
                 let moved = to.wrapping_sub(from);
-                (bytes > 0).then_some(Piece {
-                    start: piece.start.wrapping_add(moved),
-                    base: piece.base.wrapping_add(moved),
-                    bytes,
-                    ..piece
-                })
-            });
+                recut(member, from, before.min(kept), |_| true, |piece| {
+                    Some(Piece {
+                        start: piece.start.wrapping_add(moved),
+                        base: piece.base.wrapping_add(moved),
+                        ..piece
+                    })
+                });
+            }
         });
     }
     result
@@ -205,6 +206,33 @@ pub unsafe extern "C" fn mprotect(start: *mut c_void, bytes: size_t, rights: c_i
                 });
             });
         }
+    }
+    result
+}
+
+/// madvise(2): whether a child inherits a mapping decides whether it is counted for it.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
+    let result =
+        next!(c"madvise": fn(*mut c_void, size_t, c_int) -> c_int, (start, bytes, advice), -1);
+    let inherited = advice != libc::MADV_DONTFORK;
+    if result == 0
+        && matches!(advice, libc::MADV_DONTFORK | libc::MADV_DOFORK)
+        && let Some(member) = attached_member()
+    {
+        let bytes = bytes.next_multiple_of(PAGE);
+        errno::untouched(|| {
+            recut(
+                member,
+                start.addr(),
+                bytes,
+                |piece| piece.rights.inherited != inherited,
+                |piece| Some(Piece { rights: Rights { inherited, ..piece.rights }, ..piece }),
+            );
+        });
     }
     result
 }

@@ -1,0 +1,144 @@
+//! `vshmem doctor`: what this machine has and lacks.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use vshmem_lab::{GuestKind, Lab};
+
+use crate::failure::Outcome;
+use crate::{agent, choice, pool, show, size};
+
+use super::run;
+
+/// Say what this machine has and lacks, with a remedy for each.
+#[derive(Debug, Args)]
+pub struct Doctor {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Line {
+    what: &'static str,
+    good: bool,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Line {
+    fn good(what: &'static str, found: impl Into<String>) -> Self {
+        Self {
+            what,
+            good: true,
+            found: found.into(),
+            remedy: None,
+        }
+    }
+
+    fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self {
+            what,
+            good: false,
+            found: found.into(),
+            remedy: Some(remedy.into()),
+        }
+    }
+}
+
+impl Doctor {
+    /// Looks. Exit code 1 when `vshmem run` cannot work; the lab is an extra.
+    pub fn carry_out(self) -> Outcome {
+        let needed = vec![links(), shared_memory(), library(), pools(), chosen()];
+        let works = needed.iter().all(|line| line.good);
+        let lines: Vec<Line> = needed.into_iter().chain([lab()]).collect();
+        if self.json {
+            show::json(&lines)?;
+        } else {
+            for line in &lines {
+                let mark = if line.good { "ok  " } else { "MISS" };
+                show::line(format!("{mark} {}: {}", line.what, show::clean(&line.found)))?;
+                if let Some(remedy) = &line.remedy {
+                    show::line(format!("     remedy: {}", show::clean(remedy)))?;
+                }
+            }
+        }
+        Ok(if works { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+fn links() -> Line {
+    let mut links = vec!["local (files in /dev/shm and /dev/hugepages)"];
+    if Path::new("/dev/mmapper").exists() {
+        links.push("uml (/dev/mmapper)");
+    }
+    Line::good("links", links.join(", "))
+}
+
+fn shared_memory() -> Line {
+    const WHAT: &str = "/dev/shm";
+    const REMEDY: &str = "mount -t tmpfs -o size=50%,mode=1777 tmpfs /dev/shm (in a container: --shm-size)";
+    /// What a private pool should have, below which it is made smaller.
+    const ENOUGH: u64 = 256 << 20;
+    match rustix::fs::statvfs(WHAT) {
+        Ok(stat) => {
+            let (free, total) = (stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize);
+            let found = format!("{} free of {}", size::show(free), size::show(total));
+            if free >= ENOUGH { Line::good(WHAT, found) } else { Line::bad(WHAT, found, REMEDY) }
+        }
+        Err(errno) => Line::bad(WHAT, errno.to_string(), REMEDY),
+    }
+}
+
+fn library() -> Line {
+    const WHAT: &str = "preload library";
+    match run::library() {
+        Ok(place) => Line::good(WHAT, place.display().to_string()),
+        Err(failure) => Line::bad(WHAT, failure.to_string(), "make build, or put it beside the vshmem command"),
+    }
+}
+
+fn pools() -> Line {
+    const WHAT: &str = "pools";
+    let rows = pool::overview();
+    let broken: Vec<String> = rows.iter().filter_map(|row| row.error.clone()).collect();
+    let found = format!("{} on this machine", rows.len());
+    if broken.is_empty() {
+        Line::good(WHAT, found)
+    } else {
+        Line::bad(
+            WHAT,
+            format!("{found}, of which {} cannot be read: {}", broken.len(), broken.join("; ")),
+            "what each sentence says; `vshmem pool ls` lists them",
+        )
+    }
+}
+
+fn chosen() -> Line {
+    const WHAT: &str = "pool that `vshmem run` takes";
+    let Some(name) = choice::named(None) else {
+        return Line::good(WHAT, format!("{} (private, made when needed)", choice::private_name()));
+    };
+    match vshmem_session::find(&name) {
+        Ok(link) => {
+            let manned = if agent::is_manned(link.place()) { "its agent runs" } else { "no agent runs, as nobody uses it here" };
+            Line::good(WHAT, format!("{name}; {manned}"))
+        }
+        Err(error) => Line::bad(WHAT, error.to_string(), "set VSHMEM_POOL to another one, or unset it"),
+    }
+}
+
+fn lab() -> Line {
+    const WHAT: &str = "lab (optional)";
+    let missing = Lab::check(GuestKind::Uml);
+    if missing.is_empty() {
+        return Line::good(WHAT, "UML guests can be booted");
+    }
+    let found: Vec<String> = missing.iter().map(|one| format!("{}: {}", one.what, one.found)).collect();
+    let remedies: Vec<String> = missing.iter().map(|one| one.remedy.clone()).collect();
+    Line::bad(WHAT, found.join("; "), remedies.join("; "))
+}

@@ -1,0 +1,7 @@
+//! The verbs that are not about pools themselves.
+
+pub mod doctor;
+pub mod lab;
+pub mod ls;
+pub mod rm;
+pub mod run;

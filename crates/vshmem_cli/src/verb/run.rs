@@ -1,0 +1,179 @@
+//! `vshmem run`: an unmodified program on a pool.
+//!
+//! This process joins the pool and then becomes the program, which finds the membership again by
+//! its pid and start time. So there is no moment at which the agent could find nobody and go.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use clap::{Args, ValueEnum};
+use vshmem_session::Session;
+
+use crate::failure::{Failure, Outcome, failed};
+use crate::{agent, choice, program};
+
+/// Name of the library that answers the System V calls.
+const LIBRARY: &str = "libvshmem_preload.so";
+
+/// Run an unmodified program on a pool.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Run {
+    /// The pool. Without: VSHMEM_POOL, then the pool that this guest was given, then your own
+    /// private pool, which is made when it is missing.
+    #[arg(long)]
+    pool: Option<String>,
+    /// What of the program's IPC lies in the pool; the rest stays with the kernel: all, or some of
+    /// shm,sem,msg and key=LO-HI.
+    #[arg(long, default_value = "all", value_parser = share)]
+    share: String,
+    /// What ftok() answers: path: the same in all domains; inode: as libc does.
+    #[arg(long, default_value = "path")]
+    ftok: Ftok,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem run ./producer                        on your private pool
+  vshmem run --pool job7 -- ./consumer -n 3
+  vshmem run --share shm,key=0x100-0x1ff ./a.out
+
+The program must be dynamically linked and neither setuid, setgid nor given file capabilities:
+otherwise it would silently use the kernel's own IPC, and is refused.";
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Ftok {
+    Path,
+    Inode,
+}
+
+fn share(text: &str) -> Result<String, String> {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16).ok(),
+        None => text.parse().ok(),
+    };
+    for word in text.split(',') {
+        let known = match word.strip_prefix("key=") {
+            Some(range) => range
+                .split_once('-')
+                .and_then(|(low, high)| Some(number(low)? <= number(high)?))
+                .unwrap_or(false),
+            None => ["all", "shm", "sem", "msg"].contains(&word),
+        };
+        if !known {
+            return Err(format!("{word:?} is none of all, shm, sem, msg and key=LO-HI, as in --share shm,key=0x100-0x1ff"));
+        }
+    }
+    Ok(text.to_owned())
+}
+
+impl Run {
+    /// Becomes the program; returns only if that fails.
+    pub fn carry_out(self) -> Outcome {
+        let (word, arguments) = match self.command.split_first() {
+            Some((word, arguments)) => (word.clone(), arguments),
+            None => return Err(Failure::Usage("say what to run, as in `vshmem run -- ./a.out`".into())),
+        };
+        let found = program::find(Path::new(&word))?;
+        program::check(&found)?;
+        let library = library()?;
+        let link = choice::open_or_make(self.pool.as_deref())?;
+        let place = link.place().to_owned();
+        let session = Session::join(link)?;
+        if let Err(error) = agent::start(&place) {
+            // The program starts one again when it comes to a slow path.
+            tracing::warn!("{error}; deaths are not noticed until there is one");
+        }
+        let me = std::env::current_exe()
+            .map_err(|error| Failure::Failed(format!("cannot find this binary: {error}")))?;
+        let ftok = match self.ftok {
+            Ftok::Path => "path",
+            Ftok::Inode => "inode",
+        };
+        tracing::debug!(program = %found.display(), pool = %place.display(), library = %library.display(), "starting");
+        let error = Command::new(&found)
+            .arg0(&word)
+            .args(arguments)
+            .env("LD_PRELOAD", preload(library.as_os_str()))
+            .env("VSHMEM_POOL", &place)
+            .env("VSHMEM_POOL_NAME", session.member().pool().name())
+            .env("VSHMEM_SHARE", &self.share)
+            .env("VSHMEM_FTOK", ftok)
+            .env("VSHMEM_COMMAND", me)
+            .exec();
+        // What is left behind if this fails is buried by the agent.
+        let _ = session.leave();
+        failed(format!("{}: cannot run it: {error}", found.display()))
+    }
+}
+
+/// The library in front of what is preloaded already.
+fn preload(library: &OsStr) -> OsString {
+    let mut all = library.to_owned();
+    let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    let separators = |c: char| c == ':' || c == ' ';
+    if let Some(text) = before.to_str() {
+        // A run inside a run: once is enough.
+        for word in text.split(separators).filter(|word| !word.is_empty() && OsStr::new(word) != library) {
+            all.push(":");
+            all.push(word);
+        }
+    } else {
+        all.push(":");
+        all.push(before);
+    }
+    all
+}
+
+/// Where the library may be, in order.
+pub fn library_places() -> Vec<PathBuf> {
+    let mut places = Vec::new();
+    if let Some(beside) = std::env::current_exe().ok().as_deref().and_then(Path::parent) {
+        places.push(beside.to_owned());
+        if let Some(above) = beside.parent() {
+            places.push(above.join("lib/vshmem"));
+            places.push(above.join("lib"));
+        }
+    }
+    places.extend(["/usr/lib/vshmem", "/usr/local/lib/vshmem"].map(PathBuf::from));
+    places.into_iter().map(|directory| directory.join(LIBRARY)).collect()
+}
+
+/// Finds the library.
+pub fn library() -> Result<PathBuf, Failure> {
+    let places = library_places();
+    let Some(found) = places.iter().find(|place| place.is_file()) else {
+        let shown: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        return failed(format!(
+            "{LIBRARY} is not installed: it is at none of {}. Build it with `make build`, or put it beside the vshmem command",
+            shown.join(", ")
+        ));
+    };
+    if found.as_os_str().to_string_lossy().contains([':', ' ']) {
+        return failed(format!(
+            "{}: the dynamic linker cannot preload from a path with a space or colon in it. Install vshmem somewhere else",
+            found.display()
+        ));
+    }
+    Ok(found.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_checked() {
+        for good in ["all", "shm", "shm,sem,msg", "key=1-9", "shm,key=0x10-0x1f"] {
+            assert!(share(good).is_ok(), "{good}");
+        }
+        for bad in ["", "shn", "key=9-1", "key=a-b", "shm,", "key=5"] {
+            assert!(share(bad).is_err(), "{bad}");
+        }
+    }
+}
