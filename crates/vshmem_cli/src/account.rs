@@ -28,8 +28,12 @@ pub fn group(text: &str) -> Result<u32, Failure> {
     }
     match Group::from_name(text) {
         Ok(Some(group)) => Ok(group.gid.as_raw()),
-        Ok(None) => failed(format!("--group {text}: there is no such group on this machine. `getent group` lists them")),
-        Err(error) => failed(format!("--group {text}: cannot look the group up: {error}. Give its number instead")),
+        Ok(None) => failed(format!(
+            "--group {text}: there is no such group on this machine. `getent group` lists them"
+        )),
+        Err(error) => failed(format!(
+            "--group {text}: cannot look the group up: {error}. Give its number instead"
+        )),
     }
 }
 

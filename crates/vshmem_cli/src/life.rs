@@ -53,10 +53,7 @@ impl Life {
 
 fn ended(handle: &OwnedFd) -> bool {
     let mut look = [PollFd::new(handle, PollFlags::IN)];
-    let at_once = Timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut look, Some(&at_once)) == Ok(1)
 }
 

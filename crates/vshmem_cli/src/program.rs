@@ -16,7 +16,9 @@ const INTERPRETERS: usize = 5;
 /// Finds a program as execvp(3) does.
 pub fn find(word: &Path) -> Result<PathBuf, Failure> {
     if word.as_os_str().is_empty() {
-        return Err(Failure::Usage("the program's name is empty. Say what to run, as in `vshmem run -- ./a.out`".into()));
+        return Err(Failure::Usage(
+            "the program's name is empty. Say what to run, as in `vshmem run -- ./a.out`".into(),
+        ));
     }
     if word.as_os_str().to_string_lossy().contains('/') {
         return executable(word).map(|()| word.to_owned());
@@ -50,7 +52,9 @@ fn executable(place: &Path) -> Result<(), Failure> {
     }
     match rustix::fs::access(place, Access::EXEC_OK) {
         Ok(()) => Ok(()),
-        Err(errno) => failed(format!("{shown}: cannot run it: {errno}. Make it executable with chmod +x")),
+        Err(errno) => {
+            failed(format!("{shown}: cannot run it: {errno}. Make it executable with chmod +x"))
+        }
     }
 }
 
@@ -63,7 +67,10 @@ pub fn check(place: &Path) -> Result<(), Failure> {
             Form::Script(interpreter) => place = interpreter,
         }
     }
-    failed(format!("{}: its interpreter is a script, and so on, more than {INTERPRETERS} times; the kernel refuses that", place.display()))
+    failed(format!(
+        "{}: its interpreter is a script, and so on, more than {INTERPRETERS} times; the kernel refuses that",
+        place.display()
+    ))
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -103,18 +110,24 @@ fn look(place: &Path) -> Result<Form, Failure> {
         return refuse("setgid");
     }
     let mut capability = [0u8; 64];
-    if rustix::fs::fgetxattr(&file, "security.capability", &mut capability[..]).is_ok_and(|n| n > 0) {
+    if rustix::fs::fgetxattr(&file, "security.capability", &mut capability[..]).is_ok_and(|n| n > 0)
+    {
         return refuse("given file capabilities");
     }
     match Elf::of(&file, &start) {
-        Some(elf) if elf.foreign => refuse("made for another kind of CPU than the preloaded library"),
+        Some(elf) if elf.foreign => {
+            refuse("made for another kind of CPU than the preloaded library")
+        }
         Some(elf) if !elf.interpreter => refuse("statically linked"),
         Some(_) => Ok(Form::Dynamic),
-        None => failed(format!("{shown}: it begins as an ELF file and is damaged; the kernel would refuse it")),
+        None => failed(format!(
+            "{shown}: it begins as an ELF file and is damaged; the kernel would refuse it"
+        )),
     }
 }
 
-const REMEDY: &str = "Link it dynamically and run it without special privileges, or use libvshmem's own calls";
+const REMEDY: &str =
+    "Link it dynamically and run it without special privileges, or use libvshmem's own calls";
 
 fn interpreter(start: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
@@ -143,10 +156,7 @@ impl Elf {
     fn of(file: &File, start: &[u8]) -> Option<Self> {
         let short = |at: usize| Some(u16::from_ne_bytes(start.get(at..at + 2)?.try_into().ok()?));
         if *start.get(4)? != CLASS_64 || short(18)? != MACHINE {
-            return Some(Self {
-                foreign: true,
-                interpreter: false,
-            });
+            return Some(Self { foreign: true, interpreter: false });
         }
         let table = u64::from_ne_bytes(start.get(32..40)?.try_into().ok()?);
         let (entry, count) = (u64::from(short(54)?), u64::from(short(56)?));
@@ -157,10 +167,7 @@ impl Elf {
             file.read_exact_at(&mut kind, at).ok()?;
             interpreter |= u32::from_ne_bytes(kind) == PT_INTERP;
         }
-        Some(Self {
-            foreign: false,
-            interpreter,
-        })
+        Some(Self { foreign: false, interpreter })
     }
 }
 

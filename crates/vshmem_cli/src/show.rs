@@ -32,7 +32,5 @@ pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
 
 /// A text out of a pool, made safe to print: any member could have put escape sequences there.
 pub fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

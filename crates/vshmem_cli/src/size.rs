@@ -2,7 +2,8 @@
 
 /// Reads a size.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is not a size: write a number with K, M, G or T behind it, as in 64M");
+    let wrong =
+        || format!("{text:?} is not a size: write a number with K, M, G or T behind it, as in 64M");
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     let number: u64 = digits.parse().map_err(|_| wrong())?;

@@ -15,9 +15,7 @@ pub struct Visit {
 impl Visit {
     /// Joins.
     pub fn join(link: Box<dyn Link>) -> Result<Self, Failure> {
-        Ok(Self {
-            session: Some(Session::join(link)?),
-        })
+        Ok(Self { session: Some(Session::join(link)?) })
     }
 
     /// Does something as a member, and leaves again.

@@ -74,8 +74,9 @@ pub fn detach(place: &Path) -> Result<(), Failure> {
 
 /// This binary as `vshmem agent`, with nothing of the environment: no LD_PRELOAD above all.
 fn own_command(place: &Path) -> Result<Command, Failure> {
-    let me = std::env::current_exe()
-        .map_err(|error| Failure::Failed(format!("cannot find this binary to start the agent: {error}")))?;
+    let me = std::env::current_exe().map_err(|error| {
+        Failure::Failed(format!("cannot find this binary to start the agent: {error}"))
+    })?;
     let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
     let mut command = Command::new(me);
     command.arg("agent").arg("--pool").arg(place).env_clear();

@@ -30,7 +30,9 @@ const BURIAL: Duration = Duration::from_secs(2);
 /// Is the agent, until nobody is left. Does nothing if there is one already.
 pub fn serve(place: &Path) -> Result<(), Failure> {
     allow_many_descriptors();
-    let cannot = |error| Failure::Failed(format!("{}: cannot take the agent's post: {error}", place.display()));
+    let cannot = |error| {
+        Failure::Failed(format!("{}: cannot take the agent's post: {error}", place.display()))
+    };
     while let Some(post) = Post::take(place).map_err(cannot)? {
         let session = Session::join(find(&place.to_string_lossy())?)?;
         let pool = Arc::clone(session.member().pool());
@@ -68,10 +70,7 @@ fn report_up() {
 
 fn allow_many_descriptors() {
     let now = getrlimit(Resource::Nofile);
-    let most = Rlimit {
-        current: now.maximum,
-        maximum: now.maximum,
-    };
+    let most = Rlimit { current: now.maximum, maximum: now.maximum };
     // Without, some clients are looked at once a second instead of being watched.
     let _ = setrlimit(Resource::Nofile, most);
 }
@@ -98,11 +97,7 @@ struct Ward {
 
 impl Ward {
     fn of(resident: Resident) -> Self {
-        let mut ward = Self {
-            resident,
-            handle: None,
-            over: None,
-        };
+        let mut ward = Self { resident, handle: None, over: None };
         ward.look();
         ward
     }
@@ -226,11 +221,7 @@ impl<'a> Watch<'a> {
                 self.leases.remove(&row.index);
                 continue;
             }
-            let fresh = || Lease {
-                epoch: row.epoch,
-                value: row.lease,
-                since: Instant::now(),
-            };
+            let fresh = || Lease { epoch: row.epoch, value: row.lease, since: Instant::now() };
             let lease = self.leases.entry(row.index).or_insert_with(fresh);
             if (lease.epoch, lease.value) != (row.epoch, row.lease) {
                 *lease = fresh();
@@ -288,10 +279,8 @@ impl<'a> Watch<'a> {
             .collect();
         let mut looks: Vec<PollFd<'_>> =
             watched.iter().map(|(_, handle)| PollFd::new(*handle, PollFlags::IN)).collect();
-        let timeout = Timespec {
-            tv_sec: within.as_secs() as i64,
-            tv_nsec: i64::from(within.subsec_nanos()),
-        };
+        let timeout =
+            Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
         // An error (EINTR, ENOMEM) is as good as nothing to report.
         if poll(&mut looks, Some(&timeout)).is_err() {
             return Vec::new();

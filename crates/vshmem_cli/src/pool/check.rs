@@ -12,7 +12,9 @@ use crate::show;
 
 /// Look a pool over: does everything in it agree?
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code 1 when something is wrong or unfinished. On a busy pool a step that is under way may show as unfinished: look again.")]
+#[command(
+    after_help = "Exit code 1 when something is wrong or unfinished. On a busy pool a step that is under way may show as unfinished: look again."
+)]
 pub struct Check {
     /// Its name.
     name: String,
@@ -57,10 +59,8 @@ impl Check {
             repair(&self.name, &pool)?;
         }
         let findings = pool.check().map_err(unreadable(&self.name))?;
-        let report = Report {
-            pool: self.name,
-            findings: findings.into_iter().map(Line::from).collect(),
-        };
+        let report =
+            Report { pool: self.name, findings: findings.into_iter().map(Line::from).collect() };
         let clean = report.findings.is_empty();
         if self.json {
             show::json(&report)?;
@@ -82,7 +82,9 @@ fn repair(name: &str, _pool: &Pool) -> Result<(), Failure> {
             let parties = super::Parties::of(member.pool())?;
             for client in &parties.clients {
                 let dying = client.state == vshmem_wire::ClientState::Dying;
-                if dying || (client.state == vshmem_wire::ClientState::Active && parties.is_over(client)) {
+                if dying
+                    || (client.state == vshmem_wire::ClientState::Active && parties.is_over(client))
+                {
                     member.bury(client.index).map_err(unreadable(name))?;
                 }
             }

@@ -119,7 +119,12 @@ impl Create {
             backed: !self.sparse,
         };
         let place = vshmem_session::create(&request)?;
-        show::line(format!("pool {}: {} at {}", self.name, size::show(self.size), place.display()))?;
+        show::line(format!(
+            "pool {}: {} at {}",
+            self.name,
+            size::show(self.size),
+            place.display()
+        ))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -128,14 +133,20 @@ impl Create {
 fn require_huge_pages(bytes: u64) -> Result<(), Failure> {
     const HUGETLBFS: i64 = 0x9584_58f6;
     let wanted = size::show(bytes);
-    let remedy = format!("Mount it with `mount -t hugetlbfs -o pagesize={wanted} none /dev/hugepages`, and reserve pages in /sys/kernel/mm/hugepages");
+    let remedy = format!(
+        "Mount it with `mount -t hugetlbfs -o pagesize={wanted} none /dev/hugepages`, and reserve pages in /sys/kernel/mm/hugepages"
+    );
     match rustix::fs::statfs("/dev/hugepages") {
-        Ok(stat) if stat.f_type as i64 == HUGETLBFS && stat.f_bsize as u64 == bytes => Ok(()),
-        Ok(stat) if stat.f_type as i64 == HUGETLBFS => failed(format!(
+        Ok(stat) if stat.f_type == HUGETLBFS && stat.f_bsize as u64 == bytes => Ok(()),
+        Ok(stat) if stat.f_type == HUGETLBFS => failed(format!(
             "--hugepages {wanted}: /dev/hugepages gives pages of {}. {remedy}",
             size::show(stat.f_bsize as u64)
         )),
-        Ok(_) => failed(format!("--hugepages {wanted}: no hugetlbfs is mounted at /dev/hugepages. {remedy}")),
-        Err(errno) => failed(format!("--hugepages {wanted}: cannot look at /dev/hugepages: {errno}. {remedy}")),
+        Ok(_) => failed(format!(
+            "--hugepages {wanted}: no hugetlbfs is mounted at /dev/hugepages. {remedy}"
+        )),
+        Err(errno) => failed(format!(
+            "--hugepages {wanted}: cannot look at /dev/hugepages: {errno}. {remedy}"
+        )),
     }
 }

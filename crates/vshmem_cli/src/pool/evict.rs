@@ -67,7 +67,11 @@ impl Evict {
             _ => false,
         };
         if settled {
-            show::line(format!("pool {}: {shown} is {} already", self.name, if self.dead { "dead" } else { "evicted or dead" }))?;
+            show::line(format!(
+                "pool {}: {shown} is {} already",
+                self.name,
+                if self.dead { "dead" } else { "evicted or dead" }
+            ))?;
             return Ok(ExitCode::SUCCESS);
         }
         let dead = self.dead || row.state == DomainState::Dead;
@@ -100,7 +104,8 @@ impl Evict {
         for rank in ranks {
             let fitting: Vec<&&DomainRow> = named.iter().filter(|row| rank(row)).collect();
             if fitting.len() > 1 {
-                let numbers: Vec<String> = fitting.iter().map(|row| row.index.to_string()).collect();
+                let numbers: Vec<String> =
+                    fitting.iter().map(|row| row.index.to_string()).collect();
                 return failed(format!(
                     "pool {}: several domains are called {:?}. Name one by its number: {}",
                     self.name,

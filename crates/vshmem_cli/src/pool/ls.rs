@@ -96,7 +96,9 @@ impl Ls {
             show::json(&rows)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let columns = ["NAME", "LINK", "SIZE", "USED", "MODE", "OWNER", "GROUP", "DOMAINS", "CLIENTS", "PLACE"];
+        let columns = [
+            "NAME", "LINK", "SIZE", "USED", "MODE", "OWNER", "GROUP", "DOMAINS", "CLIENTS", "PLACE",
+        ];
         let mut table = Table::new("", &columns);
         let number = |count: Option<usize>| count.map(|n| n.to_string()).unwrap_or_default();
         let mut reasons = String::new();
@@ -117,7 +119,8 @@ impl Ls {
                 row.place.display().to_string(),
             ]);
         }
-        let below = if reasons.is_empty() { String::new() } else { format!("\nNot readable:\n{reasons}") };
+        let below =
+            if reasons.is_empty() { String::new() } else { format!("\nNot readable:\n{reasons}") };
         show::text(&format!("{table}{below}"))?;
         Ok(ExitCode::SUCCESS)
     }

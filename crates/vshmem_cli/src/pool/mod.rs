@@ -7,8 +7,8 @@ mod ls;
 mod rm;
 mod show;
 
-pub use ls::overview;
 pub use create::make;
+pub use ls::overview;
 
 use clap::Subcommand;
 use vshmem_ipc::{ClientRow, DomainRow, Pool};

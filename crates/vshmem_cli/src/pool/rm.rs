@@ -57,8 +57,11 @@ impl Rm {
         let Ok(parties) = Parties::of(&pool) else {
             return Ok(());
         };
-        let users: Vec<String> =
-            parties.users().iter().map(|row| show::clean(&parties.process(row.domain, row.pid))).collect();
+        let users: Vec<String> = parties
+            .users()
+            .iter()
+            .map(|row| show::clean(&parties.process(row.domain, row.pid)))
+            .collect();
         if users.is_empty() {
             return Ok(());
         }
@@ -74,9 +77,14 @@ impl Rm {
 /// Removes a pool's file, and this domain's wait file for it.
 pub fn remove(name: &str) -> Result<(), Failure> {
     if name.contains('/') {
-        return Err(Failure::Usage(format!("{name}: give the pool's name, not its path; `vshmem pool ls` shows the names")));
+        return Err(Failure::Usage(format!(
+            "{name}: give the pool's name, not its path; `vshmem pool ls` shows the names"
+        )));
     }
-    let uuid = find(name).ok().and_then(|link| vshmem_session::identify(link.as_ref()).ok()).map(|(superblock, _)| superblock.uuid);
+    let uuid = find(name)
+        .ok()
+        .and_then(|link| vshmem_session::identify(link.as_ref()).ok())
+        .map(|(superblock, _)| superblock.uuid);
     vshmem_session::remove(name)?;
     if let Some(uuid) = uuid {
         let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -84,7 +84,10 @@ impl Show {
     /// Shows them.
     pub fn carry_out(self) -> Outcome {
         if let Some(form) = self.form {
-            let tool = form.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            let tool = form
+                .to_possible_value()
+                .map(|value| value.get_name().to_owned())
+                .unwrap_or_default();
             return failed(format!(
                 "pool {}: --as {tool} is not yet supported by this release. `vshmem pool show {0}` tells the file that a hypervisor has to share",
                 self.name
@@ -155,9 +158,15 @@ fn text(facts: &Facts) -> String {
         ("size", size::show(facts.size)),
         ("metadata", format!("{} ({} %)", size::show(facts.metadata), facts.metadata_percent)),
         ("for segments", size::show(facts.data)),
-        ("owner, mode", format!("{}, {} at creation", crate::account::user_name(facts.owner_uid), facts.mode)),
+        (
+            "owner, mode",
+            format!("{}, {} at creation", crate::account::user_name(facts.owner_uid), facts.mode),
+        ),
         ("eviction", evict),
-        ("segments", format!("shmmni {}, shmmax {}, shmall {}", limits.shmmni, limits.shmmax, limits.shmall)),
+        (
+            "segments",
+            format!("shmmni {}, shmmax {}, shmall {}", limits.shmmni, limits.shmmax, limits.shmall),
+        ),
         (
             "semaphores",
             format!(
@@ -165,12 +174,21 @@ fn text(facts: &Facts) -> String {
                 limits.semmni, limits.semmsl, limits.semmns, limits.semopm, limits.semvmx
             ),
         ),
-        ("queues", format!("msgmni {}, msgmax {}, msgmnb {}", limits.msgmni, limits.msgmax, limits.msgmnb)),
+        (
+            "queues",
+            format!("msgmni {}, msgmax {}, msgmnb {}", limits.msgmni, limits.msgmax, limits.msgmnb),
+        ),
         (
             "members",
-            format!("domains {}, clients {}, threads {}", limits.domains, limits.clients, limits.threads),
+            format!(
+                "domains {}, clients {}, threads {}",
+                limits.domains, limits.clients, limits.threads
+            ),
         ),
-        ("records", format!("attaches {}, undos {}, slabs {}", limits.attaches, limits.undos, limits.slabs)),
+        (
+            "records",
+            format!("attaches {}, undos {}, slabs {}", limits.attaches, limits.undos, limits.slabs),
+        ),
     ];
     rows.iter().map(|(what, value)| format!("{what:<13} {value}\n")).collect()
 }

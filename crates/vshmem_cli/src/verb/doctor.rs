@@ -32,21 +32,11 @@ struct Line {
 
 impl Line {
     fn good(what: &'static str, found: impl Into<String>) -> Self {
-        Self {
-            what,
-            good: true,
-            found: found.into(),
-            remedy: None,
-        }
+        Self { what, good: true, found: found.into(), remedy: None }
     }
 
     fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            what,
-            good: false,
-            found: found.into(),
-            remedy: Some(remedy.into()),
-        }
+        Self { what, good: false, found: found.into(), remedy: Some(remedy.into()) }
     }
 }
 
@@ -81,7 +71,8 @@ fn links() -> Line {
 
 fn shared_memory() -> Line {
     const WHAT: &str = "/dev/shm";
-    const REMEDY: &str = "mount -t tmpfs -o size=50%,mode=1777 tmpfs /dev/shm (in a container: --shm-size)";
+    const REMEDY: &str =
+        "mount -t tmpfs -o size=50%,mode=1777 tmpfs /dev/shm (in a container: --shm-size)";
     /// What a private pool should have, below which it is made smaller.
     const ENOUGH: u64 = 256 << 20;
     match rustix::fs::statvfs(WHAT) {
@@ -98,7 +89,9 @@ fn library() -> Line {
     const WHAT: &str = "preload library";
     match run::library() {
         Ok(place) => Line::good(WHAT, place.display().to_string()),
-        Err(failure) => Line::bad(WHAT, failure.to_string(), "make build, or put it beside the vshmem command"),
+        Err(failure) => {
+            Line::bad(WHAT, failure.to_string(), "make build, or put it beside the vshmem command")
+        }
     }
 }
 
@@ -125,10 +118,16 @@ fn chosen() -> Line {
     };
     match vshmem_session::find(&name) {
         Ok(link) => {
-            let manned = if agent::is_manned(link.place()) { "its agent runs" } else { "no agent runs, as nobody uses it here" };
+            let manned = if agent::is_manned(link.place()) {
+                "its agent runs"
+            } else {
+                "no agent runs, as nobody uses it here"
+            };
             Line::good(WHAT, format!("{name}; {manned}"))
         }
-        Err(error) => Line::bad(WHAT, error.to_string(), "set VSHMEM_POOL to another one, or unset it"),
+        Err(error) => {
+            Line::bad(WHAT, error.to_string(), "set VSHMEM_POOL to another one, or unset it")
+        }
     }
 }
 
@@ -138,7 +137,8 @@ fn lab() -> Line {
     if missing.is_empty() {
         return Line::good(WHAT, "UML guests can be booted");
     }
-    let found: Vec<String> = missing.iter().map(|one| format!("{}: {}", one.what, one.found)).collect();
+    let found: Vec<String> =
+        missing.iter().map(|one| format!("{}: {}", one.what, one.found)).collect();
     let remedies: Vec<String> = missing.iter().map(|one| one.remedy.clone()).collect();
     Line::bad(WHAT, found.join("; "), remedies.join("; "))
 }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
-use vshmem_lab::{ExecRequest, GuestKind, INIT_VERB, KEEPER_VERB, Lab, Listing, Streams, UpOptions};
+use vshmem_lab::{
+    ExecRequest, GuestKind, INIT_VERB, KEEPER_VERB, Lab, Listing, Streams, UpOptions,
+};
 use vshmem_session::find;
 
 use crate::failure::{Failure, Outcome, failed};
@@ -121,10 +123,11 @@ impl LabCommand {
     /// Does it.
     pub fn carry_out(self) -> Outcome {
         let name = &self.name;
-        let with = |guest: &Guest, work: fn(&Lab, u32) -> vshmem_lab::Result<()>| -> Result<(), Failure> {
-            let lab = Lab::open(name)?;
-            Ok(work(&lab, lab.guest_named(&guest.guest)?)?)
-        };
+        let with =
+            |guest: &Guest, work: fn(&Lab, u32) -> vshmem_lab::Result<()>| -> Result<(), Failure> {
+                let lab = Lab::open(name)?;
+                Ok(work(&lab, lab.guest_named(&guest.guest)?)?)
+            };
         match &self.verb {
             LabVerb::Up(up) => up.carry_out(name)?,
             LabVerb::Exec(exec) => return exec.carry_out(name),
@@ -146,10 +149,15 @@ impl LabCommand {
 impl Up {
     fn carry_out(&self, name: &str) -> Result<(), Failure> {
         if !matches!(self.guest, Kind::Uml) {
-            return failed("lab up: this release boots User Mode Linux guests only. Use --guest uml");
+            return failed(
+                "lab up: this release boots User Mode Linux guests only. Use --guest uml",
+            );
         }
         if let Ok(lab) = Lab::open(name) {
-            return failed(format!("lab {}: it is up already. Take it down with `vshmem lab down`, or give another --name", lab.name()));
+            return failed(format!(
+                "lab {}: it is up already. Take it down with `vshmem lab down`, or give another --name",
+                lab.name()
+            ));
         }
         let own = OwnPool::of(name);
         let pool = match &self.pool {
@@ -168,7 +176,8 @@ impl Up {
         let facts = vshmem_session::identify(link.as_ref())?;
         let used = facts.0.name.iter().position(|&byte| byte == 0).unwrap_or(facts.0.name.len());
         let pool = String::from_utf8_lossy(&facts.0.name[..used]).into_owned();
-        let me = std::env::current_exe().map_err(|error| Failure::Failed(format!("cannot find this binary: {error}")))?;
+        let me = std::env::current_exe()
+            .map_err(|error| Failure::Failed(format!("cannot find this binary: {error}")))?;
         let notice = ["pool", "evict", "--dead", "--if-there", &pool, "{guest}"].map(str::to_owned);
         let lab = Lab::up(&UpOptions {
             name: name.to_owned(),
@@ -194,7 +203,10 @@ impl Exec {
         let code = if vshmem_lab::in_guest() {
             let number = self.guest.strip_prefix("guest").unwrap_or(&self.guest);
             let Ok(number) = number.parse() else {
-                return Err(Failure::Usage(format!("{:?} is not a guest: give its number, as in `vshmem lab exec 2 -- CMD`", self.guest)));
+                return Err(Failure::Usage(format!(
+                    "{:?} is not a guest: give its number, as in `vshmem lab exec 2 -- CMD`",
+                    self.guest
+                )));
             };
             vshmem_lab::exec_in_sister(number, &request, Streams::inherit()?)?
         } else {
@@ -211,7 +223,10 @@ impl Ls {
         if self.json {
             return show::json(&labs);
         }
-        let mut table = Table::new("", &["LAB", "KIND", "POOL", "GUEST", "DOMAIN", "STATE", "ADDRESS", "UID", "WHY"]);
+        let mut table = Table::new(
+            "",
+            &["LAB", "KIND", "POOL", "GUEST", "DOMAIN", "STATE", "ADDRESS", "UID", "WHY"],
+        );
         for lab in &labs {
             add(&mut table, lab);
         }
@@ -220,7 +235,8 @@ impl Ls {
 }
 
 fn add(table: &mut Table, lab: &Listing) {
-    let first = [lab.name.clone(), lab.guest.to_string(), lab.pool_name.clone().unwrap_or_default()];
+    let first =
+        [lab.name.clone(), lab.guest.to_string(), lab.pool_name.clone().unwrap_or_default()];
     if lab.guests.is_empty() {
         let state = if lab.keeper.is_some() { "no answer" } else { "keeper died" };
         let why = "`vshmem lab down` clears up".to_owned();
@@ -257,10 +273,7 @@ struct OwnPool {
 
 impl OwnPool {
     fn of(lab: &str) -> Self {
-        Self {
-            name: lab.to_owned(),
-            note: PathBuf::from(OWN_POOLS).join(lab),
-        }
+        Self { name: lab.to_owned(), note: PathBuf::from(OWN_POOLS).join(lab) }
     }
 
     fn identity(&self) -> Option<String> {
@@ -279,7 +292,10 @@ impl OwnPool {
         };
         if let Err(error) = write() {
             vshmem_session::remove(&self.name)?;
-            return failed(format!("{}: cannot note that the pool is the lab's: {error}", self.note.display()));
+            return failed(format!(
+                "{}: cannot note that the pool is the lab's: {error}",
+                self.note.display()
+            ));
         }
         Ok(self.name.clone())
     }

@@ -175,11 +175,16 @@ impl Ls {
         };
         let locks = if self.locks { Some(sight.locks(pool)?) } else { None };
         Ok(Contents {
-            segments: entries(Kind::Segment, self.segments)?.map(|rows| rows.iter().filter_map(|row| sight.segment(row)).collect()),
-            queues: entries(Kind::Queue, self.queues)?.map(|rows| rows.iter().filter_map(|row| sight.queue(row)).collect()),
-            semaphores: entries(Kind::Semaphore, self.semaphores)?.map(|rows| rows.iter().filter_map(|row| sight.semaphore(row)).collect()),
-            domains: everything.then(|| sight.parties.domains.iter().map(|row| sight.domain(row)).collect()),
-            clients: everything.then(|| sight.parties.clients.iter().map(|row| sight.client(row)).collect()),
+            segments: entries(Kind::Segment, self.segments)?
+                .map(|rows| rows.iter().filter_map(|row| sight.segment(row)).collect()),
+            queues: entries(Kind::Queue, self.queues)?
+                .map(|rows| rows.iter().filter_map(|row| sight.queue(row)).collect()),
+            semaphores: entries(Kind::Semaphore, self.semaphores)?
+                .map(|rows| rows.iter().filter_map(|row| sight.semaphore(row)).collect()),
+            domains: everything
+                .then(|| sight.parties.domains.iter().map(|row| sight.domain(row)).collect()),
+            clients: everything
+                .then(|| sight.parties.clients.iter().map(|row| sight.client(row)).collect()),
             locks,
             pool: name,
         })
@@ -209,19 +214,16 @@ impl Sight {
     }
 
     fn waiters(&self, row: &Entry) -> Vec<String> {
-        let here = self.waiters.iter().filter(|waiter| waiter.kind == row.kind && waiter.object == row.index);
+        let here = self
+            .waiters
+            .iter()
+            .filter(|waiter| waiter.kind == row.kind && waiter.object == row.index);
         here.map(|waiter| self.parties.client(waiter.client)).collect()
     }
 
     fn segment(&self, row: &Entry) -> Option<SegmentLine> {
         const SHM_LOCKED: u32 = 0o2000;
-        let Particulars::Segment {
-            bytes,
-            attached,
-            doomed,
-            creator,
-            last,
-        } = row.particulars
+        let Particulars::Segment { bytes, attached, doomed, creator, last } = row.particulars
         else {
             return None;
         };
@@ -238,14 +240,7 @@ impl Sight {
     }
 
     fn queue(&self, row: &Entry) -> Option<QueueLine> {
-        let Particulars::Queue {
-            bytes,
-            count,
-            limit,
-            sender,
-            receiver,
-        } = row.particulars
-        else {
+        let Particulars::Queue { bytes, count, limit, sender, receiver } = row.particulars else {
             return None;
         };
         Some(QueueLine {
@@ -287,7 +282,9 @@ impl Sight {
             state,
             epoch: row.epoch,
             lease_age: (row.state == DomainState::Alive && row.renewed != 0).then_some(age),
-            clients: clients.filter(|client| client.domain == row.index && !self.parties.is_agent(client)).count(),
+            clients: clients
+                .filter(|client| client.domain == row.index && !self.parties.is_agent(client))
+                .count(),
             agent: (row.agent != 0).then_some(row.agent),
             here: is_here(row),
         }
@@ -342,50 +339,107 @@ impl Sight {
 impl Contents {
     fn tables(self) -> String {
         let mut tables = Vec::new();
-        let common = |common: Common| [common.key, common.id.to_string(), common.owner, common.perms];
+        let common =
+            |common: Common| [common.key, common.id.to_string(), common.owner, common.perms];
         let row = |first: Common, rest: Vec<String>| {
             let mut cells = common(first).to_vec();
             cells.extend(rest);
             cells
         };
         if let Some(lines) = self.segments {
-            let mut table = Table::new("Segments", &["KEY", "ID", "OWNER", "PERMS", "BYTES", "NATTCH", "STATUS", "CREATOR", "LAST"]);
+            let mut table = Table::new(
+                "Segments",
+                &["KEY", "ID", "OWNER", "PERMS", "BYTES", "NATTCH", "STATUS", "CREATOR", "LAST"],
+            );
             for line in lines {
-                let rest = vec![line.bytes.to_string(), line.nattch.to_string(), line.status.join(","), line.creator.unwrap_or_default(), line.last.unwrap_or_default()];
+                let rest = vec![
+                    line.bytes.to_string(),
+                    line.nattch.to_string(),
+                    line.status.join(","),
+                    line.creator.unwrap_or_default(),
+                    line.last.unwrap_or_default(),
+                ];
                 table.row(row(line.common, rest));
             }
             tables.push(table);
         }
         if let Some(lines) = self.queues {
-            let mut table = Table::new("Message queues", &["KEY", "ID", "OWNER", "PERMS", "USED-BYTES", "MESSAGES", "SENDER", "RECEIVER", "WAITERS"]);
+            let mut table = Table::new(
+                "Message queues",
+                &[
+                    "KEY",
+                    "ID",
+                    "OWNER",
+                    "PERMS",
+                    "USED-BYTES",
+                    "MESSAGES",
+                    "SENDER",
+                    "RECEIVER",
+                    "WAITERS",
+                ],
+            );
             for line in lines {
-                let rest = vec![line.used_bytes.to_string(), line.messages.to_string(), line.sender.unwrap_or_default(), line.receiver.unwrap_or_default(), line.waiters.join(",")];
+                let rest = vec![
+                    line.used_bytes.to_string(),
+                    line.messages.to_string(),
+                    line.sender.unwrap_or_default(),
+                    line.receiver.unwrap_or_default(),
+                    line.waiters.join(","),
+                ];
                 table.row(row(line.common, rest));
             }
             tables.push(table);
         }
         if let Some(lines) = self.semaphores {
-            let mut table = Table::new("Semaphore sets", &["KEY", "ID", "OWNER", "PERMS", "NSEMS", "LAST", "WAITERS"]);
+            let mut table = Table::new(
+                "Semaphore sets",
+                &["KEY", "ID", "OWNER", "PERMS", "NSEMS", "LAST", "WAITERS"],
+            );
             for line in lines {
-                let rest = vec![line.nsems.to_string(), line.last.unwrap_or_default(), line.waiters.join(",")];
+                let rest = vec![
+                    line.nsems.to_string(),
+                    line.last.unwrap_or_default(),
+                    line.waiters.join(","),
+                ];
                 table.row(row(line.common, rest));
             }
             tables.push(table);
         }
         if let Some(lines) = self.domains {
-            let mut table = Table::new("Domains", &["NR", "NAME", "STATE", "EPOCH", "LEASE-AGE", "CLIENTS", "AGENT"]);
+            let mut table = Table::new(
+                "Domains",
+                &["NR", "NAME", "STATE", "EPOCH", "LEASE-AGE", "CLIENTS", "AGENT"],
+            );
             for line in lines {
                 let age = line.lease_age.map(|age| format!("{age}s")).unwrap_or_default();
                 let agent = line.agent.map(|pid| pid.to_string()).unwrap_or_default();
                 let name = if line.here { format!("{} (here)", line.name) } else { line.name };
-                table.row(vec![line.index.to_string(), name, line.state.into(), line.epoch.to_string(), age, line.clients.to_string(), agent]);
+                table.row(vec![
+                    line.index.to_string(),
+                    name,
+                    line.state.into(),
+                    line.epoch.to_string(),
+                    age,
+                    line.clients.to_string(),
+                    agent,
+                ]);
             }
             tables.push(table);
         }
         if let Some(lines) = self.clients {
-            let mut table = Table::new("Clients", &["PROCESS", "USER", "COMMAND", "STATE", "ATTACHES", "SLEEPING"]);
+            let mut table = Table::new(
+                "Clients",
+                &["PROCESS", "USER", "COMMAND", "STATE", "ATTACHES", "SLEEPING"],
+            );
             for line in lines {
-                table.row(vec![line.process, line.user, line.command.unwrap_or_default(), line.state.into(), line.attaches.to_string(), line.sleeping.to_string()]);
+                table.row(vec![
+                    line.process,
+                    line.user,
+                    line.command.unwrap_or_default(),
+                    line.state.into(),
+                    line.attaches.to_string(),
+                    line.sleeping.to_string(),
+                ]);
             }
             tables.push(table);
         }

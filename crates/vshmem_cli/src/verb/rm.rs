@@ -85,11 +85,16 @@ impl Rm {
         ];
         for (kind, ids, keys) in wishes {
             let mut ids = ids.clone();
-            let entries = member.pool().entries(kind).map_err(crate::failure::unreadable(&member.pool().name()))?;
+            let entries = member
+                .pool()
+                .entries(kind)
+                .map_err(crate::failure::unreadable(&member.pool().name()))?;
             for &key in keys {
                 match entries.iter().find(|entry| entry.permission.key == key) {
                     Some(entry) => ids.push(entry.id),
-                    None => troubles.push(format!("there is no {} with key {key:#010x}", noun(kind))),
+                    None => {
+                        troubles.push(format!("there is no {} with key {key:#010x}", noun(kind)))
+                    }
                 }
             }
             for id in ids {
@@ -112,7 +117,10 @@ impl Rm {
             return Ok(ExitCode::SUCCESS);
         }
         let pool = member.pool().name();
-        failed(format!("pool {pool}: {}. `vshmem ls --pool {pool}` shows what there is", troubles.join("; ")))
+        failed(format!(
+            "pool {pool}: {}. `vshmem ls --pool {pool}` shows what there is",
+            troubles.join("; ")
+        ))
     }
 }
 

@@ -66,7 +66,9 @@ fn share(text: &str) -> Result<String, String> {
             None => ["all", "shm", "sem", "msg"].contains(&word),
         };
         if !known {
-            return Err(format!("{word:?} is none of all, shm, sem, msg and key=LO-HI, as in --share shm,key=0x100-0x1ff"));
+            return Err(format!(
+                "{word:?} is none of all, shm, sem, msg and key=LO-HI, as in --share shm,key=0x100-0x1ff"
+            ));
         }
     }
     Ok(text.to_owned())
@@ -77,7 +79,9 @@ impl Run {
     pub fn carry_out(self) -> Outcome {
         let (word, arguments) = match self.command.split_first() {
             Some((word, arguments)) => (word.clone(), arguments),
-            None => return Err(Failure::Usage("say what to run, as in `vshmem run -- ./a.out`".into())),
+            None => {
+                return Err(Failure::Usage("say what to run, as in `vshmem run -- ./a.out`".into()));
+            }
         };
         let found = program::find(Path::new(&word))?;
         program::check(&found)?;
@@ -119,7 +123,9 @@ fn preload(library: &OsStr) -> OsString {
     let separators = |c: char| c == ':' || c == ' ';
     if let Some(text) = before.to_str() {
         // A run inside a run: once is enough.
-        for word in text.split(separators).filter(|word| !word.is_empty() && OsStr::new(word) != library) {
+        for word in
+            text.split(separators).filter(|word| !word.is_empty() && OsStr::new(word) != library)
+        {
             all.push(":");
             all.push(word);
         }
