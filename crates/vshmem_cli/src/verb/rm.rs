@@ -13,28 +13,28 @@ use crate::visit::Visit;
 /// Remove objects from a pool (as ipcrm does).
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-#[group(required = true, multiple = true, args = ["shm_ids", "shm_keys", "msg_ids", "msg_keys", "sem_ids", "sem_keys", "all"])]
+#[command(group(clap::ArgGroup::new("wishes").required(true).multiple(true)))]
 pub struct Rm {
     /// Remove the segment with this id (once nobody has it attached any more).
-    #[arg(short = 'm', long = "shmem-id", value_name = "ID")]
+    #[arg(group = "wishes", short = 'm', long = "shmem-id", value_name = "ID")]
     shm_ids: Vec<i32>,
     /// Remove the segment with this key.
-    #[arg(short = 'M', long = "shmem-key", value_name = "KEY", value_parser = key)]
+    #[arg(group = "wishes", short = 'M', long = "shmem-key", value_name = "KEY", value_parser = key)]
     shm_keys: Vec<i32>,
     /// Remove the queue with this id.
-    #[arg(short = 'q', long = "queue-id", value_name = "ID")]
+    #[arg(group = "wishes", short = 'q', long = "queue-id", value_name = "ID")]
     msg_ids: Vec<i32>,
     /// Remove the queue with this key.
-    #[arg(short = 'Q', long = "queue-key", value_name = "KEY", value_parser = key)]
+    #[arg(group = "wishes", short = 'Q', long = "queue-key", value_name = "KEY", value_parser = key)]
     msg_keys: Vec<i32>,
     /// Remove the semaphore set with this id.
-    #[arg(short = 's', long = "semaphore-id", value_name = "ID")]
+    #[arg(group = "wishes", short = 's', long = "semaphore-id", value_name = "ID")]
     sem_ids: Vec<i32>,
     /// Remove the semaphore set with this key.
-    #[arg(short = 'S', long = "semaphore-key", value_name = "KEY", value_parser = key)]
+    #[arg(group = "wishes", short = 'S', long = "semaphore-key", value_name = "KEY", value_parser = key)]
     sem_keys: Vec<i32>,
     /// Remove everything that you may remove.
-    #[arg(short = 'a', long)]
+    #[arg(group = "wishes", short = 'a', long)]
     all: bool,
     /// The pool. Without: as `vshmem run` finds it.
     #[arg(long)]

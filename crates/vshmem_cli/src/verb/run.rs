@@ -80,7 +80,9 @@ impl Run {
         let (word, arguments) = match self.command.split_first() {
             Some((word, arguments)) => (word.clone(), arguments),
             None => {
-                return Err(Failure::Usage("say what to run, as in `vshmem run -- ./a.out`".into()));
+                return Err(Failure::Usage(
+                    "say what to run, as in `vshmem run -- ./a.out`".into(),
+                ));
             }
         };
         let found = program::find(Path::new(&word))?;

@@ -1,0 +1,178 @@
+//! `vshmem pool`: what it does, and what it says about bad input.
+
+mod rig;
+
+use std::fs;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+
+use rig::{Name, expect, json, refusal, vshmem};
+
+#[test]
+fn a_pool_is_made_listed_shown_checked_and_removed() {
+    let name = Name::with_pool("life");
+    let all = json(&["pool", "ls", "--json"]);
+    let row = all.as_array().unwrap().iter().find(|row| row["name"] == name.0.as_str()).unwrap();
+    assert_eq!(
+        (&row["link"], &row["mode"], &row["used"]),
+        (&"local".into(), &"0600".into(), &0.into())
+    );
+    let shown = json(&["pool", "show", &name.0, "--json"]);
+    assert_eq!(shown["uuid"], row["uuid"]);
+    assert!(shown["size"].as_u64().unwrap() <= 8 << 20);
+    let checked = json(&["pool", "check", &name.0, "--json"]);
+    assert_eq!(checked["findings"].as_array().unwrap().len(), 0);
+    expect(0, &["pool", "check", &name.0, "--repair"]);
+    let contents = json(&["ls", "--pool", &name.0, "--json"]);
+    assert_eq!(contents["segments"].as_array().unwrap().len(), 0);
+    assert_eq!(contents["clients"].as_array().unwrap().len(), 0, "a visitor has not left");
+    expect(0, &["pool", "rm", &name.0]);
+    assert!(!name.place().exists());
+    refusal(&["pool", "rm", &name.0], &["there is none of that name", "vshmem pool ls"]);
+}
+
+#[test]
+fn mode_and_limits_are_kept() {
+    let name = Name::new("limits");
+    let words = [
+        "--size",
+        "8M",
+        "--mode",
+        "0660",
+        "--limit",
+        "shmmni=7",
+        "--evict-after",
+        "30",
+        "--sparse",
+    ];
+    expect(0, &[&["pool", "create", name.0.as_str()], &words[..]].concat());
+    assert_eq!(fs::metadata(name.place()).unwrap().permissions().mode() & 0o777, 0o660);
+    let shown = json(&["pool", "show", &name.0, "--json"]);
+    assert_eq!((&shown["limits"]["shmmni"], &shown["evict_after"]), (&7.into(), &30.into()));
+}
+
+#[test]
+fn a_name_is_taken_once() {
+    let name = Name::with_pool("twice");
+    refusal(&["pool", "create", &name.0, "--size", "8M"], &["exists already", "vshmem pool rm"]);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let name = Name::new("nonsense");
+    let create = |words: &[&str], code: i32| expect(code, &[&["pool", "create"], words].concat());
+    create(&[&name.0], 2);
+    for size in ["0", "12Q", "-5", "lots"] {
+        create(&[&name.0, "--size", size], 2);
+    }
+    create(&[&name.0, "--size", "8M", "--mode", "0999"], 2);
+    create(&[&name.0, "--size", "8M", "--limit", "shmmni"], 2);
+    refusal(&["pool", "create", &name.0, "--size", "100K"], &["size is 102400", "4194304"]);
+    refusal(
+        &["pool", "create", &name.0, "--size", "8M", "--limit", "bad=1"],
+        &["there is none of that name"],
+    );
+    refusal(
+        &["pool", "create", &name.0, "--size", "8M", "--limit", "shmmni=99999"],
+        &["shmmni is 99999"],
+    );
+    refusal(
+        &["pool", "create", &name.0, "--size", "8M", "--group", "no-such-group"],
+        &["no such group"],
+    );
+    refusal(&["pool", "create", &name.0, "--size", "8M", "--numa", "0"], &["not yet supported"]);
+    refusal(&["pool", "create", "a/b", "--size", "8M"], &["pool name"]);
+    refusal(&["pool", "create", &name.0, "--size", "900T"], &["pool"]);
+    assert!(!name.place().exists());
+    expect(2, &["pool", "frobnicate"]);
+    expect(2, &[]);
+}
+
+#[test]
+fn damaged_pools_are_told_apart() {
+    let name = Name::with_pool("damage");
+    let show = ["pool", "show", &name.0];
+    let file = fs::OpenOptions::new().read(true).write(true).open(name.place()).unwrap();
+    let patch = |at: u64, bytes: &[u8], parts: &[&str]| {
+        let mut before = vec![0; bytes.len()];
+        file.read_exact_at(&mut before, at).unwrap();
+        file.write_all_at(bytes, at).unwrap();
+        refusal(&show, parts);
+        refusal(&["ls", "--pool", &name.0], parts);
+        refusal(&["pool", "check", &name.0], parts);
+        file.write_all_at(&before, at).unwrap();
+    };
+    patch(0, b"ELFELFEL", &["magic number"]);
+    patch(8, &99u32.to_ne_bytes(), &["format version 99", "reads version 1"]);
+    patch(16, &[0xff; 16], &["damaged", "checksum"]);
+    expect(0, &show);
+    let size = file.metadata().unwrap().len();
+    file.set_len(size / 2).unwrap();
+    refusal(&show, &["truncated"]);
+    file.set_len(10).unwrap();
+    refusal(&show, &["truncated"]);
+    file.set_len(0).unwrap();
+    refusal(&show, &["truncated"]);
+    let all = json(&["pool", "ls", "--json"]);
+    let place = name.place();
+    let row =
+        all.as_array().unwrap().iter().find(|row| row["place"] == place.to_str().unwrap()).unwrap();
+    assert!(row["error"].as_str().unwrap().contains("truncated"));
+    expect(0, &["pool", "rm", &name.0]);
+}
+
+#[test]
+fn strangers_are_refused() {
+    if !rustix::process::geteuid().is_root() {
+        println!("SKIPPED: needs root to become somebody else");
+        return;
+    }
+    let name = Name::with_pool("stranger");
+    let place = tempfile::tempdir_in("/tmp").unwrap();
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = place.path().join("vshmem");
+    fs::copy(env!("CARGO_BIN_EXE_vshmem"), &binary).unwrap();
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(binary)
+        .args(["ls", "--pool", &name.0])
+        .output()
+        .unwrap();
+    let said = rig::complaint(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("permission denied") && said.contains("--mode"), "{said}");
+}
+
+#[test]
+fn eviction_wants_a_domain_that_is_not_this_one() {
+    let name = Name::with_pool("evict");
+    refusal(&["pool", "evict", &name.0, "guest9"], &["no domain \"guest9\"", "vshmem ls"]);
+    expect(0, &["pool", "evict", &name.0, "guest9", "--if-there"]);
+    // Removing something makes this domain a member, and the visitor leaves again.
+    expect(0, &["rm", "-a", "--pool", &name.0]);
+    let contents = json(&["ls", "--pool", &name.0, "--json"]);
+    assert_eq!(contents["clients"].as_array().unwrap().len(), 0);
+    let domain = &contents["domains"][0];
+    assert_eq!(domain["here"], true);
+    refusal(
+        &["pool", "evict", &name.0, domain["name"].as_str().unwrap()],
+        &["cannot evict itself"],
+    );
+    refusal(&["pool", "evict", &name.0, "0", "--dead"], &["cannot evict itself"]);
+}
+
+#[test]
+fn hypervisors_have_to_wait() {
+    let name = Name::with_pool("as");
+    refusal(&["pool", "show", &name.0, "--as", "qemu"], &["not yet supported"]);
+    expect(2, &["pool", "show", &name.0, "--as", "vmware"]);
+}
+
+#[test]
+fn unknown_pools_are_named() {
+    let said =
+        refusal(&["ls", "--pool", "clitest-nowhere"], &["clitest-nowhere", "vshmem pool create"]);
+    assert!(said.contains("vshmem pool ls"));
+    let output = vshmem().env("VSHMEM_POOL", "clitest-nowhere").arg("ls").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    refusal(&["ls", "--pool", "/dev/shm/clitest-nowhere"], &["no such pool"]);
+}

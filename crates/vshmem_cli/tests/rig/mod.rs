@@ -1,0 +1,119 @@
+//! What the tests of the command share: a pool of their own, and the command itself.
+#![allow(dead_code, missing_docs)] // each test file uses a part
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// A pool name that no other test and nobody else has; its file is removed at the end.
+pub struct Name(pub String);
+
+impl Name {
+    pub fn new(test: &str) -> Self {
+        Self(format!("clitest-{}-{test}", std::process::id()))
+    }
+
+    /// A name with a small pool behind it.
+    pub fn with_pool(test: &str) -> Self {
+        let name = Self::new(test);
+        expect(0, &["pool", "create", &name.0, "--size", "8M"]);
+        name
+    }
+
+    pub fn place(&self) -> PathBuf {
+        PathBuf::from(format!("/dev/shm/vshmem.{}", self.0))
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(self.place());
+    }
+}
+
+/// The command, with nothing of the caller's settings.
+pub fn vshmem() -> Command {
+    clean(Command::new(env!("CARGO_BIN_EXE_vshmem")))
+}
+
+fn clean(mut command: Command) -> Command {
+    for variable in ["VSHMEM_POOL", "VSHMEM_LOG", "LD_PRELOAD"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// What a command wrote on standard error.
+pub fn complaint(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Runs the command and checks its exit code.
+pub fn expect(code: i32, words: &[&str]) -> Output {
+    let output = vshmem().args(words).output().unwrap();
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+    output
+}
+
+/// Runs the command, which must fail with one sentence that holds all of `parts`.
+pub fn refusal(words: &[&str], parts: &[&str]) -> String {
+    let said = complaint(&expect(1, words));
+    assert!(said.starts_with("vshmem: "), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    for part in parts {
+        assert!(said.contains(part), "no {part:?} in {said:?}");
+    }
+    said
+}
+
+/// Runs the command and reads the JSON that it writes.
+pub fn json(words: &[&str]) -> serde_json::Value {
+    serde_json::from_slice(&expect(0, words).stdout).unwrap()
+}
+
+/// Waits for a state; the bound only ends a test that has failed.
+pub fn until(what: &str, mut state: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while !state() {
+        assert!(Instant::now() < end, "still not: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The command in a directory of its own, beside a library that does nothing.
+pub struct Installed {
+    directory: tempfile::TempDir,
+}
+
+impl Installed {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let binary = directory.path().join("vshmem");
+        fs::copy(env!("CARGO_BIN_EXE_vshmem"), &binary).unwrap();
+        let source = directory.path().join("nothing.c");
+        fs::write(&source, "int vshmem_nothing;\n").unwrap();
+        let library = directory.path().join("libvshmem_preload.so");
+        let built = Command::new("cc").args(["-shared", "-o"]).arg(&library).arg(&source).status();
+        assert!(built.is_ok_and(|status| status.success()), "the tests of `run` need cc");
+        Self { directory }
+    }
+
+    pub fn command(&self) -> Command {
+        clean(Command::new(self.directory.path().join("vshmem")))
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Writes an executable file.
+    pub fn program(&self, name: &str, bytes: &[u8], mode: u32) -> PathBuf {
+        let place = self.directory.path().join(name);
+        fs::write(&place, bytes).unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
+        place
+    }
+}

@@ -1,0 +1,132 @@
+//! `vshmem run`: what it refuses, and that it gets out of the program's way.
+
+mod rig;
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+
+use rig::{Installed, Name, complaint, json, until};
+
+/// An ELF file without a dynamic linker, and with nothing else either.
+fn static_program() -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    bytes[..8].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0]);
+    bytes[16] = 2;
+    bytes[18] = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+    bytes
+}
+
+fn refused(installed: &Installed, words: &[&str], part: &str) {
+    let output = installed.command().arg("run").args(words).output().unwrap();
+    let said = complaint(&output);
+    assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+    assert!(said.starts_with("vshmem: ") && said.lines().count() == 1, "{said}");
+    assert!(said.contains(part), "no {part:?} in {said:?}");
+}
+
+#[test]
+fn programs_that_would_use_the_kernel_are_refused() {
+    let installed = Installed::new();
+    let good = fs::read("/bin/true").unwrap();
+    let of = |name: &str, bytes: &[u8], mode: u32| {
+        installed.program(name, bytes, mode).to_str().unwrap().to_owned()
+    };
+    let fixed = of("fixed", &static_program(), 0o755);
+    refused(
+        &installed,
+        &[&fixed],
+        "is statically linked, so it would silently use the kernel's own IPC",
+    );
+    let script = of("script", format!("#!{fixed} -x\n").as_bytes(), 0o755);
+    refused(&installed, &[&script], "statically linked");
+    refused(&installed, &[&of("privileged", &good, 0o4755)], "is setuid");
+    refused(&installed, &[&of("grouped", &good, 0o2755)], "is setgid");
+    let mut foreign = static_program();
+    foreign[18] = 8;
+    refused(&installed, &[&of("foreign", &foreign, 0o755)], "another kind of CPU");
+    refused(&installed, &[&of("cut", b"\x7fELF", 0o755)], "damaged");
+    refused(&installed, &[&of("plain", &good, 0o644)], "chmod +x");
+    refused(&installed, &["clitest-no-such-program"], "no such program in PATH");
+    refused(&installed, &["/nowhere/at/all"], "Check the path");
+    refused(&installed, &["/tmp"], "directory");
+}
+
+#[test]
+fn usage_is_checked() {
+    let installed = Installed::new();
+    for words in
+        [&[][..], &["--share", "nothing", "true"], &["--ftok", "x", "true"], &["--frob", "true"]]
+    {
+        let output = installed.command().arg("run").args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {}", complaint(&output));
+    }
+}
+
+#[test]
+fn the_library_must_be_there() {
+    let installed = Installed::new();
+    fs::remove_file(installed.path().join("libvshmem_preload.so")).unwrap();
+    refused(&installed, &["true"], "libvshmem_preload.so is not installed");
+}
+
+#[test]
+fn the_program_ends_as_it_likes() {
+    let installed = Installed::new();
+    let name = Name::with_pool("codes");
+    let run = |words: &[&str]| {
+        installed.command().args(["run", "--pool", &name.0, "--"]).args(words).output().unwrap()
+    };
+    for code in [0, 1, 2, 77, 255] {
+        let output = run(&["sh", "-c", &format!("exit {code}")]);
+        assert_eq!(output.status.code(), Some(code), "{}", complaint(&output));
+    }
+    assert_eq!(run(&["sh", "-c", "kill -9 $$"]).status.signal(), Some(9));
+    assert_eq!(run(&["echo", "-n", "--pool", "x"]).stdout, b"--pool x");
+}
+
+#[test]
+fn the_program_is_told_what_it_needs() {
+    let installed = Installed::new();
+    let name = Name::with_pool("told");
+    let words = ["--share", "shm,key=1-9", "--ftok", "inode", "env"];
+    let output = installed.command().args(["run", "--pool", &name.0]).args(words).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    let library = installed.path().join("libvshmem_preload.so");
+    for line in [
+        format!("LD_PRELOAD={}", library.display()),
+        format!("VSHMEM_POOL={}", name.place().display()),
+        format!("VSHMEM_POOL_NAME={}", name.0),
+        "VSHMEM_SHARE=shm,key=1-9".to_owned(),
+        "VSHMEM_FTOK=inode".to_owned(),
+        format!("VSHMEM_COMMAND={}", installed.path().join("vshmem").display()),
+    ] {
+        assert!(told.lines().any(|told| told == line), "no {line} in {told}");
+    }
+}
+
+#[test]
+fn a_program_is_a_client_until_its_agent_has_buried_it() {
+    let installed = Installed::new();
+    let name = Name::with_pool("client");
+    let mut program =
+        installed.command().args(["run", "--pool", &name.0, "sleep", "1000"]).spawn().unwrap();
+    let pid = program.id();
+    let there = || {
+        let contents = json(&["ls", "--pool", &name.0, "--json"]);
+        contents["clients"].as_array().unwrap().iter().any(|row| row["pid"] == pid)
+    };
+    until("the program is a client", there);
+    until("it is the program by now", || {
+        fs::read_to_string(format!("/proc/{pid}/comm")).unwrap() == "sleep\n"
+    });
+    let said = rig::refusal(&["pool", "rm", &name.0], &["1 clients use it", "--force"]);
+    assert!(said.contains(&format!(":{pid}")), "{said}");
+    // The agent belongs to nobody that the program could wait for.
+    let children =
+        fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+    assert_eq!(children, "");
+    program.kill().unwrap();
+    program.wait().unwrap();
+    until("it is buried", || !there());
+    rig::expect(0, &["pool", "rm", &name.0]);
+}
