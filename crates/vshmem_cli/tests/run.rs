@@ -130,3 +130,14 @@ fn a_program_is_a_client_until_its_agent_has_buried_it() {
     until("it is buried", || !there());
     rig::expect(0, &["pool", "rm", &name.0]);
 }
+
+#[test]
+fn a_table_full_of_the_dead_is_waited_for() {
+    let installed = Installed::new();
+    let name = Name::new("full");
+    rig::expect(0, &["pool", "create", &name.0, "--size", "8M", "--limit", "clients=4"]);
+    for _ in 0..8 {
+        let output = installed.command().args(["run", "--pool", &name.0, "true"]).output().unwrap();
+        assert!(output.status.success(), "{}", complaint(&output));
+    }
+}

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use vshmem_session::{Listing, open_pool};
+use vshmem_link::RegionError;
+use vshmem_session::{FindError, Listing, open_pool};
 use vshmem_wire::DomainState;
 
 use crate::failure::{Failure, Outcome, unreadable};
@@ -41,6 +42,9 @@ pub struct Overview {
     clients: Option<usize>,
     /// Why it cannot be read.
     pub error: Option<String>,
+    /// It belongs to somebody who has not let this user in: nothing is wrong with it.
+    #[serde(skip)]
+    pub denied: bool,
 }
 
 /// All pools of this machine.
@@ -62,6 +66,7 @@ fn describe(listing: Listing) -> Overview {
         domains: None,
         clients: None,
         error: None,
+        denied: false,
         place: listing.place,
     };
     let filled = listing.found.map_err(Failure::from).and_then(|(superblock, _)| {
@@ -70,6 +75,7 @@ fn describe(listing: Listing) -> Overview {
         fill(&mut row)
     });
     if let Err(error) = filled {
+        row.denied = matches!(error, Failure::Find(FindError::Region(RegionError::Denied { .. })));
         row.error = Some(error.to_string());
     }
     row

@@ -98,8 +98,13 @@ fn library() -> Line {
 fn pools() -> Line {
     const WHAT: &str = "pools";
     let rows = pool::overview();
-    let broken: Vec<String> = rows.iter().filter_map(|row| row.error.clone()).collect();
-    let found = format!("{} on this machine", rows.len());
+    let denied = rows.iter().filter(|row| row.denied).count();
+    let broken: Vec<String> =
+        rows.iter().filter(|row| !row.denied).filter_map(|row| row.error.clone()).collect();
+    let found = match denied {
+        0 => format!("{} on this machine", rows.len()),
+        denied => format!("{} on this machine, {denied} of them closed to you", rows.len()),
+    };
     if broken.is_empty() {
         Line::good(WHAT, found)
     } else {

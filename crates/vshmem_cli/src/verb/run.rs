@@ -7,15 +7,20 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
-use vshmem_session::Session;
+use vshmem_ipc::JoinError;
+use vshmem_link::Link;
+use vshmem_session::{Session, SessionError};
 
 use crate::failure::{Failure, Outcome, failed};
 use crate::{agent, choice, program};
 
 /// Name of the library that answers the System V calls.
 const LIBRARY: &str = "libvshmem_preload.so";
+/// How long a full table may take to be emptied: the agent looks once a second.
+const BURIALS: Duration = Duration::from_secs(3);
 
 /// Run an unmodified program on a pool.
 #[derive(Debug, Args)]
@@ -90,7 +95,7 @@ impl Run {
         let library = library()?;
         let link = choice::open_or_make(self.pool.as_deref())?;
         let place = link.place().to_owned();
-        let session = Session::join(link)?;
+        let session = join(link)?;
         if let Err(error) = agent::start(&place) {
             // The program starts one again when it comes to a slow path.
             tracing::warn!("{error}; deaths are not noticed until there is one");
@@ -115,6 +120,30 @@ impl Run {
         // What is left behind if this fails is buried by the agent.
         let _ = session.leave();
         failed(format!("{}: cannot run it: {error}", found.display()))
+    }
+}
+
+/// Joins. A table that is full of programs that have just ended is emptied by the agent's next
+/// round, so that is waited for.
+fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
+    let place = link.place().to_owned();
+    let end = Instant::now() + BURIALS;
+    let mut link = Some(link);
+    loop {
+        let next = match link.take() {
+            Some(link) => link,
+            None => vshmem_session::find(&place.to_string_lossy())?,
+        };
+        match Session::join(next) {
+            Err(SessionError::Join { error: JoinError::Full { .. }, .. })
+                if Instant::now() < end =>
+            {
+                // Without one, nobody empties it.
+                let _ = agent::start(&place);
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            other => return Ok(other?),
+        }
     }
 }
 
