@@ -8,8 +8,8 @@
 use vshmem_mem::Ordering;
 use vshmem_sync::{Desk, Fault, Seat, claim_cell, field, holder_of, load_value, with_lock};
 use vshmem_wire::{
-    ClientSlot, ClientState, DomainSlot, DomainState, ObjectState, Party, Registry,
-    ShmSlot, ThreadSlot, UndoSlot, WaitKind, WaitState,
+    ClientSlot, ClientState, DomainSlot, DomainState, ObjectState, Party, Registry, ShmSlot,
+    ThreadSlot, UndoSlot, WaitKind, WaitState,
 };
 
 use crate::id::{Kind, Place};
@@ -18,7 +18,7 @@ use crate::queue::Queue;
 use crate::registry::{self, per_kind};
 use crate::semaphore::Set;
 use crate::wait::{leave_line, thread_at};
-use crate::{Errno, Member, domain, heap, settle, undo};
+use crate::{Errno, Member, domain, heap, member, settle, undo};
 
 /// An errno out of a step that has no caller to tell it to.
 fn broken(at: u64) -> impl Fn(Errno) -> Fault {
@@ -50,6 +50,7 @@ impl Member {
                 && load_value(map, field!(slot, ClientSlot, domain))? == self.domain()
                 && load_value(map, field!(slot, ClientSlot, pid))? == pid;
             if same {
+                let client = self.named(client)?;
                 self.bury_client(desk, client)?;
                 found = true;
             }
@@ -63,7 +64,15 @@ impl Member {
     /// EIO when the pool does not make sense.
     pub fn bury(&self, client: u32) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(self.bury_client(&self.desk_of(&seat), client).map(Ok))
+        let desk = self.desk_of(&seat);
+        settle(self.named(client).and_then(|client| self.bury_client(&desk, client)).map(Ok))
+    }
+
+    /// The client that is in a slot now.
+    pub(crate) fn named(&self, index: u32) -> Result<u32, Fault> {
+        let slot = client_at(self.pool().layout(), index)?;
+        let incarnation = load_value(self.pool().map(), field!(slot, ClientSlot, incarnation))?;
+        Ok(member::compose(index, incarnation))
     }
 
     /// Buries the client that a census has found dead, unless its slot has changed hands since.
@@ -74,7 +83,7 @@ impl Member {
     pub fn bury_resident(&self, dead: &crate::Resident) -> Result<bool, Errno> {
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let claim = || -> Result<bool, Fault> {
+        let claim = || -> Result<Option<u32>, Fault> {
             let slot = client_at(self.pool().layout(), dead.index)?;
             with_lock(desk, self.pool().registry_lock(), "bury-claim", |txn| {
                 let state_at = field!(slot, ClientSlot, state);
@@ -82,16 +91,16 @@ impl Member {
                     && txn.get(field!(slot, ClientSlot, domain))? == dead.domain
                     && txn.get(field!(slot, ClientSlot, pid))? == dead.pid
                     && txn.get(field!(slot, ClientSlot, start_low))? == dead.start as u32;
-                if same {
-                    txn.update(state_at, ClientState::Dying as u32)?;
+                if !same {
+                    return Ok(None);
                 }
-                Ok(same)
+                txn.update(state_at, ClientState::Dying as u32)?;
+                let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
+                Ok(Some(member::compose(dead.index, incarnation)))
             })
         };
-        if !settle(claim().map(Ok))? {
-            return Ok(false);
-        }
-        settle(self.bury_client(&desk, dead.index).map(|()| Ok(true)))
+        let Some(client) = settle(claim().map(Ok))? else { return Ok(false) };
+        settle(self.bury_client(&desk, client).map(|()| Ok(true)))
     }
 
     /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
@@ -110,9 +119,11 @@ impl Member {
     pub fn leave_adjustments(&self) -> Result<(), Errno> {
         let seat = self.seat()?;
         let party = self.party().pack();
-        settle(self.leave_undos(&self.desk_of(&seat), self.client(), party).map(Ok))
+        settle(self.leave_undos(&self.desk_of(&seat), self.me(), party).map(Ok))
     }
 
+    /// Buries a client, named by slot and incarnation. If the slot has changed hands since, it has
+    /// been done: every step acts on what names the same incarnation alone.
     pub(crate) fn bury_client(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
         let pool = self.pool();
         let layout = pool.layout();
@@ -120,7 +131,7 @@ impl Member {
         let state_at = field!(slot, ClientSlot, state);
         let party = with_lock(*desk, pool.registry_lock(), "bury-mark", |txn| {
             let state = txn.get(state_at)?;
-            if state == ClientState::Free as u32 {
+            if state == ClientState::Free as u32 || !member::is_in(txn, slot, client)? {
                 return Ok(None);
             }
             txn.update(state_at, ClientState::Dying as u32)?;
@@ -135,7 +146,8 @@ impl Member {
         self.leave_objects(desk, client)?;
         heap::bury(pool, desk, client)?;
         with_lock(*desk, pool.registry_lock(), "bury-free", |txn| {
-            if txn.get(state_at)? == ClientState::Dying as u32 {
+            let dying = txn.get(state_at)? == ClientState::Dying as u32;
+            if dying && member::is_in(txn, slot, client)? {
                 txn.set(state_at, ClientState::Free as u32)?;
             }
             let deaths_at = field!(layout.registry, Registry, deaths);
@@ -166,6 +178,39 @@ impl Member {
                 claim_cell(map, wait_at, wait, WaitState::Idle as u32)?;
             }
             claim_cell(map, owner_at, client + 1, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Frees the thread slots of processes of a domain that have died while they were joining, as
+    /// `gone` says by their pids.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn free_strangers(&self, domain: u32, gone: &dyn Fn(u32) -> bool) -> Result<(), Errno> {
+        let seat = self.seat()?;
+        settle(self.leave_strangers(&self.desk_of(&seat), domain, gone).map(Ok))
+    }
+
+    fn leave_strangers(
+        &self,
+        desk: &Desk<'_>,
+        domain: u32,
+        gone: &dyn Fn(u32) -> bool,
+    ) -> Result<(), Fault> {
+        let map = self.pool().map();
+        for thread in 0..self.pool().layout().threads.count as u32 {
+            let at = thread_at(self.pool().layout(), thread)?;
+            let owner_at = field!(at, ThreadSlot, owner);
+            let owner = load_value(map, owner_at)?;
+            if !owner.checked_sub(1).is_some_and(member::is_stranger) {
+                continue;
+            }
+            let party = Party::unpack(load_value(map, field!(at, ThreadSlot, party))?);
+            if party.domain == domain && gone(party.pid) {
+                self.finish_record(desk, thread, at)?;
+                claim_cell(map, owner_at, owner, 0)?;
+            }
         }
         Ok(())
     }
@@ -320,11 +365,15 @@ impl Member {
             if !ours {
                 continue;
             }
+            let client = self.named(client)?;
             if state == DomainState::Dead {
                 self.bury_client(&desk, client)?;
             } else {
                 self.quarantine(&desk, client, domain)?;
             }
+        }
+        if state == DomainState::Dead {
+            self.leave_strangers(&desk, domain, &|_| true)?;
         }
         self.ring_everybody();
         Ok(())
@@ -334,7 +383,10 @@ impl Member {
         let pool = self.pool();
         let slot = client_at(pool.layout(), client)?;
         with_lock(*desk, pool.registry_lock(), "quarantine", |txn| {
-            txn.update(field!(slot, ClientSlot, state), ClientState::Quarantined as u32)
+            if member::is_in(txn, slot, client)? {
+                txn.update(field!(slot, ClientSlot, state), ClientState::Quarantined as u32)?;
+            }
+            Ok(())
         })?;
         let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
         self.leave_sleepers(desk, client)?;

@@ -8,7 +8,7 @@ use vshmem_wire::{
 
 use crate::access::Permission;
 use crate::id::{Kind, Place};
-use crate::member::client_at;
+use crate::member::{client_at, index_of};
 use crate::registry::{self, per_kind};
 use crate::segment::attach_at;
 use crate::semaphore::{self, Set};
@@ -281,7 +281,7 @@ impl Pool {
             let at = thread_at(layout, thread)?;
             let owner = load_value(map, field!(at, ThreadSlot, owner))?;
             let wait = load_value(map, field!(at, ThreadSlot, wait))?;
-            let Some(client) = owner.checked_sub(1) else {
+            let Some(client) = owner.checked_sub(1).map(index_of) else {
                 continue;
             };
             if wait != WaitState::Waiting as u32 {
@@ -310,7 +310,7 @@ impl Pool {
                 if load_value(map, field!(at, AttachSlot, segment))? == segment + 1 {
                     let client = load_value(map, field!(at, AttachSlot, client))?;
                     let count = load_value(map, field!(at, AttachSlot, count))?;
-                    rows.push((client.saturating_sub(1), count));
+                    rows.push((index_of(client.saturating_sub(1)), count));
                 }
             }
             Ok(rows)
@@ -452,7 +452,11 @@ impl Pool {
             Some(at) => load_value(self.map(), field!(at, ThreadSlot, owner))?,
             None => 0,
         };
-        Ok(Some(LockRow { object, client: owner.checked_sub(1), committed: holder.committed }))
+        Ok(Some(LockRow {
+            object,
+            client: owner.checked_sub(1).map(index_of),
+            committed: holder.committed,
+        }))
     }
 
     /// All objects of a kind.

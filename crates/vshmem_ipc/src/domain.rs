@@ -66,6 +66,8 @@ pub(crate) enum Seek {
     Taken(u32),
     /// The same machine in an earlier boot; it has to be buried first.
     Former(u32),
+    /// Ours, and evicted: it has to be confirmed dead before it may come back.
+    Evicted,
     /// The table is full.
     Full,
 }
@@ -85,14 +87,15 @@ pub(crate) fn seek(
     for index in 0..layout.domains.count as u32 {
         let slot = slot_at(layout, index)?;
         let state = txn.get(field!(slot, DomainSlot, state))?;
-        if state == DomainState::Alive as u32 {
+        if state == DomainState::Alive as u32 || state == DomainState::Evicted as u32 {
             let same_boot = (0..4).try_fold(true, |same, i| {
                 let word = txn.get(field!(slot, DomainSlot, boot_id) + i as u64 * CELL_BYTES)?;
                 Ok::<_, Fault>(same && word == boot[i])
             })?;
             let namespace = txn.get(field!(slot, DomainSlot, pid_namespace))?;
             if same_boot && namespace == identity.pid_namespace {
-                return Ok(Seek::Mine(index));
+                let evicted = state == DomainState::Evicted as u32;
+                return Ok(if evicted { Seek::Evicted } else { Seek::Mine(index) });
             }
             let same_name = (0..DOMAIN_NAME_CELLS).try_fold(true, |same, i| {
                 let word = txn.get(field!(slot, DomainSlot, name) + i as u64 * CELL_BYTES)?;

@@ -95,8 +95,34 @@ pub struct Member {
     reach: Reach,
 }
 
+/// Bits of a client's name that tell its slot; the incarnation is above.
+const INDEX_BITS: u32 = 20;
+/// Bits of the incarnation that are kept.
+const INCARNATION_BITS: u32 = 10;
+
+/// A client's name: slot and incarnation. What owns something carries it plus one or two, so that
+/// nobody who buries the dead ever touches what belongs to the slot's next holder.
+pub(crate) fn compose(index: u32, incarnation: u32) -> u32 {
+    index | (incarnation & ((1 << INCARNATION_BITS) - 1)) << INDEX_BITS
+}
+
+/// The slot in a client's name.
+pub(crate) fn index_of(client: u32) -> u32 {
+    client & ((1 << INDEX_BITS) - 1)
+}
+
+/// Whether the slot still holds the incarnation that `client` names.
+pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: u32) -> Result<bool, Fault> {
+    let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
+    Ok(compose(index_of(client), incarnation) == client)
+}
+
+/// Offset of a client's slot, by its name or its index.
 pub(crate) fn client_at(layout: &Layout, client: u32) -> Result<u64, Fault> {
-    layout.clients.at(client).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+    layout
+        .clients
+        .at(index_of(client))
+        .ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
 }
 
 /// A slot that `enter` has found.
@@ -107,8 +133,10 @@ struct Entered {
     before_exec: bool,
 }
 
+/// Domain of a process that does not know its own yet.
+const UNKNOWN_DOMAIN: u32 = 127;
 /// Owner of a thread slot whose user is not a client yet.
-const STRANGER: u32 = 0x00ff_ffff;
+const STRANGER: u32 = (1 << INDEX_BITS) - 16;
 
 /// Whether a client number stands for a process that is only just joining.
 pub(crate) fn is_stranger(client: u32) -> bool {
@@ -130,6 +158,22 @@ impl Member {
         words: Option<Arc<Map>>,
         reach: Reach,
     ) -> Result<Self, JoinError> {
+        Self::join_over_dead(pool, identity, process, words, reach, &|_, _| false)
+    }
+
+    /// As [`Member::join`]. When the client table is full, first buries those clients of this
+    /// domain of which `gone` says, by pid and start time, that they are no more.
+    ///
+    /// # Errors
+    /// As [`Member::join`].
+    pub fn join_over_dead(
+        pool: Arc<Pool>,
+        identity: &DomainIdentity,
+        process: Process,
+        words: Option<Arc<Map>>,
+        reach: Reach,
+        gone: &dyn Fn(u32, u64) -> bool,
+    ) -> Result<Self, JoinError> {
         let threads = pool.layout().threads;
         let words = match words {
             Some(file) => WaitWords::new(file, 0, 4),
@@ -139,7 +183,7 @@ impl Member {
             }
         };
         let mut member = Self {
-            domain: 0,
+            domain: UNKNOWN_DOMAIN,
             epoch: 0,
             client: AtomicU32::new(STRANGER),
             pid: AtomicU32::new(process.pid),
@@ -157,7 +201,14 @@ impl Member {
             pool,
         };
         member.enter_domain(identity)?;
-        let Entered { client, before_exec } = member.enter(process, None)?;
+        let entered = match member.enter(process, None) {
+            Err(JoinError::Full { table: "clients", .. }) => {
+                member.bury_gone(gone)?;
+                member.enter(process, None)
+            }
+            other => other,
+        };
+        let Entered { client, before_exec } = entered?;
         if before_exec {
             // What the former program left is given back; its adjustments stay.
             let seat = member.stranger_seat()?;
@@ -203,6 +254,7 @@ impl Member {
                     let seat = self.stranger_seat()?;
                     self.bury_domain_from(&seat, index, DomainState::Dead)?;
                 }
+                Seek::Evicted => return Err(JoinError::Evicted),
                 Seek::Full => {
                     return Err(JoinError::Full { table: "domains", count: layout.domains.count });
                 }
@@ -221,7 +273,9 @@ impl Member {
         let taken = with_lock(desk, pool.registry_lock(), "join", |txn| {
             if let Some(ChildSlot(client)) = kept {
                 let slot = client_at(layout, client)?;
-                if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32 {
+                let reserved =
+                    txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32;
+                if reserved && is_in(txn, slot, client)? {
                     write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
                     return Ok(Some(Entered { client, before_exec: false }));
                 }
@@ -239,6 +293,8 @@ impl Member {
                     && txn.get(field!(slot, ClientSlot, pid))? == process.pid
                     && txn.get(field!(slot, ClientSlot, start_low))? == process.start as u32
                 {
+                    let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
+                    let client = compose(client, incarnation);
                     return Ok(Some(Entered { client, before_exec: true }));
                 }
             }
@@ -251,6 +307,7 @@ impl Member {
                 None => return Ok(None),
             };
             let slot = client_at(layout, client)?;
+            let client = next_incarnation(txn, slot, client)?;
             write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
             Ok(Some(Entered { client, before_exec: false }))
         })?;
@@ -260,9 +317,31 @@ impl Member {
     /// A thread slot for the time of joining: its owner is nobody yet.
     fn stranger_seat(&self) -> Result<Seat<'_>, JoinError> {
         let threads = self.pool.layout().threads;
-        self.seats
-            .take(self.pool.map(), threads, STRANGER)?
-            .ok_or(JoinError::Full { table: "threads", count: threads.count })
+        let map = self.pool.map();
+        let seat = self
+            .seats
+            .take(map, threads, STRANGER)?
+            .ok_or(JoinError::Full { table: "threads", count: threads.count })?;
+        // So that the slot can be freed if this process dies now.
+        let party_at =
+            field!(crate::wait::thread_at(self.pool.layout(), seat.slot)?, ThreadSlot, party);
+        let before = load_value(map, party_at)?;
+        claim_cell(map, party_at, before, self.party().pack())?;
+        Ok(seat)
+    }
+
+    /// Buries the clients of this domain that are no more.
+    fn bury_gone(&self, gone: &dyn Fn(u32, u64) -> bool) -> Result<(), JoinError> {
+        let seat = self.stranger_seat()?;
+        let desk = self.desk_of(&seat);
+        let rows = self.pool.residents(self.domain).map_err(|_| {
+            JoinError::Damaged(Fault::corrupt(self.pool.layout().clients.offset, "client table"))
+        })?;
+        for row in rows.into_iter().filter(|row| gone(row.pid, row.start)) {
+            let client = self.named(row.index)?;
+            self.bury_client(&desk, client)?;
+        }
+        Ok(())
     }
 
     /// Ends the time of joining: from now on this process works as `client`.
@@ -295,13 +374,14 @@ impl Member {
                     txn.set(high_at, high + 1)?;
                 }
                 let (domain, epoch) = (self.domain, self.epoch);
+                let client = next_incarnation(txn, slot, client)?;
                 write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
                 return Ok(Ok(client));
             }
             Ok(Err(Errno::AGAIN))
         });
         let client = settle(verdict)?;
-        match self.copy_attaches(&desk, self.client(), client) {
+        match self.copy_attaches(&desk, self.me(), client) {
             Ok(true) => Ok(ChildSlot(client)),
             Ok(false) | Err(_) => {
                 let _ = self.bury_client(&desk, client);
@@ -319,6 +399,7 @@ impl Member {
             let pid_at = field!(slot, ClientSlot, pid);
             with_lock(self.desk_of(&seat), self.pool.registry_lock(), "fork-name", |txn| {
                 if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32
+                    && is_in(txn, slot, kept.0)?
                     && txn.get(pid_at)? == self.pid.load(Ordering::Relaxed)
                 {
                     txn.set(pid_at, pid)?;
@@ -364,7 +445,7 @@ impl Member {
         }
         self.farewell()?;
         let (map, threads) = (self.pool.map(), self.pool.layout().threads);
-        let client = self.client();
+        let client = self.me();
         // The burial frees the client's thread slots, so it must not work from one of them.
         self.seats.give_back(map, threads, client);
         self.client.store(STRANGER, Ordering::Release);
@@ -388,9 +469,14 @@ impl Member {
     }
 
     /// Client slot of this process.
-    #[inline]
     #[must_use]
     pub fn client(&self) -> u32 {
+        index_of(self.me())
+    }
+
+    /// This process's name in the pool: slot and incarnation.
+    #[inline]
+    pub(crate) fn me(&self) -> u32 {
         self.client.load(Ordering::Relaxed)
     }
 
@@ -417,7 +503,7 @@ impl Member {
     /// A thread slot for one call.
     #[inline]
     pub(crate) fn seat(&self) -> Result<Seat<'_>, Errno> {
-        match self.seats.take(self.pool.map(), self.pool.layout().threads, self.client()) {
+        match self.seats.take(self.pool.map(), self.pool.layout().threads, self.me()) {
             Ok(Some(seat)) => Ok(seat),
             Ok(None) => Err(Errno::NOMEM),
             Err(_) => Err(Errno::IO),
@@ -529,6 +615,14 @@ impl Member {
         };
         look().map_err(|_| Errno::IO)
     }
+}
+
+/// Takes a free slot for a new client and returns its name.
+fn next_incarnation(txn: &mut Txn<'_>, slot: u64, index: u32) -> Result<u32, Fault> {
+    let at = field!(slot, ClientSlot, incarnation);
+    let incarnation = txn.get(at)?.wrapping_add(1);
+    txn.set(at, incarnation)?;
+    Ok(compose(index, incarnation))
 }
 
 fn write_client(

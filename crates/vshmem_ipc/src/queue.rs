@@ -350,7 +350,7 @@ impl Member {
             self.send_until(&queue, header, chunk, no_wait, signals_seen, caller, &seat)
         });
         if sent.is_err() {
-            let _ = heap::release(pool, &desk, &self.larder, self.client(), chunk);
+            let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
         }
         sent
     }
@@ -466,7 +466,7 @@ impl Member {
             let Some(client) = owner.checked_sub(1) else {
                 return Err(Fault::corrupt(at, "a sleeper without an owner"));
             };
-            let me = heap::owned_by(self.client());
+            let me = heap::owned_by(self.me());
             heap::pass(txn, layout, chunk, me, heap::owned_by(client))?;
             txn.set(field!(at, ThreadSlot, message), chunk.0 + 1)?;
             let receiver = txn.get(field!(at, ThreadSlot, party))?;
@@ -488,7 +488,7 @@ impl Member {
         chunk: Chunk,
     ) -> Result<(), Fault> {
         let layout = self.pool().layout();
-        heap::pass(txn, layout, chunk, heap::owned_by(self.client()), IN_OBJECT)?;
+        heap::pass(txn, layout, chunk, heap::owned_by(self.me()), IN_OBJECT)?;
         txn.update(chunk.next(layout)?, 0)?;
         let tail = txn.get(at!(queue, tail))?;
         match tail.checked_sub(1) {
@@ -526,7 +526,7 @@ impl Member {
         let desk = self.desk_of(&seat);
         let chunk = self.receive_until(&queue, wanted, signals_seen, caller, &desk, &seat)?;
         let delivered = self.deliver(chunk, wanted, deliver);
-        let _ = heap::release(self.pool(), &desk, &self.larder, self.client(), chunk);
+        let _ = heap::release(self.pool(), &desk, &self.larder, self.me(), chunk);
         delivered
     }
 
@@ -575,7 +575,7 @@ impl Member {
         };
         let drop_copy = || {
             if let Some(chunk) = copy {
-                let _ = heap::release(pool, desk, &self.larder, self.client(), chunk);
+                let _ = heap::release(pool, desk, &self.larder, self.me(), chunk);
             }
         };
         loop {
@@ -601,7 +601,7 @@ impl Member {
                         self.copy_text(txn, &found, copy)?;
                         return Ok(Ok(Some((copy, false))));
                     }
-                    take(txn, layout, queue, &found, self.client())?;
+                    take(txn, layout, queue, &found, self.me())?;
                     txn.update(at!(queue, receiver), self.party().pack())?;
                     txn.update(at!(queue, received), seconds_now())?;
                     let more = wake_senders(txn, layout, queue, &mut rings)?;

@@ -302,7 +302,7 @@ impl Member {
             txn.update(at!(slot, first_page), extent.first)?;
             txn.update(at!(slot, pages), extent.pages)?;
             txn.update(at!(slot, attached), 0)?;
-            txn.update(at!(slot, maker), self.client() + 1)?;
+            txn.update(at!(slot, maker), self.me() + 1)?;
             Ok(Ok((place, extent)))
         });
         settle(step)
@@ -398,7 +398,7 @@ impl Member {
             if u64::from(first) + u64::from(pages) > layout.data.count {
                 return Err(Fault::corrupt(slot, "a segment outside the pool"));
             }
-            if !attach(txn, layout, self.client(), place.index, 1)? {
+            if !attach(txn, layout, self.me(), place.index, 1)? {
                 return Ok(Err(Errno::NOMEM));
             }
             txn.update(at!(slot, attach_time), seconds_now())?;
@@ -426,7 +426,7 @@ impl Member {
             if standing.sequence != place.sequence {
                 return Ok(Err(Errno::INVAL));
             }
-            if !detach(txn, layout, self.client(), place.index, 1)? {
+            if !detach(txn, layout, self.me(), place.index, 1)? {
                 return Ok(Err(Errno::INVAL));
             }
             txn.update(at!(slot, last), self.party().pack())?;
@@ -443,7 +443,7 @@ impl Member {
         let place = Place::of(id).ok_or(Errno::INVAL)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let added = settle(self.add_attaches(&desk, self.client(), place.index, 1).map(Ok))?;
+        let added = settle(self.add_attaches(&desk, self.me(), place.index, 1).map(Ok))?;
         if added { Ok(()) } else { Err(Errno::NOMEM) }
     }
 
@@ -475,6 +475,10 @@ impl Member {
                         return Ok(false);
                     };
                     let at = attach_at(layout, record)?;
+                    if txn.get(field!(at, AttachSlot, client))? != client + 1 {
+                        // The slot's next holder has begun to attach.
+                        return Ok(false);
+                    }
                     let segment = txn.get(field!(at, AttachSlot, segment))?;
                     let Some(segment) = segment.checked_sub(1) else {
                         return Err(Fault::corrupt(at, "an attach record of nothing"));
@@ -495,7 +499,7 @@ impl Member {
     /// EIO when the pool does not make sense.
     pub fn detach_all(&self) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(self.leave_attaches(&self.desk_of(&seat), self.client()).map(Ok))
+        settle(self.leave_attaches(&self.desk_of(&seat), self.me()).map(Ok))
     }
 
     /// IPC_RMID.

@@ -505,7 +505,7 @@ impl Member {
             };
             let offset = chunk.offset(self.pool().layout())?;
             let done = vshmem_sync::with_lock_long(*desk, lock, name, offset, entries, &mut body);
-            heap::release(self.pool(), desk, &self.larder, self.client(), chunk)?;
+            heap::release(self.pool(), desk, &self.larder, self.me(), chunk)?;
             if !matches!(done, Err(Fault::TooLong)) {
                 return done;
             }
@@ -515,7 +515,7 @@ impl Member {
 
     /// A chunk of the heap; ENOMEM when it is full.
     pub(crate) fn take_chunk(&self, desk: &Desk<'_>, bytes: u64) -> Result<Chunk, Errno> {
-        match heap::allocate(self.pool(), desk, &self.larder, self.client(), bytes) {
+        match heap::allocate(self.pool(), desk, &self.larder, self.me(), bytes) {
             Ok(Some(chunk)) => Ok(chunk),
             Ok(None) => Err(Errno::NOMEM),
             Err(_) => Err(Errno::IO),
@@ -526,7 +526,7 @@ impl Member {
     pub(crate) fn discard_chunk(&self, desk: &Desk<'_>, chunk: Option<Chunk>) {
         if let Some(chunk) = chunk {
             // What cannot be given back now is when this client ends.
-            let _ = heap::discard(self.pool(), desk, chunk, heap::owned_by(self.client()));
+            let _ = heap::discard(self.pool(), desk, chunk, heap::owned_by(self.me()));
         }
     }
 
@@ -612,7 +612,7 @@ impl Member {
                     txn.update(field!(slot, SemSlot, count), count)?;
                     txn.update(field!(slot, SemSlot, words), chunk.0)?;
                     txn.update(field!(slot, SemSlot, operated), 0)?;
-                    heap::pass(txn, layout, chunk, heap::owned_by(self.client()), IN_OBJECT)?;
+                    heap::pass(txn, layout, chunk, heap::owned_by(self.me()), IN_OBJECT)?;
                     if key != 0 {
                         registry::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
                     }
@@ -624,7 +624,7 @@ impl Member {
             };
             let made = settle(make());
             if !matches!(made, Ok(Some(_))) {
-                let _ = heap::release(pool, &desk, &self.larder, self.client(), chunk);
+                let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
             }
             if let Some(place) = made? {
                 return Ok(place.id());
@@ -729,7 +729,7 @@ impl Member {
         };
         let result = self.semop_until(set, operations, record, long, deadline, signals_seen, &seat);
         if let Some(chunk) = long {
-            let _ = heap::release(pool, &desk, &self.larder, self.client(), chunk);
+            let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
         }
         result
     }
@@ -918,7 +918,7 @@ impl Member {
                     txn.set(adjustment_at, 0)?;
                     adjusted += 1;
                 }
-                freed = undo::unlink(txn, layout, set, record, self.client())?;
+                freed = undo::unlink(txn, layout, set, record, self.me())?;
                 if adjusted > 0 {
                     txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
                 }
@@ -1197,7 +1197,7 @@ impl Member {
                 let Some(record) = txn.get(field!(set.slot, SemSlot, undos))?.checked_sub(1) else {
                     return Ok(Ok(true));
                 };
-                freed = undo::unlink(txn, layout, set, record, self.client())?;
+                freed = undo::unlink(txn, layout, set, record, self.me())?;
                 Ok(Ok(false))
             });
             let finished = settle(step)?;

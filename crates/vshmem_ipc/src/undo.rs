@@ -96,7 +96,7 @@ impl Member {
     /// This process's record of a set, made if there is none.
     pub(crate) fn undo_record(&self, desk: &Desk<'_>, set: &Set) -> Result<u32, Errno> {
         let layout = self.pool().layout();
-        let me = self.client() + 1;
+        let me = self.me() + 1;
         let hint = self.undo_hints.of(set.index);
         if let Some(record) = hint.load(Ordering::Relaxed).checked_sub(1)
             && self.record_is(record, me, set).unwrap_or(false)
@@ -161,7 +161,7 @@ impl Member {
                     txn.set(field!(at, UndoSlot, next), next)?;
                     txn.set(field!(at, UndoSlot, set), set.index + 1)?;
                     txn.set(field!(at, UndoSlot, adjustments), chunk.0 + 1)?;
-                    heap::pass(txn, layout, chunk, heap::owned_by(self.client()), IN_OBJECT)?;
+                    heap::pass(txn, layout, chunk, heap::owned_by(self.me()), IN_OBJECT)?;
                     txn.set(head, record + 1)?;
                     Ok(Ok(record))
                 });
@@ -174,7 +174,7 @@ impl Member {
         };
         let made = settle(make());
         if made.is_err() {
-            let _ = heap::release(self.pool(), desk, &self.larder, self.client(), chunk);
+            let _ = heap::release(self.pool(), desk, &self.larder, self.me(), chunk);
         }
         made
     }

@@ -78,6 +78,15 @@ pub fn process_facts(pid: Option<u32>) -> ProcessFacts {
     }
 }
 
+/// Whether there is a process of this pid in this PID namespace.
+#[must_use]
+pub fn process_exists(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {
+        return false;
+    };
+    !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
+}
+
 fn start_of(pid: Option<u32>) -> Option<u64> {
     use rustix::fs::{Mode, OFlags};
     let mut path = stat_path(pid)?;

@@ -12,7 +12,7 @@ mod region;
 mod uml;
 mod words;
 
-pub use domain::{DomainFacts, ProcessFacts, domain_facts, process_facts};
+pub use domain::{DomainFacts, ProcessFacts, domain_facts, process_exists, process_facts};
 pub use local::Local;
 pub use region::{Region, RegionError};
 pub use uml::{SIZE_AT, Uml};

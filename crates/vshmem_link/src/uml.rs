@@ -60,10 +60,10 @@ impl Uml {
 
 /// The device does not tell its size, and maps nothing longer than it is.
 fn region_bytes(device: &Device) -> Result<u64, Errno> {
-    // SAFETY: no address is given, so nothing is replaced; the mapping ends with this line.
     let maps = |bytes: u64| {
-        device.with(|file| unsafe {
-            map_file(file, 0, bytes as usize, Protection::default(), None).map(drop)
+        device.with(|file| {
+            // SAFETY: no address is given, so nothing is replaced; the mapping ends at once.
+            unsafe { map_file(file, 0, bytes as usize, Protection::default(), None) }.map(drop)
         })
     };
     maps(PAGE)?;

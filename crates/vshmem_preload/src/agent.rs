@@ -17,7 +17,7 @@ pub fn ensure(session: &Session) {
         .domains()
         .ok()
         .and_then(|rows| rows.into_iter().find(|row| row.index == session.member().domain()))
-        .is_some_and(|row| row.agent != 0 && process_exists(row.agent));
+        .is_some_and(|row| row.agent != 0 && vshmem_link::process_exists(row.agent));
     if alive {
         return;
     }
@@ -52,11 +52,4 @@ pub fn ensure(session: &Session) {
             libc::syscall(libc::SYS_wait4, child, 0, libc::__WCLONE, 0);
         }
     }
-}
-
-fn process_exists(pid: u32) -> bool {
-    let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {
-        return false;
-    };
-    !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
 }

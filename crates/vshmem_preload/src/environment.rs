@@ -8,8 +8,14 @@ use std::sync::OnceLock;
 use vshmem_mem::Scratch;
 
 /// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
-const NAMES: [&str; 6] =
-    ["LD_PRELOAD", "VSHMEM_POOL", "VSHMEM_POOL_NAME", "VSHMEM_SHARE", "VSHMEM_FTOK", "VSHMEM_COMMAND"];
+const NAMES: [&str; 6] = [
+    "LD_PRELOAD",
+    "VSHMEM_POOL",
+    "VSHMEM_POOL_NAME",
+    "VSHMEM_SHARE",
+    "VSHMEM_FTOK",
+    "VSHMEM_COMMAND",
+];
 
 /// `NAME=value` of those that were set when this program began.
 static WORDS: OnceLock<Vec<CString>> = OnceLock::new();

@@ -2,8 +2,8 @@
 
 use libc::{c_char, c_int, c_void, gid_t, size_t, uid_t};
 
-use crate::{caller, errno, process};
 use crate::next::next;
+use crate::{caller, errno, process};
 
 macro_rules! noticed {
     ($($name:ident, $symbol:literal, ($($argument:ident: $type:ty),*);)*) => {

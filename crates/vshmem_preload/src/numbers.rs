@@ -40,9 +40,7 @@ pub unsafe extern "C" fn syscall(
             }
             libc::SYS_semctl => semaphore_calls::semctl(int(a), int(b), command(c), d).into(),
             libc::SYS_msgget => message_calls::msgget(int(a), int(b)).into(),
-            libc::SYS_msgsnd => {
-                message_calls::msgsnd(int(a), b as *const c_void, c, int(d)).into()
-            }
+            libc::SYS_msgsnd => message_calls::msgsnd(int(a), b as *const c_void, c, int(d)).into(),
             libc::SYS_msgrcv => {
                 message_calls::msgrcv(int(a), b as *mut c_void, c, d as c_long, int(e)) as c_long
             }

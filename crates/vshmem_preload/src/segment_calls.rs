@@ -146,7 +146,8 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
     };
     let begin = start.as_ptr().addr();
     let bits = |asked: bool, bit: c_int| if asked { bit as u32 } else { 0 };
-    let now = libc::PROT_READ as u32 | bits(write, libc::PROT_WRITE) | bits(execute, libc::PROT_EXEC);
+    let now =
+        libc::PROT_READ as u32 | bits(write, libc::PROT_WRITE) | bits(execute, libc::PROT_EXEC);
     let rights = Rights { now, writable: write, inherited: true };
     if !attached::add(Piece { id, start: begin, bytes, base: begin, rights }) {
         unmap::drop_mapping(begin, bytes);

@@ -36,9 +36,9 @@ fn recut(
     mut each: impl FnMut(Piece) -> Option<Piece>,
 ) {
     let end = start.saturating_add(bytes);
-    while let Some(piece) = attached::take(|piece| {
-        piece.start < end && piece.end() > start && touched(piece)
-    }) {
+    while let Some(piece) =
+        attached::take(|piece| piece.start < end && piece.end() > start && touched(piece))
+    {
         let inside = Piece {
             start: piece.start.max(start),
             bytes: piece.end().min(end) - piece.start.max(start),
@@ -162,13 +162,19 @@ pub unsafe extern "C" fn mremap(
                 // What lay at the target has gone.
                 forget_range(member, to, kept);
                 let moved = to.wrapping_sub(from);
-                recut(member, from, before.min(kept), |_| true, |piece| {
-                    Some(Piece {
-                        start: piece.start.wrapping_add(moved),
-                        base: piece.base.wrapping_add(moved),
-                        ..piece
-                    })
-                });
+                recut(
+                    member,
+                    from,
+                    before.min(kept),
+                    |_| true,
+                    |piece| {
+                        Some(Piece {
+                            start: piece.start.wrapping_add(moved),
+                            base: piece.base.wrapping_add(moved),
+                            ..piece
+                        })
+                    },
+                );
             }
         });
     }
@@ -201,9 +207,13 @@ pub unsafe extern "C" fn mprotect(start: *mut c_void, bytes: size_t, rights: c_i
         if let Some(member) = member {
             let now = rights as u32;
             errno::untouched(|| {
-                recut(member, from, length, |piece| piece.rights.now != now, |piece| {
-                    Some(Piece { rights: Rights { now, ..piece.rights }, ..piece })
-                });
+                recut(
+                    member,
+                    from,
+                    length,
+                    |piece| piece.rights.now != now,
+                    |piece| Some(Piece { rights: Rights { now, ..piece.rights }, ..piece }),
+                );
             });
         }
     }

@@ -51,7 +51,9 @@ fn ask(page: usize, write: bool) -> Result<(), Errno> {
     let may = match populate(page, right) {
         0 => true,
         // Not permitted, or a mapping that cannot be asked: a device, an old kernel.
-        libc::EINVAL => crate::attached::rights_at(page).is_some_and(|rights| rights.allow(write)) || !asks(),
+        libc::EINVAL => {
+            crate::attached::rights_at(page).is_some_and(|rights| rights.allow(write)) || !asks()
+        }
         _ => false,
     };
     if !may {

@@ -7,4 +7,4 @@ mod open;
 
 pub use create::{CreateError, CreateRequest, create, remove};
 pub use find::{FindError, Listing, PRIVATE_PREFIX, find, identify, list};
-pub use open::{Session, SessionError, open_pool, this_process};
+pub use open::{Session, SessionError, is_gone, open_pool, this_process};

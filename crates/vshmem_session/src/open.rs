@@ -76,8 +76,9 @@ impl Session {
             }
         };
         let name = pool.name();
-        let member = Member::join(pool, &identity, this_process(), words, reach)
-            .map_err(|error| SessionError::Join { name, error })?;
+        let member =
+            Member::join_over_dead(pool, &identity, this_process(), words, reach, &is_gone)
+                .map_err(|error| SessionError::Join { name, error })?;
         Ok(Self { link, member })
     }
 
@@ -100,6 +101,16 @@ impl Session {
     pub fn member(&self) -> &Member {
         &self.member
     }
+}
+
+/// Whether a process of this domain is no more, or its pid is somebody else's by now.
+#[must_use]
+pub fn is_gone(pid: u32, start: u64) -> bool {
+    if vshmem_link::process_exists(pid) {
+        let now = process_facts(Some(pid)).start;
+        return start != 0 && now != 0 && now != start;
+    }
+    true
 }
 
 /// This process, as a pool knows it.

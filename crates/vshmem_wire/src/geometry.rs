@@ -157,7 +157,7 @@ impl Geometry {
             ("semmni", self.semmni.into(), 1, objects),
             ("msgmni", self.msgmni.into(), 1, objects),
             ("domains", self.domains.into(), 1, 127),
-            ("clients", self.clients.into(), 1, 1 << 20),
+            ("clients", self.clients.into(), 1, (1 << 20) - 64),
             ("threads", self.threads.into(), 2, 1 << 20),
             ("attaches", self.attaches.into(), 1, 1 << 24),
             ("undos", self.undos.into(), 1, 1 << 24),

@@ -87,8 +87,10 @@ pub struct ClientSlot {
     pub attaches: RawCell,
     /// Seconds since 1970 when it joined.
     pub joined: RawCell,
+    /// How often the slot has been taken: what owns something names slot and incarnation.
+    pub incarnation: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 7],
+    pub spare: [RawCell; 6],
 }
 
 /// What a sleeper waits for.

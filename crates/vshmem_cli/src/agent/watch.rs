@@ -179,6 +179,8 @@ impl<'a> Watch<'a> {
         self.member.renew_lease(std::process::id())?;
         self.take_stock()?;
         self.bury_dead()?;
+        let domain = self.member.domain();
+        self.member.free_strangers(domain, &|pid| vshmem_session::is_gone(pid, 0))?;
         self.evict_silent()?;
         Ok(self.is_idle().then_some(Ending::Idle))
     }

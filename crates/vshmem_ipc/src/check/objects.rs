@@ -219,7 +219,11 @@ impl Look<'_> {
                     objects.is(Kind::Segment, segment, ObjectState::Live)
                         || objects.is(Kind::Segment, segment, ObjectState::Doomed)
                 });
-                if owner != client + 1 || count == 0 || !there || !segments.insert(segment) {
+                if crate::member::index_of(owner.wrapping_sub(1)) != client
+                    || count == 0
+                    || !there
+                    || !segments.insert(segment)
+                {
                     self.wrong(format!(
                         "attach record {record} of client {client} ({count} of segment {segment}, \
                          counted from 1, for owner {owner}) makes no sense"

@@ -20,7 +20,9 @@ pub(super) struct Parties {
 impl Parties {
     /// Whether a client slot is somebody's, alive or not.
     pub fn known(&self, client: u32) -> bool {
-        self.clients.get(client as usize).is_some_and(|state| *state != ClientState::Free as u32)
+        self.clients
+            .get(member::index_of(client) as usize)
+            .is_some_and(|state| *state != ClientState::Free as u32)
     }
 }
 
