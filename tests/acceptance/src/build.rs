@@ -1,0 +1,88 @@
+//! What is tested: the release binaries and the C programs.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Top of the source tree.
+pub fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the source tree")
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| source().join("target"), PathBuf::from)
+}
+
+fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(source());
+    cargo
+}
+
+#[track_caller]
+fn must(command: &mut Command) {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Where `vshmem` and `libvshmem_preload.so` are: VSHMEM_BIN_DIR, or target/release, brought up to date.
+pub fn binaries() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        if let Some(place) = std::env::var_os("VSHMEM_BIN_DIR") {
+            return PathBuf::from(place).canonicalize().expect("VSHMEM_BIN_DIR");
+        }
+        must(cargo().args(["build", "--release", "-p", "vshmem_cli", "-p", "vshmem_preload"]));
+        target().join("release").canonicalize().expect("target/release")
+    })
+}
+
+/// The `vshmem` command.
+pub fn vshmem() -> PathBuf {
+    binaries().join("vshmem")
+}
+
+/// A directory with the same command and a preload library that dies at the named step of a change (VSHMEM_CRASH).
+pub fn crashing_binaries() -> &'static Path {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| {
+        // Apart: the features of a package are those of the whole build.
+        let apart = target().join("crash-points");
+        must(
+            cargo()
+                .args(["build", "--release", "-p", "vshmem_preload", "--features", "crash-points"])
+                .env("CARGO_TARGET_DIR", &apart),
+        );
+        let place = apart.join("installed");
+        std::fs::create_dir_all(&place).expect("a directory");
+        let put = |from: PathBuf, name: &str| {
+            let to = place.join(name);
+            let _ = std::fs::remove_file(&to);
+            std::fs::copy(from, to).expect("a copy");
+        };
+        put(vshmem(), "vshmem");
+        put(apart.join("release/libvshmem_preload.so"), "libvshmem_preload.so");
+        place
+    })
+}
+
+/// Where the C programs are that a makefile in that directory of the source tree builds.
+pub fn programs(directory: &str) -> PathBuf {
+    let place = target().join("acceptance-programs").join(directory.replace('/', "-"));
+    let mut make = Command::new("make");
+    // Not this run's own job server or flags.
+    make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("CARGO_MAKEFLAGS");
+    must(
+        make.arg("-s")
+            .arg("-C")
+            .arg(source().join(directory))
+            .arg(format!("BUILD={}", place.display())),
+    );
+    place
+}
+
+/// The program that makes calls on demand.
+pub fn actor() -> PathBuf {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    PLACE.get_or_init(|| programs("tests/acceptance/programs").join("actor")).clone()
+}

@@ -1,0 +1,131 @@
+//! A lab with a pool.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use vshmem_lab::{ExecRequest, GuestKind, Lab, Streams, UpOptions};
+
+use crate::{Pool, Ran, build};
+
+/// The actor, in a guest.
+pub const ACTOR: &str = "/run/vshmem/bin/actor";
+/// Where the crashing binaries are put in a guest.
+pub const CRASHING: &str = "/tmp/crashing";
+
+/// Guests that share one pool. They go when this is dropped.
+#[derive(Debug)]
+pub struct Guests {
+    name: String,
+    pool: Pool,
+}
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Why no guest can be booted here.
+pub fn missing() -> Option<String> {
+    let missing = Lab::check(GuestKind::Uml);
+    let reasons: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
+}
+
+impl Guests {
+    /// Boots that many. `stage`: more programs for /run/vshmem/bin.
+    ///
+    /// # Panics
+    /// When they do not come up.
+    pub fn boot(suffix: &str, count: u32, pool: Pool, stage: &[PathBuf]) -> Self {
+        let name = format!("acceptance{}-{suffix}", std::process::id());
+        let vshmem = build::vshmem();
+        let notice = ["pool", "evict", "--dead", "--if-there", pool.name(), "{guest}"];
+        let words = std::iter::once(vshmem.display().to_string()).chain(notice.map(str::to_owned));
+        let lab = Lab::up(&UpOptions {
+            name: name.clone(),
+            count,
+            memory_mib: 256,
+            pool: Some(pool.place()),
+            pool_name: Some(pool.name().to_owned()),
+            binary_dir: build::binaries().to_owned(),
+            stage: std::iter::once(build::actor()).chain(stage.iter().cloned()).collect(),
+            binary: Some(vshmem.clone()),
+            on_death: Some(words.collect()),
+            ..UpOptions::default()
+        });
+        lab.unwrap_or_else(|error| panic!("lab {name}: {error}"));
+        Self { name, pool }
+    }
+
+    /// The lab.
+    ///
+    /// # Panics
+    /// When it is gone.
+    pub fn open(&self) -> Lab {
+        Lab::open(&self.name).unwrap_or_else(|error| panic!("lab {}: {error}", self.name))
+    }
+
+    /// The pool of all guests.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Runs a command in a guest to its end.
+    pub fn run(&self, guest: u32, words: &[&str]) -> Ran {
+        let (out, err) = (Sink::default(), Sink::default());
+        let streams =
+            Streams { stdin: None, stdout: Box::new(out.clone()), stderr: Box::new(err.clone()) };
+        let code = self.open().exec_with(guest, &ExecRequest::new(words), streams);
+        let text = |sink: Sink| {
+            let bytes = sink.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        Ran {
+            code: *code.as_ref().unwrap_or(&255),
+            out: text(out),
+            err: text(err) + &code.err().map(|error| error.to_string()).unwrap_or_default(),
+        }
+    }
+
+    /// Runs a shell's command line in a guest to its end.
+    pub fn shell(&self, guest: u32, line: &str) -> Ran {
+        self.run(guest, &["/bin/sh", "-c", line])
+    }
+
+    /// Puts the crashing binaries into a guest's own memory: staged files cannot share a name with the sound ones.
+    pub fn put_crashing(&self, guest: u32) {
+        let line = format!(
+            "mkdir -p {CRASHING} && cp /run/vshmem/bin/vshmem {CRASHING}/ && \
+             cp /run/vshmem/bin/libcrashing.so {CRASHING}/libvshmem_preload.so"
+        );
+        self.shell(guest, &line).ok();
+    }
+}
+
+/// The crashing library under a name of its own, to be staged.
+///
+/// # Panics
+/// When it cannot be copied.
+pub fn crashing_library() -> PathBuf {
+    let place = build::crashing_binaries();
+    let own = place.join("libcrashing.so");
+    std::fs::copy(place.join("libvshmem_preload.so"), &own).expect("a copy");
+    own
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        if let Err(error) = Lab::down_named(&self.name) {
+            crate::suite::say(&format!("lab {}: it did not go down: {error}", self.name));
+        }
+    }
+}

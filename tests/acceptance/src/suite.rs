@@ -1,0 +1,44 @@
+//! Running the tests of one binary.
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// One test.
+pub type Test = (&'static str, fn());
+
+/// Says a line aloud even if the test passes.
+pub fn say(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "    {line}");
+}
+
+/// Says aloud that something was not tested.
+pub fn skip(what: &str, why: &str) {
+    say(&format!("SKIPPED: {what}: {why}"));
+}
+
+/// Runs tests one at a time: they measure, and two CPUs are soon busy.
+pub fn run(tests: &[Test]) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let trials = tests
+        .iter()
+        .map(|&(name, test)| {
+            Trial::test(name, move || {
+                test();
+                Ok(())
+            })
+        })
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Whether this is root; says a skip aloud if not.
+pub fn root(what: &str) -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skip(what, "it needs root");
+    }
+    root
+}
