@@ -25,12 +25,16 @@ pub struct Txn<'a> {
 }
 
 impl<'a> Txn<'a> {
-    pub(crate) fn new(desk: Desk<'a>, overflow: Option<Overflow>) -> Result<Self, Fault> {
-        let far = match overflow {
-            Some(room) => Some(Scratch::new(room.entries).ok_or(Fault::TooLong)?),
-            None => None,
-        };
-        Ok(Self { desk, near: ArrayVec::new(), far, far_used: 0, overflow })
+    #[inline]
+    pub(crate) fn new(desk: Desk<'a>) -> Self {
+        Self { desk, near: ArrayVec::new(), far: None, far_used: 0, overflow: None }
+    }
+
+    /// Makes room for more entries than the thread slot holds.
+    pub(crate) fn lengthen(&mut self, room: Overflow) -> Result<(), Fault> {
+        self.far = Some(Scratch::new(room.entries).ok_or(Fault::TooLong)?);
+        self.overflow = Some(room);
+        Ok(())
     }
 
     /// The pool and the slot.
@@ -41,10 +45,12 @@ impl<'a> Txn<'a> {
 
     /// How many more words this change can write.
     #[must_use]
+    #[inline]
     pub fn room(&self) -> usize {
         self.near.remaining_capacity() + self.overflow.map_or(0, |o| o.entries - self.far_used)
     }
 
+    #[inline]
     fn staged(&mut self, offset: u64) -> Option<&mut LogEntry> {
         // Newest first: what was written last is most likely to be asked for.
         if let Some(far) = &mut self.far
@@ -60,6 +66,7 @@ impl<'a> Txn<'a> {
     ///
     /// # Errors
     /// When it is outside the pool.
+    #[inline]
     pub fn word(&mut self, offset: u64) -> Result<u64, Fault> {
         match self.staged(offset) {
             Some(entry) => Ok(entry.new),
@@ -71,6 +78,7 @@ impl<'a> Txn<'a> {
     ///
     /// # Errors
     /// When it is outside the pool.
+    #[inline]
     pub fn get(&mut self, offset: u64) -> Result<u32, Fault> {
         Ok(Cell::unpack(self.word(offset)?).value)
     }
@@ -87,6 +95,7 @@ impl<'a> Txn<'a> {
     ///
     /// # Errors
     /// When the record is full.
+    #[inline]
     pub fn replace(&mut self, offset: u64, old: u64, new: u64) -> Result<(), Fault> {
         if let Some(entry) = self.staged(offset) {
             entry.new = new;
@@ -95,6 +104,7 @@ impl<'a> Txn<'a> {
         self.push(LogEntry { offset, old, new })
     }
 
+    #[inline]
     fn push(&mut self, entry: LogEntry) -> Result<(), Fault> {
         if self.near.try_push(entry).is_ok() {
             return Ok(());
@@ -113,6 +123,7 @@ impl<'a> Txn<'a> {
     ///
     /// # Errors
     /// When it is outside the pool, or the record is full.
+    #[inline]
     pub fn set(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
         if let Some(entry) = self.staged(offset) {
             entry.new = Cell::successor(entry.old, value);
@@ -126,6 +137,7 @@ impl<'a> Txn<'a> {
     ///
     /// # Errors
     /// As [`Txn::set`].
+    #[inline]
     pub fn update(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
         if self.get(offset)? == value { Ok(()) } else { self.set(offset, value) }
     }
@@ -142,6 +154,7 @@ impl<'a> Txn<'a> {
 
     /// Lays the record open in the thread slot. Nobody acts on it before the lock word says
     /// *committed*.
+    #[inline]
     pub(crate) fn write_record(&mut self, lock: u64, generation: u32) -> Result<(), Fault> {
         let map = self.desk.map;
         let slot = self.desk.slot_at(self.desk.slot)?;
@@ -170,6 +183,7 @@ impl<'a> Txn<'a> {
     }
 
     /// Carries out this process's own record, from the private copy.
+    #[inline]
     pub(crate) fn apply(&mut self, change: &'static str) -> Result<(), Fault> {
         let half = self.near.len() / 2;
         for (index, entry) in self.near.iter().enumerate() {
@@ -188,6 +202,7 @@ impl<'a> Txn<'a> {
     }
 }
 
+#[inline]
 fn write_entry(map: &vshmem_mem::Map, at: u64, entry: &LogEntry) -> Result<(), Fault> {
     map.store(at, entry.offset, Ordering::Relaxed)?;
     map.store(at + 8, entry.old, Ordering::Relaxed)?;

@@ -80,7 +80,7 @@ pub fn with_lock<'a, R>(
     change: &'static str,
     body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
-    run(Txn::new(desk, None)?, offset, change, body)
+    run(desk, None, offset, change, body)
 }
 
 /// As [`with_lock`], with room for `entries` more writes in pool memory at `overflow`, which the
@@ -97,16 +97,22 @@ pub fn with_lock_long<'a, R>(
     body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     let room = Overflow { offset: overflow, entries };
-    run(Txn::new(desk, Some(room))?, offset, change, body)
+    run(desk, Some(room), offset, change, body)
 }
 
+#[inline]
 fn run<'a, R>(
-    mut txn: Txn<'a>,
+    desk: Desk<'a>,
+    overflow: Option<Overflow>,
     offset: u64,
     change: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
-    let desk = *txn.desk();
+    // Made here and never moved: it is a kilobyte.
+    let mut txn = Txn::new(desk);
+    if let Some(room) = overflow {
+        txn.lengthen(room)?;
+    }
     loop {
         let held = acquire(&desk, offset)?;
         crash_point!(change, "acquired");
