@@ -27,6 +27,9 @@ pub enum Failure {
     /// The pool cannot be made or removed.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// A measurement did not take place.
+    #[error(transparent)]
+    Bench(#[from] vshmem_bench::Error),
     /// The lab's own.
     #[error(transparent)]
     Lab(#[from] vshmem_lab::Error),

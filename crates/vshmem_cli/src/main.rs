@@ -53,6 +53,9 @@ enum Verb {
     Rm(verb::rm::Rm),
     /// Boot guests on this machine to try a pool across kernels.
     Lab(verb::lab::LabCommand),
+    /// Measure vshmem beside its rivals.
+    #[command(subcommand)]
+    Bench(verb::bench::Bench),
     /// Say what this machine has and lacks, with a remedy for each.
     Doctor(verb::doctor::Doctor),
     /// A domain's agent; `run` starts it.
@@ -68,6 +71,7 @@ impl Verb {
             Self::Ls(ls) => ls.carry_out(),
             Self::Rm(rm) => rm.carry_out(),
             Self::Lab(lab) => lab.carry_out(),
+            Self::Bench(bench) => bench.carry_out(),
             Self::Doctor(doctor) => doctor.carry_out(),
             Self::Agent(agent) => agent.carry_out(),
         }

@@ -1,0 +1,79 @@
+//! Why a measurement did not take place.
+
+use std::io;
+use std::path::PathBuf;
+
+/// The result of a step of a measurement.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What was tried, what came back, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A C program is not built.
+    #[error("{name}: not found at any of {}. Build it with `make -C bench`", list(.places))]
+    NoKernel {
+        /// The program.
+        name: String,
+        /// Where it was looked for.
+        places: Vec<PathBuf>,
+    },
+    /// A program failed.
+    #[error("`{command}` {place} failed ({status}): {output}")]
+    Program {
+        /// Its command line.
+        command: String,
+        /// Where it ran.
+        place: String,
+        /// How it ended.
+        status: String,
+        /// What it wrote on standard error.
+        output: String,
+    },
+    /// A program's line of figures makes no sense.
+    #[error("`{command}` printed {line:?} instead of one line of figures: {source}")]
+    Reading {
+        /// Its command line.
+        command: String,
+        /// What it printed.
+        line: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// The place asked for cannot be had.
+    #[error("{place} cannot be had here: {why}")]
+    NoSite {
+        /// Which place.
+        place: &'static str,
+        /// What stood in the way.
+        why: String,
+    },
+    /// The user broke it off.
+    #[error("broken off; no figures")]
+    Stopped,
+    /// The lab's own.
+    #[error(transparent)]
+    Lab(#[from] vshmem_lab::Error),
+    /// The pool cannot be made.
+    #[error(transparent)]
+    Pool(#[from] vshmem_session::CreateError),
+    /// An operating-system call failed.
+    #[error("cannot {tried}: {source}")]
+    Io {
+        /// What was tried.
+        tried: String,
+        /// What came back.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(tried: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let tried = tried.into();
+        move |source| Self::Io { tried, source }
+    }
+}
+
+fn list(places: &[PathBuf]) -> String {
+    places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,42 @@
+//! Measurements of vshmem beside its rivals.
+//!
+//! Figures of one machine wander by more than the differences that matter, so nothing is compared across runs: the
+//! contenders take turns within one run, what is reported is the median over those pairs and the median of their
+//! pairwise ratios, each with its smallest and largest, and every pair is shown.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `turns` | whose turn it is |
+//! | `statistics` | medians and spread; ratios pair by pair |
+//! | `kernel` | the C programs that measure: where they are, what they print |
+//! | `site` | where the two roles of a program run: guests of a lab, containers, plain processes |
+//! | `machine` | the facts of the machine that belong with the figures |
+//! | `report` | rows for a table, and lines of JSON |
+//! | `pingpong` | round trips between two domains |
+#![forbid(unsafe_code)]
+
+mod error;
+mod kernel;
+mod machine;
+pub mod pingpong;
+mod pool;
+pub mod report;
+mod site;
+mod statistics;
+mod turns;
+
+pub use error::{Error, Result};
+pub use kernel::{Kernels, Reading};
+pub use machine::Machine;
+pub use pool::OwnPool;
+pub use site::{Between, Job, Materials, Side, Site, open as open_site};
+pub use statistics::{Spread, ratios};
+pub use turns::take_turns;
+
+/// How a benchmark is told to break off, and tells how far it is.
+pub trait Watch: Sync {
+    /// True when the user wants to stop.
+    fn stopped(&self) -> bool;
+    /// One line for the user.
+    fn tell(&self, line: &str);
+}

@@ -1,0 +1,104 @@
+//! The facts of the machine that belong with the figures.
+
+use std::fs;
+
+use serde::Serialize;
+
+/// A machine at a moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct Machine {
+    /// Model of its CPUs.
+    pub cpu: String,
+    /// CPUs that this process may use.
+    pub cpus: usize,
+    /// System, release and architecture of its kernel.
+    pub kernel: String,
+    /// What it runs on, if it is itself a virtual machine and says so.
+    pub hypervisor: Option<String>,
+    /// Load averages over 1, 5 and 15 minutes.
+    pub load: String,
+    /// UTC, RFC 3339.
+    pub date: String,
+}
+
+impl Machine {
+    /// This one, now.
+    #[must_use]
+    pub fn here() -> Self {
+        let system = rustix::system::uname();
+        let parts = [system.sysname(), system.release(), system.machine()];
+        let load = read("/proc/loadavg").unwrap_or_default();
+        Self {
+            cpu: cpu_model(&read("/proc/cpuinfo").unwrap_or_default()),
+            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            kernel: parts.map(|part| part.to_string_lossy().into_owned()).join(" "),
+            hypervisor: hypervisor(),
+            load: load.split(' ').take(3).collect::<Vec<_>>().join(" "),
+            date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, {} CPUs, {}", self.cpu, self.cpus, self.kernel)?;
+        if let Some(hypervisor) = &self.hypervisor {
+            write!(f, ", on {hypervisor}")?;
+        }
+        write!(f, "; load {}; {}", self.load, self.date)
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    let text = fs::read_to_string(path).ok()?.trim().trim_end_matches('\0').to_owned();
+    (!text.is_empty()).then_some(text)
+}
+
+/// x86 names its model; other kernels name it by number, or name the board instead.
+fn cpu_model(cpuinfo: &str) -> String {
+    let field = |name: &str| {
+        let line = cpuinfo.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    };
+    field("model name")
+        .or_else(|| read("/proc/device-tree/model"))
+        .or_else(|| Some(format!("{} part {}", field("CPU implementer")?, field("CPU part")?)))
+        .unwrap_or_else(|| "unknown CPU".into())
+}
+
+fn hypervisor() -> Option<String> {
+    if let Some(kind) = read("/sys/hypervisor/type") {
+        return Some(kind);
+    }
+    let flagged = read("/proc/cpuinfo").is_some_and(|text| {
+        text.lines().any(|line| line.starts_with("flags") && line.contains(" hypervisor"))
+    });
+    let dmi = |field: &str| read(&format!("/sys/class/dmi/id/{field}"));
+    let named = [dmi("sys_vendor"), dmi("product_name")]
+        .into_iter()
+        .flatten()
+        .collect::<Vec<_>>()
+        .join(" ");
+    match (flagged, named.is_empty()) {
+        (true, false) => Some(named),
+        (true, true) => Some("an unnamed hypervisor".into()),
+        (false, _) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_found() {
+        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: Fast 9\n"), "Fast 9");
+    }
+
+    #[test]
+    fn this_machine_has_facts() {
+        let machine = Machine::here();
+        assert!(machine.cpus > 0 && machine.kernel.starts_with("Linux "));
+        assert!(machine.date.ends_with('Z') && !machine.load.is_empty(), "{machine}");
+    }
+}

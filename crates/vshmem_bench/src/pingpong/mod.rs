@@ -1,0 +1,171 @@
+//! Round trips between two domains: shared memory in one kernel, the same across domains, TCP, UDP.
+
+mod contender;
+mod results;
+
+use std::net::{TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use crate::Watch;
+use crate::error::{Error, Result};
+use crate::kernel::{Kernels, Reading};
+use crate::machine::Machine;
+use crate::site::{Job, Side, Site, play, run_bare};
+use crate::turns::take_turns;
+
+pub use contender::Contender;
+pub use results::{Results, SizeResults};
+
+/// The program that measures System V shared memory.
+pub const SYSV_KERNEL: &str = "pingpong_sysv";
+/// The program that measures the network.
+pub const NET_KERNEL: &str = "pingpong_net";
+
+/// How much is measured.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Payloads, in bytes.
+    pub sizes: Vec<u64>,
+    /// Pairs per size.
+    pub pairs: usize,
+    /// Rounds that count of each run; as many as fill the batches if none.
+    pub rounds: Option<u64>,
+    /// Batches of a run; its figure is their median.
+    pub batches: u64,
+    /// How long a batch should last, in nanoseconds. Reading the clock costs 40 us in a guest, once a batch.
+    pub batch_ns: f64,
+}
+
+/// Seconds after which a program gives up.
+const TIMEOUT: u32 = 20;
+/// The first of the ports used in guests, where nothing else listens.
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u16 = 20_000;
+
+/// Measures.
+///
+/// # Errors
+/// The first run that fails ends it; so does [`Watch::stopped`].
+pub fn measure(
+    site: &dyn Site,
+    kernels: &Kernels,
+    plan: &Plan,
+    watch: &dyn Watch,
+) -> Result<Results> {
+    let meeting_place =
+        tempfile::NamedTempFile::new().map_err(Error::io("make a file for ftok"))?;
+    let bench = Bench {
+        site,
+        sysv: kernels.find(SYSV_KERNEL)?,
+        net: kernels.find(NET_KERNEL)?,
+        meeting_place: meeting_place.path().display().to_string(),
+        timeout: TIMEOUT.to_string(),
+        turn: AtomicU16::new(0),
+    };
+    let machine = Machine::here();
+    let mut sizes = Vec::new();
+    for &size in &plan.sizes {
+        let contenders: Vec<Contender> =
+            Contender::ALL.into_iter().filter(|contender| contender.carries(size)).collect();
+        let mut paced = Vec::new();
+        for &contender in &contenders {
+            let rounds = match (plan.rounds, contender) {
+                (Some(rounds), _) => rounds,
+                // The same work on both sides of the ratio that matters most; the first one's run sets it.
+                (None, Contender::Vshmem) if !paced.is_empty() => paced[0],
+                (None, _) => bench.pace(contender, size, plan)?,
+            };
+            paced.push(rounds);
+        }
+        let numbered: Vec<(usize, Contender)> = contenders.iter().copied().enumerate().collect();
+        let readings = take_turns(&numbered, plan.pairs, |pair, &(nth, contender)| {
+            if watch.stopped() {
+                return Err(Error::Stopped);
+            }
+            if nth == 0 {
+                watch.tell(&format!(
+                    "{}: pair {} of {}",
+                    crate::report::bytes(size),
+                    pair + 1,
+                    plan.pairs
+                ));
+            }
+            bench.run(contender, size, paced[nth], plan.batches)
+        })?;
+        sizes.push(SizeResults { size, readings: contenders.into_iter().zip(readings).collect() });
+    }
+    Ok(Results { machine, noun: site.noun(), site: site.describe(), cpus: site.cpus(), sizes })
+}
+
+struct Bench<'a> {
+    site: &'a dyn Site,
+    sysv: std::path::PathBuf,
+    net: std::path::PathBuf,
+    /// The file from which the rival's key is made: nobody else on this kernel has it.
+    meeting_place: String,
+    timeout: String,
+    turn: AtomicU16,
+}
+
+impl Bench<'_> {
+    /// How many rounds fill the batches, by a short run.
+    fn pace(&self, contender: Contender, size: u64, plan: &Plan) -> Result<u64> {
+        /// Enough for any path, too few to hold anybody up.
+        const TRIAL: (u64, u64) = (400, 20);
+        let (rounds, batches) = TRIAL;
+        let trial = self.run(contender, size, rounds, batches)?;
+        let per_batch = plan.batch_ns / trial.median_ns.max(1.0);
+        Ok(plan.batches * (per_batch as u64).clamp(10, 1_000_000))
+    }
+
+    fn run(&self, contender: Contender, size: u64, rounds: u64, batches: u64) -> Result<Reading> {
+        let warmup = (rounds / 20).clamp(5, 1000);
+        let mut common = vec!["--transport".to_owned(), contender.transport().to_owned()];
+        for (option, value) in
+            [("size", size), ("rounds", rounds), ("batches", batches), ("warmup", warmup)]
+        {
+            common.extend([format!("--{option}"), value.to_string()]);
+        }
+        common.extend(["--timeout".into(), self.timeout.clone()]);
+        let program = if contender.is_net() { &self.net } else { &self.sysv };
+        let [first_role, second_role] =
+            if contender.is_net() { ["client", "server"] } else { ["ping", "pong"] };
+        if contender == Contender::Sysv {
+            common.extend(["--path".into(), self.meeting_place.clone()]);
+        }
+        if contender.is_net() {
+            common.extend(["--host".into(), self.site.address().to_string()]);
+            common.extend(["--port".into(), self.port()?.to_string()]);
+        }
+        let job = |side: Side, role: &str| {
+            let cpu = match contender {
+                Contender::Sysv => Some(self.site.cpus()[side as usize]),
+                _ => self.site.pin(side),
+            };
+            let mut arguments = common.clone();
+            arguments.extend(cpu.into_iter().flat_map(|cpu| ["--cpu".into(), cpu.to_string()]));
+            arguments.push(role.to_owned());
+            Job { program: program.clone(), arguments, on_pool: contender == Contender::Vshmem }
+        };
+        let (first, second) = (job(Side::First, first_role), job(Side::Second, second_role));
+        let output = match contender {
+            Contender::Sysv => play(&|_, job| run_bare(job), &first, &second),
+            _ => play(&|side, job| self.site.run(side, job), &first, &second),
+        }?;
+        Reading::of(&first.arguments.join(" "), &output)
+    }
+
+    /// A port that nobody uses at the second side; another one each time.
+    fn port(&self) -> Result<u16> {
+        let address = self.site.address();
+        if address.is_loopback() {
+            let free = || -> std::io::Result<u16> {
+                let port = TcpListener::bind((address, 0))?.local_addr()?.port();
+                UdpSocket::bind((address, port))?;
+                Ok(port)
+            };
+            return free().map_err(Error::io("find a free port"));
+        }
+        Ok(FIRST_PORT + self.turn.fetch_add(1, Ordering::Relaxed) % PORTS)
+    }
+}

@@ -1,0 +1,232 @@
+//! Two guests of a lab.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use vshmem_lab::{ExecRequest, GuestKind, Lab, Streams, UpOptions};
+
+use super::{Job, Materials, Side, Site, spawn};
+use crate::error::{Error, Result};
+use crate::pool::OwnPool;
+
+/// Guests 1 and 2 of a lab: one that was up, or an own one that goes with this.
+pub struct Guests {
+    lab: Option<Lab>,
+    name: String,
+    // After the lab, so that the guests end first.
+    pool: Option<OwnPool>,
+    /// Where the programs are in the guests.
+    directory: PathBuf,
+    address: Ipv4Addr,
+    cpus: [usize; 2],
+}
+
+/// Memory of a guest, in MiB.
+const MEMORY_MIB: u32 = 256;
+
+impl Guests {
+    /// Uses the lab that is named, or boots one with a new pool.
+    ///
+    /// # Errors
+    /// [`Error::NoSite`] when this machine cannot boot guests, or the lab has no pool or only one guest.
+    pub fn open(materials: &Materials<'_>) -> Result<Self> {
+        let mut guests = match materials.lab {
+            Some(name) => Self::of(Lab::open(name)?, None),
+            None => Self::boot(materials)?,
+        };
+        guests.look()?;
+        for program in materials.programs {
+            for side in [Side::First, Side::Second] {
+                guests.deliver(side, program)?;
+            }
+        }
+        Ok(guests)
+    }
+
+    fn of(lab: Lab, pool: Option<OwnPool>) -> Self {
+        Self {
+            name: lab.name().to_owned(),
+            lab: Some(lab),
+            pool,
+            directory: format!("/tmp/vshmem-bench-{}", std::process::id()).into(),
+            address: Ipv4Addr::UNSPECIFIED,
+            cpus: [0, 0],
+        }
+    }
+
+    fn boot(materials: &Materials<'_>) -> Result<Self> {
+        let missing = Lab::check(GuestKind::Uml);
+        if !missing.is_empty() {
+            let why: Vec<String> =
+                missing.iter().map(|one| format!("{}: {}", one.what, one.found)).collect();
+            return Err(Error::NoSite { place: "guests", why: why.join("; ") });
+        }
+        let pool = OwnPool::make(materials.pool_bytes)?;
+        let lab = Lab::up(&UpOptions {
+            name: pool.name().to_owned(),
+            memory_mib: MEMORY_MIB,
+            pool: Some(pool.place().to_owned()),
+            pool_name: Some(pool.name().to_owned()),
+            binary: Some(materials.command.to_owned()),
+            binary_dir: materials.command.parent().unwrap_or(Path::new(".")).to_owned(),
+            sister_exec: false,
+            ..UpOptions::default()
+        })
+        .map_err(|error| Error::NoSite { place: "guests", why: error.to_string() })?;
+        Ok(Self::of(lab, Some(pool)))
+    }
+
+    /// Finds out address and CPUs.
+    fn look(&mut self) -> Result<()> {
+        let listing = self.lab()?.list()?;
+        let refused = |why: &str| Error::NoSite { place: "guests", why: why.to_owned() };
+        if listing.pool_name.is_none() {
+            return Err(refused("the lab has no pool"));
+        }
+        let [one, other] = listing
+            .guests
+            .get(..2)
+            .and_then(|two| <&[_; 2]>::try_from(two).ok())
+            .ok_or_else(|| refused("the lab has fewer than two guests"))?;
+        self.address = other.address;
+        self.cpus = [cpu_of(one.uid).unwrap_or(0), cpu_of(other.uid).unwrap_or(0)];
+        Ok(())
+    }
+
+    fn lab(&self) -> Result<&Lab> {
+        self.lab.as_ref().ok_or(Error::Stopped)
+    }
+
+    /// Copies a program into a guest, whose user may not be able to read it where it is.
+    fn deliver(&self, side: Side, program: &Path) -> Result<()> {
+        let place = self.place_of(program);
+        let line = r#"mkdir -p "${0%/*}" && cat >"$0" && chmod 755 "$0""#;
+        let request =
+            ExecRequest::new(["/bin/sh".as_ref(), "-c".as_ref(), line.as_ref(), place.as_os_str()]);
+        let file = File::open(program).map_err(Error::io(format!("open {}", program.display())))?;
+        let command = format!("copying {}", program.display());
+        self.execute(side, &request, Some(file), &command).map(drop)
+    }
+
+    fn place_of(&self, program: &Path) -> PathBuf {
+        self.directory.join(program.file_name().unwrap_or_default())
+    }
+
+    fn execute(
+        &self,
+        side: Side,
+        request: &ExecRequest,
+        stdin: Option<File>,
+        command: &str,
+    ) -> Result<String> {
+        let (output, errors) = (Sink::default(), Sink::default());
+        let streams = Streams {
+            stdin: stdin.map(Into::into),
+            stdout: Box::new(output.clone()),
+            stderr: Box::new(errors.clone()),
+        };
+        let guest = side as u32 + 1;
+        let code = self.lab()?.exec_with(guest, request, streams)?;
+        if code == 0 {
+            return Ok(output.text());
+        }
+        Err(Error::Program {
+            command: command.to_owned(),
+            place: format!("in guest{guest} of lab {}", self.name),
+            status: format!("exit code {code}"),
+            output: errors.text().trim().to_owned(),
+        })
+    }
+}
+
+impl Site for Guests {
+    fn noun(&self) -> &'static str {
+        "guests"
+    }
+
+    fn describe(&self) -> String {
+        let [one, other] = self.cpus;
+        format!("two User Mode Linux guests of lab {}, on CPUs {one} and {other}", self.name)
+    }
+
+    fn cpus(&self) -> [usize; 2] {
+        self.cpus
+    }
+
+    fn pin(&self, _side: Side) -> Option<usize> {
+        // A guest has one CPU.
+        None
+    }
+
+    fn address(&self) -> Ipv4Addr {
+        self.address
+    }
+
+    fn run(&self, side: Side, job: &Job) -> Result<String> {
+        let there = Job { program: self.place_of(&job.program), ..job.clone() };
+        // Lab and guest know the pool.
+        let request = ExecRequest::new(spawn::words(&there, "vshmem".as_ref(), None));
+        self.execute(side, &request, None, &spawn::line(job))
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        if self.pool.is_some() {
+            if let Some(lab) = self.lab.take()
+                && let Err(error) = lab.down()
+            {
+                eprintln!("vshmem: {error}");
+            }
+            return;
+        }
+        let request = ExecRequest::new(["rm".as_ref(), "-rf".as_ref(), self.directory.as_os_str()]);
+        for side in [Side::First, Side::Second] {
+            // In the memory of a guest that may have died meanwhile.
+            let _ = self.execute(side, &request, None, "rm");
+        }
+    }
+}
+
+/// The CPU of this machine that a guest runs on, by its user: its processes are pinned.
+fn cpu_of(uid: u32) -> Option<usize> {
+    let statuses = fs::read_dir("/proc").ok()?.flatten().filter_map(|entry| {
+        entry.file_name().to_str()?.parse::<u32>().ok()?;
+        fs::read_to_string(entry.path().join("status")).ok()
+    });
+    statuses
+        .filter(|status| {
+            field(status, "Uid:")
+                .is_some_and(|uids| uids.split_whitespace().next() == Some(&uid.to_string()))
+        })
+        .find_map(|status| field(&status, "Cpus_allowed_list:")?.trim().parse().ok())
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name))
+}
+
+/// Collects what a program prints.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Sink {
+    fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Where the two roles of a program run. One file per kind of place.
+
+mod containers;
+mod guests;
+mod processes;
+mod spawn;
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+
+pub use containers::Containers;
+pub use guests::Guests;
+pub use processes::Processes;
+pub(crate) use spawn::run_bare;
+
+/// One of the two roles of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The one that measures.
+    First,
+    /// The one that answers.
+    Second,
+}
+
+/// A program to run on one side.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// Its file on this machine.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Under `vshmem run`, on the site's pool; else on what the kernel gives.
+    pub on_pool: bool,
+}
+
+/// A place for two roles, with a pool between them.
+pub trait Site: Sync {
+    /// What the two sides are called in a table: `guests`, `containers`, `processes`.
+    fn noun(&self) -> &'static str;
+    /// One line about it.
+    fn describe(&self) -> String;
+    /// The two CPUs of this machine that the sides run on.
+    fn cpus(&self) -> [usize; 2];
+    /// The CPU that a program of that side has to pin itself to; none where it has no choice.
+    fn pin(&self, side: Side) -> Option<usize>;
+    /// The second side's address, as the first reaches it.
+    fn address(&self) -> Ipv4Addr;
+    /// Runs a program to its end; its standard output.
+    ///
+    /// # Errors
+    /// When it cannot be started, or fails: then with what it wrote.
+    fn run(&self, side: Side, job: &Job) -> Result<String>;
+}
+
+/// Runs both roles at once, each by `run`; the first one's output. If both fail, the second usually failed for want of
+/// the first.
+pub(crate) fn play(
+    run: &(dyn Fn(Side, &Job) -> Result<String> + Sync),
+    first: &Job,
+    second: &Job,
+) -> Result<String> {
+    std::thread::scope(|scope| {
+        let answering = scope.spawn(|| run(Side::Second, second));
+        let measured = run(Side::First, first);
+        let answered = answering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        match (measured, answered) {
+            (Ok(output), Ok(_)) => Ok(output),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        }
+    })
+}
+
+/// A kind of place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Between {
+    /// Two guests of a lab.
+    Guests,
+    /// Two containers without privileges: two PID namespaces of this kernel, on one local pool.
+    Containers,
+    /// Two processes of this domain, on one local pool.
+    Processes,
+}
+
+/// What a site is made from.
+#[derive(Debug, Clone)]
+pub struct Materials<'a> {
+    /// The `vshmem` command.
+    pub command: &'a Path,
+    /// The programs that will be run there.
+    pub programs: &'a [PathBuf],
+    /// A lab that is up, with a pool, to be used instead of a new one.
+    pub lab: Option<&'a str>,
+    /// Bytes of the pool that is made, where one is made.
+    pub pool_bytes: u64,
+}
+
+/// Opens a place of that kind; without a kind, the first that can be had of guests, containers and processes. Calls
+/// `tell` with one line about each that cannot.
+///
+/// # Errors
+/// Says why the kind asked for cannot be had.
+pub fn open(
+    between: Option<Between>,
+    materials: &Materials<'_>,
+    tell: &dyn Fn(&str),
+) -> Result<Box<dyn Site>> {
+    let open = |between| -> Result<Box<dyn Site>> {
+        Ok(match between {
+            Between::Guests => Box::new(Guests::open(materials)?),
+            Between::Containers => Box::new(Containers::open(materials)?),
+            Between::Processes => Box::new(Processes::open(materials)?),
+        })
+    };
+    if let Some(between) = between.or_else(|| materials.lab.map(|_| Between::Guests)) {
+        return open(between);
+    }
+    for (between, instead) in [
+        (Between::Guests, "two containers on a local pool instead"),
+        (Between::Containers, "two plain processes on a local pool instead"),
+    ] {
+        match open(between) {
+            // What lacks is part of the place; anything else would fail elsewhere too.
+            Err(Error::NoSite { place, why }) => tell(&format!("no {place} ({why}): {instead}")),
+            other => return other,
+        }
+    }
+    open(Between::Processes)
+}

@@ -1,0 +1,63 @@
+//! Medians and spread.
+
+use serde::Serialize;
+use statrs::statistics::{Data, Max, Min, OrderStatistics};
+
+/// The median of some figures, and how far they spread. Its unit is that of the figures.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// Half of them are below.
+    pub median: f64,
+    /// The smallest.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of these figures; none if there are none, or one of them is not a number.
+    #[must_use]
+    pub fn of(figures: &[f64]) -> Option<Self> {
+        if figures.is_empty() || figures.iter().any(|figure| figure.is_nan()) {
+            return None;
+        }
+        let mut data = Data::new(figures.to_vec());
+        Some(Self { median: data.median(), min: data.min(), max: data.max() })
+    }
+}
+
+/// What each figure of one contender is of the figure of the other at the same pair index. Ratios of neighbours in time
+/// hold where the ratio of two medians does not: when the machine is fast in one half of the run and slow in the other.
+#[must_use]
+pub fn ratios(over: &[f64], under: &[f64]) -> Vec<f64> {
+    over.iter().zip(under).map(|(over, under)| over / under).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_of_odd_and_even_counts() {
+        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(Spread::of(&[4.0, 1.0, 3.0, 2.0]).unwrap().median, 2.5);
+        assert_eq!(Spread::of(&[7.0]), Some(Spread { median: 7.0, min: 7.0, max: 7.0 }));
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        assert_eq!(Spread::of(&[]), None);
+        assert_eq!(Spread::of(&[1.0, f64::NAN]), None);
+    }
+
+    #[test]
+    fn pairs_survive_a_machine_with_two_speeds() {
+        // The first half ran five times as fast for both.
+        let ours = [0.11, 0.11, 0.11, 0.55, 0.55];
+        let rival = [0.10, 0.10, 0.50, 0.50, 0.50];
+        let pairwise = Spread::of(&ratios(&ours, &rival)).unwrap();
+        assert!((pairwise.median - 1.1).abs() < 1e-9);
+        let of_medians = Spread::of(&ours).unwrap().median / Spread::of(&rival).unwrap().median;
+        assert!(of_medians < 0.3);
+    }
+}

@@ -1,0 +1,68 @@
+//! Whose turn it is.
+
+/// Lets every contender have one turn per pair index, each index beginning with the next contender, so that neither a
+/// drift of the machine nor a fixed neighbour favours one. The answer is by contender, then by pair index.
+///
+/// # Errors
+/// The first error of a turn ends it all.
+pub fn take_turns<C, T, E>(
+    contenders: &[C],
+    pairs: usize,
+    mut turn: impl FnMut(usize, &C) -> Result<T, E>,
+) -> Result<Vec<Vec<T>>, E> {
+    let mut taken: Vec<Vec<T>> = contenders.iter().map(|_| Vec::with_capacity(pairs)).collect();
+    for pair in 0..pairs {
+        for nth in order(contenders.len(), pair) {
+            taken[nth].push(turn(pair, &contenders[nth])?);
+        }
+    }
+    Ok(taken)
+}
+
+/// The order of one pair index: rotated by one each time, and turned round every second cycle.
+fn order(contenders: usize, pair: usize) -> impl Iterator<Item = usize> {
+    let backwards = contenders > 0 && (pair / contenders) % 2 == 1;
+    (0..contenders).map(move |place| {
+        let nth = (place + pair) % contenders;
+        if backwards { contenders - 1 - nth } else { nth }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everyone_has_every_place() {
+        let orders: Vec<Vec<usize>> = (0..6).map(|pair| order(3, pair).collect()).collect();
+        assert_eq!(orders[..3], [vec![0, 1, 2], vec![1, 2, 0], vec![2, 0, 1]]);
+        assert_eq!(orders[3..], [vec![2, 1, 0], vec![1, 0, 2], vec![0, 2, 1]]);
+    }
+
+    #[test]
+    fn turns_are_filed_by_contender() {
+        let mut calls = Vec::new();
+        let taken = take_turns(&["a", "b"], 3, |pair, name| {
+            calls.push(format!("{name}{pair}"));
+            Ok::<_, ()>(format!("{name}{pair}"))
+        });
+        assert_eq!(
+            taken,
+            Ok(vec![
+                vec!["a0".into(), "a1".into(), "a2".into()],
+                vec!["b0".into(), "b1".into(), "b2".into()],
+            ])
+        );
+        assert_eq!(calls, ["a0", "b0", "b1", "a1", "b2", "a2"]);
+    }
+
+    #[test]
+    fn the_first_error_ends_it() {
+        let mut calls = 0;
+        let result: Result<Vec<Vec<()>>, _> = take_turns(&[0, 1], 5, |pair, _| {
+            calls += 1;
+            if pair == 1 { Err("no") } else { Ok(()) }
+        });
+        assert_eq!((result, calls), (Err("no"), 3));
+    }
+}
