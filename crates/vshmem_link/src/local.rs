@@ -86,12 +86,14 @@ impl Link for Local {
     }
 
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
+        if zero {
+            // These pages are there already: writing zeros is cheaper than freeing and taking them.
+            let length = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
+            // SAFETY: no address is given.
+            let mapping = unsafe { self.map(offset, length, Protection::READ_WRITE, None) }?;
+            return vshmem_mem::Map::of(mapping).zero(0, length).map_err(|_| Errno::IO);
+        }
         self.device.with(|file| {
-            if zero {
-                // Freeing and allocating again gives zeros without a mapping.
-                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-                rustix::fs::fallocate(file, hole, offset, bytes)?;
-            }
             loop {
                 match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes) {
                     Err(Errno::INTR) => {}

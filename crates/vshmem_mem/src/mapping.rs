@@ -108,8 +108,13 @@ pub unsafe fn map_file(
     protection: Protection,
     at: Option<NonNull<u8>>,
 ) -> Result<Mapping, Errno> {
+    /// Mappings of these sizes get all their page table entries at once: the pages of a pool are
+    /// there already, and a fault for each costs more than the rest of the call. For fewer pages
+    /// it does not pay, for more it would delay a program that touches few.
+    const POPULATED: std::ops::RangeInclusive<usize> = (32 << 10)..=(4 << 20);
     let mut flags = MapFlags::SHARED;
     flags.set(MapFlags::FIXED, at.is_some());
+    flags.set(MapFlags::POPULATE, POPULATED.contains(&bytes));
     let hint = at.map_or(std::ptr::null_mut(), |start| start.as_ptr().cast());
     // SAFETY: without `at` the kernel chooses a free range; with it the caller vouches for it.
     let start = unsafe { rustix::mm::mmap(hint, bytes, protection.flags(), flags, file, offset) }?;
