@@ -16,6 +16,9 @@ const DIRECTORIES: [&str; 2] = ["/dev/shm", "/dev/hugepages"];
 /// What their file names begin with.
 const PREFIX: &str = "vshmem.";
 
+/// Segments up to this size are zeroed by write(2), larger ones through a mapping.
+static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
+
 /// A pool in a file.
 #[derive(Debug)]
 pub struct Local {
@@ -88,6 +91,14 @@ impl Link for Local {
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
         if zero {
             // These pages are there already: writing zeros is cheaper than freeing and taking them.
+            if bytes as usize <= ZEROS.len() {
+                let few = &ZEROS[..bytes as usize];
+                let written = self.device.with(|file| rustix::io::pwrite(file, few, offset));
+                if written == Ok(few.len()) {
+                    return Ok(());
+                }
+                // hugetlbfs has no write.
+            }
             let length = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
             // SAFETY: no address is given.
             let mapping = unsafe { self.map(offset, length, Protection::READ_WRITE, None) }?;
