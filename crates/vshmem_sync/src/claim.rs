@@ -4,6 +4,7 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_wire::Cell;
 
 use crate::Fault;
+use crate::crash::claim_point;
 
 /// Byte offset of a field of a structure that lies at `$base`.
 #[macro_export]
@@ -43,10 +44,14 @@ pub fn cell(word: u64) -> Cell {
 /// # Errors
 /// When the cell is outside the pool.
 #[inline]
+#[cfg_attr(feature = "crash-points", track_caller)]
 pub fn claim_cell(map: &Map, offset: u64, from: u32, to: u32) -> Result<bool, Fault> {
     let word = load_cell(map, offset)?;
     if Cell::unpack(word).value != from {
         return Ok(false);
     }
-    Ok(map.replace(offset, word, Cell::successor(word, to))?)
+    claim_point("before");
+    let claimed = map.replace(offset, word, Cell::successor(word, to))?;
+    claim_point("after");
+    Ok(claimed)
 }

@@ -3,16 +3,28 @@
 //! `VSHMEM_CRASH=<name>[:<nth>[:stop]]` kills (or stops) the process when it passes the point for
 //! the nth time. A name is the change's name and the step's, as in `msgsnd/committed`.
 
-/// Passes a crash point: `crash_point!(change, "step")`.
-macro_rules! crash_point {
-    ($change:expr, $step:expr) => {
-        #[cfg(feature = "crash-points")]
-        $crate::crash::pass($change, $step);
-        #[cfg(not(feature = "crash-points"))]
-        {
-            let _ = ($change, $step);
-        }
-    };
+/// Passes a crash point. Nothing happens unless the feature is on and the environment names it.
+#[inline(always)]
+pub fn crash_point(change: &str, step: &str) {
+    #[cfg(feature = "crash-points")]
+    pass(change, step);
+    #[cfg(not(feature = "crash-points"))]
+    let _ = (change, step);
+}
+
+/// Passes the crash point of a single cell that is changed outside any lock. It is named after
+/// the place in the source that changes it, as in `claim undo.rs:177/before`.
+#[cfg_attr(feature = "crash-points", track_caller)]
+#[inline(always)]
+pub(crate) fn claim_point(step: &str) {
+    #[cfg(feature = "crash-points")]
+    {
+        let place = std::panic::Location::caller();
+        let file = place.file().rsplit('/').next().unwrap_or_default();
+        pass(&format!("claim {file}:{}", place.line()), step);
+    }
+    #[cfg(not(feature = "crash-points"))]
+    let _ = step;
 }
 
 /// The steps of every change under a lock, in order.
@@ -22,7 +34,7 @@ pub const fn crash_point_names() -> [&'static str; 6] {
 }
 
 #[cfg(feature = "crash-points")]
-pub(crate) fn pass(change: &str, step: &str) {
+fn pass(change: &str, step: &str) {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 

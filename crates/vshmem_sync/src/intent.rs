@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use vshmem_mem::{Ordering, Scratch};
 use vshmem_wire::{Cell, LOG_ENTRIES, LogEntry, ThreadSlot};
 
-use crate::{Desk, Fault, field, load_cell};
+use crate::{Desk, Fault, crash_point, field, load_cell};
 
 /// Where the part of a long record that does not fit into the thread slot lies.
 #[derive(Debug, Clone, Copy)]
@@ -158,10 +158,7 @@ impl<'a> Txn<'a> {
     pub(crate) fn write_record(&mut self, lock: u64, generation: u32) -> Result<(), Fault> {
         let map = self.desk.map;
         let slot = self.desk.slot_at(self.desk.slot)?;
-        // Invalidate first: somebody who still carries out the slot's former record must see
-        // that it is being overwritten. Pairs with the fence in `carry_out`.
-        map.store(field!(slot, ThreadSlot, log_head), 0, Ordering::Relaxed)?;
-        vshmem_mem::fence(Ordering::Release);
+        close_record(map, slot)?;
         let mut at = field!(slot, ThreadSlot, log);
         for entry in &self.near {
             write_entry(map, at, entry)?;
@@ -188,7 +185,7 @@ impl<'a> Txn<'a> {
         let half = self.near.len() / 2;
         for (index, entry) in self.near.iter().enumerate() {
             if index == half {
-                crash_point!(change, "half-applied");
+                crash_point(change, "half-applied");
             }
             // Refused only when somebody has helped already.
             self.desk.map.replace(entry.offset, entry.old, entry.new)?;
@@ -200,6 +197,14 @@ impl<'a> Txn<'a> {
         }
         Ok(())
     }
+}
+
+/// Makes the record of a thread slot invalid, before any of its words is overwritten: somebody who
+/// still carries it out must see that. Pairs with the fence in [`carry_out`].
+pub(crate) fn close_record(map: &vshmem_mem::Map, slot: u64) -> Result<(), Fault> {
+    map.store(field!(slot, ThreadSlot, log_head), 0, Ordering::Relaxed)?;
+    vshmem_mem::fence(Ordering::Release);
+    Ok(())
 }
 
 #[inline]

@@ -21,9 +21,8 @@
 
 #![forbid(unsafe_code)]
 
-#[macro_use]
-mod crash;
 mod claim;
+mod crash;
 mod fault;
 mod intent;
 mod lock;
@@ -31,7 +30,7 @@ mod park;
 mod seat;
 
 pub use claim::{cell, claim_cell, load_cell, load_value};
-pub use crash::crash_point_names;
+pub use crash::{crash_point, crash_point_names};
 pub use fault::Fault;
 pub use intent::Txn;
 pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};

@@ -2,8 +2,8 @@
 
 use vshmem_mem::{Map, Ordering, spin_hint};
 
-use crate::intent::{Overflow, Txn, carry_out};
-use crate::{Desk, Fault, load_cell};
+use crate::intent::{Overflow, Txn, carry_out, close_record};
+use crate::{Desk, Fault, crash_point, load_cell};
 
 /// Times that a waiting thread just looks again.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 400 };
@@ -12,6 +12,11 @@ const YIELDS: u32 = if cfg!(loom) { 0 } else { 8 };
 /// Then it sleeps 50 us this often before it takes over. Together about 2 ms, which is longer
 /// than any change takes while its holder runs.
 const NAPS: u32 = if cfg!(loom) { 0 } else { 24 };
+
+/// Whoever has lost a lock before its commit is twice as patient with the next holder, up to this
+/// many times: changes that take longer than the usual patience (32,000 semaphores on a slow
+/// machine) would otherwise take the lock from each other for ever.
+const MOST_LOSSES: u32 = 7;
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -97,7 +102,10 @@ pub fn with_lock_long<'a, R>(
     body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     let room = Overflow { offset: overflow, entries };
-    run(desk, Some(room), offset, change, body)
+    let done = run(desk, Some(room), offset, change, body);
+    // The room is about to become somebody else's.
+    close_record(desk.map, desk.slot_at(desk.slot)?)?;
+    done
 }
 
 #[inline]
@@ -113,9 +121,10 @@ fn run<'a, R>(
     if let Some(room) = overflow {
         txn.lengthen(room)?;
     }
+    let mut losses = 0;
     loop {
-        let held = acquire(&desk, offset)?;
-        crash_point!(change, "acquired");
+        let held = acquire(&desk, offset, losses)?;
+        crash_point(change, "acquired");
         let result = body(&mut txn);
         match result {
             Ok(answer) => {
@@ -133,6 +142,7 @@ fn run<'a, R>(
             }
         }
         txn.clear();
+        losses = (losses + 1).min(MOST_LOSSES);
     }
 }
 
@@ -149,23 +159,23 @@ fn finish(
         return Ok(desk.map.replace(offset, held.pack(), free)?);
     }
     txn.write_record(offset, held.generation)?;
-    crash_point!(change, "written");
+    crash_point(change, "written");
     let committed = LockWord { state: COMMITTED, ..held };
     // The commit: releases the record, pairs with the acquire of whoever takes over.
     if !desk.map.replace(offset, held.pack(), committed.pack())? {
         return Ok(false);
     }
-    crash_point!(change, "committed");
+    crash_point(change, "committed");
     txn.apply(change)?;
-    crash_point!(change, "applied");
+    crash_point(change, "applied");
     // Refused only when somebody took over after the commit, and then it is done as well.
     desk.map.replace(offset, committed.pack(), free)?;
-    crash_point!(change, "released");
+    crash_point(change, "released");
     Ok(true)
 }
 
 #[inline]
-fn acquire(desk: &Desk<'_>, offset: u64) -> Result<LockWord, Fault> {
+fn acquire(desk: &Desk<'_>, offset: u64, losses: u32) -> Result<LockWord, Fault> {
     let word = desk.map.load(offset, Ordering::Acquire)?;
     let seen = LockWord::unpack(word);
     if seen.state == FREE {
@@ -174,11 +184,12 @@ fn acquire(desk: &Desk<'_>, offset: u64) -> Result<LockWord, Fault> {
             return Ok(mine);
         }
     }
-    acquire_contended(desk, offset)
+    acquire_contended(desk, offset, losses)
 }
 
 #[cold]
-fn acquire_contended(desk: &Desk<'_>, offset: u64) -> Result<LockWord, Fault> {
+fn acquire_contended(desk: &Desk<'_>, offset: u64, losses: u32) -> Result<LockWord, Fault> {
+    let enough = LOOKS + YIELDS + (NAPS << losses);
     let mut last = 0;
     let mut patience = 0;
     loop {
@@ -189,7 +200,7 @@ fn acquire_contended(desk: &Desk<'_>, offset: u64) -> Result<LockWord, Fault> {
             patience = 0;
         }
         let interrupted_self = seen.state != FREE && desk.seats.mine(seen.holder);
-        if seen.state == FREE || interrupted_self || patience >= LOOKS + YIELDS + NAPS {
+        if seen.state == FREE || interrupted_self || patience >= enough {
             if seen.state == COMMITTED {
                 carry_out(desk, seen.holder, offset, seen.generation)?;
             }
