@@ -5,9 +5,11 @@
 //! single compare-and-swap of its owner cell, so a client that dies leaves behind nothing but
 //! cells that name it.
 
-use vshmem_mem::{AtomicU32, Ordering};
-use vshmem_sync::{Desk, Fault, Txn, claim_cell, field, load_value, with_lock};
-use vshmem_wire::{CHUNK_CLASSES, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+use vshmem_mem::{AtomicU32, Map, Ordering};
+use vshmem_sync::{
+    Desk, Fault, Txn, claim_cell, crash_point, field, load_cell, load_value, with_lock,
+};
+use vshmem_wire::{CHUNK_CLASSES, Cell, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 
 use crate::Pool;
 
@@ -155,17 +157,48 @@ fn claim_in(
         let nth = (from / units + step) % chunks;
         let chunk = Chunk(slab * SLAB_UNITS + nth * units);
         let owner = chunk.owner(layout)?;
-        if !claim_cell(pool.map(), owner, 0, owned_by(client))? {
-            continue;
+        match claim_chunk(pool.map(), owner, class_at, class as u32 + 1, owned_by(client))? {
+            Claim::Taken => return Ok(Some(chunk)),
+            Claim::Busy => {}
+            Claim::OtherClass => return Ok(None),
         }
-        // The slab cannot change hands while one of its chunks is taken; it may have before.
-        if load_value(pool.map(), class_at)? == class as u32 + 1 {
-            return Ok(Some(chunk));
-        }
-        claim_cell(pool.map(), owner, owned_by(client), 0)?;
-        return Ok(None);
     }
     Ok(None)
+}
+
+/// How an attempt to take a chunk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Taken,
+    Busy,
+    /// The slab has changed hands.
+    OtherClass,
+}
+
+/// Takes a free chunk of a slab that serves `class`.
+///
+/// The owner cell is read before the slab's class and replaced only if it has not been written
+/// since. Whoever takes the slab away from its class writes the owner cell of every chunk first,
+/// so a chunk of a slab that has changed hands is never touched: not even for a moment, which a
+/// change under the registry lock that counts on the cell would suffer from.
+fn claim_chunk(
+    map: &Map,
+    owner: u64,
+    class_at: u64,
+    class: u32,
+    client: u32,
+) -> Result<Claim, Fault> {
+    let word = load_cell(map, owner)?;
+    if Cell::unpack(word).value != 0 {
+        return Ok(Claim::Busy);
+    }
+    if load_value(map, class_at)? != class {
+        return Ok(Claim::OtherClass);
+    }
+    crash_point("heap-claim", "found");
+    let taken = map.replace(owner, word, Cell::successor(word, client))?;
+    crash_point("heap-claim", "taken");
+    Ok(if taken { Claim::Taken } else { Claim::Busy })
 }
 
 /// Large chunks: whole slabs in a row.
@@ -289,7 +322,13 @@ fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
         // Own every chunk, so that nobody takes one while the slab changes hands.
         let mut claimed = 0;
         while claimed < chunks
-            && claim_cell(map, Chunk(first + claimed * units).owner(layout)?, 0, owned_by(client))?
+            && claim_chunk(
+                map,
+                Chunk(first + claimed * units).owner(layout)?,
+                class_at,
+                class,
+                owned_by(client),
+            )? == Claim::Taken
         {
             claimed += 1;
         }
@@ -328,7 +367,8 @@ pub(crate) fn bury(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<(), Faul
             if class == 0 && first_owner != owned_by(client) {
                 continue;
             }
-            for unit in 0..SLAB_UNITS {
+            // Backwards, for the same reason.
+            for unit in (0..SLAB_UNITS).rev() {
                 let owner = Chunk(first + unit).owner(layout)?;
                 if load_value(map, owner)? == owned_by(client) {
                     claim_cell(map, owner, owned_by(client), 0)?;
