@@ -200,25 +200,42 @@ impl Member {
             reach,
             pool,
         };
-        member.enter_domain(identity)?;
-        let entered = match member.enter(process, None) {
+        match member.find_place(identity, process, gone) {
+            Ok(client) => member.settle_in(client),
+            Err(error) => {
+                let (map, threads) = (member.pool.map(), member.pool.layout().threads);
+                member.seats.give_back(map, threads, STRANGER);
+                return Err(error);
+            }
+        }
+        Ok(member)
+    }
+
+    /// Everything of joining that may be refused. Returns the client's name.
+    fn find_place(
+        &mut self,
+        identity: &DomainIdentity,
+        process: Process,
+        gone: &dyn Fn(u32, u64) -> bool,
+    ) -> Result<u32, JoinError> {
+        self.enter_domain(identity)?;
+        let entered = match self.enter(process, None) {
             Err(JoinError::Full { table: "clients", .. }) => {
-                member.bury_gone(gone)?;
-                member.enter(process, None)
+                self.bury_gone(gone)?;
+                self.enter(process, None)
             }
             other => other,
         };
         let Entered { client, before_exec } = entered?;
         if before_exec {
             // What the former program left is given back; its adjustments stay.
-            let seat = member.stranger_seat()?;
-            let desk = member.desk_of(&seat);
-            member.leave_threads(&desk, client)?;
-            member.leave_attaches(&desk, client)?;
-            crate::heap::bury(&member.pool, &desk, client)?;
+            let seat = self.stranger_seat()?;
+            let desk = self.desk_of(&seat);
+            self.leave_threads(&desk, client)?;
+            self.leave_attaches(&desk, client)?;
+            crate::heap::bury(&self.pool, &desk, client)?;
         }
-        member.settle_in(client);
-        Ok(member)
+        Ok(client)
     }
 
     fn enter_domain(&mut self, identity: &DomainIdentity) -> Result<(), JoinError> {
@@ -427,8 +444,13 @@ impl Member {
         self.larder.forget();
         self.client.store(STRANGER, Ordering::Release);
         self.pid.store(process.pid, Ordering::Release);
-        let entered = self.enter(process, kept)?;
-        self.settle_in(entered.client);
+        match self.enter(process, kept) {
+            Ok(entered) => self.settle_in(entered.client),
+            Err(error) => {
+                self.seats.give_back(self.pool.map(), self.pool.layout().threads, STRANGER);
+                return Err(error);
+            }
+        }
         Ok(())
     }
 
@@ -527,7 +549,7 @@ impl Member {
         let layout = self.pool.layout();
         let mut next =
             load_value(desk.map, field!(client_at(layout, from)?, ClientSlot, attaches))?;
-        for _ in 0..layout.attaches.count {
+        for _ in 0..=layout.attaches.count {
             let Some(record) = next.checked_sub(1) else {
                 return Ok(true);
             };

@@ -187,7 +187,7 @@ pub(crate) fn leave_key(
         return Ok(());
     }
     let mut link = bucket(layout, kind, key)?;
-    for _ in 0..kind.area(layout).count {
+    for _ in 0..=kind.area(layout).count {
         let next = txn.get(link)?;
         let Some(other) = next.checked_sub(1) else {
             return Ok(());

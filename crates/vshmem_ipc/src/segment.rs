@@ -91,7 +91,7 @@ fn find_record(
     segment: u32,
 ) -> Result<Option<(u64, u64)>, Fault> {
     let mut link = field!(client_at(layout, client)?, ClientSlot, attaches);
-    for _ in 0..layout.attaches.count {
+    for _ in 0..=layout.attaches.count {
         let Some(record) = txn.get(link)?.checked_sub(1) else {
             return Ok(None);
         };
@@ -440,7 +440,7 @@ impl Member {
     /// # Errors
     /// EINVAL, ENOMEM.
     pub fn attach_again(&self, id: i32) -> Result<(), Errno> {
-        let place = Place::of(id).ok_or(Errno::INVAL)?;
+        let (place, _) = self.segment(id)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
         let added = settle(self.add_attaches(&desk, self.me(), place.index, 1).map(Ok))?;

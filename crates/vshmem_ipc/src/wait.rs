@@ -98,7 +98,7 @@ pub(crate) fn walk(
     mut each: impl FnMut(&mut Txn<'_>, u32) -> Result<bool, Fault>,
 ) -> Result<(), Fault> {
     let mut next = txn.get(line.head)?;
-    for _ in 0..layout.threads.count {
+    for _ in 0..=layout.threads.count {
         let Some(slot) = next.checked_sub(1) else {
             return Ok(());
         };
