@@ -173,6 +173,9 @@ impl Member {
             if load_value(map, wait_at)? == WaitState::Waiting as u32 {
                 self.leave_line_of(desk, thread, at)?;
             }
+            if load_value(map, wait_at)? == WaitState::Done as u32 {
+                self.return_unseen(desk, thread, at, client)?;
+            }
             let wait = load_value(map, wait_at)?;
             if wait != WaitState::Idle as u32 && wait != WaitState::Waiting as u32 {
                 claim_cell(map, wait_at, wait, WaitState::Idle as u32)?;
@@ -215,6 +218,35 @@ impl Member {
         Ok(())
     }
 
+    /// Gives back what a sleeper was given and has not seen: it counts as never woken.
+    fn return_unseen(
+        &self,
+        desk: &Desk<'_>,
+        thread: u32,
+        at: u64,
+        client: u32,
+    ) -> Result<(), Fault> {
+        let map = self.pool().map();
+        let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+        let index = load_value(map, field!(at, ThreadSlot, object))?;
+        let (of, field) = match kind {
+            k if k == WaitKind::Semaphore as u32 => {
+                (Kind::Semaphore, field!(at, ThreadSlot, argument))
+            }
+            k if k == WaitKind::Receive as u32 => (Kind::Queue, field!(at, ThreadSlot, ops)),
+            _ => return Ok(()),
+        };
+        let sequence = map.load(field, Ordering::Relaxed)? as u32;
+        let place = Place { index, sequence };
+        if of == Kind::Semaphore {
+            let Some(set) = Set::find(self.pool(), place)? else { return Ok(()) };
+            self.take_back(desk, thread, &set).map_err(broken(at))
+        } else {
+            let Some(queue) = Queue::find(self.pool(), place)? else { return Ok(()) };
+            self.put_back(desk, thread, client, &queue).map_err(broken(at))
+        }
+    }
+
     /// Carries out what a thread slot has committed and not carried out, so that its intent record
     /// may be overwritten by the slot's next owner.
     fn finish_record(&self, desk: &Desk<'_>, thread: u32, at: u64) -> Result<(), Fault> {
@@ -223,10 +255,15 @@ impl Member {
         if !self.is_lock(lock) {
             return Ok(());
         }
+        let head_at = field!(at, ThreadSlot, log_head);
+        let head = map.load(head_at, Ordering::Acquire)?;
         if holder_of(map, lock)?.is_some_and(|holder| holder.slot == thread) {
             // Taking the lock finishes whatever its former holder had committed.
             with_lock(*desk, lock, "finish-record", |_| Ok(()))?;
         }
+        // The room of a long record is given away next: whoever is still carrying the record out
+        // must notice. Refused when the slot has its next owner already, and a newer record.
+        map.replace(head_at, head, 0)?;
         Ok(())
     }
 

@@ -139,6 +139,17 @@ impl Queue {
     }
 }
 
+/// What became of a message when it met the sleeping receivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Handed {
+    /// One of them has it.
+    Yes,
+    /// None of them accepts it.
+    No,
+    /// There are too many to tell in one change.
+    Undecided,
+}
+
 /// A message in the list: its chunk, and the cell that points to it.
 struct Found {
     chunk: Chunk,
@@ -167,7 +178,8 @@ fn find(
         let wanted = match search {
             Search::Nth(wanted) => nth == wanted,
             Search::AtMost(highest) => {
-                header.kind <= best.as_ref().map_or(highest, |found| found.header.kind - 1)
+                header.kind
+                    <= best.as_ref().map_or(highest, |found| found.header.kind.saturating_sub(1))
             }
             other => other.accepts(header.kind),
         };
@@ -381,10 +393,10 @@ impl Member {
                     txn.update(at!(queue, sender), self.party().pack())?;
                     txn.update(at!(queue, sent), seconds_now())?;
                     let handed = self.hand_over(txn, queue, header, chunk, &mut rings)?;
-                    if !handed {
+                    if handed == Handed::No {
                         self.append(txn, queue, header, chunk)?;
                     }
-                    return Ok(Ok(true));
+                    return Ok(Ok(Some(handed)));
                 }
                 if no_wait {
                     return Ok(Err(Errno::AGAIN));
@@ -395,12 +407,14 @@ impl Member {
                 txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
                 let line = queue.senders();
                 wait::join_line(txn, layout, line, seat.slot, WaitKind::Send, queue.index)?;
-                Ok(Ok(false))
+                Ok(Ok(None))
             });
             let sent = settle(step)?;
             self.ring_all(&rings);
-            if sent {
-                return Ok(());
+            match sent {
+                Some(Handed::Undecided) => continue,
+                Some(_) => return Ok(()),
+                None => {}
             }
             let woken = self.sleep_at_queue(queue, queue.senders(), signals_seen, &desk, seat)?;
             match woken {
@@ -436,12 +450,12 @@ impl Member {
         header: Header,
         chunk: Chunk,
         rings: &mut Rings,
-    ) -> Result<bool, Fault> {
+    ) -> Result<Handed, Fault> {
         let layout = self.pool().layout();
         if txn.get(at!(queue, receive_head))? == 0 {
-            return Ok(false);
+            return Ok(Handed::No);
         }
-        let mut handed = false;
+        let mut handed = Handed::No;
         wait::walk(txn, layout, queue.receivers(), |txn, slot| {
             let at = thread_at(layout, slot)?;
             let map = txn.desk().map;
@@ -452,8 +466,9 @@ impl Member {
                 return Ok(true);
             }
             if txn.room() < 16 {
-                // Many receivers with too small a buffer in a row: they have been told; the rest
-                // is for the next message, and for those who look again by themselves.
+                // Many receivers with too small a buffer in a row: they are told, and the message
+                // goes on to the rest in another change.
+                handed = Handed::Undecided;
                 return Ok(false);
             }
             rings.add(slot);
@@ -473,7 +488,7 @@ impl Member {
             txn.update(at!(queue, receiver), receiver)?;
             txn.update(at!(queue, received), seconds_now())?;
             wait::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, 0)?;
-            handed = true;
+            handed = Handed::Yes;
             Ok(false)
         })?;
         Ok(handed)
@@ -617,6 +632,8 @@ impl Member {
                 map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
                 map.store(field!(at, ThreadSlot, argument), kind, Ordering::Relaxed)?;
                 map.store(field!(at, ThreadSlot, size), room, Ordering::Relaxed)?;
+                let sequence = u64::from(queue.sequence);
+                map.store(field!(at, ThreadSlot, ops), sequence, Ordering::Relaxed)?;
                 txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
                 txn.update(field!(at, ThreadSlot, message), 0)?;
                 let line = queue.receivers();
@@ -673,6 +690,80 @@ impl Member {
         Ok(())
     }
 
+    /// Sends receivers to try again for whom there is a message.
+    fn serve_receivers(&self, desk: &Desk<'_>, queue: &Queue) -> Result<(), Errno> {
+        let layout = self.pool().layout();
+        loop {
+            let mut rings = Rings::default();
+            let step = self.change(desk, queue.lock(), "msg-serve-receivers", |txn| {
+                rings.clear();
+                if !queue.alive(txn)? || txn.get(at!(queue, head))? == 0 {
+                    return Ok(Ok(false));
+                }
+                let line = queue.receivers();
+                let again = WaitState::Retry;
+                let more = retry(txn, layout, line, &mut rings, again, 0, |txn, at| {
+                    let map = txn.desk().map;
+                    let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+                    let kind = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+                    Ok(find(txn, layout, queue, Search::unpack(mode, kind))?.is_some())
+                })?;
+                Ok(Ok(more))
+            });
+            let more = settle(step)?;
+            self.ring_all(&rings);
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Puts a message back that was handed to a receiver who died before it could know: it is the
+    /// oldest of those that the receiver accepts.
+    pub(crate) fn put_back(
+        &self,
+        desk: &Desk<'_>,
+        thread: u32,
+        client: u32,
+        queue: &Queue,
+    ) -> Result<(), Errno> {
+        let layout = self.pool().layout();
+        let step = self.change(desk, queue.lock(), "msg-put-back", |txn| {
+            let at = thread_at(layout, thread)?;
+            let map = txn.desk().map;
+            let sequence = map.load(field!(at, ThreadSlot, ops), Ordering::Relaxed)?;
+            let unit = txn.get(field!(at, ThreadSlot, message))?;
+            let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
+                && txn.get(field!(at, ThreadSlot, result))? == 0
+                && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Receive as u32
+                && txn.get(field!(at, ThreadSlot, object))? == queue.index
+                && sequence == u64::from(queue.sequence);
+            let Some(unit) = unit.checked_sub(1).filter(|_| unseen) else {
+                return Ok(Ok(()));
+            };
+            let chunk = Chunk(unit);
+            if !queue.alive(txn)? || txn.get(chunk.owner(layout)?)? != heap::owned_by(client) {
+                return Ok(Ok(()));
+            }
+            let header = Header::read(map, layout, chunk)?;
+            heap::pass(txn, layout, chunk, heap::owned_by(client), IN_OBJECT)?;
+            let head = txn.get(at!(queue, head))?;
+            txn.update(chunk.next(layout)?, head)?;
+            txn.set(at!(queue, head), unit + 1)?;
+            if head == 0 {
+                txn.set(at!(queue, tail), unit + 1)?;
+            }
+            let bytes = txn.get(at!(queue, bytes))?;
+            txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
+            let count = txn.get(at!(queue, count))?;
+            txn.set(at!(queue, count), count.saturating_add(1))?;
+            txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
+            Ok(Ok(()))
+        });
+        settle(step)?;
+        self.serve_receivers(desk, queue)
+    }
+
     fn serve_senders(&self, desk: &Desk<'_>, queue: &Queue) -> Result<(), Errno> {
         let layout = self.pool().layout();
         loop {
@@ -692,7 +783,7 @@ impl Member {
         }
     }
 
-    /// Makes up for somebody who died halfway: sends senders to try again, or goes on taking the
+    /// Makes up for somebody who died halfway: sends sleepers to try again, or goes on taking the
     /// queue apart.
     pub(crate) fn tend_queue(&self, desk: &Desk<'_>, queue: &Queue) -> Result<(), Errno> {
         let map = self.pool().map();
@@ -700,7 +791,8 @@ impl Member {
         if state == queue.stands(ObjectState::Dying) {
             return self.dismantle_queue(desk, queue);
         }
-        self.serve_senders(desk, queue)
+        self.serve_senders(desk, queue)?;
+        self.serve_receivers(desk, queue)
     }
 
     /// IPC_SET.

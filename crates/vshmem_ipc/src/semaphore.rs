@@ -18,9 +18,9 @@
 use std::time::Duration;
 
 use vshmem_mem::{Instant, Map, Ordering, seconds_now, signals_handled};
-use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_value};
+use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_cell, load_value};
 use vshmem_wire::{
-    CELL_BYTES, INLINE_OPS, Layout, ObjectHeader, ObjectState, Party, SemSlot, ThreadSlot,
+    CELL_BYTES, Cell, INLINE_OPS, Layout, ObjectHeader, ObjectState, Party, SemSlot, ThreadSlot,
     WaitKind, WaitState,
 };
 
@@ -195,6 +195,12 @@ impl Set {
     pub fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
         let value = txn.get(field!(self.slot, ObjectHeader, state))?;
         Ok(Standing::unpack(value) == self.stands(ObjectState::Live as u32))
+    }
+
+    /// Whether the set is still there; outside its lock, so it may be gone in a moment.
+    #[inline]
+    fn stands_in(&self, map: &Map) -> Result<bool, Fault> {
+        Ok(registry::standing(map, self.slot)? == self.stands(ObjectState::Live as u32))
     }
 
     /// Closes the fast way to a semaphore and returns its word as this change sees it.
@@ -583,7 +589,10 @@ impl Member {
             let chunk = self.take_chunk(&desk, u64::from(count) * CELL_BYTES)?;
             let make = || -> Verdict<Option<Place>> {
                 let base = chunk.offset(layout)?;
-                let version = load_value(pool.map(), chunk.owner(layout)?)?;
+                // Words start at a version of their own, so that what was prepared against the
+                // memory's former use does not fit.
+                let owner = Cell::unpack(load_cell(pool.map(), chunk.owner(layout)?)?);
+                let version = owner.version.wrapping_mul(0x9e37_79b9);
                 let word = Word { value: 0, slow: false, party: 0, version }.pack();
                 for number in 0..u64::from(count) {
                     pool.map().store(base + number * CELL_BYTES, word, Ordering::Relaxed)?;
@@ -674,9 +683,11 @@ impl Member {
         let map = self.pool().map();
         let at = set.word(operation.number.into())?;
         loop {
-            let raw = map.load(at, Ordering::Relaxed)?;
+            let raw = map.load(at, Ordering::Acquire)?;
             let word = Word::unpack(raw);
-            if word.slow {
+            // Looked at after the word, so that the word was the set's when it was read: memory
+            // that has become something else since refuses the swap by its version.
+            if word.slow || !set.stands_in(map)? {
                 return Ok(None);
             }
             let value = word.value as i32 + i32::from(operation.change);
@@ -824,7 +835,8 @@ impl Member {
             Some(chunk) => chunk.offset(layout)?,
             None => field!(at, ThreadSlot, ops),
         };
-        map.store(field!(at, ThreadSlot, argument), base, Ordering::Relaxed)?;
+        let sequence = u64::from(set.sequence);
+        map.store(field!(at, ThreadSlot, argument), sequence, Ordering::Relaxed)?;
         for (index, operation) in operations.iter().enumerate() {
             map.store(base + index as u64 * 8, operation.pack(), Ordering::Relaxed)?;
         }
@@ -890,25 +902,30 @@ impl Member {
         let highest = pool.geometry().semvmx as i32;
         /// Semaphores adjusted in one change: two words each, and room for sleepers.
         const AT_ONCE: usize = 8;
+        // Adjustments below this are zero, as an earlier round has left them.
+        let mut from = 0;
         loop {
             let mut freed = None;
+            let mut next = from;
             let step = self.change(desk, set.lock(), "undo-apply", |txn| {
                 freed = None;
                 let at = undo::undo_at(layout, record)?;
+                let standing = Standing::unpack(txn.get(field!(set.slot, ObjectHeader, state))?);
                 let same = txn.get(field!(at, vshmem_wire::UndoSlot, client))? == client + 1
                     && txn.get(field!(at, vshmem_wire::UndoSlot, set))? == set.index + 1;
-                if !same {
+                if !same || standing.sequence != set.sequence {
                     return Ok(Ok(true));
                 }
                 let base = undo::adjustments(txn, layout, record)?;
                 let mut adjusted = 0;
-                for number in 0..set.count {
+                for number in from..set.count {
                     let adjustment_at = base + u64::from(number) * CELL_BYTES;
                     let adjustment = txn.get(adjustment_at)? as i32;
                     if adjustment == 0 {
                         continue;
                     }
                     if adjusted == AT_ONCE {
+                        next = number;
                         return Ok(Ok(false));
                     }
                     let (word_at, word) = set.close(txn, number)?;
@@ -930,7 +947,47 @@ impl Member {
             if finished {
                 return Ok(());
             }
+            from = next;
         }
+    }
+
+    /// Takes back what was done for a sleeper that died before it could know: the operations
+    /// without SEM_UNDO, as the others are undone with its adjustments.
+    pub(crate) fn take_back(&self, desk: &Desk<'_>, thread: u32, set: &Set) -> Result<(), Errno> {
+        let pool = self.pool();
+        let layout = pool.layout();
+        let highest = pool.geometry().semvmx as i32;
+        let step = self.change(desk, set.lock(), "sem-take-back", |txn| {
+            let at = thread_at(layout, thread)?;
+            let map = txn.desk().map;
+            let count = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+            let sequence = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+            let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
+                && txn.get(field!(at, ThreadSlot, result))? == 0
+                && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Semaphore as u32
+                && txn.get(field!(at, ThreadSlot, object))? == set.index
+                && sequence == u64::from(set.sequence)
+                && count <= INLINE_OPS as u64;
+            if !unseen || !set.alive(txn)? {
+                return Ok(Ok(()));
+            }
+            let party = txn.get(field!(at, ThreadSlot, party))?;
+            let base = field!(at, ThreadSlot, ops);
+            let operations = Asleep { map, base, count: count as usize };
+            for index in 0..operations.count() {
+                let operation = operations.get(index)?;
+                if operation.undo || operation.change == 0 {
+                    continue;
+                }
+                let (at, word) = set.close(txn, operation.number.into())?;
+                let value = (word.value as i32 - i32::from(operation.change)).clamp(0, highest);
+                set.write(txn, at, word, value as u32, party)?;
+            }
+            txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
+            Ok(Ok(()))
+        });
+        settle(step)?;
+        self.serve_rest(desk, set)
     }
 
     /// semctl GETVAL, GETPID, GETNCNT, GETZCNT and GETALL read; this reads one word.

@@ -48,7 +48,7 @@ pub(crate) fn walk(
 ) -> Result<(), Fault> {
     let head = field!(set.slot, SemSlot, undos);
     let mut next = txn.get(head)?;
-    for _ in 0..layout.undos.count {
+    for _ in 0..=layout.undos.count {
         let Some(record) = next.checked_sub(1) else {
             return Ok(());
         };
@@ -58,6 +58,23 @@ pub(crate) fn walk(
         }
     }
     Err(Fault::corrupt(head, "a list of undo records without an end"))
+}
+
+/// The record that a client (its name plus one) has of a set.
+fn find_record(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    client: u32,
+) -> Result<Option<u32>, Fault> {
+    let mut found = None;
+    walk(txn, layout, set, |txn, record| {
+        if txn.get(field!(undo_at(layout, record)?, UndoSlot, client))? == client {
+            found = Some(record);
+        }
+        Ok(found.is_none())
+    })?;
+    Ok(found)
 }
 
 /// Takes a record off its set's list and frees it. Its room passes to `heir`, who discards it.
@@ -104,16 +121,7 @@ impl Member {
             return Ok(record);
         }
         let found = self.change(desk, set.lock(), "undo-find", |txn| {
-            let mut found = None;
-            if set.alive(txn)? {
-                walk(txn, layout, set, |txn, record| {
-                    if txn.get(field!(undo_at(layout, record)?, UndoSlot, client))? == me {
-                        found = Some(record);
-                    }
-                    Ok(found.is_none())
-                })?;
-            }
-            Ok(Ok(found))
+            Ok(Ok(if set.alive(txn)? { find_record(txn, layout, set, me)? } else { None }))
         });
         let record = match settle(found)? {
             Some(record) => record,
@@ -135,7 +143,8 @@ impl Member {
         let map = self.pool().map();
         let bytes = u64::from(set.count) * CELL_BYTES;
         let chunk = self.take_chunk(desk, bytes)?;
-        let make = || -> Verdict<u32> {
+        // The record, and whether the room has become part of it.
+        let make = || -> Verdict<(u32, bool)> {
             // Cells in the heap start at a version of their own, so that what was prepared
             // against the memory's former use does not fit.
             let version = Cell::unpack(map.load(chunk.owner(layout)?, Ordering::Relaxed)?).version;
@@ -156,6 +165,10 @@ impl Member {
                     if !set.alive(txn)? {
                         return Ok(Err(Errno::IDRM));
                     }
+                    // Another thread of this process may have made one meanwhile.
+                    if let Some(other) = find_record(txn, layout, set, me)? {
+                        return Ok(Ok(other));
+                    }
                     let head = field!(set.slot, SemSlot, undos);
                     let next = txn.get(head)?;
                     txn.set(field!(at, UndoSlot, next), next)?;
@@ -165,17 +178,17 @@ impl Member {
                     txn.set(head, record + 1)?;
                     Ok(Ok(record))
                 });
-                if !matches!(linked, Ok(Ok(_))) {
+                if !matches!(linked, Ok(Ok(mine)) if mine == record) {
                     claim_cell(map, field!(at, UndoSlot, client), me, 0)?;
                 }
-                return linked;
+                return linked.map(|found| found.map(|found| (found, found == record)));
             }
             Ok(Err(Errno::NOSPC))
         };
         let made = settle(make());
-        if made.is_err() {
+        if !matches!(made, Ok((_, true))) {
             let _ = heap::release(self.pool(), desk, &self.larder, self.me(), chunk);
         }
-        made
+        made.map(|(record, _)| record)
     }
 }

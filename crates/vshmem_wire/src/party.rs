@@ -159,11 +159,12 @@ pub struct ThreadSlot {
     pub party: RawCell,
     /// Semaphore operations or message arguments: how many, or flags.
     pub count: u64,
-    /// Message type, or offset of the operations that do not fit here.
+    /// Message type; for semaphores the sequence of the set.
     pub argument: u64,
     /// Bytes wanted or offered; for semaphores the sleeper's undo record, plus one.
     pub size: u64,
-    /// Semaphore operations, one a word: number, flags and operation.
+    /// Semaphore operations, one a word: number, flags and operation. For receivers the first
+    /// word is the sequence of the queue.
     pub ops: [u64; INLINE_OPS],
     /// Offset of the lock that the intent record belongs to.
     pub log_lock: u64,
