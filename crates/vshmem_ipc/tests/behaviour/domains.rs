@@ -1,0 +1,141 @@
+use crate::fixture::*;
+use vshmem_ipc::{DomainIdentity, Errno, Member, Reach};
+use vshmem_wire::{ClientState, DomainState};
+
+#[test]
+fn pids_of_another_domain_read_as_zero() {
+    let pool = pool();
+    let (me, other) = (join_in(&pool, "a", 10), join_in(&pool, "b", 20));
+    assert_ne!(me.domain(), other.domain());
+    let (set, queue) = (me.set(1), me.queue());
+    let segment = me.segment(PRIVATE, 1, 0).unwrap();
+    me.op(set, &[up(0)]).unwrap();
+    me.send(queue, 1, b"x").unwrap();
+    other.receive(queue, 0).unwrap();
+    other.shmat(segment, true, false, &ROOT).unwrap();
+    assert_eq!(me.semaphore_pid(set, 0, &ROOT), Ok(10));
+    assert_eq!(other.semaphore_pid(set, 0, &ROOT), Ok(0));
+    let (mine, theirs) =
+        (me.queue_stat(queue, &ROOT).unwrap(), other.queue_stat(queue, &ROOT).unwrap());
+    assert_eq!((mine.sender, mine.receiver), (10, 0));
+    assert_eq!((theirs.sender, theirs.receiver), (0, 20));
+    let (mine, theirs) =
+        (me.segment_stat(segment, &ROOT).unwrap(), other.segment_stat(segment, &ROOT).unwrap());
+    assert_eq!((mine.creator, mine.last), (10, 0));
+    assert_eq!((theirs.creator, theirs.last), (0, 20));
+    other.shmdt(segment).unwrap();
+    me.set_remove(set, &ROOT).unwrap();
+    other.queue_remove(queue, &ROOT).unwrap();
+    me.segment_remove(segment, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn processes_of_one_kernel_and_namespace_share_a_domain() {
+    let pool = pool();
+    let (me, other) = (join(&pool, 10), join(&pool, 11));
+    assert_eq!(me.domain(), other.domain());
+    let inside = DomainIdentity { pid_namespace: 2, ..domain("a") };
+    let inner = Member::join(pool.clone(), &inside, process(10), None, Reach::Kernel).unwrap();
+    assert_ne!(inner.domain(), me.domain());
+    assert_eq!(pool.domains().unwrap().len(), 2);
+    empty(&pool, &me);
+}
+
+#[test]
+fn a_burial_of_a_domain_gives_everything_back() {
+    let pool = pool();
+    let me = join_in(&pool, "a", 10);
+    let set = me.set(1);
+    let segment = me.segment(PRIVATE, 4096, 0).unwrap();
+    let others: Vec<_> = (0..3).map(|n| join_in(&pool, "b", 20 + n)).collect();
+    for other in &others {
+        other.op(set, &[undone(up(0))]).unwrap();
+        other.shmat(segment, true, false, &ROOT).unwrap();
+    }
+    me.segment_remove(segment, &ROOT).unwrap();
+    me.bury_domain(others[0].domain()).unwrap();
+    assert_eq!(me.value(set, 0), 0);
+    assert_eq!(me.segment_stat(segment, &ROOT), Err(Errno::INVAL));
+    assert_eq!(pool.clients().unwrap().len(), 1);
+    assert_eq!(others[0].in_good_standing(), Ok(false));
+    assert_eq!(me.in_good_standing(), Ok(true));
+    me.set_remove(set, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn an_eviction_undoes_and_keeps_attaches_until_death_is_sure() {
+    let pool = pool();
+    let (me, other) = (join_in(&pool, "a", 10), join_in(&pool, "b", 20));
+    let set = me.set(1);
+    let segment = me.segment(PRIVATE, 4096, 0).unwrap();
+    other.op(set, &[undone(up(0))]).unwrap();
+    other.shmat(segment, true, false, &ROOT).unwrap();
+    me.segment_remove(segment, &ROOT).unwrap();
+    me.evict_domain(other.domain()).unwrap();
+    sound(&pool);
+    assert_eq!(me.value(set, 0), 0);
+    assert_eq!(me.segment_stat(segment, &ROOT).unwrap().attached, 1);
+    let rows = pool.clients().unwrap();
+    assert!(rows.iter().any(|row| row.state == ClientState::Quarantined));
+    assert_eq!(other.in_good_standing(), Ok(false));
+    me.bury_domain(other.domain()).unwrap();
+    assert_eq!(me.segment_stat(segment, &ROOT), Err(Errno::INVAL));
+    me.set_remove(set, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn the_next_boot_of_a_named_domain_buries_the_former() {
+    let pool = pool();
+    let me = join_in(&pool, "a", 10);
+    let set = me.set(1);
+    let named = |boot: u8| DomainIdentity { boot_id: [boot; 16], named: true, ..domain("guest") };
+    let first = Member::join(pool.clone(), &named(1), process(5), None, Reach::Kernel).unwrap();
+    first.op(set, &[undone(by(0, 3))]).unwrap();
+    let second = Member::join(pool.clone(), &named(2), process(5), None, Reach::Kernel).unwrap();
+    assert_eq!(me.value(set, 0), 0);
+    assert_eq!(first.in_good_standing(), Ok(false));
+    assert_eq!(second.in_good_standing(), Ok(true));
+    sound(&pool);
+    me.set_remove(set, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
+fn the_slot_of_a_dead_domain_is_used_again() {
+    let pool = pool();
+    let me = join_in(&pool, "a", 10);
+    for n in 0..20 {
+        let guest = join_in(&pool, &format!("g{n}"), 5);
+        me.bury_domain(guest.domain()).unwrap();
+        sound(&pool);
+    }
+    let alive =
+        pool.domains().unwrap().iter().filter(|row| row.state == DomainState::Alive).count();
+    assert_eq!(alive, 1);
+    empty(&pool, &me);
+}
+
+#[test]
+fn an_evicted_domain_that_wakes_up_spoils_nothing() {
+    let pool = pool();
+    let (me, other) = (join_in(&pool, "a", 10), join_in(&pool, "b", 20));
+    let (set, queue) = (me.set(1), me.queue());
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| other.op(set, &[undone(down(0))]));
+        until("asleep", || asleep(&pool) == 1);
+        me.evict_domain(other.domain()).unwrap();
+        until("gone from the line", || me.sleepers(set, 0, false) == 0);
+        me.set_remove(set, &ROOT).unwrap();
+        sleeper.join().unwrap().unwrap_err();
+    });
+    // Whatever it tries is either refused or done cleanly.
+    let _ = other.send_now(queue, 1, b"late");
+    let _ = other.segment(PRIVATE, 4096, 0).map(|id| me.segment_remove(id, &ROOT));
+    sound(&pool);
+    me.queue_remove(queue, &ROOT).unwrap();
+    me.bury_domain(other.domain()).unwrap();
+    empty(&pool, &me);
+}

@@ -1,0 +1,274 @@
+//! A pool in memory, and members of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use vshmem_ipc::{
+    Backing, Caller, DomainIdentity, Errno, Finding, Member, NewPool, Operation, Pool, Process,
+    Reach, Receive, Room,
+};
+use vshmem_mem::Map;
+use vshmem_wire::Geometry;
+
+pub const CREATE: i32 = 0o1000;
+pub const EXCLUSIVE: i32 = 0o2000;
+pub const PRIVATE: i32 = 0;
+
+/// A caller by user id.
+#[derive(Debug, Clone, Copy)]
+pub struct User(pub u32);
+
+pub const ROOT: User = User(0);
+
+impl Caller for User {
+    fn uid(&self) -> u32 {
+        self.0
+    }
+    fn gid(&self) -> u32 {
+        self.0
+    }
+    fn in_group(&self, gid: u32) -> bool {
+        gid == self.0
+    }
+    fn owns_all(&self) -> bool {
+        self.0 == 0
+    }
+    fn administers(&self) -> bool {
+        self.0 == 0
+    }
+    fn unlimited(&self) -> bool {
+        self.0 == 0
+    }
+}
+
+/// Zeroes what is dirty.
+pub struct Zeroing<'a>(pub &'a Pool);
+
+impl Backing for Zeroing<'_> {
+    fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno> {
+        if dirty {
+            self.0.map().zero(offset, bytes as usize).map_err(|_| Errno::NOMEM)?;
+        }
+        Ok(())
+    }
+}
+
+/// Cannot back anything.
+pub struct Broke;
+
+impl Backing for Broke {
+    fn prepare(&self, _: u64, _: u64, _: bool) -> Result<(), Errno> {
+        Err(Errno::NOSPC)
+    }
+}
+
+pub fn small() -> Geometry {
+    Geometry {
+        shmmni: 16,
+        semmni: 16,
+        msgmni: 16,
+        domains: 4,
+        clients: 16,
+        threads: 64,
+        attaches: 64,
+        undos: 32,
+        slabs: 24,
+        semmsl: 32000,
+        semmns: 1_024_000_000,
+        semopm: 500,
+        semvmx: 32767,
+        msgmax: 8192,
+        msgmnb: 16384,
+        shmmin: 1,
+        shmmax: u64::MAX - (1 << 24),
+        shmall: u64::MAX - (1 << 24),
+        pages: 256,
+    }
+}
+
+pub fn pool_of(geometry: Geometry) -> Arc<Pool> {
+    let bytes = geometry.layout().expect("a layout").total_bytes;
+    let map = Map::anonymous(bytes as usize);
+    let new = NewPool {
+        name: "test".to_owned(),
+        uuid: [7; 16],
+        geometry,
+        owner_uid: 0,
+        mode: 0o600,
+        created: 1,
+        evict_after: 0,
+    };
+    Pool::format(&map, &new).expect("a pool");
+    Arc::new(Pool::open(Arc::new(map), bytes).expect("an open pool"))
+}
+
+pub fn pool() -> Arc<Pool> {
+    pool_of(small())
+}
+
+/// A domain of a kernel of its own.
+pub fn domain(name: &str) -> DomainIdentity {
+    let mut boot_id = [1; 16];
+    for (byte, letter) in boot_id.iter_mut().zip(name.bytes()) {
+        *byte = letter;
+    }
+    DomainIdentity { boot_id, pid_namespace: 1, name: name.to_owned(), named: false }
+}
+
+pub fn process(pid: u32) -> Process {
+    Process { pid, start: u64::from(pid) + (5 << 32), uid: 0 }
+}
+
+pub fn join_in(pool: &Arc<Pool>, name: &str, pid: u32) -> Member {
+    Member::join(Arc::clone(pool), &domain(name), process(pid), None, Reach::Kernel)
+        .expect("a place in the pool")
+}
+
+/// A member in the domain "a".
+pub fn join(pool: &Arc<Pool>, pid: u32) -> Member {
+    join_in(pool, "a", pid)
+}
+
+/// Waits for a state. Never for a time: the bound only ends a test that has failed.
+pub fn until(what: &str, mut there: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !there() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "never came: {what}");
+        std::thread::yield_now();
+    }
+}
+
+pub fn up(number: u16) -> Operation {
+    Operation { number, change: 1, no_wait: false, undo: false }
+}
+
+pub fn down(number: u16) -> Operation {
+    Operation { number, change: -1, no_wait: false, undo: false }
+}
+
+pub fn zero(number: u16) -> Operation {
+    Operation { number, change: 0, no_wait: false, undo: false }
+}
+
+pub fn by(number: u16, change: i16) -> Operation {
+    Operation { number, change, no_wait: false, undo: false }
+}
+
+pub fn undone(operation: Operation) -> Operation {
+    Operation { undo: true, ..operation }
+}
+
+pub fn now(operation: Operation) -> Operation {
+    Operation { no_wait: true, ..operation }
+}
+
+/// Shorter calls, as root.
+pub trait Calls {
+    fn segment(&self, key: i32, size: u64, flags: i32) -> Result<i32, Errno>;
+    fn set(&self, count: i32) -> i32;
+    fn queue(&self) -> i32;
+    fn op(&self, id: i32, operations: &[Operation]) -> Result<(), Errno>;
+    fn value(&self, id: i32, number: i32) -> u32;
+    fn put(&self, id: i32, number: i32, value: i32);
+    fn sleepers(&self, id: i32, number: i32, zero: bool) -> u32;
+    fn send(&self, id: i32, kind: i64, text: &[u8]) -> Result<(), Errno>;
+    fn send_now(&self, id: i32, kind: i64, text: &[u8]) -> Result<(), Errno>;
+    fn receive_as(&self, id: i32, wanted: Receive) -> Result<(i64, Vec<u8>), Errno>;
+    fn receive(&self, id: i32, kind: i64) -> Result<(i64, Vec<u8>), Errno>;
+    fn receive_now(&self, id: i32, kind: i64) -> Result<(i64, Vec<u8>), Errno>;
+}
+
+pub fn of_type(kind: i64) -> Receive {
+    Receive { kind, room: 8192, no_wait: false, cut: false, except: false, copy: false }
+}
+
+impl Calls for Member {
+    fn segment(&self, key: i32, size: u64, flags: i32) -> Result<i32, Errno> {
+        self.shmget(key, size, flags | 0o600, &ROOT, &Zeroing(self.pool()))
+    }
+
+    fn set(&self, count: i32) -> i32 {
+        self.semget(PRIVATE, count, 0o600, &ROOT).expect("a set")
+    }
+
+    fn queue(&self) -> i32 {
+        self.msgget(PRIVATE, 0o600, &ROOT).expect("a queue")
+    }
+
+    fn op(&self, id: i32, operations: &[Operation]) -> Result<(), Errno> {
+        self.semop(id, operations, None, &ROOT)
+    }
+
+    fn value(&self, id: i32, number: i32) -> u32 {
+        self.semaphore_value(id, number, &ROOT).expect("a value")
+    }
+
+    fn put(&self, id: i32, number: i32, value: i32) {
+        self.set_semaphore(id, number, value, &ROOT).expect("SETVAL")
+    }
+
+    fn sleepers(&self, id: i32, number: i32, zero: bool) -> u32 {
+        self.semaphore_sleepers(id, number, zero, &ROOT).expect("a count")
+    }
+
+    fn send(&self, id: i32, kind: i64, text: &[u8]) -> Result<(), Errno> {
+        self.msgsnd(id, kind, text, false, &ROOT)
+    }
+
+    fn send_now(&self, id: i32, kind: i64, text: &[u8]) -> Result<(), Errno> {
+        self.msgsnd(id, kind, text, true, &ROOT)
+    }
+
+    fn receive_as(&self, id: i32, wanted: Receive) -> Result<(i64, Vec<u8>), Errno> {
+        let mut got = (0, Vec::new());
+        self.msgrcv(id, wanted, &ROOT, &mut |kind, size, copy| {
+            let mut text = vec![0; size];
+            copy(&mut text);
+            got = (kind, text);
+            Ok(size)
+        })?;
+        Ok(got)
+    }
+
+    fn receive(&self, id: i32, kind: i64) -> Result<(i64, Vec<u8>), Errno> {
+        self.receive_as(id, of_type(kind))
+    }
+
+    fn receive_now(&self, id: i32, kind: i64) -> Result<(i64, Vec<u8>), Errno> {
+        self.receive_as(id, Receive { no_wait: true, ..of_type(kind) })
+    }
+}
+
+/// Threads that sleep anywhere in the pool.
+pub fn asleep(pool: &Pool) -> usize {
+    pool.waiters().expect("a list").len()
+}
+
+pub fn room(pool: &Pool) -> Room {
+    pool.room().expect("a count")
+}
+
+/// Asserts that the pool has nothing to complain about.
+pub fn sound(pool: &Pool) {
+    let findings: Vec<Finding> = pool.check().expect("a look");
+    assert!(findings.is_empty(), "{findings:#?}");
+}
+
+/// Asserts that nothing is left: `last` buries everybody else, and then itself.
+pub fn empty(pool: &Arc<Pool>, last: &Member) {
+    sound(pool);
+    for row in pool.clients().expect("a list") {
+        if row.index != last.client() {
+            last.bury(row.index).expect("a burial");
+        }
+    }
+    last.bury(last.client()).expect("a burial");
+    sound(pool);
+    let room = room(pool);
+    assert_eq!(room.pages_used, 0, "{room:?}");
+    assert_eq!(room.free_extents, 1, "{room:?}");
+    assert_eq!(room.largest_free, pool.geometry().pages, "{room:?}");
+    assert_eq!(room.chunks_in_objects, 0, "{room:?}");
+    assert_eq!(room.chunks_held, 0, "{room:?}");
+    assert_eq!(room.threads, 0, "{room:?}");
+}
