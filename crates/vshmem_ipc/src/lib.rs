@@ -24,6 +24,7 @@ mod message;
 mod pool;
 mod queue;
 mod registry;
+mod repair;
 mod segment;
 mod semaphore;
 mod undo;

@@ -90,6 +90,7 @@ proptest! {
         }
         pool.check().unwrap();
         let _ = pool.room();
+        let _ = me.repair();
 
         pool.check().unwrap();
     }
@@ -131,6 +132,7 @@ proptest! {
         let _ = me.segment(9, 9000, CREATE);
         let _ = me.semget(9, 90, CREATE, &ROOT);
 
+        let _ = me.repair();
         let _ = me.bury(me.client());
         pool.check().unwrap();
     }

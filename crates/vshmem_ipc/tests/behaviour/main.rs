@@ -11,6 +11,7 @@ mod keys;
 mod limits;
 mod queues;
 mod queues_asleep;
+mod repair;
 mod segments;
 mod segments_model;
 mod semaphores;
