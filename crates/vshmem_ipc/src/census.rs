@@ -2,7 +2,7 @@
 
 use vshmem_sync::{Fault, field, holder_of, load_value};
 use vshmem_wire::{
-    AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, MsgSlot, ObjectHeader,
+    AGENT_STARTER, AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, MsgSlot, ObjectHeader,
     ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot, ThreadSlot, WaitState,
 };
 
@@ -200,7 +200,10 @@ impl Pool {
                     epoch: load_value(map, field!(slot, DomainSlot, epoch))?,
                     renewed: load_value(map, field!(slot, DomainSlot, renewed))?,
                     lease: load_value(map, field!(slot, DomainSlot, lease))?,
-                    agent: load_value(map, field!(slot, DomainSlot, agent))?,
+                    agent: match load_value(map, field!(slot, DomainSlot, agent))? {
+                        starter if starter & AGENT_STARTER != 0 => 0,
+                        agent => agent,
+                    },
                     clients: clients.iter().filter(|row| row.domain == index).count() as u32,
                     boot: domain::boot_of(self, index)?,
                     pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,

@@ -1,6 +1,6 @@
 //! This process's place in a pool.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use vshmem_mem::{AtomicU32, Map, Ordering, seconds_now};
@@ -8,8 +8,8 @@ use vshmem_sync::{
     Desk, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_value, with_lock,
 };
 use vshmem_wire::{
-    AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, Layout, Party, Registry,
-    ThreadSlot,
+    AGENT_STARTER, AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, Layout, Party,
+    Registry, ThreadSlot,
 };
 
 use crate::domain::{self, DomainIdentity, Seek};
@@ -93,6 +93,7 @@ pub struct Member {
     pub(crate) spin: Spin,
     pub(crate) undo_hints: UndoHints,
     reach: Reach,
+    vigil: OnceLock<fn()>,
 }
 
 /// Bits of a client's name that tell its slot; the incarnation is above.
@@ -198,6 +199,7 @@ impl Member {
             }),
             undo_hints: UndoHints::new(),
             reach,
+            vigil: OnceLock::new(),
             pool,
         };
         match member.find_place(identity, process, gone) {
@@ -595,6 +597,42 @@ impl Member {
             }
         }
         Ok(true)
+    }
+
+    /// Has `look` called about once a second by every thread that sleeps, outside any lock; it must
+    /// not use the heap. Only the first one counts.
+    pub fn keep_vigil(&self, look: fn()) {
+        let _ = self.vigil.set(look);
+    }
+
+    pub(crate) fn vigil(&self) {
+        if let Some(look) = self.vigil.get() {
+            look();
+        }
+    }
+
+    /// Whether it falls to this process to start an agent for its domain: there is none, and nobody
+    /// else is about to start one. `exists` tells whether there is a process of a pid here.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn must_start_agent(&self, exists: fn(u32) -> bool) -> Result<bool, Errno> {
+        let look = || -> Result<bool, Fault> {
+            let map = self.pool.map();
+            let at = field!(domain::slot_at(self.pool.layout(), self.domain)?, DomainSlot, agent);
+            let me = self.pid.load(Ordering::Relaxed) | AGENT_STARTER;
+            let now = load_value(map, at)?;
+            if now == me {
+                // What this process has started before has not come up.
+                return Ok(true);
+            }
+            let pid = now & !AGENT_STARTER;
+            if pid != 0 && exists(pid) {
+                return Ok(false);
+            }
+            claim_cell(map, at, now, me)
+        };
+        look().map_err(|_| Errno::IO)
     }
 
     /// Renews this domain's lease; for the agent.

@@ -255,6 +255,7 @@ impl Member {
                     looked += 1;
                     if recheck >= Duration::from_millis(1000) || looked % 256 == 0 {
                         tend()?;
+                        self.vigil();
                     }
                 }
                 Parked::Recheck | Parked::Changed => return Ok(None),

@@ -78,13 +78,24 @@ pub fn process_facts(pid: Option<u32>) -> ProcessFacts {
     }
 }
 
-/// Whether there is a process of this pid in this PID namespace.
+/// Whether there is a process of this pid in this PID namespace. One that has ended and that nobody
+/// has waited for is none. Makes no use of the heap.
 #[must_use]
 pub fn process_exists(pid: u32) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use rustix::process::{PidfdFlags, pidfd_open, test_kill_process};
     let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) else {
         return false;
     };
-    !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
+    match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => {
+            let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+            poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&at_once)) != Ok(1)
+        }
+        Err(rustix::io::Errno::SRCH) => false,
+        // No descriptor to be had.
+        Err(_) => !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH)),
+    }
 }
 
 fn start_of(pid: Option<u32>) -> Option<u64> {

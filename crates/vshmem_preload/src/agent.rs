@@ -5,32 +5,48 @@
 //! no exit signal, so that neither fork handlers nor SIGCHLD nor wait() of the program see it.
 
 use std::ffi::CString;
+use std::sync::OnceLock;
 
 use vshmem_session::Session;
 
-/// Starts an agent if `VSHMEM_COMMAND` tells how. One that runs already makes it end at once.
-pub fn ensure(session: &Session) {
-    let Ok(command) = std::env::var("VSHMEM_COMMAND") else { return };
-    let alive = session
-        .member()
-        .pool()
-        .domains()
-        .ok()
-        .and_then(|rows| rows.into_iter().find(|row| row.index == session.member().domain()))
-        .is_some_and(|row| row.agent != 0 && vshmem_link::process_exists(row.agent));
-    if alive {
+use crate::{errno, process};
+
+/// The command that starts an agent, if `VSHMEM_COMMAND` tells how. Made before it is needed: a
+/// program may clear its environment, and a sleeper must not use the heap.
+static COMMAND: OnceLock<[CString; 4]> = OnceLock::new();
+
+/// Starts an agent if there is none, and has this process's sleepers look again now and then.
+pub fn watch(session: &Session) {
+    if let Some(words) = command(session) {
+        COMMAND.get_or_init(|| words);
+        session.member().keep_vigil(vigil);
+        ensure(session);
+    }
+}
+
+fn command(session: &Session) -> Option<[CString; 4]> {
+    let command = std::env::var("VSHMEM_COMMAND").ok()?;
+    let place = session.link().place().to_str()?;
+    let word = |text: &str| CString::new(text).ok();
+    Some([word(&command)?, word("agent")?, word("--pool")?, word(place)?])
+}
+
+fn vigil() {
+    if let Some(session) = process::joined() {
+        errno::untouched(|| ensure(session));
+    }
+}
+
+/// Starts an agent if there is none. One that runs already makes it end at once.
+fn ensure(session: &Session) {
+    let Some(words) = COMMAND.get() else { return };
+    if !session.member().must_start_agent(vshmem_link::process_exists).unwrap_or(false) {
         return;
     }
-    let place = session.link().place().to_string_lossy().into_owned();
-    let words = [command.as_str(), "agent", "--pool", place.as_str()];
-    let Ok(words) = words.iter().map(|word| CString::new(*word)).collect::<Result<Vec<_>, _>>()
-    else {
-        return;
-    };
-    let mut argv: Vec<*const libc::c_char> = words.iter().map(|word| word.as_ptr()).collect();
-    argv.push(std::ptr::null());
+    let null = std::ptr::null();
+    let argv = [words[0].as_ptr(), words[1].as_ptr(), words[2].as_ptr(), words[3].as_ptr(), null];
     // Nothing of the program's environment: no LD_PRELOAD in the agent.
-    let envp: [*const libc::c_char; 1] = [std::ptr::null()];
+    let envp: [*const libc::c_char; 1] = [null];
     // SAFETY: raw fork without shared memory; the children call nothing but system calls on
     // prepared memory before exec or exit.
     unsafe {

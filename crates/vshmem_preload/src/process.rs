@@ -57,7 +57,7 @@ fn set_up() -> Result<&'static Session, Errno> {
             SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release);
             SETUP.store(READY, Ordering::Release);
             let session = joined().ok_or(Errno::NOSYS)?;
-            agent::ensure(session);
+            agent::watch(session);
             Ok(session)
         }
         Err(error) => {

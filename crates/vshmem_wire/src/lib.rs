@@ -23,8 +23,8 @@ pub use object::{
     UndoSlot,
 };
 pub use party::{
-    ClientSlot, ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState,
-    INLINE_OPS, LOG_ENTRIES, LogEntry, Party, ThreadSlot, WaitKind, WaitState,
+    AGENT_STARTER, ClientSlot, ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DomainSlot,
+    DomainState, INLINE_OPS, LOG_ENTRIES, LogEntry, Party, ThreadSlot, WaitKind, WaitState,
 };
 pub use superblock::{FORMAT_VERSION, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry, Superblock};
 

@@ -25,6 +25,9 @@ pub enum DomainState {
     Evicted = 3,
 }
 
+/// Marks the pid in [`DomainSlot::agent`] as that of a client that is starting an agent.
+pub const AGENT_STARTER: u32 = 1 << 31;
+
 /// One member domain.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -41,7 +44,8 @@ pub struct DomainSlot {
     pub lease: RawCell,
     /// Seconds since 1970 when the agent last renewed the lease.
     pub renewed: RawCell,
-    /// Pid of the agent inside the domain, 0 for none.
+    /// Pid of the agent inside the domain, 0 for none; with [`AGENT_STARTER`], of a client that has
+    /// found none and is starting one.
     pub agent: RawCell,
     /// Name, zero padded.
     pub name: [RawCell; DOMAIN_NAME_CELLS],
