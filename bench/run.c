@@ -171,6 +171,21 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* What one reading of the clock adds to the time between two readings: median of a few. */
+static double clock_cost(void)
+{
+	double cost[21];
+	size_t n = sizeof cost / sizeof *cost;
+	uint64_t before = now_ns();
+	for (size_t i = 0; i < n; i++) {
+		uint64_t after = now_ns();
+		cost[i] = (double)(after - before);
+		before = after;
+	}
+	qsort(cost, n, sizeof *cost, by_value);
+	return cost[n / 2];
+}
+
 void measure(const struct run *run, rounds_fn *rounds, void *context, const uint64_t *lost)
 {
 	size_t n = (size_t)run->batches;
@@ -179,20 +194,23 @@ void measure(const struct run *run, rounds_fn *rounds, void *context, const uint
 	if (batch == NULL)
 		give_up("no memory for %zu batches", n);
 	rounds(context, 0, done);
+	double clock = clock_cost();
 	uint64_t before = now_ns();
 	for (size_t i = 0; i < n; i++, done += per_batch) {
 		rounds(context, done, per_batch);
 		uint64_t after = now_ns();
-		batch[i] = (double)(after - before) / (double)per_batch;
+		double spent = (double)(after - before) - clock;
+		batch[i] = (spent > 0 ? spent : 0) / (double)per_batch;
 		sum += batch[i];
 		before = after;
 	}
 	qsort(batch, n, sizeof *batch, by_value);
 	double median = n % 2 ? batch[n / 2] : (batch[n / 2 - 1] + batch[n / 2]) / 2;
 	printf("{\"transport\":\"%s\",\"size\":%zu,\"rounds\":%ld,\"median_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,"
-	       "\"mean_ns\":%.1f,\"lost\":%llu,\"batches\":%zu}\n",
+	       "\"mean_ns\":%.1f,\"lost\":%llu,\"batches\":%zu,\"clock_ns\":%.0f}\n",
 	       run->transport, run->size, run->rounds, median, batch[0], batch[(n * 99 + 99) / 100 - 1],
-	       sum / (double)n, (unsigned long long)(lost ? *lost : 0), n);
+	       sum / (double)n, (unsigned long long)(lost ? *lost : 0), n,
+	       clock);
 	fflush(stdout);
 	free(batch);
 }

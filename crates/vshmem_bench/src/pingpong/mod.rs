@@ -32,7 +32,8 @@ pub struct Plan {
     pub rounds: Option<u64>,
     /// Batches of a run; its figure is their median.
     pub batches: u64,
-    /// How long a batch should last, in nanoseconds. Reading the clock costs 40 us in a guest, once a batch.
+    /// How long a batch should last, in nanoseconds. Long beside a reading of the clock (40 us in a guest, once a batch);
+    /// short beside a time slice, so that what else runs on the machine spoils some batches and not the median.
     pub batch_ns: f64,
 }
 
@@ -110,10 +111,9 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// How many rounds fill the batches, by a short run.
     fn pace(&self, contender: Contender, size: u64, plan: &Plan) -> Result<u64> {
-        /// Enough for any path, too few to hold anybody up.
-        const TRIAL: (u64, u64) = (400, 20);
-        let (rounds, batches) = TRIAL;
-        let trial = self.run(contender, size, rounds, batches)?;
+        const BATCHES: u64 = 20;
+        let rounds = if contender.is_net() { 400 } else { 10_000 };
+        let trial = self.run(contender, size, rounds, BATCHES)?;
         let per_batch = plan.batch_ns / trial.median_ns.max(1.0);
         Ok(plan.batches * (per_batch as u64).clamp(10, 1_000_000))
     }

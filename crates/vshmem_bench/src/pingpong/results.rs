@@ -170,6 +170,7 @@ mod tests {
             p99_ns: median_ns,
             mean_ns: median_ns,
             lost: 0,
+            clock_ns: 40.0,
         };
         medians.iter().map(reading).collect()
     }

@@ -102,7 +102,7 @@ impl Pingpong {
             .map_err(|error| Failure::Failed(format!("cannot find this binary: {error}")))?;
         let kernels = Kernels::of(self.programs.clone(), &command);
         let programs = [kernels.find(SYSV_KERNEL)?, kernels.find(NET_KERNEL)?];
-        let (pairs, batches, batch_ns) = if self.quick { (5, 10, 1e7) } else { (15, 20, 2.5e7) };
+        let (pairs, batches, batch_ns) = if self.quick { (5, 50, 2e6) } else { (15, 100, 5e6) };
         let plan = Plan {
             sizes: self.sizes,
             pairs: self.pairs.unwrap_or(pairs) as usize,
