@@ -2,8 +2,9 @@
 
 use vshmem_sync::{Fault, field, holder_of, load_value};
 use vshmem_wire::{
-    AGENT_STARTER, AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, MsgSlot, ObjectHeader,
-    ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot, ThreadSlot, WaitState,
+    AGENT_STARTER, AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, MsgSlot,
+    ObjectHeader, ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot, ThreadSlot,
+    WaitState,
 };
 
 use crate::access::Permission;

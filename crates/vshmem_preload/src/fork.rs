@@ -120,6 +120,9 @@ fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
     }
     PREPARED.set(true);
     let child = fork();
+    if child == 0 {
+        process::begin();
+    }
     if child == 0 && is_unknown_child() {
         // _Fork runs no handlers.
         in_child();

@@ -1,4 +1,4 @@
-//! libc calls that change who a process is: passed on, then noticed.
+//! libc calls that change who a process is and what it can reach: passed on, then noticed.
 
 use libc::{c_char, c_int, c_void, gid_t, size_t, uid_t};
 
@@ -14,6 +14,7 @@ macro_rules! noticed {
             /// As libc's.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+                process::join_in_time();
                 let result = next!($symbol: fn($($type),*) -> c_int, ($($argument),*), -1);
                 caller::changed();
                 result
@@ -36,6 +37,7 @@ noticed! {
     setfsuid, c"setfsuid", (uid: uid_t);
     setfsgid, c"setfsgid", (gid: gid_t);
     capset, c"capset", (header: *mut c_void, data: *const c_void);
+    chroot, c"chroot", (path: *const c_char);
 }
 
 /// unshare(2): CLONE_SYSVSEM ends the process's adjustments as exit would.
@@ -44,6 +46,7 @@ noticed! {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
+    process::join_in_time();
     let result = next!(c"unshare": fn(c_int) -> c_int, (flags), -1);
     caller::changed();
     // CLONE_NEWIPC implies it (ksys_unshare).

@@ -41,6 +41,7 @@ mod user;
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
         environment::remember();
+        process::begin();
     }
     at_load
 };

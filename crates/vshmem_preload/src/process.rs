@@ -34,6 +34,28 @@ pub fn session() -> Result<&'static Session, Errno> {
     }
 }
 
+/// Pid of the process whose memory this is, as far as known: a vfork child runs in its parent's.
+static HOME: AtomicU32 = AtomicU32::new(0);
+
+fn own_pid() -> u32 {
+    rustix::process::getpid().as_raw_nonzero().get() as u32
+}
+
+/// To be called when a process begins: at load, and in a child that `fork` has made.
+pub fn begin() {
+    HOME.store(own_pid(), Ordering::Relaxed);
+}
+
+/// Joins while it is still possible: after what the program is about to do (chroot, giving up its
+/// rights) the pool may be out of reach. A program that has made no call yet would otherwise find
+/// none to join at its first.
+pub fn join_in_time() {
+    if joined().is_none() && HOME.load(Ordering::Relaxed) == own_pid() {
+        // What stands in the way is told at the first call.
+        let _ = errno::untouched(set_up);
+    }
+}
+
 #[cold]
 fn set_up() -> Result<&'static Session, Errno> {
     loop {

@@ -1,10 +1,11 @@
-//! munmap(2), mmap(2), mremap(2) and mprotect(2) over attached segments: the kernel counts
-//! mappings, and so do we.
+//! munmap(2), mmap(2), mremap(2), mprotect(2), madvise(2) and msync(2) over attached segments: the
+//! kernel counts mappings, and so do we.
 
 use std::ptr::NonNull;
 
 use libc::{c_int, c_void, off_t, size_t};
 use vshmem_ipc::{Errno, Member};
+use vshmem_link::Sleeping;
 
 use crate::attached::{self, Piece, Rights};
 use crate::next::next;
@@ -220,6 +221,36 @@ pub unsafe extern "C" fn mprotect(start: *mut c_void, bytes: size_t, rights: c_i
     result
 }
 
+/// Whether a range lies in an attached segment whose pages are a device's: the kernel has nothing to
+/// drop or to write back there, and refuses with EINVAL to do so.
+fn is_device_memory(start: usize, bytes: usize) -> bool {
+    let end = start.saturating_add(bytes.next_multiple_of(PAGE));
+    let mut inside = false;
+    if errno::get() == libc::EINVAL
+        && start.is_multiple_of(PAGE)
+        && process::joined().is_some_and(|session| session.link().sleeping() == Sleeping::InDomain)
+    {
+        attached::each(|piece| inside |= piece.start <= start && end <= piece.end());
+    }
+    inside
+}
+
+/// msync(2): memory has nothing to write back.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn msync(start: *mut c_void, bytes: size_t, flags: c_int) -> c_int {
+    let result =
+        next!(c"msync": fn(*mut c_void, size_t, c_int) -> c_int, (start, bytes, flags), -1);
+    // Other flags are refused by everybody.
+    let known = [libc::MS_SYNC, libc::MS_ASYNC, 0].contains(&(flags & !libc::MS_INVALIDATE));
+    if result == -1 && known && is_device_memory(start.addr(), bytes) {
+        return 0;
+    }
+    result
+}
+
 /// madvise(2): whether a child inherits a mapping decides whether it is counted for it.
 ///
 /// # Safety
@@ -228,6 +259,10 @@ pub unsafe extern "C" fn mprotect(start: *mut c_void, bytes: size_t, rights: c_i
 pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
     let result =
         next!(c"madvise": fn(*mut c_void, size_t, c_int) -> c_int, (start, bytes, advice), -1);
+    if result == -1 && advice == libc::MADV_DONTNEED && is_device_memory(start.addr(), bytes) {
+        // Shared memory keeps what it holds: nothing to do.
+        return 0;
+    }
     let inherited = advice != libc::MADV_DONTFORK;
     if result == 0
         && matches!(advice, libc::MADV_DONTFORK | libc::MADV_DOFORK)
