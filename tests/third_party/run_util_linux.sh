@@ -1,8 +1,8 @@
 #!/bin/sh
 # util-linux: makes objects with ipcmk, removes them with ipcrm by id and by key, looks with ipcs:
 #   run_util_linux.sh ['CMD PREFIX']
-# ipcs reads the kernel's /proc/sysvipc before it asks the calls, so behind a prefix its listing is checked only when that
-# file is not there to be read; then it is one skipped check a kind.
+# ipcs reads /proc/sysvipc before it asks the calls. Behind a prefix that file must not be there to be read: it tells of the
+# kernel's objects, of which one is made here for the purpose.
 prefix=$1 passed=0 failed=0 skipped=0
 
 check() { # what, then a command that must succeed
@@ -46,10 +46,12 @@ done
 kind() { # letter of ipcs and ipcrm -x, capital of ipcrm -X, ipcmk's options, perl call that makes KEY
 	id=$($prefix ipcmk $3 | number_of)
 	check "ipcmk $3" test -n "$id"
-	if [ -z "$prefix" ] || [ ! -r /proc/sysvipc/shm ]; then
-		check "ipcs -$1 shows $id" lists "$1" "$id"
-	else
-		skipped=$((skipped + 1))
+	check "ipcs -$1 shows $id" lists "$1" "$id"
+	if [ -n "$prefix" ]; then
+		outside=$(ipcmk $3 | number_of)
+		refuse "ipcs -$1 shows $outside of the kernel" lists "$1" "$outside"
+		check "ipcs -$1 -i $id" $prefix ipcs "-$1" -i "$id"
+		ipcrm "-$1" "$outside"
 	fi
 	check "ipcrm -$1 $id" $prefix ipcrm "-$1" "$id"
 	refuse "ipcrm -$1 $id again" $prefix ipcrm "-$1" "$id"

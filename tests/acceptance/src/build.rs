@@ -86,3 +86,39 @@ pub fn actor() -> PathBuf {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| programs("tests/acceptance/programs").join("actor")).clone()
 }
+
+/// An ordinary user, for setpriv.
+pub const NOBODY: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
+
+/// A directory that every user can read, with copies of the binaries; the source tree may be closed to others.
+pub fn public() -> PathBuf {
+    static PLACE: OnceLock<PathBuf> = OnceLock::new();
+    let make = || {
+        let place = std::env::temp_dir()
+            .join(format!("vshmem-acceptance-{}", rustix::process::geteuid().as_raw()));
+        std::fs::create_dir_all(&place).expect("a directory");
+        for name in ["vshmem", "libvshmem_preload.so"] {
+            publish(&binaries().join(name), &place.join(name));
+        }
+        place
+    };
+    PLACE.get_or_init(make).clone()
+}
+
+/// A copy in [`public`] of a program that the makefile in a directory of the source tree builds, or of a file there.
+pub fn public_program(directory: &str, name: &str) -> PathBuf {
+    let kept = source().join(directory).join(name);
+    let from = if kept.exists() { kept } else { programs(directory).join(name) };
+    let to = public().join(name);
+    publish(&from, &to);
+    to
+}
+
+fn publish(from: &Path, to: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    // Not over a file that may be running.
+    let draft = to.with_extension("draft");
+    std::fs::copy(from, &draft).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    std::fs::rename(&draft, to).expect("a name");
+}

@@ -10,7 +10,9 @@ pub fn probe() {
     let conformance = build::source().join("tests/conformance");
     // The guest sees the source tree on its read-only root if the guests' user may read it; so the text goes along.
     let script = std::fs::read_to_string(conformance.join("compare.sh")).unwrap();
-    let expected = std::fs::read_to_string(conformance.join("expected_differences.txt")).unwrap();
+    let expected = ["expected_differences.txt", "expected_differences_uml.txt"]
+        .map(|name| std::fs::read_to_string(conformance.join(name)).unwrap())
+        .concat();
     let line = format!(
         "cat >/tmp/compare.sh <<'THE_END'\n{script}\nTHE_END\n\
          cat >/tmp/expected_differences.txt <<'THE_END'\n{expected}\nTHE_END\n\

@@ -1,1 +1,32 @@
-fn main() {}
+//! Acceptance on this machine alone: link local.
+
+mod containers;
+mod death;
+mod isolation;
+mod refusal;
+mod soak;
+mod user;
+
+use std::process::ExitCode;
+
+use vshmem_acceptance::suite::{self, Test};
+
+const TESTS: &[Test] = &[
+    ("members_of_one_pool_see_nothing_of_another", isolation::matrix),
+    ("a_pool_of_another_user_is_out_of_reach_by_path", isolation::paths),
+    ("two_unprivileged_containers_are_two_domains", containers::two),
+    ("a_full_pool_says_so_at_the_call", refusal::full),
+    ("a_pool_that_cannot_be_used_says_so_at_the_call", refusal::unusable),
+    ("modes_of_objects_hold_between_users", refusal::modes),
+    ("everything_works_without_root", user::all),
+    ("a_waker_killed_at_any_step_leaves_nobody_asleep", death::wakers),
+    ("a_killed_process_gives_its_semaphore_to_a_waiter", death::process),
+    ("an_agent_killed_alone_is_replaced", death::agent_alone),
+    ("an_agent_and_a_client_killed_together_leave_nobody_asleep", death::agent_and_client),
+    ("a_domain_that_falls_silent_whole_is_evicted_where_the_pool_asks_for_it", containers::silent),
+    ("killed_at_random_nothing_is_lost", soak::soak),
+];
+
+fn main() -> ExitCode {
+    suite::run(TESTS)
+}
