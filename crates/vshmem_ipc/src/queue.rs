@@ -382,7 +382,7 @@ impl Member {
         let desk = self.desk_of(seat);
         let mut gone = Errno::INVAL;
         loop {
-            self.queue_permission(queue)?.allow(caller, WRITE)?;
+            settle(Permission::check(self.pool().map(), queue.slot, caller, WRITE))?;
             let mut rings = Rings::default();
             let step = self.change(&desk, queue.lock(), "msgsnd", |txn| {
                 rings.clear();
@@ -594,7 +594,7 @@ impl Member {
             }
         };
         loop {
-            if let Err(errno) = self.queue_permission(queue).and_then(|p| p.allow(caller, READ)) {
+            if let Err(errno) = settle(Permission::check(pool.map(), queue.slot, caller, READ)) {
                 drop_copy();
                 return Err(errno);
             }

@@ -663,7 +663,8 @@ impl Member {
             return Err(Errno::FBIG);
         }
         let alters = operations.iter().any(|operation| operation.change != 0);
-        self.set_permission(&set)?.allow(caller, if alters { WRITE } else { READ })?;
+        let wanted = if alters { WRITE } else { READ };
+        settle(Permission::check(self.pool().map(), set.slot, caller, wanted))?;
         if let [operation] = operations
             && !operation.undo
             && let Some(result) = settle(self.semop_fast(&set, *operation).map(Ok))?
@@ -1008,7 +1009,7 @@ impl Member {
 
     fn semaphore_word(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<Word, Errno> {
         let set = self.set(id)?;
-        self.set_permission(&set)?.allow(caller, READ)?;
+        settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
         let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
         let read = || -> Verdict<Word> {
             Ok(Ok(Word::unpack(self.pool().map().load(set.word(number)?, Ordering::Acquire)?)))
@@ -1028,7 +1029,7 @@ impl Member {
         caller: &dyn Caller,
     ) -> Result<u32, Errno> {
         let set = self.set(id)?;
-        self.set_permission(&set)?.allow(caller, READ)?;
+        settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
         let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
@@ -1059,7 +1060,7 @@ impl Member {
         mut each: impl FnMut(usize, u16),
     ) -> Result<(), Errno> {
         let set = self.set(id)?;
-        self.set_permission(&set)?.allow(caller, READ)?;
+        settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
         settle(self.change(&desk, set.lock(), "sem-getall", |txn| {
