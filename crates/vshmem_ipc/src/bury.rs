@@ -202,16 +202,16 @@ impl Member {
         gone: &dyn Fn(u32) -> bool,
     ) -> Result<(), Fault> {
         let map = self.pool().map();
+        let mark = domain::mark_at(self.pool(), domain)?;
         for thread in 0..self.pool().layout().threads.count as u32 {
             let at = thread_at(self.pool().layout(), thread)?;
             let owner_at = field!(at, ThreadSlot, owner);
             let owner = load_value(map, owner_at)?;
-            if !owner.checked_sub(1).is_some_and(member::is_stranger) {
-                continue;
-            }
-            let party = Party::unpack(load_value(map, field!(at, ThreadSlot, party))?);
-            if party.domain == domain && gone(party.pid) {
+            let Some(stranger) = owner.checked_sub(1) else { continue };
+            let Some((of, pid)) = member::stranger_of(stranger) else { continue };
+            if of == mark && gone(pid) {
                 self.finish_record(desk, thread, at)?;
+                heap::bury(self.pool(), desk, stranger)?;
                 claim_cell(map, owner_at, owner, 0)?;
             }
         }

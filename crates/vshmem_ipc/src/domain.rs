@@ -23,6 +23,24 @@ pub(crate) fn slot_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
     layout.domains.at(index).ok_or(Fault::corrupt(layout.domains.offset, "no such domain slot"))
 }
 
+/// Eight bits that mostly differ between domains.
+fn mark(boot: [u32; 4], pid_namespace: u32) -> u32 {
+    let all = boot.iter().fold(pid_namespace, |all, word| all.rotate_left(7) ^ word);
+    all.wrapping_mul(0x9e37_79b9) >> 24
+}
+
+/// The mark of an identity.
+pub(crate) fn mark_of(identity: &DomainIdentity) -> u32 {
+    mark(words(&identity.boot_id), identity.pid_namespace)
+}
+
+/// The mark of the domain in a slot.
+pub(crate) fn mark_at(pool: &Pool, index: u32) -> Result<u32, Fault> {
+    let slot = slot_at(pool.layout(), index)?;
+    let namespace = load_value(pool.map(), field!(slot, DomainSlot, pid_namespace))?;
+    Ok(mark(boot_of(pool, index)?, namespace))
+}
+
 fn words(bytes: &[u8; 16]) -> [u32; 4] {
     std::array::from_fn(|i| {
         u32::from_ne_bytes([bytes[4 * i], bytes[4 * i + 1], bytes[4 * i + 2], bytes[4 * i + 3]])

@@ -124,8 +124,11 @@ pub(crate) fn allocate(
                 let chunk = Chunk(slab * SLAB_UNITS);
                 let owner = chunk.owner(layout)?;
                 if txn.get(class_at)? == 0 && txn.get(owner)? == 0 {
-                    txn.set(class_at, wanted)?;
+                    // The owner first: chunks are claimed outside the lock, and once the class can
+                    // be seen, which may be long before the whole change is carried out, the
+                    // first chunk would be anybody's.
                     txn.set(owner, owned_by(client))?;
+                    txn.set(class_at, wanted)?;
                     return Ok(Some(chunk));
                 }
             }

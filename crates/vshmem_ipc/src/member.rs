@@ -85,6 +85,8 @@ pub struct Member {
     pool: Arc<Pool>,
     domain: u32,
     epoch: u32,
+    /// Something of the domain, for the name while joining.
+    mark: u32,
     client: AtomicU32,
     pid: AtomicU32,
     pub(crate) seats: Seats,
@@ -109,7 +111,7 @@ pub(crate) fn compose(index: u32, incarnation: u32) -> u32 {
 
 /// The slot in a client's name.
 pub(crate) fn index_of(client: u32) -> u32 {
-    client & ((1 << INDEX_BITS) - 1)
+    if is_stranger(client) { u32::MAX } else { client & ((1 << INDEX_BITS) - 1) }
 }
 
 /// Whether the slot still holds the incarnation that `client` names.
@@ -136,12 +138,25 @@ struct Entered {
 
 /// Domain of a process that does not know its own yet.
 const UNKNOWN_DOMAIN: u32 = 127;
-/// Owner of a thread slot whose user is not a client yet.
-const STRANGER: u32 = (1 << INDEX_BITS) - 16;
+/// Set in the name of a process that is not a client yet. The name tells its pid and something of
+/// its domain, so that what it holds can be given back if it dies now.
+const STRANGER: u32 = 1 << 31;
 
-/// Whether a client number stands for a process that is only just joining.
+/// Whether a name is that of a process that is only just joining.
+#[inline]
 pub(crate) fn is_stranger(client: u32) -> bool {
-    client == STRANGER
+    client & STRANGER != 0
+}
+
+/// The name of a process that is only just joining. `mark` is its domain's, see [`domain::mark`].
+fn stranger(mark: u32, pid: u32) -> u32 {
+    STRANGER | (mark & 0xff) << Party::PID_BITS | (pid & ((1 << Party::PID_BITS) - 1))
+}
+
+/// Mark of the domain and pid of a process that is only just joining.
+pub(crate) fn stranger_of(client: u32) -> Option<(u32, u32)> {
+    is_stranger(client)
+        .then_some(((client >> Party::PID_BITS) & 0xff, client & ((1 << Party::PID_BITS) - 1)))
 }
 
 impl Member {
@@ -186,7 +201,8 @@ impl Member {
         let mut member = Self {
             domain: UNKNOWN_DOMAIN,
             epoch: 0,
-            client: AtomicU32::new(STRANGER),
+            client: AtomicU32::new(stranger(domain::mark_of(identity), process.pid)),
+            mark: domain::mark_of(identity),
             pid: AtomicU32::new(process.pid),
             seats: Seats::new(),
             larder: Larder::new(),
@@ -206,7 +222,7 @@ impl Member {
             Ok(client) => member.settle_in(client),
             Err(error) => {
                 let (map, threads) = (member.pool.map(), member.pool.layout().threads);
-                member.seats.give_back(map, threads, STRANGER);
+                member.seats.give_back(map, threads, member.as_stranger());
                 return Err(error);
             }
         }
@@ -336,17 +352,14 @@ impl Member {
     /// A thread slot for the time of joining: its owner is nobody yet.
     fn stranger_seat(&self) -> Result<Seat<'_>, JoinError> {
         let threads = self.pool.layout().threads;
-        let map = self.pool.map();
-        let seat = self
-            .seats
-            .take(map, threads, STRANGER)?
-            .ok_or(JoinError::Full { table: "threads", count: threads.count })?;
-        // So that the slot can be freed if this process dies now.
-        let party_at =
-            field!(crate::wait::thread_at(self.pool.layout(), seat.slot)?, ThreadSlot, party);
-        let before = load_value(map, party_at)?;
-        claim_cell(map, party_at, before, self.party().pack())?;
-        Ok(seat)
+        self.seats
+            .take(self.pool.map(), threads, self.as_stranger())?
+            .ok_or(JoinError::Full { table: "threads", count: threads.count })
+    }
+
+    /// What this process is called while it is no client.
+    fn as_stranger(&self) -> u32 {
+        stranger(self.mark, self.pid.load(Ordering::Relaxed))
     }
 
     /// Buries the clients of this domain that are no more.
@@ -365,7 +378,8 @@ impl Member {
 
     /// Ends the time of joining: from now on this process works as `client`.
     fn settle_in(&self, client: u32) {
-        self.seats.give_back(self.pool.map(), self.pool.layout().threads, STRANGER);
+        let threads = self.pool.layout().threads;
+        self.seats.give_back(self.pool.map(), threads, self.as_stranger());
         self.client.store(client, Ordering::Release);
     }
 
@@ -444,12 +458,13 @@ impl Member {
     pub fn become_child(&self, kept: Option<ChildSlot>, process: Process) -> Result<(), JoinError> {
         self.seats.forget();
         self.larder.forget();
-        self.client.store(STRANGER, Ordering::Release);
         self.pid.store(process.pid, Ordering::Release);
+        self.client.store(self.as_stranger(), Ordering::Release);
         match self.enter(process, kept) {
             Ok(entered) => self.settle_in(entered.client),
             Err(error) => {
-                self.seats.give_back(self.pool.map(), self.pool.layout().threads, STRANGER);
+                let threads = self.pool.layout().threads;
+                self.seats.give_back(self.pool.map(), threads, self.as_stranger());
                 return Err(error);
             }
         }
@@ -472,11 +487,11 @@ impl Member {
         let client = self.me();
         // The burial frees the client's thread slots, so it must not work from one of them.
         self.seats.give_back(map, threads, client);
-        self.client.store(STRANGER, Ordering::Release);
+        self.client.store(self.as_stranger(), Ordering::Release);
         let seat = self.stranger_seat().map_err(|_| Errno::NOMEM)?;
         let left = settle(self.bury_client(&self.desk_of(&seat), client).map(Ok));
         drop(seat);
-        self.seats.give_back(map, threads, STRANGER);
+        self.seats.give_back(map, threads, self.as_stranger());
         left
     }
 

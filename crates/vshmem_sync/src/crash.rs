@@ -2,6 +2,7 @@
 //!
 //! `VSHMEM_CRASH=<name>[:<nth>[:stop]]` kills (or stops) the process when it passes the point for
 //! the nth time. A name is the change's name and the step's, as in `msgsnd/committed`.
+//! `VSHMEM_CRASH_LIST` writes the name of every point that is passed to standard error.
 
 /// Passes a crash point. Nothing happens unless the feature is on and the environment names it.
 #[inline(always)]
@@ -13,7 +14,7 @@ pub fn crash_point(change: &str, step: &str) {
 }
 
 /// Passes the crash point of a single cell that is changed outside any lock. It is named after
-/// the place in the source that changes it, as in `claim undo.rs:177/before`.
+/// the place in the source that changes it, as in `claim undo.rs@177/before`.
 #[cfg_attr(feature = "crash-points", track_caller)]
 #[inline(always)]
 pub(crate) fn claim_point(step: &str) {
@@ -21,7 +22,7 @@ pub(crate) fn claim_point(step: &str) {
     {
         let place = std::panic::Location::caller();
         let file = place.file().rsplit('/').next().unwrap_or_default();
-        pass(&format!("claim {file}:{}", place.line()), step);
+        pass(&format!("claim {file}@{}", place.line()), step);
     }
     #[cfg(not(feature = "crash-points"))]
     let _ = step;

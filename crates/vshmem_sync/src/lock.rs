@@ -1,9 +1,10 @@
 //! The lock word, and running a change under it.
 
 use vshmem_mem::{Map, Ordering, spin_hint};
+use vshmem_wire::ThreadSlot;
 
 use crate::intent::{Overflow, Txn, carry_out, close_record};
-use crate::{Desk, Fault, crash_point, load_cell};
+use crate::{Desk, Fault, crash_point, field, load_cell};
 
 /// Times that a waiting thread just looks again.
 const LOOKS: u32 = if cfg!(loom) { 1 } else { 400 };
@@ -176,6 +177,13 @@ fn finish(
 
 #[inline]
 fn acquire(desk: &Desk<'_>, offset: u64, losses: u32) -> Result<LockWord, Fault> {
+    // Written down first, so that whoever buries this process knows which lock it may hold. The
+    // slot's former record is carried out: that it seems to be of this lock now harms nobody.
+    desk.map.store(
+        field!(desk.slot_at(desk.slot)?, ThreadSlot, log_lock),
+        offset,
+        Ordering::Relaxed,
+    )?;
     let word = desk.map.load(offset, Ordering::Acquire)?;
     let seen = LockWord::unpack(word);
     if seen.state == FREE {
