@@ -1,0 +1,474 @@
+//! What the child does, what the others do meanwhile, and what has to hold afterwards.
+
+use std::time::Duration;
+
+use vshmem_ipc::{DomainIdentity, Errno, Kind, Member, Process, Reach, Receive};
+use vshmem_session::Session;
+
+use crate::fixture::*;
+use crate::run::sleeping;
+
+pub struct Scenario {
+    pub name: &'static str,
+    /// Slabs of the heap.
+    pub slabs: u64,
+    /// Whether a dead process lies there when the child begins.
+    pub victim: bool,
+    /// Whether the pool is also repaired after the burial.
+    pub repairs: bool,
+    pub prepare: fn(&Session),
+    pub act: fn(Session),
+    /// Called again and again while the child runs.
+    pub attend: fn(&Member, u32),
+    /// Calls of a survivor on the same objects; they leave things as they were.
+    pub survive: fn(&Session),
+    pub verify: fn(&Session) -> Result<(), String>,
+}
+
+const PLAIN: Scenario = Scenario {
+    name: "",
+    slabs: 12,
+    victim: false,
+    repairs: false,
+    prepare,
+    act: |_| (),
+    attend: |_, _| (),
+    survive,
+    verify,
+};
+
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "segments", act: segments, ..PLAIN },
+    Scenario { name: "semaphores", act: semaphores, ..PLAIN },
+    Scenario { name: "large-sets", slabs: 40, act: large_sets, ..PLAIN },
+    Scenario { name: "queues", act: queues, ..PLAIN },
+    Scenario { name: "full-heap", slabs: 4, act: full_heap, survive: survive_little, ..PLAIN },
+    Scenario { name: "sleeps", act: sleeps, attend: wake, ..PLAIN },
+    Scenario {
+        name: "wakes",
+        prepare: prepare_sleepers,
+        act: wakes,
+        attend: send_to_sleep,
+        ..PLAIN
+    },
+    Scenario { name: "forks", act: forks, ..PLAIN },
+    Scenario { name: "execs", act: execs, ..PLAIN },
+    Scenario { name: "leaves", act: leaves, ..PLAIN },
+    Scenario { name: "buries", victim: true, act: buries, ..PLAIN },
+    Scenario { name: "buries-domain", prepare: prepare_domain, act: buries_domain, ..PLAIN },
+    Scenario { name: "repairs", victim: true, repairs: true, act: repairs, ..PLAIN },
+];
+
+/// Keys.
+const TOKENS: i32 = 101;
+const WIDE: i32 = 102;
+const QUEUE: i32 = 103;
+const SEGMENT: i32 = 104;
+const GATE: i32 = 105;
+/// Keys that only the child makes.
+const OWN: i32 = 200;
+
+const ALL_TOKENS: u32 = 9;
+/// Type of the messages that the child numbers.
+const NUMBERED: i64 = 5;
+
+fn id(found: Result<i32, Errno>) -> i32 {
+    found.expect("an object")
+}
+
+fn tokens(me: &Member) -> i32 {
+    id(me.semget(TOKENS, 0, 0, &ROOT))
+}
+
+fn wide(me: &Member) -> i32 {
+    id(me.semget(WIDE, 0, 0, &ROOT))
+}
+
+fn gate(me: &Member) -> i32 {
+    id(me.semget(GATE, 0, 0, &ROOT))
+}
+
+fn queue(me: &Member) -> i32 {
+    id(me.msgget(QUEUE, 0, &ROOT))
+}
+
+fn segment(session: &Session) -> i32 {
+    id(session.member().shmget(SEGMENT, 0, 0, &ROOT, session))
+}
+
+fn make(session: &Session, key: i32, size: u64) -> i32 {
+    id(session.member().shmget(key, size, CREATE | 0o600, &ROOT, session))
+}
+
+fn prepare(session: &Session) {
+    let me = session.member();
+    let set = id(me.semget(TOKENS, 3, CREATE | 0o600, &ROOT));
+    me.put(set, 0, ALL_TOKENS as i32);
+    id(me.semget(WIDE, 60, CREATE | 0o600, &ROOT));
+    id(me.semget(GATE, 2, CREATE | 0o600, &ROOT));
+    id(me.msgget(QUEUE, CREATE | 0o600, &ROOT));
+    make(session, SEGMENT, 10_000);
+}
+
+/// Other calls on the same objects, which must always come to their end.
+fn survive(session: &Session) {
+    let me = session.member();
+    for _ in 0..2 {
+        let set = tokens(me);
+        me.op(set, &[up(1), down(1)]).expect("a semaphore array");
+        me.op(set, &[undone(up(1)), undone(down(1))]).expect("an array with undo");
+        me.op(wide(me), &(0..60).flat_map(|n| [up(n), down(n)]).collect::<Vec<_>>())
+            .expect("a long array");
+        let queue = queue(me);
+        me.send_now(queue, 77, b"survivor").expect("a message sent");
+        assert_eq!(me.receive_now(queue, 77).expect("a message").1, b"survivor");
+        let place = me.shmat(segment(session), true, false, &ROOT).expect("an attach");
+        assert_eq!(place.bytes, 12_288);
+        me.shmdt(segment(session)).expect("a detach");
+        let other = make(session, 0, 4096);
+        me.segment_remove(other, &ROOT).expect("a removal");
+        let other = me.set(40);
+        me.op(other, &[undone(up(39))]).expect("an operation");
+        me.set_remove(other, &ROOT).expect("a removal");
+        let other = me.queue();
+        me.send_now(other, 1, &[1; 600]).expect("a message sent");
+        me.queue_remove(other, &ROOT).expect("a removal");
+    }
+}
+
+/// As [`survive`], where the heap may be full.
+fn survive_little(session: &Session) {
+    let me = session.member();
+    let set = tokens(me);
+    me.op(set, &[up(1), down(1)]).expect("a semaphore array");
+    me.shmat(segment(session), true, false, &ROOT).expect("an attach");
+    me.shmdt(segment(session)).expect("a detach");
+}
+
+/// Nothing is lost: tokens, messages, pages, chunks.
+fn verify(session: &Session) -> Result<(), String> {
+    let me = session.member();
+    let pool = me.pool();
+    let set = tokens(me);
+    let values: Vec<u32> = (0..3).map(|n| me.value(set, n)).collect();
+    // Tokens that a thread of the survivor has taken are in the gate.
+    if values.iter().sum::<u32>() != ALL_TOKENS {
+        return Err(format!("tokens are {values:?}"));
+    }
+    let queue = queue(me);
+    let mut numbers = Vec::new();
+    while let Ok((kind, text)) = me.receive_now(queue, 0) {
+        if kind == NUMBERED {
+            numbers.push(u32::from_ne_bytes(text[..4].try_into().expect("a number")));
+            if text[4..].iter().any(|byte| *byte != text[0]) {
+                return Err(format!("message {numbers:?} is torn"));
+            }
+        }
+    }
+    if numbers.windows(2).any(|pair| pair[0] + 1 != pair[1]) {
+        return Err(format!("messages are {numbers:?}"));
+    }
+    let stat = me.segment_stat(segment(session), &ROOT).map_err(|errno| errno.to_string())?;
+    if stat.attached != 0 {
+        return Err(format!("{} attaches are left", stat.attached));
+    }
+    // Everything goes, and nothing is left.
+    for row in pool.objects(Kind::Segment).expect("a list") {
+        me.segment_remove(id(me.id_of(row)), &ROOT).expect("a removal");
+    }
+    for row in pool.objects(Kind::Semaphore).expect("a list") {
+        me.set_remove(id(me.id_of(row)), &ROOT).expect("a removal");
+    }
+    for row in pool.objects(Kind::Queue).expect("a list") {
+        me.queue_remove(id(me.id_of(row)), &ROOT).expect("a removal");
+    }
+    for row in pool.clients().expect("a list") {
+        if row.index != me.client() && row.domain == me.domain() {
+            return Err(format!("client {} is left", row.index));
+        }
+    }
+    let room = room(pool);
+    let pages = pool.geometry().pages;
+    if room.pages_used != 0 || room.free_extents != 1 || room.largest_free != pages {
+        return Err(format!("{room:?}"));
+    }
+    me.bury(me.client()).expect("a burial");
+    let left = crate::fixture::room(pool);
+    if left.chunks_in_objects != 0 || left.chunks_held != 0 || left.threads != 0 {
+        return Err(format!("{left:?}"));
+    }
+    Ok(())
+}
+
+fn segments(session: Session) {
+    let me = session.member();
+    let shared = segment(&session);
+    me.shmat(shared, true, false, &ROOT).expect("an attach");
+    me.shmat(shared, false, false, &ROOT).expect("an attach");
+    me.attach_again(shared).expect("an attach");
+    me.shmdt(shared).expect("a detach");
+    let own = make(&session, OWN, 5000);
+    let second = make(&session, OWN + 1, 30_000);
+    let third = make(&session, OWN + 2, 9000);
+    me.shmat(second, true, false, &ROOT).expect("an attach");
+    me.segment_change(second, 1, 1, 0o666, &ROOT).expect("IPC_SET");
+    me.segment_lock(second, true, &ROOT).expect("SHM_LOCK");
+    me.segment_remove(own, &ROOT).expect("a removal");
+    me.segment_remove(third, &ROOT).expect("a removal");
+    me.segment_remove(second, &ROOT).expect("a removal");
+    me.shmdt(second).expect("a detach");
+    assert_eq!(me.shmget(OWN, 0, 0, &ROOT, &session), Err(Errno::NOENT));
+    assert_eq!(me.shmget(OWN, 4096, CREATE | 0o600, &ROOT, &Broke), Err(Errno::NOSPC));
+    me.detach_all().expect("detaches");
+}
+
+fn semaphores(session: Session) {
+    let me = session.member();
+    let set = tokens(me);
+    me.op(set, &[down(0), up(1)]).expect("an array");
+    me.op(set, &[undone(by(0, -2)), undone(by(2, 2))]).expect("an array");
+    me.op(set, &[undone(down(1)), up(2), down(2), undone(up(0))]).expect("an array");
+    assert_eq!(me.op(set, &[now(by(0, -50))]), Err(Errno::AGAIN));
+    assert_eq!(me.op(set, &[up(0), now(by(1, -50))]), Err(Errno::AGAIN));
+    let own = id(me.semget(OWN, 5, CREATE | 0o600, &ROOT));
+    me.put(own, 1, 7);
+    me.set_semaphores(own, &|n| n as u16, &ROOT).expect("SETALL");
+    me.op(own, &[undone(up(4))]).expect("an operation");
+    me.semaphore_values(own, &ROOT, |_, _| ()).expect("GETALL");
+    me.set_change(own, 1, 1, 0o666, &ROOT).expect("IPC_SET");
+    let waits = Some(Duration::from_millis(1));
+    assert_eq!(me.semop(own, &[down(0)], waits, &ROOT), Err(Errno::AGAIN));
+    assert_eq!(me.semop(own, &[undone(by(1, -20))], waits, &ROOT), Err(Errno::AGAIN));
+    me.set_remove(own, &ROOT).expect("a removal");
+    let call: Vec<_> = (0..60).map(|n| undone(up(n))).collect();
+    me.op(wide(me), &call).expect("a long array");
+    me.leave_adjustments().expect("an undo");
+}
+
+fn large_sets(session: Session) {
+    let me = session.member();
+    let own = id(me.semget(OWN, 9000, CREATE | 0o600, &ROOT));
+    let call: Vec<_> = (0..400).map(|n| undone(by(n * 20, 2))).collect();
+    me.op(own, &call).expect("a long array");
+    me.set_semaphores(own, &|_| 3, &ROOT).expect("SETALL");
+    me.set_remove(own, &ROOT).expect("a removal");
+}
+
+fn number(n: u32) -> Vec<u8> {
+    let mut text = n.to_ne_bytes().to_vec();
+    text.resize(4 + n as usize * 150, n as u8);
+    text
+}
+
+fn queues(session: Session) {
+    let me = session.member();
+    let queue = queue(me);
+    for n in 0..5 {
+        me.send(queue, NUMBERED, &number(n)).expect("a message sent");
+    }
+    for n in 0..2 {
+        assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, number(n));
+    }
+    let copy = Receive { copy: true, no_wait: true, ..of_type(0) };
+    me.receive_as(queue, copy).expect("a copy");
+    assert_eq!(me.receive_now(queue, 99), Err(Errno::NOMSG));
+    let own = id(me.msgget(OWN, CREATE | 0o600, &ROOT));
+    for n in 0..45 {
+        me.send(own, 1 + n, &[n as u8; 20]).expect("a message sent");
+    }
+    me.receive(own, -20).expect("a message");
+    me.queue_change(own, 1, 1, 0o666, 10, &ROOT).expect("IPC_SET");
+    assert_eq!(me.send_now(own, 1, b"x"), Err(Errno::AGAIN));
+    me.queue_remove(own, &ROOT).expect("a removal");
+}
+
+/// Slabs change from one size to another.
+fn full_heap(session: Session) {
+    let me = session.member();
+    let own = id(me.msgget(OWN, CREATE | 0o600, &ROOT));
+    me.queue_change(own, 0, 0, 0o600, 1 << 24, &ROOT).expect("IPC_SET");
+    for size in [7000, 200, 3000, 900] {
+        let mut sent = 0;
+        while sent < 9 && me.send_now(own, 1, &vec![1; size]).is_ok() {
+            sent += 1;
+        }
+        while me.receive_now(own, 0).is_ok() {}
+    }
+    me.queue_remove(own, &ROOT).expect("a removal");
+}
+
+/// Sleeps in every way, until the survivor does what is waited for.
+fn sleeps(session: Session) {
+    let me = session.member();
+    let (gate, queue) = (gate(me), queue(me));
+    me.op(gate, &[down(0)]).expect("a semaphore");
+    me.op(gate, &[undone(down(0)), zero(1)]).expect("a semaphore");
+    assert_eq!(me.receive(queue, 8).expect("a message").0, 8);
+    let own = id(me.msgget(OWN, CREATE | 0o600, &ROOT));
+    me.queue_change(own, 0, 0, 0o600, 10, &ROOT).expect("IPC_SET");
+    me.send(own, 1, &[1; 10]).expect("a message sent");
+    me.send(own, 2, &[2; 10]).expect("a message sent");
+    me.queue_remove(own, &ROOT).expect("a removal");
+    let many: Vec<_> = (0..12).map(down).collect();
+    me.op(wide(me), &many).expect("a long array");
+}
+
+/// Gives a sleeper what it waits for.
+fn wake(me: &Member, pid: u32) {
+    if sleeping(me, pid) == 0 {
+        return;
+    }
+    if me.sleepers(gate(me), 0, false) > 0 {
+        me.op(gate(me), &[up(0)]).expect("a rise");
+    }
+    if me.sleepers(wide(me), 0, false) > 0 {
+        me.op(wide(me), &(0..12).map(up).collect::<Vec<_>>()).expect("a rise");
+    }
+    let Ok(waiters) = me.pool().waiters() else { return };
+    if waiters.iter().any(|waiter| waiter.kind == Kind::Queue) {
+        let _ = me.send_now(queue(me), 8, b"wake up");
+        if let Ok(own) = me.msgget(OWN, 0, &ROOT) {
+            let _ = me.receive_now(own, 1);
+        }
+    }
+}
+
+fn prepare_sleepers(session: &Session) {
+    prepare(session);
+}
+
+/// Nobody sleeps on its own here: the child wakes threads of the survivor.
+fn send_to_sleep(_: &Member, _: u32) {}
+
+fn wakes(session: Session) {
+    let me = session.member();
+    let (gate, queue) = (gate(me), queue(me));
+    // Sleepers of this very process, in threads of their own.
+    std::thread::scope(|scope| {
+        let a = scope.spawn(|| me.op(gate, &[down(0)]));
+        let b = scope.spawn(|| me.op(gate, &[undone(down(0)), undone(up(1))]));
+        let c = scope.spawn(|| me.receive(queue, 3));
+        let d = scope.spawn(|| me.receive_as(queue, Receive { room: 1, ..of_type(4) }));
+        until("asleep", || sleeping(me, std::process::id()) == 4);
+        me.op(gate, &[by(0, 2)]).expect("a rise");
+        me.send(queue, 3, b"three").expect("a message sent");
+        me.send(queue, 4, b"four").expect("a message sent");
+        a.join().expect("a thread").expect("a semaphore");
+        b.join().expect("a thread").expect("a semaphore");
+        c.join().expect("a thread").expect("a message");
+        assert_eq!(d.join().expect("a thread"), Err(Errno::TOOBIG));
+        let own = me.set(2);
+        let sleepers: Vec<_> =
+            (0..4).map(|_| scope.spawn(move || me.op(own, &[down(1)]))).collect();
+        until("asleep", || sleeping(me, std::process::id()) == 4);
+        me.put(own, 1, 1);
+        until("one went", || sleeping(me, std::process::id()) == 3);
+        me.set_remove(own, &ROOT).expect("a removal");
+        let done = sleepers.into_iter().filter_map(|s| s.join().expect("a thread").ok()).count();
+        assert_eq!(done, 1);
+    });
+}
+
+fn forks(session: Session) {
+    let me = session.member();
+    me.shmat(segment(&session), true, false, &ROOT).expect("an attach");
+    let other = make(&session, OWN, 4096);
+    me.shmat(other, true, false, &ROOT).expect("an attach");
+    let kept = me.reserve_child().expect("a slot");
+    me.cancel_child(kept);
+    let kept = me.reserve_child().expect("a slot");
+    // As the child would: this process goes on under the other slot.
+    let process = Process { pid: std::process::id(), start: 1, uid: 0 };
+    me.become_child(Some(kept), process).expect("a place");
+    me.shmdt(other).expect("a detach");
+    me.segment_remove(other, &ROOT).expect("a removal");
+}
+
+fn execs(session: Session) {
+    let me = session.member();
+    me.shmat(segment(&session), true, false, &ROOT).expect("an attach");
+    me.op(tokens(me), &[undone(down(0))]).expect("an operation");
+    me.send(queue(me), 1, b"before").expect("a message sent");
+    let place = session.link().place().to_owned();
+    let after = Session::join(vshmem_link::open(&place).expect("a link")).expect("a place");
+    assert_eq!(after.member().client(), me.client());
+    after.member().op(tokens(me), &[undone(down(0))]).expect("an operation");
+}
+
+fn leaves(session: Session) {
+    let me = session.member();
+    me.shmat(segment(&session), true, false, &ROOT).expect("an attach");
+    me.op(tokens(me), &[undone(down(0)), undone(up(2))]).expect("an operation");
+    me.send(queue(me), 1, b"before").expect("a message sent");
+    me.farewell().expect("a farewell");
+    session.leave().expect("a leave");
+}
+
+/// Threads of the victim that sleep.
+pub const VICTIM_SLEEPERS: u32 = 3;
+
+/// Holds a bit of everything, and sleeps.
+pub fn victim(session: &Session) {
+    let me = session.member();
+    me.shmat(segment(session), true, false, &ROOT).expect("an attach");
+    let own = make(session, OWN + 50, 9000);
+    me.shmat(own, true, false, &ROOT).expect("an attach");
+    me.segment_remove(own, &ROOT).expect("a removal");
+    me.op(tokens(me), &[undone(by(0, -3)), undone(by(1, 3))]).expect("an operation");
+    let call: Vec<_> = (0..30).map(|n| undone(up(n))).collect();
+    me.op(wide(me), &call).expect("a long array");
+    me.send(queue(me), 1, &[3; 300]).expect("a message sent");
+    let (gate, queue) = (gate(me), queue(me));
+    std::thread::scope(|scope| {
+        scope.spawn(|| me.op(gate, &[down(0)]));
+        scope.spawn(|| me.op(gate, &[undone(down(1))]));
+        let _ = me.receive(queue, 50);
+    });
+}
+
+fn buries(session: Session) {
+    let me = session.member();
+    for row in me.pool().clients().expect("a list") {
+        if row.domain == me.domain() && vshmem_session::is_gone(row.pid, row.start) {
+            me.bury(row.index).expect("a burial");
+        }
+    }
+}
+
+fn repairs(session: Session) {
+    buries_only_marks(&session);
+    session.member().repair().expect("a repair");
+}
+
+/// Marks the dead without burying them: what an agent leaves that is killed at once.
+fn buries_only_marks(session: &Session) {
+    let me = session.member();
+    let _ = me.op(tokens(me), &[up(1), down(1)]);
+}
+
+fn other_domain(name: &str) -> DomainIdentity {
+    DomainIdentity { boot_id: [9; 16], pid_namespace: 4, name: name.to_owned(), named: false }
+}
+
+/// A domain of which nobody is left.
+fn prepare_domain(session: &Session) {
+    prepare(session);
+    let pool = session.member().pool();
+    for pid in [70, 71] {
+        let process = Process { pid, start: 3, uid: 0 };
+        let member =
+            Member::join(pool.clone(), &other_domain("gone"), process, None, Reach::Kernel)
+                .expect("a place");
+        member.shmat(segment(session), true, false, &ROOT).expect("an attach");
+        member.op(tokens(&member), &[undone(down(0)), undone(up(1))]).expect("an operation");
+        member.send(queue(&member), 1, b"from afar").expect("a message sent");
+    }
+}
+
+fn buries_domain(session: Session) {
+    let me = session.member();
+    let rows = me.pool().domains().expect("a list");
+    let gone = rows.iter().find(|row| row.index != me.domain()).expect("the other domain");
+    me.evict_domain(gone.index).expect("an eviction");
+    me.bury_domain(gone.index).expect("a burial");
+}
