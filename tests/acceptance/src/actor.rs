@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, PipeWriter, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -100,10 +100,7 @@ impl Actor {
 
     /// The next answer, if it comes in that time, and when it came.
     pub fn hear_within(&mut self, time: Duration) -> Option<(String, Instant)> {
-        match self.answers.recv_timeout(time) {
-            Ok(answer) => Some(answer),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.answers.recv_timeout(time).ok()
     }
 
     /// The next answer.

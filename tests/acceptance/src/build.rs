@@ -51,7 +51,12 @@ pub fn crashing_binaries() -> &'static Path {
         must(
             cargo()
                 .args(["build", "--release", "-p", "vshmem_preload", "--features", "crash-points"])
-                .env("CARGO_TARGET_DIR", &apart),
+                .env("CARGO_TARGET_DIR", &apart)
+                // Nobody measures with it.
+                .envs([
+                    ("CARGO_PROFILE_RELEASE_LTO", "off"),
+                    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+                ]),
         );
         let place = apart.join("installed");
         std::fs::create_dir_all(&place).expect("a directory");

@@ -4,6 +4,7 @@ mod death;
 mod exchange;
 mod idle;
 mod oracle;
+mod soak;
 mod step;
 
 use std::process::ExitCode;
@@ -22,9 +23,14 @@ const TESTS: &[Test] = &[
     ("a_killed_process_gives_its_semaphore_to_a_waiter_in_the_other_guest", death::process),
     ("an_agent_killed_alone_is_replaced", death::agent_alone),
     ("an_agent_and_a_client_killed_together_leave_nobody_asleep", death::agent_and_client),
+    (
+        "an_agent_and_the_last_client_killed_together_are_buried_for_the_next_program",
+        death::agent_and_last,
+    ),
     ("a_waker_killed_at_any_step_leaves_nobody_asleep", step::wakers),
     ("a_killed_guest_gives_back_what_it_held_and_comes_again", death::guest),
     ("a_guest_behaves_as_its_own_kernel_does", oracle::probe),
+    ("killed_at_random_in_two_guests_and_on_the_host_nothing_is_lost", soak::soak),
     ("idle_sleepers_wake_seldom", idle::sleepers),
 ];
 
@@ -40,6 +46,7 @@ fn shared() -> Arc<Guests> {
         let examples = build::programs("examples");
         stage.extend(["matrix_fill", "matrix_check"].map(|name| examples.join(name)));
         stage.push(build::programs("tests/conformance/probe").join("probe"));
+        stage.push(build::programs("tests/acceptance/programs").join("churn"));
         Arc::new(Guests::boot("shared", 2, Pool::new("64M", &[]), &stage))
     };
     Arc::clone(shared.get_or_insert_with(boot))
@@ -47,8 +54,8 @@ fn shared() -> Arc<Guests> {
 
 fn main() -> ExitCode {
     if let Some(why) = guests::missing() {
-        suite::skip("EVERYTHING ACROSS GUESTS; no guest was booted", &why);
-        return ExitCode::SUCCESS;
+        suite::say(&format!("NOTHING ACROSS GUESTS IS TESTED: {why}"));
+        return suite::run_none(TESTS, "no guest can be booted here");
     }
     let code = suite::run(TESTS);
     drop(SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take());

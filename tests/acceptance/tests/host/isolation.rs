@@ -164,6 +164,20 @@ pub fn paths() {
     for words in refusals {
         nobody(words).refused(1, &[&place]);
     }
+    // And by hand, past the command: errno at the call, and a sentence for who asks.
+    let actor = build::public_program("tests/acceptance/programs", "actor");
+    let settings = [
+        format!("LD_PRELOAD={}", public.join("libvshmem_preload.so").display()),
+        format!("VSHMEM_POOL={place}"),
+        format!(
+            "printf 'shmget 0 4096 0600\\nsemget 0 1 0600\\nmsgget 0 0600\\n' | {}",
+            actor.display()
+        ),
+    ];
+    let [library, at, line] = &settings;
+    let ran = nobody(&["env", library, at, "VSHMEM_LOG=info", "sh", "-c", line]);
+    assert_eq!(ran.out, "-1 ENOSYS\n".repeat(3), "{ran:?}");
+    assert!(ran.err.contains(&place), "{ran:?}");
     assert_ne!(nobody(&["cat", &place]).code, 0);
     assert_ne!(nobody(&["sh", "-c", &format!(": >>{place}")]).code, 0);
     pool.assert_clean();

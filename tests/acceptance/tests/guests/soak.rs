@@ -1,0 +1,85 @@
+//! Random deaths under load, in two guests and on the host at once, a whole guest among them.
+
+use std::time::{Duration, Instant};
+
+use vshmem_acceptance::suite::say;
+use vshmem_acceptance::{Actor, build, until};
+
+use crate::shared;
+
+const SECONDS: u64 = 15;
+const TOKENS: [i64; 2] = [5, 4];
+
+/// Starts a worker, kills it after a while, and so on; prints how many.
+fn line(program: &str, ids: &[i64; 3], seed: u64) -> String {
+    let [set, queue, segment] = ids;
+    format!(
+        "n=0; end=$(( $(date +%s) + {SECONDS} )); while [ $(date +%s) -lt $end ]; do n=$((n + 1)); \
+         {program} {set} {queue} {segment} $(({seed} + n)) & p=$!; sleep 0.$((n * 37 % 7 + 1)); \
+         kill -9 $p || {{ wait $p; echo BY ITSELF $?; }}; wait $p 2>/dev/null; done; echo $n"
+    )
+}
+
+pub fn soak() {
+    let guests = shared();
+    let pool = guests.pool();
+    let mut keeper = Actor::on(pool);
+    let set = keeper.number("semget 0 2 0600");
+    for (at, tokens) in TOKENS.iter().enumerate() {
+        assert_eq!(keeper.ask(&format!("semctl {set} {at} setval {tokens}")), "0");
+    }
+    let ids = [set, keeper.number("msgget 0 0600"), keeper.number("shmget 0 65536 0600")];
+    let churn = build::programs("tests/acceptance/programs").join("churn");
+    let here =
+        format!("{} run --pool {} -- {}", build::vshmem().display(), pool.name(), churn.display());
+    let start = Instant::now();
+    let kills: Vec<String> = std::thread::scope(|scope| {
+        let guest = |guest: u32, seed: u64| {
+            let (guests, line) = (&guests, line("vshmem run churn", &ids, seed));
+            scope.spawn(move || guests.shell(guest, &line))
+        };
+        let host = |seed: u64| {
+            let line = line(&here, &ids, seed);
+            scope.spawn(move || {
+                vshmem_acceptance::run(std::process::Command::new("sh").args(["-c", &line]))
+            })
+        };
+        let workers = [guest(1, 100), guest(1, 200), guest(2, 300), host(400)];
+        // In the middle of it all the power goes off in guest 2.
+        std::thread::sleep(Duration::from_secs(SECONDS / 2));
+        guests.open().kill(2).unwrap();
+        let outcome = |worker: std::thread::ScopedJoinHandle<'_, vshmem_acceptance::Ran>| {
+            let ran = worker.join().unwrap();
+            assert!(!ran.out.contains("BY ITSELF") && !ran.err.contains("churn"), "{ran:?}");
+            ran.out.trim().to_owned()
+        };
+        workers.into_iter().map(outcome).collect()
+    });
+    guests.open().restart(2).unwrap();
+    until("all the dead are buried", || {
+        pool.rows("clients").iter().filter(|row| row["state"] != "agent").count() == 1
+    });
+    let mut of = |at: usize| keeper.number(&format!("semctl {set} {at} getval"));
+    assert_eq!(of(0) + of(1), TOKENS.iter().sum::<i64>(), "tokens were lost or made");
+    assert!(keeper.ask(&format!("shmctl {} stat", ids[2])).starts_with("nattch 0 "));
+    for row in pool.rows("segments").iter().filter(|row| row["id"] != ids[2]) {
+        // Killed between shmget and IPC_RMID: as with the kernel.
+        assert!(row["nattch"] == 0 && row["status"] == serde_json::json!([]), "{row}");
+        assert_eq!(keeper.ask(&format!("shmctl {} rmid", row["id"])), "0");
+    }
+    pool.assert_clean();
+    for order in [
+        format!("semctl {set} 0 rmid"),
+        format!("msgctl {} rmid", ids[1]),
+        format!("shmctl {} rmid", ids[2]),
+    ] {
+        assert_eq!(keeper.ask(&order), "0");
+    }
+    pool.assert_clean();
+    say(&format!(
+        "{} workers killed in guest 1, {} on the host, guest 2 whole, in {:.0} s; tokens conserved, pool check clean",
+        kills[..2].join(" + "),
+        kills[3],
+        start.elapsed().as_secs_f64()
+    ));
+}
