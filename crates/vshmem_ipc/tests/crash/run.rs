@@ -151,7 +151,7 @@ impl Run {
         }
         self.bury(&session)?;
         (self.scenario.survive)(&session);
-        (self.scenario.verify)(&session)?;
+        (self.scenario.verify)(&session, order)?;
         let wrong = findings(survivor, false);
         if !wrong.is_empty() {
             return Err(format!("in the end: {wrong:?}"));

@@ -6,7 +6,7 @@ use vshmem_ipc::{DomainIdentity, Errno, Kind, Member, Process, Reach, Receive};
 use vshmem_session::Session;
 
 use crate::fixture::*;
-use crate::run::sleeping;
+use crate::run::{Order, sleeping};
 
 pub struct Scenario {
     pub name: &'static str,
@@ -22,7 +22,7 @@ pub struct Scenario {
     pub attend: fn(&Member, u32),
     /// Calls of a survivor on the same objects; they leave things as they were.
     pub survive: fn(&Session),
-    pub verify: fn(&Session) -> Result<(), String>,
+    pub verify: fn(&Session, &Order) -> Result<(), String>,
 }
 
 const PLAIN: Scenario = Scenario {
@@ -44,6 +44,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "queues", act: queues, ..PLAIN },
     Scenario { name: "full-heap", slabs: 4, act: full_heap, survive: survive_little, ..PLAIN },
     Scenario { name: "sleeps", act: sleeps, attend: wake, ..PLAIN },
+    Scenario { name: "takes", act: takes, attend: give, verify: verify_taken, ..PLAIN },
     Scenario {
         name: "wakes",
         prepare: prepare_sleepers,
@@ -146,14 +147,17 @@ fn survive_little(session: &Session) {
 }
 
 /// Nothing is lost: tokens, messages, pages, chunks.
-fn verify(session: &Session) -> Result<(), String> {
+fn verify(session: &Session, _: &Order) -> Result<(), String> {
+    verify_all(session, ALL_TOKENS)
+}
+
+fn verify_all(session: &Session, expected: u32) -> Result<(), String> {
     let me = session.member();
     let pool = me.pool();
     let set = tokens(me);
     let values: Vec<u32> = (0..3).map(|n| me.value(set, n)).collect();
-    // Tokens that a thread of the survivor has taken are in the gate.
-    if values.iter().sum::<u32>() != ALL_TOKENS {
-        return Err(format!("tokens are {values:?}"));
+    if values.iter().sum::<u32>() != expected {
+        return Err(format!("tokens are {values:?}, together not {expected}"));
     }
     let queue = queue(me);
     let mut numbers = Vec::new();
@@ -331,6 +335,57 @@ fn wake(me: &Member, pid: u32) {
             let _ = me.receive_now(own, 1);
         }
     }
+}
+
+/// Type of the message that is given to a sleeper.
+const GIFT: i64 = 8;
+
+/// Takes a token and a message, each in its sleep, and says when it has seen them.
+fn takes(session: Session) {
+    let me = session.member();
+    me.op(tokens(me), &[down(2)]).expect("a token");
+    me.put(gate(me), 0, 1);
+    me.receive(queue(me), GIFT).expect("a message");
+    me.put(gate(me), 1, 1);
+}
+
+/// Gives a sleeper one token and one message, whether it lives or has just died.
+fn give(me: &Member, pid: u32) {
+    if sleeping(me, pid) == 0 {
+        return;
+    }
+    if me.sleepers(tokens(me), 2, false) > 0 {
+        me.op(tokens(me), &[down(0), up(2)]).expect("a token moved");
+    } else if me.pool().waiters().is_ok_and(|list| list.iter().any(|w| w.kind == Kind::Queue)) {
+        me.send_now(queue(me), GIFT, b"gift").expect("a message sent");
+        me.put(wide(me), 59, 1);
+    }
+}
+
+/// What the child has not seen when it died is still there.
+fn verify_taken(session: &Session, order: &Order) -> Result<(), String> {
+    let me = session.member();
+    let seen = |nth: i32| {
+        // Between the step that makes it the child's own and the word that says so.
+        let just = order.name.starts_with("claim wait.rs") && order.name.ends_with("/after")
+            || order.name.starts_with("sem-setval");
+        me.value(gate(me), nth) == 1 || (just && order.nth == nth as u32 + 1)
+    };
+    let sent = me.value(wide(me), 59) == 1;
+    let there = me.receive_now(queue(me), GIFT).is_ok();
+    if sent && !there && !seen(1) {
+        return Err("a message is lost that nobody has seen".to_owned());
+    }
+    if there && me.value(gate(me), 1) == 1 {
+        return Err("a message is there that the child has seen".to_owned());
+    }
+    let sum: u32 = (0..3).map(|n| me.value(tokens(me), n)).sum();
+    let taken = me.value(gate(me), 0) == 1;
+    if sum != ALL_TOKENS && !seen(0) {
+        return Err("a token is lost that nobody has seen".to_owned());
+    }
+    let expected = if taken || sum < ALL_TOKENS { ALL_TOKENS - 1 } else { ALL_TOKENS };
+    verify_all(session, expected)
 }
 
 fn prepare_sleepers(session: &Session) {
