@@ -6,6 +6,7 @@
 
 use std::ffi::CString;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use vshmem_session::Session;
 
@@ -29,6 +30,15 @@ fn command(session: &Session) -> Option<[CString; 4]> {
     let place = session.link().place().to_str()?;
     let word = |text: &str| CString::new(text).ok();
     Some([word(&command)?, word("agent")?, word("--pool")?, word(place)?])
+}
+
+/// Sees to it that there is an agent, if that was not done within this second.
+pub fn glance() {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    let now = vshmem_mem::seconds_now();
+    if LAST.load(Ordering::Relaxed) != now && LAST.swap(now, Ordering::Relaxed) != now {
+        vigil();
+    }
 }
 
 fn vigil() {

@@ -40,7 +40,8 @@ pub unsafe extern "C" fn msgget(key: key_t, flags: c_int) -> c_int {
         return next!(c"msgget": fn(key_t, c_int) -> c_int, (key, flags), -1);
     }
     errno::answer_int(
-        process::session().and_then(|session| session.member().msgget(key, flags, &Me::now())),
+        process::watchful_session()
+            .and_then(|session| session.member().msgget(key, flags, &Me::now())),
     )
 }
 
@@ -142,7 +143,8 @@ pub unsafe extern "C" fn msgctl(id: c_int, command: c_int, buffer: *mut libc::ms
         return -1;
     }
     errno::answer_int(
-        process::session().and_then(|session| control(session.member(), id, command, buffer)),
+        process::watchful_session()
+            .and_then(|session| control(session.member(), id, command, buffer)),
     )
 }
 

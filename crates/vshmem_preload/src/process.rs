@@ -34,6 +34,14 @@ pub fn session() -> Result<&'static Session, Errno> {
     }
 }
 
+/// As [`session`], for calls that may take their time: about once a second they see to it that this
+/// domain has an agent.
+pub fn watchful_session() -> Result<&'static Session, Errno> {
+    let session = session()?;
+    agent::glance();
+    Ok(session)
+}
+
 /// Pid of the process whose memory this is, as far as known: a vfork child runs in its parent's.
 static HOME: AtomicU32 = AtomicU32::new(0);
 

@@ -58,7 +58,7 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
         return next!(c"shmget": fn(key_t, size_t, c_int) -> c_int, (key, size, flags), -1);
     }
     errno::answer_int(
-        process::session().and_then(|session| {
+        process::watchful_session().and_then(|session| {
             session.member().shmget(key, size as u64, flags, &Me::now(), session)
         }),
     )
@@ -107,7 +107,7 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
         return Err(Errno::INVAL);
     }
     let target = target(address, flags)?;
-    let session = process::session()?;
+    let session = process::watchful_session()?;
     let write = flags & SHM_RDONLY == 0;
     let execute = flags & SHM_EXEC != 0;
     let member = session.member();
@@ -222,7 +222,8 @@ pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, buffer: *mut libc::sh
         return -1;
     }
     errno::answer_int(
-        process::session().and_then(|session| control(session.member(), id, command, buffer)),
+        process::watchful_session()
+            .and_then(|session| control(session.member(), id, command, buffer)),
     )
 }
 

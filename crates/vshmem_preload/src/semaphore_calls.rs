@@ -53,7 +53,7 @@ pub unsafe extern "C" fn semget(key: key_t, count: c_int, flags: c_int) -> c_int
         return next!(c"semget": fn(key_t, c_int, c_int) -> c_int, (key, count, flags), -1);
     }
     errno::answer_int(
-        process::session()
+        process::watchful_session()
             .and_then(|session| session.member().semget(key, count, flags, &Me::now())),
     )
 }
@@ -174,7 +174,7 @@ pub unsafe extern "C" fn semctl(
         return -1;
     }
     errno::answer_int(
-        process::session()
+        process::watchful_session()
             .and_then(|session| control(session.member(), id, number, command, argument)),
     )
 }
