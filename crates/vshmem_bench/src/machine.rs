@@ -17,6 +17,8 @@ pub struct Machine {
     pub hypervisor: Option<String>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: String,
+    /// Something else kept more than half of its CPUs busy over the last minute: the figures are worth little.
+    pub busy: bool,
     /// UTC, RFC 3339.
     pub date: String,
 }
@@ -28,12 +30,14 @@ impl Machine {
         let system = rustix::system::uname();
         let parts = [system.sysname(), system.release(), system.machine()];
         let load = read("/proc/loadavg").unwrap_or_default();
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
             cpu: cpu_model(&read("/proc/cpuinfo").unwrap_or_default()),
-            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            cpus,
             kernel: parts.map(|part| part.to_string_lossy().into_owned()).join(" "),
             hypervisor: hypervisor(),
             load: load.split(' ').take(3).collect::<Vec<_>>().join(" "),
+            busy: is_busy(&load, cpus),
             date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
         }
     }
@@ -45,7 +49,14 @@ impl std::fmt::Display for Machine {
         if let Some(hypervisor) = &self.hypervisor {
             write!(f, ", on {hypervisor}")?;
         }
-        write!(f, "; load {}; {}", self.load, self.date)
+        write!(f, "; load {}; {}", self.load, self.date)?;
+        if self.busy {
+            write!(
+                f,
+                "\nThe machine is busy with something else: these figures are worth little."
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -64,6 +75,11 @@ fn cpu_model(cpuinfo: &str) -> String {
         .or_else(|| read("/proc/device-tree/model"))
         .or_else(|| Some(format!("{} part {}", field("CPU implementer")?, field("CPU part")?)))
         .unwrap_or_else(|| "unknown CPU".into())
+}
+
+fn is_busy(load: &str, cpus: usize) -> bool {
+    let last_minute = load.split(' ').next().and_then(|one| one.parse::<f64>().ok());
+    last_minute.is_some_and(|tasks| tasks > cpus as f64 / 2.0)
 }
 
 fn hypervisor() -> Option<String> {
@@ -93,6 +109,12 @@ mod tests {
     #[test]
     fn models_are_found() {
         assert_eq!(cpu_model("processor\t: 0\nmodel name\t: Fast 9\n"), "Fast 9");
+    }
+
+    #[test]
+    fn a_load_of_half_the_cpus_is_busy() {
+        assert!(is_busy("9.55 9.35 6.41", 2) && is_busy("1.10 0 0", 2));
+        assert!(!is_busy("0.90 9 9", 2) && !is_busy("", 2));
     }
 
     #[test]
