@@ -19,6 +19,7 @@ const TESTS: &[Test] = &[
     ("a_pool_that_cannot_be_used_says_so_at_the_call", refusal::unusable),
     ("modes_of_objects_hold_between_users", refusal::modes),
     ("everything_works_without_root", user::all),
+    ("a_program_that_gives_up_root_before_its_first_call_is_served", user::former_root),
     ("a_waker_killed_at_any_step_leaves_nobody_asleep", death::wakers),
     ("a_killed_process_gives_its_semaphore_to_a_waiter", death::process),
     ("an_agent_killed_alone_is_replaced", death::agent_alone),

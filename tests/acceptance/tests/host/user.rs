@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use vshmem_acceptance::suite::{root, say};
-use vshmem_acceptance::{Ran, build, run};
+use vshmem_acceptance::{Pool, Ran, build, run};
 
 /// A user that has no private pool, no home and no name.
 const STRANGER: [&str; 5] = ["--reuid", "61234", "--regid", "61234", "--clear-groups"];
@@ -60,4 +60,20 @@ pub fn all() {
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     v(&["pool", "check", PRIVATE]).ok();
     v(&["pool", "rm", "--force", PRIVATE]).ok();
+}
+
+/// As root gives up its rights for good before it makes its first call: it is served as with the kernel, though the pool's
+/// file is closed to the user that it has become.
+pub fn former_root() {
+    if !root("a program that gives up root") {
+        return;
+    }
+    let pool = Pool::new("16M", &[]);
+    let become_nobody = "use POSIX; POSIX::setgid(65534); POSIX::setuid(65534); ";
+    let call = "my $id = semget(0, 1, 0600); print defined $id ? \"ok $>\\n\" : \"$!\\n\"";
+    for fork in ["", "exit(wait() < 0) if fork; "] {
+        let ran = run(pool.run().args(["perl", "-e", &format!("{fork}{become_nobody}{call}")]));
+        assert_eq!(ran.clone().ok(), "ok 65534\n", "{fork}: {ran:?}");
+    }
+    assert_eq!(pool.rows("semaphores").len(), 2);
 }
