@@ -171,7 +171,7 @@ impl Look<'_> {
         let stride = size_of::<LogEntry>() as u64;
         let near = vshmem_wire::LOG_ENTRIES as u64;
         let more = map.load(field!(thread, ThreadSlot, log_more), Ordering::Relaxed)?;
-        let count = (head & 0xffff_ffff).min(near + self.layout.heap.end() / stride);
+        let count = (head & 0xffff_ffff).min(near + vshmem_wire::MORE_LOG_ENTRIES as u64);
         for index in 0..count {
             let at = if index < near {
                 Some(field!(thread, ThreadSlot, log) + index * stride)

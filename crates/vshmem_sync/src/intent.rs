@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Ordering, Scratch};
-use vshmem_wire::{Cell, LOG_ENTRIES, LogEntry, ThreadSlot};
+use vshmem_wire::{CELL_BYTES, Cell, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES, ThreadSlot};
 
 use crate::{Desk, Fault, crash_point, field, load_cell};
 
@@ -22,12 +22,18 @@ pub struct Txn<'a> {
     far: Option<Scratch<LogEntry>>,
     far_used: usize,
     overflow: Option<Overflow>,
+    /// Words looked at since the change was begun.
+    steps: u32,
 }
+
+/// Words that one change may look at. Honest ones stay far below; a change that goes round in
+/// tables that a peer has tied together ends here.
+const MOST_STEPS: u32 = 1 << 27;
 
 impl<'a> Txn<'a> {
     #[inline]
     pub(crate) fn new(desk: Desk<'a>) -> Self {
-        Self { desk, near: ArrayVec::new(), far: None, far_used: 0, overflow: None }
+        Self { desk, near: ArrayVec::new(), far: None, far_used: 0, overflow: None, steps: 0 }
     }
 
     /// Makes room for more entries than the thread slot holds.
@@ -52,6 +58,7 @@ impl<'a> Txn<'a> {
 
     #[inline]
     fn staged(&mut self, offset: u64) -> Option<&mut LogEntry> {
+        self.steps = self.steps.saturating_add(1 + (self.far_used / 64) as u32);
         // Newest first: what was written last is most likely to be asked for.
         if let Some(far) = &mut self.far
             && let Some(at) =
@@ -62,12 +69,26 @@ impl<'a> Txn<'a> {
         self.near.iter_mut().rev().find(|entry| entry.offset == offset)
     }
 
+    /// Counts `words` that the change looks at past [`Txn::word`].
+    ///
+    /// # Errors
+    /// When it has looked at more than any change needs.
+    #[inline]
+    pub fn step(&mut self, words: u32) -> Result<(), Fault> {
+        self.steps = self.steps.saturating_add(words);
+        if self.steps > MOST_STEPS {
+            return Err(Fault::corrupt(0, "tables in which a change has no end"));
+        }
+        Ok(())
+    }
+
     /// The word at `offset`, as this change would leave it.
     ///
     /// # Errors
-    /// When it is outside the pool.
+    /// When it is outside the pool, or this change has looked at more words than any needs.
     #[inline]
     pub fn word(&mut self, offset: u64) -> Result<u64, Fault> {
+        self.step(0)?;
         match self.staged(offset) {
             Some(entry) => Ok(entry.new),
             None => load_cell(self.desk.map, offset),
@@ -146,6 +167,7 @@ impl<'a> Txn<'a> {
     pub fn clear(&mut self) {
         self.near.clear();
         self.far_used = 0;
+        self.steps = 0;
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -207,6 +229,12 @@ pub(crate) fn close_record(map: &vshmem_mem::Map, slot: u64) -> Result<(), Fault
     Ok(())
 }
 
+/// `None` when it does not lie in the pool.
+fn read_entry(map: &vshmem_mem::Map, at: u64) -> Option<LogEntry> {
+    let word = |nth: u64| map.load(at.checked_add(nth * 8)?, Ordering::Relaxed).ok();
+    Some(LogEntry { offset: word(0)?, old: word(1)?, new: word(2)? })
+}
+
 #[inline]
 fn write_entry(map: &vshmem_mem::Map, at: u64, entry: &LogEntry) -> Result<(), Fault> {
     map.store(at, entry.offset, Ordering::Relaxed)?;
@@ -218,7 +246,8 @@ fn write_entry(map: &vshmem_mem::Map, at: u64, entry: &LogEntry) -> Result<(), F
 /// Carries out the committed record of another thread slot, for the given lock and generation.
 ///
 /// A record that has been overwritten meanwhile is left alone: its owner only starts a new one
-/// after it has carried out the old one itself.
+/// after it has carried out the old one itself. One that cannot be (a peer wrote it) is nobody's
+/// change: what can be read of it is carried out inside the pool, and the lock goes on.
 pub(crate) fn carry_out(
     desk: &Desk<'_>,
     owner: u32,
@@ -226,7 +255,7 @@ pub(crate) fn carry_out(
     generation: u32,
 ) -> Result<(), Fault> {
     let map = desk.map;
-    let slot = desk.slot_at(owner)?;
+    let Ok(slot) = desk.slot_at(owner) else { return Ok(()) };
     let head_at = field!(slot, ThreadSlot, log_head);
     let head = map.load(head_at, Ordering::Acquire)?;
     if (head >> 32) as u32 != generation
@@ -236,24 +265,14 @@ pub(crate) fn carry_out(
     }
     let count = head & 0xffff_ffff;
     let more = map.load(field!(slot, ThreadSlot, log_more), Ordering::Relaxed)?;
-    // A record longer than its place could be is a peer's nonsense; what can be read is bounded
-    // by the pool itself.
-    let bound = LOG_ENTRIES as u64 + desk.words_end / size_of::<LogEntry>() as u64;
-    for index in 0..count.min(bound) {
-        let near = index < LOG_ENTRIES as u64;
-        let at = if near {
-            field!(slot, ThreadSlot, log) + index * size_of::<LogEntry>() as u64
+    let near = LOG_ENTRIES as u64;
+    for index in 0..count.min(near + MORE_LOG_ENTRIES as u64) {
+        let at = if index < near {
+            Some(field!(slot, ThreadSlot, log) + index * size_of::<LogEntry>() as u64)
         } else {
-            match more.checked_add((index - LOG_ENTRIES as u64) * size_of::<LogEntry>() as u64) {
-                Some(at) => at,
-                None => return Err(Fault::corrupt(slot, "an intent record that cannot be")),
-            }
+            more.checked_add((index - near) * size_of::<LogEntry>() as u64)
         };
-        let entry = LogEntry {
-            offset: map.load(at, Ordering::Relaxed)?,
-            old: map.load(at + 8, Ordering::Relaxed)?,
-            new: map.load(at + 16, Ordering::Relaxed)?,
-        };
+        let Some(entry) = at.and_then(|at| read_entry(map, at)) else { return Ok(()) };
         // Pairs with the release fence in `write_record`: if a word of a newer record was read
         // above, then the head read now is no longer the one that was checked.
         vshmem_mem::fence(Ordering::Acquire);
@@ -261,7 +280,7 @@ pub(crate) fn carry_out(
             return Ok(());
         }
         let allowed = entry.offset >= vshmem_wire::PAGE_BYTES && entry.offset < desk.words_end;
-        if allowed {
+        if allowed && entry.offset.is_multiple_of(CELL_BYTES) {
             map.replace(entry.offset, entry.old, entry.new)?;
         }
     }

@@ -19,6 +19,32 @@ const NAPS: u32 = if cfg!(loom) { 0 } else { 24 };
 /// machine) would otherwise take the lock from each other for ever.
 const MOST_LOSSES: u32 = 7;
 
+/// Who has not come by a lock after this long never will: somebody rewrites the lock word.
+const LONGEST: std::time::Duration = std::time::Duration::from_secs(10);
+/// Turns between two looks at the clock.
+const TURNS: u32 = 1024;
+
+/// How long a change has waited for its lock, from the first time it asks.
+#[derive(Debug, Default)]
+struct Wait {
+    end: Option<vshmem_mem::Instant>,
+}
+
+impl Wait {
+    #[cfg(not(loom))]
+    fn is_over(&mut self) -> bool {
+        let now = vshmem_mem::Instant::now();
+        let end = *self.end.get_or_insert_with(|| now.after(LONGEST));
+        end.remaining(now).is_zero()
+    }
+
+    #[cfg(loom)]
+    fn is_over(&mut self) -> bool {
+        let _ = (&self.end, LONGEST);
+        false
+    }
+}
+
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 const COMMITTED: u32 = 2;
@@ -123,8 +149,9 @@ fn run<'a, R>(
         txn.lengthen(room)?;
     }
     let mut losses = 0;
+    let mut wait = Wait::default();
     loop {
-        let held = acquire(&desk, offset, losses)?;
+        let held = acquire(&desk, offset, losses, &mut wait)?;
         crash_point(change, "acquired");
         let result = body(&mut txn);
         match result {
@@ -144,6 +171,9 @@ fn run<'a, R>(
         }
         txn.clear();
         losses = (losses + 1).min(MOST_LOSSES);
+        if wait.is_over() {
+            return Err(Fault::corrupt(offset, "a lock that nobody can keep"));
+        }
     }
 }
 
@@ -176,7 +206,7 @@ fn finish(
 }
 
 #[inline]
-fn acquire(desk: &Desk<'_>, offset: u64, losses: u32) -> Result<LockWord, Fault> {
+fn acquire(desk: &Desk<'_>, offset: u64, losses: u32, wait: &mut Wait) -> Result<LockWord, Fault> {
     // Written down first, so that whoever buries this process knows which lock it may hold. The
     // slot's former record is carried out: that it seems to be of this lock now harms nobody.
     desk.map.store(
@@ -192,15 +222,25 @@ fn acquire(desk: &Desk<'_>, offset: u64, losses: u32) -> Result<LockWord, Fault>
             return Ok(mine);
         }
     }
-    acquire_contended(desk, offset, losses)
+    acquire_contended(desk, offset, losses, wait)
 }
 
 #[cold]
-fn acquire_contended(desk: &Desk<'_>, offset: u64, losses: u32) -> Result<LockWord, Fault> {
+fn acquire_contended(
+    desk: &Desk<'_>,
+    offset: u64,
+    losses: u32,
+    wait: &mut Wait,
+) -> Result<LockWord, Fault> {
     let enough = LOOKS + YIELDS + (NAPS << losses);
     let mut last = 0;
     let mut patience = 0;
+    let mut turn = 0u32;
     loop {
+        turn = turn.wrapping_add(1);
+        if turn.is_multiple_of(TURNS) && wait.is_over() {
+            return Err(Fault::corrupt(offset, "a lock that nobody can take"));
+        }
         let word = desk.map.load(offset, Ordering::Acquire)?;
         let seen = LockWord::unpack(word);
         if word != last {

@@ -24,7 +24,8 @@ pub use object::{
 };
 pub use party::{
     AGENT_STARTER, ClientSlot, ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DomainSlot,
-    DomainState, INLINE_OPS, LOG_ENTRIES, LogEntry, Party, ThreadSlot, WaitKind, WaitState,
+    DomainState, INLINE_OPS, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES, Party, ThreadSlot, WaitKind,
+    WaitState,
 };
 pub use superblock::{FORMAT_VERSION, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry, Superblock};
 

@@ -8,6 +8,8 @@ pub const DOMAIN_NAME_BYTES: usize = 32;
 pub const DOMAIN_NAME_CELLS: usize = DOMAIN_NAME_BYTES / 4;
 /// Entries of an intent record that lie in the thread slot itself.
 pub const LOG_ENTRIES: usize = 40;
+/// Entries of an intent record that lie elsewhere at most: a change to a whole semaphore set.
+pub const MORE_LOG_ENTRIES: usize = 80_000;
 /// Semaphore operations of a sleeper that lie in the thread slot itself.
 pub const INLINE_OPS: usize = 8;
 
