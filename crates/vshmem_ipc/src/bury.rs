@@ -318,7 +318,7 @@ impl Member {
             let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
             let standing = registry::standing(map, slot)?;
             let place = Place { index, sequence: standing.sequence };
-            let set = Set::read(layout, map, place, slot)?;
+            let set = Set::read(pool, place, slot)?;
             self.apply_undo(desk, &set, record, client, party).map_err(broken(at))?;
         }
         Ok(())
@@ -342,7 +342,7 @@ impl Member {
                         }
                     }
                     Kind::Semaphore if standing.is(ObjectState::Dying) => {
-                        let set = Set::read(layout, map, place, slot)?;
+                        let set = Set::read(pool, place, slot)?;
                         self.dismantle_set(desk, &set).map_err(broken(slot))?;
                     }
                     Kind::Queue if standing.is(ObjectState::Dying) => {

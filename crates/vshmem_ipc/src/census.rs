@@ -259,7 +259,8 @@ impl Pool {
         let (map, layout) = (self.map(), self.layout());
         let mut next = load_value(map, field!(client, ClientSlot, attaches))?;
         let mut total = 0u32;
-        for _ in 0..layout.attaches.count {
+        // A client has one record of a segment at most.
+        for _ in 0..layout.attaches.count.min(layout.shm.count) {
             let Some(record) = next.checked_sub(1) else {
                 break;
             };
@@ -388,7 +389,7 @@ impl Pool {
             Kind::Semaphore => Particulars::Semaphore {
                 count: get(field!(slot, SemSlot, count))?,
                 operated: get(field!(slot, SemSlot, operated))?,
-                last: semaphore::last_operator(map, &Set::read(layout, map, place, slot)?)?,
+                last: semaphore::last_operator(map, &Set::read(self, place, slot)?)?,
             },
             Kind::Queue => Particulars::Queue {
                 bytes: get(field!(slot, MsgSlot, bytes))?,

@@ -126,12 +126,13 @@ pub(crate) fn allocate(
             if !free || length == 0 || length > limit - first.min(limit) {
                 return Err(Fault::corrupt(meta(layout, first)?, "a free extent that cannot be"));
             }
-            let start = first.next_multiple_of(align);
-            let fits = start.checked_add(pages).is_some_and(|end| end <= first + length);
-            if !fits {
+            let start = first
+                .checked_next_multiple_of(align)
+                .filter(|start| start.checked_add(pages).is_some_and(|end| end <= first + length));
+            let Some(start) = start else {
                 next = txn.get(field!(meta(layout, first)?, PageMeta, next))?;
                 continue;
-            }
+            };
             unlink(txn, layout, first, length)?;
             if start > first {
                 link(txn, layout, first, start - first, state)?;
@@ -160,7 +161,8 @@ pub(crate) fn release(
 ) -> Result<(), Fault> {
     let limit = layout.page_meta.count as u32;
     let (length, state) = boundary(txn, layout, first)?;
-    if state != PageMeta::USED || length != pages {
+    let fits = pages > 0 && pages <= limit - first.min(limit);
+    if state != PageMeta::USED || length != pages || !fits {
         return Err(Fault::corrupt(meta(layout, first)?, "a used extent that cannot be"));
     }
     let mut start = first;

@@ -20,9 +20,13 @@ pub(crate) const IN_OBJECT: u32 = 1;
 /// Slabs of one run at most: what one intent record can take.
 pub(crate) const LONGEST_RUN: u32 = 32;
 
+/// How often an allocation tries again with slabs that it has reclaimed and others were faster to
+/// take.
+const MOST_ROUNDS: u32 = 100;
+
 /// Owner value of a client.
 pub(crate) fn owned_by(client: u32) -> u32 {
-    client + 2
+    client.saturating_add(2)
 }
 
 /// A chunk, by its first unit.
@@ -115,7 +119,7 @@ pub(crate) fn allocate(
             return Ok(Some(chunk));
         }
     }
-    loop {
+    for _ in 0..MOST_ROUNDS {
         // The slab is set up with its first chunk taken, so that it cannot be lost to another
         // client before this one has had anything from it.
         let taken = with_lock(*desk, pool.registry_lock(), "heap-slab", |txn| {
@@ -142,6 +146,7 @@ pub(crate) fn allocate(
             return Ok(None);
         }
     }
+    Ok(None)
 }
 
 /// Claims a free chunk of a slab, looking from unit `from` on and around.
@@ -219,7 +224,7 @@ fn allocate_run(
     if length > LONGEST_RUN {
         return Ok(None);
     }
-    loop {
+    for _ in 0..MOST_ROUNDS {
         let found = with_lock(*desk, pool.registry_lock(), "heap-run", |txn| {
             let mut free = 0;
             for slab in 0..slabs {
@@ -246,6 +251,7 @@ fn allocate_run(
             return Ok(found);
         }
     }
+    Ok(None)
 }
 
 /// Gives back a chunk that this client owns. The last one of each size is kept for the next call.

@@ -27,6 +27,7 @@ mod registry;
 mod repair;
 mod segment;
 mod semaphore;
+mod told;
 mod undo;
 mod wait;
 

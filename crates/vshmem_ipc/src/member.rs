@@ -14,6 +14,7 @@ use vshmem_wire::{
 
 use crate::domain::{self, DomainIdentity, Seek};
 use crate::heap::Larder;
+use crate::told::Told;
 use crate::undo::UndoHints;
 use crate::{Errno, Pool, settle};
 
@@ -94,6 +95,7 @@ pub struct Member {
     pub(crate) words: WaitWords,
     pub(crate) spin: Spin,
     pub(crate) undo_hints: UndoHints,
+    pub(crate) told: Told,
     reach: Reach,
     vigil: OnceLock<fn()>,
 }
@@ -214,6 +216,7 @@ impl Member {
                 64
             }),
             undo_hints: UndoHints::new(),
+            told: Told::new(pool.layout()),
             reach,
             vigil: OnceLock::new(),
             pool,
@@ -257,7 +260,8 @@ impl Member {
     }
 
     fn enter_domain(&mut self, identity: &DomainIdentity) -> Result<(), JoinError> {
-        loop {
+        // Each round but the last buries a former self.
+        for _ in 0..=self.pool.layout().domains.count {
             let pool = Arc::clone(&self.pool);
             let layout = pool.layout();
             let sought = {
@@ -295,6 +299,8 @@ impl Member {
                 }
             }
         }
+        let table = self.pool.layout().domains.offset;
+        Err(Fault::corrupt(table, "a domain that cannot be buried").into())
     }
 
     /// Takes a client slot: the one that this process had before an exec, the one that its parent
@@ -566,7 +572,8 @@ impl Member {
         let layout = self.pool.layout();
         let mut next =
             load_value(desk.map, field!(client_at(layout, from)?, ClientSlot, attaches))?;
-        for _ in 0..=layout.attaches.count {
+        // A client has one record of a segment at most.
+        for _ in 0..=layout.attaches.count.min(layout.shm.count) {
             let Some(record) = next.checked_sub(1) else {
                 return Ok(true);
             };

@@ -1,5 +1,7 @@
 //! Messages, and which of them a receiver wants: msgrcv(2).
 
+use std::collections::BTreeSet;
+
 use vshmem_mem::Map;
 use vshmem_sync::Fault;
 use vshmem_wire::{Layout, MSG_HEADER_BYTES};
@@ -67,6 +69,16 @@ impl Search {
             Self::Equal(wanted) => kind == wanted,
             Self::NotEqual(unwanted) => kind != unwanted,
             Self::AtMost(highest) => kind <= highest,
+        }
+    }
+
+    /// Whether one of several types would do.
+    pub fn accepts_any(self, kinds: &BTreeSet<i64>) -> bool {
+        match self {
+            Self::Any | Self::Nth(_) => !kinds.is_empty(),
+            Self::Equal(wanted) => kinds.contains(&wanted),
+            Self::NotEqual(unwanted) => kinds.len() > usize::from(kinds.contains(&unwanted)),
+            Self::AtMost(highest) => kinds.first().is_some_and(|lowest| *lowest <= highest),
         }
     }
 

@@ -228,10 +228,11 @@ impl From<Fault> for FormatError {
     }
 }
 
-/// Zero padded bytes as text.
+/// Zero padded bytes as text. They may be a peer's: nothing in them commands a terminal.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let used = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-    String::from_utf8_lossy(&bytes[..used]).into_owned()
+    let text = String::from_utf8_lossy(&bytes[..used]);
+    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
 
 /// FNV-1a: finds damage, not malice.

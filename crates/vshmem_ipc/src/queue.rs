@@ -19,7 +19,7 @@ use crate::access::{Caller, Permission, READ, WRITE, mode_of};
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::id::{Kind, Place};
 use crate::message::{Header, Search};
-use crate::registry::{self, Standing, per_kind};
+use crate::registry::{self, MOST_TRIES, Standing, per_kind};
 use crate::wait::{self, Line, Rings, Woken, result_of, thread_at};
 use crate::{Errno, Member, Pool, Verdict, settle};
 
@@ -221,7 +221,7 @@ fn fits(txn: &mut Txn<'_>, queue: &Queue, size: u64) -> Result<bool, Fault> {
     let limit = u64::from(txn.get(at!(queue, limit))?);
     let bytes = u64::from(txn.get(at!(queue, bytes))?);
     let count = u64::from(txn.get(at!(queue, count))?);
-    Ok(bytes + size <= limit && count < limit)
+    Ok(bytes.saturating_add(size) <= limit && count < limit)
 }
 
 /// Sends sleepers of a line to try again. True when the record is full and there are more.
@@ -266,15 +266,16 @@ impl Member {
     pub fn msgget(&self, key: i32, flags: i32, caller: &dyn Caller) -> Result<i32, Errno> {
         let pool = self.pool();
         let layout = pool.layout();
-        loop {
+        for _ in 0..MOST_TRIES {
             if key != 0
                 && let Some(place) = self.find_existing(Kind::Queue, key)?
             {
                 if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
                     return Err(Errno::EXIST);
                 }
-                let Ok(queue) = self.queue(place.id()) else {
-                    continue;
+                let queue = match self.queue(place.id()) {
+                    Err(Errno::INVAL) => continue,
+                    found => found?,
                 };
                 self.queue_permission(&queue)?.allow(caller, mode_of(flags))?;
                 return Ok(place.id());
@@ -328,6 +329,7 @@ impl Member {
                 return Ok(place.id());
             }
         }
+        Err(Errno::IO)
     }
 
     /// msgsnd(2). `write` copies the text into the pool at the offset that it is given.
@@ -381,7 +383,11 @@ impl Member {
         let layout = self.pool().layout();
         let desk = self.desk_of(seat);
         let mut gone = Errno::INVAL;
+        let mut undecided = 0;
         loop {
+            if signals_handled() != signals_seen && gone == Errno::IDRM {
+                return Err(Errno::INTR);
+            }
             settle(Permission::check(self.pool().map(), queue.slot, caller, WRITE))?;
             let mut rings = Rings::default();
             let step = self.change(&desk, queue.lock(), "msgsnd", |txn| {
@@ -412,7 +418,12 @@ impl Member {
             let sent = settle(step)?;
             self.ring_all(&rings);
             match sent {
-                Some(Handed::Undecided) => continue,
+                // Each time somebody has left the line.
+                Some(Handed::Undecided) if undecided <= layout.threads.count => {
+                    undecided += 1;
+                    continue;
+                }
+                Some(Handed::Undecided) => return Err(Errno::IO),
                 Some(_) => return Ok(()),
                 None => {}
             }
@@ -594,7 +605,10 @@ impl Member {
             }
         };
         loop {
-            if let Err(errno) = settle(Permission::check(pool.map(), queue.slot, caller, READ)) {
+            let permitted = settle(Permission::check(pool.map(), queue.slot, caller, READ));
+            // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
+            let interrupted = signals_handled() != signals_seen && gone == Errno::IDRM;
+            if let Err(errno) = permitted.and(if interrupted { Err(Errno::INTR) } else { Ok(()) }) {
                 drop_copy();
                 return Err(errno);
             }
@@ -693,7 +707,8 @@ impl Member {
     /// Sends receivers to try again for whom there is a message.
     fn serve_receivers(&self, desk: &Desk<'_>, queue: &Queue) -> Result<(), Errno> {
         let layout = self.pool().layout();
-        loop {
+        // Each round but the last takes somebody off the line; so in those below.
+        for _ in 0..=layout.threads.count {
             let mut rings = Rings::default();
             let step = self.change(desk, queue.lock(), "msg-serve-receivers", |txn| {
                 rings.clear();
@@ -716,6 +731,7 @@ impl Member {
                 return Ok(());
             }
         }
+        Err(Errno::IO)
     }
 
     /// Puts a message back that was handed to a receiver who died before it could know: it is the
@@ -766,7 +782,7 @@ impl Member {
 
     fn serve_senders(&self, desk: &Desk<'_>, queue: &Queue) -> Result<(), Errno> {
         let layout = self.pool().layout();
-        loop {
+        for _ in 0..=layout.threads.count {
             let mut rings = Rings::default();
             let step = self.change(desk, queue.lock(), "msg-serve", |txn| {
                 rings.clear();
@@ -781,6 +797,7 @@ impl Member {
                 return Ok(());
             }
         }
+        Err(Errno::IO)
     }
 
     /// Makes up for somebody who died halfway: sends sleepers to try again, or goes on taking the
@@ -825,7 +842,7 @@ impl Member {
             registry::set_owner(txn, queue.slot, uid, gid, mode).map(Ok)
         }))?;
         // Everybody looks again: modes and room may be other ones now.
-        loop {
+        for _ in 0..=layout.threads.count {
             let mut rings = Rings::default();
             let step = self.change(&desk, queue.lock(), "msg-set-wake", |txn| {
                 rings.clear();
@@ -845,6 +862,7 @@ impl Member {
                 return Ok(());
             }
         }
+        Err(Errno::IO)
     }
 
     /// IPC_RMID.
@@ -872,7 +890,10 @@ impl Member {
         let layout = pool.layout();
         let dying = queue.stands(ObjectState::Dying);
         let state_at = field!(queue.slot, ObjectHeader, state);
+        // Each round but the last takes a sleeper or a message away.
+        let mut rounds = layout.threads.count + layout.unit_meta.count + 1;
         loop {
+            rounds = rounds.checked_sub(1).ok_or(Errno::IO)?;
             let mut rings = Rings::default();
             let step = self.change(desk, queue.lock(), "msg-dismantle", |txn| {
                 rings.clear();

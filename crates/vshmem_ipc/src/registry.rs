@@ -16,6 +16,10 @@ macro_rules! per_kind {
 }
 pub(crate) use per_kind;
 
+/// How often a get call begins again because what it has found or made was overtaken by others.
+/// Two who race for a key do not get far; only a peer that plays with the tables comes here.
+pub(crate) const MOST_TRIES: u32 = 1000;
+
 /// State and sequence of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {

@@ -76,7 +76,7 @@ impl Member {
     /// Buries clients that are dying, of a domain that is gone, or kept for a child of nobody.
     fn mend_clients(&self) -> Result<(), Errno> {
         let (layout, map) = (self.pool().layout(), self.pool().map());
-        let mut parents = Vec::new();
+        let mut parents = std::collections::HashSet::new();
         let mut rows = Vec::new();
         let look = |client: u32| -> Result<(u32, u32, u32, u32), Fault> {
             let slot = client_at(layout, client)?;
@@ -90,7 +90,7 @@ impl Member {
         for client in 0..layout.clients.count as u32 {
             let row = settle(look(client).map(Ok))?;
             if row.0 == ClientState::Active as u32 {
-                parents.push((row.1, row.2));
+                parents.insert((row.1, row.2));
             }
             if row.0 != ClientState::Free as u32 {
                 rows.push((client, row));
@@ -151,7 +151,7 @@ impl Member {
                         }
                     }
                     Kind::Semaphore if there => {
-                        let set = settle(Set::read(layout, map, place, slot).map(Ok))?;
+                        let set = settle(Set::read(self.pool(), place, slot).map(Ok))?;
                         self.tend_set(&desk, &set)?;
                     }
                     Kind::Queue if there => {

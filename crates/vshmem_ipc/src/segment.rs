@@ -14,7 +14,7 @@ use crate::access::{Caller, Permission, READ, WRITE, mode_of};
 use crate::extent;
 use crate::id::{Kind, Place};
 use crate::member::client_at;
-use crate::registry::{self, Standing, per_kind};
+use crate::registry::{self, MOST_TRIES, Standing, per_kind};
 use crate::{Backing, Errno, Member, Verdict, settle};
 
 /// IPC_CREAT.
@@ -188,6 +188,11 @@ fn destroy(txn: &mut Txn<'_>, layout: &Layout, segment: u32) -> Result<(), Fault
     registry::free_slot(txn, layout, Kind::Segment, segment)
 }
 
+/// Pages of a segment of so many bytes.
+fn pages_of(bytes: u64) -> Result<u32, Errno> {
+    u32::try_from(bytes.div_ceil(PAGE_BYTES)).map_err(|_| Errno::IO)
+}
+
 impl Member {
     /// The slot of an id: a live segment, or one that is removed and still attached.
     fn segment(&self, id: i32) -> Result<(Place, u64), Errno> {
@@ -229,20 +234,23 @@ impl Member {
     ) -> Result<i32, Errno> {
         let pool = self.pool();
         let geometry = pool.geometry();
-        loop {
+        for _ in 0..MOST_TRIES {
             if key != 0
                 && let Some(place) = self.find_existing(Kind::Segment, key)?
             {
                 if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
                     return Err(Errno::EXIST);
                 }
-                let Ok((_, slot)) = self.segment(place.id()) else {
-                    continue;
+                let slot = match self.segment(place.id()) {
+                    Err(Errno::INVAL) => continue,
+                    found => found?.1,
                 };
-                if settle(self.size_of(slot).map(Ok))? < size {
+                let found = settle(self.size_of(slot).map(Ok))?;
+                if found < size {
                     return Err(Errno::INVAL);
                 }
                 self.segment_permission(slot)?.allow(caller, mode_of(flags))?;
+                self.tell_size(Kind::Segment, place, pages_of(found)?)?;
                 return Ok(place.id());
             }
             if key != 0 && flags & CREATE == 0 {
@@ -268,9 +276,11 @@ impl Member {
                 self.abandon_segment(&desk, place);
             }
             if published? {
+                self.tell_size(Kind::Segment, place, pages)?;
                 return Ok(place.id());
             }
         }
+        Err(Errno::IO)
     }
 
     /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
@@ -387,6 +397,8 @@ impl Member {
         self.segment_permission(slot)?.allow(caller, wanted)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
+        let told = pages_of(settle(self.size_of(slot).map(Ok))?)?;
+        self.hold_size(Kind::Segment, place, told)?;
         settle(self.change(&desk, pool.registry_lock(), "shmat", |txn| {
             let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
             let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
@@ -395,7 +407,7 @@ impl Member {
             }
             let first = txn.get(at!(slot, first_page))?;
             let pages = txn.get(at!(slot, pages))?;
-            if u64::from(first) + u64::from(pages) > layout.data.count {
+            if pages != told || u64::from(first) + u64::from(pages) > layout.data.count {
                 return Err(Fault::corrupt(slot, "a segment outside the pool"));
             }
             if !attach(txn, layout, self.me(), place.index, 1)? {
@@ -610,11 +622,13 @@ impl Member {
     fn segment_row(&self, place: Place, slot: u64) -> Result<SegmentStat, Errno> {
         let map = self.pool().map();
         let get = |at: u64| load_value(map, at);
+        let size = settle(self.size_of(slot).map(Ok))?;
+        self.hold_size(Kind::Segment, place, pages_of(size)?)?;
         let read = || -> Verdict<SegmentStat> {
             Ok(Ok(SegmentStat {
                 id: place.id(),
                 permission: Permission::read(map, slot)?,
-                size: self.size_of(slot)?,
+                size,
                 attached: get(at!(slot, attached))?,
                 creator: self.pid_here(get(at!(slot, creator))?),
                 last: self.pid_here(get(at!(slot, last))?),

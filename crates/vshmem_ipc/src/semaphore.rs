@@ -20,14 +20,14 @@ use std::time::Duration;
 use vshmem_mem::{Instant, Map, Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_cell, load_value};
 use vshmem_wire::{
-    CELL_BYTES, Cell, INLINE_OPS, Layout, ObjectHeader, ObjectState, Party, SemSlot, ThreadSlot,
-    WaitKind, WaitState,
+    CELL_BYTES, Cell, INLINE_OPS, ObjectHeader, ObjectState, Party, SemSlot, ThreadSlot, WaitKind,
+    WaitState,
 };
 
 use crate::access::{Caller, Permission, READ, WRITE, mode_of};
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::id::{Kind, Place};
-use crate::registry::{self, Standing, per_kind};
+use crate::registry::{self, MOST_TRIES, Standing, per_kind};
 use crate::wait::{self, Line, Rings, Woken, result_of, thread_at};
 use crate::{Errno, Member, Pool, Verdict, settle, undo};
 
@@ -153,19 +153,21 @@ impl Set {
         if !standing.is(ObjectState::Live) || standing.sequence != place.sequence {
             return Ok(None);
         }
-        let set = Self::read(layout, map, place, slot)?;
+        let set = Self::read(pool, place, slot)?;
         // What was read belongs to this incarnation only if it still stands.
         Ok((registry::standing(map, slot)? == standing).then_some(set))
     }
 
     /// Reads the slot's fields, whatever its state.
-    pub fn read(layout: &Layout, map: &Map, place: Place, slot: u64) -> Result<Self, Fault> {
+    pub fn read(pool: &Pool, place: Place, slot: u64) -> Result<Self, Fault> {
+        let (layout, map) = (pool.layout(), pool.map());
         let count = load_value(map, field!(slot, SemSlot, count))?;
         let unit = load_value(map, field!(slot, SemSlot, words))?;
         let words = Chunk(unit).offset(layout)?;
         let room = layout.heap.end() - words;
-        if u64::from(count) * CELL_BYTES > room {
-            return Err(Fault::corrupt(slot, "a semaphore set larger than its memory"));
+        let possible = (1..=pool.geometry().semmsl).contains(&count);
+        if !possible || u64::from(count) * CELL_BYTES > room {
+            return Err(Fault::corrupt(slot, "a semaphore set of a size that cannot be"));
         }
         Ok(Self { index: place.index, sequence: place.sequence, slot, count, words })
     }
@@ -291,56 +293,36 @@ impl Values {
     }
 }
 
-/// The operations of a call: the caller's own, or a sleeper's.
-trait Operations {
-    fn count(&self) -> usize;
-    fn get(&self, index: usize) -> Result<Operation, Fault>;
-}
-
-impl Operations for [Operation] {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn get(&self, index: usize) -> Result<Operation, Fault> {
-        Ok(self[index])
-    }
-}
-
-/// A sleeper's operations, as they lie in the pool.
-struct Asleep<'a> {
-    map: &'a Map,
-    base: u64,
-    count: usize,
-}
-
-impl Operations for Asleep<'_> {
-    fn count(&self) -> usize {
-        self.count
-    }
-
-    fn get(&self, index: usize) -> Result<Operation, Fault> {
-        Ok(Operation::unpack(self.map.load(self.base + index as u64 * 8, Ordering::Relaxed)?))
-    }
+/// A private copy of a sleeper's operations, which are known to be few.
+fn operations_of(
+    map: &Map,
+    thread: u64,
+    count: u64,
+) -> Result<arrayvec::ArrayVec<Operation, INLINE_OPS>, Fault> {
+    (0..count.min(INLINE_OPS as u64))
+        .map(|nth| {
+            let word = map.load(field!(thread, ThreadSlot, ops) + nth * 8, Ordering::Relaxed)?;
+            Ok(Operation::unpack(word))
+        })
+        .collect()
 }
 
 /// Tries operations on a set and stages them if all can be done.
-fn perform<O: Operations + ?Sized>(
+fn perform(
     txn: &mut Txn<'_>,
     pool: &Pool,
     set: &Set,
-    operations: &O,
+    operations: &[Operation],
     record: Option<u32>,
     party: u32,
 ) -> Result<Trial, Fault> {
     let highest = pool.geometry().semvmx as i32;
-    let mut values = Values::new(operations.count())?;
+    let mut values = Values::new(operations.len())?;
     let adjustments = match record {
         Some(record) => Some(undo::adjustments(txn, pool.layout(), record)?),
         None => None,
     };
-    for index in 0..operations.count() {
-        let operation = operations.get(index)?;
+    for (index, operation) in operations.iter().enumerate() {
         let value = match values.get(operation.number) {
             Some(value) => value,
             None => set.close(txn, operation.number.into())?.1.value as i32,
@@ -361,9 +343,8 @@ fn perform<O: Operations + ?Sized>(
     }
     // Adjustments that leave their range fail before anything is written.
     if let Some(base) = adjustments {
-        let mut totals = Values::new(operations.count())?;
-        for index in 0..operations.count() {
-            let operation = operations.get(index)?;
+        let mut totals = Values::new(operations.len())?;
+        for operation in operations {
             if !operation.undo {
                 continue;
             }
@@ -371,14 +352,14 @@ fn perform<O: Operations + ?Sized>(
                 Some(total) => total,
                 None => txn.get(base + u64::from(operation.number) * CELL_BYTES)? as i32,
             };
-            let total = known - i32::from(operation.change);
+            // What a peer wrote there may be any number.
+            let total = known.saturating_sub(i32::from(operation.change));
             if !(-32768..=32767).contains(&total) {
                 return Ok(Trial::Fails(Errno::RANGE));
             }
             totals.put(operation.number, total);
         }
-        for index in 0..operations.count() {
-            let operation = operations.get(index)?;
+        for operation in operations {
             if operation.undo
                 && operation.change != 0
                 && let Some(total) = totals.get(operation.number)
@@ -387,8 +368,8 @@ fn perform<O: Operations + ?Sized>(
             }
         }
     }
-    for index in 0..operations.count() {
-        let number = operations.get(index)?.number;
+    for operation in operations {
+        let number = operation.number;
         let value = values.get(number).unwrap_or(0);
         let (at, word) = set.close(txn, number.into())?;
         if word.value != value as u32 || word.party != party {
@@ -399,16 +380,12 @@ fn perform<O: Operations + ?Sized>(
 }
 
 /// Opens the fast way again on the words that this change has closed, if nobody sleeps.
-fn reopen<O: Operations + ?Sized>(
-    txn: &mut Txn<'_>,
-    set: &Set,
-    operations: &O,
-) -> Result<(), Fault> {
+fn reopen(txn: &mut Txn<'_>, set: &Set, operations: &[Operation]) -> Result<(), Fault> {
     if txn.get(field!(set.slot, SemSlot, waiting))? != 0 {
         return Ok(());
     }
-    for index in 0..operations.count() {
-        let at = set.word(operations.get(index)?.number.into())?;
+    for operation in operations {
+        let at = set.word(operation.number.into())?;
         let raw = txn.word(at)?;
         let word = Word::unpack(raw);
         if word.slow {
@@ -446,23 +423,17 @@ fn serve(txn: &mut Txn<'_>, pool: &Pool, set: &Set, rings: &mut Rings) -> Result
             let (state, result) = if too_many {
                 (WaitState::Retry, 0)
             } else {
-                let operations = Asleep {
-                    map: txn.desk().map,
-                    base: field!(at, ThreadSlot, ops),
-                    count: count as usize,
-                };
+                let operations = operations_of(txn.desk().map, at, count)?;
                 let record =
                     txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
                 let record = (record as u32).checked_sub(1);
                 let party = txn.get(field!(at, ThreadSlot, party))?;
-                for index in 0..operations.count() {
-                    if u32::from(operations.get(index)?.number) >= set.count {
-                        return Err(Fault::corrupt(at, "a sleeper at no semaphore"));
-                    }
+                if operations.iter().any(|one| u32::from(one.number) >= set.count) {
+                    return Err(Fault::corrupt(at, "a sleeper at no semaphore"));
                 }
                 match perform(txn, pool, set, &operations, record, party)? {
                     Trial::Blocks(index) => {
-                        let blocked = blocked_at(operations.get(index)?);
+                        let blocked = blocked_at(operations[index]);
                         txn.update(field!(at, ThreadSlot, blocked), blocked)?;
                         return Ok(true);
                     }
@@ -502,7 +473,7 @@ impl Member {
             return short;
         }
         /// Entries of a longer record: enough for semop's limit, then for a whole set.
-        const LONGER: [usize; 2] = [2000, 80_000];
+        const LONGER: [usize; 2] = [2000, vshmem_wire::MORE_LOG_ENTRIES];
         for entries in LONGER {
             let bytes = (entries * size_of::<vshmem_wire::LogEntry>()) as u64;
             let chunk = match self.take_chunk(desk, bytes) {
@@ -541,6 +512,14 @@ impl Member {
         settle(Set::find(self.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
     }
 
+    /// As [`Member::set`], for calls by which the program learns or uses the number of semaphores.
+    fn set_of_size(&self, id: i32) -> Result<Set, Errno> {
+        let set = self.set(id)?;
+        let place = Place { index: set.index, sequence: set.sequence };
+        self.hold_size(Kind::Semaphore, place, set.count)?;
+        Ok(set)
+    }
+
     fn set_permission(&self, set: &Set) -> Result<Permission, Errno> {
         settle(Permission::read(self.pool().map(), set.slot).map(Ok))
     }
@@ -562,20 +541,22 @@ impl Member {
             return Err(Errno::INVAL);
         }
         let count = count as u32;
-        loop {
+        for _ in 0..MOST_TRIES {
             if key != 0
                 && let Some(place) = self.find_existing(Kind::Semaphore, key)?
             {
                 if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
                     return Err(Errno::EXIST);
                 }
-                let Ok(set) = self.set(place.id()) else {
-                    continue;
+                let set = match self.set(place.id()) {
+                    Err(Errno::INVAL) => continue,
+                    found => found?,
                 };
                 if count > set.count {
                     return Err(Errno::INVAL);
                 }
                 self.set_permission(&set)?.allow(caller, mode_of(flags))?;
+                self.tell_size(Kind::Semaphore, place, set.count)?;
                 return Ok(place.id());
             }
             if key != 0 && flags & CREATE == 0 {
@@ -636,9 +617,11 @@ impl Member {
                 let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
             }
             if let Some(place) = made? {
+                self.tell_size(Kind::Semaphore, place, count)?;
                 return Ok(place.id());
             }
         }
+        Err(Errno::IO)
     }
 
     /// semop(2) and semtimedop(2).
@@ -761,6 +744,8 @@ impl Member {
         let desk = self.desk_of(seat);
         let party = self.party().pack();
         let mut gone = Errno::INVAL;
+        // Why this call does not sleep again: a peer may keep on sending it to try again.
+        let mut over = None;
         loop {
             let mut rings = Rings::default();
             // Some(blocked): asleep from now on. None: done.
@@ -779,6 +764,10 @@ impl Member {
                         let more = serve(txn, pool, set, &mut rings)?;
                         reopen(txn, set, operations)?;
                         Ok(Ok(Some(more)))
+                    }
+                    Trial::Blocks(_) if over.is_some() => {
+                        reopen(txn, set, operations)?;
+                        Ok(Err(over.unwrap_or(Errno::AGAIN)))
                     }
                     Trial::Blocks(index) => {
                         self.lie_down(txn, set, operations, index, record, long, seat.slot)?;
@@ -809,6 +798,11 @@ impl Member {
                 Woken::TimedOut => return Err(Errno::AGAIN),
                 Woken::Interrupted => return Err(Errno::INTR),
                 Woken::Retry => gone = Errno::IDRM,
+            }
+            if signals_handled() != signals_seen {
+                over = Some(Errno::INTR);
+            } else if deadline.is_some_and(|end| end.remaining(Instant::now()).is_zero()) {
+                over = Some(Errno::AGAIN);
             }
         }
     }
@@ -863,7 +857,8 @@ impl Member {
 
     /// Serves sleepers until no more can go on.
     fn serve_rest(&self, desk: &Desk<'_>, set: &Set) -> Result<(), Errno> {
-        loop {
+        // Each round but the last takes somebody off the line.
+        for _ in 0..=self.pool().layout().threads.count {
             let mut rings = Rings::default();
             let more = self.change(desk, set.lock(), "semop-serve", |txn| {
                 rings.clear();
@@ -878,6 +873,7 @@ impl Member {
                 return Ok(());
             }
         }
+        Err(Errno::IO)
     }
 
     /// Makes up for somebody who died halfway: serves sleepers, or goes on taking the set apart.
@@ -973,10 +969,7 @@ impl Member {
                 return Ok(Ok(()));
             }
             let party = txn.get(field!(at, ThreadSlot, party))?;
-            let base = field!(at, ThreadSlot, ops);
-            let operations = Asleep { map, base, count: count as usize };
-            for index in 0..operations.count() {
-                let operation = operations.get(index)?;
+            for operation in operations_of(map, at, count)? {
                 if operation.undo || operation.change == 0 {
                     continue;
                 }
@@ -1059,7 +1052,7 @@ impl Member {
         caller: &dyn Caller,
         mut each: impl FnMut(usize, u16),
     ) -> Result<(), Errno> {
-        let set = self.set(id)?;
+        let set = self.set_of_size(id)?;
         settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
@@ -1112,7 +1105,7 @@ impl Member {
         values: &dyn Fn(usize) -> u16,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        let set = self.set(id)?;
+        let set = self.set_of_size(id)?;
         self.set_permission(&set)?.allow(caller, WRITE)?;
         let highest = self.pool().geometry().semvmx;
         if (0..set.count as usize).any(|number| u32::from(values(number)) > highest) {
@@ -1126,7 +1119,7 @@ impl Member {
     /// # Errors
     /// EINVAL.
     pub fn semaphore_count(&self, id: i32) -> Result<usize, Errno> {
-        Ok(self.set(id)?.count as usize)
+        Ok(self.set_of_size(id)?.count as usize)
     }
 
     fn write_values(
@@ -1162,6 +1155,7 @@ impl Member {
             }
             undo::walk(txn, layout, set, |txn, record| {
                 let base = undo::adjustments(txn, layout, record)?;
+                txn.step(set.count)?;
                 for number in (0..set.count).filter(|&number| value(number).is_some()) {
                     let at = base + u64::from(number) * CELL_BYTES;
                     let old = txn.desk().map.load(at, Ordering::Acquire)?;
@@ -1229,7 +1223,10 @@ impl Member {
         let layout = pool.layout();
         let dying = set.stands(ObjectState::Dying as u32).pack();
         let state_at = field!(set.slot, ObjectHeader, state);
+        // Each round but the last takes a sleeper or an undo record away.
+        let mut rounds = layout.threads.count + layout.undos.count + 1;
         loop {
+            rounds = rounds.checked_sub(1).ok_or(Errno::IO)?;
             let mut rings = Rings::default();
             let mut freed = None;
             let step = self.change(desk, set.lock(), "sem-dismantle", |txn| {
@@ -1282,7 +1279,7 @@ impl Member {
     /// # Errors
     /// EINVAL, EACCES.
     pub fn set_stat(&self, id: i32, caller: &dyn Caller) -> Result<SetStat, Errno> {
-        let set = self.set(id)?;
+        let set = self.set_of_size(id)?;
         let stat = self.set_row(&set)?;
         stat.permission.allow(caller, READ)?;
         Ok(stat)
@@ -1299,7 +1296,7 @@ impl Member {
         caller: &dyn Caller,
     ) -> Result<SetStat, Errno> {
         let id = self.id_at(Kind::Semaphore, index)?;
-        let stat = self.set_row(&self.set(id)?)?;
+        let stat = self.set_row(&self.set_of_size(id)?)?;
         if !any {
             stat.permission.allow(caller, READ)?;
         }

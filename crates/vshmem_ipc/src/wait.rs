@@ -60,7 +60,8 @@ pub(crate) fn join_line(
     txn.set(line.tail, slot + 1)
 }
 
-/// Takes `slot` off the line and leaves it in `state`.
+/// Takes `slot` off the line and leaves it in `state`. It must be waiting: so nobody is taken off
+/// twice, and whoever serves a line comes to its end even if a peer has tied it together.
 pub(crate) fn leave_line(
     txn: &mut Txn<'_>,
     layout: &Layout,
@@ -70,6 +71,9 @@ pub(crate) fn leave_line(
     result: u32,
 ) -> Result<(), Fault> {
     let at = thread_at(layout, slot)?;
+    if txn.get(field!(at, ThreadSlot, wait))? != WaitState::Waiting as u32 {
+        return Err(Fault::corrupt(at, "a line with somebody in it who does not wait"));
+    }
     let next = txn.get(field!(at, ThreadSlot, next))?;
     let previous = txn.get(field!(at, ThreadSlot, previous))?;
     match next.checked_sub(1) {
@@ -189,15 +193,22 @@ impl Member {
         let outer = ASLEEP.replace(Some((line, seat.slot)));
         let woken = self.sleep_until(seat, deadline, signals_seen, tend);
         ASLEEP.set(outer);
-        match woken? {
-            None => self.wait_result(seat),
-            Some(reason) => {
-                let desk = self.desk_of(seat);
-                if self.leave_one(&desk, line, seat.slot)? {
-                    Ok(reason)
-                } else {
-                    self.wait_result(seat)
-                }
+        let desk = self.desk_of(seat);
+        let left = match woken {
+            Ok(None) => return self.wait_result(seat),
+            Ok(Some(reason)) => self.leave_one(&desk, line, seat.slot).map(|left| (left, reason)),
+            Err(fault) => {
+                let _ = self.leave_one(&desk, line, seat.slot);
+                Err(fault)
+            }
+        };
+        match left {
+            Ok((true, reason)) => Ok(reason),
+            Ok((false, _)) => self.wait_result(seat),
+            Err(fault) => {
+                // The line makes no sense: at least nobody finds this thread in it any more.
+                let _ = self.wait_result(seat);
+                Err(fault)
             }
         }
     }

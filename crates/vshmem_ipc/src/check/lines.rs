@@ -1,6 +1,6 @@
 //! Sleepers: lines at objects against the thread slots in them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field};
@@ -45,9 +45,10 @@ impl Look<'_> {
             for (kind, senders) in [(WaitKind::Receive, false), (WaitKind::Send, true)] {
                 let line = crate::queue::line_of(slot, senders);
                 let sleepers = self.line(Kind::Queue, index, kind, line, &mut seen)?;
-                if standing.is(ObjectState::Live) {
+                if standing.is(ObjectState::Live) && !sleepers.is_empty() {
+                    let kinds = if senders { BTreeSet::new() } else { self.kinds(slot)? };
                     for thread in sleepers {
-                        self.sleeper_at_queue(index, slot, thread, senders)?;
+                        self.sleeper_at_queue(index, slot, thread, senders, &kinds)?;
                     }
                 }
             }
@@ -161,12 +162,30 @@ impl Look<'_> {
         Ok(())
     }
 
+    /// The types of the messages in the queue of a slot.
+    fn kinds(&self, slot: u64) -> Result<BTreeSet<i64>, Fault> {
+        let mut kinds = BTreeSet::new();
+        let mut next = self.get(field!(slot, MsgSlot, head))?;
+        for _ in 0..self.layout.unit_meta.count {
+            let Some(unit) = next.checked_sub(1) else {
+                break;
+            };
+            let Ok(at) = Chunk(unit).next(self.layout) else {
+                break;
+            };
+            kinds.insert(Header::read(self.pool.map(), self.layout, Chunk(unit))?.kind);
+            next = self.get(at)?;
+        }
+        Ok(kinds)
+    }
+
     fn sleeper_at_queue(
         &mut self,
         index: u32,
         slot: u64,
         thread: u32,
         sends: bool,
+        kinds: &BTreeSet<i64>,
     ) -> Result<(), Fault> {
         let at = thread_at(self.layout, thread)?;
         let could = if sends {
@@ -178,21 +197,7 @@ impl Look<'_> {
         } else {
             let mode = self.plain(field!(at, ThreadSlot, count))?;
             let kind = self.plain(field!(at, ThreadSlot, argument))?;
-            let search = Search::unpack(mode, kind);
-            let mut next = self.get(field!(slot, MsgSlot, head))?;
-            let mut accepted = false;
-            for _ in 0..self.layout.unit_meta.count {
-                let Some(unit) = next.checked_sub(1) else {
-                    break;
-                };
-                let Ok(at) = Chunk(unit).next(self.layout) else {
-                    break;
-                };
-                let header = Header::read(self.pool.map(), self.layout, Chunk(unit))?;
-                accepted |= search.accepts(header.kind);
-                next = self.get(at)?;
-            }
-            accepted
+            Search::unpack(mode, kind).accepts_any(kinds)
         };
         if could {
             self.unfinished(format!("thread slot {thread} waits at queue {index} and could go on"));

@@ -1,5 +1,7 @@
 //! Domains, clients and thread slots.
 
+use std::collections::HashSet;
+
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
     ClientSlot, ClientState, DomainSlot, DomainState, Registry, ThreadSlot, WaitKind, WaitState,
@@ -53,6 +55,7 @@ impl Look<'_> {
         if high > count {
             self.wrong(format!("clients are said to reach up to slot {high} of {count}"));
         }
+        let parents = self.parents()?;
         let mut states = Vec::new();
         for client in 0..count {
             let slot = client_at(layout, client)?;
@@ -79,8 +82,26 @@ impl Look<'_> {
                 continue;
             }
             self.client_of(client, slot, state, domain, pid)?;
+            if state == ClientState::Reserved as u32 && !parents.contains(&(domain, pid)) {
+                self.unfinished(format!(
+                    "client {client} is kept for a child of pid {pid} in domain {domain}, which is no client"
+                ));
+            }
         }
         Ok(states)
+    }
+
+    /// Domain and pid of every process that is a client.
+    fn parents(&self) -> Result<HashSet<(u32, u32)>, Fault> {
+        let mut parents = HashSet::new();
+        for client in 0..self.layout.clients.count as u32 {
+            let slot = client_at(self.layout, client)?;
+            if self.get(field!(slot, ClientSlot, state))? == ClientState::Active as u32 {
+                let domain = self.get(field!(slot, ClientSlot, domain))?;
+                parents.insert((domain, self.get(field!(slot, ClientSlot, pid))?));
+            }
+        }
+        Ok(parents)
     }
 
     fn client_of(
@@ -112,21 +133,6 @@ impl Look<'_> {
         } else if quarantined {
             self.unfinished(format!(
                 "client {client} (pid {pid}) is quarantined, and its domain {domain} is not evicted"
-            ));
-        }
-        if state != ClientState::Reserved as u32 {
-            return Ok(());
-        }
-        let mut parent = false;
-        for other in 0..self.layout.clients.count as u32 {
-            let other = client_at(self.layout, other)?;
-            parent |= self.get(field!(other, ClientSlot, state))? == ClientState::Active as u32
-                && self.get(field!(other, ClientSlot, domain))? == domain
-                && self.get(field!(other, ClientSlot, pid))? == pid;
-        }
-        if !parent {
-            self.unfinished(format!(
-                "client {client} is kept for a child of pid {pid} in domain {domain}, which is no client"
             ));
         }
         Ok(())
