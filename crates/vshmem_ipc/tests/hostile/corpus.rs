@@ -1,0 +1,54 @@
+//! Plays what the fuzzer has found worth keeping (`fuzz/corpus`), without the fuzzer.
+
+use crate::places;
+use crate::scene::Scene;
+use crate::script::{TARGETS, open, play};
+use crate::watchdog::Watchdog;
+use vshmem_ipc::Pool;
+
+fn stories(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus");
+    let entries = std::fs::read_dir(format!("{folder}/{target}")).expect("a corpus");
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.expect("an entry").path();
+        (path.display().to_string(), std::fs::read(path).expect("a story"))
+    };
+    entries.map(read).collect()
+}
+
+#[test]
+fn stories_of_the_fuzzer_end_well() {
+    let scene = Scene::new();
+    let layout = *scene.lay_out().layout();
+    let watchdog = Watchdog::new(1);
+    for (target, names) in TARGETS {
+        let places = places::named(&layout, names);
+        for (name, story) in stories(target) {
+            play(&scene, &places, &story, &mut |call, run| {
+                watchdog.call(0, || format!("{call} in {name}"), run);
+            });
+        }
+    }
+}
+
+#[test]
+fn superblocks_of_the_fuzzer_are_refused_or_possible() {
+    let watchdog = Watchdog::new(1);
+    for (name, header) in stories("open") {
+        watchdog.call(0, || name.clone(), || open(&header));
+    }
+}
+
+#[test]
+fn a_superblock_that_is_told_otherwise_opens_nothing_else() {
+    let watchdog = Watchdog::new(1);
+    let mut header = vec![0; Pool::HEADER_BYTES];
+    Scene::new().lay_out().map().read(0, &mut header).unwrap();
+    for at in 0..Pool::HEADER_BYTES / 4 {
+        for value in [0, 1, 2, 7, 127, 0x7fff, 1 << 20, i32::MAX as u32, u32::MAX] {
+            let mut header = header.clone();
+            header[4 * at..4 * at + 4].copy_from_slice(&value.to_ne_bytes());
+            watchdog.call(0, || format!("word {at} is {value}"), || open(&header));
+        }
+    }
+}

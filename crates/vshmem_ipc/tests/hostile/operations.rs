@@ -1,0 +1,194 @@
+//! Everything that a member can do, once. What comes back is nobody's business here.
+
+use std::sync::Arc;
+
+use vshmem_ipc::{Kind, Member, Pool, Receive};
+
+use super::fixture::*;
+use super::scene::{KEY, SHORT, Scene, newcomer};
+
+/// Who works on what.
+pub struct Stage<'a> {
+    pub scene: &'a Scene,
+    pub pool: &'a Arc<Pool>,
+    /// A member of the domain of most sleepers, and one of another domain.
+    pub me: &'a Member,
+    pub far: &'a Member,
+    /// Varies what is done from call to call.
+    pub nth: u64,
+}
+
+impl Stage<'_> {
+    fn kind(&self) -> Kind {
+        Kind::ALL[self.nth as usize % 3]
+    }
+
+    fn set(&self) -> i32 {
+        self.scene.sets[self.nth as usize % 2]
+    }
+
+    fn queue(&self) -> i32 {
+        self.scene.queues[self.nth as usize % 3]
+    }
+}
+
+/// An operation and its name.
+pub type Operation = (&'static str, fn(&Stage<'_>));
+
+fn receive(stage: &Stage<'_>, kind: i64, except: bool, copy: bool) {
+    let wanted = Receive { kind, room: 80, no_wait: true, cut: !copy, except, copy };
+    let _ = stage.me.receive_as(stage.queue(), wanted);
+}
+
+/// All of them; harmless ones first, those after which less is left last.
+pub const ALL: &[Operation] = &[
+    ("census", |s| {
+        let _ = (s.pool.domains(), s.pool.clients(), s.pool.waiters(), s.pool.usage());
+        let _ = (s.pool.locks(), s.pool.room(), s.pool.residents(s.me.domain()));
+        let _ = Kind::ALL.map(|kind| (s.pool.entries(kind), s.pool.objects(kind)));
+        let _ = s.pool.attached_to(s.nth as u32 % 6);
+    }),
+    ("check", |s| {
+        let _ = s.pool.check();
+    }),
+    ("totals", |s| {
+        let _ = (s.me.shm_info(), s.me.sem_info(), s.me.msg_info());
+    }),
+    ("stat", |s| {
+        let _ = s.me.segment_stat(s.scene.segments[0], &ROOT);
+        let _ = (s.me.set_stat(s.set(), &User(5)), s.far.queue_stat(s.queue(), &ROOT));
+        for index in 0..6 {
+            let _ = s.me.segment_at_index(index, true, &ROOT);
+            let _ = s.me.set_at_index(index, false, &ROOT);
+            let _ = s.me.queue_at_index(index, true, &ROOT);
+        }
+    }),
+    ("shmget", |s| {
+        let _ = s.me.segment(KEY, 1, CREATE);
+        let _ = s.me.segment(s.nth as i32 % 4, 4096 * (1 + s.nth % 5), CREATE);
+    }),
+    ("shmat", |s| {
+        for id in s.scene.segments {
+            let _ = s.me.shmat(id, true, false, &ROOT).map(|at| {
+                let end = s.pool.layout().data.end();
+                assert!(at.offset + at.bytes <= end, "a segment outside the pool");
+            });
+            let _ = s.me.attach_again(id);
+        }
+    }),
+    ("shmctl", |s| {
+        let id = s.scene.segments[s.nth as usize % 2];
+        let _ = s.me.segment_change(id, 1, 2, 0o666, &ROOT);
+        let _ = s.me.segment_lock(id, s.nth & 1 == 0, &ROOT);
+    }),
+    ("semget", |s| {
+        let _ = s.me.semget(KEY, 1, CREATE | 0o600, &ROOT);
+        let _ = s.me.semget(s.nth as i32 % 5, 1 + s.nth as i32 * 37 % 600, CREATE | 0o600, &ROOT);
+    }),
+    ("semop", |s| {
+        let _ = s.me.op(s.set(), &[up(0)]);
+        let _ = s.me.op(s.set(), &[now(down(0))]);
+        let _ = s.far.op(s.set(), &[now(zero(1)), up(2), up(1)]);
+    }),
+    ("semop with undo", |s| {
+        let _ = s.me.op(s.set(), &[undone(up(2))]);
+        let _ = s.far.op(s.set(), &[undone(up(0)), undone(now(down(1)))]);
+    }),
+    ("semop that sleeps", |s| {
+        let short = Some(SHORT);
+        let _ = s.me.semop(s.set(), &[by(0, -30000)], short, &ROOT);
+        let _ = s.me.semop(s.set(), &[undone(by(2, -30000)), up(0)], short, &ROOT);
+    }),
+    ("semop of many", |s| {
+        let many: Vec<_> = (0..30).map(|n| up(n % 3)).collect();
+        let _ = s.me.op(s.set(), &many);
+        let asleep: Vec<_> = (0..20).map(|n| by(n % 3, -20000)).collect();
+        let _ = s.me.semop(s.set(), &asleep, Some(SHORT), &ROOT);
+    }),
+    ("semctl that reads", |s| {
+        for number in 0..3 {
+            let _ = s.me.semaphore_value(s.set(), number, &ROOT);
+            let _ = s.me.semaphore_pid(s.set(), number, &ROOT);
+            let _ = s.me.semaphore_sleepers(s.set(), number, number == 1, &ROOT);
+        }
+        let mut seen = 0;
+        let _ = s.me.semaphore_values(s.set(), &ROOT, |_, _| seen += 1);
+        assert!(seen <= 4 * s.pool.geometry().semmsl, "values of a set that cannot be");
+    }),
+    ("semctl that writes", |s| {
+        let _ = s.me.set_semaphore(s.set(), 1, s.nth as i32 % 9, &ROOT);
+        let _ = s.me.set_semaphores(s.set(), &|n| n as u16 % 3, &ROOT);
+        let _ = s.me.set_change(s.set(), 0, 0, 0o777, &ROOT);
+    }),
+    ("msgget", |s| {
+        let _ = s.me.msgget(KEY, CREATE | 0o600, &ROOT);
+        let _ = s.me.msgget(s.nth as i32 % 5, CREATE | 0o600, &ROOT);
+    }),
+    ("msgsnd", |s| {
+        let _ = s.me.send_now(s.queue(), 1 + s.nth as i64 % 9, &[7; 50]);
+        let _ = s.far.send_now(s.queue(), 2, &[8; 250]);
+    }),
+    ("msgrcv any", |s| receive(s, 0, false, false)),
+    ("msgrcv equal", |s| receive(s, 3, false, false)),
+    ("msgrcv except", |s| receive(s, 1, true, false)),
+    ("msgrcv at most", |s| receive(s, -4, false, false)),
+    ("msgrcv copy", |s| receive(s, s.nth as i64 % 5, false, true)),
+    ("msgctl", |s| {
+        let _ = s.me.queue_change(s.queue(), 0, 0, 0o600, 64 << (s.nth % 4), &ROOT);
+    }),
+    ("fork", |s| {
+        if let Ok(kept) = s.me.reserve_child() {
+            s.me.name_child(kept, 1000 + s.nth as u32);
+            s.me.cancel_child(kept);
+        }
+    }),
+    ("exec", |s| {
+        let _ = newcomer(s.pool, "a", 11);
+    }),
+    ("join and leave", |s| {
+        if let Some(guest) = newcomer(s.pool, ["a", "b", "d"][s.nth as usize % 3], 40) {
+            let _ = guest.shmat(s.scene.segments[0], false, false, &ROOT);
+            let _ = guest.op(s.set(), &[undone(up(1))]);
+            let _ = guest.leave();
+        }
+    }),
+    ("agent", |s| {
+        let _ = (s.me.renew_lease(9), s.me.in_good_standing(), s.me.must_start_agent(|_| false));
+        let _ = s.me.free_strangers(s.me.domain(), &|_| true);
+        s.me.ring_everybody();
+        s.me.interrupt();
+    }),
+    ("detach", |s| {
+        let _ = s.me.shmdt(s.scene.segments[0]);
+        let _ = s.me.detach_all();
+        let _ = s.me.leave_adjustments();
+    }),
+    ("bury", |s| {
+        let _ = s.me.bury(s.nth as u32 % 10);
+        let _ = s.far.bury_process(20);
+        if let Ok(rows) = s.pool.residents(s.nth as u32 % 4) {
+            for row in rows.iter().filter(|row| row.index != s.me.client()).take(2) {
+                let _ = s.me.bury_resident(row);
+            }
+        }
+    }),
+    ("remove", |s| {
+        let _ = match s.kind() {
+            Kind::Segment => s.me.segment_remove(s.scene.segments[0], &ROOT),
+            Kind::Semaphore => s.me.set_remove(s.set(), &ROOT),
+            Kind::Queue => s.me.queue_remove(s.queue(), &ROOT),
+        };
+    }),
+    ("repair", |s| {
+        let _ = s.me.repair();
+    }),
+    ("evict", |s| {
+        let _ = s.me.evict_domain(s.nth as u32 % 4);
+    }),
+    ("bury a domain", |s| {
+        let _ = s.me.bury_domain(1 + s.nth as u32 % 4);
+    }),
+    ("farewell", |s| {
+        let _ = (s.far.farewell(), s.me.farewell());
+    }),
+];

@@ -1,0 +1,83 @@
+//! Where a pool can be scribbled over, and with what.
+
+use vshmem_wire::{Area, CELL_BYTES, Layout, PAGE_BYTES};
+
+/// A range of words that belong together.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    pub name: &'static str,
+    pub offset: u64,
+    pub words: u64,
+}
+
+impl Place {
+    fn of(name: &'static str, area: Area) -> Self {
+        Self { name, offset: area.offset, words: area.stride * area.count / CELL_BYTES }
+    }
+
+    pub fn word(&self, nth: u64) -> u64 {
+        self.offset + nth % self.words * CELL_BYTES
+    }
+}
+
+/// Every structure of the pool.
+pub fn all(layout: &Layout) -> Vec<Place> {
+    vec![
+        Place { name: "superblock", offset: 0, words: PAGE_BYTES / CELL_BYTES },
+        Place { name: "registry", offset: layout.registry, words: 80 },
+        Place::of("domains", layout.domains),
+        Place::of("clients", layout.clients),
+        Place::of("threads", layout.threads),
+        Place::of("segments", layout.shm),
+        Place::of("sets", layout.sem),
+        Place::of("queues", layout.msg),
+        Place::of("keys of segments", layout.keys[0]),
+        Place::of("keys of sets", layout.keys[1]),
+        Place::of("keys of queues", layout.keys[2]),
+        Place::of("attaches", layout.attaches),
+        Place::of("undos", layout.undos),
+        Place::of("slabs", layout.slab_meta),
+        Place::of("units", layout.unit_meta),
+        Place::of("pages", layout.page_meta),
+        Place::of("heap", layout.heap),
+    ]
+}
+
+pub fn named(layout: &Layout, names: &[&str]) -> Vec<Place> {
+    all(layout).into_iter().filter(|place| names.contains(&place.name)).collect()
+}
+
+/// Replaces the value of a cell and keeps its version.
+fn cell(old: u64, value: u32) -> u64 {
+    old & 0xffff_ffff_0000_0000 | u64::from(value)
+}
+
+/// How many kinds of nonsense [`nasty`] knows.
+pub const NASTY: u64 = 20;
+
+/// A value that somebody who means harm would write over `old`.
+pub fn nasty(old: u64, nth: u64) -> u64 {
+    let value = old as u32;
+    match nth % NASTY {
+        0 => 0,
+        1 => u64::MAX,
+        2 => cell(old, 0),
+        3 => cell(old, 1),
+        4 => cell(old, 2),
+        5 => cell(old, 3),
+        6 => cell(old, 4),
+        7 => cell(old, u32::MAX),
+        8 => cell(old, u32::MAX - 1),
+        9 => cell(old, i32::MAX as u32),
+        10 => cell(old, i32::MIN as u32),
+        11 => cell(old, value.wrapping_add(1)),
+        12 => cell(old, value.wrapping_sub(1)),
+        13 => cell(old, value ^ 1 << 8),
+        14 => cell(old, value.rotate_left(16)),
+        15 => u64::MAX - 7,
+        16 => i64::MIN as u64,
+        17 => 4096,
+        18 => old ^ 0x8000,
+        _ => cell(old, 7),
+    }
+}

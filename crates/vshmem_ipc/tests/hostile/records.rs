@@ -1,0 +1,96 @@
+//! Locks that seem to be held or committed by somebody, with intent records of all kinds behind
+//! them.
+
+use std::sync::atomic::Ordering;
+
+use crate::operations::{ALL, Stage};
+use crate::scene::{Scene, newcomer};
+use crate::watchdog::Watchdog;
+use vshmem_ipc::Pool;
+use vshmem_sync::field;
+use vshmem_wire::{Layout, LogEntry, ThreadSlot};
+
+const HELD: u64 = 1;
+const COMMITTED: u64 = 2;
+const NONE: u64 = 3;
+
+fn locks(layout: &Layout) -> [u64; 3] {
+    [layout.registry, layout.sem.at(0).unwrap(), layout.msg.at(1).unwrap()]
+}
+
+fn write(pool: &Pool, at: u64, value: u64) {
+    pool.map().store(at, value, Ordering::Relaxed).unwrap();
+}
+
+/// Makes thread slot 7 the holder of a lock, with a record of `count` entries for `offset`.
+fn forge(pool: &Pool, lock: u64, state: u64, count: u64, offset: u64, more: u64) {
+    let slot = pool.layout().threads.at(7).unwrap();
+    let generation = 0xffff_ffff;
+    write(pool, lock, generation << 32 | 7 << 2 | state);
+    write(pool, field!(slot, ThreadSlot, log_lock), lock);
+    write(pool, field!(slot, ThreadSlot, log_head), generation << 32 | count);
+    write(pool, field!(slot, ThreadSlot, log_more), more);
+    for nth in 0..40 {
+        let entry = field!(slot, ThreadSlot, log) + nth * size_of::<LogEntry>() as u64;
+        let offset = offset.wrapping_add(nth * 8);
+        write(pool, entry, offset);
+        write(pool, entry + 8, pool.map().load(offset, Ordering::Relaxed).unwrap_or(0));
+        write(pool, entry + 16, u64::MAX - nth);
+    }
+}
+
+#[test]
+fn forged_records_are_carried_out_inside_the_pool_or_not_at_all() {
+    let scene = Scene::new();
+    let pool = scene.lay_out();
+    let watchdog = Watchdog::new(1);
+    let layout = *pool.layout();
+    let mut nth = 0;
+    for lock in locks(&layout) {
+        for state in [HELD, COMMITTED, NONE] {
+            for (count, offset, more) in [
+                (0, 0, 0),
+                (40, layout.sem.offset, 0),
+                (40, 0, 0),
+                (40, 3, 0),
+                (40, layout.data.offset - 8, 0),
+                (41, layout.threads.offset, u64::MAX),
+                (41, layout.msg.offset, layout.data.end() - 8),
+                (100_000, layout.heap.offset, layout.heap.offset),
+                (0xffff_ffff, layout.unit_meta.offset, 5),
+                (0xffff_ffff, u64::MAX - 7, layout.threads.offset),
+            ] {
+                nth += 1;
+                scene.restore(&pool);
+                let me = newcomer(&pool, "a", 10).unwrap();
+                let far = newcomer(&pool, "b", 21).unwrap();
+                let before = pool.map().load(0, Ordering::Relaxed).unwrap();
+                forge(&pool, lock, state, count, offset, more);
+                let stage = Stage { scene: &scene, pool: &pool, me: &me, far: &far, nth };
+                for (call, run) in ALL {
+                    let name =
+                        || format!("{call}, lock {lock:#x} in {state}, {count} at {offset:#x}");
+                    watchdog.call(0, name, || run(&stage));
+                }
+                assert_eq!(pool.map().load(0, Ordering::Relaxed).unwrap(), before);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_holder_that_does_not_exist_holds_nothing_up() {
+    let scene = Scene::new();
+    let pool = scene.lay_out();
+    for state in [HELD, COMMITTED, NONE] {
+        scene.restore(&pool);
+        let me = newcomer(&pool, "a", 12).unwrap();
+        for lock in locks(pool.layout()) {
+            write(&pool, lock, 5 << 32 | 0x3fff_ffff << 2 | state);
+        }
+        use crate::fixture::{Calls, PRIVATE, up};
+        assert!(me.segment(PRIVATE, 1, 0).is_ok());
+        assert!(me.op(scene.sets[0], &[up(2)]).is_ok());
+        assert!(me.receive_now(scene.queues[1], 0).is_err());
+    }
+}

@@ -1,0 +1,118 @@
+//! A small pool in the middle of its life, as bytes: clients of three domains, objects of all
+//! kinds, and sleepers in every line.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use vshmem_ipc::{Member, Pool};
+use vshmem_mem::Map;
+use vshmem_wire::{Geometry, PAGE_BYTES};
+
+use super::fixture::*;
+
+/// Keys of the segment, set and queue that have one.
+pub const KEY: i32 = 77;
+
+/// The bytes of a pool, and the ids in it.
+pub struct Scene {
+    bytes: Vec<u8>,
+    pub segments: [i32; 2],
+    pub sets: [i32; 2],
+    pub queues: [i32; 3],
+}
+
+fn tiny() -> Geometry {
+    Geometry {
+        shmmni: 6,
+        semmni: 6,
+        msgmni: 6,
+        domains: 4,
+        clients: 10,
+        threads: 24,
+        attaches: 16,
+        undos: 8,
+        slabs: 10,
+        semmsl: 700,
+        msgmnb: 256,
+        pages: 24,
+        ..small()
+    }
+}
+
+impl Scene {
+    pub fn new() -> Self {
+        let pool = pool_of(tiny());
+        let (me, peer) = (join(&pool, 10), join(&pool, 11));
+        let (far, gone) = (join_in(&pool, "b", 20), join_in(&pool, "c", 30));
+        let segments = [
+            me.segment(KEY, 3 * PAGE_BYTES, CREATE).unwrap(),
+            me.segment(PRIVATE, PAGE_BYTES, 0).unwrap(),
+        ];
+        for member in [&me, &peer, &gone] {
+            member.shmat(segments[0], true, false, &ROOT).unwrap();
+        }
+        far.shmat(segments[1], true, false, &ROOT).unwrap();
+        me.segment_remove(segments[1], &ROOT).unwrap();
+        let sets = [me.semget(KEY, 3, CREATE | 0o600, &ROOT).unwrap(), me.set(40)];
+        me.op(sets[0], &[undone(by(2, 5))]).unwrap();
+        far.op(sets[0], &[undone(by(2, 2)), undone(by(2, -1))]).unwrap();
+        gone.op(sets[1], &[undone(up(39))]).unwrap();
+        let queues = [me.msgget(KEY, CREATE | 0o600, &ROOT).unwrap(), me.queue(), me.queue()];
+        for kind in 1..=4 {
+            me.send(queues[0], kind, &[kind as u8; 60]).unwrap();
+        }
+        peer.send(queues[2], 3, b"three").unwrap();
+        let freed = me.segment(PRIVATE, 2 * PAGE_BYTES, 0).unwrap();
+        me.segment_remove(freed, &ROOT).unwrap();
+        me.reserve_child().unwrap();
+        me.evict_domain(gone.domain()).unwrap();
+        let mut bytes = Vec::new();
+        std::thread::scope(|scope| {
+            let long: Vec<_> = (0..12).map(down).collect();
+            for (who, set, operations) in [
+                (&peer, sets[0], vec![down(0)]),
+                (&far, sets[0], vec![undone(down(1)), up(0)]),
+                (&peer, sets[0], vec![zero(2), up(1)]),
+                (&me, sets[1], long),
+            ] {
+                scope.spawn(move || who.op(set, &operations));
+            }
+            for (who, kind) in [(&peer, 5), (&far, -2), (&peer, 0)] {
+                scope.spawn(move || who.receive(queues[1], kind));
+            }
+            scope.spawn(|| peer.send(queues[0], 9, &[9; 100]));
+            scope.spawn(|| peer.receive(queues[2], 9));
+            until("all asleep", || asleep(&pool) == 9);
+            bytes.resize(pool.map().bytes() as usize, 0);
+            pool.map().read(0, &mut bytes).unwrap();
+            for set in sets {
+                me.set_remove(set, &ROOT).unwrap();
+            }
+            for queue in queues {
+                me.queue_remove(queue, &ROOT).unwrap();
+            }
+        });
+        Self { bytes, segments, sets, queues }
+    }
+
+    /// The pool as it was, in memory of its own.
+    pub fn lay_out(&self) -> Arc<Pool> {
+        let map = Map::anonymous(self.bytes.len());
+        map.write(0, &self.bytes).unwrap();
+        Arc::new(Pool::open(Arc::new(map), self.bytes.len() as u64).unwrap())
+    }
+
+    /// The pool as it was, once more in the same memory.
+    pub fn restore(&self, pool: &Pool) {
+        pool.map().write(0, &self.bytes).unwrap();
+    }
+}
+
+/// A member of the pool, if it will have one.
+pub fn newcomer(pool: &Arc<Pool>, name: &str, pid: u32) -> Option<Member> {
+    use vshmem_ipc::Reach;
+    Member::join(Arc::clone(pool), &domain(name), process(pid), None, Reach::Kernel).ok()
+}
+
+/// How long those wait who have nobody to wake them.
+pub const SHORT: Duration = Duration::from_micros(300);

@@ -1,0 +1,173 @@
+//! Somebody who scribbles all the time while members work and sleep.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::fixture::*;
+use crate::operations::{ALL, Stage};
+use crate::places::{self, Place, nasty};
+use crate::scene::{Scene, newcomer};
+use crate::watchdog::Watchdog;
+use vshmem_ipc::Pool;
+use vshmem_sync::field;
+use vshmem_wire::{CELL_BYTES, ThreadSlot};
+
+/// How long the members of one test are troubled.
+const SPAN: Duration = Duration::from_secs(4);
+
+/// A simple generator: what it gives is the same every time.
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+fn scribble(pool: &Pool, places: &[Place], chance: &mut Chance) {
+    let place = places[chance.next() as usize % places.len()];
+    // Mostly near the beginning, where things are in use.
+    let reach = if chance.next().is_multiple_of(4) { place.words } else { place.words.min(200) };
+    let at = place.word(chance.next() % reach);
+    let old = pool.map().load(at, Ordering::Relaxed).unwrap();
+    let value = match chance.next() % 8 {
+        0 => chance.next(),
+        _ => nasty(old, chance.next()),
+    };
+    pool.map().store(at, value, Ordering::Relaxed).unwrap();
+}
+
+/// Sends every sleeper away: nothing that it could wait for is left.
+fn release(pool: &Pool) {
+    let layout = pool.layout();
+    let zero = |at: u64| pool.map().store(at, 0, Ordering::Relaxed).unwrap();
+    for area in [layout.sem, layout.msg] {
+        let words = area.stride * area.count / CELL_BYTES;
+        (0..words).for_each(|word| zero(area.offset + word * CELL_BYTES));
+    }
+    for slot in 0..layout.threads.count as u32 {
+        let at = field!(layout.threads.at(slot).unwrap(), ThreadSlot, wait);
+        pool.map().store(at, 3, Ordering::Relaxed).unwrap();
+    }
+}
+
+fn trouble(names: &[&str], pause: Option<Duration>) {
+    let scene = Scene::new();
+    let pool = scene.lay_out();
+    let places = places::named(pool.layout(), names);
+    let watchdog = Watchdog::new(4);
+    let (over, working) = (AtomicBool::new(false), AtomicUsize::new(4));
+    let letters = names.iter().flat_map(|name| name.bytes());
+    let seed = letters.fold(7u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
+    std::thread::scope(|scope| {
+        let (scene, pool, watchdog, places) = (&scene, &pool, &watchdog, &places);
+        let (over, working) = (&over, &working);
+        for thread in 0..2usize {
+            scope.spawn(move || {
+                let mut nth = thread as u64;
+                while !over.load(Ordering::Relaxed) {
+                    nth += 1;
+                    let pid = 50 + nth as u32 % 7 + 10 * thread as u32;
+                    let join = || (newcomer(pool, "a", pid), newcomer(pool, "b", pid));
+                    let (Some(me), Some(far)) = watchdog.call(thread, || "join".into(), join)
+                    else {
+                        scene.restore(pool);
+                        continue;
+                    };
+                    let stage = Stage { scene, pool, me: &me, far: &far, nth };
+                    for (call, run) in ALL {
+                        watchdog.call(thread, || (*call).into(), || run(&stage));
+                    }
+                    // What is there for the next round has to be something.
+                    if nth.is_multiple_of(3) {
+                        scene.restore(pool);
+                    }
+                }
+                working.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        for thread in 2..4usize {
+            scope.spawn(move || {
+                let mut nth = 0usize;
+                while !over.load(Ordering::Relaxed) {
+                    nth += 1;
+                    let Some(me) = newcomer(pool, "a", 80 + thread as u32) else {
+                        std::thread::yield_now();
+                        continue;
+                    };
+                    // These really sleep, until somebody does them the favour.
+                    let _ = match nth % 4 {
+                        0 => me.op(scene.sets[0], &[undone(down(0)), up(1)]),
+                        1 => me.receive(scene.queues[nth % 3], nth as i64 % 7 - 3).map(drop),
+                        2 => me.op(scene.sets[1], &(0..12).map(down).collect::<Vec<_>>()),
+                        _ => me.send(scene.queues[0], 3, &[1; 200]),
+                    };
+                }
+                working.fetch_sub(1, Ordering::Relaxed);
+            });
+        }
+        let begun = Instant::now();
+        let mut chance = Chance(seed);
+        let mut turn = 0u64;
+        while begun.elapsed() < SPAN {
+            turn += 1;
+            scribble(pool, places, &mut chance);
+            match pause {
+                Some(pause) => std::thread::sleep(pause),
+                None if turn.is_multiple_of(64) => std::thread::yield_now(),
+                None => {}
+            }
+            if turn.is_multiple_of(if pause.is_some() { 500 } else { 500_000 }) {
+                release(pool);
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+        // The sleepers' own calls have no bound but this one.
+        while working.load(Ordering::Relaxed) > 0 {
+            let stuck = begun.elapsed() > SPAN + Duration::from_secs(120);
+            assert!(!stuck, "a sleeper does not go away");
+            release(pool);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    });
+}
+
+const RESTED: Option<Duration> = Some(Duration::from_micros(200));
+
+#[test]
+fn over_parties() {
+    trouble(&["domains", "clients", "attaches"], RESTED);
+}
+
+#[test]
+fn over_threads() {
+    trouble(&["threads"], RESTED);
+}
+
+#[test]
+fn over_objects() {
+    trouble(&["registry", "segments", "sets", "queues", "undos"], RESTED);
+}
+
+#[test]
+fn over_keys() {
+    trouble(&["keys of segments", "keys of sets", "keys of queues"], RESTED);
+}
+
+#[test]
+fn over_heap() {
+    trouble(&["slabs", "units", "heap", "pages"], RESTED);
+}
+
+#[test]
+fn over_everything_without_rest() {
+    let all: Vec<_> = places::all(scene_layout().as_ref()).iter().map(|place| place.name).collect();
+    trouble(&all, None);
+}
+
+fn scene_layout() -> Box<vshmem_wire::Layout> {
+    Box::new(*Scene::new().lay_out().layout())
+}

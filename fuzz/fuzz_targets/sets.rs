@@ -1,0 +1,5 @@
+#![no_main]
+
+mod story;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| story::tell("sets", bytes));
