@@ -336,10 +336,11 @@ impl Member {
                 let standing = registry::standing(map, slot)?;
                 let place = Place { index, sequence: standing.sequence };
                 match kind {
-                    Kind::Segment if standing.is(ObjectState::Creating) => {
-                        if load_value(map, field!(slot, ShmSlot, maker))? == client + 1 {
-                            self.abandon_segment(desk, place);
-                        }
+                    Kind::Segment
+                        if standing.is(ObjectState::Creating)
+                            && load_value(map, field!(slot, ShmSlot, maker))? == client + 1 =>
+                    {
+                        self.abandon_segment(desk, place);
                     }
                     Kind::Semaphore if standing.is(ObjectState::Dying) => {
                         let set = Set::read(pool, place, slot)?;

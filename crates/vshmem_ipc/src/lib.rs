@@ -14,6 +14,7 @@
 mod access;
 mod bury;
 mod census;
+mod change;
 mod check;
 mod domain;
 mod extent;
@@ -40,7 +41,7 @@ pub use domain::DomainIdentity;
 pub use id::{Kind, is_pool_id};
 pub use member::{Backing, ChildSlot, JoinError, Member, Process, Reach};
 pub use pool::{NewPool, OpenError, Pool};
-pub use queue::{MsgInfo, QueueStat, Receive};
+pub use queue::{Deliver, MsgInfo, QueueStat, Receive};
 pub use rustix::io::Errno;
 pub use segment::{Attachment, SegmentStat, ShmInfo};
 pub use semaphore::{Operation, SemInfo, SetStat};

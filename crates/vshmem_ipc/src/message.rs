@@ -55,8 +55,8 @@ impl Search {
         match kind {
             _ if copy => Self::Nth(kind as u64),
             0 => Self::Any,
-            i64::MIN => Self::AtMost(i64::MAX),
-            ..0 => Self::AtMost(-kind),
+            // The lowest type has no positive counterpart.
+            ..0 => Self::AtMost(kind.checked_neg().unwrap_or(i64::MAX)),
             _ if except => Self::NotEqual(kind),
             _ => Self::Equal(kind),
         }

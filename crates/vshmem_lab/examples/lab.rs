@@ -42,10 +42,7 @@ fn run(words: Vec<OsString>) -> Result<i32, Error> {
         }
     };
     if verb == "up" {
-        let mut options = UpOptions {
-            name,
-            ..Default::default()
-        };
+        let mut options = UpOptions { name, ..Default::default() };
         while let Some(option) = word() {
             let value = word().unwrap_or_else(|| usage());
             match option.as_str() {
@@ -86,16 +83,9 @@ fn run(words: Vec<OsString>) -> Result<i32, Error> {
         if argv.first().is_some_and(|first| first == "--") {
             argv.remove(0);
         }
-        let request = ExecRequest {
-            argv,
-            forward_signals: true,
-            ..Default::default()
-        };
+        let request = ExecRequest { argv, forward_signals: true, ..Default::default() };
         if vshmem_lab::in_guest() {
-            let guest = guest
-                .trim_start_matches("guest")
-                .parse()
-                .unwrap_or_else(|_| usage());
+            let guest = guest.trim_start_matches("guest").parse().unwrap_or_else(|_| usage());
             return vshmem_lab::exec_in_sister(guest, &request, Streams::inherit()?);
         }
         let lab = Lab::open(&name)?;

@@ -19,10 +19,7 @@ pub(crate) fn require_readable(path: &Path, uid: u32) -> Result<()> {
     if opens(path, uid, false)? {
         Ok(())
     } else {
-        Err(Error::Unreadable {
-            path: path.to_owned(),
-            uid,
-        })
+        Err(Error::Unreadable { path: path.to_owned(), uid })
     }
 }
 
@@ -87,8 +84,7 @@ pub(crate) fn withdraw_locked(record: &Record) -> Result<()> {
         return Ok(());
     };
     if acl.withdraw(&record.uids()) {
-        acl.write(pool)
-            .doing(|| format!("restore the access control list of {pool:?}"))?;
+        acl.write(pool).doing(|| format!("restore the access control list of {pool:?}"))?;
     }
     Ok(())
 }
@@ -97,23 +93,11 @@ pub(crate) fn withdraw_locked(record: &Record) -> Result<()> {
 fn opens(path: &Path, uid: u32, write: bool) -> Result<bool> {
     let uid = uid.to_string();
     let mut command = Command::new(tool::find("setpriv").unwrap_or_else(|| "setpriv".into()));
-    command
-        .args([
-            "--reuid",
-            &uid,
-            "--regid",
-            &uid,
-            "--clear-groups",
-            "test",
-            "-r",
-        ])
-        .arg(path);
+    command.args(["--reuid", &uid, "--regid", &uid, "--clear-groups", "test", "-r"]).arg(path);
     if write {
         command.args(["-a", "-w"]).arg(path);
     }
-    let status = command
-        .status()
-        .doing(|| format!("ask whether user {uid} can open {path:?}"))?;
+    let status = command.status().doing(|| format!("ask whether user {uid} can open {path:?}"))?;
     Ok(status.success())
 }
 
@@ -152,25 +136,12 @@ impl Acl {
     }
 
     fn write(&self, path: &Path) -> Result<(), std::io::Error> {
-        Ok(setxattr(
-            path,
-            ATTRIBUTE,
-            &self.encode(),
-            XattrFlags::empty(),
-        )?)
+        Ok(setxattr(path, ATTRIBUTE, &self.encode(), XattrFlags::empty())?)
     }
 
     fn of_mode(mode: u32) -> Self {
-        let entry = |tag, shift: u32| Entry {
-            tag,
-            rights: (mode >> shift & 7) as u16,
-            id: NOBODY,
-        };
-        Acl(vec![
-            entry(USER_OBJ, 6),
-            entry(GROUP_OBJ, 3),
-            entry(OTHER, 0),
-        ])
+        let entry = |tag, shift: u32| Entry { tag, rights: (mode >> shift & 7) as u16, id: NOBODY };
+        Acl(vec![entry(USER_OBJ, 6), entry(GROUP_OBJ, 3), entry(OTHER, 0)])
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
@@ -199,42 +170,22 @@ impl Acl {
     /// Lets one more user read and write, and widens nobody else's rights.
     fn admit(&mut self, uid: u32) {
         let masked = |entry: &Entry| matches!(entry.tag, USER | GROUP_OBJ | GROUP);
-        if let Some(mask) = self
-            .0
-            .iter()
-            .find(|entry| entry.tag == MASK)
-            .map(|entry| entry.rights)
+        if let Some(mask) = self.0.iter().find(|entry| entry.tag == MASK).map(|entry| entry.rights)
         {
-            self.0
-                .iter_mut()
-                .filter(|entry| masked(entry))
-                .for_each(|entry| entry.rights &= mask);
+            self.0.iter_mut().filter(|entry| masked(entry)).for_each(|entry| entry.rights &= mask);
         }
-        self.0
-            .retain(|entry| !(entry.tag == MASK || entry.tag == USER && entry.id == uid));
-        self.0.push(Entry {
-            tag: USER,
-            rights: READ_WRITE,
-            id: uid,
-        });
-        let union = self
-            .0
-            .iter()
-            .filter(|entry| masked(entry))
-            .fold(0, |all, entry| all | entry.rights);
-        self.0.push(Entry {
-            tag: MASK,
-            rights: union,
-            id: NOBODY,
-        });
+        self.0.retain(|entry| !(entry.tag == MASK || entry.tag == USER && entry.id == uid));
+        self.0.push(Entry { tag: USER, rights: READ_WRITE, id: uid });
+        let union =
+            self.0.iter().filter(|entry| masked(entry)).fold(0, |all, entry| all | entry.rights);
+        self.0.push(Entry { tag: MASK, rights: union, id: NOBODY });
         self.0.sort_by_key(|entry| (entry.tag, entry.id));
     }
 
     /// Drops those users' entries; true if there were any.
     fn withdraw(&mut self, uids: &std::ops::Range<u32>) -> bool {
         let before = self.0.len();
-        self.0
-            .retain(|entry| !(entry.tag == USER && uids.contains(&entry.id)));
+        self.0.retain(|entry| !(entry.tag == USER && uids.contains(&entry.id)));
         let changed = self.0.len() != before;
         if changed && !self.0.iter().any(|entry| matches!(entry.tag, USER | GROUP)) {
             self.0.retain(|entry| entry.tag != MASK);
@@ -255,17 +206,11 @@ mod tests {
         acl.admit(78);
         assert_eq!(acl.0.iter().filter(|entry| entry.tag == USER).count(), 2);
         assert_eq!(
-            acl.0
-                .iter()
-                .find(|entry| entry.tag == MASK)
-                .map(|entry| entry.rights),
+            acl.0.iter().find(|entry| entry.tag == MASK).map(|entry| entry.rights),
             Some(READ_WRITE)
         );
         assert_eq!(
-            acl.0
-                .iter()
-                .find(|entry| entry.tag == GROUP_OBJ)
-                .map(|entry| entry.rights),
+            acl.0.iter().find(|entry| entry.tag == GROUP_OBJ).map(|entry| entry.rights),
             Some(4)
         );
         assert_eq!(Acl::decode(&acl.encode()), Some(acl.clone()));
@@ -278,17 +223,10 @@ mod tests {
     fn a_narrow_mask_stays_narrow_for_the_others() {
         let mut acl = Acl::of_mode(0o600);
         acl.admit(5);
-        acl.0
-            .iter_mut()
-            .find(|entry| entry.tag == MASK)
-            .unwrap()
-            .rights = 4;
+        acl.0.iter_mut().find(|entry| entry.tag == MASK).unwrap().rights = 4;
         acl.admit(77);
         assert_eq!(
-            acl.0
-                .iter()
-                .find(|entry| entry.tag == USER && entry.id == 5)
-                .map(|entry| entry.rights),
+            acl.0.iter().find(|entry| entry.tag == USER && entry.id == 5).map(|entry| entry.rights),
             Some(4)
         );
     }

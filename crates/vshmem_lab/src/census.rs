@@ -28,9 +28,8 @@ impl Census {
         let Ok(entries) = std::fs::read_dir("/proc") else {
             return census;
         };
-        for pid in entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+        for pid in
+            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
         {
             match role(pid, uids, dir) {
                 Some(Role::Inmate { traced }) => {
@@ -51,11 +50,7 @@ impl Census {
     /// Everyone who is to be signalled: a starter ends by itself when its guest has, and takes the corpse with it, so
     /// it is left alone while there are inmates.
     pub(crate) fn targets(&self) -> &[i32] {
-        if self.inmates.is_empty() {
-            &self.starters
-        } else {
-            &self.inmates
-        }
+        if self.inmates.is_empty() { &self.starters } else { &self.inmates }
     }
 }
 
@@ -125,10 +120,5 @@ pub(crate) fn signal(pids: &[i32], signal: Signal) {
 /// When a process started, in clock ticks since boot: with its pid, its name for good.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?
-        .1
-        .split_whitespace()
-        .nth(19)?
-        .parse()
-        .ok()
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }

@@ -23,11 +23,7 @@ impl Missing {
         found: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Self {
-        Missing {
-            what: what.into(),
-            found: found.into(),
-            remedy: remedy.into(),
-        }
+        Missing { what: what.into(), found: found.into(), remedy: remedy.into() }
     }
 }
 
@@ -66,11 +62,7 @@ pub(crate) fn missing(kind: GuestKind) -> Vec<Missing> {
         ));
         return missing;
     }
-    if let Err(error) = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/net/tun")
-    {
+    if let Err(error) = OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
         missing.push(Missing::new(
             "/dev/net/tun, for the guests' network",
             error.to_string(),

@@ -197,10 +197,7 @@ pub(crate) trait Doing<T> {
 
 impl<T, E: Into<io::Error>> Doing<T> for std::result::Result<T, E> {
     fn doing(self, action: impl FnOnce() -> String) -> Result<T> {
-        self.map_err(|source| Error::Io {
-            action: action(),
-            source: source.into(),
-        })
+        self.map_err(|source| Error::Io { action: action(), source: source.into() })
     }
 }
 
@@ -209,9 +206,5 @@ fn list(missing: &[Missing]) -> String {
 }
 
 fn ending(text: &str) -> String {
-    if text.is_empty() {
-        String::new()
-    } else {
-        format!("; its log ends with:\n{text}")
-    }
+    if text.is_empty() { String::new() } else { format!("; its log ends with:\n{text}") }
 }

@@ -120,10 +120,9 @@ impl Lab {
             return Err(Error::Missing(missing));
         }
         let pool = match &options.pool {
-            Some(path) => Some(
-                path.canonicalize()
-                    .doing(|| format!("find the pool's file {path:?}"))?,
-            ),
+            Some(path) => {
+                Some(path.canonicalize().doing(|| format!("find the pool's file {path:?}"))?)
+            }
             None => None,
         };
         let binary = match &options.binary {
@@ -133,10 +132,7 @@ impl Lab {
         let lock = NamingLock::take()?;
         if let Some(old) = Record::read(&directory)? {
             if let Some(keeper) = old.living_keeper() {
-                return Err(Error::AlreadyUp {
-                    name: old.name,
-                    keeper,
-                });
+                return Err(Error::AlreadyUp { name: old.name, keeper });
             }
             bury_all(&old, &directory)?;
         }
@@ -173,10 +169,7 @@ impl Lab {
     /// Finds a lab that is up.
     pub fn open(name: &str) -> Result<Self> {
         let directory = Directory::of(name)?;
-        let not_up = |found: String| Error::NotUp {
-            name: name.to_owned(),
-            found,
-        };
+        let not_up = |found: String| Error::NotUp { name: name.to_owned(), found };
         let record = Record::read(&directory)?
             .ok_or_else(|| not_up(format!("nothing at {:?}", directory.path())))?;
         if record.living_keeper().is_none() {
@@ -197,11 +190,7 @@ impl Lab {
 
     /// The number of the guest with that number or host name (`2` or `guest2`).
     pub fn guest_named(&self, name: &str) -> Result<u32> {
-        let number = name
-            .strip_prefix("guest")
-            .unwrap_or(name)
-            .parse()
-            .unwrap_or(0);
+        let number = name.strip_prefix("guest").unwrap_or(name).parse().unwrap_or(0);
         self.known(number).map_err(|_| Error::Argument {
             what: "the guest",
             value: name.to_owned(),
@@ -219,14 +208,9 @@ impl Lab {
         self.known(guest)?;
         let (control, reply, connection) = self.ask(&Wish::Connect(guest))?;
         match (reply, connection) {
-            (Reply::Connected(token), Some(connection)) => relay(
-                guest,
-                TcpStream::from(connection),
-                Some(control),
-                request,
-                token,
-                streams,
-            ),
+            (Reply::Connected(token), Some(connection)) => {
+                relay(guest, TcpStream::from(connection), Some(control), request, token, streams)
+            }
             (other, _) => Err(self.unexpected(other)),
         }
     }
@@ -310,11 +294,7 @@ impl Lab {
         if (1..=self.record.count).contains(&guest) {
             return Ok(guest);
         }
-        Err(Error::NoSuchGuest {
-            name: self.record.name.clone(),
-            guest,
-            count: self.record.count,
-        })
+        Err(Error::NoSuchGuest { name: self.record.name.clone(), guest, count: self.record.count })
     }
 
     fn simple(&self, guest: u32, wish: &Wish) -> Result<()> {
@@ -432,9 +412,8 @@ fn stage(directory: &Directory, binary: &Path, options: &UpOptions) -> Result<()
     let offered = ["vshmem", "libvshmem_preload.so", "libvshmem.so"]
         .map(|name| options.binary_dir.join(name));
     let offered = offered.into_iter().filter(|path| path.is_file());
-    for from in std::iter::once(binary.to_owned())
-        .chain(options.stage.iter().cloned())
-        .chain(offered)
+    for from in
+        std::iter::once(binary.to_owned()).chain(options.stage.iter().cloned()).chain(offered)
     {
         let to = directory.stage().join(file_name(&from)?);
         if to.exists() {
@@ -447,10 +426,7 @@ fn stage(directory: &Directory, binary: &Path, options: &UpOptions) -> Result<()
 }
 
 fn file_name(path: &Path) -> Result<String> {
-    let name = path
-        .file_name()
-        .and_then(|name| name.to_str())
-        .map(str::to_owned);
+    let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
     name.ok_or_else(|| Error::Argument {
         what: "a file for the guests",
         value: path.display().to_string(),
@@ -488,11 +464,7 @@ fn free_users() -> Result<u32> {
         .filter_map(|name| Record::read(&Directory::of(name).ok()?).ok()?)
         .map(|record| record.first_uid)
         .collect();
-    let first = if mapped(FIRST_UID) {
-        FIRST_UID
-    } else {
-        SMALL_FIRST_UID
-    };
+    let first = if mapped(FIRST_UID) { FIRST_UID } else { SMALL_FIRST_UID };
     let nowhere = PathBuf::from("/nonexistent");
     (0..8)
         .map(|slot| first + slot * MOST_GUESTS)
@@ -519,9 +491,7 @@ fn mapped(uid: u32) -> bool {
 }
 
 fn take_down(record: &Record, directory: &Directory) -> Result<()> {
-    let noticed = record
-        .living_keeper()
-        .is_some_and(|keeper| end_keeper(keeper, directory));
+    let noticed = record.living_keeper().is_some_and(|keeper| end_keeper(keeper, directory));
     if noticed {
         sweep(record, directory)
     } else {
@@ -540,9 +510,7 @@ fn end_keeper(keeper: i32, directory: &Directory) -> bool {
         let socket = directory.socket();
         let stream =
             UnixStream::connect(&socket).doing(|| format!("ask the keeper at {socket:?}"))?;
-        stream
-            .set_read_timeout(Some(CLOSING))
-            .doing(|| "set a limit".into())?;
+        stream.set_read_timeout(Some(CLOSING)).doing(|| "set a limit".into())?;
         let mut control = Control::new(stream);
         control.send(&Wish::Down, None).doing(|| "ask".into())?;
         let (reply, _) = control.receive::<Reply>().doing(|| "hear".into())?;
@@ -553,10 +521,8 @@ fn end_keeper(keeper: i32, directory: &Directory) -> bool {
         let end = Instant::now() + limit;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let left = Timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
+            let left =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
             match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
                 Err(rustix::io::Errno::INTR) => {}
                 answer => return matches!(answer, Ok(1..)),

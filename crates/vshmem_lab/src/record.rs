@@ -49,9 +49,7 @@ impl Record {
     pub(crate) fn living_keeper(&self) -> Option<i32> {
         let (pid, start) = self.keeper?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let zombie = status
-            .lines()
-            .any(|line| line.starts_with("State:") && line.contains('Z'));
+        let zombie = status.lines().any(|line| line.starts_with("State:") && line.contains('Z'));
         (!zombie && crate::census::start_time(pid) == Some(start)).then_some(pid)
     }
 
@@ -67,10 +65,7 @@ impl Record {
 
 /// The command that `on_death` makes for one guest.
 pub(crate) fn death_notice(words: &[String], guest: u32) -> Vec<String> {
-    words
-        .iter()
-        .map(|word| word.replace("{guest}", &domain(guest)))
-        .collect()
+    words.iter().map(|word| word.replace("{guest}", &domain(guest))).collect()
 }
 
 /// The domain name of a guest.
@@ -110,11 +105,8 @@ pub(crate) fn write<T: Serialize>(path: &Path, value: &T, mode: u32) -> Result<(
     let fresh = path.with_extension("new");
     let write = || -> std::io::Result<()> {
         let _ = std::fs::remove_file(&fresh);
-        let mut file = std::fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(mode)
-            .open(&fresh)?;
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&fresh)?;
         std::io::Write::write_all(&mut file, &text)?;
         std::fs::rename(&fresh, path)
     };

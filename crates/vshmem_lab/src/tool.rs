@@ -33,9 +33,7 @@ pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Result<()> {
         // A tool that ends without reading tells more by its status than by this broken pipe.
         let _ = stdin.write_all(input);
     }
-    let output = child
-        .wait_with_output()
-        .doing(|| format!("wait for `{name}`"))?;
+    let output = child.wait_with_output().doing(|| format!("wait for `{name}`"))?;
     if output.status.success() {
         return Ok(());
     }

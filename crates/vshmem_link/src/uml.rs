@@ -74,7 +74,7 @@ fn region_bytes(device: &Device) -> Result<u64, Errno> {
         Ok(vshmem_mem::Map::of(mapping))
     })?;
     let declared = header.load(SIZE_AT, vshmem_mem::Ordering::Relaxed).unwrap_or(0);
-    if declared >= PAGE && declared < LARGEST && maps(declared).is_ok() {
+    if (PAGE..LARGEST).contains(&declared) && maps(declared).is_ok() {
         return Ok(declared);
     }
     // Not a pool, or a truncated one: measure by halving, for the error message.

@@ -27,7 +27,7 @@ impl<T: Copy + Default> Scratch<T> {
 
     /// The values.
     #[must_use]
-    pub fn as_mut(&mut self) -> &mut [T] {
+    pub fn values(&mut self) -> &mut [T] {
         // SAFETY: the mapping is private, page aligned, large enough for `length` values, and zero
         // bytes are a valid `T` by the bound on `new`.
         unsafe { std::slice::from_raw_parts_mut(self.mapping.start().as_ptr().cast(), self.length) }

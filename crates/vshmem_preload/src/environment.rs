@@ -79,7 +79,7 @@ impl Environment {
         let Some(mut list) = Scratch::<u64>::new(count + words.len() + 1) else {
             return untouched;
         };
-        let slots = list.as_mut();
+        let slots = list.values();
         for (index, slot) in slots[..count].iter_mut().enumerate() {
             // SAFETY: as above; `count` members were counted.
             *slot = unsafe { *envp.add(index) }.addr() as u64;
@@ -94,7 +94,7 @@ impl Environment {
     /// The list to execute with.
     pub fn list(&mut self) -> *const *const c_char {
         match &mut self.added {
-            Some(list) => list.as_mut().as_ptr().cast(),
+            Some(list) => list.values().as_ptr().cast(),
             None => self.original,
         }
     }

@@ -172,7 +172,7 @@ fn control(
             if owner.uid == u32::MAX || owner.gid == u32::MAX {
                 return Err(Errno::INVAL);
             }
-            let (mode, limit) = (u32::from(owner.mode), wanted.msg_qbytes as u64);
+            let (mode, limit) = (u32::from(owner.mode), wanted.msg_qbytes);
             member.queue_change(id, owner.uid, owner.gid, mode, limit, &me).map(|()| 0)
         }
         libc::IPC_RMID => member.queue_remove(id, &me).map(|()| 0),

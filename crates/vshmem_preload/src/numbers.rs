@@ -45,7 +45,7 @@ pub unsafe extern "C" fn syscall(
                 message_calls::msgrcv(int(a), b as *mut c_void, c, d as c_long, int(e)) as c_long
             }
             libc::SYS_msgctl => message_calls::msgctl(int(a), command(b), c as *mut _).into(),
-            _ => return pass_on(number, [a, b, c, d, e, f]),
+            _ => pass_on(number, [a, b, c, d, e, f]),
         }
     }
 }

@@ -91,14 +91,12 @@ pub unsafe extern "C" fn waitid(
 ) -> c_int {
     let result = next!(c"waitid": fn(idtype_t, id_t, *mut siginfo_t, c_int) -> c_int,
                        (kind, id, info, options), -1);
+    if result != 0 || options & libc::WEXITED == 0 || info.is_null() {
+        return result;
+    }
     // SAFETY: a non-null info is valid by contract, and was just filled in.
-    if result == 0
-        && options & libc::WEXITED != 0
-        && let Some(info) = unsafe { info.as_ref() }
-        && [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&info.si_code)
-    {
-        // SAFETY: for SIGCHLD information the pid is there.
-        let child = unsafe { info.si_pid() };
+    let (code, child) = unsafe { ((*info).si_code, (*info).si_pid()) };
+    if [libc::CLD_EXITED, libc::CLD_KILLED, libc::CLD_DUMPED].contains(&code) {
         ended(child, None);
     }
     result

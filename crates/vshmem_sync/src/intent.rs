@@ -62,9 +62,9 @@ impl<'a> Txn<'a> {
         // Newest first: what was written last is most likely to be asked for.
         if let Some(far) = &mut self.far
             && let Some(at) =
-                far.as_mut()[..self.far_used].iter().rposition(|entry| entry.offset == offset)
+                far.values()[..self.far_used].iter().rposition(|entry| entry.offset == offset)
         {
-            return Some(&mut far.as_mut()[at]);
+            return Some(&mut far.values()[at]);
         }
         self.near.iter_mut().rev().find(|entry| entry.offset == offset)
     }
@@ -132,7 +132,7 @@ impl<'a> Txn<'a> {
         }
         match (&mut self.far, self.overflow) {
             (Some(far), Some(room)) if self.far_used < room.entries => {
-                far.as_mut()[self.far_used] = entry;
+                far.values()[self.far_used] = entry;
                 self.far_used += 1;
                 Ok(())
             }
@@ -188,7 +188,7 @@ impl<'a> Txn<'a> {
         }
         if let (Some(far), Some(room)) = (&mut self.far, self.overflow) {
             let mut at = room.offset;
-            for entry in &far.as_mut()[..self.far_used] {
+            for entry in &far.values()[..self.far_used] {
                 write_entry(map, at, entry)?;
                 at += size_of::<LogEntry>() as u64;
             }
@@ -213,7 +213,7 @@ impl<'a> Txn<'a> {
             self.desk.map.replace(entry.offset, entry.old, entry.new)?;
         }
         if let Some(far) = &mut self.far {
-            for entry in &far.as_mut()[..self.far_used] {
+            for entry in &far.values()[..self.far_used] {
                 self.desk.map.replace(entry.offset, entry.old, entry.new)?;
             }
         }

@@ -71,7 +71,7 @@ fn setall_and_getall_move_all_values() {
     let me = join(&pool, 10);
     let id = me.set(100);
     me.set_semaphores(id, &|n| n as u16 * 3, &ROOT).unwrap();
-    let mut seen = vec![0; 100];
+    let mut seen = [0; 100];
     me.semaphore_values(id, &ROOT, |n, value| seen[n] = value).unwrap();
     assert!(seen.iter().enumerate().all(|(n, value)| *value == n as u16 * 3));
     assert_eq!(me.set_semaphores(id, &|_| 40_000, &ROOT), Err(Errno::RANGE));

@@ -37,20 +37,9 @@ pub(crate) enum Kind {
 impl Kind {
     fn of(byte: u8) -> Option<Self> {
         use Kind::*;
-        [
-            Request,
-            Stdin,
-            StdinEnd,
-            Signal,
-            Stdout,
-            Stderr,
-            StdinTaken,
-            StdinClosed,
-            Exit,
-            Refused,
-        ]
-        .into_iter()
-        .find(|kind| *kind as u8 == byte)
+        [Request, Stdin, StdinEnd, Signal, Stdout, Stderr, StdinTaken, StdinClosed, Exit, Refused]
+            .into_iter()
+            .find(|kind| *kind as u8 == byte)
     }
 }
 
@@ -110,14 +99,12 @@ impl Decoder {
             return Ok(None);
         };
         let length = u32::from_le_bytes([a, b, c, d]) as usize;
-        let kind = Kind::of(kind)
-            .filter(|_| length <= LARGEST)
-            .ok_or_else(|| {
-                io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("not a frame: kind {kind}, length {length}"),
-                )
-            })?;
+        let kind = Kind::of(kind).filter(|_| length <= LARGEST).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("not a frame: kind {kind}, length {length}"),
+            )
+        })?;
         let Some(payload) = rest.get(..length) else {
             return Ok(None);
         };

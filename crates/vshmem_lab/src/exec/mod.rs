@@ -35,10 +35,7 @@ pub struct ExecRequest {
 impl ExecRequest {
     /// A request for that program and its arguments.
     pub fn new<W: Into<OsString>>(argv: impl IntoIterator<Item = W>) -> Self {
-        ExecRequest {
-            argv: argv.into_iter().map(Into::into).collect(),
-            ..Default::default()
-        }
+        ExecRequest { argv: argv.into_iter().map(Into::into).collect(), ..Default::default() }
     }
 
     /// A request for a shell command line.
@@ -72,8 +69,7 @@ impl Streams {
     pub fn inherit() -> Result<Self> {
         // Not through std's buffers: what a guest writes must be out when it is written.
         let own = |fd: std::io::Result<OwnedFd>| {
-            fd.map(std::fs::File::from)
-                .doing(|| "duplicate standard streams".into())
+            fd.map(std::fs::File::from).doing(|| "duplicate standard streams".into())
         };
         Ok(Streams {
             stdin: std::io::stdin().as_fd().try_clone_to_owned().ok(),
@@ -93,11 +89,7 @@ pub fn in_guest() -> bool {
 pub fn exec_in_sister(guest: u32, request: &ExecRequest, streams: Streams) -> Result<i32> {
     let boot = orders()?;
     if guest == 0 || guest > boot.count {
-        return Err(Error::NoSuchGuest {
-            name: "of this guest".into(),
-            guest,
-            count: boot.count,
-        });
+        return Err(Error::NoSuchGuest { name: "of this guest".into(), guest, count: boot.count });
     }
     let token = match boot.sisters.get(guest as usize - 1) {
         Some(token) => token.clone(),
@@ -110,12 +102,8 @@ pub fn exec_in_sister(guest: u32, request: &ExecRequest, streams: Streams) -> Re
         }
     };
     let to = SocketAddr::from((address(guest), AGENT_PORT));
-    let connection = TcpStream::connect_timeout(&to, Duration::from_secs(5)).map_err(|error| {
-        GuestFault::Unreachable {
-            guest,
-            why: error.to_string(),
-        }
-    })?;
+    let connection = TcpStream::connect_timeout(&to, Duration::from_secs(5))
+        .map_err(|error| GuestFault::Unreachable { guest, why: error.to_string() })?;
     // Nobody tells a guest that its sister has died, so the connection must find out.
     let watched = || -> rustix::io::Result<()> {
         rustix::net::sockopt::set_socket_keepalive(&connection, true)?;

@@ -28,26 +28,15 @@ pub(crate) fn relay(
     token: String,
     streams: Streams,
 ) -> Result<i32> {
-    let Streams {
-        stdin,
-        stdout,
-        stderr,
-    } = streams;
+    let Streams { stdin, stdout, stderr } = streams;
     let lost = || format!("talk to guest{guest}'s agent");
     connection.set_nodelay(true).doing(lost)?;
-    let hello = serde_json::to_vec(&request.with_token(token))
-        .map_err(io::Error::from)
-        .doing(lost)?;
-    let mut line = Line {
-        writer: connection.try_clone().doing(lost)?,
-        window: STDIN_WINDOW,
-        closed: false,
-    };
+    let hello =
+        serde_json::to_vec(&request.with_token(token)).map_err(io::Error::from).doing(lost)?;
+    let mut line =
+        Line { writer: connection.try_clone().doing(lost)?, window: STDIN_WINDOW, closed: false };
     frame::send(&mut line.writer, Kind::Request, &hello).doing(lost)?;
-    let line = Shared {
-        line: Mutex::new(line),
-        moved: Condvar::new(),
-    };
+    let line = Shared { line: Mutex::new(line), moved: Condvar::new() };
     let (stop_read, stop_write) = rustix::pipe::pipe().doing(|| "make a pipe".into())?;
     let mut signals = if request.forward_signals {
         Some(
@@ -104,9 +93,7 @@ impl Shared {
 
     /// Waits until input may be sent: how much; `None` if no more is wanted.
     fn window(&self) -> Option<usize> {
-        let line = self
-            .moved
-            .wait_while(self.lock(), |line| line.window == 0 && !line.closed);
+        let line = self.moved.wait_while(self.lock(), |line| line.window == 0 && !line.closed);
         let line = line.unwrap_or_else(PoisonError::into_inner);
         (!line.closed).then_some(line.window)
     }
@@ -117,10 +104,7 @@ fn pump(stdin: Option<OwnedFd>, stop: &OwnedFd, line: &Shared) {
     let mut piece = vec![0; PIECE];
     if let Some(stdin) = &stdin {
         while let Some(window) = line.window() {
-            let mut fds = [
-                PollFd::new(stdin, PollFlags::IN),
-                PollFd::new(stop, PollFlags::IN),
-            ];
+            let mut fds = [PollFd::new(stdin, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
             match poll(&mut fds, None) {
                 Ok(_) if !fds[1].revents().is_empty() => return,
                 Ok(_) => {}
@@ -186,11 +170,7 @@ fn listen(
             Ok(size) => size,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
-                return Err(GuestFault::Unreachable {
-                    guest,
-                    why: error.to_string(),
-                }
-                .into());
+                return Err(GuestFault::Unreachable { guest, why: error.to_string() }.into());
             }
         };
         decoder.push(&piece[..size]);

@@ -69,20 +69,8 @@ pub(crate) fn contained(plan: &Plan<'_>) -> Command {
         .arg(program("unshare"))
         .args(["--pid", "--fork", "--kill-child", "--mount-proc"])
         .arg(program("setpriv"))
-        .args([
-            "--reuid",
-            &uid,
-            "--regid",
-            &uid,
-            "--clear-groups",
-            "--no-new-privs",
-        ])
-        .args([
-            "--inh-caps=-all",
-            "--bounding-set=-all",
-            "--pdeathsig",
-            "KILL",
-        ])
+        .args(["--reuid", &uid, "--regid", &uid, "--clear-groups", "--no-new-privs"])
+        .args(["--inh-caps=-all", "--bounding-set=-all", "--pdeathsig", "KILL"])
         .arg(program("taskset"))
         .args(["--cpu-list", &cpu])
         .args(machine(plan.record.guest).words(plan))

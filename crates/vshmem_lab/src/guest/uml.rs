@@ -11,9 +11,7 @@ use crate::{INIT_VERB, tool};
 pub(crate) struct Uml;
 
 fn kernel() -> Option<std::path::PathBuf> {
-    ["linux.uml", "linux"]
-        .iter()
-        .find_map(|name| tool::find(name))
+    ["linux.uml", "linux"].iter().find_map(|name| tool::find(name))
 }
 
 impl Machine for Uml {
@@ -40,26 +38,13 @@ impl Machine for Uml {
             vec![kernel().map_or_else(|| "linux.uml".into(), OsString::from)];
         words.push(format!("mem={}M", plan.record.memory_mib).into());
         words.extend(
-            [
-                "root=/dev/root",
-                "rootfstype=hostfs",
-                "rootflags=/",
-                "ro",
-                "quiet",
-                "panic=-1",
-            ]
-            .map(OsString::from),
+            ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet", "panic=-1"]
+                .map(OsString::from),
         );
-        words.push(option(
-            "init",
-            &plan.directory.stage().join(&plan.record.init),
-        ));
+        words.push(option("init", &plan.directory.stage().join(&plan.record.init)));
         if let Some(pool) = &plan.record.pool {
             words.push(
-                option("iomem=mmapper,", pool)
-                    .to_string_lossy()
-                    .replacen(",=", ",", 1)
-                    .into(),
+                option("iomem=mmapper,", pool).to_string_lossy().replacen(",=", ",", 1).into(),
             );
         }
         words.extend(["con0=fd:0,fd:1", "con=null", "ssl=null"].map(OsString::from));

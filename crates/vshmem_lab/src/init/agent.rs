@@ -19,26 +19,18 @@ pub(super) fn serve(boot: &Boot) -> Result<()> {
             Ok((client, _)) => client,
             Err(error) => {
                 // A client that has gone away again, or no descriptor left for the moment.
-                let _ = writeln!(
-                    std::io::stdout(),
-                    "vshmem-lab: cannot accept a client: {error}"
-                );
+                let _ = writeln!(std::io::stdout(), "vshmem-lab: cannot accept a client: {error}");
                 std::thread::yield_now();
                 continue;
             }
         };
         let token = Arc::clone(&token);
-        let started = std::thread::Builder::new()
-            .stack_size(256 << 10)
-            .spawn(move || {
-                // A broken connection is the client's affair; its program has been ended.
-                let _ = session::run(client, &token);
-            });
+        let started = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
+            // A broken connection is the client's affair; its program has been ended.
+            let _ = session::run(client, &token);
+        });
         if let Err(error) = started {
-            let _ = writeln!(
-                std::io::stdout(),
-                "vshmem-lab: cannot serve a client: {error}"
-            );
+            let _ = writeln!(std::io::stdout(), "vshmem-lab: cannot serve a client: {error}");
         }
     }
 }

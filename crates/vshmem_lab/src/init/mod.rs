@@ -39,10 +39,7 @@ pub fn guest_init() -> Result<()> {
     // The console is all there is to tell it on; the keeper shows its tail.
     let _ = writeln!(std::io::stdout(), "vshmem-lab: {broken}");
     let _ = reboot(RebootCommand::PowerOff);
-    Err(Error::Io {
-        action: "power off".into(),
-        source: std::io::Error::other(broken),
-    })
+    Err(Error::Io { action: "power off".into(), source: std::io::Error::other(broken) })
 }
 
 /// The orders that PID 1 left for the agent.

@@ -22,10 +22,7 @@ use crate::exec::frame::{self, Decoder, Kind, Refusal, Request};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long a program may live on after its client has gone and it got SIGHUP.
-const GRACE: Timespec = Timespec {
-    tv_sec: 2,
-    tv_nsec: 0,
-};
+const GRACE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
 
 /// Output waiting for a slow client; the program waits when there is more.
 const BACKLOG: usize = 256 << 10;
@@ -79,9 +76,7 @@ fn refuse(client: &mut TcpStream, refusal: &Refusal) -> io::Result<()> {
 
 fn start(request: &Request) -> Result<Child, Refusal> {
     let Some((program, arguments)) = request.argv.split_first() else {
-        return Err(Refusal::Request(
-            "there is no program in the request".into(),
-        ));
+        return Err(Refusal::Request("there is no program in the request".into()));
     };
     let refused = |code, why| Err(Refusal::Program { code, why });
     let cwd = request.cwd.as_deref().unwrap_or_else(|| "/root".as_ref());
@@ -93,16 +88,8 @@ fn start(request: &Request) -> Result<Child, Refusal> {
         .args(arguments)
         .current_dir(cwd)
         .env_clear()
-        .env(
-            "PATH",
-            format!("{BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"),
-        )
-        .envs([
-            ("HOME", "/root"),
-            ("USER", "root"),
-            ("LOGNAME", "root"),
-            ("SHELL", "/bin/sh"),
-        ])
+        .env("PATH", format!("{BIN}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"))
+        .envs([("HOME", "/root"), ("USER", "root"), ("LOGNAME", "root"), ("SHELL", "/bin/sh")])
         .envs([("TMPDIR", "/tmp"), ("LANG", "C.UTF-8")])
         .envs(request.env.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
@@ -115,11 +102,7 @@ fn start(request: &Request) -> Result<Child, Refusal> {
     match command.spawn() {
         Ok(child) => Ok(child),
         Err(error) => {
-            let code = if error.kind() == ErrorKind::NotFound {
-                127
-            } else {
-                126
-            };
+            let code = if error.kind() == ErrorKind::NotFound { 127 } else { 126 };
             refused(code, format!("cannot run {program:?}: {error}"))
         }
     }
@@ -210,10 +193,7 @@ impl Session {
                 self.ended = Some(self.child.wait()?);
                 for outlet in &mut self.outlets {
                     outlet.left = Some(
-                        outlet
-                            .pipe
-                            .as_ref()
-                            .map_or(0, |pipe| ioctl_fionread(pipe).unwrap_or(0)),
+                        outlet.pipe.as_ref().map_or(0, |pipe| ioctl_fionread(pipe).unwrap_or(0)),
                     );
                 }
             }
@@ -230,22 +210,15 @@ impl Session {
     }
 
     fn wait(&self) -> io::Result<Ready> {
-        let talk = if self.output.is_empty() {
-            PollFlags::IN
-        } else {
-            PollFlags::IN | PollFlags::OUT
-        };
+        let talk =
+            if self.output.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
         let mut fds = vec![PollFd::new(&self.client, talk)];
         let alive = self.ended.is_none();
         if alive {
             fds.push(PollFd::new(&self.pidfd, PollFlags::IN));
         }
         if let Some(stdin) = &self.stdin {
-            let flags = if self.input.is_empty() {
-                PollFlags::empty()
-            } else {
-                PollFlags::OUT
-            };
+            let flags = if self.input.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             fds.push(PollFd::new(stdin, flags));
         }
         let room = self.output.len() < BACKLOG;
@@ -262,9 +235,7 @@ impl Session {
         }
         let stdin_at = 1 + usize::from(alive);
         Ok(Ready {
-            client: fds[0]
-                .revents()
-                .intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
+            client: fds[0].revents().intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             ended: alive && !fds[1].revents().is_empty(),
             stdin_broken: self.stdin.is_some() && fds[stdin_at].revents().contains(PollFlags::ERR),
         })
@@ -278,10 +249,9 @@ impl Session {
                 Kind::Stdin => {}
                 Kind::StdinEnd => self.input_ends = true,
                 Kind::Signal => {
-                    if let (Some(signal), None) = (
-                        Signal::from_named_raw(frame::number(&payload)?),
-                        &self.ended,
-                    ) {
+                    if let (Some(signal), None) =
+                        (Signal::from_named_raw(frame::number(&payload)?), &self.ended)
+                    {
                         self.signal(signal);
                     }
                 }
@@ -322,12 +292,7 @@ impl Session {
     /// Takes what one outlet has, as far as there is room.
     fn listen(&mut self, outlet: usize, piece: &mut [u8]) -> io::Result<()> {
         while self.output.len() < BACKLOG {
-            let Outlet {
-                pipe: Some(pipe),
-                kind,
-                left,
-            } = &mut self.outlets[outlet]
-            else {
+            let Outlet { pipe: Some(pipe), kind, left } = &mut self.outlets[outlet] else {
                 return Ok(());
             };
             let most = left.map_or(piece.len(), |left| piece.len().min(left as usize));
@@ -373,9 +338,7 @@ impl Session {
     }
 
     fn finish(&mut self, status: ExitStatus) -> io::Result<()> {
-        let code = status
-            .code()
-            .unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+        let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
         self.put(Kind::Exit, &code.to_le_bytes());
         ioctl_fionbio(&self.client, false)?;
         self.report()

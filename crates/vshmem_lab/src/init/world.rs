@@ -15,12 +15,8 @@ use crate::record::{self, Boot, address, domain};
 use crate::tool;
 
 /// Directories that are empty, writable and gone with the guest.
-const SCRATCH: [(&str, u32); 4] = [
-    ("/tmp", 0o1777),
-    ("/var/tmp", 0o1777),
-    ("/root", 0o700),
-    ("/run", 0o755),
-];
+const SCRATCH: [(&str, u32); 4] =
+    [("/tmp", 0o1777), ("/var/tmp", 0o1777), ("/root", 0o700), ("/run", 0o755)];
 
 /// Where the stage waits, on devtmpfs, while `/run` and `/tmp` are covered.
 const WAITING: &str = "/dev/.stage";
@@ -36,11 +32,7 @@ pub(super) fn set_up(boot: &Boot) -> Result<()> {
     open_directory(Path::new(BIN))?;
     mount_move(WAITING, BIN).doing(|| format!("move {WAITING} to {BIN}"))?;
     let _ = fs::remove_dir(WAITING);
-    for (path, mode) in [
-        ("/run/lock", 0o1777),
-        ("/run/user", 0o755),
-        ("/run/user/0", 0o700),
-    ] {
+    for (path, mode) in [("/run/lock", 0o1777), ("/run/user", 0o755), ("/run/user/0", 0o700)] {
         open_directory(Path::new(path))?;
         set_mode(Path::new(path), mode)?;
     }
@@ -64,12 +56,9 @@ fn devices(boot: &Boot) -> Result<()> {
     if !Path::new("/dev/null").exists() || !Path::new("/dev/ptmx").exists() {
         tmpfs("devtmpfs", "/dev", "")?;
     }
-    for (link, target) in [
-        ("fd", "/proc/self/fd"),
-        ("stdin", "fd/0"),
-        ("stdout", "fd/1"),
-        ("stderr", "fd/2"),
-    ] {
+    for (link, target) in
+        [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")]
+    {
         // There already: as well.
         let _ = std::os::unix::fs::symlink(target, Path::new("/dev").join(link));
     }
@@ -109,10 +98,7 @@ fn name(boot: &Boot) -> Result<()> {
     for guest in 1..=boot.count {
         hosts.push_str(&format!("{} guest{guest}\n", address(guest)));
     }
-    for (path, text) in [
-        ("/etc/hosts", hosts),
-        ("/etc/hostname", format!("{domain}\n")),
-    ] {
+    for (path, text) in [("/etc/hosts", hosts), ("/etc/hostname", format!("{domain}\n"))] {
         if File::open(path).is_err() {
             continue;
         }

@@ -41,11 +41,7 @@ pub(super) fn keep(console: PipeReader, path: PathBuf, words: Sender<Word>) -> R
         let mut size = 0;
         loop {
             line.clear();
-            match console
-                .by_ref()
-                .take(LONGEST_LINE)
-                .read_until(b'\n', &mut line)
-            {
+            match console.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
                 Ok(0) | Err(_) => break,
                 Ok(read) => size += read as u64,
             }

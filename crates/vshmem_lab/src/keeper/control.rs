@@ -50,11 +50,7 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(stream: UnixStream) -> Self {
-        Control {
-            stream,
-            bytes: Vec::new(),
-            descriptor: None,
-        }
+        Control { stream, bytes: Vec::new(), descriptor: None }
     }
 
     pub(crate) fn stream(&self) -> &UnixStream {
@@ -90,12 +86,7 @@ impl Control {
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let got = loop {
             let mut into = [IoSliceMut::new(&mut bytes)];
-            match recvmsg(
-                &self.stream,
-                &mut into,
-                &mut beside,
-                RecvFlags::CMSG_CLOEXEC,
-            ) {
+            match recvmsg(&self.stream, &mut into, &mut beside, RecvFlags::CMSG_CLOEXEC) {
                 Err(rustix::io::Errno::INTR) => {}
                 other => break other?,
             }
@@ -127,11 +118,6 @@ pub(crate) fn send<T: Serialize>(
     if !descriptors.is_empty() {
         beside.push(SendAncillaryMessage::ScmRights(&descriptors));
     }
-    let sent = sendmsg(
-        stream.as_fd(),
-        &[IoSlice::new(&line)],
-        &mut beside,
-        SendFlags::NOSIGNAL,
-    )?;
+    let sent = sendmsg(stream.as_fd(), &[IoSlice::new(&line)], &mut beside, SendFlags::NOSIGNAL)?;
     io::Write::write_all(&mut &*stream, &line[sent..])
 }

@@ -65,10 +65,7 @@ fn grant(lab: &Arc<Shared>, wish: &Wish, control: &Control) -> Result<Option<Rep
             let ward = lab.ward(guest)?;
             ward.kill();
             if !ward.await_death(DEATH) {
-                return Err(busy(
-                    ward,
-                    "it was killed, but its processes are not gone yet",
-                ));
+                return Err(busy(ward, "it was killed, but its processes are not gone yet"));
             }
         }
         Wish::Pause(guest, pause) => {
@@ -118,10 +115,7 @@ fn listing(lab: &Shared, ward: &Ward) -> GuestListing {
 /// Hands a connection to the guest's agent over, and keeps the line for the news of the guest's death.
 fn connect(lab: &Shared, guest: u32, control: &Control) -> Result<()> {
     let ward = lab.ward(guest)?;
-    let line = control
-        .stream()
-        .try_clone()
-        .doing(|| "keep a client's line".into())?;
+    let line = control.stream().try_clone().doing(|| "keep a client's line".into())?;
     // Before the look at the state: a death in between is told.
     let number = ward.watch(line);
     let result = hand_over(lab, ward, control);
@@ -138,20 +132,13 @@ fn hand_over(lab: &Shared, ward: &Ward, control: &Control) -> Result<()> {
     match condition.state {
         GuestState::Running => {}
         GuestState::Dead | GuestState::Dying => {
-            return Err(GuestFault::Dead {
-                guest,
-                how: condition.how,
-            }
-            .into());
+            return Err(GuestFault::Dead { guest, how: condition.how }.into());
         }
         GuestState::Booting => return Err(busy(ward, "wait until it is running")),
     }
     let to = SocketAddr::from((address(guest), AGENT_PORT));
-    let connection =
-        TcpStream::connect_timeout(&to, ANSWER).map_err(|error| GuestFault::Unreachable {
-            guest,
-            why: error.to_string(),
-        })?;
+    let connection = TcpStream::connect_timeout(&to, ANSWER)
+        .map_err(|error| GuestFault::Unreachable { guest, why: error.to_string() })?;
     let path = lab.directory.boot(guest);
     let boot: Option<Boot> = record::read(&path)?;
     let token = boot.map(|boot| boot.token).unwrap_or_default();

@@ -50,11 +50,7 @@ pub fn keeper(words: &[OsString]) -> Result<()> {
         name: path.to_string_lossy().into_owned(),
         found: "it has no lab.json".into(),
     })?;
-    let lab = Arc::new(Shared {
-        wards: wards(&record, &directory)?,
-        record,
-        directory,
-    });
+    let lab = Arc::new(Shared { wards: wards(&record, &directory)?, record, directory });
     let listener = listen(&lab.directory)?;
     expect_acknowledgement(Arc::clone(&lab));
     let outcome = match boot(&lab) {
@@ -79,9 +75,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn ward(&self, guest: u32) -> Result<&Arc<Ward>> {
-        let found = (guest as usize)
-            .checked_sub(1)
-            .and_then(|at| self.wards.get(at));
+        let found = (guest as usize).checked_sub(1).and_then(|at| self.wards.get(at));
         found.ok_or_else(|| Error::NoSuchGuest {
             name: self.record.name.clone(),
             guest,
@@ -110,9 +104,7 @@ impl Shared {
 }
 
 fn wards(record: &Record, directory: &Directory) -> Result<Vec<Arc<Ward>>> {
-    (1..=record.count)
-        .map(|guest| Ward::start(guest, record.clone(), directory.clone()))
-        .collect()
+    (1..=record.count).map(|guest| Ward::start(guest, record.clone(), directory.clone())).collect()
 }
 
 fn listen(directory: &Directory) -> Result<UnixListener> {
@@ -143,11 +135,7 @@ fn tell(outcome: &Outcome) {
 }
 
 fn boot(lab: &Shared) -> Result<()> {
-    let Shared {
-        record,
-        directory,
-        wards,
-    } = lab;
+    let Shared { record, directory, wards } = lab;
     namespace::enter(record, directory)?;
     write_orders(record, directory)?;
     for guest in 1..=record.count {
@@ -172,11 +160,7 @@ fn write_orders(record: &Record, directory: &Directory) -> Result<()> {
             init: record.init.clone(),
             device_mode: record.device_mode,
             token: tokens[guest as usize - 1].clone(),
-            sisters: if record.sister_exec {
-                tokens.clone()
-            } else {
-                Vec::new()
-            },
+            sisters: if record.sister_exec { tokens.clone() } else { Vec::new() },
         };
         let path = directory.boot(guest);
         record::write(&path, &boot, 0o400)?;

@@ -29,14 +29,8 @@ pub(super) fn leave(directory: &Directory) {
 
 fn private(record: &Record, directory: &Directory) -> Result<()> {
     let private = directory.private();
-    mount(
-        "vshmem-lab",
-        &private,
-        "tmpfs",
-        MountFlags::NOSUID,
-        c"mode=755,size=100%",
-    )
-    .doing(|| format!("mount a tmpfs on {private:?}"))?;
+    mount("vshmem-lab", &private, "tmpfs", MountFlags::NOSUID, c"mode=755,size=100%")
+        .doing(|| format!("mount a tmpfs on {private:?}"))?;
     for guest in 1..=record.count {
         let path = directory.private_of(guest);
         std::fs::create_dir(&path).doing(|| format!("create {path:?}"))?;
@@ -46,17 +40,9 @@ fn private(record: &Record, directory: &Directory) -> Result<()> {
             .doing(|| format!("give {path:?} to user {uid}"))?;
     }
     let tun = private.join("tun");
-    let device = rustix::fs::stat(TUN)
-        .doing(|| format!("stat {TUN}"))?
-        .st_rdev;
-    mknodat(
-        CWD,
-        &tun,
-        FileType::CharacterDevice,
-        Mode::from_raw_mode(0o666),
-        device,
-    )
-    .doing(|| format!("make the device {tun:?}"))?;
+    let device = rustix::fs::stat(TUN).doing(|| format!("stat {TUN}"))?.st_rdev;
+    mknodat(CWD, &tun, FileType::CharacterDevice, Mode::from_raw_mode(0o666), device)
+        .doing(|| format!("make the device {tun:?}"))?;
     set_mode(&tun, 0o666)?;
     mount_bind(&tun, Path::new(TUN)).doing(|| format!("bind {tun:?} over {TUN}"))
 }

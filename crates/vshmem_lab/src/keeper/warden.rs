@@ -56,9 +56,7 @@ pub(super) struct Boot(Receiver<Result<()>>);
 impl Boot {
     /// Waits until the guest is up, or will not be.
     pub(super) fn wait(self) -> Result<()> {
-        self.0
-            .recv()
-            .unwrap_or_else(|_| Err(GuestFault::Keeper("a warden has died".into()).into()))
+        self.0.recv().unwrap_or_else(|_| Err(GuestFault::Keeper("a warden has died".into()).into()))
     }
 }
 
@@ -66,11 +64,8 @@ impl Ward {
     /// A guest that is not started yet, and its warden.
     pub(super) fn start(guest: u32, record: Record, directory: Directory) -> Result<Arc<Self>> {
         let (orders, inbox) = sync_channel(1);
-        let condition = Condition {
-            state: GuestState::Dead,
-            how: "not started".into(),
-            killed: false,
-        };
+        let condition =
+            Condition { state: GuestState::Dead, how: "not started".into(), killed: false };
         let ward = Arc::new(Ward {
             guest,
             record,
@@ -94,9 +89,7 @@ impl Ward {
     }
 
     fn lock(&self) -> MutexGuard<'_, Condition> {
-        self.condition
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.condition.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set(&self, state: GuestState, how: &str) {
@@ -117,11 +110,7 @@ impl Ward {
             }
             .into());
         }
-        *condition = Condition {
-            state: GuestState::Booting,
-            how: String::new(),
-            killed: false,
-        };
+        *condition = Condition { state: GuestState::Booting, how: String::new(), killed: false };
         let (reply, answer) = sync_channel(1);
         self.orders.try_send(Order { reply }).map_err(|_| {
             GuestFault::Keeper(format!("guest{}'s warden does not take orders", self.guest))
@@ -158,18 +147,12 @@ impl Ward {
     /// Has the guest's death told on that line; the number ends it.
     pub(super) fn watch(&self, line: UnixStream) -> u64 {
         let number = self.next_watcher.fetch_add(1, Ordering::Relaxed);
-        self.watchers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(number, line);
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner).insert(number, line);
         number
     }
 
     pub(super) fn unwatch(&self, number: u64) {
-        self.watchers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&number);
+        self.watchers.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
     }
 
     fn guard(&self, inbox: &Receiver<Order>) {
@@ -187,11 +170,7 @@ impl Ward {
     }
 
     fn launch(&self) -> Result<(Child, Receiver<Word>)> {
-        let plan = Plan {
-            guest: self.guest,
-            record: &self.record,
-            directory: &self.directory,
-        };
+        let plan = Plan { guest: self.guest, record: &self.record, directory: &self.directory };
         let making = || format!("start guest{}", self.guest);
         let (console, screen) = std::io::pipe().doing(making)?;
         let (sender, words) = channel();
@@ -254,21 +233,10 @@ impl Ward {
         let uid = self.record.uid(self.guest);
         let (uids, marked) = (uid..uid + 1, self.directory.guest(self.guest));
         while let Err(left) = census::exterminate(&uids, &marked, Duration::from_secs(10)) {
-            eprintln!(
-                "vshmem-lab: guest{}: processes {left:?} outlive SIGKILL",
-                self.guest
-            );
+            eprintln!("vshmem-lab: guest{}: processes {left:?} outlive SIGKILL", self.guest);
         }
-        let fault = Reply::Fault(GuestFault::Dead {
-            guest: self.guest,
-            how: how.to_owned(),
-        });
-        for (_, line) in self
-            .watchers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .drain()
-        {
+        let fault = Reply::Fault(GuestFault::Dead { guest: self.guest, how: how.to_owned() });
+        for (_, line) in self.watchers.lock().unwrap_or_else(PoisonError::into_inner).drain() {
             // A client that has gone need not know.
             let _ = control::send(&line, &fault, None);
             let _ = line.shutdown(std::net::Shutdown::Both);
@@ -300,10 +268,7 @@ pub(crate) fn give_notice(words: &[String]) -> Result<()> {
         .doing(|| format!("run `{}`", words.join(" ")))?;
     let end = Instant::now() + NOTICE;
     loop {
-        match child
-            .try_wait()
-            .doing(|| format!("wait for `{}`", words.join(" ")))?
-        {
+        match child.try_wait().doing(|| format!("wait for `{}`", words.join(" ")))? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(failed(status.to_string())),
             None if Instant::now() > end => {

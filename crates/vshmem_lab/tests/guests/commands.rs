@@ -12,21 +12,10 @@ pub fn exit_codes_and_streams() {
     let lab = shared();
     assert_eq!(
         shell(lab, 1, "echo out; echo err >&2; exit 7"),
-        Ran {
-            code: 7,
-            out: b"out\n".into(),
-            err: b"err\n".into()
-        }
+        Ran { code: 7, out: b"out\n".into(), err: b"err\n".into() }
     );
     assert_eq!(shell(lab, 2, "kill -TERM $$").code, 128 + 15);
-    assert_eq!(
-        run(lab, 1, &ExecRequest::new(["true"])),
-        Ran {
-            code: 0,
-            out: vec![],
-            err: vec![]
-        }
-    );
+    assert_eq!(run(lab, 1, &ExecRequest::new(["true"])), Ran { code: 0, out: vec![], err: vec![] });
     let unknown = run(lab, 1, &ExecRequest::new(["no-such-program"]));
     assert_eq!(unknown.code, 127);
     assert!(String::from_utf8_lossy(&unknown.err).contains("no-such-program"));
@@ -44,33 +33,21 @@ pub fn environment_directory_and_user() {
         user: Some((1234, 4321)),
         ..ExecRequest::shell("echo \"$COLOUR\" $(pwd) $(id -u) $(id -g)")
     };
-    assert_eq!(
-        run(lab, 1, &request).text(),
-        "blue green /var/tmp 1234 4321"
-    );
-    let nowhere = ExecRequest {
-        cwd: Some("/nowhere".into()),
-        ..ExecRequest::shell("true")
-    };
+    assert_eq!(run(lab, 1, &request).text(), "blue green /var/tmp 1234 4321");
+    let nowhere = ExecRequest { cwd: Some("/nowhere".into()), ..ExecRequest::shell("true") };
     assert_eq!(run(lab, 1, &nowhere).code, 127);
 }
 
 pub fn binary_data_both_ways() {
     let lab = shared();
-    let data: Vec<u8> = (0..8_u32 << 20)
-        .map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8)
-        .collect();
+    let data: Vec<u8> =
+        (0..8_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(&data).unwrap();
     file.rewind().unwrap();
     let ran = feed(lab, 2, &ExecRequest::new(["cat"]), Some(file));
     assert_eq!(ran.code, 0);
-    assert!(
-        ran.out == data,
-        "{} bytes came back as {} others",
-        data.len(),
-        ran.out.len()
-    );
+    assert!(ran.out == data, "{} bytes came back as {} others", data.len(), ran.out.len());
 }
 
 pub fn many_commands_at_once() {
@@ -97,21 +74,9 @@ pub fn many_commands_at_once() {
 pub fn a_command_that_does_not_read() {
     let lab = shared();
     let endless = std::fs::File::open("/dev/zero").unwrap();
-    assert_eq!(
-        feed(
-            lab,
-            1,
-            &ExecRequest::new(["head", "-c", "5"]),
-            Some(endless)
-        )
-        .out,
-        [0; 5]
-    );
+    assert_eq!(feed(lab, 1, &ExecRequest::new(["head", "-c", "5"]), Some(endless)).out, [0; 5]);
     let endless = std::fs::File::open("/dev/zero").unwrap();
-    assert_eq!(
-        feed(lab, 1, &ExecRequest::new(["true"]), Some(endless)).code,
-        0
-    );
+    assert_eq!(feed(lab, 1, &ExecRequest::new(["true"]), Some(endless)).code, 0);
 }
 
 fn client(words: &[&str]) -> std::process::Child {
@@ -132,10 +97,7 @@ pub fn signals_are_passed_on() {
     let lab = shared();
     let mut client = client(&["tail", "-f", "/dev/null"]);
     until("the command runs", || runs(lab, "tail"));
-    Command::new("kill")
-        .args(["-INT", &client.id().to_string()])
-        .status()
-        .unwrap();
+    Command::new("kill").args(["-INT", &client.id().to_string()]).status().unwrap();
     assert_eq!(client.wait().unwrap().code(), Some(128 + 2));
     assert!(!runs(lab, "tail"));
 }
@@ -156,21 +118,11 @@ pub fn a_sister_runs_commands() {
     let ran = run(
         lab,
         1,
-        &ExecRequest::new([
-            program,
-            EXEC,
-            "this",
-            "guest2",
-            "sh",
-            "-c",
-            "hostname; exit 9",
-        ]),
+        &ExecRequest::new([program, EXEC, "this", "guest2", "sh", "-c", "hostname; exit 9"]),
     );
     assert_eq!((ran.text(), ran.code), ("guest2", 9));
-    let stranger = ExecRequest {
-        user: Some((1234, 1234)),
-        ..ExecRequest::shell("cat /run/vshmem/lab.json")
-    };
+    let stranger =
+        ExecRequest { user: Some((1234, 1234)), ..ExecRequest::shell("cat /run/vshmem/lab.json") };
     assert_ne!(run(lab, 1, &stranger).code, 0);
 }
 
@@ -190,9 +142,6 @@ pub fn latency() {
         })
         .collect();
     times.sort();
-    println!(
-        "  exec of `true`: median {:?}, worst {:?}",
-        times[10], times[20]
-    );
+    println!("  exec of `true`: median {:?}, worst {:?}", times[10], times[20]);
     assert!(times[10].as_millis() < 100);
 }

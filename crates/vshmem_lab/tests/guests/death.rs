@@ -14,16 +14,10 @@ fn open(name: &str) -> Lab {
 
 pub fn kill_and_restart() {
     let notices = tempfile::tempdir().unwrap();
-    let notice = notices
-        .path()
-        .join("{guest}")
-        .to_string_lossy()
-        .into_owned();
-    let lab = Lab::up(&UpOptions {
-        on_death: Some(vec!["touch".into(), notice]),
-        ..options("kill")
-    })
-    .unwrap();
+    let notice = notices.path().join("{guest}").to_string_lossy().into_owned();
+    let lab =
+        Lab::up(&UpOptions { on_death: Some(vec!["touch".into(), notice]), ..options("kill") })
+            .unwrap();
     let second = open(&name("kill"));
     let waiting = std::thread::spawn(move || {
         let streams = Streams {
@@ -33,13 +27,8 @@ pub fn kill_and_restart() {
         };
         second.exec_with(1, &ExecRequest::new(["tail", "-f", "/dev/null"]), streams)
     });
-    until("the command runs", || {
-        shell(&lab, 1, "pidof tail").code == 0
-    });
-    assert!(matches!(
-        lab.restart(1),
-        Err(Error::Guest(GuestFault::Busy { .. }))
-    ));
+    until("the command runs", || shell(&lab, 1, "pidof tail").code == 0);
+    assert!(matches!(lab.restart(1), Err(Error::Guest(GuestFault::Busy { .. }))));
 
     lab.kill(1).unwrap();
     assert_eq!(state(&lab, 1), GuestState::Dead);
@@ -60,44 +49,23 @@ pub fn kill_and_restart() {
         stderr: Box::new(Sink::default()),
     };
     let refused = lab.exec_with(1, &ExecRequest::new(["true"]), streams());
-    assert!(
-        matches!(
-            refused,
-            Err(Error::Guest(GuestFault::Dead { guest: 1, .. }))
-        ),
-        "{refused:?}"
-    );
+    assert!(matches!(refused, Err(Error::Guest(GuestFault::Dead { guest: 1, .. }))), "{refused:?}");
     assert_eq!(shell(&lab, 2, "hostname").text(), "guest2");
 
     let boot = shell(&lab, 2, "cat /proc/sys/kernel/random/boot_id").out;
     lab.restart(1).unwrap();
     assert_eq!(
-        shell(
-            &lab,
-            1,
-            "hostname; getent hosts guest2 >/dev/null && echo knows"
-        )
-        .text(),
+        shell(&lab, 1, "hostname; getent hosts guest2 >/dev/null && echo knows").text(),
         "guest1\nknows"
     );
-    assert_ne!(
-        shell(&lab, 1, "cat /proc/sys/kernel/random/boot_id").out,
-        boot
-    );
+    assert_ne!(shell(&lab, 1, "cat /proc/sys/kernel/random/boot_id").out, boot);
     lab.down().unwrap();
-    assert!(
-        notices.path().join("guest2").exists(),
-        "going down is a death too"
-    );
+    assert!(notices.path().join("guest2").exists(), "going down is a death too");
     assert_nothing_left("kill");
 }
 
 pub fn a_guest_that_powers_off() {
-    let lab = Lab::up(&UpOptions {
-        count: 1,
-        ..options("off")
-    })
-    .unwrap();
+    let lab = Lab::up(&UpOptions { count: 1, ..options("off") }).unwrap();
     let streams = Streams {
         stdin: None,
         stdout: Box::new(Sink::default()),
@@ -117,11 +85,7 @@ pub fn a_guest_that_powers_off() {
 }
 
 pub fn a_paused_guest_is_not_dead() {
-    let lab = Lab::up(&UpOptions {
-        count: 1,
-        ..options("pause")
-    })
-    .unwrap();
+    let lab = Lab::up(&UpOptions { count: 1, ..options("pause") }).unwrap();
     lab.pause(1).unwrap();
     assert_eq!(state(&lab, 1), GuestState::Running);
     let streams = Streams {
@@ -130,13 +94,7 @@ pub fn a_paused_guest_is_not_dead() {
         stderr: Box::new(Sink::default()),
     };
     let ran = lab.exec_with(1, &ExecRequest::new(["true"]), streams);
-    assert!(
-        matches!(
-            ran,
-            Err(Error::Guest(GuestFault::Unreachable { guest: 1, .. }))
-        ),
-        "{ran:?}"
-    );
+    assert!(matches!(ran, Err(Error::Guest(GuestFault::Unreachable { guest: 1, .. }))), "{ran:?}");
     lab.resume(1).unwrap();
     assert_eq!(shell(&lab, 1, "hostname").text(), "guest1");
     lab.pause(1).unwrap();

@@ -14,19 +14,16 @@ pub fn two_labs_at_once() {
         let two = scope.spawn(|| Lab::up(&options("two")));
         (one.join().unwrap().unwrap(), two.join().unwrap().unwrap())
     });
-    assert!(matches!(
-        Lab::up(&options("one")),
-        Err(Error::AlreadyUp { .. })
-    ));
+    assert!(matches!(Lab::up(&options("one")), Err(Error::AlreadyUp { .. })));
     shell(&one, 1, "echo one > /tmp/lab");
     shell(&two, 1, "echo two > /tmp/lab");
     assert_eq!(shell(&one, 1, "cat /tmp/lab").text(), "one");
     let listed = Lab::list_all().unwrap();
-    assert!([name("one"), name("two")].iter().all(|name| {
-        listed
+    assert!(
+        [name("one"), name("two")]
             .iter()
-            .any(|lab| lab.name == *name && lab.guests.len() == 2)
-    }));
+            .all(|name| { listed.iter().any(|lab| lab.name == *name && lab.guests.len() == 2) })
+    );
     one.down().unwrap();
     assert_nothing_left("one");
     assert_eq!(shell(&two, 2, "hostname").text(), "guest2");
@@ -37,28 +34,16 @@ pub fn two_labs_at_once() {
 
 pub fn down_after_the_keeper_was_killed() {
     let notices = tempfile::tempdir().unwrap();
-    let notice = notices
-        .path()
-        .join("{guest}")
-        .to_string_lossy()
-        .into_owned();
-    let lab = Lab::up(&UpOptions {
-        on_death: Some(vec!["touch".into(), notice]),
-        ..options("orphan")
-    })
-    .unwrap();
+    let notice = notices.path().join("{guest}").to_string_lossy().into_owned();
+    let lab =
+        Lab::up(&UpOptions { on_death: Some(vec!["touch".into(), notice]), ..options("orphan") })
+            .unwrap();
     let keeper = lab.list().unwrap().keeper.unwrap();
-    Command::new("kill")
-        .args(["-KILL", &keeper.to_string()])
-        .status()
-        .unwrap();
+    Command::new("kill").args(["-KILL", &keeper.to_string()]).status().unwrap();
     until("all guests have died with the keeper", || {
         processes(&format!("vshmem-lab/{}/", name("orphan"))).is_empty()
     });
-    assert!(matches!(
-        Lab::open(&name("orphan")),
-        Err(Error::NotUp { .. })
-    ));
+    assert!(matches!(Lab::open(&name("orphan")), Err(Error::NotUp { .. })));
     assert!(Lab::down_named(&name("orphan")).unwrap());
     assert!(notices.path().join("guest1").exists() && notices.path().join("guest2").exists());
     assert_nothing_left("orphan");
@@ -87,11 +72,7 @@ pub fn down_after_up_was_killed() {
             processes(&directory).is_empty() && !std::path::Path::new(&directory).exists()
         });
     }
-    let lab = Lab::up(&UpOptions {
-        count: 1,
-        ..options("half")
-    })
-    .unwrap();
+    let lab = Lab::up(&UpOptions { count: 1, ..options("half") }).unwrap();
     lab.down().unwrap();
     assert_nothing_left("half");
 }
@@ -100,31 +81,15 @@ pub fn a_closed_pool_is_refused() {
     let closed = tempfile::tempdir().unwrap();
     std::fs::set_permissions(closed.path(), Permissions::from_mode(0o700)).unwrap();
     let file = closed.path().join(pool().file_name().unwrap());
-    std::fs::File::create(&file)
-        .unwrap()
-        .set_len(1 << 20)
-        .unwrap();
-    let refused = Lab::up(&UpOptions {
-        pool: Some(file),
-        ..options("closed")
-    });
-    assert!(
-        matches!(refused, Err(Error::PoolClosed { guest: 1, .. })),
-        "{refused:?}"
-    );
+    std::fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+    let refused = Lab::up(&UpOptions { pool: Some(file), ..options("closed") });
+    assert!(matches!(refused, Err(Error::PoolClosed { guest: 1, .. })), "{refused:?}");
     assert_nothing_left("closed");
 }
 
 pub fn a_failed_boot_shows_the_console() {
-    let failed = Lab::up(&UpOptions {
-        memory_mib: 6,
-        count: 1,
-        ..options("small")
-    });
-    let Err(Error::Guest(GuestFault::BootFailed {
-        guest: 1, console, ..
-    })) = &failed
-    else {
+    let failed = Lab::up(&UpOptions { memory_mib: 6, count: 1, ..options("small") });
+    let Err(Error::Guest(GuestFault::BootFailed { guest: 1, console, .. })) = &failed else {
         panic!("{failed:?}")
     };
     assert!(!console.is_empty());

@@ -27,9 +27,7 @@ pub fn echo() -> Result<(), String> {
     });
     let (mut peer, _) = stream.accept().map_err(failed)?;
     let mut back = peer.try_clone().map_err(failed)?;
-    std::io::copy(&mut peer, &mut back)
-        .map(drop)
-        .map_err(failed)
+    std::io::copy(&mut peer, &mut back).map(drop).map_err(failed)
 }
 
 /// Asks the echo on that host.
@@ -40,9 +38,7 @@ pub fn ask(words: &[OsString]) -> Result<(), String> {
 
     let socket = UdpSocket::bind(("0.0.0.0", 0)).map_err(failed)?;
     socket.connect((&*host, PORT)).map_err(failed)?;
-    socket
-        .set_read_timeout(Some(Duration::from_secs(2)))
-        .map_err(failed)?;
+    socket.set_read_timeout(Some(Duration::from_secs(2))).map_err(failed)?;
     let mut buffer = vec![0; 1 << 16];
     for (turn, size) in DATAGRAMS.iter().cycle().take(120).enumerate() {
         let sent: Vec<u8> = (0..*size).map(|at| (at * 7 + turn) as u8).collect();
@@ -51,9 +47,7 @@ pub fn ask(words: &[OsString]) -> Result<(), String> {
             .recv(&mut buffer)
             .map_err(|error| format!("datagram {turn} of {size} bytes: {error}"))?;
         if buffer[..got] != sent {
-            return Err(format!(
-                "datagram {turn} of {size} bytes came back different"
-            ));
+            return Err(format!("datagram {turn} of {size} bytes came back different"));
         }
     }
 
@@ -61,23 +55,14 @@ pub fn ask(words: &[OsString]) -> Result<(), String> {
     let mut writer = stream.try_clone().map_err(failed)?;
     let copy = sent.clone();
     let writing = std::thread::spawn(move || {
-        writer
-            .write_all(&copy)
-            .and_then(|()| writer.shutdown(std::net::Shutdown::Write))
+        writer.write_all(&copy).and_then(|()| writer.shutdown(std::net::Shutdown::Write))
     });
     let mut got = Vec::new();
     stream.read_to_end(&mut got).map_err(failed)?;
-    writing
-        .join()
-        .map_err(|_| "the writer panicked")?
-        .map_err(failed)?;
+    writing.join().map_err(|_| "the writer panicked")?.map_err(failed)?;
     if got == sent {
         Ok(())
     } else {
-        Err(format!(
-            "{} bytes came back as {} others",
-            sent.len(),
-            got.len()
-        ))
+        Err(format!("{} bytes came back as {} others", sent.len(), got.len()))
     }
 }

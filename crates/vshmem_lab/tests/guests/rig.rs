@@ -17,11 +17,7 @@ pub fn name(suffix: &str) -> String {
 }
 
 pub fn options(suffix: &str) -> UpOptions {
-    UpOptions {
-        name: name(suffix),
-        memory_mib: 256,
-        ..Default::default()
-    }
+    UpOptions { name: name(suffix), memory_mib: 256, ..Default::default() }
 }
 
 /// The pool of the shared lab.
@@ -34,21 +30,11 @@ pub fn shared() -> &'static Lab {
     static LAB: OnceLock<Lab> = OnceLock::new();
     LAB.get_or_init(|| {
         let pool = pool();
-        std::fs::File::create(&pool)
-            .unwrap()
-            .set_len(1 << 20)
-            .unwrap();
+        std::fs::File::create(&pool).unwrap().set_len(1 << 20).unwrap();
         std::os::unix::fs::chown(&pool, Some(0), Some(0)).unwrap();
-        std::process::Command::new("chmod")
-            .arg("0640")
-            .arg(&pool)
-            .status()
-            .unwrap();
-        let options = UpOptions {
-            pool: Some(pool),
-            pool_name: Some("tank".into()),
-            ..options("shared")
-        };
+        std::process::Command::new("chmod").arg("0640").arg(&pool).status().unwrap();
+        let options =
+            UpOptions { pool: Some(pool), pool_name: Some("tank".into()), ..options("shared") };
         Lab::up(&options).unwrap()
     })
 }
@@ -99,11 +85,7 @@ pub fn feed(lab: &Lab, guest: u32, request: &ExecRequest, stdin: Option<std::fs:
     };
     let code = lab.exec_with(guest, request, streams).unwrap();
     let take = |sink: Sink| std::mem::take(&mut *sink.0.lock().unwrap());
-    Ran {
-        code,
-        out: take(out),
-        err: take(err),
-    }
+    Ran { code, out: take(out), err: take(err) }
 }
 
 pub fn shell(lab: &Lab, guest: u32, line: &str) -> Ran {
@@ -129,9 +111,7 @@ pub fn processes(pattern: &str) -> Vec<i32> {
         .filter(|&pid| pid != own)
         .filter(|pid| {
             let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&line)
-                .replace('\0', " ")
-                .contains(pattern)
+            String::from_utf8_lossy(&line).replace('\0', " ").contains(pattern)
         })
         .collect()
 }
@@ -153,18 +133,13 @@ pub fn up_only(words: &[OsString]) -> Result<(), String> {
         memory_mib: 256,
         ..Default::default()
     };
-    Lab::up(&options)
-        .map(drop)
-        .map_err(|error| error.to_string())
+    Lab::up(&options).map(drop).map_err(|error| error.to_string())
 }
 
 /// The verb of a process that is killed while a command runs: LAB GUEST WORDS...
 pub fn exec_only(words: &[OsString]) -> Result<(), String> {
     let run = || {
-        let request = ExecRequest {
-            forward_signals: true,
-            ..ExecRequest::new(&words[2..])
-        };
+        let request = ExecRequest { forward_signals: true, ..ExecRequest::new(&words[2..]) };
         if vshmem_lab::in_guest() {
             return vshmem_lab::exec_in_sister(2, &request, Streams::inherit()?);
         }

@@ -33,14 +33,8 @@ pub fn names() {
         shell(lab, 2, "hostname; cat /run/vshmem/domain /run/vshmem/pool").text(),
         "guest2\nguest2\ntank"
     );
-    assert_eq!(
-        shell(lab, 1, "getent hosts guest2 | cut -d' ' -f1").text(),
-        "10.77.0.2"
-    );
-    assert_eq!(
-        shell(lab, 1, "getent hosts guest1 | cut -d' ' -f1").text(),
-        "10.77.0.1"
-    );
+    assert_eq!(shell(lab, 1, "getent hosts guest2 | cut -d' ' -f1").text(), "10.77.0.2");
+    assert_eq!(shell(lab, 1, "getent hosts guest1 | cut -d' ' -f1").text(), "10.77.0.1");
     let up = "cat /sys/class/net/lo/operstate /sys/class/net/lo/flags";
     assert_eq!(shell(lab, 1, up).text(), "unknown\n0x9");
 }
@@ -54,21 +48,12 @@ pub fn the_pool_is_shared() {
     };
     assert_eq!(run(lab, 1, &write).code, 0);
     let mut seen = [0; 11];
-    std::fs::File::open(pool())
-        .unwrap()
-        .read_exact(&mut seen)
-        .unwrap();
+    std::fs::File::open(pool()).unwrap().read_exact(&mut seen).unwrap();
     assert_eq!(&seen, b"from guest1");
-    assert_eq!(
-        shell(lab, 2, "head -c 11 /dev/mmapper").text(),
-        "from guest1"
-    );
+    assert_eq!(shell(lab, 2, "head -c 11 /dev/mmapper").text(), "from guest1");
     // Letting the guests in has changed nothing about the file.
     let status = std::fs::metadata(pool()).unwrap();
-    assert_eq!(
-        (status.uid(), status.gid(), status.mode() & 0o7777),
-        (0, 0, 0o640)
-    );
+    assert_eq!((status.uid(), status.gid(), status.mode() & 0o7777), (0, 0, 0o640));
 }
 
 pub fn tcp_and_udp() {
@@ -79,12 +64,8 @@ pub fn tcp_and_udp() {
         let echo = scope.spawn(|| run(lab, 1, &ExecRequest::new([program, ECHO])));
         // Port 5000 (hexadecimal 1388) is listening.
         until("the echo listens", || {
-            shell(
-                lab,
-                1,
-                "grep -q ':1388 .* 0A ' /proc/net/tcp && grep -q ':1388 ' /proc/net/udp",
-            )
-            .code
+            shell(lab, 1, "grep -q ':1388 .* 0A ' /proc/net/tcp && grep -q ':1388 ' /proc/net/udp")
+                .code
                 == 0
         });
         let ran = run(lab, 2, &ExecRequest::new([program, ASK, "guest1"]));
@@ -100,13 +81,6 @@ pub fn the_host_sees_no_network() {
         .flatten()
         .map(|entry| entry.file_name())
         .collect();
-    assert!(
-        !links.iter().any(|link| link == "lab0" || link == "tap1"),
-        "{links:?}"
-    );
-    assert!(
-        !std::fs::read_to_string("/proc/self/mounts")
-            .unwrap()
-            .contains("vshmem-lab")
-    );
+    assert!(!links.iter().any(|link| link == "lab0" || link == "tap1"), "{links:?}");
+    assert!(!std::fs::read_to_string("/proc/self/mounts").unwrap().contains("vshmem-lab"));
 }

@@ -1,0 +1,59 @@
+//! What is done to a queue when a receiver has ended that was handed a message.
+
+use super::Queue;
+use super::at;
+use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::message::Header;
+use crate::wait::thread_at;
+use crate::{Errno, Member, settle};
+use vshmem_mem::Ordering;
+use vshmem_sync::{Desk, field};
+use vshmem_wire::{MsgSlot, ThreadSlot, WaitKind, WaitState};
+
+impl Member {
+    /// Puts a message back that was handed to a receiver who died before it could know: it is the
+    /// oldest of those that the receiver accepts.
+    pub(crate) fn put_back(
+        &self,
+        desk: &Desk<'_>,
+        thread: u32,
+        client: u32,
+        queue: &Queue,
+    ) -> Result<(), Errno> {
+        let layout = self.pool().layout();
+        let step = self.change(desk, queue.lock(), "msg-put-back", |txn| {
+            let at = thread_at(layout, thread)?;
+            let map = txn.desk().map;
+            let sequence = map.load(field!(at, ThreadSlot, ops), Ordering::Relaxed)?;
+            let unit = txn.get(field!(at, ThreadSlot, message))?;
+            let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
+                && txn.get(field!(at, ThreadSlot, result))? == 0
+                && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Receive as u32
+                && txn.get(field!(at, ThreadSlot, object))? == queue.index
+                && sequence == u64::from(queue.sequence);
+            let Some(unit) = unit.checked_sub(1).filter(|_| unseen) else {
+                return Ok(Ok(()));
+            };
+            let chunk = Chunk(unit);
+            if !queue.alive(txn)? || txn.get(chunk.owner(layout)?)? != heap::owned_by(client) {
+                return Ok(Ok(()));
+            }
+            let header = Header::read(map, layout, chunk)?;
+            heap::pass(txn, layout, chunk, heap::owned_by(client), IN_OBJECT)?;
+            let head = txn.get(at!(queue, head))?;
+            txn.update(chunk.next(layout)?, head)?;
+            txn.set(at!(queue, head), unit + 1)?;
+            if head == 0 {
+                txn.set(at!(queue, tail), unit + 1)?;
+            }
+            let bytes = txn.get(at!(queue, bytes))?;
+            txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
+            let count = txn.get(at!(queue, count))?;
+            txn.set(at!(queue, count), count.saturating_add(1))?;
+            txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
+            Ok(Ok(()))
+        });
+        settle(step)?;
+        self.serve_receivers(desk, queue)
+    }
+}

@@ -1,0 +1,123 @@
+//! The list of messages, and the lines of those who wait for one or for room.
+
+use super::Queue;
+use super::at;
+use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::message::{Header, Search};
+use crate::wait::{self, Line, Rings, thread_at};
+use vshmem_mem::Ordering;
+use vshmem_sync::{Fault, Txn, field};
+use vshmem_wire::{Layout, MsgSlot, ThreadSlot, WaitState};
+
+/// A message in the list: its chunk, and the cell that points to it.
+pub(super) struct Found {
+    pub(super) chunk: Chunk,
+    pub(super) header: Header,
+    pub(super) link: u64,
+    pub(super) before: Option<Chunk>,
+}
+
+/// Finds the message that a receiver wants (`find_msg` of `ipc/msg.c`).
+pub(super) fn find(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    search: Search,
+) -> Result<Option<Found>, Fault> {
+    let mut best: Option<Found> = None;
+    let mut link = at!(queue, head);
+    let mut before = None;
+    for nth in 0..=layout.unit_meta.count {
+        let Some(unit) = txn.get(link)?.checked_sub(1) else {
+            return Ok(best);
+        };
+        let chunk = Chunk(unit);
+        let header = Header::read(txn.desk().map, layout, chunk)?;
+        let wanted = match search {
+            Search::Nth(wanted) => nth == wanted,
+            Search::AtMost(highest) => {
+                header.kind
+                    <= best.as_ref().map_or(highest, |found| found.header.kind.saturating_sub(1))
+            }
+            other => other.accepts(header.kind),
+        };
+        if wanted {
+            best = Some(Found { chunk, header, link, before });
+            if !matches!(search, Search::AtMost(_)) || header.kind == 1 {
+                return Ok(best);
+            }
+        }
+        before = Some(chunk);
+        link = chunk.next(layout)?;
+    }
+    Err(Fault::corrupt(link, "a queue without an end"))
+}
+
+/// Stages the removal of a message from the list; it then belongs to `client`.
+pub(super) fn take(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    found: &Found,
+    client: u32,
+) -> Result<(), Fault> {
+    let next = txn.get(found.chunk.next(layout)?)?;
+    txn.set(found.link, next)?;
+    if next == 0 {
+        txn.set(at!(queue, tail), found.before.map_or(0, |chunk| chunk.0 + 1))?;
+    }
+    heap::pass(txn, layout, found.chunk, IN_OBJECT, heap::owned_by(client))?;
+    let bytes = txn.get(at!(queue, bytes))?;
+    txn.set(at!(queue, bytes), bytes.saturating_sub(found.header.size as u32))?;
+    let count = txn.get(at!(queue, count))?;
+    txn.set(at!(queue, count), count.saturating_sub(1))
+}
+
+/// Whether a message of `size` bytes fits (`msg_fits_inqueue` of `ipc/msg.c`).
+pub(super) fn fits(txn: &mut Txn<'_>, queue: &Queue, size: u64) -> Result<bool, Fault> {
+    let limit = u64::from(txn.get(at!(queue, limit))?);
+    let bytes = u64::from(txn.get(at!(queue, bytes))?);
+    let count = u64::from(txn.get(at!(queue, count))?);
+    Ok(bytes.saturating_add(size) <= limit && count < limit)
+}
+
+/// Sends sleepers of a line to try again. True when the record is full and there are more.
+pub(super) fn retry(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    line: Line,
+    rings: &mut Rings,
+    state: WaitState,
+    result: u32,
+    mut wanted: impl FnMut(&mut Txn<'_>, u64) -> Result<bool, Fault>,
+) -> Result<bool, Fault> {
+    let mut more = false;
+    wait::walk(txn, layout, line, |txn, slot| {
+        if txn.room() < 8 {
+            more = true;
+            return Ok(false);
+        }
+        if wanted(txn, thread_at(layout, slot)?)? {
+            wait::leave_line(txn, layout, line, slot, state, result)?;
+            rings.add(slot);
+        }
+        Ok(true)
+    })?;
+    Ok(more)
+}
+
+/// Sends those senders to try again whose message would fit now (`ss_wakeup` of `ipc/msg.c`).
+pub(super) fn wake_senders(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    rings: &mut Rings,
+) -> Result<bool, Fault> {
+    if txn.get(at!(queue, send_head))? == 0 {
+        return Ok(false);
+    }
+    retry(txn, layout, queue.senders(), rings, WaitState::Retry, 0, |txn, at| {
+        let size = txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+        fits(txn, queue, size)
+    })
+}

@@ -1,0 +1,194 @@
+//! msgrcv(2).
+
+use super::at;
+use super::list::{Found, find, take, wake_senders};
+use super::{Queue, Receive};
+use crate::access::{Caller, Permission, READ};
+use crate::heap::{self, Chunk};
+use crate::message::{Header, Search};
+use crate::wait::{self, Rings, Woken, thread_at};
+use crate::{Errno, Member, Verdict, settle};
+use vshmem_mem::{Ordering, seconds_now, signals_handled};
+use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_value};
+use vshmem_wire::{MSG_HEADER_BYTES, MsgSlot, ThreadSlot, WaitKind};
+
+/// Takes a message: its type, its size, and a way to copy its text. Returns what msgrcv does.
+pub type Deliver<'a> = dyn FnMut(i64, usize, &dyn Fn(&mut [u8])) -> Result<usize, Errno> + 'a;
+
+impl Member {
+    /// msgrcv(2). `deliver` is given the type and the text, and is called once at most; its answer
+    /// is the call's.
+    ///
+    /// # Errors
+    /// As the man page says.
+    pub fn msgrcv(
+        &self,
+        id: i32,
+        wanted: Receive,
+        caller: &dyn Caller,
+        deliver: &mut Deliver<'_>,
+    ) -> Result<usize, Errno> {
+        let signals_seen = signals_handled();
+        if id < 0 || isize::try_from(wanted.room).is_err() {
+            return Err(Errno::INVAL);
+        }
+        if wanted.copy && (wanted.except || !wanted.no_wait) {
+            return Err(Errno::INVAL);
+        }
+        let queue = self.queue(id)?;
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        let chunk = self.receive_until(&queue, wanted, signals_seen, caller, &desk, &seat)?;
+        let delivered = self.deliver(chunk, wanted, deliver);
+        let _ = heap::release(self.pool(), &desk, &self.larder, self.me(), chunk);
+        delivered
+    }
+
+    /// Copies a message that this client owns out to the caller.
+    fn deliver(
+        &self,
+        chunk: Chunk,
+        wanted: Receive,
+        deliver: &mut Deliver<'_>,
+    ) -> Result<usize, Errno> {
+        let pool = self.pool();
+        let (map, layout) = (pool.map(), pool.layout());
+        let header = settle(Header::read(map, layout, chunk).map(Ok))?;
+        let base = settle(chunk.offset(layout).map(Ok))? + MSG_HEADER_BYTES;
+        // A sender of this pool may have written any size; what is copied stays in the pool and
+        // below the limit.
+        let size = header.size.min(u64::from(pool.geometry().msgmax)) as usize;
+        let size = size.min(wanted.room);
+        deliver(header.kind, size, &|into: &mut [u8]| {
+            // Out of range only when a peer spoils the header: the caller gets what it had.
+            let _ = map.read(base, into);
+        })
+    }
+
+    /// Waits for a message and makes it this client's own.
+    fn receive_until(
+        &self,
+        queue: &Queue,
+        wanted: Receive,
+        signals_seen: u32,
+        caller: &dyn Caller,
+        desk: &Desk<'_>,
+        seat: &Seat<'_>,
+    ) -> Result<Chunk, Errno> {
+        let pool = self.pool();
+        let layout = pool.layout();
+        let search = Search::of(wanted.kind, wanted.except, wanted.copy);
+        let mut gone = Errno::INVAL;
+        // For MSG_COPY the text is copied under the lock, into a chunk taken before.
+        let copy = match wanted.copy {
+            true => {
+                let most = MSG_HEADER_BYTES + u64::from(pool.geometry().msgmax);
+                Some(self.take_chunk(desk, most)?)
+            }
+            false => None,
+        };
+        let drop_copy = || {
+            if let Some(chunk) = copy {
+                let _ = heap::release(pool, desk, &self.larder, self.me(), chunk);
+            }
+        };
+        loop {
+            let permitted = settle(Permission::check(pool.map(), queue.slot, caller, READ));
+            // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
+            let interrupted = signals_handled() != signals_seen && gone == Errno::IDRM;
+            if let Err(errno) = permitted.and(if interrupted { Err(Errno::INTR) } else { Ok(()) }) {
+                drop_copy();
+                return Err(errno);
+            }
+            let mut rings = Rings::default();
+            let step = self.change(desk, queue.lock(), "msgrcv", |txn| {
+                rings.clear();
+                if !queue.alive(txn)? {
+                    return Ok(Err(gone));
+                }
+                if let Some(found) = find(txn, layout, queue, search)? {
+                    if found.header.size > wanted.room as u64 && !wanted.cut {
+                        return Ok(Err(Errno::TOOBIG));
+                    }
+                    if let Some(copy) = copy {
+                        // copy_msg of ipc/msgutil.c does not cut, whatever MSG_NOERROR says.
+                        if found.header.size > wanted.room as u64 {
+                            return Ok(Err(Errno::INVAL));
+                        }
+                        self.copy_text(txn, &found, copy)?;
+                        return Ok(Ok(Some((copy, false))));
+                    }
+                    take(txn, layout, queue, &found, self.me())?;
+                    txn.update(at!(queue, receiver), self.party().pack())?;
+                    txn.update(at!(queue, received), seconds_now())?;
+                    let more = wake_senders(txn, layout, queue, &mut rings)?;
+                    return Ok(Ok(Some((found.chunk, more))));
+                }
+                if wanted.no_wait {
+                    return Ok(Err(Errno::NOMSG));
+                }
+                let at = thread_at(layout, seat.slot)?;
+                let map = txn.desk().map;
+                let (mode, kind) = search.pack();
+                let room = if wanted.cut { u64::MAX } else { wanted.room as u64 };
+                map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
+                map.store(field!(at, ThreadSlot, argument), kind, Ordering::Relaxed)?;
+                map.store(field!(at, ThreadSlot, size), room, Ordering::Relaxed)?;
+                let sequence = u64::from(queue.sequence);
+                map.store(field!(at, ThreadSlot, ops), sequence, Ordering::Relaxed)?;
+                txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
+                txn.update(field!(at, ThreadSlot, message), 0)?;
+                let line = queue.receivers();
+                wait::join_line(txn, layout, line, seat.slot, WaitKind::Receive, queue.index)?;
+                Ok(Ok(None))
+            });
+            let taken = match settle(step) {
+                Ok(taken) => taken,
+                Err(errno) => {
+                    drop_copy();
+                    return Err(errno);
+                }
+            };
+            self.ring_all(&rings);
+            if let Some((chunk, more)) = taken {
+                if more {
+                    self.serve_senders(desk, queue)?;
+                }
+                return Ok(chunk);
+            }
+            match self.sleep_at_queue(queue, queue.receivers(), signals_seen, desk, seat)? {
+                Woken::Done(0) => return self.handed(seat),
+                Woken::Done(errno) => return Err(Errno::from_raw_os_error(errno as i32)),
+                Woken::Interrupted => return Err(Errno::INTR),
+                _ => gone = Errno::IDRM,
+            }
+        }
+    }
+
+    /// The message that a sender has handed to this sleeper.
+    fn handed(&self, seat: &Seat<'_>) -> Result<Chunk, Errno> {
+        let read = || -> Verdict<Chunk> {
+            let at = thread_at(self.pool().layout(), seat.slot)?;
+            let unit = load_value(self.pool().map(), field!(at, ThreadSlot, message))?;
+            Ok(unit.checked_sub(1).map(Chunk).ok_or(Errno::IO))
+        };
+        settle(read())
+    }
+
+    fn copy_text(&self, txn: &Txn<'_>, found: &Found, into: Chunk) -> Result<(), Fault> {
+        let layout = self.pool().layout();
+        let map = txn.desk().map;
+        let size = found.header.size.min(u64::from(self.pool().geometry().msgmax));
+        let (from, to) = (found.chunk.offset(layout)?, into.offset(layout)?);
+        Header { size, ..found.header }.write(map, layout, into)?;
+        let mut done = 0;
+        let mut block = [0; 256];
+        while done < size {
+            let part = &mut block[..(size - done).min(256) as usize];
+            map.read(from + MSG_HEADER_BYTES + done, part)?;
+            map.write(to + MSG_HEADER_BYTES + done, part)?;
+            done += part.len() as u64;
+        }
+        Ok(())
+    }
+}

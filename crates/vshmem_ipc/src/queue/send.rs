@@ -1,0 +1,207 @@
+//! msgsnd(2).
+
+use super::Queue;
+use super::at;
+use super::list::fits;
+use crate::access::{Caller, Permission, WRITE};
+use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::message::{Header, Search};
+use crate::wait::{self, Rings, Woken, result_of, thread_at};
+use crate::{Errno, Member, Verdict, settle};
+use vshmem_mem::{Ordering, seconds_now, signals_handled};
+use vshmem_sync::{Fault, Seat, Txn, field};
+use vshmem_wire::{MSG_HEADER_BYTES, MsgSlot, ThreadSlot, WaitKind, WaitState};
+
+/// What became of a message when it met the sleeping receivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Handed {
+    /// One of them has it.
+    Yes,
+    /// None of them accepts it.
+    No,
+    /// There are too many to tell in one change.
+    Undecided,
+}
+
+impl Member {
+    /// msgsnd(2). `write` copies the text into the pool at the offset that it is given.
+    ///
+    /// # Errors
+    /// As the man page says.
+    pub fn msgsnd(
+        &self,
+        id: i32,
+        kind: i64,
+        text: &[u8],
+        no_wait: bool,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        let signals_seen = signals_handled();
+        let pool = self.pool();
+        let layout = pool.layout();
+        if text.len() > pool.geometry().msgmax as usize || id < 0 || kind < 1 {
+            return Err(Errno::INVAL);
+        }
+        let queue = self.queue(id)?;
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        let chunk = self.take_chunk(&desk, MSG_HEADER_BYTES + text.len() as u64)?;
+        let fill = || -> Verdict<()> {
+            Header { kind, size: text.len() as u64 }.write(pool.map(), layout, chunk)?;
+            pool.map().write(chunk.offset(layout)? + MSG_HEADER_BYTES, text)?;
+            Ok(Ok(()))
+        };
+        let sent = settle(fill()).and_then(|()| {
+            let header = Header { kind, size: text.len() as u64 };
+            self.send_until(&queue, header, chunk, no_wait, signals_seen, caller, &seat)
+        });
+        if sent.is_err() {
+            let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
+        }
+        sent
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+    fn send_until(
+        &self,
+        queue: &Queue,
+        header: Header,
+        chunk: Chunk,
+        no_wait: bool,
+        signals_seen: u32,
+        caller: &dyn Caller,
+        seat: &Seat<'_>,
+    ) -> Result<(), Errno> {
+        let layout = self.pool().layout();
+        let desk = self.desk_of(seat);
+        let mut gone = Errno::INVAL;
+        let mut undecided = 0;
+        loop {
+            if signals_handled() != signals_seen && gone == Errno::IDRM {
+                return Err(Errno::INTR);
+            }
+            settle(Permission::check(self.pool().map(), queue.slot, caller, WRITE))?;
+            let mut rings = Rings::default();
+            let step = self.change(&desk, queue.lock(), "msgsnd", |txn| {
+                rings.clear();
+                if !queue.alive(txn)? {
+                    return Ok(Err(gone));
+                }
+                if fits(txn, queue, header.size)? {
+                    txn.update(at!(queue, sender), self.party().pack())?;
+                    txn.update(at!(queue, sent), seconds_now())?;
+                    let handed = self.hand_over(txn, queue, header, chunk, &mut rings)?;
+                    if handed == Handed::No {
+                        self.append(txn, queue, header, chunk)?;
+                    }
+                    return Ok(Ok(Some(handed)));
+                }
+                if no_wait {
+                    return Ok(Err(Errno::AGAIN));
+                }
+                let at = thread_at(layout, seat.slot)?;
+                let map = txn.desk().map;
+                map.store(field!(at, ThreadSlot, size), header.size, Ordering::Relaxed)?;
+                txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
+                let line = queue.senders();
+                wait::join_line(txn, layout, line, seat.slot, WaitKind::Send, queue.index)?;
+                Ok(Ok(None))
+            });
+            let sent = settle(step)?;
+            self.ring_all(&rings);
+            match sent {
+                // Each time somebody has left the line.
+                Some(Handed::Undecided) if undecided <= layout.threads.count => {
+                    undecided += 1;
+                    continue;
+                }
+                Some(Handed::Undecided) => return Err(Errno::IO),
+                Some(_) => return Ok(()),
+                None => {}
+            }
+            let woken = self.sleep_at_queue(queue, queue.senders(), signals_seen, &desk, seat)?;
+            match woken {
+                Woken::Done(errno) if errno != 0 => {
+                    return Err(Errno::from_raw_os_error(errno as i32));
+                }
+                Woken::Interrupted => return Err(Errno::INTR),
+                _ => gone = Errno::IDRM,
+            }
+        }
+    }
+
+    /// Gives a message to the first sleeping receiver that accepts it (`pipelined_send`).
+    fn hand_over(
+        &self,
+        txn: &mut Txn<'_>,
+        queue: &Queue,
+        header: Header,
+        chunk: Chunk,
+        rings: &mut Rings,
+    ) -> Result<Handed, Fault> {
+        let layout = self.pool().layout();
+        if txn.get(at!(queue, receive_head))? == 0 {
+            return Ok(Handed::No);
+        }
+        let mut handed = Handed::No;
+        wait::walk(txn, layout, queue.receivers(), |txn, slot| {
+            let at = thread_at(layout, slot)?;
+            let map = txn.desk().map;
+            let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+            let kind = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+            let room = map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+            if !Search::unpack(mode, kind).accepts(header.kind) {
+                return Ok(true);
+            }
+            if txn.room() < 16 {
+                // Many receivers with too small a buffer in a row: they are told, and the message
+                // goes on to the rest in another change.
+                handed = Handed::Undecided;
+                return Ok(false);
+            }
+            rings.add(slot);
+            if room < header.size {
+                let result = result_of(Errno::TOOBIG);
+                wait::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, result)?;
+                return Ok(true);
+            }
+            let owner = txn.get(field!(at, ThreadSlot, owner))?;
+            let Some(client) = owner.checked_sub(1) else {
+                return Err(Fault::corrupt(at, "a sleeper without an owner"));
+            };
+            let me = heap::owned_by(self.me());
+            heap::pass(txn, layout, chunk, me, heap::owned_by(client))?;
+            txn.set(field!(at, ThreadSlot, message), chunk.0 + 1)?;
+            let receiver = txn.get(field!(at, ThreadSlot, party))?;
+            txn.update(at!(queue, receiver), receiver)?;
+            txn.update(at!(queue, received), seconds_now())?;
+            wait::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, 0)?;
+            handed = Handed::Yes;
+            Ok(false)
+        })?;
+        Ok(handed)
+    }
+
+    /// Puts a message at the end of the list.
+    fn append(
+        &self,
+        txn: &mut Txn<'_>,
+        queue: &Queue,
+        header: Header,
+        chunk: Chunk,
+    ) -> Result<(), Fault> {
+        let layout = self.pool().layout();
+        heap::pass(txn, layout, chunk, heap::owned_by(self.me()), IN_OBJECT)?;
+        txn.update(chunk.next(layout)?, 0)?;
+        let tail = txn.get(at!(queue, tail))?;
+        match tail.checked_sub(1) {
+            Some(last) => txn.set(Chunk(last).next(layout)?, chunk.0 + 1)?,
+            None => txn.set(at!(queue, head), chunk.0 + 1)?,
+        }
+        txn.set(at!(queue, tail), chunk.0 + 1)?;
+        let bytes = txn.get(at!(queue, bytes))?;
+        txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
+        let count = txn.get(at!(queue, count))?;
+        txn.set(at!(queue, count), count.saturating_add(1))
+    }
+}

@@ -1,0 +1,180 @@
+//! shmget(2).
+
+use super::record::destroy;
+use super::{at, pages_of};
+use crate::access::{Caller, Permission, mode_of};
+use crate::extent;
+use crate::id::{Kind, Place};
+use crate::registry::{self, MOST_TRIES, Standing};
+use crate::{Backing, Errno, Member, settle};
+use vshmem_mem::seconds_now;
+use vshmem_sync::{Desk, field};
+use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry, ShmSlot};
+
+/// IPC_CREAT.
+const CREATE: i32 = 0o1000;
+/// IPC_EXCL.
+const EXCLUSIVE: i32 = 0o2000;
+/// Pages of the largest page that segments are aligned to, and the size from which they are.
+const LARGE_PAGES: u32 = 512;
+
+impl Member {
+    /// shmget(2). New memory is made ready by `backing`.
+    ///
+    /// # Errors
+    /// As the man page says; ENOSPC when the pool has no room.
+    pub fn shmget(
+        &self,
+        key: i32,
+        size: u64,
+        flags: i32,
+        caller: &dyn Caller,
+        backing: &dyn Backing,
+    ) -> Result<i32, Errno> {
+        let pool = self.pool();
+        let geometry = pool.geometry();
+        for _ in 0..MOST_TRIES {
+            if key != 0
+                && let Some(place) = self.find_existing(Kind::Segment, key)?
+            {
+                if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
+                    return Err(Errno::EXIST);
+                }
+                let slot = match self.segment(place.id()) {
+                    Err(Errno::INVAL) => continue,
+                    found => found?.1,
+                };
+                let found = settle(self.size_of(slot).map(Ok))?;
+                if found < size {
+                    return Err(Errno::INVAL);
+                }
+                self.segment_permission(slot)?.allow(caller, mode_of(flags))?;
+                self.tell_size(Kind::Segment, place, pages_of(found)?)?;
+                return Ok(place.id());
+            }
+            if key != 0 && flags & CREATE == 0 {
+                return Err(Errno::NOENT);
+            }
+            if size < u64::from(geometry.shmmin) || size > geometry.shmmax {
+                return Err(Errno::INVAL);
+            }
+            let Ok(pages) = u32::try_from(size.div_ceil(PAGE_BYTES)) else {
+                return Err(Errno::NOSPC);
+            };
+            let seat = self.seat()?;
+            let desk = self.desk_of(&seat);
+            let (place, extent) = self.begin_segment(&desk, pages)?;
+            let base = pool.layout().data.offset + u64::from(extent.first) * PAGE_BYTES;
+            let bytes = u64::from(pages) * PAGE_BYTES;
+            let ready = backing.prepare(base, bytes, extent.dirty);
+            let published = match ready {
+                Ok(()) => self.publish_segment(&desk, place, key, size, flags, caller),
+                Err(errno) => Err(errno),
+            };
+            if !matches!(published, Ok(true)) {
+                self.abandon_segment(&desk, place);
+            }
+            if published? {
+                self.tell_size(Kind::Segment, place, pages)?;
+                return Ok(place.id());
+            }
+        }
+        Err(Errno::IO)
+    }
+
+    /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
+    fn begin_segment(&self, desk: &Desk<'_>, pages: u32) -> Result<(Place, extent::Extent), Errno> {
+        let pool = self.pool();
+        let layout = pool.layout();
+        let shmall = pool.geometry().shmall;
+        let step = self.change(desk, pool.registry_lock(), "shmget-begin", |txn| {
+            let used = txn.get(field!(layout.registry, Registry, pages_used))?;
+            if u64::from(used) + u64::from(pages) > shmall {
+                return Ok(Err(Errno::NOSPC));
+            }
+            let align = if pages >= LARGE_PAGES { LARGE_PAGES } else { 1 };
+            let mut extent = extent::allocate(txn, layout, pages, align)?;
+            if extent.is_none() && align > 1 {
+                extent = extent::allocate(txn, layout, pages, 1)?;
+            }
+            let Some(extent) = extent else {
+                return Ok(Err(Errno::NOSPC));
+            };
+            let Some(place) = registry::take_slot(txn, layout, Kind::Segment)? else {
+                txn.clear();
+                return Ok(Err(Errno::NOSPC));
+            };
+            let slot = registry::slot_at(layout, Kind::Segment, place.index)?;
+            let creating =
+                Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
+            txn.set(field!(slot, ObjectHeader, state), creating.pack())?;
+            txn.update(at!(slot, first_page), extent.first)?;
+            txn.update(at!(slot, pages), extent.pages)?;
+            txn.update(at!(slot, attached), 0)?;
+            txn.update(at!(slot, maker), self.me() + 1)?;
+            Ok(Ok((place, extent)))
+        });
+        settle(step)
+    }
+
+    /// Gives a ready segment its key. False when somebody else has made one of that key meanwhile.
+    fn publish_segment(
+        &self,
+        desk: &Desk<'_>,
+        place: Place,
+        key: i32,
+        size: u64,
+        flags: i32,
+        caller: &dyn Caller,
+    ) -> Result<bool, Errno> {
+        let pool = self.pool();
+        let layout = pool.layout();
+        let permission = Permission {
+            key,
+            uid: caller.uid(),
+            gid: caller.gid(),
+            cuid: caller.uid(),
+            cgid: caller.gid(),
+            mode: mode_of(flags),
+            sequence: 0,
+        };
+        settle(self.change(desk, pool.registry_lock(), "shmget", |txn| {
+            let exists = key != 0
+                && registry::find_key(layout, Kind::Segment, key, |at| txn.get(at))?.is_some();
+            if exists {
+                return Ok(Ok(false));
+            }
+            let slot = registry::slot_at(layout, Kind::Segment, place.index)?;
+            registry::describe(txn, slot, &permission, seconds_now())?;
+            txn.update(at!(slot, size_low), size as u32)?;
+            txn.update(at!(slot, size_high), (size >> 32) as u32)?;
+            txn.update(at!(slot, attach_time), 0)?;
+            txn.update(at!(slot, detach_time), 0)?;
+            txn.update(at!(slot, creator), self.party().pack())?;
+            txn.update(at!(slot, last), 0)?;
+            txn.update(at!(slot, maker), 0)?;
+            if key != 0 {
+                registry::enter_key(txn, layout, Kind::Segment, place.index, key)?;
+            }
+            let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+            txn.set(field!(slot, ObjectHeader, state), live.pack())?;
+            Ok(Ok(true))
+        }))
+    }
+
+    /// Gives a segment that is still `Creating` back.
+    pub(crate) fn abandon_segment(&self, desk: &Desk<'_>, place: Place) {
+        let pool = self.pool();
+        let layout = pool.layout();
+        let creating = Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
+        // What cannot be given back now is when this client ends.
+        let _ = self.change(desk, pool.registry_lock(), "shmget-abandon", |txn| {
+            let slot = registry::slot_at(layout, Kind::Segment, place.index)?;
+            if txn.get(field!(slot, ObjectHeader, state))? == creating.pack() {
+                txn.set(at!(slot, maker), 0)?;
+                destroy(txn, layout, place.index)?;
+            }
+            Ok(Ok(()))
+        });
+    }
+}

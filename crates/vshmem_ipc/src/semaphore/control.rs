@@ -1,0 +1,200 @@
+//! semctl(2): values.
+
+use super::set::Set;
+use super::word::Word;
+use crate::access::{Caller, Permission, READ, WRITE};
+use crate::wait::{self, Rings, thread_at};
+use crate::{Errno, Member, Verdict, settle, undo};
+use vshmem_mem::{Ordering, seconds_now};
+use vshmem_sync::field;
+use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot, ThreadSlot};
+
+impl Member {
+    /// semctl GETVAL, GETPID, GETNCNT, GETZCNT and GETALL read; this reads one word.
+    ///
+    /// # Errors
+    /// EINVAL, EACCES.
+    pub fn semaphore_value(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
+        Ok(self.semaphore_word(id, number, caller)?.value)
+    }
+
+    /// GETPID: the last process to operate on a semaphore.
+    ///
+    /// # Errors
+    /// EINVAL, EACCES.
+    pub fn semaphore_pid(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
+        Ok(self.pid_here(self.semaphore_word(id, number, caller)?.party))
+    }
+
+    fn semaphore_word(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<Word, Errno> {
+        let set = self.set(id)?;
+        settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
+        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
+        let read = || -> Verdict<Word> {
+            Ok(Ok(Word::unpack(self.pool().map().load(set.word(number)?, Ordering::Acquire)?)))
+        };
+        settle(read())
+    }
+
+    /// GETNCNT (`zero` false) and GETZCNT: sleepers blocked at a semaphore.
+    ///
+    /// # Errors
+    /// EINVAL, EACCES.
+    pub fn semaphore_sleepers(
+        &self,
+        id: i32,
+        number: i32,
+        zero: bool,
+        caller: &dyn Caller,
+    ) -> Result<u32, Errno> {
+        let set = self.set(id)?;
+        settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
+        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        let layout = self.pool().layout();
+        let wanted = number | u32::from(zero) << 31;
+        settle(self.change(&desk, set.lock(), "sem-count", |txn| {
+            if !set.alive(txn)? {
+                return Ok(Err(Errno::INVAL));
+            }
+            let mut count = 0;
+            wait::walk(txn, layout, set.line(), |txn, slot| {
+                let blocked = txn.get(field!(thread_at(layout, slot)?, ThreadSlot, blocked))?;
+                count += u32::from(blocked == wanted);
+                Ok(true)
+            })?;
+            Ok(Ok(count))
+        }))
+    }
+
+    /// GETALL: copies all values out.
+    ///
+    /// # Errors
+    /// EINVAL, EACCES.
+    pub fn semaphore_values(
+        &self,
+        id: i32,
+        caller: &dyn Caller,
+        mut each: impl FnMut(usize, u16),
+    ) -> Result<(), Errno> {
+        let set = self.set_of_size(id)?;
+        settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        settle(self.change(&desk, set.lock(), "sem-getall", |txn| {
+            if !set.alive(txn)? {
+                return Ok(Err(Errno::IDRM));
+            }
+            // Closed first, so that no fast operation comes between two reads.
+            for number in 0..set.count {
+                if set.count > 1 {
+                    set.close(txn, number)?;
+                }
+            }
+            for number in 0..set.count {
+                let word = Word::unpack(txn.word(set.word(number)?)?);
+                each(number as usize, word.value as u16);
+            }
+            Ok(Ok(()))
+        }))
+    }
+
+    /// SETVAL.
+    ///
+    /// # Errors
+    /// EINVAL, EACCES, ERANGE.
+    pub fn set_semaphore(
+        &self,
+        id: i32,
+        number: i32,
+        value: i32,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        // The kernel looks at the value before anything else (semctl_setval).
+        if value < 0 || value > self.pool().geometry().semvmx as i32 {
+            return Err(Errno::RANGE);
+        }
+        let set = self.set(id)?;
+        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
+        self.set_permission(&set)?.allow(caller, WRITE)?;
+        self.write_values(&set, "sem-setval", &|at| (at == number).then_some(value as u32))
+    }
+
+    /// SETALL.
+    ///
+    /// # Errors
+    /// EINVAL, EACCES, ERANGE.
+    pub fn set_semaphores(
+        &self,
+        id: i32,
+        values: &dyn Fn(usize) -> u16,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        let set = self.set_of_size(id)?;
+        self.set_permission(&set)?.allow(caller, WRITE)?;
+        let highest = self.pool().geometry().semvmx;
+        if (0..set.count as usize).any(|number| u32::from(values(number)) > highest) {
+            return Err(Errno::RANGE);
+        }
+        self.write_values(&set, "sem-setall", &|at| Some(u32::from(values(at as usize))))
+    }
+
+    /// Number of semaphores in a set, for callers that have to size a buffer.
+    ///
+    /// # Errors
+    /// EINVAL.
+    pub fn semaphore_count(&self, id: i32) -> Result<usize, Errno> {
+        Ok(self.set_of_size(id)?.count as usize)
+    }
+
+    fn write_values(
+        &self,
+        set: &Set,
+        name: &'static str,
+        value: &dyn Fn(u32) -> Option<u32>,
+    ) -> Result<(), Errno> {
+        let layout = self.pool().layout();
+        let party = self.party().pack();
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        let mut rings = Rings::default();
+        let step = self.change(&desk, set.lock(), name, |txn| {
+            rings.clear();
+            if !set.alive(txn)? {
+                return Ok(Err(Errno::IDRM));
+            }
+            let sleepers = txn.get(field!(set.slot, SemSlot, waiting))? != 0;
+            for number in (0..set.count).filter(|&number| value(number).is_some()) {
+                let at = set.word(number)?;
+                // Nothing is staged for these words yet, so the pool's own word is the one.
+                let (_, word) = loop {
+                    let raw = txn.desk().map.load(at, Ordering::Acquire)?;
+                    let word = Word::unpack(raw);
+                    let closed = word.with(word.value, word.party, true);
+                    if word.slow || txn.desk().map.replace(at, raw, closed.pack())? {
+                        break (at, if word.slow { word } else { closed });
+                    }
+                };
+                let next = word.with(value(number).unwrap_or(0), party, sleepers);
+                txn.replace_first(at, word.pack(), next.pack())?;
+            }
+            undo::walk(txn, layout, set, |txn, record| {
+                let base = undo::adjustments(txn, layout, record)?;
+                txn.step(set.count)?;
+                for number in (0..set.count).filter(|&number| value(number).is_some()) {
+                    let at = base + u64::from(number) * CELL_BYTES;
+                    let old = txn.desk().map.load(at, Ordering::Acquire)?;
+                    if old as u32 != 0 {
+                        txn.replace_first(at, old, vshmem_wire::Cell::successor(old, 0))?;
+                    }
+                }
+                Ok(true)
+            })?;
+            txn.update(field!(set.slot, ObjectHeader, changed), seconds_now())?;
+            Ok(Ok(()))
+        });
+        settle(step)?;
+        self.serve_rest(&desk, set)
+    }
+}

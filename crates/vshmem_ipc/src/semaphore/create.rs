@@ -1,0 +1,118 @@
+//! semget(2).
+
+use super::word::Word;
+use crate::access::{Caller, Permission, mode_of};
+use crate::heap::{self, IN_OBJECT};
+use crate::id::{Kind, Place};
+use crate::registry::{self, MOST_TRIES, Standing};
+use crate::{Errno, Member, Verdict, settle};
+use vshmem_mem::{Ordering, seconds_now};
+use vshmem_sync::{field, load_cell};
+use vshmem_wire::{CELL_BYTES, Cell, ObjectHeader, ObjectState, SemSlot};
+
+/// IPC_CREAT.
+const CREATE: i32 = 0o1000;
+/// IPC_EXCL.
+const EXCLUSIVE: i32 = 0o2000;
+
+impl Member {
+    /// semget(2).
+    ///
+    /// # Errors
+    /// As the man page says: EACCES, EEXIST, EINVAL, ENOENT, ENOMEM, ENOSPC.
+    pub fn semget(
+        &self,
+        key: i32,
+        count: i32,
+        flags: i32,
+        caller: &dyn Caller,
+    ) -> Result<i32, Errno> {
+        let pool = self.pool();
+        let (layout, geometry) = (pool.layout(), pool.geometry());
+        if count < 0 || count as u32 > geometry.semmsl {
+            return Err(Errno::INVAL);
+        }
+        let count = count as u32;
+        for _ in 0..MOST_TRIES {
+            if key != 0
+                && let Some(place) = self.find_existing(Kind::Semaphore, key)?
+            {
+                if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
+                    return Err(Errno::EXIST);
+                }
+                let set = match self.set(place.id()) {
+                    Err(Errno::INVAL) => continue,
+                    found => found?,
+                };
+                if count > set.count {
+                    return Err(Errno::INVAL);
+                }
+                self.set_permission(&set)?.allow(caller, mode_of(flags))?;
+                self.tell_size(Kind::Semaphore, place, set.count)?;
+                return Ok(place.id());
+            }
+            if key != 0 && flags & CREATE == 0 {
+                return Err(Errno::NOENT);
+            }
+            if count == 0 {
+                return Err(Errno::INVAL);
+            }
+            let seat = self.seat()?;
+            let desk = self.desk_of(&seat);
+            let chunk = self.take_chunk(&desk, u64::from(count) * CELL_BYTES)?;
+            let make = || -> Verdict<Option<Place>> {
+                let base = chunk.offset(layout)?;
+                // Words start at a version of their own, so that what was prepared against the
+                // memory's former use does not fit.
+                let owner = Cell::unpack(load_cell(pool.map(), chunk.owner(layout)?)?);
+                let version = owner.version.wrapping_mul(0x9e37_79b9);
+                let word = Word { value: 0, slow: false, party: 0, version }.pack();
+                for number in 0..u64::from(count) {
+                    pool.map().store(base + number * CELL_BYTES, word, Ordering::Relaxed)?;
+                }
+                let permission = Permission {
+                    key,
+                    uid: caller.uid(),
+                    gid: caller.gid(),
+                    cuid: caller.uid(),
+                    cgid: caller.gid(),
+                    mode: mode_of(flags),
+                    sequence: 0,
+                };
+                self.change(&desk, pool.registry_lock(), "semget", |txn| {
+                    let exists = key != 0
+                        && registry::find_key(layout, Kind::Semaphore, key, |at| txn.get(at))?
+                            .is_some();
+                    if exists {
+                        return Ok(Ok(None));
+                    }
+                    let Some(place) = registry::take_slot(txn, layout, Kind::Semaphore)? else {
+                        return Ok(Err(Errno::NOSPC));
+                    };
+                    let slot = registry::slot_at(layout, Kind::Semaphore, place.index)?;
+                    registry::describe(txn, slot, &permission, seconds_now())?;
+                    txn.update(field!(slot, SemSlot, count), count)?;
+                    txn.update(field!(slot, SemSlot, words), chunk.0)?;
+                    txn.update(field!(slot, SemSlot, operated), 0)?;
+                    heap::pass(txn, layout, chunk, heap::owned_by(self.me()), IN_OBJECT)?;
+                    if key != 0 {
+                        registry::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
+                    }
+                    let live =
+                        Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+                    txn.set(field!(slot, ObjectHeader, state), live.pack())?;
+                    Ok(Ok(Some(place)))
+                })
+            };
+            let made = settle(make());
+            if !matches!(made, Ok(Some(_))) {
+                let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
+            }
+            if let Some(place) = made? {
+                self.tell_size(Kind::Semaphore, place, count)?;
+                return Ok(place.id());
+            }
+        }
+        Err(Errno::IO)
+    }
+}

@@ -1,0 +1,278 @@
+//! semop(2) and semtimedop(2).
+
+use super::Operation;
+use super::array::{Trial, blocked_at, perform, reopen, serve};
+use super::set::Set;
+use super::word::Word;
+use crate::access::{Caller, Permission, READ, WRITE};
+use crate::heap::{self, Chunk};
+use crate::registry::{self};
+use crate::wait::{self, Rings, Woken, thread_at};
+use crate::{Errno, Member, settle};
+use std::time::Duration;
+use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
+use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_value};
+use vshmem_wire::{INLINE_OPS, ObjectState, SemSlot, ThreadSlot, WaitKind};
+
+impl Member {
+    /// semop(2) and semtimedop(2).
+    ///
+    /// # Errors
+    /// As the man page says.
+    pub fn semop(
+        &self,
+        id: i32,
+        operations: &[Operation],
+        timeout: Option<Duration>,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        if operations.is_empty() {
+            return Err(Errno::INVAL);
+        }
+        if operations.len() > self.pool().geometry().semopm as usize {
+            return Err(Errno::TOOBIG);
+        }
+        let set = self.set(id)?;
+        if operations.iter().any(|operation| u32::from(operation.number) >= set.count) {
+            return Err(Errno::FBIG);
+        }
+        let alters = operations.iter().any(|operation| operation.change != 0);
+        let wanted = if alters { WRITE } else { READ };
+        settle(Permission::check(self.pool().map(), set.slot, caller, wanted))?;
+        if let [operation] = operations
+            && !operation.undo
+            && let Some(result) = settle(self.semop_fast(&set, *operation).map(Ok))?
+        {
+            return result;
+        }
+        self.semop_slow(&set, operations, timeout)
+    }
+
+    /// One compare-and-swap, if that will do. `None`: it will not.
+    #[inline]
+    fn semop_fast(
+        &self,
+        set: &Set,
+        operation: Operation,
+    ) -> Result<Option<Result<(), Errno>>, Fault> {
+        let map = self.pool().map();
+        let at = set.word(operation.number.into())?;
+        loop {
+            let raw = map.load(at, Ordering::Acquire)?;
+            let word = Word::unpack(raw);
+            // Looked at after the word, so that the word was the set's when it was read: memory
+            // that has become something else since refuses the swap by its version.
+            if word.slow || !set.stands_in(map)? {
+                return Ok(None);
+            }
+            let value = word.value as i32 + i32::from(operation.change);
+            if value < 0 || (operation.change == 0 && value != 0) {
+                return Ok(operation.no_wait.then_some(Err(Errno::AGAIN)));
+            }
+            if value > self.pool().geometry().semvmx as i32 {
+                return Ok(Some(Err(Errno::RANGE)));
+            }
+            let next = word.with(value as u32, self.party().pack(), false);
+            if map.replace(at, raw, next.pack())? {
+                break;
+            }
+        }
+        // Not part of the step: a clock of whole seconds, whoever writes it last.
+        let stamp = field!(set.slot, SemSlot, operated);
+        let now = seconds_now();
+        let before = load_value(map, stamp)?;
+        if before != now {
+            vshmem_sync::claim_cell(map, stamp, before, now)?;
+        }
+        Ok(Some(Ok(())))
+    }
+
+    #[inline(never)]
+    fn semop_slow(
+        &self,
+        set: &Set,
+        operations: &[Operation],
+        timeout: Option<Duration>,
+    ) -> Result<(), Errno> {
+        let signals_seen = signals_handled();
+        let deadline = timeout.map(|span| Instant::now().after(span));
+        let pool = self.pool();
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        let wants_undo = operations.iter().any(|operation| operation.undo);
+        let record = if wants_undo {
+            Some(
+                self.undo_record(&desk, set)
+                    .map_err(|errno| if errno == Errno::IDRM { Errno::INVAL } else { errno })?,
+            )
+        } else {
+            None
+        };
+        let long = if operations.len() > INLINE_OPS {
+            Some(self.take_chunk(&desk, operations.len() as u64 * 8)?)
+        } else {
+            None
+        };
+        let result = self.semop_until(set, operations, record, long, deadline, signals_seen, &seat);
+        if let Some(chunk) = long {
+            let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
+        }
+        result
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+    fn semop_until(
+        &self,
+        set: &Set,
+        operations: &[Operation],
+        record: Option<u32>,
+        long: Option<Chunk>,
+        deadline: Option<Instant>,
+        signals_seen: u32,
+        seat: &Seat<'_>,
+    ) -> Result<(), Errno> {
+        let pool = self.pool();
+        let desk = self.desk_of(seat);
+        let party = self.party().pack();
+        let mut gone = Errno::INVAL;
+        // Why this call does not sleep again: a peer may keep on sending it to try again.
+        let mut over = None;
+        loop {
+            let mut rings = Rings::default();
+            // Some(blocked): asleep from now on. None: done.
+            let step = self.change(&desk, set.lock(), "semop", |txn| {
+                rings.clear();
+                if !set.alive(txn)? {
+                    return Ok(Err(gone));
+                }
+                match perform(txn, pool, set, operations, record, party)? {
+                    Trial::Fails(errno) => {
+                        reopen(txn, set, operations)?;
+                        Ok(Err(errno))
+                    }
+                    Trial::Done => {
+                        txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
+                        let more = serve(txn, pool, set, &mut rings)?;
+                        reopen(txn, set, operations)?;
+                        Ok(Ok(Some(more)))
+                    }
+                    Trial::Blocks(_) if over.is_some() => {
+                        reopen(txn, set, operations)?;
+                        Ok(Err(over.unwrap_or(Errno::AGAIN)))
+                    }
+                    Trial::Blocks(index) => {
+                        self.lie_down(txn, set, operations, index, record, long, seat.slot)?;
+                        Ok(Ok(None))
+                    }
+                }
+            });
+            if let Some(more) = settle(step)? {
+                self.ring_all(&rings);
+                if more {
+                    self.serve_rest(&desk, set)?;
+                }
+                return Ok(());
+            }
+            // Whoever dies between changing the set and serving its sleepers is made up for here.
+            let tend = || match self.tend_set(&desk, set) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
+            };
+            let slept = self.sleep_in_line(seat, set.line(), deadline, signals_seen, tend);
+            let woken = settle(slept.map(Ok))?;
+            if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
+                self.reopen_all(&desk, set, operations)?;
+            }
+            match woken {
+                Woken::Done(0) => return Ok(()),
+                Woken::Done(errno) => return Err(Errno::from_raw_os_error(errno as i32)),
+                Woken::TimedOut => return Err(Errno::AGAIN),
+                Woken::Interrupted => return Err(Errno::INTR),
+                Woken::Retry => gone = Errno::IDRM,
+            }
+            if signals_handled() != signals_seen {
+                over = Some(Errno::INTR);
+            } else if deadline.is_some_and(|end| end.remaining(Instant::now()).is_zero()) {
+                over = Some(Errno::AGAIN);
+            }
+        }
+    }
+
+    /// Writes down what this sleeper waits for, and stages its place in the line.
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+    fn lie_down(
+        &self,
+        txn: &mut Txn<'_>,
+        set: &Set,
+        operations: &[Operation],
+        blocked: usize,
+        record: Option<u32>,
+        long: Option<Chunk>,
+        slot: u32,
+    ) -> Result<(), Fault> {
+        let layout = self.pool().layout();
+        let map = txn.desk().map;
+        let at = thread_at(layout, slot)?;
+        // Plain words: nobody reads them before the slot is in a line.
+        map.store(field!(at, ThreadSlot, count), operations.len() as u64, Ordering::Relaxed)?;
+        let record = record.map_or(0, |record| u64::from(record) + 1);
+        map.store(field!(at, ThreadSlot, size), record, Ordering::Relaxed)?;
+        let base = match long {
+            Some(chunk) => chunk.offset(layout)?,
+            None => field!(at, ThreadSlot, ops),
+        };
+        let sequence = u64::from(set.sequence);
+        map.store(field!(at, ThreadSlot, argument), sequence, Ordering::Relaxed)?;
+        for (index, operation) in operations.iter().enumerate() {
+            map.store(base + index as u64 * 8, operation.pack(), Ordering::Relaxed)?;
+        }
+        txn.update(field!(at, ThreadSlot, blocked), blocked_at(operations[blocked]))?;
+        txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
+        wait::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)
+    }
+
+    /// Opens the fast way again after a sleeper has left, if it was the last one.
+    fn reopen_all(
+        &self,
+        desk: &Desk<'_>,
+        set: &Set,
+        operations: &[Operation],
+    ) -> Result<(), Errno> {
+        settle(self.change(desk, set.lock(), "semop-reopen", |txn| {
+            if set.alive(txn)? {
+                reopen(txn, set, operations)?;
+            }
+            Ok(Ok(()))
+        }))
+    }
+
+    /// Serves sleepers until no more can go on.
+    pub(super) fn serve_rest(&self, desk: &Desk<'_>, set: &Set) -> Result<(), Errno> {
+        // Each round but the last takes somebody off the line.
+        for _ in 0..=self.pool().layout().threads.count {
+            let mut rings = Rings::default();
+            let more = self.change(desk, set.lock(), "semop-serve", |txn| {
+                rings.clear();
+                if !set.alive(txn)? {
+                    return Ok(Ok(false));
+                }
+                serve(txn, self.pool(), set, &mut rings).map(Ok)
+            });
+            let more = settle(more)?;
+            self.ring_all(&rings);
+            if !more {
+                return Ok(());
+            }
+        }
+        Err(Errno::IO)
+    }
+
+    /// Makes up for somebody who died halfway: serves sleepers, or goes on taking the set apart.
+    pub(crate) fn tend_set(&self, desk: &Desk<'_>, set: &Set) -> Result<(), Errno> {
+        let standing = settle(registry::standing(self.pool().map(), set.slot).map(Ok))?;
+        if standing == set.stands(ObjectState::Dying as u32) {
+            return self.dismantle_set(desk, set);
+        }
+        self.serve_rest(desk, set)
+    }
+}
