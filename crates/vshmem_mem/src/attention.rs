@@ -6,9 +6,9 @@
 //! the word that its thread is about to sleep on.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crate::atomic::{AtomicU32, Ordering};
 use crate::futex::{FutexOutcome, futex_wait};
 
 thread_local! {

@@ -10,6 +10,10 @@
 mod atomic;
 mod attention;
 mod clock;
+#[cfg(not(loom))]
+mod futex;
+#[cfg(loom)]
+#[path = "futex_model.rs"]
 mod futex;
 #[cfg(not(loom))]
 mod map;

@@ -1,6 +1,6 @@
 //! The same view over a model checker's atomics.
 
-use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// An offset that does not lie in the pool, or not on a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,13 +13,17 @@ pub struct OutOfPool {
 #[derive(Debug)]
 pub struct Map {
     words: Vec<AtomicU64>,
+    sleepers: Vec<AtomicU32>,
 }
 
 impl Map {
     /// Modelled memory, all zeros.
     #[must_use]
     pub fn anonymous(bytes: usize) -> Self {
-        Self { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect() }
+        Self {
+            words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(),
+            sleepers: (0..(bytes / 4).min(4)).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 
     /// Bytes of the view.
@@ -33,6 +37,14 @@ impl Map {
             return Err(OutOfPool { offset });
         }
         self.words.get((offset / 8) as usize).ok_or(OutOfPool { offset })
+    }
+
+    /// The word at `offset`, to sleep on: one of the first few, and not part of the others.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn futex(&self, offset: u64) -> Result<&AtomicU32, OutOfPool> {
+        self.sleepers.get((offset / 4) as usize).ok_or(OutOfPool { offset })
     }
 
     /// Reads a word.

@@ -7,7 +7,7 @@ use crate::{Fault, claim_cell, field};
 
 /// Thread slots of one process at most: threads inside a call at the same time, signal handlers
 /// that interrupted one included.
-const SEATS: usize = 2048;
+const SEATS: usize = if cfg!(loom) { 1 } else { 2048 };
 /// Seats that are kept for the next call; others go back to the pool.
 const KEPT: usize = 8;
 

@@ -1,0 +1,43 @@
+//! Sleeping, for a model checker: a sleeper that nobody wakes sleeps for ever, and the checker says
+//! so.
+
+use std::time::Duration;
+
+use loom::sync::atomic::{AtomicU32, Ordering};
+use loom::sync::{Condvar, Mutex};
+
+/// How a sleep ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FutexOutcome {
+    /// Woken, or the word had changed already.
+    Woken,
+    /// The time is over.
+    TimedOut,
+    /// A signal handler ran.
+    Interrupted,
+    /// The kernel cannot sleep on this mapping.
+    Unsupported,
+}
+
+loom::lazy_static! {
+    /// The kernel's own lock: a sleeper looks at the word and lies down in one step.
+    static ref KERNEL: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+}
+
+/// Sleeps while `word` holds `expected`, without a timeout.
+#[must_use]
+pub fn futex_wait(word: &AtomicU32, expected: u32, _: Duration) -> FutexOutcome {
+    if let Ok(guard) = KERNEL.0.lock()
+        && word.load(Ordering::SeqCst) == expected
+    {
+        // A spurious end is as good as a wake.
+        let _ = KERNEL.1.wait(guard);
+    }
+    FutexOutcome::Woken
+}
+
+/// Wakes everybody.
+pub fn futex_wake(_: &AtomicU32) {
+    let _guard = KERNEL.0.lock();
+    KERNEL.1.notify_all();
+}
