@@ -257,10 +257,9 @@ pub(crate) fn carry_out(
     let map = desk.map;
     let Ok(slot) = desk.slot_at(owner) else { return Ok(()) };
     let head_at = field!(slot, ThreadSlot, log_head);
+    let lock_at = field!(slot, ThreadSlot, log_lock);
     let head = map.load(head_at, Ordering::Acquire)?;
-    if (head >> 32) as u32 != generation
-        || map.load(field!(slot, ThreadSlot, log_lock), Ordering::Relaxed)? != lock
-    {
+    if (head >> 32) as u32 != generation || map.load(lock_at, Ordering::Relaxed)? != lock {
         return Ok(());
     }
     let count = head & 0xffff_ffff;
@@ -274,9 +273,13 @@ pub(crate) fn carry_out(
         };
         let Some(entry) = at.and_then(|at| read_entry(map, at)) else { return Ok(()) };
         // Pairs with the release fence in `write_record`: if a word of a newer record was read
-        // above, then the head read now is no longer the one that was checked.
+        // above, then the head read now is no longer the one that was checked. It may be as long
+        // and of the same generation, but then it is of another lock, whose offset was written
+        // before it. (A third record, of this lock again, has another generation.)
         vshmem_mem::fence(Ordering::Acquire);
-        if map.load(head_at, Ordering::Relaxed)? != head {
+        let same = map.load(head_at, Ordering::Acquire)? == head
+            && map.load(lock_at, Ordering::Relaxed)? == lock;
+        if !same {
             return Ok(());
         }
         let allowed = entry.offset >= vshmem_wire::PAGE_BYTES && entry.offset < desk.words_end;

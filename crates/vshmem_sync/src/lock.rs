@@ -7,7 +7,7 @@ use crate::intent::{Overflow, Txn, carry_out, close_record};
 use crate::{Desk, Fault, crash_point, field, load_cell};
 
 /// Times that a waiting thread just looks again.
-const LOOKS: u32 = if cfg!(loom) { 1 } else { 400 };
+const LOOKS: u32 = if cfg!(loom) { 0 } else { 400 };
 /// Then it gives the CPU away this often.
 const YIELDS: u32 = if cfg!(loom) { 0 } else { 8 };
 /// Then it sleeps 50 us this often before it takes over. Together about 2 ms, which is longer

@@ -11,7 +11,7 @@ use std::time::Duration;
 use loom::thread;
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Desk, Fault, Parked, Seats, Txn, WaitWords, load_value, park, ring, with_lock};
-use vshmem_wire::{Area, CELL_BYTES, Cell, PAGE_BYTES, ThreadSlot};
+use vshmem_wire::{Area, Cell, PAGE_BYTES, ThreadSlot};
 
 /// Thread slots lie in front, cells where a record may name them.
 const THREADS: Area = Area { offset: 0, stride: size_of::<ThreadSlot>() as u64, count: 3 };
@@ -20,6 +20,7 @@ const OTHER_LOCK: u64 = PAGE_BYTES + 8;
 const A: u64 = PAGE_BYTES + 16;
 const B: u64 = PAGE_BYTES + 24;
 const C: u64 = PAGE_BYTES + 32;
+const D: u64 = PAGE_BYTES + 40;
 const END: u64 = PAGE_BYTES + 64;
 
 /// The pool as one process with one thread sees it.
@@ -106,15 +107,17 @@ fn a_record_is_not_carried_out_for_another_lock_or_after_its_time() {
     explore(3, || {
         let map = Arc::new(Map::anonymous(END as usize));
         let (one, two) = (Process::new(&map, 0), Process::new(&map, 1));
-        // Whoever carries out the first record may still be at it when its slot has the second.
-        let other = thread::spawn(move || {
-            two.raise(LOCK, [A, B]);
-        });
-        one.raise(LOCK, [A, B]);
-        one.raise(OTHER_LOCK, [C, C + CELL_BYTES]);
+        // Whoever carries out the first record may still be at it when its slot has the second,
+        // and would make a change of it that never was committed.
+        let both = |process: &Process| {
+            process.raise(LOCK, [A, B]);
+            process.raise(OTHER_LOCK, [C, D]);
+        };
+        let other = thread::spawn(move || both(&two));
+        both(&one);
         other.join().expect("a thread");
         assert_eq!((value(&map, A), value(&map, B)), (2, 2));
-        assert_eq!((value(&map, C), value(&map, C + CELL_BYTES)), (1, 1));
+        assert_eq!((value(&map, C), value(&map, D)), (2, 2));
     });
 }
 
