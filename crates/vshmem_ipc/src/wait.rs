@@ -293,3 +293,11 @@ impl Member {
 pub(crate) fn result_of(errno: Errno) -> u32 {
     errno.raw_os_error() as u32
 }
+
+/// The reverse; what a peer has made up is EIO.
+pub(crate) fn errno_of(result: u32) -> Errno {
+    match result {
+        1..4096 => Errno::from_raw_os_error(result as i32),
+        _ => Errno::IO,
+    }
+}

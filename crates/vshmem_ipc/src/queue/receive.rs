@@ -6,7 +6,7 @@ use super::{Queue, Receive};
 use crate::access::{Caller, Permission, READ};
 use crate::heap::{self, Chunk};
 use crate::message::{Header, Search};
-use crate::wait::{self, Rings, Woken, thread_at};
+use crate::wait::{self, Rings, Woken, errno_of, thread_at};
 use crate::{Errno, Member, Verdict, settle};
 use vshmem_mem::{Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_value};
@@ -158,7 +158,7 @@ impl Member {
             }
             match self.sleep_at_queue(queue, queue.receivers(), signals_seen, desk, seat)? {
                 Woken::Done(0) => return self.handed(seat),
-                Woken::Done(errno) => return Err(Errno::from_raw_os_error(errno as i32)),
+                Woken::Done(errno) => return Err(errno_of(errno)),
                 Woken::Interrupted => return Err(Errno::INTR),
                 _ => gone = Errno::IDRM,
             }

@@ -6,7 +6,7 @@ use super::list::fits;
 use crate::access::{Caller, Permission, WRITE};
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::message::{Header, Search};
-use crate::wait::{self, Rings, Woken, result_of, thread_at};
+use crate::wait::{self, Rings, Woken, errno_of, result_of, thread_at};
 use crate::{Errno, Member, Verdict, settle};
 use vshmem_mem::{Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Fault, Seat, Txn, field};
@@ -122,7 +122,7 @@ impl Member {
             let woken = self.sleep_at_queue(queue, queue.senders(), signals_seen, &desk, seat)?;
             match woken {
                 Woken::Done(errno) if errno != 0 => {
-                    return Err(Errno::from_raw_os_error(errno as i32));
+                    return Err(errno_of(errno));
                 }
                 Woken::Interrupted => return Err(Errno::INTR),
                 _ => gone = Errno::IDRM,

@@ -7,7 +7,7 @@ use super::word::Word;
 use crate::access::{Caller, Permission, READ, WRITE};
 use crate::heap::{self, Chunk};
 use crate::registry::{self};
-use crate::wait::{self, Rings, Woken, thread_at};
+use crate::wait::{self, Rings, Woken, errno_of, thread_at};
 use crate::{Errno, Member, settle};
 use std::time::Duration;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
@@ -185,7 +185,7 @@ impl Member {
             }
             match woken {
                 Woken::Done(0) => return Ok(()),
-                Woken::Done(errno) => return Err(Errno::from_raw_os_error(errno as i32)),
+                Woken::Done(errno) => return Err(errno_of(errno)),
                 Woken::TimedOut => return Err(Errno::AGAIN),
                 Woken::Interrupted => return Err(Errno::INTR),
                 Woken::Retry => gone = Errno::IDRM,

@@ -117,6 +117,7 @@ impl Run {
 
     /// Runs the scenario with the order and says what was not as it should be; if nothing, whether
     /// the child came by the point at all.
+    #[expect(clippy::zombie_processes, reason = "`tend` waits, by pid: it must also see it stop")]
     pub fn by(&self, order: &Order) -> Result<bool, String> {
         let session = self.join();
         let survivor = session.member();
@@ -251,6 +252,7 @@ fn said(mut child: Child) -> String {
 }
 
 /// The crash points that a scenario passes, and how often.
+#[expect(clippy::zombie_processes, reason = "`tend` waits, by pid: it must also see it stop")]
 pub fn points(scenario: &'static Scenario) -> BTreeMap<String, u32> {
     let run = Run::new(scenario);
     let session = run.join();
