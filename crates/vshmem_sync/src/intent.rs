@@ -95,6 +95,12 @@ impl<'a> Txn<'a> {
         }
     }
 
+    /// Whether this change has written the word at `offset`.
+    #[must_use]
+    pub fn has_written(&mut self, offset: u64) -> bool {
+        self.staged(offset).is_some()
+    }
+
     /// The value of the cell at `offset`, as this change would leave it.
     ///
     /// # Errors

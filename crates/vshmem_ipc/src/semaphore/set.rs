@@ -100,6 +100,11 @@ impl Set {
             if txn.desk().map.replace(at, raw, closed)? {
                 return Ok((at, Word::unpack(closed)));
             }
+            // What is staged over a semaphore keeps it closed, unless a peer has laid something
+            // else into the same memory.
+            if txn.has_written(at) {
+                return Err(Fault::corrupt(at, "a semaphore where something else lies"));
+            }
         }
     }
 
