@@ -31,7 +31,7 @@ impl Member {
         self.segment_permission(slot)?.allow(caller, wanted)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let told = pages_of(settle(self.size_of(slot).map(Ok))?)?;
+        let told = pages_of(self.size_of(place, slot)?)?;
         self.hold_size(Kind::Segment, place, told)?;
         settle(self.change(&desk, pool.registry_lock(), "shmat", |txn| {
             let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);

@@ -44,7 +44,10 @@ impl Member {
                     Err(Errno::INVAL) => continue,
                     found => found?.1,
                 };
-                let found = settle(self.size_of(slot).map(Ok))?;
+                let found = match self.size_of(place, slot) {
+                    Err(Errno::INVAL) => continue,
+                    found => found?,
+                };
                 if found < size {
                     return Err(Errno::INVAL);
                 }

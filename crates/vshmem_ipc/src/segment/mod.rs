@@ -15,7 +15,7 @@ use crate::access::Permission;
 use crate::id::Place;
 use crate::registry::{self};
 use crate::{Errno, Member, Verdict, settle};
-use vshmem_sync::{Fault, field, load_value};
+use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectState, PAGE_BYTES, ShmSlot};
 
 /// Where a segment lies in the pool.
@@ -90,11 +90,18 @@ impl Member {
         settle(Permission::read(self.pool().map(), slot).map(Ok))
     }
 
-    pub(super) fn size_of(&self, slot: u64) -> Result<u64, Fault> {
+    /// Bytes of a segment; EINVAL when it has gone meanwhile.
+    pub(super) fn size_of(&self, place: Place, slot: u64) -> Result<u64, Errno> {
         let map = self.pool().map();
-        let low = load_value(map, at!(slot, size_low))?;
-        let high = load_value(map, at!(slot, size_high))?;
-        Ok(u64::from(high) << 32 | u64::from(low))
+        let read = || -> Verdict<u64> {
+            let low = load_value(map, at!(slot, size_low))?;
+            let high = load_value(map, at!(slot, size_high))?;
+            Ok(Ok(u64::from(high) << 32 | u64::from(low)))
+        };
+        let size = settle(read())?;
+        // What was read belongs to this incarnation only if it still stands.
+        self.segment(place.id())?;
+        Ok(size)
     }
 }
 

@@ -124,7 +124,7 @@ impl Member {
     fn segment_row(&self, place: Place, slot: u64) -> Result<SegmentStat, Errno> {
         let map = self.pool().map();
         let get = |at: u64| load_value(map, at);
-        let size = settle(self.size_of(slot).map(Ok))?;
+        let size = self.size_of(place, slot)?;
         self.hold_size(Kind::Segment, place, pages_of(size)?)?;
         let read = || -> Verdict<SegmentStat> {
             Ok(Ok(SegmentStat {
