@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use vshmem_mem::{AtomicU32, Map, Ordering, seconds_now};
 use vshmem_sync::{
-    Desk, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_value, with_lock,
+    Desk, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_cell, load_value,
+    with_lock,
 };
 use vshmem_wire::{
     AGENT_STARTER, AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, Layout, Party,
@@ -128,6 +129,17 @@ pub(crate) fn client_at(layout: &Layout, client: u32) -> Result<u64, Fault> {
         .clients
         .at(index_of(client))
         .ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+}
+
+/// How copying a list of attaches went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copied {
+    /// All of them are there twice now.
+    All,
+    /// There are not enough records, or a segment has gone.
+    NoRoom,
+    /// The list changed on the way.
+    Changed,
 }
 
 /// A slot that `enter` has found.
@@ -394,12 +406,29 @@ impl Member {
     /// # Errors
     /// EAGAIN when a table is full: so says fork.
     pub fn reserve_child(&self) -> Result<ChildSlot, Errno> {
-        let pool = &self.pool;
-        let layout = pool.layout();
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
+        /// Tries before a fork is refused because other threads attach and detach all the time.
+        const TRIES: u32 = 100;
+        for _ in 0..TRIES {
+            let client = self.reserve_slot(&desk)?;
+            match self.copy_attaches(&desk, self.me(), client) {
+                Ok(Copied::All) => return Ok(ChildSlot(client)),
+                Ok(Copied::Changed) => self.bury_client(&desk, client).map_err(|_| Errno::IO)?,
+                Ok(Copied::NoRoom) | Err(_) => {
+                    let _ = self.bury_client(&desk, client);
+                    return Err(Errno::AGAIN);
+                }
+            }
+        }
+        Err(Errno::AGAIN)
+    }
+
+    fn reserve_slot(&self, desk: &Desk<'_>) -> Result<u32, Errno> {
+        let pool = &self.pool;
+        let layout = pool.layout();
         let parent = Process { pid: self.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
-        let verdict = with_lock(desk, pool.registry_lock(), "fork-reserve", |txn| {
+        let verdict = with_lock(*desk, pool.registry_lock(), "fork-reserve", |txn| {
             let high_at = field!(layout.registry, Registry, clients_high);
             let high = txn.get(high_at)?.min(layout.clients.count as u32);
             for client in 0..=high {
@@ -419,14 +448,7 @@ impl Member {
             }
             Ok(Err(Errno::AGAIN))
         });
-        let client = settle(verdict)?;
-        match self.copy_attaches(&desk, self.me(), client) {
-            Ok(true) => Ok(ChildSlot(client)),
-            Ok(false) | Err(_) => {
-                let _ = self.bury_client(&desk, client);
-                Err(Errno::AGAIN)
-            }
-        }
+        settle(verdict)
     }
 
     /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it
@@ -567,23 +589,32 @@ impl Member {
         }
     }
 
-    /// Copies the attaches of `from` to `to`. False when there are not enough records.
-    fn copy_attaches(&self, desk: &Desk<'_>, from: u32, to: u32) -> Result<bool, Fault> {
+    /// Copies the attaches of `from`, which is this process, to `to`. Other threads may attach and
+    /// detach meanwhile, so the list has to come out the same twice.
+    fn copy_attaches(&self, desk: &Desk<'_>, from: u32, to: u32) -> Result<Copied, Fault> {
         let layout = self.pool.layout();
-        let mut next =
-            load_value(desk.map, field!(client_at(layout, from)?, ClientSlot, attaches))?;
+        let head_at = field!(client_at(layout, from)?, ClientSlot, attaches);
+        let head = load_cell(desk.map, head_at)?;
+        let mut next = vshmem_sync::cell(head).value;
         // A client has one record of a segment at most.
         for _ in 0..=layout.attaches.count.min(layout.shm.count) {
             let Some(record) = next.checked_sub(1) else {
-                return Ok(true);
+                let same = load_cell(desk.map, head_at)? == head;
+                return Ok(if same { Copied::All } else { Copied::Changed });
             };
-            let record = crate::segment::attach_at(layout, record)?;
-            let segment = load_value(desk.map, field!(record, AttachSlot, segment))?;
-            let count = load_value(desk.map, field!(record, AttachSlot, count))?;
-            if segment != 0 && !self.add_attaches(desk, to, segment - 1, count)? {
-                return Ok(false);
+            let at = crate::segment::attach_at(layout, record)?;
+            let mine = |desk: &Desk<'_>| -> Result<bool, Fault> {
+                Ok(load_value(desk.map, field!(at, AttachSlot, client))? == from + 1)
+            };
+            let segment = load_value(desk.map, field!(at, AttachSlot, segment))?;
+            let count = load_value(desk.map, field!(at, AttachSlot, count))?;
+            next = load_value(desk.map, field!(at, AttachSlot, next))?;
+            if segment == 0 || !mine(desk)? {
+                return Ok(Copied::Changed);
             }
-            next = load_value(desk.map, field!(record, AttachSlot, next))?;
+            if !self.add_attaches(desk, to, segment - 1, count)? {
+                return Ok(if mine(desk)? { Copied::NoRoom } else { Copied::Changed });
+            }
         }
         Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
     }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use vshmem_ipc::{Finding, Pool, Severity};
+use vshmem_ipc::{Finding, Severity};
 use vshmem_session::{find, open_pool};
 
 use crate::failure::{Failure, Outcome, unreadable};
@@ -53,11 +53,11 @@ impl From<Finding> for Line {
 impl Check {
     /// Looks.
     pub fn carry_out(self) -> Outcome {
+        if self.repair {
+            repair(&self.name)?;
+        }
         let link = find(&self.name)?;
         let pool = open_pool(link.as_ref())?;
-        if self.repair {
-            repair(&self.name, &pool)?;
-        }
         let findings = pool.check().map_err(unreadable(&self.name))?;
         let report =
             Report { pool: self.name, findings: findings.into_iter().map(Line::from).collect() };
@@ -75,20 +75,19 @@ impl Check {
     }
 }
 
-fn repair(name: &str, _pool: &Pool) -> Result<(), Failure> {
+/// Buries this domain's dead, of whom the pool cannot know, and mends everything else.
+fn repair(name: &str) -> Result<(), Failure> {
     let visit = crate::visit::Visit::join(find(name)?)?;
     visit
         .with(|member| -> Result<(), Failure> {
             let parties = super::Parties::of(member.pool())?;
             for client in &parties.clients {
-                let dying = client.state == vshmem_wire::ClientState::Dying;
-                if dying
-                    || (client.state == vshmem_wire::ClientState::Active && parties.is_over(client))
-                {
+                if client.state == vshmem_wire::ClientState::Active && parties.is_over(client) {
                     member.bury(client.index).map_err(unreadable(name))?;
                 }
             }
-            Ok(())
+            // What is left is told by the look that follows.
+            member.repair().map(drop).map_err(unreadable(name))
         })
         .unwrap_or(Ok(()))
 }
