@@ -42,3 +42,11 @@ install: build
 clean:
 	$(CARGO) clean
 	rm -rf build
+
+# Longer than `make test`, and on nightly Rust: each fuzz target for SECONDS, beginning with the corpus.
+SECONDS ?= 60
+.PHONY: fuzz
+fuzz: setup
+	@ls fuzz/fuzz_targets/*.rs | xargs -n1 basename -s .rs | while read -r target; do \
+		(cd fuzz && $(CARGO) +nightly fuzz run --fuzz-dir . $$target -- -max_total_time=$(SECONDS)) || exit 1; \
+	done
