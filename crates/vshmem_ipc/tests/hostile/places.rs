@@ -8,11 +8,14 @@ pub struct Place {
     pub name: &'static str,
     pub offset: u64,
     pub words: u64,
+    /// Words of one structure; 1 where there are none.
+    pub each: u64,
 }
 
 impl Place {
     fn of(name: &'static str, area: Area) -> Self {
-        Self { name, offset: area.offset, words: area.stride * area.count / CELL_BYTES }
+        let each = area.stride / CELL_BYTES;
+        Self { name, offset: area.offset, words: area.stride * area.count / CELL_BYTES, each }
     }
 
     pub fn word(&self, nth: u64) -> u64 {
@@ -23,8 +26,8 @@ impl Place {
 /// Every structure of the pool.
 pub fn all(layout: &Layout) -> Vec<Place> {
     vec![
-        Place { name: "superblock", offset: 0, words: PAGE_BYTES / CELL_BYTES },
-        Place { name: "registry", offset: layout.registry, words: 80 },
+        Place { name: "superblock", offset: 0, words: PAGE_BYTES / CELL_BYTES, each: 1 },
+        Place { name: "registry", offset: layout.registry, words: 80, each: 80 },
         Place::of("domains", layout.domains),
         Place::of("clients", layout.clients),
         Place::of("threads", layout.threads),
@@ -39,7 +42,7 @@ pub fn all(layout: &Layout) -> Vec<Place> {
         Place::of("slabs", layout.slab_meta),
         Place::of("units", layout.unit_meta),
         Place::of("pages", layout.page_meta),
-        Place::of("heap", layout.heap),
+        Place { each: 1, ..Place::of("heap", layout.heap) },
     ]
 }
 

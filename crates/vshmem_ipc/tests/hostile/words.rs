@@ -1,47 +1,68 @@
 //! Word by word: one piece of nonsense at a time, then everything that members do.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use vshmem_ipc::Pool;
+
 use crate::operations::{ALL, Stage};
-use crate::places;
+use crate::places::{self, Place};
 use crate::scene::{Scene, newcomer};
 use crate::watchdog::Watchdog;
 
-/// Words of one area that are tried at most; those of larger areas are spread evenly.
-const SAMPLES: u64 = 40;
+/// Cases of one test, unless HOSTILE_CASES says otherwise.
+const CASES: usize = 1200;
+
+fn cases() -> usize {
+    std::env::var("HOSTILE_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(CASES)
+}
+
+/// The words of structures that are in use. Of a thread slot's record, the beginning.
+fn words_in_use(pool: &Pool, place: &Place) -> Vec<u64> {
+    let load = |word: u64| pool.map().load(place.word(word), Ordering::Relaxed).unwrap();
+    (0..place.words / place.each)
+        .map(|nth| nth * place.each..(nth + 1) * place.each)
+        .filter(|structure| structure.clone().any(|word| load(word) != 0))
+        .flat_map(|structure| structure.take(32))
+        .map(|word| place.word(word))
+        .collect()
+}
 
 fn scribble_over(names: &[&str]) {
     let scene = Scene::new();
     let pool = scene.lay_out();
     let watchdog = Watchdog::new(1);
-    let mut nth = 0;
-    for place in places::named(pool.layout(), names) {
-        let stride = place.words.div_ceil(SAMPLES).max(1);
-        for word in 0..place.words.div_ceil(stride) {
-            let at = place.word(word * stride + nth % stride);
-            // Some values for every word, all of them for its neighbours together.
-            for step in 0..4 {
-                nth += 1;
-                let late = nth % 2 == 0;
-                one(&scene, &pool, &watchdog, place.name, at, nth * 7 + step, late);
-            }
-        }
+    let places = places::named(pool.layout(), names);
+    let words: Vec<_> = places
+        .iter()
+        .flat_map(|place| words_in_use(&pool, place).into_iter().map(|at| (place.name, at)))
+        .collect();
+    // Every value for every word if there is time, else other ones for each word and spread evenly.
+    let most = words.len() * places::NASTY as usize;
+    let cases = cases().min(most);
+    for nth in 0..cases {
+        let case = (nth as u64 * 7919 + nth as u64 / most as u64) % most as u64;
+        let (name, at) = words[case as usize % words.len()];
+        let value = case / words.len() as u64;
+        one(&scene, &pool, &watchdog, name, at, value, nth % 2 == 0);
     }
 }
 
 fn one(
     scene: &Scene,
-    pool: &std::sync::Arc<vshmem_ipc::Pool>,
+    pool: &Arc<Pool>,
     watchdog: &Watchdog,
     area: &str,
     at: u64,
-    nth: u64,
+    value: u64,
     late: bool,
 ) {
     let map = pool.map();
     let scribble = || {
-        let old = map.load(at, std::sync::atomic::Ordering::Relaxed).unwrap();
-        map.store(at, places::nasty(old, nth), std::sync::atomic::Ordering::Relaxed).unwrap();
+        let old = map.load(at, Ordering::Relaxed).unwrap();
+        map.store(at, places::nasty(old, value), Ordering::Relaxed).unwrap();
     };
-    let name = |call: &str| format!("{call}, {area} at {at:#x}, value {nth}, late {late}");
+    let name = |call: &str| format!("{call}, {area} at {at:#x}, value {value}, late {late}");
     scene.restore(pool);
     if !late {
         scribble();
@@ -54,7 +75,7 @@ fn one(
     if late {
         scribble();
     }
-    let stage = Stage { scene, pool, me: &me, far: &far, nth };
+    let stage = Stage { scene, pool, me: &me, far: &far, nth: at / 8 + value };
     for (call, run) in ALL {
         watchdog.call(0, || name(call), || run(&stage));
     }

@@ -2,6 +2,7 @@
 
 mod containers;
 mod death;
+mod hostile;
 mod isolation;
 mod refusal;
 mod soak;
@@ -25,6 +26,7 @@ const TESTS: &[Test] = &[
     ("an_agent_killed_alone_is_replaced", death::agent_alone),
     ("an_agent_and_a_client_killed_together_leave_nobody_asleep", death::agent_and_client),
     ("a_domain_that_falls_silent_whole_is_evicted_where_the_pool_asks_for_it", containers::silent),
+    ("a_member_that_scribbles_over_the_pool_crashes_nobody", hostile::scribbler),
     ("killed_at_random_nothing_is_lost", soak::soak),
 ];
 
