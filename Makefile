@@ -43,10 +43,8 @@ clean:
 	$(CARGO) clean
 	rm -rf build
 
-# Longer than `make test`, and on nightly Rust: each fuzz target for SECONDS, beginning with the corpus.
+# Longer than `make test`, and with nightly Rust and cargo-fuzz: each fuzz target for so many seconds.
 SECONDS ?= 60
 .PHONY: fuzz
 fuzz: setup
-	@ls fuzz/fuzz_targets/*.rs | xargs -n1 basename -s .rs | while read -r target; do \
-		(cd fuzz && $(CARGO) +nightly fuzz run --fuzz-dir . $$target -- -max_total_time=$(SECONDS)) || exit 1; \
-	done
+	@fuzz/run $(SECONDS)

@@ -71,7 +71,8 @@ impl Session {
             Sleeping::InDomain => {
                 let superblock = pool.superblock();
                 let bytes = superblock.geometry.threads as usize * 4;
-                let file = open_wait_file(&superblock.uuid, bytes, superblock.owner_uid)?;
+                let file =
+                    open_wait_file(&superblock.uuid, bytes, superblock.owner_uid, link.place())?;
                 (Some(Arc::new(Map::of(file))), Reach::Domain)
             }
         };
