@@ -41,6 +41,12 @@ pub struct Permission {
 }
 
 impl Permission {
+    /// Of an object that `caller` makes.
+    pub(crate) fn of_new(key: i32, flags: i32, caller: &dyn Caller) -> Self {
+        let (uid, gid) = (caller.uid(), caller.gid());
+        Self { key, uid, gid, cuid: uid, cgid: gid, mode: mode_of(flags), sequence: 0 }
+    }
+
     pub(crate) fn read(map: &Map, slot: u64) -> Result<Self, Fault> {
         Ok(Self {
             key: load_value(map, field!(slot, ObjectHeader, key))? as i32,

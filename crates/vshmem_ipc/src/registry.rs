@@ -224,12 +224,30 @@ pub(crate) fn set_owner(
 }
 
 impl crate::Member {
-    /// Finds a live object by key: first without the lock, then with it, so that "none" is true.
-    pub(crate) fn find_existing(
+    /// What the get calls do first: the object that `key` and `flags` ask for, or `None` when one is
+    /// to be made.
+    pub(crate) fn existing(
         &self,
         kind: Kind,
         key: i32,
+        flags: i32,
     ) -> Result<Option<Place>, crate::Errno> {
+        /// IPC_CREAT.
+        const CREATE: i32 = 0o1000;
+        /// IPC_EXCL.
+        const EXCLUSIVE: i32 = 0o2000;
+        if key == 0 {
+            return Ok(None);
+        }
+        match self.find_existing(kind, key)? {
+            Some(_) if flags & CREATE != 0 && flags & EXCLUSIVE != 0 => Err(crate::Errno::EXIST),
+            None if flags & CREATE == 0 => Err(crate::Errno::NOENT),
+            found => Ok(found),
+        }
+    }
+
+    /// Finds a live object by key: first without the lock, then with it, so that "none" is true.
+    fn find_existing(&self, kind: Kind, key: i32) -> Result<Option<Place>, crate::Errno> {
         let layout = self.pool().layout();
         let map = self.pool().map();
         let quick = find_key(layout, kind, key, |at| load_value(map, at));

@@ -10,11 +10,6 @@ use vshmem_mem::seconds_now;
 use vshmem_sync::field;
 use vshmem_wire::{MsgSlot, ObjectHeader, ObjectState};
 
-/// IPC_CREAT.
-const CREATE: i32 = 0o1000;
-/// IPC_EXCL.
-const EXCLUSIVE: i32 = 0o2000;
-
 impl Member {
     /// msgget(2).
     ///
@@ -24,12 +19,7 @@ impl Member {
         let pool = self.pool();
         let layout = pool.layout();
         for _ in 0..MOST_TRIES {
-            if key != 0
-                && let Some(place) = self.find_existing(Kind::Queue, key)?
-            {
-                if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
-                    return Err(Errno::EXIST);
-                }
+            if let Some(place) = self.existing(Kind::Queue, key, flags)? {
                 let queue = match self.queue(place.id()) {
                     Err(Errno::INVAL) => continue,
                     found => found?,
@@ -37,18 +27,7 @@ impl Member {
                 self.queue_permission(&queue)?.allow(caller, mode_of(flags))?;
                 return Ok(place.id());
             }
-            if key != 0 && flags & CREATE == 0 {
-                return Err(Errno::NOENT);
-            }
-            let permission = Permission {
-                key,
-                uid: caller.uid(),
-                gid: caller.gid(),
-                cuid: caller.uid(),
-                cgid: caller.gid(),
-                mode: mode_of(flags),
-                sequence: 0,
-            };
+            let permission = Permission::of_new(key, flags, caller);
             let seat = self.seat()?;
             let desk = self.desk_of(&seat);
             let made = self.change(&desk, pool.registry_lock(), "msgget", |txn| {

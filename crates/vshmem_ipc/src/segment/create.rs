@@ -11,10 +11,6 @@ use vshmem_mem::seconds_now;
 use vshmem_sync::{Desk, field};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry, ShmSlot};
 
-/// IPC_CREAT.
-const CREATE: i32 = 0o1000;
-/// IPC_EXCL.
-const EXCLUSIVE: i32 = 0o2000;
 /// Pages of the largest page that segments are aligned to, and the size from which they are.
 const LARGE_PAGES: u32 = 512;
 
@@ -34,12 +30,7 @@ impl Member {
         let pool = self.pool();
         let geometry = pool.geometry();
         for _ in 0..MOST_TRIES {
-            if key != 0
-                && let Some(place) = self.find_existing(Kind::Segment, key)?
-            {
-                if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
-                    return Err(Errno::EXIST);
-                }
+            if let Some(place) = self.existing(Kind::Segment, key, flags)? {
                 let slot = match self.segment(place.id()) {
                     Err(Errno::INVAL) => continue,
                     found => found?.1,
@@ -54,9 +45,6 @@ impl Member {
                 self.segment_permission(slot)?.allow(caller, mode_of(flags))?;
                 self.tell_size(Kind::Segment, place, pages_of(found)?)?;
                 return Ok(place.id());
-            }
-            if key != 0 && flags & CREATE == 0 {
-                return Err(Errno::NOENT);
             }
             if size < u64::from(geometry.shmmin) || size > geometry.shmmax {
                 return Err(Errno::INVAL);
@@ -132,15 +120,7 @@ impl Member {
     ) -> Result<bool, Errno> {
         let pool = self.pool();
         let layout = pool.layout();
-        let permission = Permission {
-            key,
-            uid: caller.uid(),
-            gid: caller.gid(),
-            cuid: caller.uid(),
-            cgid: caller.gid(),
-            mode: mode_of(flags),
-            sequence: 0,
-        };
+        let permission = Permission::of_new(key, flags, caller);
         settle(self.change(desk, pool.registry_lock(), "shmget", |txn| {
             let exists = key != 0
                 && registry::find_key(layout, Kind::Segment, key, |at| txn.get(at))?.is_some();

@@ -10,11 +10,6 @@ use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{field, load_cell};
 use vshmem_wire::{CELL_BYTES, Cell, ObjectHeader, ObjectState, SemSlot};
 
-/// IPC_CREAT.
-const CREATE: i32 = 0o1000;
-/// IPC_EXCL.
-const EXCLUSIVE: i32 = 0o2000;
-
 impl Member {
     /// semget(2).
     ///
@@ -34,12 +29,7 @@ impl Member {
         }
         let count = count as u32;
         for _ in 0..MOST_TRIES {
-            if key != 0
-                && let Some(place) = self.find_existing(Kind::Semaphore, key)?
-            {
-                if flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
-                    return Err(Errno::EXIST);
-                }
+            if let Some(place) = self.existing(Kind::Semaphore, key, flags)? {
                 let set = match self.set(place.id()) {
                     Err(Errno::INVAL) => continue,
                     found => found?,
@@ -50,9 +40,6 @@ impl Member {
                 self.set_permission(&set)?.allow(caller, mode_of(flags))?;
                 self.tell_size(Kind::Semaphore, place, set.count)?;
                 return Ok(place.id());
-            }
-            if key != 0 && flags & CREATE == 0 {
-                return Err(Errno::NOENT);
             }
             if count == 0 {
                 return Err(Errno::INVAL);
@@ -70,15 +57,7 @@ impl Member {
                 for number in 0..u64::from(count) {
                     pool.map().store(base + number * CELL_BYTES, word, Ordering::Relaxed)?;
                 }
-                let permission = Permission {
-                    key,
-                    uid: caller.uid(),
-                    gid: caller.gid(),
-                    cuid: caller.uid(),
-                    cgid: caller.gid(),
-                    mode: mode_of(flags),
-                    sequence: 0,
-                };
+                let permission = Permission::of_new(key, flags, caller);
                 self.change(&desk, pool.registry_lock(), "semget", |txn| {
                     let exists = key != 0
                         && registry::find_key(layout, Kind::Semaphore, key, |at| txn.get(at))?
