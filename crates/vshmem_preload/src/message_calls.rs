@@ -133,7 +133,7 @@ fn receive(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn msgctl(id: c_int, command: c_int, buffer: *mut libc::msqid_ds) -> c_int {
     let whole = matches!(command, IPC_INFO | MSG_INFO | MSG_STAT | MSG_STAT_ANY);
-    let ours = if whole { route::all_in_pool() } else { route::id_in_pool(id) };
+    let ours = if whole { route::kind_in_pool(Kind::Queue) } else { route::id_in_pool(id) };
     if !ours {
         return next!(c"msgctl": fn(c_int, c_int, *mut libc::msqid_ds) -> c_int,
                      (id, command, buffer), -1);

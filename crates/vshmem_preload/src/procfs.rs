@@ -5,16 +5,24 @@ use std::ffi::CStr;
 
 use libc::{FILE, c_char, c_int, mode_t};
 
+use vshmem_ipc::Kind;
+
 use crate::next::next;
 use crate::{errno, route};
 
 fn hidden(path: *const c_char) -> bool {
-    if path.is_null() || !route::all_in_pool() {
+    if path.is_null() {
         return false;
     }
     // SAFETY: the callers' contract is that a path is a C string.
     let path = unsafe { CStr::from_ptr(path) };
-    let hidden = path.to_bytes().starts_with(b"/proc/sysvipc");
+    let hidden = match path.to_bytes().strip_prefix(b"/proc/sysvipc") {
+        None => false,
+        Some(b"/shm") => route::kind_in_pool(Kind::Segment),
+        Some(b"/sem") => route::kind_in_pool(Kind::Semaphore),
+        Some(b"/msg") => route::kind_in_pool(Kind::Queue),
+        Some(_) => route::all_in_pool(),
+    };
     if hidden {
         errno::set(vshmem_ipc::Errno::NOENT);
     }

@@ -49,11 +49,16 @@ pub fn all_in_pool() -> bool {
     share().everything
 }
 
+/// Whether all objects of a kind lie in the pool, so that calls about all of them go there.
+pub fn kind_in_pool(kind: Kind) -> bool {
+    let share = share();
+    share.everything || share.kinds[kind as usize]
+}
+
 /// Whether an object of this kind and key lies in the pool.
 pub fn key_in_pool(kind: Kind, key: i32) -> bool {
     let share = share();
-    share.everything
-        || share.kinds[kind as usize]
+    kind_in_pool(kind)
         || (key != 0 && share.keys.iter().any(|(low, high)| (*low..=*high).contains(&(key as u32))))
 }
 

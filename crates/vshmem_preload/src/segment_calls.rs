@@ -212,7 +212,7 @@ pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int {
     let whole = matches!(command, IPC_INFO | SHM_INFO | SHM_STAT | SHM_STAT_ANY);
-    let ours = if whole { route::all_in_pool() } else { route::id_in_pool(id) };
+    let ours = if whole { route::kind_in_pool(Kind::Segment) } else { route::id_in_pool(id) };
     if !ours {
         return next!(c"shmctl": fn(c_int, c_int, *mut libc::shmid_ds) -> c_int,
                      (id, command, buffer), -1);

@@ -164,7 +164,7 @@ pub unsafe extern "C" fn semctl(
     argument: usize,
 ) -> c_int {
     let whole = matches!(command, IPC_INFO | SEM_INFO | SEM_STAT | SEM_STAT_ANY);
-    let ours = if whole { route::all_in_pool() } else { route::id_in_pool(id) };
+    let ours = if whole { route::kind_in_pool(Kind::Semaphore) } else { route::id_in_pool(id) };
     if !ours {
         return next!(c"semctl": fn(c_int, c_int, c_int, usize) -> c_int,
                      (id, number, command, argument), -1);
