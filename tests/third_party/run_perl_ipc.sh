@@ -12,7 +12,10 @@ fetch() {
 	[ -f "$work/done" ] && return
 	. /etc/os-release
 	mkdir -p "$work/lists/partial" && cd "$work" || return 1
-	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $VERSION_CODENAME main" >src.list
+	# Where this machine gets its packages from, asked for sources.
+	archive=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $VERSION_CODENAME" 'Component: main' | head -1)
+	[ -n "$archive" ] || return 1
+	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $archive $VERSION_CODENAME main" >src.list
 	own="-o Dir::Etc::sourcelist=$work/src.list -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists=$work/lists -o APT::Sandbox::User=root"
 	apt-get $own update && apt-get $own source --download-only perl || return 1
 	archive=$(ls perl_*.orig.tar.xz) && tar -xf "$archive" --strip-components=1 --wildcards \

@@ -89,7 +89,8 @@ pub fn programs(directory: &str) -> PathBuf {
 /// The program that makes calls on demand.
 pub fn actor() -> PathBuf {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
-    PLACE.get_or_init(|| programs("tests/acceptance/programs").join("actor")).clone()
+    // Where other users can run it, too.
+    PLACE.get_or_init(|| public_program("tests/acceptance/programs", "actor")).clone()
 }
 
 /// An ordinary user, for setpriv.

@@ -11,6 +11,8 @@ pub const ASK: &str = "peer-ask";
 const PORT: u16 = 5000;
 const DATAGRAMS: [usize; 6] = [1, 1000, 1472, 9000, 32_768, 65_507];
 const STREAM: usize = 32 << 20;
+/// How often a datagram is sent before it counts as one that does not get through.
+const TRIES: u32 = 5;
 
 /// Echoes one TCP connection and, while it lives, datagrams.
 pub fn echo() -> Result<(), String> {
@@ -42,12 +44,19 @@ pub fn ask(words: &[OsString]) -> Result<(), String> {
     let mut buffer = vec![0; 1 << 16];
     for (turn, size) in DATAGRAMS.iter().cycle().take(120).enumerate() {
         let sent: Vec<u8> = (0..*size).map(|at| (at * 7 + turn) as u8).collect();
-        socket.send(&sent).map_err(failed)?;
-        let got = socket
-            .recv(&mut buffer)
-            .map_err(|error| format!("datagram {turn} of {size} bytes: {error}"))?;
-        if buffer[..got] != sent {
-            return Err(format!("datagram {turn} of {size} bytes came back different"));
+        // A datagram may be lost, and an echo may come late; one must come back whole.
+        let mut echoed = false;
+        for _ in 0..TRIES {
+            socket.send(&sent).map_err(failed)?;
+            while let (false, Ok(got)) = (echoed, socket.recv(&mut buffer)) {
+                echoed = buffer[..got] == sent;
+            }
+            if echoed {
+                break;
+            }
+        }
+        if !echoed {
+            return Err(format!("datagram {turn} of {size} bytes never came back as it was sent"));
         }
     }
 

@@ -165,7 +165,7 @@ pub fn paths() {
         nobody(words).refused(1, &[&place]);
     }
     // And by hand, past the command: errno at the call, and a sentence for who asks.
-    let actor = build::public_program("tests/acceptance/programs", "actor");
+    let actor = build::actor();
     let settings = [
         format!("LD_PRELOAD={}", public.join("libvshmem_preload.so").display()),
         format!("VSHMEM_POOL={place}"),

@@ -24,7 +24,7 @@ pub fn all() {
     let _ = v(&["pool", "rm", "--force", PRIVATE]);
     // Nothing named and nothing set up.
     v(&["ls"]).refused(1, &["vshmem run"]);
-    let actor = build::public_program("tests/acceptance/programs", "actor").display().to_string();
+    let actor = build::actor().display().to_string();
     let line = format!(
         "printf 'semget 0x1 1 01600\\nsemop 16384 0,1\\nsemctl 16384 0 getval\\n' | {actor}"
     );
