@@ -48,7 +48,8 @@ pub fn ask(words: &[OsString]) -> Result<(), String> {
         let mut echoed = false;
         for _ in 0..TRIES {
             socket.send(&sent).map_err(failed)?;
-            while let (false, Ok(got)) = (echoed, socket.recv(&mut buffer)) {
+            while !echoed {
+                let Ok(got) = socket.recv(&mut buffer) else { break };
                 echoed = buffer[..got] == sent;
             }
             if echoed {
