@@ -2,33 +2,42 @@
 CARGO := $(shell command -v cargo || echo $(HOME)/.cargo/bin/cargo)
 PREFIX ?= /usr/local
 
-.PHONY: help setup build programs demo test check bench install clean
+.PHONY: help setup setup-guests setup-all build programs demo test check bench install clean
 help:
-	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs'
+	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs (GUEST=qemu: under QEMU; GUEST=xen: domains of an emulated Xen)'
 	@echo 'make test     every test that this machine can run'
 	@echo 'make build    target/release/vshmem and the libraries'
+	@echo 'make third-party   other people'\''s programs on a pool, 30 s each (THIRD_PARTY_SECONDS)'
 	@echo 'make check    formatting, lints, dependencies'
 	@echo 'make install  into PREFIX ($(PREFIX))'
 
 setup:
 	@scripts/setup
 
+# The kind of guests of the demo: uml, qemu or xen.
+GUEST ?= uml
 setup-guests:
-	@scripts/setup guests
+	@scripts/setup guests $(filter qemu xen,$(GUEST))
+setup-all:
+	@scripts/setup guests qemu
 
 build: setup
 	$(CARGO) build --release
+	@$(MAKE) -s -C openmpi
+	@$(MAKE) -s -C kernel/ivshmem module BUILD=$(CURDIR)/build/ivshmem || echo "kernel/ivshmem: not built; the rest is"
 
 # Examples, benchmark kernels and the conformance probe: plain C.
 programs: setup
 	@$(MAKE) -s -C examples
 	@$(MAKE) -s -C bench
 	@$(MAKE) -s -C tests/conformance/probe
+	@$(MAKE) -s -C tests/conformance/share
+	@$(MAKE) -s -C tests/mpi
 
 demo: setup-guests build programs
-	@demo/run
+	@GUEST=$(GUEST) demo/run
 
-test: setup-guests build programs
+test: setup-all build programs
 	@tests/run
 
 check:
@@ -38,12 +47,50 @@ check:
 install: build
 	install -D target/release/vshmem $(DESTDIR)$(PREFIX)/bin/vshmem
 	install -D target/release/libvshmem_preload.so $(DESTDIR)$(PREFIX)/lib/vshmem/libvshmem_preload.so
+	install -D target/release/libvshmem.so $(DESTDIR)$(PREFIX)/lib/libvshmem.so
+	install -D -m 644 crates/vshmem_capi/include/vshmem.h $(DESTDIR)$(PREFIX)/include/vshmem.h
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed -e 's,@PREFIX@,$(PREFIX),' -e "s,@VERSION@,$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)," \
+		crates/vshmem_capi/vshmem.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/vshmem.pc
+	for component in build/openmpi/*.so; do \
+		[ ! -e "$$component" ] || install -D "$$component" $(DESTDIR)$(PREFIX)/lib/vshmem/openmpi/$${component##*/}; done
 
 clean:
 	$(CARGO) clean
 	rm -rf build
 
-# Longer than `make test`, and with nightly Rust and cargo-fuzz: each fuzz target for so many seconds.
+# The acceptance tests on QEMU guests with each device; `make test` runs them with one, and the oracle with each.
+DEVICES ?= doorbell plain plain-sysfs dax
+.PHONY: test-qemu
+test-qemu: setup-all build programs
+	@for device in $(DEVICES); do \
+		VSHMEM_TEST_DEVICE=$$device VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test qemu -- --test-threads=1 --nocapture || exit 1; \
+	done
+
+# The same under Xen, emulated: dom0 makes the pool and grants it to two guests.
+.PHONY: test-xen
+test-xen: build programs
+	@scripts/setup guests xen
+	@$(CARGO) test --quiet --profile quick -p vshmem_lab --test xen
+	@VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --test-threads=1 --nocapture
+
+# Other people's programs at length, and a table of how they fared. Some are fetched from Debian, nothing is installed.
+THIRD_PARTY_SECONDS ?= 30
+.PHONY: third-party
+third-party: build
+	@tests/third_party/run_all.sh "$(CURDIR)/target/release/vshmem" $(THIRD_PARTY_SECONDS)
+
+# Longer than the same in `make test`: SECONDS of random deaths; every crash point in a guest that is killed, or paused and
+# evicted (BOOTS=each: a boot for every one of them).
+BOOTS ?= all
+.PHONY: soak crash-guests
+soak: build
+	@SOAK_SECONDS=$(SECONDS) VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_soak
+
+crash-guests: setup-guests
+	@CRASH_GUEST_BOOTS=$(BOOTS) $(CARGO) test --quiet --profile quick -p vshmem_ipc --features crash-points --test crash_guests
+
+# With nightly Rust and cargo-fuzz: each fuzz target for so many seconds.
 SECONDS ?= 60
 .PHONY: fuzz
 fuzz: setup

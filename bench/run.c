@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 volatile sig_atomic_t deadline_passed;
 void (*on_failure)(void);
 static int deadline_seconds;
+static volatile sig_atomic_t broken_off;
 
 static void usage(FILE *out, const struct program *p, const char *name)
 {
@@ -43,7 +43,7 @@ static void usage(FILE *out, const struct program *p, const char *name)
 	fprintf(out, "Size, rounds, warm-up, batches and pairs must be the same for both roles.\n");
 }
 
-static long number(const char *option, const char *text, long least)
+long number(const char *option, const char *text, long least)
 {
 	char *end;
 	errno = 0;
@@ -102,25 +102,31 @@ void read_options(struct run *run, const struct program *p, int argc, char **arg
 		usage(stderr, p, argv[0]);
 		exit(2);
 	}
+	split_into_batches(run);
+}
+
+void split_into_batches(struct run *run)
+{
 	if (run->batches > run->rounds)
 		run->batches = run->rounds;
-	/* Whole batches only, so that every batch is the same work. */
 	run->rounds -= run->rounds % run->batches;
 }
 
 static void deadline(int signal)
 {
-	(void)signal;
+	broken_off |= signal != SIGALRM;
 	deadline_passed = 1;
+	alarm(1);
 }
 
 void start_deadline(int seconds)
 {
 	deadline_seconds = seconds;
 	struct sigaction action = { .sa_handler = deadline }; /* no SA_RESTART */
-	struct itimerval timer = { .it_value.tv_sec = seconds, .it_interval.tv_usec = 200000 };
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &timer, NULL);
+	static const int signals[] = { SIGALRM, SIGINT, SIGTERM, SIGHUP };
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+		sigaction(signals[i], &action, NULL);
+	alarm((unsigned)seconds);
 }
 
 void pin(int cpu)
@@ -148,6 +154,8 @@ void give_up(const char *format, ...)
 
 void give_up_call(const char *call)
 {
+	if (broken_off)
+		give_up("%s: broken off", call);
 	if (deadline_passed)
 		give_up("%s: the other side did not answer within %d seconds", call, deadline_seconds);
 	give_up("%s failed: %s", call, strerror(errno));
@@ -186,6 +194,15 @@ static double clock_cost(void)
 	return cost[n / 2];
 }
 
+void print_reading(const struct run *run, const struct reading *r, const char *more)
+{
+	printf("{\"transport\":\"%s\",\"size\":%zu,\"rounds\":%llu,\"median_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,"
+	       "\"mean_ns\":%.1f,\"lost\":%llu,\"batches\":%zu,\"clock_ns\":%.0f%s}\n",
+	       run->transport, run->size, (unsigned long long)r->rounds, r->median, r->min, r->p99, r->mean,
+	       (unsigned long long)r->lost, r->batches, r->clock, more);
+	fflush(stdout);
+}
+
 void measure(const struct run *run, rounds_fn *rounds, void *context, const uint64_t *lost)
 {
 	size_t n = (size_t)run->batches;
@@ -199,19 +216,20 @@ void measure(const struct run *run, rounds_fn *rounds, void *context, const uint
 	for (size_t i = 0; i < n; i++, done += per_batch) {
 		rounds(context, done, per_batch);
 		uint64_t after = now_ns();
+		if (deadline_passed)
+			give_up("broken off, or not done within %d seconds", deadline_seconds);
 		double spent = (double)(after - before) - clock;
 		batch[i] = (spent > 0 ? spent : 0) / (double)per_batch;
 		sum += batch[i];
 		before = after;
 	}
 	qsort(batch, n, sizeof *batch, by_value);
-	double median = n % 2 ? batch[n / 2] : (batch[n / 2 - 1] + batch[n / 2]) / 2;
-	printf("{\"transport\":\"%s\",\"size\":%zu,\"rounds\":%ld,\"median_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,"
-	       "\"mean_ns\":%.1f,\"lost\":%llu,\"batches\":%zu,\"clock_ns\":%.0f}\n",
-	       run->transport, run->size, run->rounds, median, batch[0], batch[(n * 99 + 99) / 100 - 1],
-	       sum / (double)n, (unsigned long long)(lost ? *lost : 0), n,
-	       clock);
-	fflush(stdout);
+	struct reading reading = {
+		.rounds = (uint64_t)run->rounds, .lost = lost ? *lost : 0, .batches = n,
+		.median = n % 2 ? batch[n / 2] : (batch[n / 2 - 1] + batch[n / 2]) / 2,
+		.min = batch[0], .p99 = batch[(n * 99 + 99) / 100 - 1], .mean = sum / (double)n, .clock = clock,
+	};
+	print_reading(run, &reading, "");
 	free(batch);
 }
 

@@ -34,9 +34,14 @@ struct program {
 };
 
 void read_options(struct run *run, const struct program *program, int argc, char **argv);
+/* The number that an option was given; exits with 2 if it is none, or smaller than that. */
+long number(const char *option, const char *text, long least);
+/* Splits the rounds into whole batches only, so that every batch is the same work. */
+void split_into_batches(struct run *run);
 
-/* After this every blocking call returns EINTR, and every spin sees deadline_passed, once the time is up. The timer
- * fires again and again, so a signal that lands just before a call blocks is not lost. */
+/* After this every blocking call returns EINTR, and every spin sees deadline_passed, once the time is up or the user
+ * has broken the run off: so objects of the kernel do not outlive it. The alarm rings again and again, so a signal that
+ * lands just before a call blocks is not lost. */
 void start_deadline(int seconds);
 extern volatile sig_atomic_t deadline_passed;
 
@@ -49,6 +54,16 @@ _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1,
 _Noreturn void give_up_call(const char *call);
 
 uint64_t now_ns(void);
+
+/* What one run comes to, in nanoseconds a round. */
+struct reading {
+	uint64_t rounds, lost;
+	size_t batches;
+	double median, min, p99, mean, clock;
+};
+
+/* Prints the line; `more` is further members of its object, each after a comma, or nothing. */
+void print_reading(const struct run *run, const struct reading *reading, const char *more);
 
 /* Calls rounds() batch by batch and prints the JSON line. Timing batches, not rounds: reading the clock costs some
  * 40 us in a User Mode Linux guest, and a round over shared memory a tenth of a microsecond. What one reading costs is

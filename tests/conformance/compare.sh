@@ -14,8 +14,8 @@ expected=${EXPECTED_DIFFERENCES:-$here/expected_differences.txt}
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 
-"$probe" --jobs "${JOBS:-1}" "$@" >"$work/kernel" || { echo "the probe failed on the kernel" >&2; exit 1; }
-$prefix "$probe" --jobs "${JOBS:-1}" "$@" >"$work/prefixed" || { echo "the probe failed behind: $prefix" >&2; exit 1; }
+"$probe" --timeout "${SECONDS_EACH:-20}" --jobs "${JOBS:-1}" "$@" >"$work/kernel" || { echo "the probe failed on the kernel" >&2; exit 1; }
+$prefix "$probe" --timeout "${SECONDS_EACH:-20}" --jobs "${JOBS:-1}" "$@" >"$work/prefixed" || { echo "the probe failed behind: $prefix" >&2; exit 1; }
 "$probe" --list "$@" >"$work/cases"
 
 # Per case: equal, differing, skipped. Cases print "name: ...", the expected differences "name  reason".

@@ -30,13 +30,18 @@ pub struct Reading {
 impl Reading {
     /// Reads the line.
     pub(crate) fn of(command: &str, output: &str) -> Result<Self> {
-        let line = output.trim();
-        serde_json::from_str(line).map_err(|source| Error::Reading {
-            command: command.to_owned(),
-            line: line.to_owned(),
-            source,
-        })
+        line_of(command, output)
     }
+}
+
+/// Reads the one line that a program has printed.
+pub(crate) fn line_of<T: serde::de::DeserializeOwned>(command: &str, output: &str) -> Result<T> {
+    let line = output.trim();
+    serde_json::from_str(line).map_err(|source| Error::Reading {
+        command: command.to_owned(),
+        line: line.to_owned(),
+        source,
+    })
 }
 
 /// Where the programs are.

@@ -1,37 +1,44 @@
 //! Measurements of vshmem beside its rivals.
 //!
 //! Figures of one machine wander by more than the differences that matter, so nothing is compared across runs: the
-//! contenders take turns within one run, what is reported is the median over those pairs and the median of their
-//! pairwise ratios, each with its smallest and largest, and every pair is shown.
+//! contenders take turns within one run, what is reported is the median over those pairs with its spread, and ratios
+//! that are made within pairs; every run is shown or written to a file.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `turns` | whose turn it is |
+//! | `pace` | how many rounds a run has |
 //! | `statistics` | medians and spread; ratios pair by pair |
+//! | `bootstrap` | how far a ratio of medians could have come out otherwise |
 //! | `kernel` | the C programs that measure: where they are, what they print |
 //! | `site` | where the two roles of a program run: guests of a lab, containers, plain processes |
 //! | `machine` | the facts of the machine that belong with the figures |
 //! | `report` | rows for a table, and lines of JSON |
 //! | `pingpong` | round trips between two domains |
+//! | `sysv` | System V calls, on the kernel and on a pool |
 #![forbid(unsafe_code)]
 
+mod bootstrap;
 mod error;
 mod kernel;
 mod machine;
+mod pace;
 pub mod pingpong;
 mod pool;
 pub mod report;
 mod site;
 mod statistics;
+pub mod sysv;
 mod turns;
 
+pub use bootstrap::{Interval, interval, quotient};
 pub use error::{Error, Result};
 pub use kernel::{Kernels, Reading};
 pub use machine::Machine;
 pub use pool::OwnPool;
 pub use site::{Between, Job, Materials, Side, Site, open as open_site};
 pub use statistics::{Spread, ratios};
-pub use turns::take_turns;
+pub use turns::{Order, take_turns};
 
 /// How a benchmark is told to break off, and tells how far it is.
 pub trait Watch: Sync {

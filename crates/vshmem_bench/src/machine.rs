@@ -15,6 +15,8 @@ pub struct Machine {
     pub kernel: String,
     /// What it runs on, if it is itself a virtual machine and says so.
     pub hypervisor: Option<String>,
+    /// What makes its figures no measure of a real machine, if anything does: then no conclusion is drawn from them.
+    pub emulated: Option<String>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: String,
     /// Something else kept more than half of its CPUs busy over the last minute: the figures are worth little.
@@ -30,12 +32,14 @@ impl Machine {
         let system = rustix::system::uname();
         let parts = [system.sysname(), system.release(), system.machine()];
         let load = read("/proc/loadavg").unwrap_or_default();
+        let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self {
-            cpu: cpu_model(&read("/proc/cpuinfo").unwrap_or_default()),
+            cpu: cpu_model(&cpuinfo),
             cpus,
             kernel: parts.map(|part| part.to_string_lossy().into_owned()).join(" "),
             hypervisor: hypervisor(),
+            emulated: emulation(&cpuinfo, &signature()),
             load: load.split(' ').take(3).collect::<Vec<_>>().join(" "),
             busy: is_busy(&load, cpus),
             date: jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
@@ -50,6 +54,12 @@ impl std::fmt::Display for Machine {
             write!(f, ", on {hypervisor}")?;
         }
         write!(f, "; load {}; {}", self.load, self.date)?;
+        if let Some(emulated) = &self.emulated {
+            write!(
+                f,
+                "\nThe machine is emulated ({emulated}): these figures say nothing about speed."
+            )?;
+        }
         if self.busy {
             write!(
                 f,
@@ -75,6 +85,47 @@ fn cpu_model(cpuinfo: &str) -> String {
         .or_else(|| read("/proc/device-tree/model"))
         .or_else(|| Some(format!("{} part {}", field("CPU implementer")?, field("CPU part")?)))
         .unwrap_or_else(|| "unknown CPU".into())
+}
+
+/// Who says that it is the hypervisor, in the CPU's own words.
+#[cfg(target_arch = "x86_64")]
+fn signature() -> String {
+    use std::arch::x86_64::__cpuid;
+    const FEATURES: u32 = 1;
+    const HYPERVISOR_PRESENT: u32 = 1 << 31;
+    const HYPERVISOR: u32 = 0x4000_0000;
+    if __cpuid(FEATURES).ecx & HYPERVISOR_PRESENT == 0 {
+        return String::new();
+    }
+    let words = __cpuid(HYPERVISOR);
+    let bytes: Vec<u8> =
+        [words.ebx, words.ecx, words.edx].iter().flat_map(|word| word.to_le_bytes()).collect();
+    String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn signature() -> String {
+    String::new()
+}
+
+/// What emulates CPU or kernel, by what they say of themselves.
+fn emulation(cpuinfo: &str, signature: &str) -> Option<String> {
+    let says = |name: &str, value: &str| {
+        cpuinfo
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .any(|(field, text)| field.trim() == name && text.trim().eq_ignore_ascii_case(value))
+    };
+    if signature.starts_with("TCG") || cpuinfo.contains("QEMU TCG CPU") {
+        Some("QEMU without KVM".into())
+    } else if says("vendor_id", "User Mode Linux") {
+        Some("User Mode Linux: its system calls are no measure of a kernel's".into())
+    } else if says("CPU implementer", "0x00") {
+        // Arm leaves this number to software.
+        Some("a CPU made of software".into())
+    } else {
+        None
+    }
 }
 
 fn is_busy(load: &str, cpus: usize) -> bool {
@@ -109,6 +160,17 @@ mod tests {
     #[test]
     fn models_are_found() {
         assert_eq!(cpu_model("processor\t: 0\nmodel name\t: Fast 9\n"), "Fast 9");
+    }
+
+    #[test]
+    fn emulators_give_themselves_away() {
+        let real = "vendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\n";
+        assert_eq!(emulation(real, "KVMKVMKVM"), None);
+        assert_eq!(emulation(real, ""), None);
+        assert!(emulation(real, "TCGTCGTCGTCG").is_some());
+        assert!(emulation("vendor_id\t: User Mode Linux\n", "").is_some());
+        assert!(emulation("CPU implementer\t: 0x00\n", "").is_some());
+        assert_eq!(emulation("CPU implementer\t: 0x41\n", ""), None);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A pool for the length of a measurement.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use vshmem_session::CreateRequest;
 
@@ -14,21 +15,33 @@ pub struct OwnPool {
 }
 
 impl OwnPool {
-    /// Makes one of that many bytes for this user alone, fully backed: guests cannot back memory.
+    /// Makes one of that many bytes, with those limits changed, for this user alone, fully backed: guests cannot back memory.
     ///
     /// # Errors
     /// Says what stood in the way.
-    pub fn make(bytes: u64) -> Result<Self> {
-        let name = format!("bench-{}", std::process::id());
+    pub fn make(bytes: u64, limits: &[(&str, u64)]) -> Result<Self> {
+        Self::make_prepared(bytes, limits, 0)
+    }
+
+    /// As [`OwnPool::make`]; so much of its free memory is kept zeroed ahead of demand.
+    ///
+    /// # Errors
+    /// As [`OwnPool::make`].
+    pub fn make_prepared(bytes: u64, limits: &[(&str, u64)], prepare: u64) -> Result<Self> {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let nth = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("bench-{}-{nth}", std::process::id());
         let place = vshmem_session::create(&CreateRequest {
             name: name.clone(),
             bytes,
             mode: 0o600,
             group: None,
             huge_page: None,
-            limits: Vec::new(),
+            limits: limits.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
             evict_after: 0,
+            prepare,
             backed: true,
+            dax: false,
         })?;
         Ok(Self { name, place })
     }

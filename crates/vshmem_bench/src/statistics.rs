@@ -8,6 +8,10 @@ use statrs::statistics::{Data, Max, Min, OrderStatistics};
 pub struct Spread {
     /// Half of them are below.
     pub median: f64,
+    /// A quarter of them are below.
+    pub lower_quartile: f64,
+    /// A quarter of them are above.
+    pub upper_quartile: f64,
     /// The smallest.
     pub min: f64,
     /// The largest.
@@ -22,7 +26,13 @@ impl Spread {
             return None;
         }
         let mut data = Data::new(figures.to_vec());
-        Some(Self { median: data.median(), min: data.min(), max: data.max() })
+        Some(Self {
+            median: data.median(),
+            lower_quartile: data.lower_quartile(),
+            upper_quartile: data.upper_quartile(),
+            min: data.min(),
+            max: data.max(),
+        })
     }
 }
 
@@ -39,9 +49,20 @@ mod tests {
 
     #[test]
     fn medians_of_odd_and_even_counts() {
-        assert_eq!(Spread::of(&[3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        let three = Spread::of(&[3.0, 1.0, 2.0]).unwrap();
+        assert_eq!((three.median, three.min, three.max), (2.0, 1.0, 3.0));
         assert_eq!(Spread::of(&[4.0, 1.0, 3.0, 2.0]).unwrap().median, 2.5);
-        assert_eq!(Spread::of(&[7.0]), Some(Spread { median: 7.0, min: 7.0, max: 7.0 }));
+        let one = Spread::of(&[7.0]).unwrap();
+        assert_eq!((one.median, one.min, one.max), (7.0, 7.0, 7.0));
+        assert_eq!((one.lower_quartile, one.upper_quartile), (7.0, 7.0));
+    }
+
+    #[test]
+    fn quartiles_leave_half_of_the_figures_between_them() {
+        let figures: Vec<f64> = (1..=15).map(f64::from).collect();
+        let spread = Spread::of(&figures).unwrap();
+        assert!((spread.lower_quartile - 4.0).abs() < 0.5, "{spread:?}");
+        assert!((spread.upper_quartile - 12.0).abs() < 0.5, "{spread:?}");
     }
 
     #[test]

@@ -1,26 +1,51 @@
 //! Whose turn it is.
 
-/// Lets every contender have one turn per pair index, each index beginning with the next contender, so that neither a
-/// drift of the machine nor a fixed neighbour favours one. The answer is by contender, then by pair index.
+use fastrand::Rng;
+
+/// In which order the contenders of one pair index have their turns.
+#[derive(Debug)]
+pub enum Order {
+    /// Each index begins with the next contender: everybody has every place.
+    Rotating,
+    /// By lot: no rhythm of the machine can fall in with it.
+    Shuffled(Rng),
+}
+
+impl Order {
+    fn of(&mut self, contenders: usize, pair: usize) -> Vec<usize> {
+        match self {
+            Self::Rotating => rotated(contenders, pair).collect(),
+            Self::Shuffled(rng) => {
+                let mut order: Vec<usize> = (0..contenders).collect();
+                rng.shuffle(&mut order);
+                order
+            }
+        }
+    }
+}
+
+/// Lets every contender have one turn per pair index, so that neither a drift of the machine nor a fixed neighbour
+/// favours one. The answer is by contender, then by pair index.
 ///
 /// # Errors
 /// The first error of a turn ends it all.
 pub fn take_turns<C, T, E>(
     contenders: &[C],
     pairs: usize,
+    mut order: Order,
     mut turn: impl FnMut(usize, &C) -> Result<T, E>,
 ) -> Result<Vec<Vec<T>>, E> {
     let mut taken: Vec<Vec<T>> = contenders.iter().map(|_| Vec::with_capacity(pairs)).collect();
     for pair in 0..pairs {
-        for nth in order(contenders.len(), pair) {
+        for nth in order.of(contenders.len(), pair) {
             taken[nth].push(turn(pair, &contenders[nth])?);
         }
     }
     Ok(taken)
 }
 
-/// The order of one pair index: rotated by one each time, and turned round every second cycle.
-fn order(contenders: usize, pair: usize) -> impl Iterator<Item = usize> {
+/// Rotated by one each time, and turned round every second cycle.
+fn rotated(contenders: usize, pair: usize) -> impl Iterator<Item = usize> {
     let backwards = contenders > 0 && (pair / contenders) % 2 == 1;
     (0..contenders).map(move |place| {
         let nth = (place + pair) % contenders;
@@ -34,15 +59,24 @@ mod tests {
 
     #[test]
     fn everyone_has_every_place() {
-        let orders: Vec<Vec<usize>> = (0..6).map(|pair| order(3, pair).collect()).collect();
+        let orders: Vec<Vec<usize>> = (0..6).map(|pair| rotated(3, pair).collect()).collect();
         assert_eq!(orders[..3], [vec![0, 1, 2], vec![1, 2, 0], vec![2, 0, 1]]);
         assert_eq!(orders[3..], [vec![2, 1, 0], vec![1, 0, 2], vec![0, 2, 1]]);
     }
 
     #[test]
+    fn a_lot_gives_each_one_turn_and_no_fixed_order() {
+        let mut order = Order::Shuffled(Rng::with_seed(1));
+        let mut orders: Vec<Vec<usize>> = (0..40).map(|pair| order.of(2, pair)).collect();
+        assert!(orders.iter().all(|order| order.contains(&0) && order.contains(&1)));
+        orders.dedup();
+        assert!(orders.len() > 10, "{orders:?}");
+    }
+
+    #[test]
     fn turns_are_filed_by_contender() {
         let mut calls = Vec::new();
-        let taken = take_turns(&["a", "b"], 3, |pair, name| {
+        let taken = take_turns(&["a", "b"], 3, Order::Rotating, |pair, name| {
             calls.push(format!("{name}{pair}"));
             Ok::<_, ()>(format!("{name}{pair}"))
         });
@@ -59,7 +93,7 @@ mod tests {
     #[test]
     fn the_first_error_ends_it() {
         let mut calls = 0;
-        let result: Result<Vec<Vec<()>>, _> = take_turns(&[0, 1], 5, |pair, _| {
+        let result: Result<Vec<Vec<()>>, _> = take_turns(&[0, 1], 5, Order::Rotating, |pair, _| {
             calls += 1;
             if pair == 1 { Err("no") } else { Ok(()) }
         });

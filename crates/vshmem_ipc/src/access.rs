@@ -61,11 +61,11 @@ impl Permission {
 
     /// Whether `caller` has the access that `wanted` asks for. Usually it is the creator, and then
     /// two words tell.
-    #[inline]
-    pub(crate) fn check(
+    #[inline(always)]
+    pub(crate) fn check<C: Caller + ?Sized>(
         map: &Map,
         slot: u64,
-        caller: &dyn Caller,
+        caller: &C,
         wanted: u32,
     ) -> Result<Result<(), Errno>, Fault> {
         let creator = load_value(map, field!(slot, ObjectHeader, cuid))?;
@@ -77,7 +77,7 @@ impl Permission {
     }
 
     /// Whether `caller` has the access that `wanted` asks for, in any of its three positions.
-    pub(crate) fn allow(&self, caller: &dyn Caller, wanted: u32) -> Result<(), Errno> {
+    pub(crate) fn allow<C: Caller + ?Sized>(&self, caller: &C, wanted: u32) -> Result<(), Errno> {
         let requested = ((wanted >> 6) | (wanted >> 3) | wanted) & 0o7;
         if requested == 0 {
             return Ok(());
@@ -98,12 +98,13 @@ impl Permission {
 
     /// Whether `caller` may IPC_SET and IPC_RMID.
     pub(crate) fn allow_control(&self, caller: &dyn Caller) -> Result<(), Errno> {
+        if self.belongs_to(caller) || caller.administers() { Ok(()) } else { Err(Errno::PERM) }
+    }
+
+    /// Whether `caller` is the owner or the creator.
+    pub(crate) fn belongs_to(&self, caller: &dyn Caller) -> bool {
         let uid = caller.uid();
-        if uid == self.cuid || uid == self.uid || caller.administers() {
-            Ok(())
-        } else {
-            Err(Errno::PERM)
-        }
+        uid == self.cuid || uid == self.uid
     }
 }
 

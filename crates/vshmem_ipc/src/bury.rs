@@ -128,6 +128,10 @@ impl Member {
         let pool = self.pool();
         let layout = pool.layout();
         let slot = client_at(layout, client)?;
+        if client == self.me() {
+            // Whoever buries itself goes on until that is done.
+            self.seats.stand_on(0, 0);
+        }
         let state_at = field!(slot, ClientSlot, state);
         let party = with_lock(*desk, pool.registry_lock(), "bury-mark", |txn| {
             let state = txn.get(state_at)?;
@@ -144,7 +148,8 @@ impl Member {
         self.leave_undos(desk, client, party)?;
         self.leave_attaches(desk, client)?;
         self.leave_objects(desk, client)?;
-        heap::bury(pool, desk, client)?;
+        self.leave_cleaning(desk, client)?;
+        heap::bury(pool, desk, client, self.me())?;
         with_lock(*desk, pool.registry_lock(), "bury-free", |txn| {
             let dying = txn.get(state_at)? == ClientState::Dying as u32;
             if dying && member::is_in(txn, slot, client)? {
@@ -211,7 +216,7 @@ impl Member {
             let Some((of, pid)) = member::stranger_of(stranger) else { continue };
             if of == mark && gone(pid) {
                 self.finish_record(desk, thread, at)?;
-                heap::bury(self.pool(), desk, stranger)?;
+                heap::bury(self.pool(), desk, stranger, self.me())?;
                 claim_cell(map, owner_at, owner, 0)?;
             }
         }
@@ -391,23 +396,26 @@ impl Member {
             if txn.get(state_at)? != DomainState::Free as u32 {
                 txn.update(state_at, state as u32)?;
                 txn.update(field!(slot, DomainSlot, agent), 0)?;
+                txn.update(field!(slot, DomainSlot, address), 0)?;
             }
             Ok(())
         })?;
-        let high = load_value(pool.map(), field!(layout.registry, Registry, clients_high))?;
-        for client in 0..high.min(layout.clients.count as u32) {
-            let at = client_at(layout, client)?;
-            let standing = load_value(pool.map(), field!(at, ClientSlot, state))?;
-            let ours = standing != ClientState::Free as u32
-                && load_value(pool.map(), field!(at, ClientSlot, domain))? == domain;
-            if !ours {
-                continue;
+        let clients = self.clients_of(domain)?;
+        if state == DomainState::Dead {
+            for client in &clients {
+                self.bury_client(&desk, *client)?;
             }
-            let client = self.named(client)?;
-            if state == DomainState::Dead {
-                self.bury_client(&desk, client)?;
-            } else {
-                self.quarantine(&desk, client, domain)?;
+        } else {
+            for client in &clients {
+                self.quarantine(&desk, *client)?;
+            }
+            // Marked, they make no more changes. What they have begun ends here.
+            self.break_locks(&desk, domain)?;
+            for client in &clients {
+                let slot = client_at(layout, *client)?;
+                let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
+                self.leave_sleepers(&desk, *client)?;
+                self.leave_undos(&desk, *client, Party { domain, pid }.pack())?;
             }
         }
         if state == DomainState::Dead {
@@ -417,7 +425,23 @@ impl Member {
         Ok(())
     }
 
-    fn quarantine(&self, desk: &Desk<'_>, client: u32, domain: u32) -> Result<(), Fault> {
+    /// The clients of a domain, by name.
+    fn clients_of(&self, domain: u32) -> Result<Vec<u32>, Fault> {
+        let (layout, map) = (self.pool().layout(), self.pool().map());
+        let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+        let mut clients = Vec::new();
+        for client in 0..high.min(layout.clients.count as u32) {
+            let slot = client_at(layout, client)?;
+            let state = load_value(map, field!(slot, ClientSlot, state))?;
+            let of = load_value(map, field!(slot, ClientSlot, domain))?;
+            if state != ClientState::Free as u32 && of == domain {
+                clients.push(self.named(client)?);
+            }
+        }
+        Ok(clients)
+    }
+
+    fn quarantine(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
         let pool = self.pool();
         let slot = client_at(pool.layout(), client)?;
         with_lock(*desk, pool.registry_lock(), "quarantine", |txn| {
@@ -425,10 +449,41 @@ impl Member {
                 txn.update(field!(slot, ClientSlot, state), ClientState::Quarantined as u32)?;
             }
             Ok(())
-        })?;
-        let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
-        self.leave_sleepers(desk, client)?;
-        self.leave_undos(desk, client, Party { domain, pid }.pack())
+        })
+    }
+
+    /// Takes every lock over that a quarantined client holds, or one that was only just joining:
+    /// what it has committed is carried out, what it has not will be refused.
+    ///
+    /// Not only the locks that thread slots name: those words are plain, and a thread that has been
+    /// refused may be naming one now. Pairs with `Seats::stand`.
+    fn break_locks(&self, desk: &Desk<'_>, domain: u32) -> Result<(), Fault> {
+        let pool = self.pool();
+        let (layout, map) = (pool.layout(), pool.map());
+        let areas = Kind::ALL.map(|kind| kind.area(layout));
+        let slots = areas.iter().flat_map(|area| (0..area.count as u32).filter_map(|n| area.at(n)));
+        vshmem_mem::fence(Ordering::SeqCst);
+        for lock in std::iter::once(pool.registry_lock()).chain(slots) {
+            let Some(holder) = holder_of(map, lock)? else { continue };
+            let Ok(thread) = thread_at(layout, holder.slot) else { continue };
+            let owner = load_value(map, field!(thread, ThreadSlot, owner))?;
+            if self.is_out(owner, domain)? {
+                with_lock(*desk, lock, "evict-lock", |_| Ok(()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the owner of a thread slot may make no more changes, now that `domain` is evicted.
+    fn is_out(&self, owner: u32, domain: u32) -> Result<bool, Fault> {
+        let (layout, map) = (self.pool().layout(), self.pool().map());
+        let Some(client) = owner.checked_sub(1) else { return Ok(false) };
+        if let Some((mark, _)) = member::stranger_of(client) {
+            return Ok(mark == domain::mark_at(self.pool(), domain)?);
+        }
+        let Ok(slot) = client_at(layout, client) else { return Ok(false) };
+        let state = load_value(map, field!(slot, ClientSlot, state))?;
+        Ok(state == ClientState::Quarantined as u32)
     }
 
     /// Takes a client's sleepers out of their lines and lets it keep their slots.

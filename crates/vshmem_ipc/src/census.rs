@@ -2,8 +2,8 @@
 
 use vshmem_sync::{Fault, field, holder_of, load_value};
 use vshmem_wire::{
-    AGENT_STARTER, AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, MsgSlot,
-    ObjectHeader, ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot, ThreadSlot,
+    AGENT_STARTER, AttachSlot, BELL_LOST, ClientSlot, ClientState, DomainSlot, DomainState,
+    MsgSlot, ObjectHeader, ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot, ThreadSlot,
     WaitState,
 };
 
@@ -39,6 +39,11 @@ pub struct DomainRow {
     pub boot: [u32; 4],
     /// Inode of its PID namespace.
     pub pid_namespace: u32,
+    /// Where it can be rung over its link; `None` when it cannot.
+    pub address: Option<u32>,
+    /// How fast it reads the pool and private memory, and makes locked stores to them, in MiB a
+    /// second; 0 when not measured.
+    pub rates: [u32; vshmem_wire::RATES],
 }
 
 /// A client process.
@@ -208,6 +213,11 @@ impl Pool {
                     clients: clients.iter().filter(|row| row.domain == index).count() as u32,
                     boot: domain::boot_of(self, index)?,
                     pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
+                    address: match load_value(map, field!(slot, DomainSlot, address))? {
+                        BELL_LOST => None,
+                        address => address.checked_sub(1),
+                    },
+                    rates: domain::rates_of(self, index)?,
                 });
             }
             Ok(rows)
@@ -389,15 +399,18 @@ impl Pool {
             Kind::Semaphore => Particulars::Semaphore {
                 count: get(field!(slot, SemSlot, count))?,
                 operated: get(field!(slot, SemSlot, operated))?,
-                last: semaphore::last_operator(map, &Set::read(self, place, slot)?)?,
+                last: semaphore::last_operator(self, &Set::read(self, place, slot)?)?,
             },
-            Kind::Queue => Particulars::Queue {
-                bytes: get(field!(slot, MsgSlot, bytes))?,
-                count: get(field!(slot, MsgSlot, count))?,
-                limit: get(field!(slot, MsgSlot, limit))?,
-                sender: party(field!(slot, MsgSlot, sender))?,
-                receiver: party(field!(slot, MsgSlot, receiver))?,
-            },
+            Kind::Queue => {
+                let (count, bytes) = crate::queue::totals(map, self.layout(), slot)?;
+                Particulars::Queue {
+                    bytes,
+                    count,
+                    limit: get(field!(slot, MsgSlot, limit))?,
+                    sender: party(field!(slot, MsgSlot, sender))?,
+                    receiver: party(field!(slot, MsgSlot, receiver))?,
+                }
+            }
         };
         Ok(Entry {
             kind: row.kind,

@@ -37,11 +37,15 @@ impl Member {
 
     /// A chunk of the heap; ENOMEM when it is full.
     pub(crate) fn take_chunk(&self, desk: &Desk<'_>, bytes: u64) -> Result<Chunk, Errno> {
-        match heap::allocate(self.pool(), desk, &self.larder, self.me(), bytes) {
-            Ok(Some(chunk)) => Ok(chunk),
-            Ok(None) => Err(Errno::NOMEM),
-            Err(_) => Err(Errno::IO),
+        let allocate = || {
+            heap::allocate(self.pool(), desk, &self.larder, self.me(), bytes).map_err(|_| Errno::IO)
+        };
+        if let Some(chunk) = allocate()? {
+            return Ok(chunk);
         }
+        // What queues keep for their next messages is room, too.
+        let freed = self.free_parked_chunks()?;
+        if freed { allocate()?.ok_or(Errno::NOMEM) } else { Err(Errno::NOMEM) }
     }
 
     /// Gives back a chunk that this client has inherited from an object.

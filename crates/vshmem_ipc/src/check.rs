@@ -10,6 +10,7 @@ mod lines;
 mod objects;
 mod pages;
 mod parties;
+mod rings;
 mod room;
 
 pub use room::Room;
@@ -82,6 +83,7 @@ impl Look<'_> {
         let mut uses = heap::Uses::default();
         self.undos(&parties, &objects, &mut uses)?;
         self.queues(&objects, &mut uses)?;
+        self.rings(&objects, &mut uses)?;
         self.sets(&objects, &mut uses)?;
         self.heap(&parties, &uses)?;
         self.lines(&parties, &objects)

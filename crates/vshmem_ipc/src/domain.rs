@@ -1,7 +1,7 @@
 //! The domain table: which kernels (and PID namespaces) take part.
 
 use vshmem_sync::{Fault, Txn, field, load_value};
-use vshmem_wire::{CELL_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout};
+use vshmem_wire::{CELL_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout, RATES};
 
 use crate::Pool;
 
@@ -75,6 +75,16 @@ pub(crate) fn name_of(pool: &Pool, index: u32) -> Result<String, Fault> {
     Ok(crate::pool::text(&bytes))
 }
 
+/// Bandwidths in a slot.
+pub(crate) fn rates_of(pool: &Pool, index: u32) -> Result<[u32; RATES], Fault> {
+    let slot = slot_at(pool.layout(), index)?;
+    let mut rates = [0; RATES];
+    for (i, rate) in rates.iter_mut().enumerate() {
+        *rate = load_value(pool.map(), field!(slot, DomainSlot, rates) + i as u64 * CELL_BYTES)?;
+    }
+    Ok(rates)
+}
+
 /// What looking for one's own slot found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Seek {
@@ -144,6 +154,10 @@ pub(crate) fn seek(
     txn.update(field!(slot, DomainSlot, pid_namespace), identity.pid_namespace)?;
     txn.update(field!(slot, DomainSlot, renewed), now)?;
     txn.update(field!(slot, DomainSlot, agent), 0)?;
+    txn.update(field!(slot, DomainSlot, address), 0)?;
+    for i in 0..RATES as u64 {
+        txn.update(field!(slot, DomainSlot, rates) + i * CELL_BYTES, 0)?;
+    }
     txn.set(field!(slot, DomainSlot, state), DomainState::Alive as u32)?;
     Ok(Seek::Taken(index))
 }

@@ -1,24 +1,56 @@
-//! Data pages: extents with boundary tags, in bins by size. All under the registry lock.
+//! Data pages: extents in a table of their own, free ones in bins by size. All under the registry
+//! lock.
 //!
-//! An extent is described in the bookkeeping of its first and its last page, so that a neighbour
-//! can be found and merged. Each change is a handful of cells and fits one intent record.
+//! The extents of a pool lie end to end and know their neighbours. Two free ones never touch, so
+//! the number of segments bounds them, and with them every walk below. The extent in slot 0 begins
+//! at page 0: when one is cut, its front keeps the slot; when two are joined, the lower one does.
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{CELL_BYTES, Layout, PAGE_BINS, PageMeta, Registry};
+use vshmem_wire::{CELL_BYTES, ExtentSlot, ExtentState, Layout, PAGE_BINS, Registry};
 
 use crate::pool::fresh;
 
-/// Free extents that are looked at in one bin before the next larger one is taken.
-const LOOK: u32 = 64;
-
-/// Pages given to a segment.
+/// Pages given to somebody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
+    pub slot: u32,
     pub first: u32,
     pub pages: u32,
-    /// Whether old data may lie in them.
-    pub dirty: bool,
+}
+
+/// An extent as it stands in the table, checked to lie inside the data pages.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    slot: u32,
+    at: u64,
+    state: u32,
+    first: u32,
+    pages: u32,
+    before: u32,
+    after: u32,
+}
+
+impl Row {
+    fn end(&self) -> u32 {
+        self.first + self.pages
+    }
+
+    fn is(&self, state: ExtentState) -> bool {
+        self.state == state as u32
+    }
+}
+
+macro_rules! at {
+    ($at:expr, $field:ident) => {
+        field!($at, ExtentSlot, $field)
+    };
+}
+
+macro_rules! registry {
+    ($layout:expr, $field:ident) => {
+        field!($layout.registry, Registry, $field)
+    };
 }
 
 pub(crate) fn bin_of(pages: u32) -> usize {
@@ -26,171 +58,318 @@ pub(crate) fn bin_of(pages: u32) -> usize {
 }
 
 pub(crate) fn bin_at(layout: &Layout, bin: usize) -> u64 {
-    field!(layout.registry, Registry, page_bins) + bin as u64 * CELL_BYTES
+    registry!(layout, page_bins) + bin as u64 * CELL_BYTES
 }
 
-pub(crate) fn meta(layout: &Layout, page: u32) -> Result<u64, Fault> {
-    layout.page_meta.at(page).ok_or(Fault::corrupt(layout.page_meta.offset, "no such data page"))
+pub(crate) fn slot_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
+    layout.extents.at(slot).ok_or(Fault::corrupt(layout.extents.offset, "no such extent"))
 }
 
 /// One free extent over all pages.
 pub(crate) fn format(map: &Map, layout: &Layout) -> Result<(), Fault> {
-    let pages = layout.page_meta.count as u32;
-    for page in [0, pages - 1] {
-        let at = meta(layout, page)?;
-        map.store(field!(at, PageMeta, length), fresh(pages), Ordering::Relaxed)?;
-        map.store(field!(at, PageMeta, state), fresh(PageMeta::FREE), Ordering::Relaxed)?;
-    }
+    let pages = pages_in(layout);
+    let at = slot_at(layout, 0)?;
+    map.store(at!(at, pages), fresh(pages), Ordering::Relaxed)?;
+    map.store(at!(at, state), fresh(ExtentState::Free as u32), Ordering::Relaxed)?;
     map.store(bin_at(layout, bin_of(pages)), fresh(1), Ordering::Relaxed)?;
+    map.store(registry!(layout, extents_high), fresh(1), Ordering::Relaxed)?;
     Ok(())
 }
 
-/// Reads a boundary: length and state of the extent that begins or ends at `page`.
-fn boundary(txn: &mut Txn<'_>, layout: &Layout, page: u32) -> Result<(u32, u32), Fault> {
-    let at = meta(layout, page)?;
-    let length = txn.get(field!(at, PageMeta, length))?;
-    let state = txn.get(field!(at, PageMeta, state))?;
-    Ok((length, state))
+/// Data pages of the pool.
+pub(crate) fn pages_in(layout: &Layout) -> u32 {
+    layout.data.count as u32
 }
 
-fn mark(
-    txn: &mut Txn<'_>,
-    layout: &Layout,
-    first: u32,
-    pages: u32,
-    state: u32,
-) -> Result<(), Fault> {
-    for page in [first, first + pages - 1] {
-        let at = meta(layout, page)?;
-        txn.update(field!(at, PageMeta, length), pages)?;
-        txn.update(field!(at, PageMeta, state), state)?;
+fn row(txn: &mut Txn<'_>, layout: &Layout, slot: u32) -> Result<Row, Fault> {
+    let at = slot_at(layout, slot)?;
+    let row = Row {
+        slot,
+        at,
+        state: txn.get(at!(at, state))?,
+        first: txn.get(at!(at, first))?,
+        pages: txn.get(at!(at, pages))?,
+        before: txn.get(at!(at, before))?,
+        after: txn.get(at!(at, after))?,
+    };
+    let limit = pages_in(layout);
+    if row.pages == 0 || row.first >= limit || row.pages > limit - row.first {
+        return Err(Fault::corrupt(at, "an extent outside the data pages"));
     }
-    Ok(())
+    Ok(row)
 }
 
-fn link(
-    txn: &mut Txn<'_>,
-    layout: &Layout,
-    first: u32,
-    pages: u32,
-    state: u32,
-) -> Result<(), Fault> {
-    mark(txn, layout, first, pages, state)?;
+fn free_row(txn: &mut Txn<'_>, layout: &Layout, slot: u32) -> Result<Row, Fault> {
+    let row = row(txn, layout, slot)?;
+    if row.is(ExtentState::Free) {
+        Ok(row)
+    } else {
+        Err(Fault::corrupt(row.at, "a free extent that is not free"))
+    }
+}
+
+/// An unused slot of the table.
+fn take_slot(txn: &mut Txn<'_>, layout: &Layout) -> Result<u32, Fault> {
+    let unused_at = registry!(layout, extents_unused);
+    let slot = if let Some(slot) = txn.get(unused_at)?.checked_sub(1) {
+        let next = txn.get(at!(slot_at(layout, slot)?, next))?;
+        txn.set(unused_at, next)?;
+        slot
+    } else {
+        let high_at = registry!(layout, extents_high);
+        let high = txn.get(high_at)?;
+        if u64::from(high) >= layout.extents.count {
+            return Err(Fault::corrupt(high_at, "more extents than segments can need"));
+        }
+        txn.set(high_at, high + 1)?;
+        high
+    };
+    let at = slot_at(layout, slot)?;
+    if txn.get(at!(at, state))? != ExtentState::Unused as u32 {
+        return Err(Fault::corrupt(at, "an unused extent slot that is in use"));
+    }
+    Ok(slot)
+}
+
+fn drop_slot(txn: &mut Txn<'_>, layout: &Layout, slot: u32) -> Result<(), Fault> {
+    let at = slot_at(layout, slot)?;
+    let unused_at = registry!(layout, extents_unused);
+    let head = txn.get(unused_at)?;
+    txn.update(at!(at, state), ExtentState::Unused as u32)?;
+    txn.update(at!(at, next), head)?;
+    txn.set(unused_at, slot + 1)
+}
+
+/// Hangs a free extent into the bin of its size.
+fn link(txn: &mut Txn<'_>, layout: &Layout, slot: u32, pages: u32) -> Result<(), Fault> {
+    let at = slot_at(layout, slot)?;
     let bin = bin_at(layout, bin_of(pages));
     let head = txn.get(bin)?;
-    let at = meta(layout, first)?;
-    txn.update(field!(at, PageMeta, next), head)?;
-    txn.update(field!(at, PageMeta, previous), 0)?;
-    if head != 0 {
-        let after = meta(layout, head - 1)?;
-        txn.set(field!(after, PageMeta, previous), first + 1)?;
+    txn.update(at!(at, next), head)?;
+    txn.update(at!(at, previous), 0)?;
+    if let Some(head) = head.checked_sub(1) {
+        txn.set(at!(slot_at(layout, head)?, previous), slot + 1)?;
     }
-    txn.set(bin, first + 1)
+    txn.set(bin, slot + 1)
 }
 
-fn unlink(txn: &mut Txn<'_>, layout: &Layout, first: u32, pages: u32) -> Result<(), Fault> {
-    let at = meta(layout, first)?;
-    let next = txn.get(field!(at, PageMeta, next))?;
-    let previous = txn.get(field!(at, PageMeta, previous))?;
-    if next != 0 {
-        let after = meta(layout, next - 1)?;
-        txn.set(field!(after, PageMeta, previous), previous)?;
+fn unlink(txn: &mut Txn<'_>, layout: &Layout, row: &Row) -> Result<(), Fault> {
+    let next = txn.get(at!(row.at, next))?;
+    let previous = txn.get(at!(row.at, previous))?;
+    if let Some(next) = next.checked_sub(1) {
+        txn.set(at!(slot_at(layout, next)?, previous), previous)?;
     }
-    if previous != 0 {
-        let before = meta(layout, previous - 1)?;
-        txn.set(field!(before, PageMeta, next), next)
+    match previous.checked_sub(1) {
+        Some(previous) => txn.set(at!(slot_at(layout, previous)?, next), next),
+        None => txn.set(bin_at(layout, bin_of(row.pages)), next),
+    }
+}
+
+/// Says what lies behind an extent, to both sides.
+fn join(txn: &mut Txn<'_>, layout: &Layout, slot: u32, after: u32) -> Result<(), Fault> {
+    txn.update(at!(slot_at(layout, slot)?, after), after)?;
+    if let Some(after) = after.checked_sub(1) {
+        txn.update(at!(slot_at(layout, after)?, before), slot + 1)?;
+    }
+    Ok(())
+}
+
+/// Cuts `pages` pages from `start` out of a free extent.
+fn carve(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    free: &Row,
+    start: u32,
+    pages: u32,
+    state: ExtentState,
+) -> Result<Extent, Fault> {
+    let end = start + pages;
+    unlink(txn, layout, free)?;
+    let slot = if start > free.first {
+        let front = start - free.first;
+        let slot = take_slot(txn, layout)?;
+        txn.update(at!(free.at, pages), front)?;
+        link(txn, layout, free.slot, front)?;
+        txn.update(at!(slot_at(layout, slot)?, first), start)?;
+        join(txn, layout, free.slot, slot + 1)?;
+        slot
     } else {
-        txn.set(bin_at(layout, bin_of(pages)), next)
+        free.slot
+    };
+    let at = slot_at(layout, slot)?;
+    txn.update(at!(at, state), state as u32)?;
+    txn.update(at!(at, pages), pages)?;
+    if end < free.end() {
+        let rest = take_slot(txn, layout)?;
+        let rest_at = slot_at(layout, rest)?;
+        txn.update(at!(rest_at, state), ExtentState::Free as u32)?;
+        txn.update(at!(rest_at, first), end)?;
+        txn.update(at!(rest_at, pages), free.end() - end)?;
+        join(txn, layout, rest, free.after)?;
+        join(txn, layout, slot, rest + 1)?;
+        link(txn, layout, rest, free.end() - end)?;
+    } else {
+        join(txn, layout, slot, free.after)?;
     }
+    Ok(Extent { slot, first: start, pages })
 }
 
-/// Takes `pages` pages that begin at a multiple of `align`. `None` when there is no such extent.
-pub(crate) fn allocate(
+/// Calls `fits` with the free extents of at least `pages` pages' bins, small ones first, until it
+/// says where to begin.
+fn search(
     txn: &mut Txn<'_>,
     layout: &Layout,
     pages: u32,
-    align: u32,
-) -> Result<Option<Extent>, Fault> {
-    let limit = layout.page_meta.count as u32;
-    if pages == 0 || pages > limit {
-        return Ok(None);
-    }
+    mut fits: impl FnMut(&mut Txn<'_>, &Row) -> Result<Option<u32>, Fault>,
+) -> Result<Option<(Row, u32)>, Fault> {
+    // Each extent hangs in one bin: together they hold no more than there are.
+    let mut left = layout.extents.count;
     for bin in bin_of(pages)..PAGE_BINS {
         let mut next = txn.get(bin_at(layout, bin))?;
-        for _ in 0..LOOK {
-            let Some(first) = next.checked_sub(1) else {
-                break;
-            };
-            let (length, state) = boundary(txn, layout, first)?;
-            let free = state & 0xff == PageMeta::FREE;
-            if !free || length == 0 || length > limit - first.min(limit) {
-                return Err(Fault::corrupt(meta(layout, first)?, "a free extent that cannot be"));
+        while let Some(slot) = next.checked_sub(1) {
+            left = left
+                .checked_sub(1)
+                .ok_or(Fault::corrupt(bin_at(layout, bin), "a bin without an end"))?;
+            let free = free_row(txn, layout, slot)?;
+            if let Some(start) = fits(txn, &free)? {
+                return Ok(Some((free, start)));
             }
-            let start = first
-                .checked_next_multiple_of(align)
-                .filter(|start| start.checked_add(pages).is_some_and(|end| end <= first + length));
-            let Some(start) = start else {
-                next = txn.get(field!(meta(layout, first)?, PageMeta, next))?;
-                continue;
-            };
-            unlink(txn, layout, first, length)?;
-            if start > first {
-                link(txn, layout, first, start - first, state)?;
-            }
-            let end = start + pages;
-            if end < first + length {
-                link(txn, layout, end, first + length - end, state)?;
-            }
-            mark(txn, layout, start, pages, PageMeta::USED)?;
-            let used = field!(layout.registry, Registry, pages_used);
-            let before = txn.get(used)?;
-            txn.set(used, before.saturating_add(pages))?;
-            return Ok(Some(Extent { first: start, pages, dirty: state & PageMeta::DIRTY != 0 }));
+            next = txn.get(at!(free.at, next))?;
         }
     }
     Ok(None)
 }
 
-/// Gives pages back, merged with free neighbours. `dirty` unless nobody can have written to them.
-pub(crate) fn release(
+/// Takes `pages` pages that begin at a multiple of `align`. `None` when there is no such extent.
+/// `choose` is told where the pages could begin and where the free extent ends, and may begin later.
+pub(crate) fn allocate(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    first: u32,
     pages: u32,
-    dirty: bool,
-) -> Result<(), Fault> {
-    let limit = layout.page_meta.count as u32;
-    let (length, state) = boundary(txn, layout, first)?;
-    let fits = pages > 0 && pages <= limit - first.min(limit);
-    if state != PageMeta::USED || length != pages || !fits {
-        return Err(Fault::corrupt(meta(layout, first)?, "a used extent that cannot be"));
+    align: u32,
+    mut choose: impl FnMut(u32, u32) -> Result<u32, Fault>,
+) -> Result<Option<Extent>, Fault> {
+    if pages == 0 || pages > pages_in(layout) {
+        return Ok(None);
     }
-    let mut start = first;
-    let mut total = pages;
-    let mut merged = if dirty { PageMeta::FREE | PageMeta::DIRTY } else { PageMeta::FREE };
-    if first > 0 {
-        let (before, state) = boundary(txn, layout, first - 1)?;
-        if state & 0xff == PageMeta::FREE && before <= first && before > 0 {
-            let (forward, agrees) = boundary(txn, layout, first - before)?;
-            if forward == before && agrees == state {
-                unlink(txn, layout, first - before, before)?;
-                start = first - before;
-                total += before;
-                merged |= state & PageMeta::DIRTY;
-            }
-        }
-    }
-    let end = first + pages;
-    if end < limit {
-        let (after, state) = boundary(txn, layout, end)?;
-        if state & 0xff == PageMeta::FREE && after > 0 && after <= limit - end {
-            unlink(txn, layout, end, after)?;
-            total += after;
-            merged |= state & PageMeta::DIRTY;
-        }
-    }
-    link(txn, layout, start, total, merged)?;
-    let used = field!(layout.registry, Registry, pages_used);
+    let found = search(txn, layout, pages, |_, free| {
+        let fits = |start: &u32| start.checked_add(pages).is_some_and(|end| end <= free.end());
+        let Some(start) = free.first.checked_next_multiple_of(align).filter(fits) else {
+            return Ok(None);
+        };
+        let chosen = choose(start, free.end())?;
+        let suits = chosen > start && chosen.is_multiple_of(align) && fits(&chosen);
+        Ok(Some(if suits { chosen } else { start }))
+    })?;
+    let Some((free, start)) = found else { return Ok(None) };
+    let extent = carve(txn, layout, &free, start, pages, ExtentState::Used)?;
+    let used = registry!(layout, pages_used);
     let before = txn.get(used)?;
-    txn.set(used, before.saturating_sub(pages))
+    txn.set(used, before.saturating_add(pages))?;
+    Ok(Some(extent))
+}
+
+/// Gives the pages of a segment back.
+pub(crate) fn release(txn: &mut Txn<'_>, layout: &Layout, extent: Extent) -> Result<(), Fault> {
+    dissolve(txn, layout, extent, ExtentState::Used)?;
+    let used = registry!(layout, pages_used);
+    let before = txn.get(used)?;
+    txn.set(used, before.saturating_sub(extent.pages))
+}
+
+/// Makes an extent free, joined with free neighbours.
+fn dissolve(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    extent: Extent,
+    state: ExtentState,
+) -> Result<(), Fault> {
+    let row = row(txn, layout, extent.slot)?;
+    if !row.is(state) || row.first != extent.first || row.pages != extent.pages {
+        return Err(Fault::corrupt(row.at, "an extent that is not what its owner says"));
+    }
+    let (mut slot, mut total, mut after) = (row.slot, row.pages, row.after);
+    if let Some(neighbour) = neighbour(txn, layout, row.before)? {
+        if neighbour.after != row.slot + 1 || neighbour.end() != row.first {
+            return Err(Fault::corrupt(neighbour.at, "an extent that overlaps the next"));
+        }
+        if neighbour.is(ExtentState::Free) {
+            unlink(txn, layout, &neighbour)?;
+            drop_slot(txn, layout, row.slot)?;
+            slot = neighbour.slot;
+            total += neighbour.pages;
+        }
+    }
+    if let Some(neighbour) = neighbour(txn, layout, row.after)? {
+        if neighbour.before != row.slot + 1 || neighbour.first != row.end() {
+            return Err(Fault::corrupt(neighbour.at, "an extent that overlaps the one before"));
+        }
+        if neighbour.is(ExtentState::Free) {
+            unlink(txn, layout, &neighbour)?;
+            drop_slot(txn, layout, neighbour.slot)?;
+            total += neighbour.pages;
+            after = neighbour.after;
+        }
+    }
+    let at = slot_at(layout, slot)?;
+    txn.update(at!(at, state), ExtentState::Free as u32)?;
+    txn.update(at!(at, pages), total)?;
+    join(txn, layout, slot, after)?;
+    link(txn, layout, slot, total)
+}
+
+fn neighbour(txn: &mut Txn<'_>, layout: &Layout, link: u32) -> Result<Option<Row>, Fault> {
+    link.checked_sub(1).map(|slot| row(txn, layout, slot)).transpose()
+}
+
+/// Takes free pages for `client` to clean: in the order in which segments get them, the first that
+/// `dirty` finds in a free extent (first page and pages), as long as fewer than `wanted` that are
+/// clean come before them. `None` when there are none, or somebody cleans already.
+pub(crate) fn begin_cleaning(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    client: u32,
+    wanted: u64,
+    mut dirty: impl FnMut(u32, u32) -> Result<Option<(u32, u32)>, Fault>,
+) -> Result<Option<Extent>, Fault> {
+    let cleaning_at = registry!(layout, cleaning);
+    if txn.get(cleaning_at)? != 0 {
+        return Ok(None);
+    }
+    let mut clean = 0;
+    let mut pages = 0;
+    let found = search(txn, layout, 1, |txn, free| {
+        if clean >= wanted {
+            return Ok(None);
+        }
+        // The marks are read a cell at a time.
+        txn.step(free.pages / vshmem_wire::PAGES_PER_MARK)?;
+        let Some((start, count)) = dirty(free.first, free.pages)? else {
+            clean += u64::from(free.pages);
+            return Ok(None);
+        };
+        clean += u64::from(start - free.first);
+        pages = count;
+        Ok((clean < wanted).then_some(start))
+    })?;
+    let Some((free, start)) = found else { return Ok(None) };
+    let extent = carve(txn, layout, &free, start, pages, ExtentState::Cleaning)?;
+    txn.set(cleaning_at, extent.slot + 1)?;
+    txn.set(registry!(layout, cleaner), client + 1)?;
+    Ok(Some(extent))
+}
+
+/// Gives back what `client` cleans. False when it cleans nothing.
+pub(crate) fn end_cleaning(txn: &mut Txn<'_>, layout: &Layout, client: u32) -> Result<bool, Fault> {
+    let (cleaning_at, cleaner_at) = (registry!(layout, cleaning), registry!(layout, cleaner));
+    let Some(slot) = txn.get(cleaning_at)?.checked_sub(1) else { return Ok(false) };
+    if txn.get(cleaner_at)? != client + 1 {
+        return Ok(false);
+    }
+    let row = row(txn, layout, slot)?;
+    let extent = Extent { slot, first: row.first, pages: row.pages };
+    dissolve(txn, layout, extent, ExtentState::Cleaning)?;
+    txn.set(cleaning_at, 0)?;
+    txn.set(cleaner_at, 0)?;
+    Ok(true)
 }

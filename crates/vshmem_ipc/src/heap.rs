@@ -11,12 +11,14 @@ use vshmem_sync::{
 };
 use vshmem_wire::{CHUNK_CLASSES, Cell, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 
-use crate::Pool;
+use crate::{Pool, queue};
 
 /// Units per slab.
 pub(crate) const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
 /// Owner of a chunk that is part of an object.
 pub(crate) const IN_OBJECT: u32 = 1;
+/// Units of a chunk that carries a message through a ring.
+pub(crate) const RING_UNITS: u32 = CHUNK_CLASSES[2];
 /// Slabs of one run at most: what one intent record can take.
 pub(crate) const LONGEST_RUN: u32 = 32;
 
@@ -358,8 +360,9 @@ fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
     Ok(freed)
 }
 
-/// Frees every chunk that a dead client owned.
-pub(crate) fn bury(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
+/// Frees every chunk that a dead client owned, but for those of messages that it has sent. `me`
+/// is the client that buries.
+pub(crate) fn bury(pool: &Pool, desk: &Desk<'_>, client: u32, me: u32) -> Result<(), Fault> {
     let layout = pool.layout();
     let map = pool.map();
     for slab in 0..layout.slab_meta.count as u32 {
@@ -376,10 +379,20 @@ pub(crate) fn bury(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<(), Faul
             if class == 0 && first_owner != owned_by(client) {
                 continue;
             }
+            let carries = class
+                .checked_sub(1)
+                .and_then(|class| CHUNK_CLASSES.get(class as usize))
+                .is_some_and(|units| *units == RING_UNITS);
             // Backwards, for the same reason.
             for unit in (0..SLAB_UNITS).rev() {
                 let owner = Chunk(first + unit).owner(layout)?;
-                if load_value(map, owner)? == owned_by(client) {
+                if load_value(map, owner)? != owned_by(client) {
+                    continue;
+                }
+                if carries && unit.is_multiple_of(RING_UNITS) {
+                    let chunk = Chunk(first + unit);
+                    queue::bury_chunk(pool, desk, chunk, owned_by(client), owned_by(me))?;
+                } else {
                     claim_cell(map, owner, owned_by(client), 0)?;
                 }
             }

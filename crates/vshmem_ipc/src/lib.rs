@@ -16,7 +16,9 @@ mod bury;
 mod census;
 mod change;
 mod check;
+mod dirty;
 mod domain;
+mod doorbell;
 mod extent;
 mod heap;
 mod id;
@@ -28,6 +30,7 @@ mod registry;
 mod repair;
 mod segment;
 mod semaphore;
+mod tend;
 mod told;
 mod undo;
 mod wait;
@@ -58,6 +61,6 @@ fn settle<T>(verdict: Verdict<T>) -> Result<T, Errno> {
         Ok(result) => result,
         Err(Fault::TooLong) => Err(Errno::NOMEM),
         // `Lost` never leaves the lock module.
-        Err(Fault::Corrupt { .. } | Fault::Lost) => Err(Errno::IO),
+        Err(Fault::Corrupt { .. } | Fault::Lost | Fault::Evicted) => Err(Errno::IO),
     }
 }

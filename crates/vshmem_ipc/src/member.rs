@@ -1,12 +1,11 @@
 //! This process's place in a pool.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use vshmem_mem::{AtomicU32, Map, Ordering, seconds_now};
 use vshmem_sync::{
-    Desk, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_cell, load_value,
-    with_lock,
+    Desk, Doorbell, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_cell,
+    load_value, with_lock,
 };
 use vshmem_wire::{
     AGENT_STARTER, AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, Layout, Party,
@@ -46,6 +45,12 @@ pub trait Backing {
     /// # Errors
     /// ENOSPC or ENOMEM when they cannot be backed.
     fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno>;
+
+    /// Where in the pool so many bytes are cheapest for this process: it has them mapped.
+    fn at_hand(&self, bytes: u64) -> Option<u64> {
+        let _ = bytes;
+        None
+    }
 }
 
 /// Why a process cannot join.
@@ -73,7 +78,7 @@ pub enum JoinError {
 
 impl From<Fault> for JoinError {
     fn from(fault: Fault) -> Self {
-        Self::Damaged(fault)
+        if fault == Fault::Evicted { Self::Evicted } else { Self::Damaged(fault) }
     }
 }
 
@@ -97,7 +102,8 @@ pub struct Member {
     pub(crate) spin: Spin,
     pub(crate) undo_hints: UndoHints,
     pub(crate) told: Told,
-    reach: Reach,
+    pub(crate) reach: Reach,
+    pub(crate) doorbell: OnceLock<Arc<dyn Doorbell>>,
     vigil: OnceLock<fn()>,
 }
 
@@ -173,6 +179,31 @@ pub(crate) fn stranger_of(client: u32) -> Option<(u32, u32)> {
         .then_some(((client >> Party::PID_BITS) & 0xff, client & ((1 << Party::PID_BITS) - 1)))
 }
 
+/// How often a waiting thread looks at most before it sleeps. `VSHMEM_SPIN=0` forbids it.
+fn most_looks() -> u32 {
+    if std::env::var_os("VSHMEM_SPIN").is_some_and(|word| word == "0") {
+        return 0;
+    }
+    // Where there is one CPU, whoever is waited for cannot run meanwhile. A process that is bound to
+    // one has its peers on others all the same.
+    if online_cpus_are_several() { 2000 } else { 64 }
+}
+
+/// Whether this kernel runs on more than one CPU. Asked by system calls alone: std and libc use
+/// functions that a program may have replaced by its own, which may come back to us.
+fn online_cpus_are_several() -> bool {
+    let read = || {
+        let path = c"/sys/devices/system/cpu/online";
+        let file = rustix::fs::open(path, rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+        let mut list = [0; 16];
+        rustix::io::read(&file, &mut list)
+            .map(|bytes| list[..bytes].iter().any(|c| b"-,".contains(c)))
+    };
+    read().unwrap_or_else(|_| {
+        rustix::thread::sched_getaffinity(None).is_ok_and(|set| set.count() > 1)
+    })
+}
+
 impl Member {
     /// Joins: finds or makes the domain's slot, and this process's.
     ///
@@ -221,20 +252,16 @@ impl Member {
             seats: Seats::new(),
             larder: Larder::new(),
             words,
-            // About 20 us: longer than a peer on another CPU takes to answer.
-            spin: Spin::new(if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) {
-                2000
-            } else {
-                64
-            }),
+            spin: Spin::new(most_looks()),
             undo_hints: UndoHints::new(),
             told: Told::new(pool.layout()),
             reach,
+            doorbell: OnceLock::new(),
             vigil: OnceLock::new(),
             pool,
         };
         match member.find_place(identity, process, gone) {
-            Ok(client) => member.settle_in(client),
+            Ok(client) => member.settle_in(client)?,
             Err(error) => {
                 let (map, threads) = (member.pool.map(), member.pool.layout().threads);
                 member.seats.give_back(map, threads, member.as_stranger());
@@ -252,6 +279,7 @@ impl Member {
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<u32, JoinError> {
         self.enter_domain(identity)?;
+        self.stand_on_domain()?;
         let entered = match self.enter(process, None) {
             Err(JoinError::Full { table: "clients", .. }) => {
                 self.bury_gone(gone)?;
@@ -266,7 +294,7 @@ impl Member {
             let desk = self.desk_of(&seat);
             self.leave_threads(&desk, client)?;
             self.leave_attaches(&desk, client)?;
-            crate::heap::bury(&self.pool, &desk, client)?;
+            crate::heap::bury(&self.pool, &desk, client, self.me())?;
         }
         Ok(client)
     }
@@ -315,6 +343,19 @@ impl Member {
         Err(Fault::corrupt(table, "a domain that cannot be buried").into())
     }
 
+    /// A process that is only just joining stands as its domain does.
+    fn stand_on_domain(&self) -> Result<(), Fault> {
+        let slot = domain::slot_at(self.pool.layout(), self.domain)?;
+        let state_at = field!(slot, DomainSlot, state);
+        let word = load_cell(self.pool.map(), state_at)?;
+        let epoch = load_value(self.pool.map(), field!(slot, DomainSlot, epoch))?;
+        if vshmem_sync::cell(word).value != DomainState::Alive as u32 || epoch != self.epoch {
+            return Err(Fault::Evicted);
+        }
+        self.seats.stand_on(state_at, word);
+        Ok(())
+    }
+
     /// Takes a client slot: the one that this process had before an exec, the one that its parent
     /// has kept for it, or a new one.
     fn enter(&self, process: Process, kept: Option<ChildSlot>) -> Result<Entered, JoinError> {
@@ -323,7 +364,14 @@ impl Member {
         let (domain, epoch) = (self.domain, self.epoch);
         let seat = self.stranger_seat()?;
         let desk = self.desk_of(&seat);
+        let home = domain::slot_at(layout, domain)?;
         let taken = with_lock(desk, pool.registry_lock(), "join", |txn| {
+            // It may have been evicted since this process found it.
+            if txn.get(field!(home, DomainSlot, state))? != DomainState::Alive as u32
+                || txn.get(field!(home, DomainSlot, epoch))? != epoch
+            {
+                return Err(Fault::Evicted);
+            }
             if let Some(ChildSlot(client)) = kept {
                 let slot = client_at(layout, client)?;
                 let reserved =
@@ -395,10 +443,31 @@ impl Member {
     }
 
     /// Ends the time of joining: from now on this process works as `client`.
-    fn settle_in(&self, client: u32) {
+    ///
+    /// It works for as long as its slot says what it says now. Who evicts its domain, or buries it,
+    /// changes that, and then every change that it makes is refused.
+    fn settle_in(&self, client: u32) -> Result<(), Fault> {
+        let map = self.pool.map();
         let threads = self.pool.layout().threads;
-        self.seats.give_back(self.pool.map(), threads, self.as_stranger());
+        let slot = client_at(self.pool.layout(), client)?;
+        let state_at = field!(slot, ClientSlot, state);
+        let word = load_cell(map, state_at)?;
+        let mine = vshmem_sync::cell(word).value == ClientState::Active as u32
+            && self.named(index_of(client))? == client;
+        self.seats.give_back(map, threads, self.as_stranger());
+        if !mine {
+            return Err(Fault::Evicted);
+        }
+        self.seats.stand_on(state_at, word);
         self.client.store(client, Ordering::Release);
+        Ok(())
+    }
+
+    /// Whether this process is still the member that it was: it may have been evicted, with its
+    /// domain, while it was paused.
+    #[inline]
+    pub(crate) fn stands(&self) -> bool {
+        self.seats.stand(self.pool.map()).is_ok()
     }
 
     /// Keeps a client slot, with all attaches of this process, for a child.
@@ -488,8 +557,9 @@ impl Member {
         self.larder.forget();
         self.pid.store(process.pid, Ordering::Release);
         self.client.store(self.as_stranger(), Ordering::Release);
+        self.stand_on_domain()?;
         match self.enter(process, kept) {
-            Ok(entered) => self.settle_in(entered.client),
+            Ok(entered) => self.settle_in(entered.client)?,
             Err(error) => {
                 let threads = self.pool.layout().threads;
                 self.seats.give_back(self.pool.map(), threads, self.as_stranger());
@@ -497,6 +567,12 @@ impl Member {
             }
         }
         Ok(())
+    }
+
+    /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
+    #[must_use]
+    pub fn others_busy(&self) -> bool {
+        self.seats.others_busy()
     }
 
     /// Ends the membership of a process that goes on: gives up what it holds, and its slot.
@@ -516,6 +592,7 @@ impl Member {
         // The burial frees the client's thread slots, so it must not work from one of them.
         self.seats.give_back(map, threads, client);
         self.client.store(self.as_stranger(), Ordering::Release);
+        self.seats.stand_on(0, 0);
         let seat = self.stranger_seat().map_err(|_| Errno::NOMEM)?;
         let left = settle(self.bury_client(&self.desk_of(&seat), client).map(Ok));
         drop(seat);
@@ -539,6 +616,26 @@ impl Member {
     #[must_use]
     pub fn client(&self) -> u32 {
         index_of(self.me())
+    }
+
+    /// This process's name in the pool, which no other process gets while anybody might remember it.
+    #[must_use]
+    pub fn name(&self) -> u32 {
+        self.me()
+    }
+
+    /// Whether the process of a name may still act: it is a member, or was evicted and is not known
+    /// to be dead.
+    #[must_use]
+    pub fn may_act(&self, name: u32) -> bool {
+        let look = || -> Result<bool, Fault> {
+            let slot = client_at(self.pool.layout(), name)?;
+            let state = load_value(self.pool.map(), field!(slot, ClientSlot, state))?;
+            let there =
+                state == ClientState::Active as u32 || state == ClientState::Quarantined as u32;
+            Ok(there && self.named(index_of(name))? == name)
+        };
+        look().unwrap_or(false)
     }
 
     /// This process's name in the pool: slot and incarnation.
@@ -570,6 +667,9 @@ impl Member {
     /// A thread slot for one call.
     #[inline]
     pub(crate) fn seat(&self) -> Result<Seat<'_>, Errno> {
+        if !self.stands() {
+            return Err(Errno::IO);
+        }
         match self.seats.take(self.pool.map(), self.pool.layout().threads, self.me()) {
             Ok(Some(seat)) => Ok(seat),
             Ok(None) => Err(Errno::NOMEM),
@@ -617,39 +717,6 @@ impl Member {
             }
         }
         Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
-    }
-
-    /// How often a sleeper has to look again by itself: never mind when everybody who could wake
-    /// it can also ring it, or soon when not.
-    pub(crate) fn recheck(&self, looked: u32) -> Duration {
-        /// When every member can ring: this only covers a waker that died between the change
-        /// and the ring, together with the agent.
-        const RINGABLE: Duration = Duration::from_millis(1000);
-        /// First look where nobody can ring.
-        const SOON: Duration = Duration::from_micros(50);
-        /// The bound on links without interrupts.
-        const BOUND: Duration = Duration::from_millis(4);
-        if self.all_ringable().unwrap_or(false) {
-            RINGABLE
-        } else {
-            (SOON * 2u32.saturating_pow(looked / 4)).min(BOUND)
-        }
-    }
-
-    fn all_ringable(&self) -> Result<bool, Fault> {
-        let layout = self.pool.layout();
-        let mine = domain::boot_of(&self.pool, self.domain)?;
-        for index in 0..layout.domains.count as u32 {
-            let slot = domain::slot_at(layout, index)?;
-            let state = load_value(self.pool.map(), field!(slot, DomainSlot, state))?;
-            if index == self.domain || state != DomainState::Alive as u32 {
-                continue;
-            }
-            if self.reach == Reach::Domain || domain::boot_of(&self.pool, index)? != mine {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Has `look` called about once a second by every thread that sleeps, outside any lock; it must

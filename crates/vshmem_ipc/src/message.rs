@@ -27,6 +27,20 @@ impl Header {
         Ok(Self { kind: i64::from_ne_bytes(half(0)), size: u64::from_ne_bytes(half(8)) })
     }
 
+    /// Writes the header and the text of a message.
+    #[inline]
+    pub fn write_text(
+        map: &Map,
+        layout: &Layout,
+        chunk: Chunk,
+        kind: i64,
+        text: &[u8],
+    ) -> Result<(), Fault> {
+        Self { kind, size: text.len() as u64 }.write(map, layout, chunk)?;
+        map.write(chunk.offset(layout)? + MSG_HEADER_BYTES, text)?;
+        Ok(())
+    }
+
     pub fn write(self, map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
         let at = chunk.offset(layout)?;
         map.write(at, &self.kind.to_ne_bytes())?;
@@ -72,6 +86,21 @@ impl Search {
         }
     }
 
+    /// Whether a message of `kind` would do if it is the oldest, whatever follows.
+    #[inline]
+    pub fn takes_first(self, kind: i64) -> bool {
+        match self {
+            Self::AtMost(_) => kind == 1,
+            Self::Nth(_) => false,
+            other => other.accepts(kind),
+        }
+    }
+
+    /// Whether the oldest message is all that it usually needs to know.
+    pub fn is_plain(self) -> bool {
+        !matches!(self, Self::AtMost(_) | Self::Nth(_))
+    }
+
     /// Whether one of several types would do.
     pub fn accepts_any(self, kinds: &BTreeSet<i64>) -> bool {
         match self {
@@ -115,6 +144,13 @@ mod tests {
         assert_eq!(Search::of(-5, true, false), Search::AtMost(5));
         assert_eq!(Search::of(i64::MIN, false, false), Search::AtMost(i64::MAX));
         assert_eq!(Search::of(3, false, true), Search::Nth(3));
+    }
+
+    #[test]
+    fn only_the_lowest_type_of_all_needs_no_look_at_the_rest() {
+        assert!(Search::AtMost(9).takes_first(1) && !Search::AtMost(9).takes_first(2));
+        assert!(Search::Equal(4).takes_first(4) && !Search::Equal(4).takes_first(5));
+        assert!(!Search::Nth(0).takes_first(1) && Search::Any.takes_first(7));
     }
 
     #[test]

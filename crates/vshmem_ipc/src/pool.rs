@@ -28,6 +28,10 @@ pub struct NewPool {
     pub created: u64,
     /// Seconds of silence until automatic eviction; 0: never.
     pub evict_after: u64,
+    /// Bytes of free pages that agents keep zeroed ahead of demand.
+    pub prepare: u64,
+    /// Whether every page is backed with memory already.
+    pub backed: bool,
 }
 
 /// Why a region is not opened as a pool.
@@ -149,6 +153,8 @@ impl Pool {
             evict_after: new.evict_after,
             owner_uid: new.owner_uid,
             mode: new.mode,
+            prepare: new.prepare,
+            backed: new.backed.into(),
             geometry: new.geometry,
             checksum: 0,
         };
@@ -308,6 +314,8 @@ impl Reader<'_> {
             evict_after: at!(u64, evict_after),
             owner_uid: at!(u32, owner_uid),
             mode: at!(u32, mode),
+            prepare: at!(u64, prepare),
+            backed: at!(u64, backed),
             geometry,
             checksum: at!(u64, checksum),
         }
@@ -329,7 +337,18 @@ impl Writer {
         put(std::mem::offset_of!(Superblock, magic), &superblock.magic);
         put(std::mem::offset_of!(Superblock, uuid), &superblock.uuid);
         put(std::mem::offset_of!(Superblock, name), &superblock.name);
-        at!(version, bytes, total_bytes, created, evict_after, owner_uid, mode, checksum);
+        at!(
+            version,
+            bytes,
+            total_bytes,
+            created,
+            evict_after,
+            owner_uid,
+            mode,
+            prepare,
+            backed,
+            checksum
+        );
         let base = std::mem::offset_of!(Superblock, geometry);
         let geometry = &superblock.geometry;
         macro_rules! write {

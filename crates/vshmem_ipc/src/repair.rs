@@ -162,6 +162,13 @@ impl Member {
                 }
             }
         }
+        let cleaner = load_value(map, field!(layout.registry, Registry, cleaner));
+        let cleaner = settle(cleaner.map(Ok))?.checked_sub(1);
+        if let Some(client) = cleaner
+            && !settle(self.is_somebody(cleaner).map(Ok))?
+        {
+            settle(self.leave_cleaning(&desk, client).map(Ok))?;
+        }
         self.ring_everybody();
         Ok(())
     }

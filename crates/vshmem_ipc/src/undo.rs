@@ -6,11 +6,11 @@
 
 use vshmem_mem::{AtomicU32, Ordering};
 use vshmem_sync::{Desk, Fault, Txn, claim_cell, field, load_value};
-use vshmem_wire::{CELL_BYTES, Cell, Layout, SemSlot, UndoSlot};
+use vshmem_wire::{Adjustment, CELL_BYTES, Cell, Layout, SemSlot, UndoSlot};
 
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::semaphore::Set;
-use crate::{Errno, Member, Verdict, settle};
+use crate::{Errno, Member, Pool, Verdict, settle};
 
 /// Remembers where this process's record of a set is. A hint: always checked.
 #[derive(Debug)]
@@ -37,6 +37,24 @@ pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Re
         Some(unit) => Chunk(unit).offset(layout),
         None => Err(Fault::corrupt(undo_at(layout, record)?, "an undo record without room")),
     }
+}
+
+/// Closes the fast way to an adjustment, below `base` of a record, of a semaphore that is closed.
+/// Returns where it lies, and its word as this change sees it.
+pub(crate) fn close(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    record: u32,
+    base: u64,
+    number: u16,
+) -> Result<(u64, u64), Fault> {
+    let at = base + u64::from(number) * CELL_BYTES;
+    if txn.has_written(at) {
+        return Ok((at, txn.word(at)?));
+    }
+    let semaphore = set.semaphore(pool, number.into())?;
+    Ok((at, semaphore.close_adjustment(record, at)?))
 }
 
 /// Calls `each` with every record of a set.
@@ -131,6 +149,27 @@ impl Member {
         Ok(record)
     }
 
+    /// This process's record of a set and where its adjustments begin, if it is known without a
+    /// search.
+    #[inline]
+    pub(crate) fn known_undo_record(&self, set: &Set) -> Result<Option<(u32, u64)>, Fault> {
+        let Some(record) = self.undo_hints.of(set.index).load(Ordering::Relaxed).checked_sub(1)
+        else {
+            return Ok(None);
+        };
+        if !self.record_is(record, self.me() + 1, set)? {
+            return Ok(None);
+        }
+        let layout = self.pool().layout();
+        let at = field!(undo_at(layout, record)?, UndoSlot, adjustments);
+        let Some(unit) = load_value(self.pool().map(), at)?.checked_sub(1) else {
+            return Ok(None);
+        };
+        let base = Chunk(unit).offset(layout)?;
+        let fits = u64::from(set.count) * CELL_BYTES <= layout.heap.end() - base;
+        Ok(fits.then_some((record, base)))
+    }
+
     fn record_is(&self, record: u32, client: u32, set: &Set) -> Result<bool, Fault> {
         let at = undo_at(self.pool().layout(), record)?;
         let map = self.pool().map();
@@ -148,7 +187,7 @@ impl Member {
             // Cells in the heap start at a version of their own, so that what was prepared
             // against the memory's former use does not fit.
             let version = Cell::unpack(map.load(chunk.owner(layout)?, Ordering::Relaxed)?).version;
-            let start = Cell { version: version.wrapping_mul(0x9e37_79b9), value: 0 }.pack();
+            let start = Adjustment::fresh(version.wrapping_mul(0x9e37_79b9)).pack();
             let base = chunk.offset(layout)?;
             for number in 0..u64::from(set.count) {
                 map.store(base + number * CELL_BYTES, start, Ordering::Relaxed)?;

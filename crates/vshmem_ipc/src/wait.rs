@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use vshmem_mem::{Instant, Ordering};
-use vshmem_sync::{Desk, Fault, Parked, Seat, Txn, field, load_value, park, ring, with_lock};
+use vshmem_sync::{Desk, Fault, Parked, Seat, Spin, Txn, field, load_value, park, with_lock};
 use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
 
 use crate::{Errno, Member};
@@ -120,8 +120,8 @@ pub(crate) fn walk(
 /// Sleepers to ring once a change has happened. More than fit are all rung.
 #[derive(Debug, Default)]
 pub(crate) struct Rings {
-    slots: arrayvec::ArrayVec<u32, 16>,
-    everybody: bool,
+    pub slots: arrayvec::ArrayVec<u32, 16>,
+    pub everybody: bool,
 }
 
 impl Rings {
@@ -151,32 +151,6 @@ pub(crate) enum Woken {
 }
 
 impl Member {
-    /// Rings sleepers of this kernel. Others look again by themselves.
-    pub(crate) fn ring_all(&self, rings: &Rings) {
-        if rings.everybody {
-            self.ring_everybody();
-            return;
-        }
-        for &slot in &rings.slots {
-            // A slot that does not exist has nobody to ring.
-            let _ = ring(&self.words, slot);
-        }
-    }
-
-    /// Rings every thread slot that is waiting.
-    pub fn ring_everybody(&self) {
-        let layout = self.pool().layout();
-        for slot in 0..layout.threads.count as u32 {
-            let Ok(at) = thread_at(layout, slot) else {
-                continue;
-            };
-            let wait = load_value(self.pool().map(), field!(at, ThreadSlot, wait));
-            if wait.is_ok_and(|wait| wait != WaitState::Idle as u32) {
-                let _ = ring(&self.words, slot);
-            }
-        }
-    }
-
     /// Sleeps in `line` until somebody acts on the wait cell of `seat`, the deadline passes, or a
     /// signal handler runs. Whatever it is, the thread is in no line afterwards.
     ///
@@ -190,8 +164,22 @@ impl Member {
         signals_seen: u32,
         tend: impl FnMut() -> Result<(), Fault>,
     ) -> Result<Woken, Fault> {
+        self.sleep_after_looking(seat, line, Some(&self.spin), deadline, signals_seen, tend)
+    }
+
+    /// As [`Member::sleep_in_line`], for a thread that may have looked long enough before it joined
+    /// the line: then without `spin`.
+    pub(crate) fn sleep_after_looking(
+        &self,
+        seat: &Seat<'_>,
+        line: Line,
+        spin: Option<&Spin>,
+        deadline: Option<Instant>,
+        signals_seen: u32,
+        tend: impl FnMut() -> Result<(), Fault>,
+    ) -> Result<Woken, Fault> {
         let outer = ASLEEP.replace(Some((line, seat.slot)));
-        let woken = self.sleep_until(seat, deadline, signals_seen, tend);
+        let woken = self.sleep_until(seat, spin, deadline, signals_seen, tend);
         ASLEEP.set(outer);
         let desk = self.desk_of(seat);
         let left = match woken {
@@ -242,6 +230,7 @@ impl Member {
     fn sleep_until(
         &self,
         seat: &Seat<'_>,
+        spin: Option<&Spin>,
         deadline: Option<Instant>,
         signals_seen: u32,
         mut tend: impl FnMut() -> Result<(), Fault>,
@@ -253,12 +242,22 @@ impl Member {
             map.load(wait_at, Ordering::SeqCst)
                 .is_ok_and(|word| word as u32 == WaitState::Waiting as u32)
         };
+        // Who has others ahead will not be served within a spin's time, and the CPU is better left to them.
+        let is_first = load_value(map, field!(at, ThreadSlot, previous))? == 0;
         let mut looked = 0;
         loop {
-            let recheck = self.recheck(looked);
-            let spin = (looked == 0).then_some(&self.spin);
-            let parked =
-                park(&self.words, seat.slot, spin, deadline, recheck, signals_seen, || !waiting())?;
+            let (recheck, beside) = self.recheck(looked);
+            let spin = spin.filter(|_| looked == 0 && is_first);
+            let parked = park(
+                &self.words,
+                seat.slot,
+                spin,
+                deadline,
+                recheck,
+                beside,
+                signals_seen,
+                || !waiting(),
+            )?;
             match parked {
                 Parked::Interrupted => return Ok(Some(Woken::Interrupted)),
                 Parked::TimedOut => return Ok(Some(Woken::TimedOut)),

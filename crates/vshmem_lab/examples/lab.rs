@@ -4,9 +4,11 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use vshmem_lab::{Error, ExecRequest, INIT_VERB, KEEPER_VERB, Lab, Streams, UpOptions};
+use vshmem_lab::{
+    Device, Error, ExecRequest, GuestKind, INIT_VERB, KEEPER_VERB, Lab, Streams, UpOptions,
+};
 
-const USAGE: &str = "usage: lab [--name NAME] up [-n COUNT] [--memory MIB] [--pool FILE] [--on-death COMMAND-LINE] | exec GUEST -- COMMAND... \
+const USAGE: &str = "usage: lab [--name NAME] up [--guest qemu] [--device dax] [--driver FILE] [-n COUNT] [--memory MIB] [--pool FILE] [--on-death COMMAND-LINE] | exec GUEST -- COMMAND... \
                      | ls | kill GUEST | pause GUEST | resume GUEST | restart GUEST | console GUEST | down";
 
 fn main() -> ExitCode {
@@ -47,6 +49,9 @@ fn run(words: Vec<OsString>) -> Result<i32, Error> {
             let value = word().unwrap_or_else(|| usage());
             match option.as_str() {
                 "-n" => options.count = value.parse().unwrap_or_else(|_| usage()),
+                "--guest" if value == "qemu" => options.guest = GuestKind::Qemu,
+                "--driver" => options.driver = Some(value.into()),
+                "--device" if value == "dax" => options.device = Device::Dax,
                 "--memory" => options.memory_mib = value.parse().unwrap_or_else(|_| usage()),
                 "--pool" => {
                     options.pool_name = PathBuf::from(&value)

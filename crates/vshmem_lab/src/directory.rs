@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Doing, Error, Result};
+use crate::record::domain;
 
 /// The directory that holds all labs of this user.
 pub(crate) fn root() -> PathBuf {
@@ -63,9 +64,27 @@ impl Directory {
         self.0.join("keeper.log")
     }
 
+    pub(crate) fn server_log(&self) -> PathBuf {
+        self.0.join("server.log")
+    }
+
     /// Programs for the guests, readable by their users.
     pub(crate) fn stage(&self) -> PathBuf {
         self.0.join("stage")
+    }
+
+    /// What guests with firmware boot from: a kernel and an initial file system.
+    pub(crate) fn kernel(&self) -> PathBuf {
+        self.0.join("kernel")
+    }
+
+    pub(crate) fn ramdisk(&self) -> PathBuf {
+        self.0.join("ramdisk")
+    }
+
+    /// The initial file system of guests that have no other: those of Xen.
+    pub(crate) fn guest_ramdisk(&self) -> PathBuf {
+        self.0.join("guest-ramdisk")
     }
 
     /// Where the keeper mounts a tmpfs that only it and the guests' monitors see.
@@ -75,12 +94,12 @@ impl Directory {
 
     /// The private directory of one guest's monitor: its memory file is there.
     pub(crate) fn private_of(&self, guest: u32) -> PathBuf {
-        self.private().join(format!("guest{guest}"))
+        self.private().join(domain(guest))
     }
 
     /// The files of one guest.
     pub(crate) fn guest(&self, guest: u32) -> PathBuf {
-        self.0.join(format!("guest{guest}"))
+        self.0.join(domain(guest))
     }
 
     pub(crate) fn console(&self, guest: u32) -> PathBuf {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::check::Missing;
+use crate::record::domain;
 
 /// The result of a lab operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -93,7 +94,7 @@ pub enum Error {
         log: String,
     },
     /// The guest's agent refused a request.
-    #[error("guest{guest} refused to run the command: {why}")]
+    #[error("{name} refused to run the command: {why}", name = domain(*guest))]
     Refused {
         /// The guest.
         guest: u32,
@@ -139,7 +140,7 @@ pub enum Error {
 #[non_exhaustive]
 pub enum GuestFault {
     /// The guest is dead: its PID namespace is empty.
-    #[error("guest{guest} is dead ({how}); boot it again with `lab restart {guest}`")]
+    #[error("{name} is dead ({how}); boot it again with `lab restart {name}`", name = domain(*guest))]
     Dead {
         /// The guest.
         guest: u32,
@@ -148,7 +149,8 @@ pub enum GuestFault {
     },
     /// The guest lives, but its agent does not answer.
     #[error(
-        "guest{guest} is alive, but its agent does not answer over the lab's network ({why}); is its interface vec0 up?"
+        "{name} is alive, but its agent does not answer ({why}); is it paused, or (User Mode Linux, Xen) its network interface down?",
+        name = domain(*guest)
     )]
     Unreachable {
         /// The guest.
@@ -157,7 +159,7 @@ pub enum GuestFault {
         why: String,
     },
     /// The guest is neither running nor dead.
-    #[error("guest{guest} is {state}: {rule}")]
+    #[error("{name} is {state}: {rule}", name = domain(*guest))]
     Busy {
         /// The guest.
         guest: u32,
@@ -167,7 +169,7 @@ pub enum GuestFault {
         rule: String,
     },
     /// The guest did not boot.
-    #[error("guest{guest} did not boot: {why}; the end of its console:\n{console}")]
+    #[error("{name} did not boot: {why}; the end of its console:\n{console}", name = domain(*guest))]
     BootFailed {
         /// The guest.
         guest: u32,

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::net::{Ipv4Addr, TcpStream};
+use std::net::Ipv4Addr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use crate::census::Census;
 use crate::directory::{Directory, NamingLock, open_directory, root, set_mode};
 use crate::error::{Doing, Error, GuestFault, Result};
-use crate::exec::{ExecRequest, Streams, relay};
+use crate::exec::{Connection, ExecRequest, Streams, relay};
 use crate::keeper::control::{Control, Reply, Wish};
 use crate::keeper::{ACKNOWLEDGED, Outcome, give_notice, tail};
 use crate::options::{GuestKind, UpOptions};
-use crate::record::{Record, death_notice};
-use crate::{KEEPER_VERB, Missing, admission, census, check, tool};
+use crate::record::{DOM0, Record, death_notice, domain};
+use crate::{KEEPER_VERB, Missing, admission, census, check, guest, tool};
 
 /// How long processes may take to go after SIGKILL.
 const EXTERMINATION: Duration = Duration::from_secs(15);
@@ -30,8 +30,10 @@ const CLOSING: Duration = Duration::from_secs(60);
 
 /// The users of guests come from here: numbers that no distribution and no container tool gives out...
 const FIRST_UID: u32 = 2_000_000_000;
+const MOST_LABS: u32 = 64;
 /// ...or, where a user namespace has no such numbers, from a gap that the distributions leave.
 const SMALL_FIRST_UID: u32 = 60_600;
+const FEW_LABS: u32 = 8;
 const MOST_GUESTS: u32 = 64;
 
 /// The state of a guest.
@@ -83,6 +85,8 @@ pub struct Listing {
     pub name: String,
     /// The kind of its guests.
     pub guest: GuestKind,
+    /// What they are made of, in words: the acceleration and the pool's device.
+    pub made_of: String,
     /// The pool's name, if it has one.
     pub pool_name: Option<String>,
     /// The keeper's pid; `None` if it has died: then `down` clears up.
@@ -141,11 +145,15 @@ impl Lab {
             name: options.name.clone(),
             guest: options.guest,
             count: options.count,
+            cpus: options.cpus,
             memory_mib: options.memory_mib,
             pool,
             pool_name: options.pool_name.clone(),
             on_death: options.on_death.clone(),
             device_mode: options.device_mode,
+            device: options.device,
+            server: options.server.clone(),
+            accelerated: false,
             sister_exec: options.sister_exec,
             init: file_name(&binary)?,
             first_uid: free_users()?,
@@ -183,15 +191,21 @@ impl Lab {
         &self.record.name
     }
 
+    /// What its guests are made of, in words.
+    pub fn made_of(&self) -> String {
+        guest::machine(self.record.guest).made_of(&self.record)
+    }
+
     /// How many guests it has.
     pub fn count(&self) -> u32 {
         self.record.count
     }
 
-    /// The number of the guest with that number or host name (`2` or `guest2`).
+    /// The number of the guest with that number or host name (`2` or `guest2`). Xen's `dom0` is guest 0.
     pub fn guest_named(&self, name: &str) -> Result<u32> {
-        let number = name.strip_prefix("guest").unwrap_or(name).parse().unwrap_or(0);
-        self.known(number).map_err(|_| Error::Argument {
+        let named = || name.strip_prefix("guest").unwrap_or(name).parse().ok();
+        let number = if name == domain(DOM0) { Some(DOM0) } else { named() };
+        self.known(number.unwrap_or(u32::MAX)).map_err(|_| Error::Argument {
             what: "the guest",
             value: name.to_owned(),
             rule: "a guest's number (from 1) or host name, as `lab ls` shows them",
@@ -209,7 +223,7 @@ impl Lab {
         let (control, reply, connection) = self.ask(&Wish::Connect(guest))?;
         match (reply, connection) {
             (Reply::Connected(token), Some(connection)) => {
-                relay(guest, TcpStream::from(connection), Some(control), request, token, streams)
+                relay(guest, Connection::new(connection), Some(control), request, token, streams)
             }
             (other, _) => Err(self.unexpected(other)),
         }
@@ -291,7 +305,7 @@ impl Lab {
     }
 
     fn known(&self, guest: u32) -> Result<u32> {
-        if (1..=self.record.count).contains(&guest) {
+        if self.record.guests().contains(&guest) {
             return Ok(guest);
         }
         Err(Error::NoSuchGuest { name: self.record.name.clone(), guest, count: self.record.count })
@@ -322,6 +336,7 @@ impl Lab {
         Listing {
             name: self.record.name.clone(),
             guest: self.record.guest,
+            made_of: self.made_of(),
             pool_name: self.record.pool_name.clone(),
             keeper: self.record.living_keeper(),
             guests,
@@ -375,12 +390,15 @@ fn begin(
     for path in [directory.stage(), directory.private()] {
         open_directory(&path)?;
     }
-    for guest in 1..=record.count {
+    for guest in record.guests() {
         open_directory(&directory.guest(guest))?;
     }
     stage(directory, binary, options)?;
+    guest::machine(record.guest).prepare(record, directory, binary, options)?;
+    // The keeper reads what was settled.
+    record.write(directory)?;
     admission::require_readable(&directory.stage().join(&record.init), record.uid(1))?;
-    admission::admit_locked(record, 1..=record.count)?;
+    admission::admit_locked(record, record.guests())?;
     let log = directory.keeper_log();
     let log = File::create(&log).doing(|| format!("create {log:?}"))?;
     // In place, each of them: the child's pid is the keeper's.
@@ -457,26 +475,41 @@ fn names() -> Vec<String> {
         .collect()
 }
 
-/// The first of enough users that no lab has and no process runs as. The caller holds the naming lock.
+/// The first of enough users that no lab has and no process runs as. Labs without a keeper keep their console for who
+/// wants to read it, but only until others need their users. The caller holds the naming lock.
 fn free_users() -> Result<u32> {
-    let taken: Vec<u32> = names()
-        .iter()
-        .filter_map(|name| Record::read(&Directory::of(name).ok()?).ok()?)
-        .map(|record| record.first_uid)
-        .collect();
-    let first = if mapped(FIRST_UID) { FIRST_UID } else { SMALL_FIRST_UID };
+    if let Some(first) = unused_users() {
+        return Ok(first);
+    }
+    for record in records().filter(|record| record.living_keeper().is_none()) {
+        let directory = Directory::of(&record.name)?;
+        bury_all(&record, &directory)?;
+        clear_away_locked(&record, &directory)?;
+    }
+    unused_users().ok_or_else(|| Error::Argument {
+        what: "the number of labs",
+        value: format!("more than {}", users().1),
+        rule: "no users are left for another lab's guests; take one down (`lab ls` shows them)",
+    })
+}
+
+/// The first user of all labs, and how many labs there are users for.
+fn users() -> (u32, u32) {
+    if mapped(FIRST_UID) { (FIRST_UID, MOST_LABS) } else { (SMALL_FIRST_UID, FEW_LABS) }
+}
+
+fn unused_users() -> Option<u32> {
+    let taken: Vec<u32> = records().map(|record| record.first_uid).collect();
+    let (first, labs) = users();
     let nowhere = PathBuf::from("/nonexistent");
-    (0..8)
-        .map(|slot| first + slot * MOST_GUESTS)
-        .find(|first| {
-            !taken.contains(first)
-                && Census::take(&(*first..first + MOST_GUESTS), &nowhere).is_empty()
-        })
-        .ok_or_else(|| Error::Argument {
-            what: "the number of labs",
-            value: "more than 8".into(),
-            rule: "no users are left for another lab's guests; take one down (`lab ls` shows them)",
-        })
+    (0..labs).map(|slot| first + slot * MOST_GUESTS).find(|first| {
+        !taken.contains(first) && Census::take(&(*first..first + MOST_GUESTS), &nowhere).is_empty()
+    })
+}
+
+/// The records of all labs that have a readable one.
+fn records() -> impl Iterator<Item = Record> {
+    names().into_iter().filter_map(|name| Record::read(&Directory::of(&name).ok()?).ok()?)
 }
 
 /// Does this user namespace have that user?
@@ -539,7 +572,7 @@ fn end_keeper(keeper: i32, directory: &Directory) -> bool {
 /// Empties the guests of a lab without a keeper, and gives notice of their deaths in its stead.
 fn bury_all(record: &Record, directory: &Directory) -> Result<()> {
     exterminate(record, directory)?;
-    for guest in 1..=record.count {
+    for guest in record.guests() {
         if let Some(words) = record.on_death.as_ref().filter(|_| record.keeper.is_some()) {
             // The pool may be gone with everything else; the lab goes in any case.
             if let Err(error) = give_notice(&death_notice(words, guest)) {
@@ -565,6 +598,11 @@ fn exterminate(record: &Record, directory: &Directory) -> Result<()> {
 pub(crate) fn sweep(record: &Record, directory: &Directory) -> Result<()> {
     exterminate(record, directory)?;
     let _lock = NamingLock::take()?;
+    clear_away_locked(record, directory)
+}
+
+/// The part of [`sweep`] that changes what labs share.
+fn clear_away_locked(record: &Record, directory: &Directory) -> Result<()> {
     admission::withdraw_locked(record)?;
     directory.remove()
 }

@@ -36,10 +36,11 @@ mod tool;
 pub use check::Missing;
 pub use error::{Error, GuestFault, Result};
 pub use exec::{ExecRequest, Streams, exec_in_sister, in_guest};
+pub use guest::Acceleration;
 pub use init::guest_init;
 pub use keeper::keeper;
 pub use lab::{GuestListing, GuestState, Lab, Listing};
-pub use options::{GuestKind, UpOptions};
+pub use options::{Device, GuestKind, Server, UpOptions};
 
 /// The verb of the binary that must call [`keeper`] with the words that follow it.
 pub const KEEPER_VERB: &str = "lab-keeper";

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::directory::Directory;
 use crate::error::{Doing, Result};
-use crate::options::GuestKind;
+use crate::options::{Device, GuestKind, Server};
 
 /// The port of the guests' agents.
 pub(crate) const AGENT_PORT: u16 = 10077;
@@ -22,12 +22,18 @@ pub(crate) struct Record {
     pub(crate) name: String,
     pub(crate) guest: GuestKind,
     pub(crate) count: u32,
+    #[serde(default = "one")]
+    pub(crate) cpus: u32,
     pub(crate) memory_mib: u32,
     pub(crate) pool: Option<PathBuf>,
     pub(crate) pool_name: Option<String>,
     pub(crate) on_death: Option<Vec<String>>,
     pub(crate) device_mode: u32,
+    pub(crate) device: Device,
+    pub(crate) server: Option<Server>,
     pub(crate) sister_exec: bool,
+    /// Have the guests the host's processor (KVM)?
+    pub(crate) accelerated: bool,
     /// File name, below the stage, of the binary with the hidden verbs.
     pub(crate) init: String,
     /// The user of guest 1 on the host; guest i has the i-1st after it.
@@ -36,13 +42,37 @@ pub(crate) struct Record {
     pub(crate) keeper: Option<(i32, u64)>,
 }
 
+fn one() -> u32 {
+    1
+}
+
 impl Record {
+    /// All guests, dom0 among them where there is one.
+    pub(crate) fn guests(&self) -> RangeInclusive<u32> {
+        match self.guest {
+            GuestKind::Xen => DOM0..=self.count,
+            GuestKind::Uml | GuestKind::Qemu => 1..=self.count,
+        }
+    }
+
+    /// Those that have a process of their own on the host. The others live in dom0's.
+    pub(crate) fn machines(&self) -> RangeInclusive<u32> {
+        match self.guest {
+            GuestKind::Xen => DOM0..=DOM0,
+            GuestKind::Uml | GuestKind::Qemu => 1..=self.count,
+        }
+    }
+
+    /// The user on the host as whom a guest runs.
     pub(crate) fn uid(&self, guest: u32) -> u32 {
-        self.first_uid + guest - 1
+        match self.guest {
+            GuestKind::Xen => self.first_uid,
+            GuestKind::Uml | GuestKind::Qemu => self.first_uid + guest - 1,
+        }
     }
 
     pub(crate) fn uids(&self) -> Range<u32> {
-        self.first_uid..self.first_uid + self.count
+        self.first_uid..self.uid(self.count) + 1
     }
 
     /// The keeper's pid, if that very process still runs.
@@ -68,15 +98,24 @@ pub(crate) fn death_notice(words: &[String], guest: u32) -> Vec<String> {
     words.iter().map(|word| word.replace("{guest}", &domain(guest))).collect()
 }
 
+/// The control domain of Xen guests, as a guest.
+pub(crate) const DOM0: u32 = 0;
+
 /// The domain name of a guest.
 pub(crate) fn domain(guest: u32) -> String {
-    format!("guest{guest}")
+    match guest {
+        DOM0 => "dom0".into(),
+        guest => format!("guest{guest}"),
+    }
 }
 
-/// The address of a guest; 0 is not a guest but the keeper's end of the bridge.
+/// The address of the keeper's end of the bridge.
+pub(crate) const KEEPER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
+
+/// The address of a guest.
 pub(crate) fn address(guest: u32) -> Ipv4Addr {
     match guest {
-        0 => Ipv4Addr::new(10, 77, 0, 254),
+        DOM0 => Ipv4Addr::new(10, 77, 0, 253),
         guest => Ipv4Addr::new(10, 77, 0, guest as u8),
     }
 }
@@ -86,11 +125,19 @@ pub(crate) fn address(guest: u32) -> Ipv4Addr {
 pub(crate) struct Boot {
     pub(crate) guest: u32,
     pub(crate) count: u32,
+    /// Its control domain, if that is a guest too.
+    pub(crate) dom0: bool,
     pub(crate) pool_name: Option<String>,
     /// Path of the stage as seen in the guest before anything is mounted over it.
     pub(crate) stage: PathBuf,
     pub(crate) init: String,
+    /// By this name QEMU offers files that are laid over the host's.
+    pub(crate) layer: Option<String>,
     pub(crate) device_mode: u32,
+    /// A device that must be there before the guest is up.
+    pub(crate) awaited_device: Option<PathBuf>,
+    /// The name of its network interface.
+    pub(crate) interface: String,
     /// What a client of the agent must know.
     pub(crate) token: String,
     /// The sisters' tokens, by guest number from 1, if guests may run commands in each other.

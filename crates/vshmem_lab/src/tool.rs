@@ -22,6 +22,11 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 
 /// As [`run`], with `input` on its standard input.
 pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Result<()> {
+    filter(command, input).map(drop)
+}
+
+/// Sends `input`, of any size, through a command; returns its standard output.
+pub(crate) fn filter(command: &mut Command, input: &[u8]) -> Result<Vec<u8>> {
     let name = line(command);
     let mut child = command
         .stdin(Stdio::piped())
@@ -29,13 +34,18 @@ pub(crate) fn feed(command: &mut Command, input: &[u8]) -> Result<()> {
         .stderr(Stdio::piped())
         .spawn()
         .doing(|| format!("run `{name}`"))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A tool that ends without reading tells more by its status than by this broken pipe.
-        let _ = stdin.write_all(input);
-    }
-    let output = child.wait_with_output().doing(|| format!("wait for `{name}`"))?;
+    let stdin = child.stdin.take();
+    // Beside it: a filter writes while it reads.
+    let output = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // A tool that ends without reading tells more by its status than by this broken pipe.
+            stdin.map(|mut stdin| stdin.write_all(input))
+        });
+        child.wait_with_output()
+    });
+    let output = output.doing(|| format!("wait for `{name}`"))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(output.stdout);
     }
     let text = [output.stdout, output.stderr].concat();
     Err(Error::Tool {

@@ -88,6 +88,20 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Opens the file anew, and closes what was open if that is still this device's own.
+    pub fn reopen(&self) -> Result<(), Errno> {
+        let fresh = open_high(&self.place)?;
+        let former = self.with(|file| Ok(file.as_raw_fd()));
+        self.descriptor.store(fresh.into_raw_fd(), Ordering::Relaxed);
+        if let Ok(number) = former {
+            // SAFETY: just checked to be this device's own descriptor, which nobody else closes.
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Device {
     fn drop(&mut self) {
         let still_ours = self.with(|file| Ok(file.as_raw_fd()));

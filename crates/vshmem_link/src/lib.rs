@@ -5,24 +5,44 @@
 
 #![allow(unsafe_code)] // mapping at a given address is the caller's to vouch for
 
+mod dax;
 mod device;
 mod domain;
+mod ivshmem;
+mod label;
 mod local;
+mod rates;
 mod region;
+mod served;
 mod uml;
 mod words;
+mod xen;
+mod xen_host;
 
+pub use dax::Dax;
 pub use domain::{DomainFacts, ProcessFacts, domain_facts, process_exists, process_facts};
+pub use ivshmem::Ivshmem;
+pub use label::{DAX_FRONT, dax_label};
 pub use local::Local;
+pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
+pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
 pub use words::open_wait_file;
+pub use xen::{Store as XenStore, Xen};
+pub use xen_host::{
+    Admission as XenAdmission, Member as XenMember, PoolDomain, Room as XenRoom,
+    Wanted as XenWanted, XenError,
+};
 
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 use vshmem_mem::{Mapping, Protection};
+use vshmem_sync::Doorbell;
 
 /// Where the words lie that a thread of this domain can sleep on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +87,79 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// ENOSPC or ENOMEM when it cannot be backed.
-    fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno>;
+    fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
+        // Where the pool is lent to this machine, whoever made it has backed the whole of it.
+        if zero { write_zeros(self, offset, bytes) } else { Ok(()) }
+    }
 
     /// The descriptor that a program must not use or close, if one is kept.
     fn descriptor(&self) -> Option<i32>;
+
+    /// Whether the pool's memory is a device's: then the kernel has nothing to write back or to drop
+    /// there, and refuses to (EINVAL).
+    fn is_device_memory(&self) -> bool {
+        true
+    }
+
+    /// Whether a mapping can only be replaced: other rights are another mapping, it is not moved, and
+    /// the kernel must not be asked to drop its pages.
+    fn is_fixed(&self) -> bool {
+        false
+    }
+
+    /// Whether a child that fork has made has its parent's mappings. Where it has not, nothing is at
+    /// their addresses, and it has to map them again.
+    fn is_inherited(&self) -> bool {
+        true
+    }
+
+    /// How well the link works here, where it can be had in several ways; "" otherwise.
+    fn grade(&self) -> &'static str {
+        ""
+    }
+
+    /// What rings other domains, where the link can.
+    fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        None
+    }
+
+    /// A descriptor for this domain's agent: readable when the domain has been rung, until eight
+    /// bytes are read; with priority data (POLLPRI) when [`Link::ended_processes`] has something
+    /// to tell.
+    ///
+    /// # Errors
+    /// What opening it gives.
+    fn doorbell_descriptor(&self) -> Result<Option<OwnedFd>, Errno> {
+        Ok(None)
+    }
+
+    /// Has the end of this process told by [`Link::ended_processes`], where the link can. Makes no
+    /// use of the heap.
+    fn register_process(&self) {}
+
+    /// Pids of registered processes that have ended since `descriptor`, from
+    /// [`Link::doorbell_descriptor`], was last asked.
+    fn ended_processes(&self, _descriptor: BorrowedFd<'_>) -> Vec<u32> {
+        Vec::new()
+    }
+
+    /// The range of addresses that a mapping of `bytes` at `start` took, where the device maps
+    /// larger pieces than it was asked for.
+    fn footprint(&self, start: usize, bytes: usize) -> std::ops::Range<usize> {
+        start..start.saturating_add(bytes)
+    }
+}
+
+/// Writes zeros to a range of a pool through a mapping of its own.
+pub(crate) fn write_zeros<L: Link + ?Sized>(
+    link: &L,
+    offset: u64,
+    bytes: u64,
+) -> Result<(), Errno> {
+    let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
+    // SAFETY: no address is given.
+    let mapping = unsafe { link.map(offset, bytes, Protection::READ_WRITE, None) }?;
+    vshmem_mem::Map::of(mapping).zero(0, bytes).map_err(|_| Errno::IO)
 }
 
 /// A region that might hold a pool.
@@ -87,6 +176,9 @@ pub struct Candidate {
 pub fn candidates() -> Vec<Candidate> {
     let mut found = Local::candidates();
     found.extend(Uml::candidates());
+    found.extend(Ivshmem::candidates());
+    found.extend(Dax::candidates());
+    found.extend(Xen::candidates());
     found
 }
 
@@ -97,6 +189,15 @@ pub fn candidates() -> Vec<Candidate> {
 pub fn open(place: &Path) -> Result<Box<dyn Link>, RegionError> {
     if Uml::is_device(place) {
         return Ok(Box::new(Uml::open(place)?));
+    }
+    if Ivshmem::is_device(place) {
+        return Ok(Box::new(Ivshmem::open(place)?));
+    }
+    if Dax::is_device(place) {
+        return Ok(Box::new(Dax::open(place)?));
+    }
+    if Xen::is_device(place) {
+        return Ok(Box::new(Xen::open(place)?));
     }
     Ok(Box::new(Local::open(place)?))
 }

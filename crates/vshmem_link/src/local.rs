@@ -3,13 +3,15 @@
 
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use vshmem_mem::{Mapping, Protection, map_file};
+use vshmem_sync::Doorbell;
 
 use crate::device::Device;
-use crate::{Candidate, Link, RegionError, Sleeping};
+use crate::{Candidate, Link, RegionError, Served, Sleeping, label, write_zeros};
 
 /// Where pools are, in order of search.
 const DIRECTORIES: [&str; 2] = ["/dev/shm", "/dev/hugepages"];
@@ -23,6 +25,8 @@ static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
 #[derive(Debug)]
 pub struct Local {
     device: Device,
+    /// Bytes in front of the pool: 0, or a label for guests' nvdimm drivers.
+    front: u64,
 }
 
 impl Local {
@@ -37,7 +41,22 @@ impl Local {
     /// # Errors
     /// Says what was tried, what came back, and what to do.
     pub fn open(place: &Path) -> Result<Self, RegionError> {
-        Ok(Self { device: Device::open(place)? })
+        let device = Device::open(place)?;
+        let front = device
+            .with(|file| Ok(label::front_of(file, device.region().bytes)))
+            .map_err(|errno| RegionError::new(place, "read it", errno))?;
+        Ok(Self { device, front })
+    }
+
+    /// Bytes of the file in front of the pool.
+    #[must_use]
+    pub fn front(&self) -> u64 {
+        self.front
+    }
+
+    /// The name in a pool's file name.
+    fn name(&self) -> Option<&str> {
+        self.device.place().file_name()?.to_str()?.strip_prefix(PREFIX)
     }
 
     /// Files that might hold a pool.
@@ -70,7 +89,7 @@ impl Link for Local {
     }
 
     fn bytes(&self) -> u64 {
-        self.device.region().bytes
+        self.device.region().bytes - self.front
     }
 
     fn sleeping(&self) -> Sleeping {
@@ -84,6 +103,7 @@ impl Link for Local {
         protection: Protection,
         at: Option<NonNull<u8>>,
     ) -> Result<Mapping, Errno> {
+        let offset = offset.checked_add(self.front).ok_or(Errno::INVAL)?;
         // SAFETY: by this function's own contract.
         self.device.with(|file| unsafe { map_file(file, offset, bytes, protection, at) })
     }
@@ -93,20 +113,23 @@ impl Link for Local {
             // These pages are there already: writing zeros is cheaper than freeing and taking them.
             if bytes as usize <= ZEROS.len() {
                 let few = &ZEROS[..bytes as usize];
-                let written = self.device.with(|file| rustix::io::pwrite(file, few, offset));
+                let written =
+                    self.device.with(|file| rustix::io::pwrite(file, few, offset + self.front));
                 if written == Ok(few.len()) {
                     return Ok(());
                 }
                 // hugetlbfs has no write.
             }
-            let length = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
-            // SAFETY: no address is given.
-            let mapping = unsafe { self.map(offset, length, Protection::READ_WRITE, None) }?;
-            return vshmem_mem::Map::of(mapping).zero(0, length).map_err(|_| Errno::IO);
+            return write_zeros(self, offset, bytes);
         }
         self.device.with(|file| {
             loop {
-                match rustix::fs::fallocate(file, FallocateFlags::KEEP_SIZE, offset, bytes) {
+                match rustix::fs::fallocate(
+                    file,
+                    FallocateFlags::KEEP_SIZE,
+                    offset + self.front,
+                    bytes,
+                ) {
                     Err(Errno::INTR) => {}
                     other => return other,
                 }
@@ -114,7 +137,15 @@ impl Link for Local {
         })
     }
 
+    fn is_device_memory(&self) -> bool {
+        false
+    }
+
     fn descriptor(&self) -> Option<i32> {
         Some(self.device.number())
+    }
+
+    fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        Some(Arc::new(Served::of(self.name()?)))
     }
 }

@@ -34,6 +34,14 @@ pub enum RegionError {
         /// File or device.
         place: PathBuf,
     },
+    /// Not allowed, for a reason of the device's.
+    #[error("{place}: permission denied. {remedy}")]
+    DeniedDevice {
+        /// Device.
+        place: PathBuf,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// Anything else.
     #[error("{place}: cannot {tried}: {errno}")]
     Failed {

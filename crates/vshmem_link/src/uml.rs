@@ -31,9 +31,11 @@ impl Uml {
     /// Whether a path is a device of this kind.
     #[must_use]
     pub fn is_device(place: &Path) -> bool {
-        use std::os::unix::fs::FileTypeExt;
+        use rustix::fs::FileType;
         place.file_name().is_some_and(|name| name == "mmapper")
-            && std::fs::metadata(place).is_ok_and(|meta| meta.file_type().is_char_device())
+            && rustix::fs::stat(place).is_ok_and(|stat| {
+                FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+            })
     }
 
     /// Opens the device and finds out how large its region is.
@@ -132,17 +134,6 @@ impl Link for Uml {
         // What is left of the prefix ends before the part that was moved away.
         whole.forget_from(start);
         Ok(part)
-    }
-
-    fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
-        // The host has backed the whole pool when it made it.
-        if !zero {
-            return Ok(());
-        }
-        let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
-        // SAFETY: no address is given.
-        let mapping = unsafe { self.map(offset, bytes, Protection::READ_WRITE, None) }?;
-        vshmem_mem::Map::of(mapping).zero(0, bytes).map_err(|_| Errno::IO)
     }
 
     fn descriptor(&self) -> Option<i32> {

@@ -9,9 +9,15 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::atomic::{AtomicU32, Ordering};
-use crate::futex::{FutexOutcome, futex_wait};
+use crate::futex::{FutexOutcome, futex_wait, futex_wait_two};
+
+/// Threads of this process that were asked to end (pthread_cancel).
+/// Not a part of any model.
+static CANCELLATIONS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
 
 thread_local! {
+    /// Whether this thread is in a call that a cancellation ends.
+    static CANCELLABLE: Cell<bool> = const { Cell::new(false) };
     static HANDLED: Cell<u32> = const { Cell::new(0) };
     static ASLEEP_ON: Cell<*const AtomicU32> = const { Cell::new(std::ptr::null()) };
 }
@@ -32,22 +38,98 @@ pub fn signal_handled() {
     }
 }
 
-/// How many handlers have run on this thread so far.
+/// How many handlers have run on this thread so far; and how many cancellations were asked for, in
+/// a call that they end.
 #[must_use]
 pub fn signals_handled() -> u32 {
-    HANDLED.with(Cell::get)
+    let handled = HANDLED.with(Cell::get);
+    if CANCELLABLE.with(Cell::get) {
+        handled.wrapping_add(CANCELLATIONS.load(Ordering::Relaxed))
+    } else {
+        handled
+    }
 }
 
-/// Sleeps on `word` unless it differs from `expected`; ends with `Interrupted` when a handler has
-/// run since `signals_handled` returned `seen`.
+/// To be called when some thread of this process was asked to end.
+pub fn cancellation_requested() {
+    CANCELLATIONS.fetch_add(1, Ordering::Release);
+}
+
+/// Makes a call whose sleep ends as by a signal handler when a cancellation is asked for.
+pub fn cancellable<T>(call: impl FnOnce() -> T) -> T {
+    let outer = CANCELLABLE.with(|flag| flag.replace(true));
+    let result = call();
+    CANCELLABLE.with(|flag| flag.set(outer));
+    result
+}
+
+/// What has interrupted this thread up to a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Interruptions {
+    handled: u32,
+    cancellations: u32,
+}
+
+impl Interruptions {
+    /// Up to now.
+    #[must_use]
+    pub fn now() -> Self {
+        let handled = HANDLED.with(Cell::get);
+        Self { handled, cancellations: CANCELLATIONS.load(Ordering::Relaxed) }
+    }
+
+    /// Whether what has come since then are cancellations only.
+    #[must_use]
+    pub fn are_cancellations(self) -> bool {
+        let now = Self::now();
+        now.handled == self.handled && now.cancellations != self.cancellations
+    }
+}
+
+/// Another word to sleep on at the same time.
+#[derive(Debug, Clone, Copy)]
+pub struct Beside<'a> {
+    /// The word.
+    pub word: &'a AtomicU32,
+    /// What it is expected to hold.
+    pub expected: u32,
+    /// How long to sleep at most where the kernel cannot sleep on two words (before 5.16).
+    pub alone: Duration,
+}
+
+/// Sleeps on `word` unless it differs from `expected`, and on another in the same way if there is one; ends with `Interrupted` when a handler has run since `signals_handled` returned `seen`.
 #[must_use]
-pub fn sleep(word: &AtomicU32, expected: u32, timeout: Duration, seen: u32) -> FutexOutcome {
+pub fn sleep(
+    word: &AtomicU32,
+    expected: u32,
+    beside: Option<Beside<'_>>,
+    timeout: Duration,
+    seen: u32,
+) -> FutexOutcome {
     let outer = ASLEEP_ON.with(|slot| slot.replace(word));
     let outcome = if signals_handled() == seen {
-        futex_wait(word, expected, timeout)
+        match beside {
+            None => futex_wait(word, expected, timeout),
+            Some(other) => {
+                match futex_wait_two((word, expected), (other.word, other.expected), timeout) {
+                    FutexOutcome::Unsupported => {
+                        futex_wait(word, expected, timeout.min(other.alone))
+                    }
+                    outcome => outcome,
+                }
+            }
+        }
     } else {
         FutexOutcome::Interrupted
     };
     ASLEEP_ON.with(|slot| slot.set(outer));
     if signals_handled() == seen { outcome } else { FutexOutcome::Interrupted }
+}
+
+/// Stops this process, and this thread at this very instruction. One that is sent to the process
+/// stops another thread first, and this one runs on until the stop has got round.
+#[cfg(feature = "crash-points")]
+pub fn stop_here() {
+    // SAFETY: raise sends a signal to the calling thread; SIGSTOP has no handler.
+    unsafe { libc::raise(libc::SIGSTOP) };
 }

@@ -1,7 +1,14 @@
 //! Sleeping on a 32-bit word of a mapping that the kernel can key: a file on tmpfs.
+//!
+//! The calls are made in place (rustix), not through libc: its `syscall` is one that the preload library looks at, and
+//! the caller's errno stays as it was.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// How a sleep ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,47 +29,47 @@ pub enum FutexOutcome {
 /// handler was installed with SA_RESTART (signal(7)), and that is what System V calls promise.
 #[must_use]
 pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> FutexOutcome {
-    let span = libc::timespec {
-        tv_sec: timeout.as_secs().min(1 << 30) as libc::time_t,
-        tv_nsec: libc::c_long::from(timeout.subsec_nanos() as i32),
+    let span = Timespec {
+        tv_sec: timeout.as_secs().min(1 << 30) as i64,
+        tv_nsec: timeout.subsec_nanos().into(),
     };
-    // SAFETY: `word` is a live, aligned 32-bit word and `span` a live timespec for the whole call;
-    // FUTEX_WAIT only reads them.
-    let failed =
-        unsafe { raw_futex(word.as_ptr(), libc::FUTEX_WAIT, expected, (&raw const span).cast()) };
-    match failed {
-        0 => FutexOutcome::Woken,
-        libc::EAGAIN => FutexOutcome::Woken,
-        libc::ETIMEDOUT => FutexOutcome::TimedOut,
-        libc::EINTR => FutexOutcome::Interrupted,
-        _ => FutexOutcome::Unsupported,
+    outcome_of(futex::wait(word, futex::Flags::empty(), expected, Some(&span)))
+}
+
+/// Sleeps while each of two words holds what goes with it, for at most `timeout`, which signal handlers do not prolong.
+/// `Unsupported` on kernels before 5.16 as well.
+#[must_use]
+pub fn futex_wait_two(
+    one: (&AtomicU32, u32),
+    other: (&AtomicU32, u32),
+    timeout: Duration,
+) -> FutexOutcome {
+    let waits = [one, other].map(|(word, expected)| {
+        let mut wait = futex::Wait::new();
+        wait.val = expected.into();
+        wait.uaddr = futex::WaitPtr::new(word.as_ptr().cast());
+        wait.flags = futex::WaitFlags::SIZE_U32;
+        wait
+    });
+    let now = clock_gettime(ClockId::Monotonic);
+    let Some(end) = Timespec::try_from(timeout).ok().and_then(|span| now.checked_add(span)) else {
+        return FutexOutcome::Unsupported;
+    };
+    let woken = futex::waitv(&waits, futex::WaitvFlags::empty(), Some(&end), ClockId::Monotonic);
+    outcome_of(woken.map(|_| ()))
+}
+
+fn outcome_of(slept: Result<(), Errno>) -> FutexOutcome {
+    match slept {
+        Ok(()) | Err(Errno::AGAIN) => FutexOutcome::Woken,
+        Err(Errno::TIMEDOUT) => FutexOutcome::TimedOut,
+        Err(Errno::INTR) => FutexOutcome::Interrupted,
+        Err(_) => FutexOutcome::Unsupported,
     }
 }
 
 /// Wakes everybody who sleeps on `word`.
 pub fn futex_wake(word: &AtomicU32) {
-    // SAFETY: `word` is a live, aligned 32-bit word; FUTEX_WAKE does not touch its value.
-    unsafe { raw_futex(word.as_ptr(), libc::FUTEX_WAKE, i32::MAX as u32, std::ptr::null()) };
-}
-
-/// Returns 0 or an errno, and leaves the caller's errno as it was.
-///
-/// # Safety
-/// `word` must be valid for the operation, `timeout` null or valid.
-unsafe fn raw_futex(
-    word: *mut u32,
-    operation: libc::c_int,
-    value: u32,
-    timeout: *const libc::c_void,
-) -> i32 {
-    // SAFETY: libc's errno location is valid for the calling thread; the futex arguments are
-    // valid by this function's own contract.
-    unsafe {
-        let errno = libc::__errno_location();
-        let saved = *errno;
-        let result = libc::syscall(libc::SYS_futex, word, operation, value, timeout, 0usize, 0u32);
-        let failed = if result < 0 { *errno } else { 0 };
-        *errno = saved;
-        failed
-    }
+    // Where the kernel cannot key the mapping nobody sleeps on it either.
+    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
 }

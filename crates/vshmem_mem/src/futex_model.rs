@@ -36,6 +36,22 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, _: Duration) -> FutexOutcome 
     FutexOutcome::Woken
 }
 
+/// Sleeps while both words hold what goes with them.
+#[must_use]
+pub fn futex_wait_two(
+    one: (&AtomicU32, u32),
+    other: (&AtomicU32, u32),
+    _: Duration,
+) -> FutexOutcome {
+    if let Ok(guard) = KERNEL.0.lock()
+        && one.0.load(Ordering::SeqCst) == one.1
+        && other.0.load(Ordering::SeqCst) == other.1
+    {
+        let _ = KERNEL.1.wait(guard);
+    }
+    FutexOutcome::Woken
+}
+
 /// Wakes everybody.
 pub fn futex_wake(_: &AtomicU32) {
     let _guard = KERNEL.0.lock();

@@ -11,6 +11,8 @@ mod atomic;
 mod attention;
 mod clock;
 #[cfg(not(loom))]
+pub mod death_word;
+#[cfg(not(loom))]
 mod futex;
 #[cfg(loom)]
 #[path = "futex_model.rs"]
@@ -24,9 +26,16 @@ mod mapping;
 mod scratch;
 
 pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint};
-pub use attention::{RING, SLEEPING, signal_handled, signals_handled, sleep};
+#[cfg(feature = "crash-points")]
+pub use attention::stop_here;
+pub use attention::{
+    Beside, Interruptions, RING, SLEEPING, cancellable, cancellation_requested, signal_handled,
+    signals_handled, sleep,
+};
 pub use clock::{Instant, seconds_now, ticks};
-pub use futex::{FutexOutcome, futex_wait, futex_wake};
+pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
 pub use map::{Map, OutOfPool};
-pub use mapping::{Mapping, Protection, map_file, remap_part, unmap};
+pub use mapping::{
+    Mapping, Protection, map_file, map_file_free, protect, relocate, remap_part, reserve, unmap,
+};
 pub use scratch::{Scratch, ZeroIsValid};

@@ -49,6 +49,12 @@ impl Map {
         self.bytes as u64
     }
 
+    /// First byte, for whoever maps the same memory there again.
+    #[must_use]
+    pub fn start(&self) -> NonNull<u8> {
+        self.base
+    }
+
     /// Takes the memory away from this view without unmapping it.
     pub fn leak(mut self) {
         if let Some(mapping) = self._mapping.take() {
@@ -88,6 +94,22 @@ impl Map {
     #[inline]
     pub fn load(&self, offset: u64, order: Ordering) -> Result<u64, OutOfPool> {
         Ok(self.word(offset)?.load(order))
+    }
+
+    /// Reads `N` words in a row, one after the other, each with acquire ordering.
+    ///
+    /// # Errors
+    /// When they are not all inside.
+    #[inline]
+    pub fn load_row<const N: usize>(&self, offset: u64) -> Result<[u64; N], OutOfPool> {
+        let bytes = self.bytes as u64;
+        let fits = offset & 7 == 0 && offset < bytes && (bytes - offset) / 8 >= N as u64;
+        if !fits {
+            return Err(OutOfPool { offset });
+        }
+        // SAFETY: as in `word`, for N words in a row: the last of them ends inside the mapping.
+        let words = unsafe { &*self.base.as_ptr().add(offset as usize).cast::<[AtomicU64; N]>() };
+        Ok(std::array::from_fn(|nth| words[nth].load(Ordering::Acquire)))
     }
 
     /// Writes a word.
@@ -171,6 +193,9 @@ mod tests {
             assert_eq!(map.load(offset, Ordering::Relaxed), Err(OutOfPool { offset }));
         }
         assert!(map.load(4088, Ordering::Relaxed).is_ok());
+        assert!(map.load_row::<8>(4032).is_ok());
+        assert!(map.load_row::<8>(4040).is_err());
+        assert!(map.load_row::<8>(u64::MAX - 7).is_err());
         assert!(map.read(4095, &mut [0; 2]).is_err());
         assert!(map.write(u64::MAX, &[0; 2]).is_err());
         assert!(map.zero(0, 4097).is_err());

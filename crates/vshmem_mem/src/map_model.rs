@@ -55,6 +55,18 @@ impl Map {
         Ok(self.word(offset)?.load(order))
     }
 
+    /// Reads `N` words in a row, one after the other.
+    ///
+    /// # Errors
+    /// When they are not all inside.
+    pub fn load_row<const N: usize>(&self, offset: u64) -> Result<[u64; N], OutOfPool> {
+        let mut words = [0; N];
+        for (nth, word) in words.iter_mut().enumerate() {
+            *word = self.load(offset + nth as u64 * 8, Ordering::Acquire)?;
+        }
+        Ok(words)
+    }
+
     /// Writes a word.
     ///
     /// # Errors

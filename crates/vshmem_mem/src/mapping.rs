@@ -32,6 +32,8 @@ impl Protection {
 pub struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
+    /// Bytes that were mapped in front of it and behind it, and that go with it.
+    around: (usize, usize),
 }
 
 // SAFETY: a mapping is a range of addresses; it belongs to the process, not to a thread.
@@ -59,9 +61,31 @@ impl Mapping {
         start
     }
 
+    /// One mapping of what was mapped in parts.
+    ///
+    /// # Safety
+    /// The whole range is mapped, and belongs to nobody else.
+    #[must_use]
+    pub unsafe fn joined(start: NonNull<u8>, bytes: usize) -> Self {
+        Self { start, bytes, around: (0, 0) }
+    }
+
     /// Keeps only the first `bytes` bytes: the rest is somebody else's by now.
     pub fn forget_from(mut self, bytes: usize) {
         self.bytes = self.bytes.min(bytes);
+    }
+
+    /// Only a part of it is meant: the rest is there because the device maps whole pieces, and goes
+    /// with the part.
+    #[must_use]
+    pub fn narrowed(self, before: usize, bytes: usize) -> Self {
+        let behind = self.bytes.checked_sub(before).and_then(|rest| rest.checked_sub(bytes));
+        let Some(behind) = behind else { return self };
+        let around = (self.around.0 + before, self.around.1 + behind);
+        // SAFETY: `before` is at most the length of the mapping, as was just seen.
+        let start = unsafe { NonNull::new_unchecked(self.start.as_ptr().add(before)) };
+        std::mem::forget(self);
+        Self { start, bytes, around }
     }
 
     /// Zeroed private memory.
@@ -69,7 +93,9 @@ impl Mapping {
     /// # Errors
     /// What mmap(2) says.
     pub fn anonymous(bytes: usize) -> Result<Self, Errno> {
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let mut flags = MapFlags::PRIVATE;
+        // Miri knows no more than that.
+        flags.set(MapFlags::NORESERVE, !cfg!(miri));
         // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
         let start = unsafe {
             rustix::mm::mmap_anonymous(
@@ -83,14 +109,17 @@ impl Mapping {
     }
 
     fn adopt(start: *mut u8, bytes: usize) -> Result<Self, Errno> {
-        NonNull::new(start).map(|start| Self { start, bytes }).ok_or(Errno::NOMEM)
+        NonNull::new(start).map(|start| Self { start, bytes, around: (0, 0) }).ok_or(Errno::NOMEM)
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: this value is the only owner of the range, and views of it cannot outlive it.
-        let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
+        let (before, behind) = self.around;
+        let start = self.start.as_ptr().wrapping_sub(before);
+        // SAFETY: this value is the only owner of the range and of what is around it, and views of
+        // it cannot outlive it.
+        let _ = unsafe { rustix::mm::munmap(start.cast(), before + self.bytes + behind) };
     }
 }
 
@@ -119,6 +148,26 @@ pub unsafe fn map_file(
     // SAFETY: without `at` the kernel chooses a free range; with it the caller vouches for it.
     let start = unsafe { rustix::mm::mmap(hint, bytes, protection.flags(), flags, file, offset) }?;
     Mapping::adopt(start.cast(), bytes)
+}
+
+/// Maps a part of a file, shared, at an address where nothing is mapped.
+///
+/// # Errors
+/// EEXIST when something is; else what mmap(2) says.
+pub fn map_file_free(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    bytes: usize,
+    protection: Protection,
+    at: usize,
+) -> Result<Mapping, Errno> {
+    let flags = MapFlags::SHARED | MapFlags::FIXED_NOREPLACE;
+    let hint = std::ptr::without_provenance_mut(at);
+    // SAFETY: nothing is replaced.
+    let start = unsafe { rustix::mm::mmap(hint, bytes, protection.flags(), flags, file, offset) }?;
+    let mapping = Mapping::adopt(start.cast(), bytes)?;
+    // A kernel before 4.17 takes the address for a hint.
+    if start.addr() == at { Ok(mapping) } else { Err(Errno::EXIST) }
 }
 
 /// Moves `bytes` from `offset` of `whole` into a mapping of their own. What was at the old place
@@ -163,6 +212,89 @@ pub unsafe fn remap_part(
     Ok(part)
 }
 
+/// Moves a mapping to where the kernel likes, page table entries and all; nothing is mapped at its
+/// old place any more.
+///
+/// # Errors
+/// What mremap(2) says: EINVAL for the memory of a device. Then it lies where it was.
+///
+/// # Safety
+/// Nothing in the range may be in use.
+pub unsafe fn relocate(start: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, Errno> {
+    // One step that chooses a place and moves there does not exist. What this leaves behind has no
+    // page table entries, and is unmapped for little.
+    let moved = move_entries(start, bytes)?;
+    // SAFETY: what was in use there has moved.
+    unsafe { unmap(start, bytes) }?;
+    Ok(moved)
+}
+
+/// mremap(2) with MREMAP_DONTUNMAP to an address of the kernel's choice. That takes a fifth argument
+/// of zero; without one, whatever the register holds is taken for an address.
+fn move_entries(start: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, Errno> {
+    let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP) as usize;
+    let result: isize;
+    // SAFETY: the source stays mapped and the target is free; the kernel keeps all registers but
+    // those that are named.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") 25usize => result,
+            in("rdi") start.as_ptr(), in("rsi") bytes, in("rdx") bytes, in("r10") flags,
+            in("r8") 0usize, lateout("rcx") _, lateout("r11") _,
+            options(nostack),
+        );
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            in("x8") 216usize,
+            inlateout("x0") start.as_ptr() as usize => result,
+            in("x1") bytes, in("x2") bytes, in("x3") flags, in("x4") 0usize,
+            options(nostack),
+        );
+    }
+    if result < 0 {
+        return Err(Errno::from_raw_os_error(-result as i32));
+    }
+    NonNull::new(result as *mut u8).ok_or(Errno::NOMEM)
+}
+
+/// Changes what a mapping may be used for; `None`: nothing, a touch is SIGSEGV.
+///
+/// # Errors
+/// What mprotect(2) says.
+///
+/// # Safety
+/// Nothing in the range may be in use.
+pub unsafe fn protect(
+    start: NonNull<u8>,
+    bytes: usize,
+    protection: Option<Protection>,
+) -> Result<(), Errno> {
+    let bits = protection.map_or(0, |protection| protection.flags().bits());
+    let flags = rustix::mm::MprotectFlags::from_bits_retain(bits);
+    // SAFETY: by this function's own contract.
+    unsafe { rustix::mm::mprotect(start.as_ptr().cast(), bytes, flags) }
+}
+
+/// Takes a range of addresses where nothing is mapped, so that nothing else will be.
+///
+/// # Errors
+/// EEXIST when something is.
+pub fn reserve(start: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED_NOREPLACE;
+    // SAFETY: nothing is replaced.
+    let got = unsafe {
+        rustix::mm::mmap_anonymous(start.as_ptr().cast(), bytes, ProtFlags::empty(), flags)
+    }?;
+    // A kernel before 4.17 takes the address for a hint.
+    if got.addr() == start.as_ptr().addr() { Ok(()) } else { Err(Errno::EXIST) }
+}
+
 /// Unmaps a range.
 ///
 /// # Errors
@@ -173,4 +305,33 @@ pub unsafe fn remap_part(
 pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
     // SAFETY: by this function's own contract.
     unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relocated_mapping_holds_what_it_held_and_leaves_nothing() {
+        let file = rustix::fs::memfd_create("pages", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        let bytes = 16 * 4096;
+        rustix::fs::ftruncate(&file, bytes as u64).unwrap();
+        let file = std::os::fd::AsFd::as_fd(&file);
+        // SAFETY: no address is given.
+        let mapping = unsafe { map_file(file, 0, bytes, Protection::READ_WRITE, None) }.unwrap();
+        let mut start = mapping.leak();
+        // SAFETY: the mapping is this test's, which uses no place of it after it has moved.
+        unsafe {
+            start.as_ptr().add(5).write(7);
+            for _ in 0..20 {
+                let next = relocate(start, bytes).unwrap();
+                assert_eq!(next.as_ptr().add(5).read(), 7);
+                assert_ne!(next, start);
+                // ENOMEM: nothing is mapped there.
+                assert_eq!(protect(start, bytes, None), Err(Errno::NOMEM));
+                start = next;
+            }
+            unmap(start, bytes).unwrap();
+        }
+    }
 }

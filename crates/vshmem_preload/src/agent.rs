@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use vshmem_session::Session;
 
-use crate::{errno, process};
+use crate::next::system_call;
+use crate::{cancel, errno, process};
 
 /// The command that starts an agent, if `VSHMEM_COMMAND` tells how. Made before it is needed: a
 /// program may clear its environment, and a sleeper must not use the heap.
@@ -43,7 +44,7 @@ pub fn glance() {
 
 fn vigil() {
     if let Some(session) = process::joined() {
-        errno::untouched(|| ensure(session));
+        errno::untouched(|| cancel::uncancelled(|| ensure(session)));
     }
 }
 
@@ -60,22 +61,26 @@ fn ensure(session: &Session) {
     // SAFETY: raw fork without shared memory; the children call nothing but system calls on
     // prepared memory before exec or exit.
     unsafe {
-        let child = libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0);
+        // Not even the address of a symbol is looked up in the children.
+        system_call(libc::SYS_getpid, []);
+        let child = system_call(libc::SYS_clone, []);
         if child == 0 {
-            libc::syscall(libc::SYS_setsid);
-            if libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0) == 0 {
-                libc::syscall(libc::SYS_close_range, 0u32, u32::MAX, 0u32);
-                let null = c"/dev/null".as_ptr();
+            system_call(libc::SYS_setsid, []);
+            if system_call(libc::SYS_clone, []) == 0 {
+                system_call(libc::SYS_close_range, [0, u32::MAX as usize, 0]);
+                let null = c"/dev/null".as_ptr().addr();
                 for _ in 0..3 {
-                    libc::syscall(libc::SYS_openat, libc::AT_FDCWD, null, libc::O_RDWR);
+                    let here = libc::AT_FDCWD as usize;
+                    system_call(libc::SYS_openat, [here, null, libc::O_RDWR as usize]);
                 }
-                libc::syscall(libc::SYS_execve, argv[0], argv.as_ptr(), envp.as_ptr());
+                let words = [argv[0].addr(), argv.as_ptr().addr(), envp.as_ptr().addr()];
+                system_call(libc::SYS_execve, words);
             }
-            libc::syscall(libc::SYS_exit_group, 0);
+            system_call(libc::SYS_exit_group, [0]);
         }
         if child > 0 {
             // __WCLONE: children without an exit signal, which the program's wait() never sees.
-            libc::syscall(libc::SYS_wait4, child, 0, libc::__WCLONE, 0);
+            system_call(libc::SYS_wait4, [child as usize, 0, libc::__WCLONE as usize, 0]);
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A fixed table without a lock, because shmat and shmdt may be called from signal handlers. An
 //! entry is claimed by its state word; the other words are its claimer's until the state says so.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// Pieces of one process at most.
 const MOST: usize = 16384;
@@ -20,6 +20,7 @@ struct Entry {
     bytes: AtomicUsize,
     /// Where the segment's first byte would be: what shmdt is given.
     base: AtomicUsize,
+    offset: AtomicU64,
     /// `Rights` as bits.
     rights: AtomicU32,
 }
@@ -80,12 +81,30 @@ pub struct Piece {
     pub start: usize,
     pub bytes: usize,
     pub base: usize,
+    /// Where in the pool the segment begins.
+    pub offset: u64,
     pub rights: Rights,
 }
 
 impl Piece {
     pub fn end(self) -> usize {
         self.start + self.bytes
+    }
+
+    /// Whether it is mapped as a plain attach for loads and stores maps it.
+    pub fn is_plain(self) -> bool {
+        let plain = libc::PROT_READ as u32 | libc::PROT_WRITE as u32;
+        self.rights == Rights { now: plain, writable: true, inherited: true }
+    }
+
+    /// Unmaps it, or keeps the mapping for later where the program does not know it.
+    pub fn detach(self) {
+        if self.is_plain() {
+            let offset = self.offset + (self.start - self.base) as u64;
+            crate::parked::put_away(offset, self.start, self.bytes);
+        } else {
+            crate::unmap::drop_mapping(self.start, self.bytes);
+        }
     }
 }
 
@@ -96,6 +115,7 @@ static ENTRIES: [Entry; MOST] = [const {
         start: AtomicUsize::new(0),
         bytes: AtomicUsize::new(0),
         base: AtomicUsize::new(0),
+        offset: AtomicU64::new(0),
         rights: AtomicU32::new(0),
     }
 }; MOST];
@@ -115,6 +135,7 @@ pub fn add(piece: Piece) -> bool {
             entry.start.store(piece.start, Ordering::Relaxed);
             entry.bytes.store(piece.bytes, Ordering::Relaxed);
             entry.base.store(piece.base, Ordering::Relaxed);
+            entry.offset.store(piece.offset, Ordering::Relaxed);
             entry.rights.store(piece.rights.pack(), Ordering::Relaxed);
             HIGH.fetch_max(index + 1, Ordering::AcqRel);
             entry.state.store(USED, Ordering::Release);
@@ -170,6 +191,7 @@ impl Entry {
             start: self.start.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
             base: self.base.load(Ordering::Relaxed),
+            offset: self.offset.load(Ordering::Relaxed),
             rights: Rights::unpack(self.rights.load(Ordering::Relaxed)),
         }
     }

@@ -7,14 +7,17 @@ use std::sync::OnceLock;
 
 use vshmem_mem::Scratch;
 
+use crate::process;
+
 /// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "LD_PRELOAD",
     "VSHMEM_POOL",
     "VSHMEM_POOL_NAME",
     "VSHMEM_SHARE",
     "VSHMEM_FTOK",
     "VSHMEM_COMMAND",
+    "VSHMEM_SPIN",
 ];
 
 /// `NAME=value` of those that were set when this program began.
@@ -41,11 +44,40 @@ pub fn remember() {
 pub struct Environment {
     original: *const *const c_char,
     added: Option<Scratch<u64>>,
+    /// A word of `added` that was composed.
+    #[expect(dead_code, reason = "kept for as long as the list points to it")]
+    preload: Option<Scratch<u64>>,
+}
+
+/// Path of this library: the first in the LD_PRELOAD that we were started with.
+fn library(words: &[CString]) -> Option<&[u8]> {
+    let preload = words.iter().find(|word| name_of(word) == b"LD_PRELOAD")?.to_bytes();
+    preload["LD_PRELOAD=".len()..].split(|byte| b": ".contains(byte)).next()
 }
 
 fn name_of(word: &CStr) -> &[u8] {
     let bytes = word.to_bytes();
     &bytes[..bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len())]
+}
+
+/// Whether a value of LD_PRELOAD names our library, which `vshmem run` puts first.
+fn preloads(value: &[u8], library: &[u8]) -> bool {
+    value.split(|byte| b"=: ".contains(byte)).any(|word| word == library)
+}
+
+/// `LD_PRELOAD=` with our library before those of `word`, which names others.
+fn preload_before(word: &CStr, library: &[u8]) -> Option<Scratch<u64>> {
+    let name = b"LD_PRELOAD=";
+    let others = word.to_bytes().get(name.len()..).unwrap_or_default();
+    let colon: &[u8] = if others.is_empty() { b"" } else { b":" };
+    let parts = [name.as_slice(), library, colon, others];
+    let bytes = parts.iter().map(|part| part.len()).sum::<usize>() + 1;
+    let mut composed = Scratch::<u64>::new(bytes.div_ceil(8))?;
+    let text = parts.into_iter().flatten().chain([&0]);
+    for (index, byte) in text.enumerate() {
+        composed.values()[index / 8] |= u64::from(*byte) << (8 * (index % 8));
+    }
+    Some(composed)
 }
 
 impl Environment {
@@ -54,10 +86,13 @@ impl Environment {
     /// # Safety
     /// `envp` is null, or a list of C strings that ends with a null, and stays so while this lives.
     pub unsafe fn completed(envp: *const *const c_char) -> Self {
-        let untouched = Self { original: envp, added: None };
+        let untouched = Self { original: envp, added: None, preload: None };
         let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
+        let library = library(words);
         let mut count = 0;
         let mut present = [false; NAMES.len()];
+        // Which member names other libraries than ours.
+        let mut others = None;
         if !envp.is_null() {
             loop {
                 // SAFETY: the list ends with a null, where the loop ends.
@@ -66,17 +101,25 @@ impl Environment {
                     break;
                 }
                 // SAFETY: its members are C strings.
-                let name = name_of(unsafe { CStr::from_ptr(word) });
+                let word = unsafe { CStr::from_ptr(word) };
+                let name = name_of(word);
                 for (seen, ours) in present.iter_mut().zip(words) {
                     *seen |= name == name_of(ours);
+                }
+                if let Some(library) = library
+                    && name == b"LD_PRELOAD"
+                    && !preloads(&word.to_bytes()[name.len()..], library)
+                {
+                    others = preload_before(word, library).map(|composed| (count, composed));
                 }
                 count += 1;
             }
         }
-        if present.iter().zip(words).all(|(seen, _)| *seen) {
+        let rejoins = process::joined().is_some_and(|session| session.member().others_busy());
+        if !rejoins && others.is_none() && present.iter().zip(words).all(|(seen, _)| *seen) {
             return untouched;
         }
-        let Some(mut list) = Scratch::<u64>::new(count + words.len() + 1) else {
+        let Some(mut list) = Scratch::<u64>::new(count + words.len() + 2) else {
             return untouched;
         };
         let slots = list.values();
@@ -84,11 +127,18 @@ impl Environment {
             // SAFETY: as above; `count` members were counted.
             *slot = unsafe { *envp.add(index) }.addr() as u64;
         }
+        let mut preload = None;
+        if let Some((index, mut composed)) = others {
+            slots[index] = composed.values().as_ptr().addr() as u64;
+            preload = Some(composed);
+        }
         let missing = words.iter().zip(&present).filter(|(_, seen)| !**seen);
-        for (slot, (word, _)) in slots[count..].iter_mut().zip(missing) {
+        let missing = missing.map(|(word, _)| word.as_c_str());
+        let words = missing.chain(rejoins.then_some(process::REJOIN));
+        for (slot, word) in slots[count..].iter_mut().zip(words) {
             *slot = word.as_ptr().addr() as u64;
         }
-        Self { original: envp, added: Some(list) }
+        Self { original: envp, added: Some(list), preload }
     }
 
     /// The list to execute with.
@@ -97,5 +147,24 @@ impl Environment {
             Some(list) => list.values().as_ptr().cast(),
             None => self.original,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preload_of_the_programs_own_gets_our_library_in_front() {
+        for (word, whole) in [
+            (c"LD_PRELOAD=", c"LD_PRELOAD=/x/ours.so"),
+            (c"LD_PRELOAD=a.so b.so", c"LD_PRELOAD=/x/ours.so:a.so b.so"),
+        ] {
+            let mut composed = preload_before(word, b"/x/ours.so").unwrap();
+            let text: Vec<u8> = composed.values().iter().flat_map(|w| w.to_le_bytes()).collect();
+            assert_eq!(CStr::from_bytes_until_nul(&text).unwrap(), whole);
+        }
+        assert!(preloads(b"=a.so:/x/ours.so", b"/x/ours.so"));
+        assert!(!preloads(b"=a.so:/x/ours.so.old", b"/x/ours.so"));
     }
 }

@@ -4,28 +4,24 @@
 //! The books are changed before the kernel is asked, because nobody is left to change them after;
 //! if exec fails, they are put back. A program that plainly cannot be executed is not even tried.
 
-use std::ffi::CStr;
-
 use libc::{c_char, c_int};
-use rustix::fs::{Access, AtFlags, CWD};
 
 use crate::environment::Environment;
-use crate::next::next;
+use crate::next::{next, system_call};
 use crate::{attached, errno, fork, process};
 
 /// Runs an exec with nothing attached.
-fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_int {
+pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_int {
     let Some(session) = process::joined() else { return exec() };
     let member = session.member();
     // A vfork child works in its parent's memory; what it holds is its parent's.
     let mine = !fork::is_unknown_child() && member.is_process(rustix::process::getpid());
+    // The kernel reads the path: the pointer may be anything.
     let executable = path.is_none_or(|path| {
-        if path.is_null() {
-            return false;
-        }
-        // SAFETY: exec's contract is that the path is a C string.
-        let path = unsafe { CStr::from_ptr(path) };
-        rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
+        let words =
+            [libc::AT_FDCWD as usize, path.addr(), libc::X_OK as usize, libc::AT_EACCESS as usize];
+        // SAFETY: the call reads a path, and fails where there is none.
+        unsafe { system_call(libc::SYS_faccessat2, words) == 0 || errno::get() == libc::ENOSYS }
     });
     if !mine || !executable || attached::is_empty() {
         return exec();
@@ -59,16 +55,19 @@ pub unsafe extern "C" fn execve(
     })
 }
 
+unsafe extern "C" {
+    /// The environment that the calls without one pass on; a program may have emptied it.
+    static environ: *const *const c_char;
+}
+
 /// execv(3).
 ///
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, argv: *const *const c_char) -> c_int {
-    detached(
-        Some(path),
-        || next!(c"execv": fn(*const c_char, *const *const c_char) -> c_int, (path, argv), -1),
-    )
+    // SAFETY: the same contract; libc keeps `environ` a list of C strings.
+    unsafe { execve(path, argv, environ) }
 }
 
 /// execvp(3).
@@ -77,10 +76,8 @@ pub unsafe extern "C" fn execv(path: *const c_char, argv: *const *const c_char) 
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, argv: *const *const c_char) -> c_int {
-    detached(
-        None,
-        || next!(c"execvp": fn(*const c_char, *const *const c_char) -> c_int, (file, argv), -1),
-    )
+    // SAFETY: as for execv.
+    unsafe { execvpe(file, argv, environ) }
 }
 
 /// execvpe(3).

@@ -3,6 +3,7 @@
 
 use libc::c_int;
 
+use crate::next::system_call;
 use crate::{fork, process};
 
 fn farewell() {
@@ -34,7 +35,7 @@ static AT_EXIT: extern "C" fn() = {
 pub unsafe extern "C" fn _exit(status: c_int) -> ! {
     farewell();
     // SAFETY: exit_group does not return.
-    unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    unsafe { system_call(libc::SYS_exit_group, [status as usize]) };
     loop {
         std::hint::spin_loop();
     }

@@ -12,8 +12,8 @@ use libc::pid_t;
 use vshmem_ipc::{ChildSlot, Errno};
 use vshmem_session::{Session, this_process};
 
-use crate::next::next;
-use crate::{attached, errno, process};
+use crate::next::{next, system_call};
+use crate::{attached, errno, fixed, parked, process};
 
 thread_local! {
     /// What this thread has kept for the child of the fork that is under way.
@@ -32,7 +32,9 @@ pub fn prepare_marks() {
         let start = page.leak().as_ptr();
         // SAFETY: the page is ours and stays mapped.
         unsafe {
-            if libc::syscall(libc::SYS_madvise, start, 4096, libc::MADV_WIPEONFORK) == 0 {
+            if system_call(libc::SYS_madvise, [start.addr(), 4096, libc::MADV_WIPEONFORK as usize])
+                == 0
+            {
                 let mark = start.cast::<AtomicU32>();
                 (*mark).store(1, Ordering::Relaxed);
                 MARK.store(mark, Ordering::Release);
@@ -69,10 +71,14 @@ pub fn adopt_unknown_child(session: &'static Session) -> Result<&'static Session
 }
 
 fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno> {
+    if !session.link().is_inherited() {
+        fixed::map_again(session)?;
+    }
     let joined = session.member().become_child(kept, this_process());
     if let Some(mark) = mark() {
         mark.store(1, Ordering::Relaxed);
     }
+    session.link().register_process();
     joined.map_err(|_| Errno::NOSPC)
 }
 
@@ -102,9 +108,14 @@ extern "C" fn in_parent() {
 }
 
 extern "C" fn in_child() {
-    if let Some(session) = process::joined() {
+    parked::begin_child();
+    if let Some(session) = process::inherited() {
         // A child that cannot join finds out at its first call.
-        let _ = errno::untouched(|| become_client(session, KEPT.take()));
+        let joined = errno::untouched(|| become_client(session, KEPT.take()));
+        if joined.is_err() && !session.link().is_inherited() {
+            PREPARED.set(false);
+            return;
+        }
         while let Some(piece) = attached::take(|piece| !piece.rights.inherited) {
             let _ = session.member().shmdt(piece.id);
         }

@@ -36,8 +36,41 @@ noticed! {
     initgroups, c"initgroups", (user: *const c_char, group: gid_t);
     setfsuid, c"setfsuid", (uid: uid_t);
     setfsgid, c"setfsgid", (gid: gid_t);
-    capset, c"capset", (header: *mut c_void, data: *const c_void);
     chroot, c"chroot", (path: *const c_char);
+}
+
+/// capset(2), noticed: it is about one thread.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn capset(header: *mut c_void, data: *const c_void) -> c_int {
+    process::join_in_time();
+    let result = next!(c"capset": fn(*mut c_void, *const c_void) -> c_int, (header, data), -1);
+    caller::changed_in_this_thread();
+    result
+}
+
+/// setns(2), noticed. Another IPC namespace ends the process's adjustments as exit would.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setns(file: c_int, kind: c_int) -> c_int {
+    process::join_in_time();
+    let result = next!(c"setns": fn(c_int, c_int) -> c_int, (file, kind), -1);
+    caller::changed_in_this_thread();
+    if result == 0 && kind & libc::CLONE_NEWIPC != 0 {
+        end_adjustments();
+    }
+    result
+}
+
+/// Ends the process's adjustments, as leaving an IPC namespace does.
+pub fn end_adjustments() {
+    if let Some(session) = process::joined() {
+        let _ = errno::untouched(|| session.member().leave_adjustments());
+    }
 }
 
 /// unshare(2): CLONE_SYSVSEM ends the process's adjustments as exit would.
@@ -50,11 +83,8 @@ pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
     let result = next!(c"unshare": fn(c_int) -> c_int, (flags), -1);
     caller::changed();
     // CLONE_NEWIPC implies it (ksys_unshare).
-    if result == 0
-        && flags & (libc::CLONE_SYSVSEM | libc::CLONE_NEWIPC) != 0
-        && let Some(session) = process::joined()
-    {
-        let _ = errno::untouched(|| session.member().leave_adjustments());
+    if result == 0 && flags & (libc::CLONE_SYSVSEM | libc::CLONE_NEWIPC) != 0 {
+        end_adjustments();
     }
     result
 }

@@ -15,16 +15,20 @@
 mod agent;
 mod attached;
 mod caller;
+mod cancel;
+mod control;
 mod environment;
 mod errno;
 mod exec;
 mod exit;
+mod fixed;
 mod fork;
 mod ftok;
 mod identity;
 mod message_calls;
 mod next;
 mod numbers;
+mod parked;
 mod process;
 mod procfs;
 mod reap;
@@ -41,7 +45,9 @@ mod user;
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
         environment::remember();
+        route::remember();
         process::begin();
+        process::rejoin();
     }
     at_load
 };

@@ -4,9 +4,10 @@ use libc::{c_int, c_long, c_ushort, c_void, key_t, size_t, ssize_t};
 use vshmem_ipc::{Errno, Kind, Member, QueueStat, Receive};
 
 use crate::caller::Me;
+use crate::control::{Call, Commands, IPC_INFO, highest};
 use crate::next::next;
 use crate::segment_calls::permission;
-use crate::{errno, process, route, user};
+use crate::{cancel, errno, process, route, user};
 
 const MSG_NOERROR: c_int = 0o10000;
 const MSG_EXCEPT: c_int = 0o20000;
@@ -14,7 +15,7 @@ const MSG_COPY: c_int = 0o40000;
 const MSG_STAT: c_int = 11;
 const MSG_INFO: c_int = 12;
 const MSG_STAT_ANY: c_int = 13;
-const IPC_INFO: c_int = 3;
+const COMMANDS: Commands = Commands { info: MSG_INFO, stat: MSG_STAT, stat_any: MSG_STAT_ANY };
 
 /// `struct msginfo`.
 #[repr(C)]
@@ -37,7 +38,10 @@ struct msginfo {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn msgget(key: key_t, flags: c_int) -> c_int {
     if !route::key_in_pool(Kind::Queue, key) {
-        return next!(c"msgget": fn(key_t, c_int) -> c_int, (key, flags), -1);
+        let id = next!(c"msgget": fn(key_t, c_int) -> c_int, (key, flags), -1);
+        return route::told_apart(Kind::Queue, key, flags, id, || {
+            let _ = kernels(id, libc::IPC_RMID, std::ptr::null_mut());
+        });
     }
     errno::answer_int(
         process::watchful_session()
@@ -56,11 +60,11 @@ pub unsafe extern "C" fn msgsnd(
     size: size_t,
     flags: c_int,
 ) -> c_int {
-    if !route::id_in_pool(id) {
+    if !route::id_in_pool(Kind::Queue, id) {
         return next!(c"msgsnd": fn(c_int, *const c_void, size_t, c_int) -> c_int,
                      (id, message, size, flags), -1);
     }
-    errno::answer_unit(send(id, message.cast(), size, flags))
+    errno::answer_unit(cancel::point(|| send(id, message.cast(), size, flags)))
 }
 
 fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), Errno> {
@@ -90,12 +94,13 @@ pub unsafe extern "C" fn msgrcv(
     kind: c_long,
     flags: c_int,
 ) -> ssize_t {
-    if !route::id_in_pool(id) {
+    if !route::id_in_pool(Kind::Queue, id) {
         return next!(c"msgrcv":
             fn(c_int, *mut c_void, size_t, c_long, c_int) -> ssize_t,
             (id, message, room, kind, flags), -1);
     }
-    errno::answer(receive(id, message.cast(), room, kind, flags).map(|size| size as i64)) as ssize_t
+    let received = cancel::point(|| receive(id, message.cast(), room, kind, flags));
+    errno::answer(received.map(|size| size as i64)) as ssize_t
 }
 
 fn receive(
@@ -132,20 +137,16 @@ fn receive(
 /// As libc's; a bad pointer gives EFAULT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn msgctl(id: c_int, command: c_int, buffer: *mut libc::msqid_ds) -> c_int {
-    let whole = matches!(command, IPC_INFO | MSG_INFO | MSG_STAT | MSG_STAT_ANY);
-    let ours = if whole { route::kind_in_pool(Kind::Queue) } else { route::id_in_pool(id) };
-    if !ours {
-        return next!(c"msgctl": fn(c_int, c_int, *mut libc::msqid_ds) -> c_int,
-                     (id, command, buffer), -1);
-    }
-    if id < 0 || command < 0 {
-        errno::set(Errno::INVAL);
-        return -1;
-    }
-    errno::answer_int(
-        process::watchful_session()
-            .and_then(|session| control(session.member(), id, command, buffer)),
+    let call = Call { kind: Kind::Queue, id, command, commands: COMMANDS };
+    call.answer(
+        || kernels(id, command, buffer),
+        |member, kernel| control(member, id, command, buffer, kernel),
     )
+}
+
+/// The kernel's msgctl(2).
+fn kernels(id: c_int, command: c_int, buffer: *mut libc::msqid_ds) -> c_int {
+    next!(c"msgctl": fn(c_int, c_int, *mut libc::msqid_ds) -> c_int, (id, command, buffer), -1)
 }
 
 fn control(
@@ -153,6 +154,7 @@ fn control(
     id: c_int,
     command: c_int,
     buffer: *mut libc::msqid_ds,
+    kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
     let me = Me::now();
     match command {
@@ -161,7 +163,8 @@ fn control(
             Ok(0)
         }
         MSG_STAT | MSG_STAT_ANY => {
-            let stat = member.queue_at_index(id as u32, command == MSG_STAT_ANY, &me)?;
+            let index = route::index_in_pool(id);
+            let stat = member.queue_at_index(index, command == MSG_STAT_ANY, &me)?;
             user::write(buffer, describe(&stat))?;
             Ok(stat.id)
         }
@@ -176,26 +179,44 @@ fn control(
             member.queue_change(id, owner.uid, owner.gid, mode, limit, &me).map(|()| 0)
         }
         libc::IPC_RMID => member.queue_remove(id, &me).map(|()| 0),
-        IPC_INFO | MSG_INFO => {
-            let limits = member.pool().geometry();
-            let totals = member.msg_info()?;
-            let sum = command == MSG_INFO;
-            let most = limits.msgmni.saturating_mul(limits.msgmnb).min(i32::MAX as u32);
-            let info = msginfo {
-                msgpool: if sum { totals.queues as c_int } else { (most / 1024) as c_int },
-                msgmap: if sum { totals.messages as c_int } else { limits.msgmnb as c_int },
-                msgmax: limits.msgmax as c_int,
-                msgmnb: limits.msgmnb as c_int,
-                msgmni: limits.msgmni as c_int,
-                msgssz: 16,
-                msgtql: if sum { totals.bytes as c_int } else { limits.msgmnb as c_int },
-                msgseg: 0xffff,
-            };
-            user::write(buffer.cast(), info)?;
-            Ok(totals.highest as c_int)
-        }
+        IPC_INFO | MSG_INFO => totals(member, command, buffer.cast(), kernel),
         _ => Err(Errno::INVAL),
     }
+}
+
+/// IPC_INFO and MSG_INFO; added to what the kernel has answered, if it has.
+fn totals(
+    member: &Member,
+    command: c_int,
+    buffer: *mut msginfo,
+    kernel: Option<c_int>,
+) -> Result<c_int, Errno> {
+    let ours = member.msg_info()?;
+    let limits = member.pool().geometry();
+    let most = limits.msgmni.saturating_mul(limits.msgmnb).min(i32::MAX as u32);
+    let mut info = msginfo {
+        msgpool: (most / 1024) as c_int,
+        msgmap: limits.msgmnb as c_int,
+        msgmax: limits.msgmax as c_int,
+        msgmnb: limits.msgmnb as c_int,
+        msgmni: limits.msgmni as c_int,
+        msgssz: 16,
+        msgtql: limits.msgmnb as c_int,
+        msgseg: 0xffff,
+    };
+    if kernel.is_some() {
+        // SAFETY: the kernel has just written a msginfo there.
+        info = unsafe { user::read(buffer.cast_const()) }?;
+    } else if command == MSG_INFO {
+        (info.msgpool, info.msgmap, info.msgtql) = (0, 0, 0);
+    }
+    if command == MSG_INFO {
+        info.msgpool += ours.queues as c_int;
+        info.msgmap += ours.messages as c_int;
+        info.msgtql += ours.bytes as c_int;
+    }
+    user::write(buffer, info)?;
+    Ok(highest(ours.queues, ours.highest, kernel))
 }
 
 fn describe(stat: &QueueStat) -> libc::msqid_ds {

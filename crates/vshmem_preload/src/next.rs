@@ -46,3 +46,14 @@ macro_rules! next {
     }};
 }
 pub(crate) use next;
+
+/// A system call by number, past our own syscall(2), for this library itself.
+///
+/// # Safety
+/// As the call of that number demands.
+pub unsafe fn system_call<const N: usize>(number: libc::c_long, words: [usize; N]) -> libc::c_long {
+    let word = |index: usize| words.get(index).copied().unwrap_or(0);
+    next!(c"syscall":
+        fn(libc::c_long, usize, usize, usize, usize, usize, usize) -> libc::c_long,
+        (number, word(0), word(1), word(2), word(3), word(4), word(5)), -1)
+}

@@ -1,9 +1,13 @@
 //! syscall(2): programs that call by number.
 
-use libc::{c_int, c_long, c_void};
+use libc::{c_char, c_int, c_long, c_void};
 
-use crate::next::next;
-use crate::{message_calls, segment_calls, semaphore_calls, unmap};
+use crate::environment::Environment;
+use crate::next::system_call;
+use crate::{
+    caller, exec, exit, identity, message_calls, process, reap, segment_calls, semaphore_calls,
+    unmap,
+};
 
 /// IPC_64, which libc adds to the commands of the raw control calls.
 const IPC_64: c_int = 0x100;
@@ -25,13 +29,18 @@ pub unsafe extern "C" fn syscall(
     let int = |word: usize| word as c_int;
     let command = |word: usize| word as c_int & !IPC_64;
     // SAFETY: the arguments are those that the program has passed for the call of this number.
+    let kernel = || unsafe { system_call(number, [a, b, c, d, e, f]) };
+    let kernel_int = || kernel() as c_int;
+    let kernel_address = || kernel() as usize as *mut c_void;
+    // SAFETY: as above.
     unsafe {
         match number {
             libc::SYS_shmget => segment_calls::shmget(int(a), b, int(c)).into(),
             libc::SYS_shmat => {
-                segment_calls::shmat(int(a), b as *const c_void, int(c)).addr() as c_long
+                let address = b as *const c_void;
+                segment_calls::attach_by(int(a), address, int(c), kernel_address).addr() as c_long
             }
-            libc::SYS_shmdt => segment_calls::shmdt(a as *const c_void).into(),
+            libc::SYS_shmdt => segment_calls::detach_by(a, kernel_int).into(),
             libc::SYS_shmctl => segment_calls::shmctl(int(a), command(b), c as *mut _).into(),
             libc::SYS_semget => semaphore_calls::semget(int(a), int(b), int(c)).into(),
             libc::SYS_semop => semaphore_calls::semop(int(a), b as *mut _, c).into(),
@@ -45,17 +54,64 @@ pub unsafe extern "C" fn syscall(
                 message_calls::msgrcv(int(a), b as *mut c_void, c, d as c_long, int(e)) as c_long
             }
             libc::SYS_msgctl => message_calls::msgctl(int(a), command(b), c as *mut _).into(),
-            _ => pass_on(number, [a, b, c, d, e, f]),
+            libc::SYS_mmap => unmap::map(b, int(d), kernel_address).addr() as c_long,
+            libc::SYS_munmap => unmap::unmap(a, b, kernel_int).into(),
+            libc::SYS_mremap => unmap::remap(a, b, c, int(d), e, kernel_address).addr() as c_long,
+            libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+                unmap::protect(a, b, int(c), kernel_int).into()
+            }
+            libc::SYS_madvise => unmap::advise(a, b, int(c), kernel_int).into(),
+            libc::SYS_execve => {
+                let mut environment = Environment::completed(c as *const *const c_char);
+                let list = environment.list().addr();
+                let call = || system_call(number, [a, b, list]) as c_int;
+                exec::detached(Some(a as *const c_char), call).into()
+            }
+            libc::SYS_execveat => {
+                let mut environment = Environment::completed(d as *const *const c_char);
+                let list = environment.list().addr();
+                exec::detached(None, || system_call(number, [a, b, c, list, e]) as c_int).into()
+            }
+            libc::SYS_wait4 => {
+                let call = |own: *mut c_int| system_call(number, [a, own.addr(), c, d]) as c_int;
+                reap::reap(b as *mut c_int, call).into()
+            }
+            libc::SYS_exit_group => exit::_exit(int(a)),
+            libc::SYS_chroot => in_time(kernel),
+            libc::SYS_unshare | libc::SYS_setns => {
+                let result = of_this_thread(kernel);
+                let flags = int(if number == libc::SYS_setns { b } else { a });
+                let ends = libc::CLONE_NEWIPC
+                    | if number == libc::SYS_unshare { libc::CLONE_SYSVSEM } else { 0 };
+                if result == 0 && flags & ends != 0 {
+                    identity::end_adjustments();
+                }
+                result
+            }
+            // Where libc's functions of these names change the credentials of all threads, the calls
+            // change those of one.
+            libc::SYS_setuid
+            | libc::SYS_setgid
+            | libc::SYS_setreuid
+            | libc::SYS_setregid
+            | libc::SYS_setresuid
+            | libc::SYS_setresgid
+            | libc::SYS_setgroups
+            | libc::SYS_capset => of_this_thread(kernel),
+            _ => kernel(),
         }
     }
 }
 
-fn pass_on(number: c_long, [a, b, c, d, e, f]: [usize; 6]) -> c_long {
-    let result = next!(c"syscall":
-        fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,
-        (number, a, b, c, d, e, f), -1);
-    if number == libc::SYS_munmap && result == 0 {
-        unmap::unmapped(a, b);
-    }
+/// A call after which the pool may be out of reach.
+fn in_time(call: impl FnOnce() -> c_long) -> c_long {
+    process::join_in_time();
+    call()
+}
+
+/// A call that changes what the calling thread may do.
+fn of_this_thread(call: impl FnOnce() -> c_long) -> c_long {
+    let result = in_time(call);
+    caller::changed_in_this_thread();
     result
 }

@@ -1,23 +1,39 @@
 //! This process's session, set up at the first call.
 
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use vshmem_ipc::Errno;
 use vshmem_session::{Session, SessionError};
 
-use crate::{agent, errno, fork};
+use crate::{agent, cancel, errno, fork};
 
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
+/// Whether children do not have the mappings of their parents.
+static BARE_CHILDREN: AtomicBool = AtomicBool::new(false);
 static SETUP: AtomicU32 = AtomicU32::new(FRESH);
+
+thread_local! {
+    /// Whether it is this thread that sets up.
+    static SETTING_UP: Cell<bool> = const { Cell::new(false) };
+}
 
 const FRESH: u32 = 0;
 const UNDER_WAY: u32 = 1;
 const READY: u32 = 2;
 const FAILED: u32 = 3;
 
-/// The session, if there is one already.
+/// The session, if there is one already that can be used as it is. A child that has come about behind
+/// our back has none while it has not its parent's mappings.
 #[inline]
 pub fn joined() -> Option<&'static Session> {
+    inherited().filter(|_| !BARE_CHILDREN.load(Ordering::Relaxed) || !fork::is_unknown_child())
+}
+
+/// The session of this process, or of the one that it is a child of.
+#[inline]
+pub fn inherited() -> Option<&'static Session> {
     let session = SESSION.load(Ordering::Acquire);
     // SAFETY: once published, a session is never freed or moved.
     unsafe { session.as_ref() }
@@ -27,10 +43,10 @@ pub fn joined() -> Option<&'static Session> {
 /// its own.
 #[inline]
 pub fn session() -> Result<&'static Session, Errno> {
-    match joined() {
+    match inherited() {
         Some(session) if !fork::is_unknown_child() => Ok(session),
         Some(session) => fork::adopt_unknown_child(session),
-        None => errno::untouched(set_up),
+        None => errno::untouched(|| cancel::uncancelled(set_up)),
     }
 }
 
@@ -51,6 +67,8 @@ fn own_pid() -> u32 {
 
 /// To be called when a process begins: at load, and in a child that `fork` has made.
 pub fn begin() {
+    // A thread that was setting up when another one forked is not there in the child.
+    let _ = SETUP.compare_exchange(UNDER_WAY, FRESH, Ordering::AcqRel, Ordering::Acquire);
     HOME.store(own_pid(), Ordering::Relaxed);
 }
 
@@ -60,7 +78,26 @@ pub fn begin() {
 pub fn join_in_time() {
     if joined().is_none() && HOME.load(Ordering::Relaxed) == own_pid() {
         // What stands in the way is told at the first call.
-        let _ = errno::untouched(set_up);
+        let _ = errno::untouched(|| cancel::uncancelled(set_up));
+    }
+}
+
+/// In the environment of a program that replaces one whose threads were in the middle of calls.
+pub const REJOIN: &CStr = c"VSHMEM_REJOIN=1";
+
+/// Joins at load if the program before this one left threads in lines: they are gone, and must not
+/// be given anything any more. Joining takes them out.
+pub fn rejoin() {
+    // SAFETY: the name is a C string; other threads of the program do not run yet.
+    let asked = unsafe {
+        let asked = !libc::getenv(c"VSHMEM_REJOIN".as_ptr()).is_null();
+        if asked {
+            libc::unsetenv(c"VSHMEM_REJOIN".as_ptr());
+        }
+        asked
+    };
+    if asked {
+        join_in_time();
     }
 }
 
@@ -70,23 +107,30 @@ fn set_up() -> Result<&'static Session, Errno> {
         match SETUP.compare_exchange(FRESH, UNDER_WAY, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => break,
             Err(READY) => {
-                if let Some(session) = joined() {
+                if let Some(session) = inherited() {
                     return Ok(session);
                 }
             }
             Err(FAILED) => return Err(Errno::NOSYS),
+            // We come back to ourselves: something that we have called was replaced by a function
+            // of the program's that makes System V calls itself.
+            Err(_) if SETTING_UP.get() => return Err(Errno::NOSYS),
             // Another thread sets up.
             Err(_) => {
                 rustix::thread::sched_yield();
             }
         }
     }
-    match open() {
+    SETTING_UP.set(true);
+    let opened = open();
+    SETTING_UP.set(false);
+    match opened {
         Ok(session) => {
             fork::prepare_marks();
+            BARE_CHILDREN.store(!session.link().is_inherited(), Ordering::Relaxed);
             SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release);
             SETUP.store(READY, Ordering::Release);
-            let session = joined().ok_or(Errno::NOSYS)?;
+            let session = inherited().ok_or(Errno::NOSYS)?;
             agent::watch(session);
             Ok(session)
         }

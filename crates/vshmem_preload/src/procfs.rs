@@ -1,14 +1,20 @@
-//! /proc/sysvipc tells of the kernel's objects; under `vshmem run` it is not there, so that `ipcs`
-//! and its like ask by *_STAT and *_INFO instead.
+//! /proc/sysvipc tells of the kernel's objects; where a kind has others in the pool its file is not
+//! there, so that `ipcs` and its like ask by *_STAT and *_INFO instead.
 
 use std::ffi::CStr;
 
 use libc::{FILE, c_char, c_int, mode_t};
 
 use vshmem_ipc::Kind;
+use vshmem_session::Owner;
 
 use crate::next::next;
 use crate::{errno, route};
+
+/// Whether the kernel's list of a kind would not tell all.
+fn incomplete(kind: Kind) -> bool {
+    route::owner(kind) != Owner::Kernel
+}
 
 fn hidden(path: *const c_char) -> bool {
     if path.is_null() {
@@ -18,10 +24,10 @@ fn hidden(path: *const c_char) -> bool {
     let path = unsafe { CStr::from_ptr(path) };
     let hidden = match path.to_bytes().strip_prefix(b"/proc/sysvipc") {
         None => false,
-        Some(b"/shm") => route::kind_in_pool(Kind::Segment),
-        Some(b"/sem") => route::kind_in_pool(Kind::Semaphore),
-        Some(b"/msg") => route::kind_in_pool(Kind::Queue),
-        Some(_) => route::all_in_pool(),
+        Some(b"/shm") => incomplete(Kind::Segment),
+        Some(b"/sem") => incomplete(Kind::Semaphore),
+        Some(b"/msg") => incomplete(Kind::Queue),
+        Some(_) => Kind::ALL.into_iter().all(incomplete),
     };
     if hidden {
         errno::set(vshmem_ipc::Errno::NOENT);

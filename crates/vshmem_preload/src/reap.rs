@@ -3,11 +3,18 @@
 
 use libc::{c_int, id_t, idtype_t, pid_t, siginfo_t};
 
+use vshmem_session::Session;
+
 use crate::next::next;
-use crate::{errno, process};
+use crate::{cancel, errno, process};
 
 fn ended(child: pid_t, status: Option<c_int>) {
     let Some(session) = process::joined() else { return };
+    // What wait has answered must not be lost.
+    cancel::uncancelled(|| give_back(session, child, status));
+}
+
+fn give_back(session: &Session, child: pid_t, status: Option<c_int>) {
     let over = status.is_none_or(|status| libc::WIFEXITED(status) || libc::WIFSIGNALED(status));
     if let Ok(pid) = u32::try_from(child)
         && pid > 0
@@ -65,9 +72,21 @@ pub unsafe extern "C" fn wait4(
     options: c_int,
     usage: *mut libc::rusage,
 ) -> pid_t {
+    let call = |own: *mut c_int| {
+        next!(c"wait4": fn(pid_t, *mut c_int, c_int, *mut libc::rusage) -> pid_t,
+              (child, own, options, usage), -1)
+    };
+    // SAFETY: the same contract.
+    unsafe { reap(status, call) }
+}
+
+/// wait4(2), by whatever call.
+///
+/// # Safety
+/// `status` is null or valid.
+pub unsafe fn reap(status: *mut c_int, call: impl FnOnce(*mut c_int) -> pid_t) -> pid_t {
     let mut own = 0;
-    let result = next!(c"wait4": fn(pid_t, *mut c_int, c_int, *mut libc::rusage) -> pid_t,
-                       (child, &raw mut own, options, usage), -1);
+    let result = call(&raw mut own);
     if result > 0 {
         ended(result, Some(own));
         // SAFETY: a non-null status is valid by contract.

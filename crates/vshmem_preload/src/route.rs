@@ -2,69 +2,71 @@
 
 use std::sync::OnceLock;
 
-use vshmem_ipc::{Kind, is_pool_id};
+use libc::c_int;
+use vshmem_ipc::{Errno, Kind, is_pool_id};
+use vshmem_session::{Owner, Share};
+use vshmem_wire::{ID_STRIDE, INDEX_BASE};
 
-/// What `--share` says.
-#[derive(Debug, Default)]
-struct Share {
-    everything: bool,
-    kinds: [bool; 3],
-    keys: Vec<(u32, u32)>,
+use crate::{errno, process};
+
+static SHARE: OnceLock<Share> = OnceLock::new();
+
+/// Reads `VSHMEM_SHARE`. At load, before the program can change its environment.
+pub fn remember() {
+    share();
 }
 
 fn share() -> &'static Share {
-    static SHARE: OnceLock<Share> = OnceLock::new();
-    SHARE.get_or_init(|| parse(&std::env::var("VSHMEM_SHARE").unwrap_or_default()))
+    SHARE.get_or_init(|| {
+        let Ok(text) = std::env::var("VSHMEM_SHARE") else { return Share::default() };
+        Share::parse(&text).unwrap_or_else(|error| {
+            // Not the kernel: a program would silently be alone there.
+            process::log(&format!("vshmem: VSHMEM_SHARE: {error}; everything is shared\n"));
+            Share::default()
+        })
+    })
 }
 
-fn parse(text: &str) -> Share {
-    let mut share = Share { everything: text.is_empty(), ..Share::default() };
-    for word in text.split(',') {
-        match word {
-            "all" => share.everything = true,
-            "shm" => share.kinds[Kind::Segment as usize] = true,
-            "sem" => share.kinds[Kind::Semaphore as usize] = true,
-            "msg" => share.kinds[Kind::Queue as usize] = true,
-            other => {
-                let range = other.strip_prefix("key=").and_then(|range| {
-                    let (low, high) = range.split_once('-').unwrap_or((range, range));
-                    Some((number(low)?, number(high)?))
-                });
-                share.keys.extend(range);
-            }
-        }
-    }
-    share
-}
-
-fn number(text: &str) -> Option<u32> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
-}
-
-/// Whether everything lies in the pool.
-pub fn all_in_pool() -> bool {
-    share().everything
-}
-
-/// Whether all objects of a kind lie in the pool, so that calls about all of them go there.
-pub fn kind_in_pool(kind: Kind) -> bool {
-    let share = share();
-    share.everything || share.kinds[kind as usize]
+/// Whose the objects of a kind are.
+pub fn owner(kind: Kind) -> Owner {
+    share().owner(kind)
 }
 
 /// Whether an object of this kind and key lies in the pool.
 pub fn key_in_pool(kind: Kind, key: i32) -> bool {
-    let share = share();
-    kind_in_pool(kind)
-        || (key != 0 && share.keys.iter().any(|(low, high)| (*low..=*high).contains(&(key as u32))))
+    share().takes(kind, key)
 }
 
 /// Whether an id is the pool's to answer for.
-pub fn id_in_pool(id: i32) -> bool {
-    is_pool_id(id) || all_in_pool()
+#[inline]
+pub fn id_in_pool(kind: Kind, id: i32) -> bool {
+    match share().owner(kind) {
+        Owner::Pool => true,
+        Owner::Kernel => false,
+        Owner::ByKey => is_pool_id(id),
+    }
+}
+
+/// Index of an object in the pool, as *_STAT takes it: from 0, or as it is in an id. Like the
+/// kernel, this takes whole ids, too.
+pub fn index_in_pool(index: c_int) -> u32 {
+    let index = index as u32 % ID_STRIDE;
+    index.checked_sub(INDEX_BASE).unwrap_or(index)
+}
+
+/// An id that the kernel has given out, where keys of the kind lie here and there. One that looks
+/// like the pool's could not be told from it afterwards, so the program must not have it; the
+/// kernel comes to those with more than 10,900 objects of a kind.
+pub fn told_apart(kind: Kind, key: i32, flags: c_int, id: c_int, remove: impl FnOnce()) -> c_int {
+    if id == -1 || !is_pool_id(id) || owner(kind) != Owner::ByKey {
+        return id;
+    }
+    let made = flags & libc::IPC_CREAT != 0 && flags & libc::IPC_EXCL != 0;
+    if key == libc::IPC_PRIVATE || made {
+        remove();
+    }
+    errno::set(Errno::NOSPC);
+    -1
 }
 
 #[cfg(test)]
@@ -72,11 +74,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_read_as_the_command_line_gives_them() {
-        assert!(parse("").everything);
-        assert!(parse("all").everything);
-        let some = parse("shm,key=0x10-0x20,key=7");
-        assert!(!some.everything && some.kinds[0] && !some.kinds[1]);
-        assert_eq!(some.keys, [(16, 32), (7, 7)]);
+    fn indexes_are_taken_from_ids_and_as_they_are() {
+        for (given, index) in [(0, 0), (7, 7), (16384, 0), (16391, 7), (3 * 32768 + 16391, 7)] {
+            assert_eq!(index_in_pool(given), index, "{given}");
+        }
     }
 }

@@ -8,11 +8,14 @@ use vshmem_mem::Protection;
 
 use crate::attached::{self, Piece, Rights};
 use crate::caller::Me;
-use crate::next::next;
-use crate::{errno, process, route, unmap, user};
+use crate::control::{Call, Commands, IPC_INFO, highest};
+use crate::next::{next, system_call};
+use crate::{errno, parked, process, route, unmap, user};
 
 /// SHMLBA: addresses are rounded to it.
 const BOUNDARY: usize = 4096;
+/// Descriptor of a mapping without a file.
+const NO_FILE: usize = usize::MAX;
 const SHM_RDONLY: c_int = 0o10000;
 const SHM_RND: c_int = 0o20000;
 const SHM_REMAP: c_int = 0o40000;
@@ -22,7 +25,7 @@ const SHM_UNLOCK: c_int = 12;
 const SHM_STAT: c_int = 13;
 const SHM_INFO: c_int = 14;
 const SHM_STAT_ANY: c_int = 15;
-const IPC_INFO: c_int = 3;
+const COMMANDS: Commands = Commands { info: SHM_INFO, stat: SHM_STAT, stat_any: SHM_STAT_ANY };
 
 /// `struct shminfo`.
 #[repr(C)]
@@ -55,13 +58,14 @@ struct shm_info {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int {
     if !route::key_in_pool(Kind::Segment, key) {
-        return next!(c"shmget": fn(key_t, size_t, c_int) -> c_int, (key, size, flags), -1);
+        let id = next!(c"shmget": fn(key_t, size_t, c_int) -> c_int, (key, size, flags), -1);
+        return route::told_apart(Kind::Segment, key, flags, id, || {
+            let _ = kernels(id, libc::IPC_RMID, std::ptr::null_mut());
+        });
     }
-    errno::answer_int(
-        process::watchful_session().and_then(|session| {
-            session.member().shmget(key, size as u64, flags, &Me::now(), session)
-        }),
-    )
+    errno::answer_int(process::watchful_session().and_then(|session| {
+        session.member().shmget(key, size as u64, flags, &Me::now(), &parked::Through(session))
+    }))
 }
 
 /// shmat(2).
@@ -70,9 +74,26 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
 /// As libc's: with SHM_REMAP, what lies there is replaced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void {
-    if !route::id_in_pool(id) {
-        return next!(c"shmat": fn(c_int, *const c_void, c_int) -> *mut c_void,
-                     (id, address, flags), libc::MAP_FAILED);
+    attach_by(id, address, flags, || {
+        next!(c"shmat": fn(c_int, *const c_void, c_int) -> *mut c_void,
+              (id, address, flags), libc::MAP_FAILED)
+    })
+}
+
+/// shmat(2), by name or by number: `kernel` passes it on. One by number must not come to the function
+/// of the name, which others (UCX) redirect to themselves and then come back by number.
+pub fn attach_by(
+    id: c_int,
+    address: *const c_void,
+    flags: c_int,
+    kernel: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
+    if !route::id_in_pool(Kind::Segment, id) {
+        let start = kernel();
+        if start != libc::MAP_FAILED && flags & SHM_REMAP != 0 {
+            replaced_by_kernels(id, start.addr());
+        }
+        return start;
     }
     match attach(id, address.addr(), flags) {
         Ok(start) => start.as_ptr().cast(),
@@ -81,6 +102,21 @@ pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) 
             libc::MAP_FAILED
         }
     }
+}
+
+/// A segment of the kernel's was attached in place of what lay there.
+fn replaced_by_kernels(id: c_int, start: usize) {
+    // SAFETY: all-zero bytes are a valid shmid_ds.
+    let mut state: libc::shmid_ds = unsafe { std::mem::zeroed() };
+    // Whoever may attach may ask.
+    if errno::untouched(|| kernels(id, libc::IPC_STAT, &raw mut state)) == 0 {
+        unmap::unmapped(start, state.shm_segsz);
+    }
+}
+
+/// The kernel's shmctl(2).
+fn kernels(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int {
+    next!(c"shmctl": fn(c_int, c_int, *mut libc::shmid_ds) -> c_int, (id, command, buffer), -1)
 }
 
 /// Where to map, as shmat(2) rounds it. `None`: anywhere.
@@ -97,7 +133,8 @@ fn target(address: usize, flags: c_int) -> Result<Option<usize>, Errno> {
     }
     match address & !(BOUNDARY - 1) {
         0 if replace => Err(Errno::INVAL),
-        0 => Ok(None),
+        // Only root may have anything there (mmap_min_addr), and nobody wants it.
+        0 => Err(Errno::PERM),
         rounded => Ok(Some(rounded)),
     }
 }
@@ -118,15 +155,29 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
         return Err(Errno::INVAL);
     }
     let map = || -> Result<NonNull<u8>, Errno> {
+        // What was kept of an earlier attach of these pages.
+        let kept = if write && !execute { parked::take(segment.offset, bytes) } else { None };
+        if let Some(start) = kept {
+            if let Some(start) = NonNull::new(start as *mut u8)
+                && target.is_none_or(|target| target == start.as_ptr().addr())
+            {
+                return Ok(start);
+            }
+            unmap::drop_mapping(start, bytes);
+        }
         let at = match target {
             Some(start) if flags & SHM_REMAP != 0 => NonNull::new(start as *mut u8),
-            Some(start) => Some(reserve(start, bytes)?),
+            Some(start) => {
+                parked::drop_range(start, bytes);
+                Some(reserve(start, bytes)?)
+            }
             None => None,
         };
         if flags & SHM_REMAP != 0
             && let Some(start) = at
         {
             unmap::forget_range(member, start.as_ptr().addr(), bytes);
+            parked::forget_range(start.as_ptr().addr(), bytes);
         }
         // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
         // has asked for what lies there to be replaced.
@@ -135,7 +186,11 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
         }?;
         Ok(mapping.leak())
     };
-    let mapped = map();
+    let mapped = match map() {
+        // What is kept takes addresses.
+        Err(Errno::NOMEM) if parked::drop_all() => map(),
+        other => other,
+    };
     let start = match mapped {
         Ok(start) => start,
         Err(error) => {
@@ -149,7 +204,8 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
     let now =
         libc::PROT_READ as u32 | bits(write, libc::PROT_WRITE) | bits(execute, libc::PROT_EXEC);
     let rights = Rights { now, writable: write, inherited: true };
-    if !attached::add(Piece { id, start: begin, bytes, base: begin, rights }) {
+    let offset = segment.offset;
+    if !attached::add(Piece { id, start: begin, bytes, base: begin, offset, rights }) {
         unmap::drop_mapping(begin, bytes);
         let _ = member.shmdt(id);
         return Err(Errno::NOMEM);
@@ -162,11 +218,16 @@ fn reserve(start: usize, bytes: usize) -> Result<NonNull<u8>, Errno> {
     let flags =
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: MAP_FIXED_NOREPLACE replaces nothing.
-    let got = unsafe { libc::syscall(libc::SYS_mmap, start, bytes, libc::PROT_NONE, flags, -1, 0) };
+    let got = unsafe {
+        system_call(
+            libc::SYS_mmap,
+            [start, bytes, libc::PROT_NONE as usize, flags as usize, NO_FILE, 0],
+        )
+    };
     match usize::try_from(got) {
         Ok(got) if got == start => NonNull::new(start as *mut u8).ok_or(Errno::INVAL),
         Ok(elsewhere) => {
-            unmap::drop_mapping(elsewhere, bytes);
+            unmap::drop_range(elsewhere, bytes);
             Err(Errno::INVAL)
         }
         Err(_) => match errno::get() {
@@ -182,9 +243,13 @@ fn reserve(start: usize, bytes: usize) -> Result<NonNull<u8>, Errno> {
 /// As libc's: nothing in the segment may be in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
-    let base = address.addr();
+    detach_by(address.addr(), || next!(c"shmdt": fn(*const c_void) -> c_int, (address), -1))
+}
+
+/// shmdt(2), by name or by number.
+pub fn detach_by(base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
     if process::joined().is_none() {
-        return next!(c"shmdt": fn(*const c_void) -> c_int, (address), -1);
+        return kernel();
     }
     let Ok(session) = process::session() else {
         errno::set(Errno::INVAL);
@@ -194,15 +259,17 @@ pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
     // The pieces of one attach share base and id; those of another attach of the same base cannot
     // be there at the same time.
     while let Some(piece) = attached::take(|piece| piece.base == base) {
-        unmap::drop_mapping(piece.start, piece.bytes);
+        piece.detach();
         let _ = session.member().shmdt(piece.id);
         found = true;
     }
-    user::forget();
     if found {
+        user::forget();
         return 0;
     }
-    next!(c"shmdt": fn(*const c_void) -> c_int, (address), -1)
+    let result = kernel();
+    user::forget();
+    result
 }
 
 /// shmctl(2).
@@ -211,19 +278,10 @@ pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
 /// As libc's; a bad pointer gives EFAULT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int {
-    let whole = matches!(command, IPC_INFO | SHM_INFO | SHM_STAT | SHM_STAT_ANY);
-    let ours = if whole { route::kind_in_pool(Kind::Segment) } else { route::id_in_pool(id) };
-    if !ours {
-        return next!(c"shmctl": fn(c_int, c_int, *mut libc::shmid_ds) -> c_int,
-                     (id, command, buffer), -1);
-    }
-    if id < 0 || command < 0 {
-        errno::set(Errno::INVAL);
-        return -1;
-    }
-    errno::answer_int(
-        process::watchful_session()
-            .and_then(|session| control(session.member(), id, command, buffer)),
+    let call = Call { kind: Kind::Segment, id, command, commands: COMMANDS };
+    call.answer(
+        || kernels(id, command, buffer),
+        |member, kernel| control(member, id, command, buffer, kernel),
     )
 }
 
@@ -232,6 +290,7 @@ fn control(
     id: c_int,
     command: c_int,
     buffer: *mut libc::shmid_ds,
+    kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
     let me = Me::now();
     match command {
@@ -240,7 +299,8 @@ fn control(
             Ok(0)
         }
         SHM_STAT | SHM_STAT_ANY => {
-            let stat = member.segment_at_index(id as u32, command == SHM_STAT_ANY, &me)?;
+            let index = route::index_in_pool(id);
+            let stat = member.segment_at_index(index, command == SHM_STAT_ANY, &me)?;
             user::write(buffer, describe(&stat))?;
             Ok(stat.id)
         }
@@ -254,35 +314,52 @@ fn control(
             member.segment_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
         }
         libc::IPC_RMID => member.segment_remove(id, &me).map(|()| 0),
-        SHM_LOCK | SHM_UNLOCK => member.segment_lock(id, command == SHM_LOCK, &me).map(|()| 0),
-        IPC_INFO => {
-            let limits = member.pool().geometry();
-            let info = shminfo {
-                shmmax: limits.shmmax as c_ulong,
-                shmmin: limits.shmmin.into(),
-                shmmni: limits.shmmni.into(),
-                shmseg: limits.shmmni.into(),
-                shmall: limits.shmall as c_ulong,
-                unused: [0; 4],
-            };
-            user::write(buffer.cast(), info)?;
-            Ok(member.shm_info()?.highest as c_int)
+        SHM_LOCK | SHM_UNLOCK => {
+            member.segment_lock(id, command == SHM_LOCK, me.lockable(), &me).map(|()| 0)
         }
-        SHM_INFO => {
-            let totals = member.shm_info()?;
-            let info = shm_info {
-                used_ids: totals.segments as c_int,
-                shm_tot: totals.pages.into(),
-                shm_rss: totals.pages.into(),
-                shm_swp: 0,
-                swap_attempts: 0,
-                swap_successes: 0,
-            };
-            user::write(buffer.cast(), info)?;
-            Ok(totals.highest as c_int)
-        }
+        IPC_INFO | SHM_INFO => totals(member, command, buffer, kernel),
         _ => Err(Errno::INVAL),
     }
+}
+
+/// IPC_INFO and SHM_INFO; added to what the kernel has answered, if it has.
+fn totals(
+    member: &Member,
+    command: c_int,
+    buffer: *mut libc::shmid_ds,
+    kernel: Option<c_int>,
+) -> Result<c_int, Errno> {
+    let ours = member.shm_info()?;
+    let limits = member.pool().geometry();
+    if command == SHM_INFO {
+        let mut info = shm_info {
+            used_ids: 0,
+            shm_tot: 0,
+            shm_rss: 0,
+            shm_swp: 0,
+            swap_attempts: 0,
+            swap_successes: 0,
+        };
+        if kernel.is_some() {
+            // SAFETY: the kernel has just written a shm_info there.
+            info = unsafe { user::read(buffer.cast_const().cast()) }?;
+        }
+        info.used_ids += ours.segments as c_int;
+        info.shm_tot += c_ulong::from(ours.pages);
+        info.shm_rss += c_ulong::from(ours.pages);
+        user::write(buffer.cast(), info)?;
+    } else if kernel.is_none() {
+        let info = shminfo {
+            shmmax: limits.shmmax as c_ulong,
+            shmmin: limits.shmmin.into(),
+            shmmni: limits.shmmni.into(),
+            shmseg: limits.shmmni.into(),
+            shmall: limits.shmall as c_ulong,
+            unused: [0; 4],
+        };
+        user::write(buffer.cast(), info)?;
+    }
+    Ok(highest(ours.segments, ours.highest, kernel))
 }
 
 fn describe(stat: &SegmentStat) -> libc::shmid_ds {

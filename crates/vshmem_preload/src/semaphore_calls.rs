@@ -6,6 +6,7 @@ use libc::{c_int, c_short, c_ushort, key_t, sembuf, size_t, timespec};
 use vshmem_ipc::{Errno, Kind, Member, Operation, SetStat};
 
 use crate::caller::Me;
+use crate::control::{Call, Commands, IPC_INFO, highest};
 use crate::next::next;
 use crate::segment_calls::permission;
 use crate::{errno, process, route, user};
@@ -21,7 +22,10 @@ const SETALL: c_int = 17;
 const SEM_STAT: c_int = 18;
 const SEM_INFO: c_int = 19;
 const SEM_STAT_ANY: c_int = 20;
-const IPC_INFO: c_int = 3;
+const COMMANDS: Commands = Commands { info: SEM_INFO, stat: SEM_STAT, stat_any: SEM_STAT_ANY };
+/// What the kernel answers for limits that it has not, whatever is set: its defaults for others.
+const LINUX_SEMMNS: c_int = 1_024_000_000;
+const LINUX_SEMOPM: c_int = 500;
 /// Operations that are copied to the stack without further ado.
 const FEW: usize = 8;
 /// The most that any pool allows (geometry check of `semopm`).
@@ -50,7 +54,10 @@ struct seminfo {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn semget(key: key_t, count: c_int, flags: c_int) -> c_int {
     if !route::key_in_pool(Kind::Semaphore, key) {
-        return next!(c"semget": fn(key_t, c_int, c_int) -> c_int, (key, count, flags), -1);
+        let id = next!(c"semget": fn(key_t, c_int, c_int) -> c_int, (key, count, flags), -1);
+        return route::told_apart(Kind::Semaphore, key, flags, id, || {
+            let _ = kernels(id, 0, libc::IPC_RMID, 0);
+        });
     }
     errno::answer_int(
         process::watchful_session()
@@ -64,7 +71,7 @@ pub unsafe extern "C" fn semget(key: key_t, count: c_int, flags: c_int) -> c_int
 /// As libc's; a bad pointer gives EFAULT.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn semop(id: c_int, operations: *mut sembuf, count: size_t) -> c_int {
-    if !route::id_in_pool(id) {
+    if !route::id_in_pool(Kind::Semaphore, id) {
         return next!(c"semop": fn(c_int, *mut sembuf, size_t) -> c_int,
                      (id, operations, count), -1);
     }
@@ -82,7 +89,7 @@ pub unsafe extern "C" fn semtimedop(
     count: size_t,
     timeout: *const timespec,
 ) -> c_int {
-    if !route::id_in_pool(id) {
+    if !route::id_in_pool(Kind::Semaphore, id) {
         return next!(c"semtimedop": fn(c_int, *mut sembuf, size_t, *const timespec) -> c_int,
                      (id, operations, count, timeout), -1);
     }
@@ -122,7 +129,9 @@ fn operate(
             Some(Duration::new(seconds, nanos))
         }
     };
-    if count <= FEW {
+    if count == 1 {
+        copy_and_operate::<1>(member, id, operations, count, timeout)
+    } else if count <= FEW {
         copy_and_operate::<FEW>(member, id, operations, count, timeout)
     } else {
         copy_and_operate::<MOST>(member, id, operations, count, timeout)
@@ -163,20 +172,16 @@ pub unsafe extern "C" fn semctl(
     command: c_int,
     argument: usize,
 ) -> c_int {
-    let whole = matches!(command, IPC_INFO | SEM_INFO | SEM_STAT | SEM_STAT_ANY);
-    let ours = if whole { route::kind_in_pool(Kind::Semaphore) } else { route::id_in_pool(id) };
-    if !ours {
-        return next!(c"semctl": fn(c_int, c_int, c_int, usize) -> c_int,
-                     (id, number, command, argument), -1);
-    }
-    if id < 0 {
-        errno::set(Errno::INVAL);
-        return -1;
-    }
-    errno::answer_int(
-        process::watchful_session()
-            .and_then(|session| control(session.member(), id, number, command, argument)),
+    let call = Call { kind: Kind::Semaphore, id, command, commands: COMMANDS };
+    call.answer(
+        || kernels(id, number, command, argument),
+        |member, kernel| control(member, id, number, command, argument, kernel),
     )
+}
+
+/// The kernel's semctl(2).
+fn kernels(id: c_int, number: c_int, command: c_int, argument: usize) -> c_int {
+    next!(c"semctl": fn(c_int, c_int, c_int, usize) -> c_int, (id, number, command, argument), -1)
 }
 
 fn control(
@@ -185,6 +190,7 @@ fn control(
     number: c_int,
     command: c_int,
     argument: usize,
+    kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
     let me = Me::now();
     let buffer = argument as *mut libc::semid_ds;
@@ -222,7 +228,8 @@ fn control(
             Ok(0)
         }
         SEM_STAT | SEM_STAT_ANY => {
-            let stat = member.set_at_index(id as u32, command == SEM_STAT_ANY, &me)?;
+            let index = route::index_in_pool(id);
+            let stat = member.set_at_index(index, command == SEM_STAT_ANY, &me)?;
             user::write(buffer, describe(&stat))?;
             Ok(stat.id)
         }
@@ -236,27 +243,44 @@ fn control(
             member.set_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
         }
         libc::IPC_RMID => member.set_remove(id, &me).map(|()| 0),
-        IPC_INFO | SEM_INFO => {
-            let limits = member.pool().geometry();
-            let totals = member.sem_info()?;
-            let sum = command == SEM_INFO;
-            let info = seminfo {
-                semmap: limits.semmns as c_int,
-                semmni: limits.semmni as c_int,
-                semmns: limits.semmns as c_int,
-                semmnu: limits.semmns as c_int,
-                semmsl: limits.semmsl as c_int,
-                semopm: limits.semopm as c_int,
-                semume: limits.semopm as c_int,
-                semusz: if sum { totals.sets as c_int } else { 20 },
-                semvmx: limits.semvmx as c_int,
-                semaem: if sum { totals.semaphores as c_int } else { limits.semvmx as c_int },
-            };
-            user::write(buffer.cast(), info)?;
-            Ok(totals.highest as c_int)
-        }
+        IPC_INFO | SEM_INFO => totals(member, command, argument as *mut seminfo, kernel),
         _ => Err(Errno::INVAL),
     }
+}
+
+/// IPC_INFO and SEM_INFO; added to what the kernel has answered, if it has.
+fn totals(
+    member: &Member,
+    command: c_int,
+    buffer: *mut seminfo,
+    kernel: Option<c_int>,
+) -> Result<c_int, Errno> {
+    let ours = member.sem_info()?;
+    let limits = member.pool().geometry();
+    let mut info = seminfo {
+        semmap: LINUX_SEMMNS,
+        semmni: limits.semmni as c_int,
+        semmns: limits.semmns as c_int,
+        semmnu: LINUX_SEMMNS,
+        semmsl: limits.semmsl as c_int,
+        semopm: limits.semopm as c_int,
+        semume: LINUX_SEMOPM,
+        semusz: 20,
+        semvmx: limits.semvmx as c_int,
+        semaem: limits.semvmx as c_int,
+    };
+    if kernel.is_some() {
+        // SAFETY: the kernel has just written a seminfo there.
+        info = unsafe { user::read(buffer.cast_const()) }?;
+    } else if command == SEM_INFO {
+        (info.semusz, info.semaem) = (0, 0);
+    }
+    if command == SEM_INFO {
+        info.semusz += ours.sets as c_int;
+        info.semaem += ours.semaphores as c_int;
+    }
+    user::write(buffer, info)?;
+    Ok(highest(ours.sets, ours.highest, kernel))
 }
 
 fn describe(stat: &SetStat) -> libc::semid_ds {

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vshmem_ipc::Errno;
 
+use crate::next::system_call;
+
 /// Pages that are remembered; a power of two.
 const REMEMBERED: usize = 512;
 const PAGE: usize = 4096;
@@ -77,7 +79,7 @@ fn populate(page: usize, advice: libc::c_int) -> i32 {
         let failed = unsafe {
             let errno = libc::__errno_location();
             let before = *errno;
-            let result = libc::syscall(libc::SYS_madvise, page, PAGE, advice);
+            let result = system_call(libc::SYS_madvise, [page, PAGE, advice as usize]);
             let failed = if result == 0 { 0 } else { *errno };
             *errno = before;
             failed

@@ -61,8 +61,11 @@ fn pass(change: &str, step: &str) {
     };
     let matches = order.name.strip_prefix(change).and_then(|rest| rest.strip_prefix('/'));
     if matches == Some(step) && order.left.fetch_sub(1, Ordering::Relaxed) == 1 {
-        let signal =
-            if order.stop { rustix::process::Signal::STOP } else { rustix::process::Signal::KILL };
-        let _ = rustix::process::kill_process(rustix::process::getpid(), signal);
+        if order.stop {
+            vshmem_mem::stop_here();
+        } else {
+            let (me, kill) = (rustix::process::getpid(), rustix::process::Signal::KILL);
+            let _ = rustix::process::kill_process(me, kill);
+        }
     }
 }

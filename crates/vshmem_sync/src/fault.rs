@@ -14,6 +14,8 @@ pub enum Fault {
         /// What was found.
         what: &'static str,
     },
+    /// This process is no member in good standing any more: it was evicted while it was paused.
+    Evicted,
     /// The step needs a longer intent record than it was given.
     TooLong,
 }

@@ -23,16 +23,22 @@
 
 mod claim;
 mod crash;
+mod doorbell;
 mod fault;
 mod intent;
 mod lock;
+mod message_ring;
 mod park;
+mod pledge;
 mod seat;
 
 pub use claim::{cell, claim_cell, load_cell, load_value};
 pub use crash::{crash_point, crash_point_names};
+pub use doorbell::Doorbell;
 pub use fault::Fault;
 pub use intent::Txn;
 pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};
+pub use message_ring::{Head, MessageRing, Spot, Tail};
 pub use park::{Parked, Spin, WaitWords, park, ring};
+pub use pledge::{Operated, Semaphore, UndoRecords};
 pub use seat::{Desk, Seat, Seats};

@@ -8,11 +8,15 @@ use crate::{Desk, Fault, crash_point, field, load_cell};
 
 /// Times that a waiting thread just looks again.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 400 };
-/// Then it gives the CPU away this often.
-const YIELDS: u32 = if cfg!(loom) { 0 } else { 8 };
-/// Then it sleeps 50 us this often before it takes over. Together about 2 ms, which is longer
-/// than any change takes while its holder runs.
-const NAPS: u32 = if cfg!(loom) { 0 } else { 24 };
+/// Then it gives the CPU away this often, and then sleeps for 50 us each time.
+const YIELDS: u32 = 8;
+/// It takes over when the word has not changed for so long: longer than any change takes while its holder runs. By the
+/// clock: where many wait for a CPU a single yield may last longer.
+const PATIENCE: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// Every so often, who has held a lock last as well leaves it to others for some looks.
+const STREAK: u32 = 128;
+const ASIDE: u32 = 16;
 
 /// Whoever has lost a lock before its commit is twice as patient with the next holder, up to this
 /// many times: changes that take longer than the usual patience (32,000 semaphores on a slow
@@ -42,6 +46,27 @@ impl Wait {
     fn is_over(&mut self) -> bool {
         let _ = (&self.end, LONGEST);
         false
+    }
+}
+
+/// How long a lock word has not changed, from the first time it is asked.
+#[derive(Debug, Default)]
+struct Standstill {
+    end: Option<vshmem_mem::Instant>,
+}
+
+impl Standstill {
+    #[cfg(not(loom))]
+    fn has_lasted(&mut self, losses: u32) -> bool {
+        let now = vshmem_mem::Instant::now();
+        let end = *self.end.get_or_insert_with(|| now.after(PATIENCE * (1 << losses)));
+        end.remaining(now).is_zero()
+    }
+
+    #[cfg(loom)]
+    fn has_lasted(&mut self, losses: u32) -> bool {
+        let _ = (&self.end, PATIENCE, losses);
+        true
     }
 }
 
@@ -151,9 +176,12 @@ fn run<'a, R>(
     let mut losses = 0;
     let mut wait = Wait::default();
     loop {
+        // Before anything is written into a thread slot that may have been given away...
+        desk.seats.stand(desk.map)?;
         let held = acquire(&desk, offset, losses, &mut wait)?;
         crash_point(change, "acquired");
-        let result = body(&mut txn);
+        // ...and when whoever evicts this process would find the lock held.
+        let result = desk.seats.stand(desk.map).and_then(|()| body(&mut txn));
         match result {
             Ok(answer) => {
                 if finish(&mut txn, &desk, offset, held, change)? {
@@ -216,6 +244,9 @@ fn acquire(desk: &Desk<'_>, offset: u64, losses: u32, wait: &mut Wait) -> Result
     )?;
     let word = desk.map.load(offset, Ordering::Acquire)?;
     let seen = LockWord::unpack(word);
+    if cfg!(not(loom)) && seen.holder == desk.slot && seen.generation.is_multiple_of(STREAK) {
+        stand_aside(desk.map, offset, word)?;
+    }
     if seen.state == FREE {
         let mine = taken(seen, desk.slot);
         if desk.map.replace(offset, word, mine.pack())? {
@@ -225,6 +256,19 @@ fn acquire(desk: &Desk<'_>, offset: u64, losses: u32, wait: &mut Wait) -> Result
     acquire_contended(desk, offset, losses, wait)
 }
 
+/// Lets others have a lock that this thread has had again and again: it takes the word back so soon after each release that
+/// whoever looks from another CPU would hardly ever find it free.
+#[cold]
+fn stand_aside(map: &Map, offset: u64, word: u64) -> Result<(), Fault> {
+    for _ in 0..ASIDE {
+        spin_hint();
+        if map.load(offset, Ordering::Relaxed)? != word {
+            break;
+        }
+    }
+    Ok(())
+}
+
 #[cold]
 fn acquire_contended(
     desk: &Desk<'_>,
@@ -232,9 +276,9 @@ fn acquire_contended(
     losses: u32,
     wait: &mut Wait,
 ) -> Result<LockWord, Fault> {
-    let enough = LOOKS + YIELDS + (NAPS << losses);
     let mut last = 0;
-    let mut patience = 0;
+    let mut looks = 0;
+    let mut standstill = Standstill::default();
     let mut turn = 0u32;
     loop {
         turn = turn.wrapping_add(1);
@@ -245,10 +289,12 @@ fn acquire_contended(
         let seen = LockWord::unpack(word);
         if word != last {
             last = word;
-            patience = 0;
+            looks = 0;
+            standstill = Standstill::default();
         }
         let interrupted_self = seen.state != FREE && desk.seats.mine(seen.holder);
-        if seen.state == FREE || interrupted_self || patience >= enough {
+        let lasts = looks >= LOOKS && standstill.has_lasted(losses);
+        if seen.state == FREE || interrupted_self || lasts {
             if seen.state == COMMITTED {
                 carry_out(desk, seen.holder, offset, seen.generation)?;
             }
@@ -258,10 +304,10 @@ fn acquire_contended(
             }
             continue;
         }
-        patience += 1;
-        if patience <= LOOKS {
+        looks += 1;
+        if looks <= LOOKS {
             spin_hint();
-        } else if patience <= LOOKS + YIELDS {
+        } else if looks <= LOOKS + YIELDS {
             yield_cpu();
         } else {
             nap();

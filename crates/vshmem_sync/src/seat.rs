@@ -51,6 +51,9 @@ struct Place {
 #[derive(Debug)]
 pub struct Seats {
     places: Box<[Place]>,
+    /// Where the pool says how this process stands, and the word there as long as it may go on.
+    /// Private to the process: nothing for a model checker to order.
+    standing: (std::sync::atomic::AtomicU64, std::sync::atomic::AtomicU64),
 }
 
 /// A thread slot in use; given back when dropped.
@@ -73,7 +76,38 @@ impl Seats {
             slot: AtomicU32::new(0),
             thread: AtomicUsize::new(0),
         };
-        Self { places: (0..SEATS).map(|_| place()).collect() }
+        Self { places: (0..SEATS).map(|_| place()).collect(), standing: Default::default() }
+    }
+
+    /// From now on changes are made only while the pool holds `word` at `offset`. 0 and 0: come
+    /// what may.
+    pub fn stand_on(&self, offset: u64, word: u64) {
+        self.standing.0.store(0, Ordering::Relaxed);
+        self.standing.1.store(word, Ordering::Release);
+        self.standing.0.store(offset, Ordering::Release);
+    }
+
+    /// Whether this process may go on as the member that it was.
+    ///
+    /// Asked again under every lock. Whoever evicts it changes the word first and looks for the
+    /// locks that it holds then; both in the one order of sequentially consistent accesses, so
+    /// either this sees the word changed, or that sees the lock held, and takes it over.
+    ///
+    /// # Errors
+    /// [`Fault::Evicted`] when not.
+    #[inline]
+    pub fn stand(&self, map: &Map) -> Result<(), Fault> {
+        let offset = self.standing.0.load(Ordering::Acquire);
+        if offset == 0 {
+            return Ok(());
+        }
+        // The model checker takes the load below for an acquiring one and no more.
+        #[cfg(loom)]
+        vshmem_mem::fence(Ordering::SeqCst);
+        if map.load(offset, Ordering::SeqCst)? == self.standing.1.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(Fault::Evicted)
     }
 
     /// Forgets all seats: in a forked child they are the parent's.
@@ -141,6 +175,15 @@ impl Seats {
             return Ok(Some(Seat { seats: self, place: index, slot, surplus }));
         }
         Ok(None)
+    }
+
+    /// Whether other threads of this process are in the middle of calls.
+    #[must_use]
+    pub fn others_busy(&self) -> bool {
+        let me = this_thread();
+        self.places.iter().any(|place| {
+            place.busy.load(Ordering::Relaxed) == 1 && place.thread.load(Ordering::Relaxed) != me
+        })
     }
 
     /// Whether `slot` is used further out by the thread that asks: it was interrupted by the

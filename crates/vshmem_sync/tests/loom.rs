@@ -10,8 +10,11 @@ use std::time::Duration;
 
 use loom::thread;
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Desk, Fault, Parked, Seats, Txn, WaitWords, load_value, park, ring, with_lock};
-use vshmem_wire::{Area, Cell, PAGE_BYTES, ThreadSlot};
+use vshmem_sync::{
+    Desk, Fault, Operated, Parked, Seats, Semaphore, Txn, UndoRecords, WaitWords, holder_of,
+    load_value, park, ring, with_lock,
+};
+use vshmem_wire::{Adjustment, Area, Cell, PAGE_BYTES, ThreadSlot};
 
 /// Thread slots lie in front, cells where a record may name them.
 const THREADS: Area = Area { offset: 0, stride: size_of::<ThreadSlot>() as u64, count: 3 };
@@ -237,11 +240,342 @@ fn a_sleeper_is_never_missed() {
         };
         let changed = || map.load(A, Ordering::SeqCst).expect("a cell") as u32 == 1;
         loop {
-            let parked = park(&words, 0, None, None, Duration::from_secs(1), 0, changed);
+            let parked = park(&words, 0, None, None, Duration::from_secs(1), None, 0, changed);
             if parked.expect("a wait") == Parked::Changed {
                 break;
             }
         }
         waker.join().expect("a thread");
+    });
+}
+
+/// A semaphore at A; the adjustment of undo record 1 is at B, that of record 2 at C.
+struct Records;
+
+impl UndoRecords for Records {
+    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
+        Ok(Some(adjustment_of(record)))
+    }
+
+    fn operator(&self, record: u32) -> Result<u32, Fault> {
+        Ok(record + 100)
+    }
+}
+
+fn adjustment_of(record: u32) -> u64 {
+    if record == 1 { B } else { C }
+}
+
+fn semaphore(map: &Map) -> Semaphore<'_, Records> {
+    Semaphore { map, at: A, records: Records }
+}
+
+/// Up by `change`, with SEM_UNDO; false when the fast way is closed.
+fn up_undoably(map: &Map, record: u32, change: i16) -> bool {
+    let at = adjustment_of(record);
+    let done = semaphore(map).operate_undoable(change, 100, record, at, || Ok(true));
+    match done.expect("an operation") {
+        Operated::Done => true,
+        Operated::Closed => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the burials of both records' owners leave of the value.
+fn buried(map: &Map) -> i32 {
+    let mut value = 0;
+    for record in [1, 2] {
+        let at = adjustment_of(record);
+        let word = semaphore(map).close_adjustment(record, at).expect("an adjustment");
+        semaphore(map).forget(record).expect("a semaphore");
+        value += i32::from(Adjustment::unpack(word).total);
+    }
+    let (word, _) = semaphore(map).read().expect("a semaphore");
+    assert!(!word.undo);
+    value + word.value as i32
+}
+
+#[test]
+fn adjustments_of_two_clients_add_up() {
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let two = Arc::clone(&map);
+        assert!(up_undoably(&map, 1, 5));
+        let other = thread::spawn(move || {
+            assert!(up_undoably(&two, 2, 3));
+            semaphore(&two).operate(1, 100, 7, || Ok(true)).expect("an operation");
+        });
+        assert!(up_undoably(&map, 1, 7));
+        assert!(up_undoably(&map, 1, -2));
+        other.join().expect("a thread");
+        let (word, _) = semaphore(&map).read().expect("a semaphore");
+        assert_eq!(word.value, 14);
+        assert_eq!(buried(&map), 1);
+    });
+}
+
+#[test]
+fn two_threads_of_a_client_share_an_adjustment() {
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let two = Arc::clone(&map);
+        let other = thread::spawn(move || assert!(up_undoably(&two, 1, 3)));
+        assert!(up_undoably(&map, 1, 5));
+        assert!(up_undoably(&map, 1, 5));
+        other.join().expect("a thread");
+        let (word, _) = semaphore(&map).read().expect("a semaphore");
+        assert_eq!(word.value, 13);
+        assert_eq!(buried(&map), 0);
+    });
+}
+
+#[test]
+fn a_burial_meets_an_operation_with_undo_before_or_after_never_halfway() {
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let two = Arc::clone(&map);
+        assert!(up_undoably(&map, 1, 5));
+        // Its owner is not dead, only late: an exit in another thread.
+        let other = thread::spawn(move || up_undoably(&two, 1, 3));
+        let left = buried(&map);
+        let late = other.join().expect("a thread");
+        // Either it was done before, and was taken back, or it was refused.
+        assert_eq!(left, 0);
+        let (word, _) = semaphore(&map).read().expect("a semaphore");
+        assert_eq!(word.value, if late { 8 } else { 5 });
+    });
+}
+
+#[test]
+fn a_closed_semaphore_and_its_adjustment_stand_still() {
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let two = Arc::clone(&map);
+        assert!(up_undoably(&map, 1, 5));
+        let other = thread::spawn(move || up_undoably(&two, 1, 3));
+        let closed = loop {
+            let raw = map.load(A, Ordering::Acquire).expect("a word");
+            if let Some(closed) = semaphore(&map).restate(raw, true).expect("a semaphore") {
+                break closed;
+            }
+        };
+        let adjustment = semaphore(&map).close_adjustment(1, B).expect("an adjustment");
+        assert_eq!(-i32::from(Adjustment::unpack(adjustment).total), closed.value as i32);
+        // As a change under the lock would carry them out.
+        let next = Adjustment::unpack(adjustment).after(0, false).pack();
+        assert!(map.replace(B, adjustment, next).expect("a word"));
+        assert!(map.replace(A, closed.pack(), closed.after(0, 9, false).pack()).expect("a word"));
+        let late = other.join().expect("a thread");
+        let (word, _) = semaphore(&map).read().expect("a semaphore");
+        assert!(word.value == 0 || late && word.value == 3, "{word:?}");
+        assert_eq!(buried(&map), 0);
+    });
+}
+
+/// The ring of a message queue: senders and receivers without the lock, and whoever closes it.
+mod message_ring {
+    use super::*;
+    use vshmem_sync::{Head, MessageRing, Tail};
+
+    pub const RING: u64 = PAGE_BYTES + 64;
+    pub const BYTES: u64 = PAGE_BYTES + 128;
+
+    /// Sends; false when the ring is closed.
+    pub fn send(map: &Map, message: u32) -> bool {
+        loop {
+            match MessageRing::look(map, RING).expect("a ring").tail() {
+                Tail::Free(spot) if spot.fill(map, message).expect("a word") => return true,
+                Tail::Free(_) => {}
+                _ => return false,
+            }
+        }
+    }
+
+    /// Receives; `None` when there is nothing or the ring is closed.
+    pub fn receive(map: &Map) -> Option<u32> {
+        loop {
+            match MessageRing::look(map, RING).expect("a ring").head() {
+                Head::Message(spot) if spot.take(map).expect("a word") => return spot.chunk(),
+                Head::Message(_) => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// Closes the ring as somebody who dies after the first step.
+    pub fn begin_to_close(map: &Map) {
+        if let Tail::Free(spot) = MessageRing::look(map, RING).expect("a ring").tail() {
+            let _ = map.replace(spot.at, spot.word, spot.word | 1 << 31).expect("a word");
+        }
+    }
+
+    /// Closes the ring and takes what is left, as the change under the lock does.
+    pub fn leave(map: &Map) -> Vec<u32> {
+        MessageRing::close(map, RING).expect("a close");
+        let ring = MessageRing::look(map, RING).expect("a ring");
+        assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
+        for (spot, word) in ring.emptied() {
+            assert!(map.replace(spot.at, spot.word, word).expect("a word"), "not frozen");
+        }
+        ring.messages().filter_map(|spot| spot.chunk()).collect()
+    }
+
+    /// Opens it again, as the change under the lock does.
+    pub fn open(map: &Map) {
+        let ring = MessageRing::look(map, RING).expect("a ring");
+        let (spot, word) = ring.opened().expect("a closed ring");
+        assert!(map.replace(spot.at, spot.word, word).expect("a word"), "not closed");
+    }
+}
+
+#[test]
+fn each_message_is_taken_once() {
+    use message_ring::*;
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let sender = Arc::clone(&map);
+        let receiver = Arc::clone(&map);
+        assert!(send(&map, 1));
+        let other = thread::spawn(move || send(&sender, 2));
+        let taken = thread::spawn(move || receive(&receiver));
+        assert!(send(&map, 3));
+        assert!(other.join().expect("a thread"));
+        let first = taken.join().expect("a thread");
+        assert_eq!(first, Some(1));
+        let mut rest = [receive(&map), receive(&map)];
+        rest.sort_unstable();
+        assert_eq!((rest, receive(&map)), ([Some(2), Some(3)], None));
+    });
+}
+
+#[test]
+fn what_is_sent_is_received_or_found_by_whoever_closes_in_order() {
+    use message_ring::*;
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!(send(&map, 1));
+        let sender = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || [send(&map, 2), send(&map, 3)])
+        };
+        let taken = receive(&map);
+        let left = leave(&map);
+        let sent = sender.join().expect("a thread");
+        assert!(sent[0] || !sent[1], "sent past a closed ring");
+        let sent: Vec<u32> =
+            [1].into_iter().chain((2..4).filter(|n| sent[*n as usize - 2])).collect();
+        assert_eq!(taken.into_iter().chain(left).collect::<Vec<_>>(), sent);
+    });
+}
+
+#[test]
+fn what_is_not_received_is_found_by_whoever_closes_a_full_ring() {
+    use message_ring::*;
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!((1..=8).all(|message| send(&map, message)) && !send(&map, 9));
+        let receiver = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || [receive(&map), receive(&map)])
+        };
+        let left = leave(&map);
+        assert!(!send(&map, 10), "sent past a closed ring");
+        let taken = receiver.join().expect("a thread");
+        let all: Vec<u32> = taken.into_iter().flatten().chain(left).collect();
+        assert_eq!(all, (1..=8).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn somebody_who_died_while_closing_leaves_nothing_undone() {
+    use message_ring::*;
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!(send(&map, 1));
+        let dead = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || begin_to_close(&map))
+        };
+        let sender = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || send(&map, 2))
+        };
+        let taken = receive(&map);
+        let left = leave(&map);
+        dead.join().expect("a thread");
+        let expected = if sender.join().expect("a thread") { vec![1, 2] } else { vec![1] };
+        assert_eq!(taken.into_iter().chain(left).collect::<Vec<_>>(), expected);
+        open(&map);
+        assert!(send(&map, 4));
+        assert_eq!(receive(&map), Some(4));
+    });
+}
+
+#[test]
+fn whoever_was_stopped_while_the_ring_was_closed_and_opened_comes_too_late_or_in_time() {
+    use message_ring::*;
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let sender = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || send(&map, 1))
+        };
+        let left = leave(&map);
+        open(&map);
+        let sent = sender.join().expect("a thread");
+        let found: Vec<u32> = left.into_iter().chain(receive(&map)).collect();
+        assert_eq!(found, if sent { vec![1] } else { vec![] });
+    });
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!(send(&map, 1));
+        let receiver = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || receive(&map))
+        };
+        let left = leave(&map);
+        open(&map);
+        assert!(send(&map, 2));
+        let taken = receiver.join().expect("a thread");
+        let found: Vec<u32> = left.into_iter().chain(taken).chain(receive(&map)).collect();
+        let mut sorted = found;
+        sorted.sort_unstable();
+        assert_eq!(sorted, [1, 2]);
+    });
+}
+
+/// The word that says how a process stands: anything but 0, and it may not go on.
+const STANDING: u64 = PAGE_BYTES + 48;
+
+#[test]
+fn an_evicted_holder_changes_nothing_any_more() {
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let (evicted, evictor) = (Process::new(&map, 0), Process::new(&map, 1));
+        evicted.seats.stand_on(STANDING, 0);
+        let other = thread::spawn(move || {
+            let desk = Desk {
+                map: &evicted.map,
+                threads: THREADS,
+                words_end: END,
+                slot: evicted.slot,
+                seats: &evicted.seats,
+            };
+            with_lock(desk, LOCK, "model", |txn| {
+                txn.set(A, 1)?;
+                txn.set(B, 1)
+            })
+        });
+        assert!(map.replace(STANDING, 0, 1).expect("a word"));
+        vshmem_mem::fence(Ordering::SeqCst);
+        if holder_of(&map, LOCK).expect("a lock").is_some() {
+            evictor.change(LOCK, |_| Ok(()));
+        }
+        // Whatever it has done, it has done by now.
+        let before = (value(&map, A), value(&map, B));
+        let said = other.join().expect("a thread");
+        assert_eq!((value(&map, A), value(&map, B)), before, "{said:?}");
+        assert!(before == (0, 0) || before == (1, 1));
+        assert_eq!(said.is_ok(), before == (1, 1), "{said:?}");
     });
 }

@@ -1,8 +1,9 @@
 //! Counts, and where the areas that follow from them lie.
 
 use crate::{
-    AttachSlot, CELL_BYTES, ClientSlot, DomainSlot, MAX_OBJECTS, MsgSlot, PAGE_BYTES, PageMeta,
-    SLAB_BYTES, SemSlot, ShmSlot, SlabMeta, ThreadSlot, UNIT_BYTES, UndoSlot, UnitMeta,
+    AttachSlot, CELL_BYTES, ClientSlot, DomainSlot, ExtentSlot, KEY_BUCKETS, MAX_OBJECTS, MsgSlot,
+    PAGE_BYTES, PAGES_PER_MARK, SLAB_BYTES, SemSlot, ShmSlot, SlabMeta, ThreadSlot, UNIT_BYTES,
+    UndoSlot, UnitMeta, extent_slots,
 };
 
 /// Every count of a pool. The layout is a function of these numbers alone.
@@ -96,7 +97,7 @@ pub struct Layout {
     pub sem: Area,
     /// Queue table.
     pub msg: Area,
-    /// Key index: one bucket per object slot, per kind.
+    /// Key index: [`KEY_BUCKETS`] buckets per object slot, per kind.
     pub keys: [Area; 3],
     /// Attach records.
     pub attaches: Area,
@@ -106,8 +107,10 @@ pub struct Layout {
     pub slab_meta: Area,
     /// One per unit of the heap.
     pub unit_meta: Area,
-    /// One per data page.
-    pub page_meta: Area,
+    /// Extents of data pages.
+    pub extents: Area,
+    /// Which data pages may hold old data: a bit each.
+    pub dirty: Area,
     /// The heap, in slabs.
     pub heap: Area,
     /// Data pages of segments.
@@ -206,15 +209,17 @@ impl Geometry {
         let sem = area(of(size_of::<SemSlot>()), self.semmni.into(), PAGE_BYTES)?;
         let msg = area(of(size_of::<MsgSlot>()), self.msgmni.into(), PAGE_BYTES)?;
         let keys = [
-            area(CELL_BYTES, self.shmmni.into(), PAGE_BYTES)?,
-            area(CELL_BYTES, self.semmni.into(), PAGE_BYTES)?,
-            area(CELL_BYTES, self.msgmni.into(), PAGE_BYTES)?,
+            area(CELL_BYTES, KEY_BUCKETS * u64::from(self.shmmni), PAGE_BYTES)?,
+            area(CELL_BYTES, KEY_BUCKETS * u64::from(self.semmni), PAGE_BYTES)?,
+            area(CELL_BYTES, KEY_BUCKETS * u64::from(self.msgmni), PAGE_BYTES)?,
         ];
         let attaches = area(of(size_of::<AttachSlot>()), self.attaches.into(), PAGE_BYTES)?;
         let undos = area(of(size_of::<UndoSlot>()), self.undos.into(), PAGE_BYTES)?;
         let slab_meta = area(of(size_of::<SlabMeta>()), self.slabs.into(), PAGE_BYTES)?;
         let unit_meta = area(of(size_of::<UnitMeta>()), units, PAGE_BYTES)?;
-        let page_meta = area(of(size_of::<PageMeta>()), self.pages, PAGE_BYTES)?;
+        let extents = area(of(size_of::<ExtentSlot>()), extent_slots(self.shmmni), PAGE_BYTES)?;
+        let marks = self.pages.div_ceil(PAGES_PER_MARK.into());
+        let dirty = area(CELL_BYTES, marks, PAGE_BYTES)?;
         let heap = area(SLAB_BYTES, self.slabs.into(), SLAB_BYTES)?;
         // Segments begin on a large page where the pool is big enough to care.
         let data_align = if self.pages >= 4096 { 2 << 20 } else { PAGE_BYTES };
@@ -232,7 +237,8 @@ impl Geometry {
             undos,
             slab_meta,
             unit_meta,
-            page_meta,
+            extents,
+            dirty,
             heap,
             data,
             total_bytes: data.end(),

@@ -1,4 +1,4 @@
-//! Bookkeeping of the heap (small things) and of the data pages (segments).
+//! Bookkeeping of the heap: small things.
 
 use crate::RawCell;
 
@@ -37,31 +37,6 @@ pub struct UnitMeta {
     pub next: RawCell,
 }
 
-/// One data page; links are used in the first page of an extent only.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub struct PageMeta {
-    /// In the first and last page of an extent: its pages. Elsewhere stale.
-    pub length: RawCell,
-    /// In the first and last page of an extent: 0 interior or stale, 1 free, 2 used, and bit 8 for
-    /// a free extent that may hold old data.
-    pub state: RawCell,
-    /// Next free extent of the bin, first page plus one.
-    pub next: RawCell,
-    /// Previous free extent of the bin, first page plus one.
-    pub previous: RawCell,
-}
-
-impl PageMeta {
-    /// Free extent.
-    pub const FREE: u32 = 1;
-    /// Extent of a segment.
-    pub const USED: u32 = 2;
-    /// A free extent whose pages may hold old data.
-    pub const DIRTY: u32 = 1 << 8;
-}
-
 const _: () = assert!(size_of::<SlabMeta>() == 16, "a slab's bookkeeping is two cells");
 const _: () = assert!(size_of::<UnitMeta>() == 16, "a unit's bookkeeping is two cells");
-const _: () = assert!(size_of::<PageMeta>() == 32, "a page's bookkeeping is four cells");
 const _: () = assert!(SLAB_BYTES.is_multiple_of(UNIT_BYTES), "a slab is made of units");

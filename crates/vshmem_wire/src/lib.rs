@@ -9,24 +9,28 @@
 #![forbid(unsafe_code)]
 
 mod cell;
+mod extent;
 mod geometry;
 mod heap;
 mod object;
 mod party;
+mod semaphore;
 mod superblock;
 
 pub use cell::{CELL_BYTES, Cell, RawCell};
+pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use geometry::{Area, Geometry, GeometryError, Layout};
-pub use heap::{CHUNK_CLASSES, PageMeta, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+pub use heap::{CHUNK_CLASSES, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 pub use object::{
-    AttachSlot, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, PERM_BITS, SemSlot, ShmSlot,
-    UndoSlot,
+    AttachSlot, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, PERM_BITS, QueueMode,
+    RING_CHUNK_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingTrailer, SemSlot, ShmSlot, UndoSlot,
 };
 pub use party::{
-    AGENT_STARTER, ClientSlot, ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DomainSlot,
-    DomainState, INLINE_OPS, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES, Party, ThreadSlot, WaitKind,
-    WaitState,
+    AGENT_STARTER, BELL_LOST, ClientSlot, ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS,
+    DomainSlot, DomainState, INLINE_OPS, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES, Party, RATES,
+    ThreadSlot, WaitKind, WaitState,
 };
+pub use semaphore::{Adjustment, SemWord};
 pub use superblock::{FORMAT_VERSION, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry, Superblock};
 
 /// Bytes in a page of the pool: the granule of segments. Fixed by the format, whatever the CPU.
@@ -38,5 +42,9 @@ pub const PAGE_BYTES: u64 = 4096;
 pub const INDEX_BASE: u32 = 16384;
 /// Most objects of one kind in a pool: the indexes from [`INDEX_BASE`] to 32767.
 pub const MAX_OBJECTS: u32 = 16384;
+
+/// Buckets of the key index per object slot: with as many as objects, one key in two shares its bucket, and a lookup in
+/// a full pool takes a quarter longer than in an empty one.
+pub const KEY_BUCKETS: u64 = 4;
 /// Ids are `sequence * ID_STRIDE + index`, as in Linux (`ipc/util.h`, IPCMNI).
 pub const ID_STRIDE: u32 = 32768;

@@ -73,8 +73,10 @@ pub struct ShmSlot {
     pub last: RawCell,
     /// While creating: the client slot of the maker, plus one.
     pub maker: RawCell,
+    /// Its extent.
+    pub extent: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 4],
+    pub spare: [RawCell; 3],
 }
 
 /// A semaphore set.
@@ -100,8 +102,11 @@ pub struct SemSlot {
     pub waiting: RawCell,
     /// First undo record, plus one.
     pub undos: RawCell,
+    /// 1 if there may be a sleeper who waits for something else than a semaphore high enough to take from: for a zero,
+    /// or for more than one semaphore.
+    pub mixed: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 7],
+    pub spare: [RawCell; 6],
 }
 
 /// A message queue.
@@ -118,7 +123,7 @@ pub struct MsgSlot {
     pub count: RawCell,
     /// First message: unit of the heap plus one.
     pub head: RawCell,
-    /// Last message.
+    /// Last message; means nothing when there is none.
     pub tail: RawCell,
     /// Last sender, as `Party`.
     pub sender: RawCell,
@@ -136,8 +141,39 @@ pub struct MsgSlot {
     pub send_head: RawCell,
     /// Last sleeping sender.
     pub send_tail: RawCell,
-    /// Room for later.
-    pub spare: [RawCell; 1],
+    /// A [`QueueMode`].
+    pub mode: RawCell,
+    /// The ring: words of a format of their own, see `docs/wire-format.md`.
+    pub ring: [RawCell; RING_SLOTS],
+}
+
+/// Slots in the ring of a queue: one cache line of words.
+pub const RING_SLOTS: usize = 8;
+/// Bytes of a chunk that carries a message through a ring.
+pub const RING_CHUNK_BYTES: u64 = 512;
+/// Bytes of text of a message in the ring at most: what is left of its chunk between the header
+/// and the two words of [`RingTrailer`].
+pub const RING_TEXT_BYTES: u64 =
+    RING_CHUNK_BYTES - MSG_HEADER_BYTES - size_of::<RingTrailer>() as u64;
+
+/// The end of a chunk that carries a message through a ring.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct RingTrailer {
+    /// Where in which ring the message was put: see `docs/wire-format.md`.
+    pub place: u64,
+    /// The word of the chunk's owner cell when it was.
+    pub owner: u64,
+}
+
+/// Where the messages of a queue are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum QueueMode {
+    /// In the ring. The list is empty and nobody sleeps.
+    Ring = 0,
+    /// In the list. The ring is empty and closed.
+    List = 1,
 }
 
 /// How often one client has attached one segment.
@@ -173,6 +209,10 @@ pub const MSG_HEADER_BYTES: u64 = 16;
 
 const _: () = assert!(size_of::<ShmSlot>() == 192, "a segment slot is three cache lines");
 const _: () = assert!(size_of::<SemSlot>() == 192, "a semaphore set slot is three cache lines");
-const _: () = assert!(size_of::<MsgSlot>() == 192, "a queue slot is three cache lines");
+const _: () = assert!(size_of::<MsgSlot>() == 256, "a queue slot is four cache lines");
+const _: () = assert!(
+    core::mem::offset_of!(MsgSlot, ring) == 192 && RING_SLOTS == 8,
+    "the ring is a cache line of its own"
+);
 const _: () = assert!(size_of::<AttachSlot>() == 32, "two attach records in a cache line");
 const _: () = assert!(size_of::<UndoSlot>() == 32, "two undo records in a cache line");

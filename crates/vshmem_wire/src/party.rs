@@ -6,6 +6,8 @@ use crate::RawCell;
 pub const DOMAIN_NAME_BYTES: usize = 32;
 /// Cells that hold a domain's name, four bytes each.
 pub const DOMAIN_NAME_CELLS: usize = DOMAIN_NAME_BYTES / 4;
+/// Bandwidths that a domain notes.
+pub const RATES: usize = 4;
 /// Entries of an intent record that lie in the thread slot itself.
 pub const LOG_ENTRIES: usize = 40;
 /// Entries of an intent record that lie elsewhere at most: a change to a whole semaphore set.
@@ -30,6 +32,10 @@ pub enum DomainState {
 /// Marks the pid in [`DomainSlot::agent`] as that of a client that is starting an agent.
 pub const AGENT_STARTER: u32 = 1 << 31;
 
+/// In [`DomainSlot::address`]: the doorbell that the domain had is out of order, and stays so until
+/// the domain's next boot epoch.
+pub const BELL_LOST: u32 = u32::MAX;
+
 /// One member domain.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -51,8 +57,15 @@ pub struct DomainSlot {
     pub agent: RawCell,
     /// Name, zero padded.
     pub name: [RawCell; DOMAIN_NAME_CELLS],
-    /// Room for later.
-    pub spare: [RawCell; 6],
+    /// Where the domain can be rung over its link, plus one; 0 when it cannot, [`BELL_LOST`] when it no
+    /// longer can.
+    pub address: RawCell,
+    /// How fast the domain reads the pool's memory and private memory, and how fast it makes locked
+    /// stores to them, in MiB a second; 0 when not measured.
+    pub rates: [RawCell; RATES],
+    /// The low half is a word that holds the number of the agent's thread until the kernel takes it out, where sleepers
+    /// can sleep on the pool itself.
+    pub agent_thread: RawCell,
 }
 
 /// States of a client slot.

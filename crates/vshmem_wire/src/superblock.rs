@@ -5,7 +5,7 @@ use crate::{Geometry, RawCell};
 /// The first eight bytes of every pool.
 pub const MAGIC: [u8; 8] = *b"VSHMEM\xF0\x01";
 /// Version of the layout in this crate. A pool of another version is refused.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 3;
 /// Bytes of a pool's name, padded with zeros.
 pub const POOL_NAME_BYTES: usize = 64;
 /// Size classes of free extents: bin `b` holds extents of `2^b ..= 2^(b+1)-1` pages.
@@ -35,6 +35,10 @@ pub struct Superblock {
     pub owner_uid: u32,
     /// Mode of the pool's device or file at creation, for wait files.
     pub mode: u32,
+    /// Bytes of free pages that agents keep zeroed ahead of demand.
+    pub prepare: u64,
+    /// 1 when every page was backed with memory at creation; 0 when `shmget` has to.
+    pub backed: u64,
     /// Every count that the layout and the limits follow from.
     pub geometry: Geometry,
     /// FNV-1a over all bytes before this field.
@@ -65,6 +69,14 @@ pub struct Registry {
     pub deaths: RawCell,
     /// First free extent of each size class.
     pub page_bins: [RawCell; PAGE_BINS],
+    /// Highest extent slot ever used, plus one.
+    pub extents_high: RawCell,
+    /// First unused extent slot below that, plus one.
+    pub extents_unused: RawCell,
+    /// The extent that is being cleaned, plus one.
+    pub cleaning: RawCell,
+    /// The client that cleans it, plus one.
+    pub cleaner: RawCell,
 }
 
 const _: () = assert!(size_of::<Superblock>() <= 4096, "the superblock is one page");

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, PipeWriter, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -101,6 +101,19 @@ impl Actor {
     /// The next answer, if it comes in that time, and when it came.
     pub fn hear_within(&mut self, time: Duration) -> Option<(String, Instant)> {
         self.answers.recv_timeout(time).ok()
+    }
+
+    /// Waits until it has ended, without an answer.
+    ///
+    /// # Panics
+    /// When it does not end, or answers.
+    #[track_caller]
+    pub fn hear_its_end(&mut self) {
+        match self.answers.recv_timeout(PATIENCE) {
+            Err(RecvTimeoutError::Disconnected) => {}
+            Err(RecvTimeoutError::Timeout) => panic!("it lives on for {} s", PATIENCE.as_secs()),
+            Ok((answer, _)) => panic!("it lives and answers {answer:?}"),
+        }
     }
 
     /// The next answer.

@@ -37,6 +37,24 @@ pub fn binaries() -> &'static Path {
     })
 }
 
+/// The driver for ivshmem devices, where there are headers to build it with.
+pub fn driver() -> Option<PathBuf> {
+    static PLACE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let make = || {
+        let place = target().join("acceptance-driver");
+        let mut make = Command::new("make");
+        make.env_remove("MAKEFLAGS").env_remove("MAKELEVEL").env_remove("CARGO_MAKEFLAGS");
+        must(
+            make.args(["-s", "module", "-C"])
+                .arg(source().join("kernel/ivshmem"))
+                .arg(format!("BUILD={}", place.display())),
+        );
+        let driver = place.join("module/vshmem.ko");
+        driver.is_file().then_some(driver)
+    };
+    PLACE.get_or_init(make).clone()
+}
+
 /// The `vshmem` command.
 pub fn vshmem() -> PathBuf {
     binaries().join("vshmem")

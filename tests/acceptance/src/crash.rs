@@ -52,6 +52,10 @@ pub fn wakers(
             until("the sleeper sleeps", || pool.sleepers(id) == 1);
             let start = Instant::now();
             waker.tell(&wake);
+            if !happened {
+                // A waker that is slow to come to its step must not be overtaken by the next one.
+                waker.hear_its_end();
+            }
             let patience = if happened { FOR_EVER } else { NOT_YET };
             let heard = sleeper.hear_within(patience);
             let answer = match (heard, happened) {

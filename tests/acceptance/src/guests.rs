@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use vshmem_lab::{ExecRequest, GuestKind, Lab, Streams, UpOptions};
+use vshmem_lab::{Device, ExecRequest, GuestKind, Lab, Server, Streams, UpOptions};
 
 use crate::{Pool, Ran, build};
 
@@ -17,10 +17,12 @@ pub const CRASHING: &str = "/tmp/crashing";
 pub struct Guests {
     name: String,
     pool: Pool,
+    machine: Machine,
 }
 
-#[derive(Clone, Default)]
-struct Sink(Arc<Mutex<Vec<u8>>>);
+/// Keeps what a command writes.
+#[derive(Debug, Clone, Default)]
+pub struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl std::io::Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -33,9 +35,67 @@ impl std::io::Write for Sink {
     }
 }
 
-/// Why no guest can be booted here.
-pub fn missing() -> Option<String> {
-    let missing = Lab::check(GuestKind::Uml);
+impl Sink {
+    /// What was written so far.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+/// What guests are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Machine {
+    /// User Mode Linux.
+    Uml,
+    /// QEMU, with the pool as that device; with our driver, or as the kernel shows it by itself.
+    Qemu {
+        /// The device.
+        device: Device,
+        /// Whether the driver is loaded.
+        driver: bool,
+    },
+}
+
+impl Machine {
+    fn kind(self) -> GuestKind {
+        match self {
+            Machine::Uml => GuestKind::Uml,
+            Machine::Qemu { .. } => GuestKind::Qemu,
+        }
+    }
+}
+
+impl Machine {
+    /// A pool that these guests can be given.
+    #[must_use]
+    pub fn pool(self, size: &str) -> Pool {
+        let dax = matches!(self, Machine::Qemu { device: Device::Dax, .. });
+        Pool::new(size, if dax { &["--dax"] } else { &[] })
+    }
+
+    /// Whether guests can be rung.
+    #[must_use]
+    pub fn has_interrupts(self) -> bool {
+        matches!(self, Machine::Qemu { device: Device::Doorbell, driver: true })
+    }
+}
+
+impl std::fmt::Display for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Machine::Uml => f.write_str("uml"),
+            Machine::Qemu { device: Device::Dax, .. } => f.write_str("dax"),
+            Machine::Qemu { device, driver: true } => write!(f, "{device} with the driver"),
+            Machine::Qemu { device, driver: false } => write!(f, "{device} without a driver"),
+        }
+    }
+}
+
+/// Why no guest of that kind can be booted here.
+pub fn missing(machine: Machine) -> Option<String> {
+    let missing = Lab::check(machine.kind());
     let reasons: Vec<String> = missing.iter().map(ToString::to_string).collect();
     (!reasons.is_empty()).then(|| reasons.join("; "))
 }
@@ -45,15 +105,28 @@ impl Guests {
     ///
     /// # Panics
     /// When they do not come up.
-    pub fn boot(suffix: &str, count: u32, pool: Pool, stage: &[PathBuf]) -> Self {
+    pub fn boot(machine: Machine, suffix: &str, count: u32, pool: Pool, stage: &[PathBuf]) -> Self {
         let name = format!("acceptance{}-{suffix}", std::process::id());
         let vshmem = build::vshmem();
         let notice = ["pool", "evict", "--dead", "--if-there", pool.name(), "{guest}"];
         let words = std::iter::once(vshmem.display().to_string()).chain(notice.map(str::to_owned));
+        let (device, driver) = match machine {
+            Machine::Qemu { device, driver: true } => (device, build::driver()),
+            Machine::Qemu { device, driver: false } => (device, None),
+            Machine::Uml => (Device::default(), None),
+        };
+        let serve = [&vshmem.display().to_string(), "pool", "serve", pool.name()];
         let lab = Lab::up(&UpOptions {
             name: name.clone(),
+            guest: machine.kind(),
+            device,
+            driver,
+            server: Some(Server {
+                socket: format!("/run/vshmem/serve/{}.sock", pool.name()).into(),
+                command: serve.map(str::to_owned).to_vec(),
+            }),
             count,
-            memory_mib: 256,
+            memory_mib: if machine == Machine::Uml { 256 } else { 384 },
             pool: Some(pool.place()),
             pool_name: Some(pool.name().to_owned()),
             binary_dir: build::binaries().to_owned(),
@@ -63,7 +136,12 @@ impl Guests {
             ..UpOptions::default()
         });
         lab.unwrap_or_else(|error| panic!("lab {name}: {error}"));
-        Self { name, pool }
+        Self { name, pool, machine }
+    }
+
+    /// What they are.
+    pub fn machine(&self) -> Machine {
+        self.machine
     }
 
     /// The lab.
@@ -85,14 +163,10 @@ impl Guests {
         let streams =
             Streams { stdin: None, stdout: Box::new(out.clone()), stderr: Box::new(err.clone()) };
         let code = self.open().exec_with(guest, &ExecRequest::new(words), streams);
-        let text = |sink: Sink| {
-            let bytes = sink.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
         Ran {
             code: *code.as_ref().unwrap_or(&255),
-            out: text(out),
-            err: text(err) + &code.err().map(|error| error.to_string()).unwrap_or_default(),
+            out: out.text(),
+            err: err.text() + &code.err().map(|error| error.to_string()).unwrap_or_default(),
         }
     }
 
@@ -109,6 +183,19 @@ impl Guests {
         );
         self.shell(guest, &line).ok();
     }
+}
+
+/// What the tests of two guests run there.
+pub fn programs() -> Vec<PathBuf> {
+    let mut stage = vec![crashing_library()];
+    let bench = build::programs("bench");
+    stage.extend(["handover", "flood"].map(|name| bench.join(name)));
+    let examples = build::programs("examples");
+    stage.extend(["matrix_fill", "matrix_check"].map(|name| examples.join(name)));
+    stage.push(build::programs("tests/conformance/probe").join("probe"));
+    let own = build::programs("tests/acceptance/programs");
+    stage.extend(["churn", "turns"].map(|name| own.join(name)));
+    stage
 }
 
 /// The crashing library under a name of its own, to be staged.

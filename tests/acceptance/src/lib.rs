@@ -7,6 +7,7 @@
 //! | `actor` | a program under `vshmem run`, here or in a guest, that makes one System V call per order |
 //! | `crash` | wakers that die halfway |
 //! | `guests` | a lab with a pool |
+//! | `isolation` | two pools, and what one may know of the other |
 //! | `suite` | running the tests of one binary, and saying figures and skips aloud |
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ pub mod actor;
 pub mod build;
 pub mod crash;
 pub mod guests;
+pub mod isolation;
 pub mod pool;
 pub mod suite;
 

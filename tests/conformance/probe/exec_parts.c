@@ -15,6 +15,8 @@ int play_part(int argc, char **argv)
 		return step(number, 0, -1, 0) != 0;
 	if (strcmp(argv[2], "give one") == 0)
 		return step(number, 0, +1, 0) != 0;
+	if (strcmp(argv[2], "send one") == 0)
+		return put(number, 1, "sent", 0) != 0;
 	if (strcmp(argv[2], "count attaches") == 0) {
 		struct shmid_ds ds;
 		return shmctl(number, IPC_STAT, &ds) == 0 ? (int)ds.shm_nattch : 99;

@@ -86,3 +86,48 @@ CASE(shm_ctl_stat_any_needs_no_permission)
 	int a = segment_of(PAGE);
 	as_nobody(look_from_outside, &a);
 }
+
+CASE(shm_ctl_stat_by_id)
+{
+	/* The index is the end of the id, and the kernel looks at that alone. */
+	int a = segment_of(777);
+	struct shmid_ds ds = { 0 };
+	say("SHM_STAT: %s, size %lu", yes(shmctl(a, SHM_STAT, &ds) == a), (unsigned long)ds.shm_segsz);
+	say("SHM_STAT_ANY: %s", yes(shmctl(a, SHM_STAT_ANY, &ds) == a));
+	say("sets: %s", yes(semctl(track_set(semget(IPC_PRIVATE, 1, 0600)), 0, SEM_STAT, (union semun){ .buf = (void *)&ds }) != -1));
+	say("queues: %s", yes(msgctl(queue_of(), MSG_STAT, (void *)&ds) != -1));
+}
+
+CASE(shm_ctl_set_bad_owner)
+{
+	int a = segment_of(PAGE), s = set_of(1), q = queue_of();
+	struct shmid_ds x = segment_state(a);
+	struct semid_ds y = set_state(s);
+	struct msqid_ds z = queue_state(q);
+	x.shm_perm.gid = y.sem_perm.gid = z.msg_perm.gid = (gid_t)-1;
+	say("gid -1: %s", got(shmctl(a, IPC_SET, &x)));
+	say("gid -1: %s", got(semctl(s, 0, IPC_SET, (union semun){ .buf = &y })));
+	say("gid -1: %s", got(msgctl(q, IPC_SET, &z)));
+	x = segment_state(a);
+	x.shm_perm.cuid = 77;
+	x.shm_perm.__key = 77;
+	x.shm_atime = 77;
+	say("what cannot be set: %s", got(shmctl(a, IPC_SET, &x)));
+	x = segment_state(a);
+	say("cuid stays: %s, key %d, atime %s", yes(x.shm_perm.cuid == geteuid()), x.shm_perm.__key, when(x.shm_atime));
+}
+
+CASE(shm_ctl_lock_of_removed)
+{
+	int a = segment_of(PAGE);
+	attach(a);
+	shmctl(a, IPC_RMID, NULL);
+	say("SHM_LOCK: %s, mode %o", got(shmctl(a, SHM_LOCK, NULL)), segment_state(a).shm_perm.mode);
+	say("IPC_SET keeps the flags: ");
+	struct shmid_ds ds = segment_state(a);
+	ds.shm_perm.mode = 0640;
+	shmctl(a, IPC_SET, &ds);
+	say("mode %o", segment_state(a).shm_perm.mode);
+	shmctl(a, SHM_UNLOCK, NULL);
+	say("mode %o", segment_state(a).shm_perm.mode);
+}

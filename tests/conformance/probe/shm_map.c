@@ -1,6 +1,7 @@
 /* A segment's attaches are the kernel's mappings: munmap, mprotect, mremap, madvise act on them. */
 #include "case.h"
 
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 enum { PAGE = 4096 };
@@ -192,4 +193,133 @@ CASE(shm_lock)
 	say("mode %o", segment_state(a).shm_perm.mode);
 	say("SHM_UNLOCK: %s", got(shmctl(a, SHM_UNLOCK, NULL)));
 	say("mode %o", segment_state(a).shm_perm.mode);
+}
+
+CASE(shm_mremap_grow)
+{
+	int a = segment_of(2 * PAGE);
+	char *at = attach(a);
+	strcpy(at + PAGE, "kept");
+	char *to = mremap(at, 2 * PAGE, 4 * PAGE, MREMAP_MAYMOVE);
+	say("mremap: %s", made((long)to));
+	if (to == MAP_FAILED)
+		return;
+	say("%s, attaches %ld", to + PAGE, attaches(a));
+	say("shmdt: %s", got(shmdt(to)));
+	say("attaches %ld", attaches(a));
+}
+
+static void write_there(void *at) { *(volatile char *)at = 1; }
+
+CASE(shm_mremap_grow_beyond_the_end)
+{
+	/* What lies behind the end is nobody's to touch: SIGBUS, or SIGSEGV. */
+	int a = segment_of(PAGE), b = segment_of(PAGE);
+	attach(b);
+	char *to = mremap(attach(a), PAGE, 3 * PAGE, MREMAP_MAYMOVE);
+	say("mremap: %s", made((long)to));
+	if (to == MAP_FAILED)
+		return;
+	int signal = faults(write_there, to + PAGE), farther = faults(write_there, to + 2 * PAGE);
+	say("written behind the end: %s %s", signal == 0 ? "works" : "faults", farther == 0 ? "works" : "faults");
+	say("what is within it: %s", faults(write_there, to + PAGE - 1) == 0 ? "works" : "faults");
+}
+
+CASE(shm_mremap_second)
+{
+	/* An old size of 0 makes a second mapping of the same memory. */
+	int a = segment_of(3 * PAGE);
+	char *at = attach(a);
+	char *second = mremap(at, 0, 3 * PAGE, MREMAP_MAYMOVE);
+	say("mremap: %s, elsewhere: %s", made((long)second), yes(second != at));
+	if (second == MAP_FAILED)
+		return;
+	strcpy(at + PAGE, "both");
+	say("the same memory: %s, attaches %ld", second + PAGE, attaches(a));
+	say("shmdt: %s, attaches %ld", got(shmdt(at)), attaches(a));
+	say("shmdt of the second: %s, attaches %ld", got(shmdt(second)), attaches(a));
+}
+
+CASE(shm_maps_by_number)
+{
+	int a = segment_of(3 * PAGE);
+	char *at = attach(a);
+	say("mprotect: %s", got(syscall(SYS_mprotect, at + PAGE, (size_t)PAGE, PROT_READ)));
+	say("attaches %ld", attaches(a));
+	say("mmap over it: %s", made(syscall(SYS_mmap, at + PAGE, (size_t)PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L)));
+	say("attaches %ld", attaches(a));
+	char *to = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	say("mremap: %s", yes(syscall(SYS_mremap, at, (size_t)PAGE, (size_t)PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (long)to));
+	say("attaches %ld", attaches(a));
+	say("munmap: %s", got(syscall(SYS_munmap, to, (size_t)PAGE)));
+	say("attaches %ld", attaches(a));
+}
+
+static void limit_memlock(rlim_t bytes)
+{
+	if (setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){ bytes, bytes }) != 0)
+		broken("RLIMIT_MEMLOCK");
+}
+
+static void lock_as_ordinary(void *context)
+{
+	int others = *(int *)context, a = segment_of(16 * PAGE), small = segment_of(PAGE);
+	say("another's: %s, unlock: %s", got(shmctl(others, SHM_LOCK, NULL)), got(shmctl(others, SHM_UNLOCK, NULL)));
+	limit_memlock(8 * PAGE);
+	say("16 pages with a limit of 8: %s, mode %o", got(shmctl(a, SHM_LOCK, NULL)), segment_state(a).shm_perm.mode);
+	say("1 page: %s, mode %o", got(shmctl(small, SHM_LOCK, NULL)), segment_state(small).shm_perm.mode);
+	say("again: %s, unlock: %s", got(shmctl(small, SHM_LOCK, NULL)), got(shmctl(small, SHM_UNLOCK, NULL)));
+	limit_memlock(0);
+	say("with a limit of 0: %s, unlock: %s", got(shmctl(small, SHM_LOCK, NULL)), got(shmctl(small, SHM_UNLOCK, NULL)));
+}
+
+CASE(shm_lock_by_limit)
+{
+	int a = segment_of(PAGE);
+	as_nobody(lock_as_ordinary, &a);
+}
+
+static void attach_within_limit(void *context)
+{
+	int a = *(int *)context;
+	struct rlimit none;
+	getrlimit(RLIMIT_AS, &none);
+	none.rlim_cur = 1 << 20;
+	if (setrlimit(RLIMIT_AS, &none) != 0)
+		broken("RLIMIT_AS");
+	say("shmat: %s", got((long)shmat(a, NULL, 0)));
+	say("attaches %ld", attaches(a));
+}
+
+CASE(shm_attach_without_address_space)
+{
+	int a = segment_of(4 << 20);
+	finish(start(attach_within_limit, &a));
+}
+
+static void attach_near_null(void *context)
+{
+	say("with SHM_RND below the first page: %s", got((long)shmat(*(int *)context, (void *)100, SHM_RND)));
+	say("with SHM_RND and SHM_REMAP there: %s", got((long)shmat(*(int *)context, (void *)100, SHM_RND | SHM_REMAP)));
+}
+
+CASE(shm_attach_near_null)
+{
+	int a = track_segment(shmget(IPC_PRIVATE, PAGE, 0666));
+	as_ordinary(attach_near_null, &a);
+}
+
+CASE(shm_attach_unknown_flags)
+{
+	int a = segment_of(PAGE);
+	say("%s", made((long)shmat(a, NULL, 0x1 | 0x200000)));
+	say("SHM_REMAP, unaligned: %s", got((long)shmat(a, (void *)0x700000000123, SHM_REMAP)));
+}
+
+CASE(shm_get_huge)
+{
+	/* Without huge pages in store: ENOMEM; a pool has them, or has not, for all. */
+	say("SHM_HUGETLB: %s", made(track_segment(shmget(IPC_PRIVATE, 2 << 20, SHM_HUGETLB | 0600))));
+	say("of 2 MiB: %s", made(track_segment(shmget(IPC_PRIVATE, 2 << 20, SHM_HUGETLB | (21 << MAP_HUGE_SHIFT) | 0600))));
+	say("of a size that no machine has: %s", made(track_segment(shmget(IPC_PRIVATE, 2 << 20, SHM_HUGETLB | (13 << MAP_HUGE_SHIFT) | 0600))));
 }

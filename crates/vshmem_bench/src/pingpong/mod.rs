@@ -10,8 +10,9 @@ use crate::Watch;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernels, Reading};
 use crate::machine::Machine;
+use crate::pace::{rounds_to_fill, warmup};
 use crate::site::{Job, Side, Site, play, run_bare};
-use crate::turns::take_turns;
+use crate::turns::{Order, take_turns};
 
 pub use contender::Contender;
 pub use results::{Results, SizeResults};
@@ -79,20 +80,21 @@ pub fn measure(
             paced.push(rounds);
         }
         let numbered: Vec<(usize, Contender)> = contenders.iter().copied().enumerate().collect();
-        let readings = take_turns(&numbered, plan.pairs, |pair, &(nth, contender)| {
-            if watch.stopped() {
-                return Err(Error::Stopped);
-            }
-            if nth == 0 {
-                watch.tell(&format!(
-                    "{}: pair {} of {}",
-                    crate::report::bytes(size),
-                    pair + 1,
-                    plan.pairs
-                ));
-            }
-            bench.run(contender, size, paced[nth], plan.batches)
-        })?;
+        let readings =
+            take_turns(&numbered, plan.pairs, Order::Rotating, |pair, &(nth, contender)| {
+                if watch.stopped() {
+                    return Err(Error::Stopped);
+                }
+                if nth == 0 {
+                    watch.tell(&format!(
+                        "{}: pair {} of {}",
+                        crate::report::bytes(size),
+                        pair + 1,
+                        plan.pairs
+                    ));
+                }
+                bench.run(contender, size, paced[nth], plan.batches)
+            })?;
         sizes.push(SizeResults { size, readings: contenders.into_iter().zip(readings).collect() });
     }
     Ok(Results { machine, noun: site.noun(), site: site.describe(), cpus: site.cpus(), sizes })
@@ -114,12 +116,11 @@ impl Bench<'_> {
         const BATCHES: u64 = 20;
         let rounds = if contender.is_net() { 400 } else { 10_000 };
         let trial = self.run(contender, size, rounds, BATCHES)?;
-        let per_batch = plan.batch_ns / trial.median_ns.max(1.0);
-        Ok(plan.batches * (per_batch as u64).clamp(10, 1_000_000))
+        Ok(rounds_to_fill(plan.batches, plan.batch_ns, trial.median_ns))
     }
 
     fn run(&self, contender: Contender, size: u64, rounds: u64, batches: u64) -> Result<Reading> {
-        let warmup = (rounds / 20).clamp(5, 1000);
+        let warmup = warmup(rounds);
         let mut common = vec!["--transport".to_owned(), contender.transport().to_owned()];
         for (option, value) in
             [("size", size), ("rounds", rounds), ("batches", batches), ("warmup", warmup)]
@@ -145,7 +146,12 @@ impl Bench<'_> {
             let mut arguments = common.clone();
             arguments.extend(cpu.into_iter().flat_map(|cpu| ["--cpu".into(), cpu.to_string()]));
             arguments.push(role.to_owned());
-            Job { program: program.clone(), arguments, on_pool: contender == Contender::Vshmem }
+            Job {
+                program: program.clone(),
+                arguments,
+                environment: Vec::new(),
+                on_pool: contender == Contender::Vshmem,
+            }
         };
         let (first, second) = (job(Side::First, first_role), job(Side::Second, second_role));
         let output = match contender {

@@ -59,7 +59,13 @@ mod tests {
             [0, 8, 1024, 1500, 65536, 1 << 20].map(bytes),
             ["0 B", "8 B", "1 KiB", "1500 B", "64 KiB", "1 MiB"]
         );
-        let wide = Spread { median: 480.0, min: 110.0, max: 1500.0 };
+        let wide = Spread {
+            median: 480.0,
+            lower_quartile: 400.0,
+            upper_quartile: 500.0,
+            min: 110.0,
+            max: 1500.0,
+        };
         assert_eq!(spread(&wide, duration), "480 ns (110 ns .. 1.50 us)");
     }
 }

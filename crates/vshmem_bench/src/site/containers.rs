@@ -30,7 +30,7 @@ impl Containers {
         Ok(Self {
             command: materials.command.to_owned(),
             holders: [Holder::start()?, Holder::start()?],
-            pool: OwnPool::make(materials.pool_bytes)?,
+            pool: OwnPool::make(materials.pool_bytes, &[])?,
             cpus: spawn::two_cpus(),
         })
     }

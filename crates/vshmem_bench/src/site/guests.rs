@@ -64,7 +64,7 @@ impl Guests {
                 missing.iter().map(|one| format!("{}: {}", one.what, one.found)).collect();
             return Err(Error::NoSite { place: "guests", why: why.join("; ") });
         }
-        let pool = OwnPool::make(materials.pool_bytes)?;
+        let pool = OwnPool::make(materials.pool_bytes, &[])?;
         let lab = Lab::up(&UpOptions {
             name: pool.name().to_owned(),
             memory_mib: MEMORY_MIB,
@@ -149,7 +149,8 @@ impl Site for Guests {
 
     fn describe(&self) -> String {
         let [one, other] = self.cpus;
-        format!("two User Mode Linux guests of lab {}, on CPUs {one} and {other}", self.name)
+        let made_of = self.lab.as_ref().map(Lab::made_of).unwrap_or_default();
+        format!("two guests of lab {} ({made_of}), on CPUs {one} and {other}", self.name)
     }
 
     fn cpus(&self) -> [usize; 2] {

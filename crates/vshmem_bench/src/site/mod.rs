@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 pub use containers::Containers;
 pub use guests::Guests;
 pub use processes::Processes;
-pub(crate) use spawn::run_bare;
+pub(crate) use spawn::{run as run_on_pool, run_bare, two_cpus};
 
 /// One of the two roles of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Job {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// Set in its environment.
+    pub environment: Vec<(&'static str, String)>,
     /// Under `vshmem run`, on the site's pool; else on what the kernel gives.
     pub on_pool: bool,
 }

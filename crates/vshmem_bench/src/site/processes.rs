@@ -23,7 +23,7 @@ impl Processes {
     pub fn open(materials: &Materials<'_>) -> Result<Self> {
         Ok(Self {
             command: materials.command.to_owned(),
-            pool: OwnPool::make(materials.pool_bytes)?,
+            pool: OwnPool::make(materials.pool_bytes, &[])?,
             cpus: spawn::two_cpus(),
         })
     }

@@ -10,6 +10,11 @@ use crate::error::{Error, Result};
 /// The words of a job: under `vshmem run` on that pool, or as it is.
 pub(super) fn words(job: &Job, command: &OsStr, pool: Option<&str>) -> Vec<OsString> {
     let mut words: Vec<OsString> = Vec::new();
+    if !job.environment.is_empty() {
+        // As words, because they have to reach guests too.
+        words.push("env".into());
+        words.extend(job.environment.iter().map(|(name, value)| format!("{name}={value}").into()));
+    }
     if job.on_pool {
         words.extend([command, OsStr::new("run")].map(OsStr::to_owned));
         if let Some(pool) = pool {
@@ -35,7 +40,7 @@ pub(crate) fn run_bare(job: &Job) -> Result<String> {
 }
 
 /// Runs a job on a pool behind a prefix of words.
-pub(super) fn run(
+pub(crate) fn run(
     prefix: &[OsString],
     job: &Job,
     command: &Path,
@@ -65,7 +70,7 @@ fn execute(words: Vec<OsString>, job: &Job, place: &str) -> Result<String> {
 }
 
 /// Two CPUs that this process may use; the same one twice where there is only one.
-pub(super) fn two_cpus() -> [usize; 2] {
+pub(crate) fn two_cpus() -> [usize; 2] {
     let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
     let mut cpus = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
     let first = cpus.next().unwrap_or(0);
@@ -81,6 +86,7 @@ mod tests {
         let mut job = Job {
             program: "/x/prog".into(),
             arguments: vec!["--size".into(), "8".into()],
+            environment: Vec::new(),
             on_pool: true,
         };
         let words_of = |job: &Job| words(job, OsStr::new("vshmem"), Some("p"));
@@ -91,5 +97,7 @@ mod tests {
         assert_eq!(line(&job), "vshmem run -- prog --size 8");
         job.on_pool = false;
         assert_eq!(words_of(&job), ["/x/prog", "--size", "8"]);
+        job.environment.push(("VSHMEM_SPIN", "0".into()));
+        assert_eq!(words_of(&job)[..3], ["env", "VSHMEM_SPIN=0", "/x/prog"]);
     }
 }

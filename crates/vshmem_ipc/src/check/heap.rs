@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    CELL_BYTES, CHUNK_CLASSES, MSG_HEADER_BYTES, MsgSlot, ObjectState, SLAB_BYTES, SemSlot,
-    SlabMeta, UNIT_BYTES, UndoSlot,
+    Adjustment, CELL_BYTES, CHUNK_CLASSES, MSG_HEADER_BYTES, MsgSlot, ObjectState, SLAB_BYTES,
+    SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
 use super::Look;
@@ -14,22 +14,33 @@ use super::parties::Parties;
 use crate::heap::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
 use crate::id::Kind;
 use crate::message::Header;
-use crate::semaphore::Word;
 use crate::{heap, member, registry, undo};
 
-/// Chunks that objects refer to: by unit, what for and how many bytes.
+/// Chunks that objects refer to, by unit.
 #[derive(Default)]
-pub(super) struct Uses(HashMap<u32, (String, u64)>);
+pub(super) struct Uses(HashMap<u32, Use>);
+
+/// What a chunk is used for.
+pub(super) struct Use {
+    pub what: String,
+    pub bytes: u64,
+    /// It carries a message through a ring: it is its sender's, not an object's.
+    pub in_ring: bool,
+}
 
 impl Look<'_> {
     /// Notes a reference; false when there is one already.
     fn refer(&mut self, uses: &mut Uses, unit: u32, what: String, bytes: u64) -> bool {
-        if let Some((other, _)) = uses.0.get(&unit) {
-            let found = format!("{what} and {other} share the chunk at unit {unit}");
-            self.wrong(found);
+        self.note_use(uses, unit, Use { what, bytes, in_ring: false })
+    }
+
+    pub(super) fn note_use(&mut self, uses: &mut Uses, unit: u32, noted: Use) -> bool {
+        if let Some(other) = uses.0.get(&unit) {
+            let (what, other) = (&noted.what, &other.what);
+            self.wrong(format!("{what} and {other} share the chunk at unit {unit}"));
             return false;
         }
-        uses.0.insert(unit, (what, bytes));
+        uses.0.insert(unit, noted);
         true
     }
 
@@ -106,10 +117,11 @@ impl Look<'_> {
             return Ok(());
         }
         for number in 0..u64::from(count) {
-            let adjustment = self.get(base + number * CELL_BYTES)? as i32;
-            if !(-32768..=32767).contains(&adjustment) {
+            let adjustment = Adjustment::unpack(self.word(base + number * CELL_BYTES)?);
+            if adjustment.total.checked_add(adjustment.pledge).is_none() {
                 self.wrong(format!(
-                    "undo record {record} adjusts semaphore {number} by {adjustment}"
+                    "undo record {record} adjusts semaphore {number} by {} and {}",
+                    adjustment.total, adjustment.pledge
                 ));
                 return Ok(());
             }
@@ -137,11 +149,25 @@ impl Look<'_> {
                 continue;
             }
             for number in 0..u64::from(count) {
-                let value = Word::unpack(self.word(base + number * CELL_BYTES)?).value;
-                if value > geometry.semvmx {
+                let word = SemWord::unpack(self.word(base + number * CELL_BYTES)?);
+                if word.value > geometry.semvmx {
                     self.wrong(format!(
-                        "semaphore {number} of set {index} is {value}, above the limit"
+                        "semaphore {number} of set {index} is {}, above the limit",
+                        word.value
                     ));
+                }
+                if word.undo {
+                    let set = match undo::undo_at(layout, word.operator) {
+                        Ok(at) => self.get(field!(at, UndoSlot, set))?,
+                        Err(_) => 0,
+                    };
+                    if set != index + 1 {
+                        self.wrong(format!(
+                            "semaphore {number} of set {index} names undo record {}, which is of \
+                             set {set}, counted from 1",
+                            word.operator
+                        ));
+                    }
                 }
             }
         }
@@ -191,7 +217,7 @@ impl Look<'_> {
             if said != bytes {
                 self.wrong(format!("queue {index} has {bytes} bytes and counts {said}"));
             }
-            if self.get(field!(slot, MsgSlot, tail))? != last {
+            if last != 0 && self.get(field!(slot, MsgSlot, tail))? != last {
                 self.wrong(format!("queue {index} does not know its last message"));
             }
         }
@@ -242,10 +268,10 @@ impl Look<'_> {
             slab += 1;
         }
         if found as usize != uses.0.len() {
-            for (unit, (what, _)) in &uses.0 {
+            for (unit, Use { what, in_ring, .. }) in &uses.0 {
                 let owner = Chunk(*unit).owner(layout).ok();
                 let owner = owner.map(|at| self.get(at)).transpose()?;
-                if owner != Some(IN_OBJECT) {
+                if owner != Some(IN_OBJECT) && !in_ring {
                     self.wrong(format!("{what} lies at unit {unit}, which is not its own"));
                 } else {
                     let starts =
@@ -302,7 +328,7 @@ impl Look<'_> {
     ) -> Result<bool, Fault> {
         let owner = self.get(Chunk(unit).owner(self.layout)?)?;
         let used = uses.0.get(&unit);
-        if let Some((what, bytes)) = used
+        if let Some(Use { what, bytes, .. }) = used
             && *bytes > u64::from(units) * UNIT_BYTES
         {
             self.wrong(format!(
@@ -316,8 +342,19 @@ impl Look<'_> {
                     "the chunk at unit {unit} is said to be in an object, and none refers to it"
                 ));
             }
-            (IN_OBJECT, Some(_)) => return Ok(true),
-            (_, Some((what, _))) => {
+            (IN_OBJECT, Some(Use { in_ring: false, .. })) => return Ok(true),
+            (2.., Some(Use { in_ring: true, .. })) => {
+                self.owner(parties, unit, owner);
+                return Ok(true);
+            }
+            (2.., Some(Use { what, .. })) if parties.known(owner - 2) => {
+                self.unfinished(format!(
+                    "{what} lies in the chunk at unit {unit}, which client {} has to bury",
+                    owner - 2
+                ));
+                return Ok(true);
+            }
+            (_, Some(Use { what, .. })) => {
                 self.wrong(format!(
                     "{what} lies in the chunk at unit {unit}, whose owner is {owner}"
                 ));

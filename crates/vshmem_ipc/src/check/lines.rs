@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, ThreadSlot, WaitKind, WaitState,
+    CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, SemWord, ThreadSlot, WaitKind, WaitState,
 };
 
 use super::objects::Objects;
@@ -15,7 +15,7 @@ use crate::heap::Chunk;
 use crate::id::Kind;
 use crate::message::{Header, Search};
 use crate::registry;
-use crate::semaphore::{self, Operation, Word};
+use crate::semaphore::{self, Operation};
 use crate::wait::{Line, thread_at};
 
 impl Look<'_> {
@@ -128,7 +128,7 @@ impl Look<'_> {
             ));
             return Ok(());
         }
-        if !Word::unpack(self.word(base + u64::from(blocked) * CELL_BYTES)?).slow {
+        if !SemWord::unpack(self.word(base + u64::from(blocked) * CELL_BYTES)?).slow {
             self.wrong(format!(
                 "semaphore {blocked} of set {index} can be changed past thread slot {thread}, which waits for it"
             ));
@@ -147,7 +147,7 @@ impl Look<'_> {
                 ));
                 return Ok(());
             }
-            let now = Word::unpack(self.word(base + u64::from(number) * CELL_BYTES)?).value;
+            let now = SemWord::unpack(self.word(base + u64::from(number) * CELL_BYTES)?).value;
             let value = values.entry(number).or_insert(now as i32);
             let blocks =
                 (operation.change == 0 && *value != 0) || *value + i32::from(operation.change) < 0;

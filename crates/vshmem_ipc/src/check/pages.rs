@@ -1,83 +1,130 @@
-//! Data pages: extents, bins, and the segments that lie in them.
+//! Data pages: extents, bins, marks, and the segments that lie in them.
 
 use std::collections::{HashMap, HashSet};
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{ObjectState, PAGE_BINS, PAGE_BYTES, PageMeta, Registry, ShmSlot};
+use vshmem_wire::{ExtentSlot, ExtentState, ObjectState, PAGE_BINS, PAGE_BYTES, Registry, ShmSlot};
 
 use super::Look;
 use super::objects::Objects;
-use crate::extent;
 use crate::id::Kind;
-use crate::registry;
+use crate::{dirty, extent, registry};
+
+/// An extent as the walk from the first page to the last has found it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    pub state: u32,
+    pub first: u32,
+    pub pages: u32,
+}
+
+impl Found {
+    pub(super) fn is(&self, state: ExtentState) -> bool {
+        self.state == state as u32
+    }
+}
 
 impl Look<'_> {
-    /// Extents from first page to last: length and state of each.
-    pub(super) fn extents(&mut self) -> Result<HashMap<u32, (u32, u32)>, Fault> {
+    /// Extents from first page to last, by slot.
+    pub(super) fn extents(&mut self) -> Result<HashMap<u32, Found>, Fault> {
         let layout = self.layout;
-        let limit = layout.page_meta.count as u32;
+        let limit = extent::pages_in(layout);
         let mut extents = HashMap::new();
-        let (mut page, mut free_before) = (0, false);
-        while page < limit {
-            let (length, state) = self.boundary(page)?;
-            if length == 0 || length > limit - page {
-                self.wrong(format!("the extent at page {page} of {limit} is {length} pages long"));
+        let (mut slot, mut page, mut before) = (0, 0, 0);
+        let mut free_before = false;
+        loop {
+            let at = extent::slot_at(layout, slot)?;
+            let found = Found {
+                state: self.get(field!(at, ExtentSlot, state))?,
+                first: self.get(field!(at, ExtentSlot, first))?,
+                pages: self.get(field!(at, ExtentSlot, pages))?,
+            };
+            if found.first != page || found.pages == 0 || found.pages > limit - page {
+                self.wrong(format!(
+                    "extent {slot} has {} pages from {} and should begin at {page} of {limit}",
+                    found.pages, found.first
+                ));
                 break;
             }
-            if self.boundary(page + length - 1)? != (length, state) {
-                self.wrong(format!("the extent at page {page} ends otherwise than it begins"));
+            if self.get(field!(at, ExtentSlot, before))? != before {
+                self.wrong(format!("the extent at page {page} does not lead back"));
             }
-            let free = state & 0xff == PageMeta::FREE && state & !PageMeta::DIRTY == PageMeta::FREE;
-            if !free && state != PageMeta::USED {
+            let free = found.is(ExtentState::Free);
+            let known = free || found.is(ExtentState::Used) || found.is(ExtentState::Cleaning);
+            if !known {
                 self.wrong(format!(
-                    "the extent at page {page} is in state {state:#x}, which is none"
+                    "the extent at page {page} is in state {:#x}, which is none",
+                    found.state
                 ));
             }
             if free && free_before {
                 self.wrong(format!("the free extent at page {page} follows a free one"));
             }
             free_before = free;
-            extents.insert(page, (length, state));
-            page += length;
+            extents.insert(slot, found);
+            page += found.pages;
+            let after = self.get(field!(at, ExtentSlot, after))?;
+            let Some(next) = after.checked_sub(1) else { break };
+            if u64::from(next) >= layout.extents.count || page == limit {
+                self.wrong(format!("behind the extent in slot {slot} is slot {next}"));
+                break;
+            }
+            before = slot + 1;
+            slot = next;
+        }
+        if page < limit {
+            self.wrong(format!("the extents end at page {page} of {limit}"));
         }
         Ok(extents)
-    }
-
-    fn boundary(&self, page: u32) -> Result<(u32, u32), Fault> {
-        let at = extent::meta(self.layout, page)?;
-        let length = self.get(field!(at, PageMeta, length))?;
-        Ok((length, self.get(field!(at, PageMeta, state))?))
     }
 
     pub(super) fn pages(&mut self, objects: &Objects) -> Result<(), Fault> {
         let extents = self.extents()?;
         self.bins(&extents)?;
-        let mut used: u64 = 0;
+        self.unused_slots(&extents)?;
+        self.cleaning(&extents)?;
         let mut owners = HashMap::new();
         for (index, standing) in objects.of(Kind::Segment) {
             let slot = registry::slot_at(self.layout, Kind::Segment, index)?;
             let first = self.get(field!(slot, ShmSlot, first_page))?;
             let pages = self.get(field!(slot, ShmSlot, pages))?;
-            if extents.get(&first) != Some(&(pages, PageMeta::USED)) {
+            let extent = self.get(field!(slot, ShmSlot, extent))?;
+            let there = extents.get(&extent).is_some_and(|found| {
+                found.is(ExtentState::Used) && found.first == first && found.pages == pages
+            });
+            if !there {
                 self.wrong(format!(
                     "segment {index} lies in {pages} pages from {first}, which are no extent in use"
                 ));
-            } else if let Some(other) = owners.insert(first, index) {
+                continue;
+            }
+            if let Some(other) = owners.insert(extent, index) {
                 self.wrong(format!("segments {index} and {other} lie in the same pages"));
             }
             let size = u64::from(self.get(field!(slot, ShmSlot, size_high))?) << 32
                 | u64::from(self.get(field!(slot, ShmSlot, size_low))?);
-            let complete = !standing.is(ObjectState::Creating);
-            if complete && size.div_ceil(PAGE_BYTES) != u64::from(pages) {
+            if standing.is(ObjectState::Creating) {
+                continue;
+            }
+            if size.div_ceil(PAGE_BYTES) != u64::from(pages) {
                 self.wrong(format!("segment {index} has {size} bytes and {pages} pages"));
             }
+            let marked = dirty::count(self.pool.map(), self.layout, first, pages)?;
+            if marked != u64::from(pages) {
+                self.wrong(format!(
+                    "{} of the {pages} pages of segment {index} are marked clean, though it may have written to them",
+                    u64::from(pages) - marked
+                ));
+            }
         }
-        for (first, (length, state)) in &extents {
-            if *state == PageMeta::USED {
-                used += u64::from(*length);
-                if !owners.contains_key(first) {
+        let mut used: u64 = 0;
+        for (slot, found) in &extents {
+            if found.is(ExtentState::Used) {
+                used += u64::from(found.pages);
+                if !owners.contains_key(slot) {
                     self.wrong(format!(
-                        "{length} pages from {first} are in use and belong to no segment"
+                        "{} pages from {} are in use and belong to no segment",
+                        found.pages, found.first
                     ));
                 }
             }
@@ -90,42 +137,87 @@ impl Look<'_> {
     }
 
     /// The bins hold exactly the free extents.
-    fn bins(&mut self, extents: &HashMap<u32, (u32, u32)>) -> Result<(), Fault> {
+    fn bins(&mut self, extents: &HashMap<u32, Found>) -> Result<(), Fault> {
         let mut listed = HashSet::new();
         for bin in 0..PAGE_BINS {
             let mut next = self.get(extent::bin_at(self.layout, bin))?;
             let mut before = 0;
-            while let Some(first) = next.checked_sub(1) {
-                let free = extents.get(&first).filter(|(_, state)| state & 0xff == PageMeta::FREE);
-                let Some((length, _)) = free else {
-                    self.wrong(format!(
-                        "bin {bin} lists page {first}, where no free extent begins"
-                    ));
+            while let Some(slot) = next.checked_sub(1) {
+                let Some(found) = extents.get(&slot).filter(|found| found.is(ExtentState::Free))
+                else {
+                    self.wrong(format!("bin {bin} lists extent {slot}, which is not free"));
                     break;
                 };
-                if !listed.insert(first) {
-                    self.wrong(format!("the free extent at page {first} is listed twice"));
+                if !listed.insert(slot) {
+                    self.wrong(format!("the free extent at page {} is listed twice", found.first));
                     break;
                 }
-                if extent::bin_of(*length) != bin {
+                if extent::bin_of(found.pages) != bin {
                     self.wrong(format!(
-                        "the free extent at page {first} ({length} pages) is in bin {bin}"
+                        "the free extent at page {} ({} pages) is in bin {bin}",
+                        found.first, found.pages
                     ));
                 }
-                let at = extent::meta(self.layout, first)?;
-                if self.get(field!(at, PageMeta, previous))? != before {
+                let at = extent::slot_at(self.layout, slot)?;
+                if self.get(field!(at, ExtentSlot, previous))? != before {
                     self.wrong(format!(
-                        "the free extent at page {first} does not lead back in bin {bin}"
+                        "the free extent at page {} does not lead back in bin {bin}",
+                        found.first
                     ));
                 }
                 before = next;
-                next = self.get(field!(at, PageMeta, next))?;
+                next = self.get(field!(at, ExtentSlot, next))?;
             }
         }
-        for (first, (_, state)) in extents {
-            if state & 0xff == PageMeta::FREE && !listed.contains(first) {
-                self.wrong(format!("the free extent at page {first} is in no bin"));
+        for (slot, found) in extents {
+            if found.is(ExtentState::Free) && !listed.contains(slot) {
+                self.wrong(format!("the free extent at page {} is in no bin", found.first));
             }
+        }
+        Ok(())
+    }
+
+    /// The slots of the table that hold no extent are exactly those that are listed as unused.
+    fn unused_slots(&mut self, extents: &HashMap<u32, Found>) -> Result<(), Fault> {
+        let high = self.get(field!(self.layout.registry, Registry, extents_high))?;
+        let mut unused = HashSet::new();
+        let mut next = self.get(field!(self.layout.registry, Registry, extents_unused))?;
+        while let Some(slot) = next.checked_sub(1) {
+            if slot >= high || extents.contains_key(&slot) || !unused.insert(slot) {
+                self.wrong(format!("extent slot {slot} is listed as unused"));
+                break;
+            }
+            let at = extent::slot_at(self.layout, slot)?;
+            if self.get(field!(at, ExtentSlot, state))? != ExtentState::Unused as u32 {
+                self.wrong(format!("extent slot {slot} is listed as unused and has a state"));
+            }
+            next = self.get(field!(at, ExtentSlot, next))?;
+        }
+        if extents.len() + unused.len() != high as usize {
+            self.wrong(format!(
+                "{high} extent slots have been used, and there are {} extents and {} unused slots",
+                extents.len(),
+                unused.len()
+            ));
+        }
+        Ok(())
+    }
+
+    /// The extent that is being cleaned is the one that the registry names, and somebody cleans it.
+    fn cleaning(&mut self, extents: &HashMap<u32, Found>) -> Result<(), Fault> {
+        let named = self.get(field!(self.layout.registry, Registry, cleaning))?;
+        for (slot, found) in extents {
+            if found.is(ExtentState::Cleaning) && named != slot + 1 {
+                self.wrong(format!("nobody cleans the {} pages from {}", found.pages, found.first));
+            }
+        }
+        let Some(slot) = named.checked_sub(1) else { return Ok(()) };
+        if !extents.get(&slot).is_some_and(|found| found.is(ExtentState::Cleaning)) {
+            self.wrong(format!("extent {slot} is said to be cleaned, and is not"));
+        }
+        let cleaner = self.get(field!(self.layout.registry, Registry, cleaner))?;
+        if !self.lives(cleaner)? {
+            self.unfinished(format!("extent {slot} was being cleaned by somebody who is gone"));
         }
         Ok(())
     }

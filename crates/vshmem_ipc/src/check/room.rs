@@ -1,12 +1,16 @@
 //! How much room a pool has left.
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{CHUNK_CLASSES, PageMeta, SlabMeta, ThreadSlot};
+use vshmem_wire::{
+    AttachSlot, CHUNK_CLASSES, ClientSlot, ExtentState, SlabMeta, ThreadSlot, UndoSlot,
+};
 
 use super::Look;
 use crate::heap::{self, Chunk, IN_OBJECT, SLAB_UNITS};
+use crate::member::client_at;
+use crate::segment::attach_at;
 use crate::wait::thread_at;
-use crate::{Errno, Pool};
+use crate::{Errno, Pool, dirty, undo};
 
 /// What is in use and what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -15,6 +19,8 @@ pub struct Room {
     pub pages_used: u64,
     /// Data pages that are free.
     pub pages_free: u64,
+    /// Free pages that read as zeros already: a segment gets them without work.
+    pub pages_clean: u64,
     /// Pages of the largest free extent.
     pub largest_free: u64,
     /// Free extents.
@@ -29,6 +35,12 @@ pub struct Room {
     pub chunks_held: u32,
     /// Thread slots in use.
     pub threads: u32,
+    /// Client slots in use.
+    pub clients: u32,
+    /// Attach records in use.
+    pub attaches: u32,
+    /// Undo records in use.
+    pub undos: u32,
 }
 
 impl Pool {
@@ -50,15 +62,18 @@ impl Pool {
 impl Look<'_> {
     fn room(&mut self) -> Result<Room, Fault> {
         let mut room = Room::default();
-        for (length, state) in self.extents()?.into_values() {
-            let length = u64::from(length);
-            if state == PageMeta::USED {
-                room.pages_used += length;
-            } else {
-                room.pages_free += length;
-                room.free_extents += 1;
-                room.largest_free = room.largest_free.max(length);
+        for found in self.extents()?.into_values() {
+            let pages = u64::from(found.pages);
+            if found.is(ExtentState::Used) {
+                room.pages_used += pages;
+                continue;
             }
+            let map = self.pool.map();
+            let dirty = dirty::count(map, self.layout, found.first, found.pages)?;
+            room.pages_free += pages;
+            room.pages_clean += pages.saturating_sub(dirty);
+            room.free_extents += 1;
+            room.largest_free = room.largest_free.max(pages);
         }
         for slab in 0..self.layout.slab_meta.count as u32 {
             let meta = heap::slab_meta(self.layout, slab)?;
@@ -87,6 +102,18 @@ impl Look<'_> {
         for thread in 0..self.layout.threads.count as u32 {
             let at = thread_at(self.layout, thread)?;
             room.threads += u32::from(self.get(field!(at, ThreadSlot, owner))? != 0);
+        }
+        for client in 0..self.layout.clients.count as u32 {
+            let slot = client_at(self.layout, client)?;
+            room.clients += u32::from(self.get(field!(slot, ClientSlot, state))? != 0);
+        }
+        for record in 0..self.layout.attaches.count as u32 {
+            let at = attach_at(self.layout, record)?;
+            room.attaches += u32::from(self.get(field!(at, AttachSlot, segment))? != 0);
+        }
+        for record in 0..self.layout.undos.count as u32 {
+            let at = undo::undo_at(self.layout, record)?;
+            room.undos += u32::from(self.get(field!(at, UndoSlot, client))? != 0);
         }
         Ok(room)
     }

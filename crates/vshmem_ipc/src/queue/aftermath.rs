@@ -21,7 +21,7 @@ impl Member {
         queue: &Queue,
     ) -> Result<(), Errno> {
         let layout = self.pool().layout();
-        let step = self.change(desk, queue.lock(), "msg-put-back", |txn| {
+        let step = self.change_list(desk, queue, "msg-put-back", |txn| {
             let at = thread_at(layout, thread)?;
             let map = txn.desk().map;
             let sequence = map.load(field!(at, ThreadSlot, ops), Ordering::Relaxed)?;

@@ -2,6 +2,7 @@
 
 use super::Queue;
 use super::at;
+use super::ring::new_ring;
 use crate::access::{Caller, Permission, mode_of};
 use crate::id::Kind;
 use crate::registry::{self, MOST_TRIES};
@@ -55,6 +56,7 @@ impl Member {
                 ] {
                     txn.update(cell, 0)?;
                 }
+                new_ring(txn, &queue, pool.geometry().msgmnb)?;
                 if key != 0 {
                     registry::enter_key(txn, layout, Kind::Queue, place.index, key)?;
                 }

@@ -2,12 +2,20 @@
 
 use super::Queue;
 use super::at;
-use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::heap::{self, Chunk};
 use crate::message::{Header, Search};
 use crate::wait::{self, Line, Rings, thread_at};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{Layout, MsgSlot, ThreadSlot, WaitState};
+
+/// The last message of the list: the tail says it only as long as there is one.
+pub(super) fn last(txn: &mut Txn<'_>, queue: &Queue) -> Result<Option<Chunk>, Fault> {
+    if txn.get(at!(queue, head))? == 0 {
+        return Ok(None);
+    }
+    Ok(txn.get(at!(queue, tail))?.checked_sub(1).map(Chunk))
+}
 
 /// A message in the list: its chunk, and the cell that points to it.
 pub(super) struct Found {
@@ -63,14 +71,31 @@ pub(super) fn take(
 ) -> Result<(), Fault> {
     let next = txn.get(found.chunk.next(layout)?)?;
     txn.set(found.link, next)?;
-    if next == 0 {
-        txn.set(at!(queue, tail), found.before.map_or(0, |chunk| chunk.0 + 1))?;
+    if next == 0
+        && let Some(before) = found.before
+    {
+        txn.set(at!(queue, tail), before.0 + 1)?;
     }
-    heap::pass(txn, layout, found.chunk, IN_OBJECT, heap::owned_by(client))?;
+    pass_from_list(txn, layout, found.chunk, heap::owned_by(client))?;
     let bytes = txn.get(at!(queue, bytes))?;
     txn.set(at!(queue, bytes), bytes.saturating_sub(found.header.size as u32))?;
     let count = txn.get(at!(queue, count))?;
     txn.set(at!(queue, count), count.saturating_sub(1))
+}
+
+/// Stages the passage of a message's chunk out of the list.
+pub(super) fn pass_from_list(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    chunk: Chunk,
+    to: u32,
+) -> Result<(), Fault> {
+    let owner = chunk.owner(layout)?;
+    // Usually `IN_OBJECT`; for a moment the name of who buries the sender, see `bury_chunk`.
+    if txn.get(owner)? == 0 {
+        return Err(Fault::corrupt(owner, "a message in a chunk that is free"));
+    }
+    txn.set(owner, to)
 }
 
 /// Whether a message of `size` bytes fits (`msg_fits_inqueue` of `ipc/msg.c`).

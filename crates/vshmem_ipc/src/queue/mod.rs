@@ -3,22 +3,34 @@
 //! # User-visible behaviour
 //! As in the kernel's `ipc/msg.c`: a message goes to the first sleeping receiver that accepts it,
 //! or to the end of the queue; a receiver takes the first message that it accepts; room that
-//! becomes free sends sleeping senders to try again, in order.
+//! becomes free sends sleeping senders to try again, in order. Their messages are not sent for them: one of them may be
+//! dead and not buried yet, and the message of a dead process must not come after those of its successor.
 //!
 //! # Locking
 //! A queue has one lock over its list and its sleepers. The text of a message is copied outside
 //! it, into and out of a chunk that belongs to the sender before and to the receiver after.
+//!
+//! # Without the lock
+//! As long as messages are short, few, and wanted in the order in which they came, they go through
+//! a ring of eight slots, a compare-and-swap each (`fast.rs`, `vshmem_sync::MessageRing`). Whatever
+//! else there is to do closes the ring, and its messages move to the end of the empty list
+//! (`ring.rs`). In mode *ring* the list is empty and nobody sleeps; in mode *list* the ring is empty
+//! and closed. A receiver that leaves nothing behind, neither message nor sleeper, opens it again.
 
 mod aftermath;
 mod create;
+mod fast;
 mod list;
 mod receive;
 mod remove;
+mod ring;
 mod send;
 mod serve;
 mod status;
 
 pub use receive::Deliver;
+pub(crate) use ring::{bury_chunk, place_in, place_of};
+pub(crate) use status::totals;
 
 use crate::access::Permission;
 use crate::id::Place;
@@ -105,11 +117,22 @@ impl Queue {
         };
         let standing = registry::standing(pool.map(), slot)?;
         let found = standing.is(ObjectState::Live) && standing.sequence == place.sequence;
-        Ok(found.then_some(Self { index: place.index, sequence: place.sequence, slot }))
+        Ok(found.then_some(Self::at(place, slot)))
+    }
+
+    /// The queue in that slot, whatever its state.
+    pub fn at(place: Place, slot: u64) -> Self {
+        Self { index: place.index, sequence: place.sequence, slot }
     }
 
     pub fn lock(&self) -> u64 {
         field!(self.slot, ObjectHeader, lock)
+    }
+
+    /// Offset of the words of the ring.
+    #[inline]
+    pub(super) fn ring(&self) -> u64 {
+        at!(self, ring)
     }
 
     pub(super) fn receivers(&self) -> Line {
@@ -141,6 +164,7 @@ impl Queue {
 }
 
 impl Member {
+    #[inline]
     pub(super) fn queue(&self, id: i32) -> Result<Queue, Errno> {
         let place = Place::of(id).ok_or(Errno::INVAL)?;
         settle(Queue::find(self.pool(), place).map(|found| found.ok_or(Errno::INVAL)))

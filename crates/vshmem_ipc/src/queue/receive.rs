@@ -2,6 +2,7 @@
 
 use super::at;
 use super::list::{Found, find, take, wake_senders};
+use super::ring::enter_ring;
 use super::{Queue, Receive};
 use crate::access::{Caller, Permission, READ};
 use crate::heap::{self, Chunk};
@@ -10,7 +11,7 @@ use crate::wait::{self, Rings, Woken, errno_of, thread_at};
 use crate::{Errno, Member, Verdict, settle};
 use vshmem_mem::{Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_value};
-use vshmem_wire::{MSG_HEADER_BYTES, MsgSlot, ThreadSlot, WaitKind};
+use vshmem_wire::{MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKind};
 
 /// Takes a message: its type, its size, and a way to copy its text. Returns what msgrcv does.
 pub type Deliver<'a> = dyn FnMut(i64, usize, &dyn Fn(&mut [u8])) -> Result<usize, Errno> + 'a;
@@ -28,7 +29,6 @@ impl Member {
         caller: &dyn Caller,
         deliver: &mut Deliver<'_>,
     ) -> Result<usize, Errno> {
-        let signals_seen = signals_handled();
         if id < 0 || isize::try_from(wanted.room).is_err() {
             return Err(Errno::INVAL);
         }
@@ -36,9 +36,21 @@ impl Member {
             return Err(Errno::INVAL);
         }
         let queue = self.queue(id)?;
+        let mut signals_seen = None;
+        if !wanted.copy {
+            let received =
+                self.receive_from_ring(&queue, wanted, caller, deliver, &mut signals_seen);
+            if let Some(delivered) = settle(received)? {
+                return delivered;
+            }
+        }
+        // Whoever has begun to wait has looked for a while.
+        let looked = signals_seen.is_some();
+        let signals_seen = signals_seen.unwrap_or_else(signals_handled);
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let chunk = self.receive_until(&queue, wanted, signals_seen, caller, &desk, &seat)?;
+        let chunk =
+            self.receive_until(&queue, wanted, looked, signals_seen, caller, &desk, &seat)?;
         let delivered = self.deliver(chunk, wanted, deliver);
         let _ = heap::release(self.pool(), &desk, &self.larder, self.me(), chunk);
         delivered
@@ -66,10 +78,12 @@ impl Member {
     }
 
     /// Waits for a message and makes it this client's own.
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn receive_until(
         &self,
         queue: &Queue,
         wanted: Receive,
+        mut looked: bool,
         signals_seen: u32,
         caller: &dyn Caller,
         desk: &Desk<'_>,
@@ -101,7 +115,7 @@ impl Member {
                 return Err(errno);
             }
             let mut rings = Rings::default();
-            let step = self.change(desk, queue.lock(), "msgrcv", |txn| {
+            let step = self.change_list(desk, queue, "msgrcv", |txn| {
                 rings.clear();
                 if !queue.alive(txn)? {
                     return Ok(Err(gone));
@@ -122,6 +136,9 @@ impl Member {
                     txn.update(at!(queue, receiver), self.party().pack())?;
                     txn.update(at!(queue, received), seconds_now())?;
                     let more = wake_senders(txn, layout, queue, &mut rings)?;
+                    if search.is_plain() && found.header.size <= RING_TEXT_BYTES {
+                        enter_ring(txn, layout, queue)?;
+                    }
                     return Ok(Ok(Some((found.chunk, more))));
                 }
                 if wanted.no_wait {
@@ -156,7 +173,10 @@ impl Member {
                 }
                 return Ok(chunk);
             }
-            match self.sleep_at_queue(queue, queue.receivers(), signals_seen, desk, seat)? {
+            let line = queue.receivers();
+            let woken = self.sleep_at_queue(queue, line, looked, signals_seen, desk, seat)?;
+            looked = false;
+            match woken {
                 Woken::Done(0) => return self.handed(seat),
                 Woken::Done(errno) => return Err(errno_of(errno)),
                 Woken::Interrupted => return Err(Errno::INTR),

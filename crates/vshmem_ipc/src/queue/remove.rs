@@ -2,9 +2,10 @@
 
 use super::Queue;
 use super::at;
-use super::list::retry;
+use super::list::{pass_from_list, retry};
+use super::ring::free_parked;
 use crate::access::Caller;
-use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::heap::Chunk;
 use crate::id::Kind;
 use crate::registry::{self};
 use crate::wait::{Rings, result_of};
@@ -22,7 +23,7 @@ impl Member {
         self.queue_permission(&queue)?.allow_control(caller)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(self.change(&desk, queue.lock(), "msg-remove", |txn| {
+        settle(self.change_list(&desk, &queue, "msg-remove", |txn| {
             if !queue.alive(txn)? {
                 return Ok(Err(Errno::IDRM));
             }
@@ -63,7 +64,7 @@ impl Member {
                     // raised; those are given back by whoever takes them apart.
                     let next = txn.get(Chunk(unit).next(layout)?)?;
                     txn.set(at!(queue, head), next)?;
-                    heap::pass(txn, layout, Chunk(unit), IN_OBJECT, 0)?;
+                    pass_from_list(txn, layout, Chunk(unit), 0)?;
                 }
                 Ok(Ok(false))
             });
@@ -73,6 +74,8 @@ impl Member {
                 break;
             }
         }
+        // The ring is closed, so there will be no new ones.
+        settle(free_parked(pool.map(), layout, queue).map(Ok))?;
         settle(self.change(desk, pool.registry_lock(), "msg-free", |txn| {
             if txn.get(state_at)? != dying {
                 return Ok(Ok(()));

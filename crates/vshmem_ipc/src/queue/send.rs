@@ -2,7 +2,8 @@
 
 use super::Queue;
 use super::at;
-use super::list::fits;
+use super::list::{fits, last};
+use super::ring::enter_ring;
 use crate::access::{Caller, Permission, WRITE};
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::message::{Header, Search};
@@ -10,7 +11,7 @@ use crate::wait::{self, Rings, Woken, errno_of, result_of, thread_at};
 use crate::{Errno, Member, Verdict, settle};
 use vshmem_mem::{Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Fault, Seat, Txn, field};
-use vshmem_wire::{MSG_HEADER_BYTES, MsgSlot, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKind, WaitState};
 
 /// What became of a message when it met the sleeping receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,24 +37,41 @@ impl Member {
         no_wait: bool,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        let signals_seen = signals_handled();
         let pool = self.pool();
-        let layout = pool.layout();
         if text.len() > pool.geometry().msgmax as usize || id < 0 || kind < 1 {
             return Err(Errno::INVAL);
         }
         let queue = self.queue(id)?;
+        if text.len() as u64 <= RING_TEXT_BYTES
+            && settle(self.send_in_ring(&queue, kind, text, caller))?
+        {
+            return Ok(());
+        }
+        self.send_to_list(&queue, kind, text, no_wait, caller)
+    }
+
+    #[inline(never)]
+    fn send_to_list(
+        &self,
+        queue: &Queue,
+        kind: i64,
+        text: &[u8],
+        no_wait: bool,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        let signals_seen = signals_handled();
+        let pool = self.pool();
+        let layout = pool.layout();
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
         let chunk = self.take_chunk(&desk, MSG_HEADER_BYTES + text.len() as u64)?;
         let fill = || -> Verdict<()> {
-            Header { kind, size: text.len() as u64 }.write(pool.map(), layout, chunk)?;
-            pool.map().write(chunk.offset(layout)? + MSG_HEADER_BYTES, text)?;
+            Header::write_text(pool.map(), layout, chunk, kind, text)?;
             Ok(Ok(()))
         };
         let sent = settle(fill()).and_then(|()| {
             let header = Header { kind, size: text.len() as u64 };
-            self.send_until(&queue, header, chunk, no_wait, signals_seen, caller, &seat)
+            self.send_until(queue, header, chunk, no_wait, signals_seen, caller, &seat)
         });
         if sent.is_err() {
             let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
@@ -82,7 +100,7 @@ impl Member {
             }
             settle(Permission::check(self.pool().map(), queue.slot, caller, WRITE))?;
             let mut rings = Rings::default();
-            let step = self.change(&desk, queue.lock(), "msgsnd", |txn| {
+            let step = self.change_list(&desk, queue, "msgsnd", |txn| {
                 rings.clear();
                 if !queue.alive(txn)? {
                     return Ok(Err(gone));
@@ -119,7 +137,8 @@ impl Member {
                 Some(_) => return Ok(()),
                 None => {}
             }
-            let woken = self.sleep_at_queue(queue, queue.senders(), signals_seen, &desk, seat)?;
+            let woken =
+                self.sleep_at_queue(queue, queue.senders(), false, signals_seen, &desk, seat)?;
             match woken {
                 Woken::Done(errno) if errno != 0 => {
                     return Err(errno_of(errno));
@@ -144,6 +163,7 @@ impl Member {
             return Ok(Handed::No);
         }
         let mut handed = Handed::No;
+        let mut plain = false;
         wait::walk(txn, layout, queue.receivers(), |txn, slot| {
             let at = thread_at(layout, slot)?;
             let map = txn.desk().map;
@@ -177,8 +197,12 @@ impl Member {
             txn.update(at!(queue, received), seconds_now())?;
             wait::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, 0)?;
             handed = Handed::Yes;
+            plain = Search::unpack(mode, kind).is_plain();
             Ok(false)
         })?;
+        if plain && header.size <= RING_TEXT_BYTES {
+            enter_ring(txn, layout, queue)?;
+        }
         Ok(handed)
     }
 
@@ -193,12 +217,11 @@ impl Member {
         let layout = self.pool().layout();
         heap::pass(txn, layout, chunk, heap::owned_by(self.me()), IN_OBJECT)?;
         txn.update(chunk.next(layout)?, 0)?;
-        let tail = txn.get(at!(queue, tail))?;
-        match tail.checked_sub(1) {
-            Some(last) => txn.set(Chunk(last).next(layout)?, chunk.0 + 1)?,
+        match last(txn, queue)? {
+            Some(last) => txn.set(last.next(layout)?, chunk.0 + 1)?,
             None => txn.set(at!(queue, head), chunk.0 + 1)?,
         }
-        txn.set(at!(queue, tail), chunk.0 + 1)?;
+        txn.update(at!(queue, tail), chunk.0 + 1)?;
         let bytes = txn.get(at!(queue, bytes))?;
         txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
         let count = txn.get(at!(queue, count))?;

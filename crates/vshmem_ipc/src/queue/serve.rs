@@ -11,10 +11,12 @@ use vshmem_sync::{Desk, Fault, Seat, field, load_value};
 use vshmem_wire::{MsgSlot, ObjectHeader, ObjectState, ThreadSlot, WaitState};
 
 impl Member {
+    /// Sleeps in a line of the queue; `has_looked` says that it need not look for a while first.
     pub(super) fn sleep_at_queue(
         &self,
         queue: &Queue,
         line: Line,
+        has_looked: bool,
         signals_seen: u32,
         desk: &Desk<'_>,
         seat: &Seat<'_>,
@@ -23,7 +25,8 @@ impl Member {
             Ok(()) => Ok(()),
             Err(_) => Err(Fault::corrupt(queue.slot, "a queue that cannot be served")),
         };
-        settle(self.sleep_in_line(seat, line, None, signals_seen, tend).map(Ok))
+        let spin = (!has_looked).then_some(&self.spin);
+        settle(self.sleep_after_looking(seat, line, spin, None, signals_seen, tend).map(Ok))
     }
 
     /// Sends receivers to try again for whom there is a message.

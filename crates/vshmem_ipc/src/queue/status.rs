@@ -2,14 +2,24 @@
 
 use super::at;
 use super::list::retry;
+use super::ring::ring_totals;
 use super::{MsgInfo, Queue, QueueStat};
 use crate::access::{Caller, Permission, READ};
 use crate::id::{Kind, Place};
 use crate::registry::{self, per_kind};
 use crate::wait::Rings;
 use crate::{Errno, Member, Verdict, settle};
-use vshmem_sync::{field, load_value};
-use vshmem_wire::{MsgSlot, ObjectHeader, ObjectState, WaitState};
+use vshmem_mem::Map;
+use vshmem_sync::{Fault, field, load_value};
+use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, WaitState};
+
+/// Messages of the queue in a slot and their bytes, in list and ring.
+pub(crate) fn totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32, u32), Fault> {
+    let (count, bytes) = ring_totals(map, layout, slot)?;
+    let listed = load_value(map, field!(slot, MsgSlot, count))?;
+    let bytes_listed = load_value(map, field!(slot, MsgSlot, bytes))?;
+    Ok((listed.saturating_add(count), bytes_listed.saturating_add(bytes)))
+}
 
 impl Member {
     /// IPC_SET.
@@ -34,7 +44,7 @@ impl Member {
         let layout = self.pool().layout();
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(self.change(&desk, queue.lock(), "msg-set", |txn| {
+        settle(self.change_list(&desk, &queue, "msg-set", |txn| {
             if !queue.alive(txn)? {
                 return Ok(Err(Errno::IDRM));
             }
@@ -97,11 +107,12 @@ impl Member {
         let map = self.pool().map();
         let get = |at: u64| load_value(map, at);
         let read = || -> Verdict<QueueStat> {
+            let (count, bytes) = totals(map, self.pool().layout(), queue.slot)?;
             Ok(Ok(QueueStat {
                 id: Place { index: queue.index, sequence: queue.sequence }.id(),
                 permission: Permission::read(map, queue.slot)?,
-                bytes: get(at!(queue, bytes))?,
-                count: get(at!(queue, count))?,
+                bytes,
+                count,
                 limit: get(at!(queue, limit))?,
                 sender: self.pid_here(get(at!(queue, sender))?),
                 receiver: self.pid_here(get(at!(queue, receiver))?),
@@ -126,8 +137,7 @@ impl Member {
             for index in 0..high.min(layout.msg.count as u32) {
                 let slot = registry::slot_at(layout, Kind::Queue, index)?;
                 if registry::standing(map, slot)?.is(ObjectState::Live) {
-                    let messages = load_value(map, field!(slot, MsgSlot, count))?;
-                    let bytes = load_value(map, field!(slot, MsgSlot, bytes))?;
+                    let (messages, bytes) = totals(map, layout, slot)?;
                     info.messages = info.messages.saturating_add(messages);
                     info.bytes = info.bytes.saturating_add(bytes);
                     info.highest = index;

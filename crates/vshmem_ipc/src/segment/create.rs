@@ -3,16 +3,23 @@
 use super::record::destroy;
 use super::{at, pages_of};
 use crate::access::{Caller, Permission, mode_of};
-use crate::extent;
 use crate::id::{Kind, Place};
 use crate::registry::{self, MOST_TRIES, Standing};
 use crate::{Backing, Errno, Member, settle};
+use crate::{dirty, extent};
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Desk, field};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry, ShmSlot};
 
 /// Pages of the largest page that segments are aligned to, and the size from which they are.
 const LARGE_PAGES: u32 = 512;
+/// Pages up to which old ones are worth more than clean ones elsewhere: clearing what a cache holds
+/// costs less than touching for the first time what none does. Above, the clearing is what costs.
+const CACHED_PAGES: u32 = 4096;
+/// How often one who finds no room looks again while pages are being cleaned, and how long he
+/// sleeps before: together a tenth of a second.
+const LOOKS: u32 = 1000;
+const NAP: std::time::Duration = std::time::Duration::from_micros(100);
 
 impl Member {
     /// shmget(2). New memory is made ready by `backing`.
@@ -54,11 +61,8 @@ impl Member {
             };
             let seat = self.seat()?;
             let desk = self.desk_of(&seat);
-            let (place, extent) = self.begin_segment(&desk, pages)?;
-            let base = pool.layout().data.offset + u64::from(extent.first) * PAGE_BYTES;
-            let bytes = u64::from(pages) * PAGE_BYTES;
-            let ready = backing.prepare(base, bytes, extent.dirty);
-            let published = match ready {
+            let (place, extent) = self.begin_patiently(&desk, pages, backing)?;
+            let published = match self.ready_pages(extent, backing) {
                 Ok(()) => self.publish_segment(&desk, place, key, size, flags, caller),
                 Err(errno) => Err(errno),
             };
@@ -73,20 +77,84 @@ impl Member {
         Err(Errno::IO)
     }
 
-    /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
-    fn begin_segment(&self, desk: &Desk<'_>, pages: u32) -> Result<(Place, extent::Extent), Errno> {
+    /// As [`Member::begin_segment`]; pages that are missing because they are being cleaned are
+    /// waited for.
+    pub(super) fn begin_patiently(
+        &self,
+        desk: &Desk<'_>,
+        pages: u32,
+        backing: &dyn Backing,
+    ) -> Result<(Place, extent::Extent), Errno> {
+        let at_hand = backing.at_hand(u64::from(pages) * PAGE_BYTES);
+        let data = self.pool().layout().data.offset;
+        let at_hand = at_hand.and_then(|at| u32::try_from(at.checked_sub(data)? / PAGE_BYTES).ok());
+        let mut looks = 0;
+        loop {
+            // Asked first: what is given back in between is found.
+            let missing = self.somebody_cleans()?;
+            match self.begin_segment(desk, pages, at_hand) {
+                Err(Errno::NOSPC) if missing && looks < LOOKS => std::thread::sleep(NAP),
+                other => return other,
+            }
+            looks += 1;
+        }
+    }
+
+    /// Makes new pages read as zeros and sees to it that there is memory behind them.
+    pub(super) fn ready_pages(
+        &self,
+        extent: extent::Extent,
+        backing: &dyn Backing,
+    ) -> Result<(), Errno> {
         let pool = self.pool();
-        let layout = pool.layout();
+        let (layout, map) = (pool.layout(), pool.map());
+        let end = extent.first + extent.pages;
+        let mut page = extent.first;
+        while page < end {
+            let run = dirty::run(map, layout, page, end - page);
+            let (pages, dirty) = settle(run.map(Ok))?;
+            if dirty || pool.superblock().backed == 0 {
+                let base = layout.data.offset + u64::from(page) * PAGE_BYTES;
+                backing.prepare(base, u64::from(pages) * PAGE_BYTES, dirty)?;
+            }
+            page += pages;
+        }
+        // From now on somebody may write to them.
+        settle(dirty::mark(map, layout, extent.first, extent.pages, true).map(Ok))
+    }
+
+    /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
+    ///
+    /// Pages that are `at_hand` are taken where they are in the extent that is taken from; otherwise, in
+    /// a pool that keeps some ready, a large segment gets clean ones.
+    fn begin_segment(
+        &self,
+        desk: &Desk<'_>,
+        pages: u32,
+        at_hand: Option<u32>,
+    ) -> Result<(Place, extent::Extent), Errno> {
+        let pool = self.pool();
+        let (layout, map) = (pool.layout(), pool.map());
         let shmall = pool.geometry().shmall;
+        let choose = |align: u32| {
+            move |first: u32, end: u32| match at_hand {
+                Some(place) => Ok(if place < end { place } else { first }),
+                None if pool.superblock().prepare == 0 || pages <= CACHED_PAGES => Ok(first),
+                None => {
+                    let clean = dirty::clean_place(map, layout, first, end, pages, align)?;
+                    Ok(clean.unwrap_or(first))
+                }
+            }
+        };
         let step = self.change(desk, pool.registry_lock(), "shmget-begin", |txn| {
             let used = txn.get(field!(layout.registry, Registry, pages_used))?;
             if u64::from(used) + u64::from(pages) > shmall {
                 return Ok(Err(Errno::NOSPC));
             }
             let align = if pages >= LARGE_PAGES { LARGE_PAGES } else { 1 };
-            let mut extent = extent::allocate(txn, layout, pages, align)?;
+            let mut extent = extent::allocate(txn, layout, pages, align, choose(align))?;
             if extent.is_none() && align > 1 {
-                extent = extent::allocate(txn, layout, pages, 1)?;
+                extent = extent::allocate(txn, layout, pages, 1, choose(1))?;
             }
             let Some(extent) = extent else {
                 return Ok(Err(Errno::NOSPC));
@@ -101,6 +169,7 @@ impl Member {
             txn.set(field!(slot, ObjectHeader, state), creating.pack())?;
             txn.update(at!(slot, first_page), extent.first)?;
             txn.update(at!(slot, pages), extent.pages)?;
+            txn.update(at!(slot, extent), extent.slot)?;
             txn.update(at!(slot, attached), 0)?;
             txn.update(at!(slot, maker), self.me() + 1)?;
             Ok(Ok((place, extent)))

@@ -5,7 +5,9 @@
 //! outside it, while the segment is `Creating` and known to its maker alone.
 
 mod attach;
+mod clean;
 mod create;
+mod hold;
 mod record;
 mod status;
 

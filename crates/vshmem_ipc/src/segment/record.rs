@@ -1,7 +1,7 @@
 //! Attach records: who has attached what, how often.
 
 use super::at;
-use crate::extent;
+use crate::extent::{self, Extent};
 use crate::id::Kind;
 use crate::member::client_at;
 use crate::registry::{self, Standing};
@@ -114,6 +114,7 @@ pub(super) fn destroy(txn: &mut Txn<'_>, layout: &Layout, segment: u32) -> Resul
     let slot = registry::slot_at(layout, Kind::Segment, segment)?;
     let first = txn.get(at!(slot, first_page))?;
     let pages = txn.get(at!(slot, pages))?;
-    extent::release(txn, layout, first, pages, true)?;
+    let extent = txn.get(at!(slot, extent))?;
+    extent::release(txn, layout, Extent { slot: extent, first, pages })?;
     registry::free_slot(txn, layout, Kind::Segment, segment)
 }

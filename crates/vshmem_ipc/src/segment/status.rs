@@ -8,7 +8,7 @@ use crate::id::{Kind, Place};
 use crate::registry::{self, Standing, per_kind};
 use crate::{Errno, Member, Verdict, settle};
 use vshmem_sync::{field, load_value};
-use vshmem_wire::{ObjectHeader, ObjectState, Registry, ShmSlot};
+use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry, ShmSlot};
 
 /// SHM_DEST in a mode.
 const DESTROYED: u32 = 0o1000;
@@ -75,13 +75,31 @@ impl Member {
         }))
     }
 
-    /// SHM_LOCK and SHM_UNLOCK: pool memory never goes to swap, so only the flag changes.
+    /// SHM_LOCK and SHM_UNLOCK: pool memory never goes to swap, so only the flag changes. `most` is
+    /// what the caller may lock (RLIMIT_MEMLOCK); without, it has CAP_IPC_LOCK and may do all.
     ///
     /// # Errors
-    /// EINVAL, EPERM.
-    pub fn segment_lock(&self, id: i32, lock: bool, caller: &dyn Caller) -> Result<(), Errno> {
-        let (_, slot) = self.segment(id)?;
-        self.segment_permission(slot)?.allow_control(caller)?;
+    /// EINVAL, EPERM, ENOMEM.
+    pub fn segment_lock(
+        &self,
+        id: i32,
+        lock: bool,
+        most: Option<u64>,
+        caller: &dyn Caller,
+    ) -> Result<(), Errno> {
+        let (place, slot) = self.segment(id)?;
+        let permission = self.segment_permission(slot)?;
+        if let Some(most) = most {
+            // CAP_SYS_ADMIN is no help here (shmctl_do_lock of ipc/shm.c).
+            if !permission.belongs_to(caller) || (lock && most == 0) {
+                return Err(Errno::PERM);
+            }
+            let locked = permission.mode & LOCKED != 0;
+            let bytes = u64::from(pages_of(self.size_of(place, slot)?)?) * PAGE_BYTES;
+            if lock && !locked && bytes > most {
+                return Err(Errno::NOMEM);
+            }
+        }
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
         settle(self.change(&desk, self.pool().registry_lock(), "shm-lock", |txn| {

@@ -7,7 +7,9 @@ use crate::wait::thread_at;
 use crate::{Errno, Member, settle, undo};
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Desk, field};
-use vshmem_wire::{CELL_BYTES, INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{
+    Adjustment, CELL_BYTES, INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind, WaitState,
+};
 
 impl Member {
     /// Applies and frees one undo record, for a process that has ended.
@@ -40,21 +42,26 @@ impl Member {
                 }
                 let base = undo::adjustments(txn, layout, record)?;
                 let mut adjusted = 0;
+                txn.step(set.count)?;
                 for number in from..set.count {
-                    let adjustment_at = base + u64::from(number) * CELL_BYTES;
-                    let adjustment = txn.get(adjustment_at)? as i32;
-                    if adjustment == 0 {
+                    // Closed whether there is anything to add or not: nothing may be left that
+                    // names the record once it is another's.
+                    let at = base + u64::from(number) * CELL_BYTES;
+                    let semaphore = set.semaphore(pool, number)?;
+                    let raw = semaphore.close_adjustment(record, at)?;
+                    semaphore.forget(record)?;
+                    let adjustment = Adjustment::unpack(raw);
+                    if adjustment.total == 0 {
                         continue;
                     }
                     if adjusted == AT_ONCE {
                         next = number;
                         return Ok(Ok(false));
                     }
-                    let (word_at, word) = set.close(txn, number)?;
-                    let value =
-                        (word.value as i32 + adjustment.clamp(-32768, 32767)).clamp(0, highest);
-                    set.write(txn, word_at, word, value as u32, party)?;
-                    txn.set(adjustment_at, 0)?;
+                    let (word_at, word) = set.close(txn, pool, number)?;
+                    let value = word.value as i32 + i32::from(adjustment.total);
+                    set.write(txn, word_at, word, value.clamp(0, highest) as u32, party)?;
+                    txn.replace_first(at, raw, adjustment.after(0, true).pack())?;
                     adjusted += 1;
                 }
                 freed = undo::unlink(txn, layout, set, record, self.me())?;
@@ -74,7 +81,9 @@ impl Member {
     }
 
     /// Takes back what was done for a sleeper that died before it could know: the operations
-    /// without SEM_UNDO, as the others are undone with its adjustments.
+    /// without SEM_UNDO, as the others are undone with its adjustments. All of them or none: what
+    /// they have brought may have been taken by others meanwhile, and then they stay done, as with
+    /// the kernel.
     pub(crate) fn take_back(&self, desk: &Desk<'_>, thread: u32, set: &Set) -> Result<(), Errno> {
         let pool = self.pool();
         let layout = pool.layout();
@@ -94,12 +103,16 @@ impl Member {
                 return Ok(Ok(()));
             }
             let party = txn.get(field!(at, ThreadSlot, party))?;
-            for operation in operations_of(map, at, count)? {
+            for operation in operations_of(map, at, count)?.into_iter().rev() {
                 if operation.undo || operation.change == 0 {
                     continue;
                 }
-                let (at, word) = set.close(txn, operation.number.into())?;
-                let value = (word.value as i32 - i32::from(operation.change)).clamp(0, highest);
+                let (at, word) = set.close(txn, pool, operation.number.into())?;
+                let value = word.value as i32 - i32::from(operation.change);
+                if !(0..=highest).contains(&value) {
+                    txn.clear();
+                    break;
+                }
                 set.write(txn, at, word, value as u32, party)?;
             }
             txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;

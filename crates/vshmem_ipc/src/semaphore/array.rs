@@ -2,12 +2,11 @@
 
 use super::Operation;
 use super::set::Set;
-use super::word::Word;
 use crate::wait::{self, Rings, result_of, thread_at};
 use crate::{Errno, Pool, undo};
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{CELL_BYTES, INLINE_OPS, SemSlot, ThreadSlot, WaitState};
+use vshmem_wire::{Adjustment, INLINE_OPS, SemSlot, SemWord, ThreadSlot, WaitState};
 
 /// What an array of operations would do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,14 +90,15 @@ pub(super) fn perform(
 ) -> Result<Trial, Fault> {
     let highest = pool.geometry().semvmx as i32;
     let mut values = Values::new(operations.len())?;
+    let mut totals = Values::new(if record.is_some() { operations.len() } else { 0 })?;
     let adjustments = match record {
-        Some(record) => Some(undo::adjustments(txn, pool.layout(), record)?),
+        Some(record) => Some((record, undo::adjustments(txn, pool.layout(), record)?)),
         None => None,
     };
     for (index, operation) in operations.iter().enumerate() {
         let value = match values.get(operation.number) {
             Some(value) => value,
-            None => set.close(txn, operation.number.into())?.1.value as i32,
+            None => set.close(txn, pool, operation.number.into())?.1.value as i32,
         };
         let blocked =
             if operation.no_wait { Trial::Fails(Errno::AGAIN) } else { Trial::Blocks(index) };
@@ -112,40 +112,42 @@ pub(super) fn perform(
         if value + change > highest {
             return Ok(Trial::Fails(Errno::RANGE));
         }
-        values.put(operation.number, value + change);
-    }
-    // Adjustments that leave their range fail before anything is written.
-    if let Some(base) = adjustments {
-        let mut totals = Values::new(operations.len())?;
-        for operation in operations {
-            if !operation.undo {
-                continue;
-            }
+        // In the kernel's order: an adjustment that leaves its range counts before whatever comes
+        // later in the array.
+        if let Some((record, base)) = adjustments
+            && operation.undo
+            && change != 0
+        {
             let known = match totals.get(operation.number) {
                 Some(total) => total,
-                None => txn.get(base + u64::from(operation.number) * CELL_BYTES)? as i32,
+                None => {
+                    let (_, word) = undo::close(txn, pool, set, record, base, operation.number)?;
+                    Adjustment::unpack(word).total.into()
+                }
             };
-            // What a peer wrote there may be any number.
-            let total = known.saturating_sub(i32::from(operation.change));
+            let total = known - change;
             if !(-32768..=32767).contains(&total) {
                 return Ok(Trial::Fails(Errno::RANGE));
             }
             totals.put(operation.number, total);
         }
-        for operation in operations {
-            if operation.undo
-                && operation.change != 0
-                && let Some(total) = totals.get(operation.number)
-            {
-                txn.update(base + u64::from(operation.number) * CELL_BYTES, total as u32)?;
+        values.put(operation.number, value + change);
+    }
+    // Nothing is written before all of them are known to be possible.
+    if let Some((record, base)) = adjustments {
+        for operation in operations.iter().filter(|one| one.undo && one.change != 0) {
+            if let Some(total) = totals.get(operation.number) {
+                let (at, word) = undo::close(txn, pool, set, record, base, operation.number)?;
+                let next = Adjustment::unpack(word).after(total as i16, false);
+                txn.replace(at, word, next.pack())?;
             }
         }
     }
     for operation in operations {
         let number = operation.number;
         let value = values.get(number).unwrap_or(0);
-        let (at, word) = set.close(txn, number.into())?;
-        if word.value != value as u32 || word.party != party {
+        let (at, word) = set.close(txn, pool, number.into())?;
+        if word.value != value as u32 || word.operator != party {
             set.write(txn, at, word, value as u32, party)?;
         }
     }
@@ -160,13 +162,9 @@ pub(super) fn reopen(txn: &mut Txn<'_>, set: &Set, operations: &[Operation]) -> 
     for operation in operations {
         let at = set.word(operation.number.into())?;
         let raw = txn.word(at)?;
-        let word = Word::unpack(raw);
+        let word = SemWord::unpack(raw);
         if word.slow {
-            txn.replace(
-                at,
-                raw,
-                Word { slow: false, ..word.with(word.value, word.party, false) }.pack(),
-            )?;
+            txn.replace(at, raw, word.after(word.value, word.operator, false).pack())?;
         }
     }
     Ok(())
@@ -185,12 +183,22 @@ pub(super) fn serve(
     if txn.get(waiting_at)? == 0 {
         return Ok(false);
     }
+    // All of them take from the one semaphore there is: a zero ends the work.
+    let alike = set.count == 1 && txn.get(field!(set.slot, SemSlot, mixed))? == 0;
     let mut more = false;
     loop {
         let mut again = false;
+        // Whether somebody has been passed over who waits for a zero.
+        let mut zero_awaited = false;
         wait::walk(txn, layout, set.line(), |txn, slot| {
             let at = thread_at(layout, slot)?;
             let count = txn.desk().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+            if count == 1
+                && let Some((operation, value)) = still_blocked(txn, set, at)?
+            {
+                zero_awaited |= operation.change == 0;
+                return Ok(value != 0 || !alike);
+            }
             // Too many to do on its behalf: it does them itself, if it can.
             let too_many = count > INLINE_OPS as u64;
             // Leaving the line takes up to seven words, every operation up to two.
@@ -211,13 +219,14 @@ pub(super) fn serve(
                 }
                 match perform(txn, pool, set, &operations, record, party)? {
                     Trial::Blocks(index) => {
-                        let blocked = blocked_at(operations[index]);
-                        txn.update(field!(at, ThreadSlot, blocked), blocked)?;
+                        let operation = operations[index];
+                        zero_awaited |= operation.change == 0;
+                        txn.update(field!(at, ThreadSlot, blocked), blocked_at(operation))?;
                         return Ok(true);
                     }
                     Trial::Fails(errno) => (WaitState::Done, result_of(errno)),
                     Trial::Done => {
-                        again = true;
+                        again = helps_earlier(&operations, zero_awaited);
                         (WaitState::Done, 0)
                     }
                 }
@@ -230,6 +239,31 @@ pub(super) fn serve(
             return Ok(more);
         }
     }
+}
+
+/// Whether operations that have just been done may let somebody go on who was passed over before: a rise helps who wants
+/// to lower, a fall only who awaits a zero. (ipc/sem.c of Linux asks the same, in `check_restart`.)
+fn helps_earlier(operations: &[Operation], zero_awaited: bool) -> bool {
+    operations.iter().any(|one| one.change > 0 || (one.change < 0 && zero_awaited))
+}
+
+/// The operation of a sleeper that has only one, and the semaphore's value, if it has to go on waiting as far as can be
+/// told at a glance: most of a long line do.
+fn still_blocked(
+    txn: &mut Txn<'_>,
+    set: &Set,
+    thread: u64,
+) -> Result<Option<(Operation, u32)>, Fault> {
+    let word = txn.desk().map.load(field!(thread, ThreadSlot, ops), Ordering::Relaxed)?;
+    let operation = Operation::unpack(word);
+    if u32::from(operation.number) >= set.count {
+        return Ok(None);
+    }
+    let word = SemWord::unpack(txn.word(set.word(operation.number.into())?)?);
+    let left = word.value as i32 + i32::from(operation.change);
+    let blocks = left < 0 || (operation.change == 0 && left != 0);
+    let stays = word.slow && blocks && !operation.no_wait;
+    Ok(stays.then_some((operation, word.value)))
 }
 
 /// What a sleeper is counted under by GETNCNT and GETZCNT.

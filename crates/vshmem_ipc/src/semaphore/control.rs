@@ -1,21 +1,25 @@
 //! semctl(2): values.
 
 use super::set::Set;
-use super::word::Word;
 use crate::access::{Caller, Permission, READ, WRITE};
 use crate::wait::{self, Rings, thread_at};
 use crate::{Errno, Member, Verdict, settle, undo};
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::field;
-use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot, ThreadSlot};
+use vshmem_wire::{Adjustment, CELL_BYTES, ObjectHeader, SemSlot, SemWord, ThreadSlot};
 
 impl Member {
-    /// semctl GETVAL, GETPID, GETNCNT, GETZCNT and GETALL read; this reads one word.
+    /// GETVAL.
     ///
     /// # Errors
     /// EINVAL, EACCES.
     pub fn semaphore_value(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
-        Ok(self.semaphore_word(id, number, caller)?.value)
+        let (set, number) = self.readable(id, number, caller)?;
+        let read = || -> Verdict<u32> {
+            let word = self.pool().map().load(set.word(number)?, Ordering::Acquire)?;
+            Ok(Ok(SemWord::unpack(word).value))
+        };
+        settle(read())
     }
 
     /// GETPID: the last process to operate on a semaphore.
@@ -23,17 +27,17 @@ impl Member {
     /// # Errors
     /// EINVAL, EACCES.
     pub fn semaphore_pid(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
-        Ok(self.pid_here(self.semaphore_word(id, number, caller)?.party))
+        let (set, number) = self.readable(id, number, caller)?;
+        let read = || -> Verdict<u32> { Ok(Ok(set.semaphore(self.pool(), number)?.read()?.1)) };
+        Ok(self.pid_here(settle(read())?))
     }
 
-    fn semaphore_word(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<Word, Errno> {
+    /// A set that the caller may read, and one of its semaphores.
+    fn readable(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<(Set, u32), Errno> {
         let set = self.set(id)?;
         settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
         let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
-        let read = || -> Verdict<Word> {
-            Ok(Ok(Word::unpack(self.pool().map().load(set.word(number)?, Ordering::Acquire)?)))
-        };
-        settle(read())
+        Ok((set, number))
     }
 
     /// GETNCNT (`zero` false) and GETZCNT: sleepers blocked at a semaphore.
@@ -47,9 +51,7 @@ impl Member {
         zero: bool,
         caller: &dyn Caller,
     ) -> Result<u32, Errno> {
-        let set = self.set(id)?;
-        settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
-        let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
+        let (set, number) = self.readable(id, number, caller)?;
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
         let layout = self.pool().layout();
@@ -89,11 +91,11 @@ impl Member {
             // Closed first, so that no fast operation comes between two reads.
             for number in 0..set.count {
                 if set.count > 1 {
-                    set.close(txn, number)?;
+                    set.close(txn, self.pool(), number)?;
                 }
             }
             for number in 0..set.count {
-                let word = Word::unpack(txn.word(set.word(number)?)?);
+                let word = SemWord::unpack(txn.word(set.word(number)?)?);
                 each(number as usize, word.value as u16);
             }
             Ok(Ok(()))
@@ -154,7 +156,8 @@ impl Member {
         name: &'static str,
         value: &dyn Fn(u32) -> Option<u32>,
     ) -> Result<(), Errno> {
-        let layout = self.pool().layout();
+        let pool = self.pool();
+        let layout = pool.layout();
         let party = self.party().pack();
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
@@ -166,17 +169,9 @@ impl Member {
             }
             let sleepers = txn.get(field!(set.slot, SemSlot, waiting))? != 0;
             for number in (0..set.count).filter(|&number| value(number).is_some()) {
-                let at = set.word(number)?;
                 // Nothing is staged for these words yet, so the pool's own word is the one.
-                let (_, word) = loop {
-                    let raw = txn.desk().map.load(at, Ordering::Acquire)?;
-                    let word = Word::unpack(raw);
-                    let closed = word.with(word.value, word.party, true);
-                    if word.slow || txn.desk().map.replace(at, raw, closed.pack())? {
-                        break (at, if word.slow { word } else { closed });
-                    }
-                };
-                let next = word.with(value(number).unwrap_or(0), party, sleepers);
+                let (at, word) = set.close_first(pool, number)?;
+                let next = word.after(value(number).unwrap_or(0), party, sleepers);
                 txn.replace_first(at, word.pack(), next.pack())?;
             }
             undo::walk(txn, layout, set, |txn, record| {
@@ -184,10 +179,13 @@ impl Member {
                 txn.step(set.count)?;
                 for number in (0..set.count).filter(|&number| value(number).is_some()) {
                     let at = base + u64::from(number) * CELL_BYTES;
-                    let old = txn.desk().map.load(at, Ordering::Acquire)?;
-                    if old as u32 != 0 {
-                        txn.replace_first(at, old, vshmem_wire::Cell::successor(old, 0))?;
+                    let seen = Adjustment::unpack(txn.desk().map.load(at, Ordering::Acquire)?);
+                    if seen.total == 0 && !seen.pledged && !seen.closed {
+                        continue;
                     }
+                    let raw = set.semaphore(pool, number)?.close_adjustment(record, at)?;
+                    let next = Adjustment::unpack(raw).after(0, false);
+                    txn.replace_first(at, raw, next.pack())?;
                 }
                 Ok(true)
             })?;

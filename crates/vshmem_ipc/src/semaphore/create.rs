@@ -1,14 +1,15 @@
 //! semget(2).
 
-use super::word::Word;
 use crate::access::{Caller, Permission, mode_of};
 use crate::heap::{self, IN_OBJECT};
 use crate::id::{Kind, Place};
-use crate::registry::{self, MOST_TRIES, Standing};
+use crate::registry::{self, MOST_TRIES, Standing, per_kind};
 use crate::{Errno, Member, Verdict, settle};
 use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{field, load_cell};
-use vshmem_wire::{CELL_BYTES, Cell, ObjectHeader, ObjectState, SemSlot};
+use vshmem_sync::{Fault, Txn, field, load_cell};
+use vshmem_wire::{
+    CELL_BYTES, Cell, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord,
+};
 
 impl Member {
     /// semget(2).
@@ -53,7 +54,7 @@ impl Member {
                 // memory's former use does not fit.
                 let owner = Cell::unpack(load_cell(pool.map(), chunk.owner(layout)?)?);
                 let version = owner.version.wrapping_mul(0x9e37_79b9);
-                let word = Word { value: 0, slow: false, party: 0, version }.pack();
+                let word = SemWord { version, ..SemWord::default() }.pack();
                 for number in 0..u64::from(count) {
                     pool.map().store(base + number * CELL_BYTES, word, Ordering::Relaxed)?;
                 }
@@ -64,6 +65,9 @@ impl Member {
                             .is_some();
                     if exists {
                         return Ok(Ok(None));
+                    }
+                    if !has_room(txn, layout, geometry, count)? {
+                        return Ok(Err(Errno::NOSPC));
                     }
                     let Some(place) = registry::take_slot(txn, layout, Kind::Semaphore)? else {
                         return Ok(Err(Errno::NOSPC));
@@ -94,4 +98,29 @@ impl Member {
         }
         Err(Errno::IO)
     }
+}
+
+/// Whether a set of `count` semaphores keeps within SEMMNS, the limit on all of them together.
+///
+/// They are counted one set after the other, and only where the other limits allow as many at all:
+/// Linux's defaults do not. A counter would be one more word to go wrong.
+fn has_room(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    geometry: &Geometry,
+    count: u32,
+) -> Result<bool, Fault> {
+    let most = u64::from(geometry.semmni) * u64::from(geometry.semmsl);
+    if u64::from(geometry.semmns) >= most {
+        return Ok(true);
+    }
+    let mut used = u64::from(count);
+    let high = txn.get(per_kind!(layout, high_water, Kind::Semaphore))?;
+    for index in 0..high.min(layout.sem.count as u32) {
+        let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
+        if Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?).is(ObjectState::Live) {
+            used += u64::from(txn.get(field!(slot, SemSlot, count))?);
+        }
+    }
+    Ok(used <= u64::from(geometry.semmns))
 }

@@ -6,14 +6,12 @@
 //! be done; a sleeper's operations are done by whoever made them possible.
 //!
 //! # Locking
-//! A set has one lock, over its values, adjustments and sleepers. A single operation that cannot
-//! block, has no SEM_UNDO, and finds nobody asleep does without: it is one compare-and-swap on the
-//! semaphore's word. The word's SLOW bit closes that way: it is set by whoever works under the
-//! lock before it looks at the word, and stays while there are sleepers. Setting it by mistake
-//! costs time and nothing else.
-//!
-//! # Memory ordering
-//! The swap acquires and releases, so that a hand-over carries what was written before it.
+//! A set has one lock, over its values, adjustments and sleepers. A single operation that finds
+//! nobody asleep and need not sleep does without: it is one compare-and-swap on the semaphore's
+//! word, or with SEM_UNDO two (`vshmem_sync::Semaphore`). The word's SLOW bit closes that way: it
+//! is set by whoever works under the lock before it looks at the word, and stays while there are
+//! sleepers. An adjustment has such a bit as well. Setting one by mistake costs time and nothing
+//! else.
 
 mod aftermath;
 mod array;
@@ -23,14 +21,12 @@ mod operate;
 mod remove;
 mod set;
 mod status;
-mod word;
 
 pub(crate) use set::Set;
-pub(crate) use word::Word;
 
+use crate::Pool;
 use crate::access::Permission;
 use crate::wait::Line;
-use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{ObjectHeader, Party, SemSlot};
 
@@ -102,8 +98,8 @@ pub(crate) fn line_of(slot: u64) -> Line {
 }
 
 /// Who last operated, for listings.
-pub(crate) fn last_operator(map: &Map, set: &Set) -> Result<Party, Fault> {
-    Ok(Party::unpack(Word::unpack(map.load(set.word(0)?, Ordering::Relaxed)?).party))
+pub(crate) fn last_operator(pool: &Pool, set: &Set) -> Result<Party, Fault> {
+    Ok(Party::unpack(set.semaphore(pool, 0)?.read()?.1))
 }
 
 /// The cell that counts the sleepers of the set in a slot.

@@ -3,7 +3,6 @@
 use super::Operation;
 use super::array::{Trial, blocked_at, perform, reopen, serve};
 use super::set::Set;
-use super::word::Word;
 use crate::access::{Caller, Permission, READ, WRITE};
 use crate::heap::{self, Chunk};
 use crate::registry::{self};
@@ -11,20 +10,21 @@ use crate::wait::{self, Rings, Woken, errno_of, thread_at};
 use crate::{Errno, Member, settle};
 use std::time::Duration;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
-use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_value};
-use vshmem_wire::{INLINE_OPS, ObjectState, SemSlot, ThreadSlot, WaitKind};
+use vshmem_sync::{Desk, Fault, Operated, Seat, Txn, field, load_value};
+use vshmem_wire::{CELL_BYTES, INLINE_OPS, ObjectState, SemSlot, ThreadSlot, WaitKind};
 
 impl Member {
     /// semop(2) and semtimedop(2).
     ///
     /// # Errors
     /// As the man page says.
-    pub fn semop(
+    #[inline]
+    pub fn semop<C: Caller>(
         &self,
         id: i32,
         operations: &[Operation],
         timeout: Option<Duration>,
-        caller: &dyn Caller,
+        caller: &C,
     ) -> Result<(), Errno> {
         if operations.is_empty() {
             return Err(Errno::INVAL);
@@ -40,7 +40,6 @@ impl Member {
         let wanted = if alters { WRITE } else { READ };
         settle(Permission::check(self.pool().map(), set.slot, caller, wanted))?;
         if let [operation] = operations
-            && !operation.undo
             && let Some(result) = settle(self.semop_fast(&set, *operation).map(Ok))?
         {
             return result;
@@ -48,34 +47,34 @@ impl Member {
         self.semop_slow(&set, operations, timeout)
     }
 
-    /// One compare-and-swap, if that will do. `None`: it will not.
-    #[inline]
+    /// Without the lock, if that will do. `None`: it will not.
+    #[inline(always)]
     fn semop_fast(
         &self,
         set: &Set,
         operation: Operation,
     ) -> Result<Option<Result<(), Errno>>, Fault> {
-        let map = self.pool().map();
-        let at = set.word(operation.number.into())?;
-        loop {
-            let raw = map.load(at, Ordering::Acquire)?;
-            let word = Word::unpack(raw);
-            // Looked at after the word, so that the word was the set's when it was read: memory
-            // that has become something else since refuses the swap by its version.
-            if word.slow || !set.stands_in(map)? {
+        let pool = self.pool();
+        let map = pool.map();
+        let semaphore = set.semaphore(pool, operation.number.into())?;
+        let highest = pool.geometry().semvmx;
+        // Looked at after the word, so that the word was the set's when it was read: memory that
+        // has become something else since refuses the swap by its version.
+        let stands = || Ok(self.stands() && set.stands_in(map)?);
+        let operated = if operation.undo && operation.change != 0 {
+            let Some((record, base)) = self.known_undo_record(set)? else {
                 return Ok(None);
-            }
-            let value = word.value as i32 + i32::from(operation.change);
-            if value < 0 || (operation.change == 0 && value != 0) {
-                return Ok(operation.no_wait.then_some(Err(Errno::AGAIN)));
-            }
-            if value > self.pool().geometry().semvmx as i32 {
-                return Ok(Some(Err(Errno::RANGE)));
-            }
-            let next = word.with(value as u32, self.party().pack(), false);
-            if map.replace(at, raw, next.pack())? {
-                break;
-            }
+            };
+            let at = base + u64::from(operation.number) * CELL_BYTES;
+            semaphore.operate_undoable(operation.change, highest, record, at, stands)?
+        } else {
+            semaphore.operate(operation.change, highest, self.party().pack(), stands)?
+        };
+        match operated {
+            Operated::Done => {}
+            Operated::Blocks => return Ok(operation.no_wait.then_some(Err(Errno::AGAIN))),
+            Operated::TooHigh => return Ok(Some(Err(Errno::RANGE))),
+            Operated::Closed => return Ok(None),
         }
         // Not part of the step: a clock of whole seconds, whoever writes it last.
         let stamp = field!(set.slot, SemSlot, operated);
@@ -228,6 +227,13 @@ impl Member {
         }
         txn.update(field!(at, ThreadSlot, blocked), blocked_at(operations[blocked]))?;
         txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
+        let mixed = field!(set.slot, SemSlot, mixed);
+        let takes_one = operations.len() == 1 && operations[0].change < 0;
+        if !takes_one {
+            txn.update(mixed, 1)?;
+        } else if txn.get(field!(set.slot, SemSlot, waiting))? == 0 {
+            txn.update(mixed, 0)?;
+        }
         wait::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)
     }
 

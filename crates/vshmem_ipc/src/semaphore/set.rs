@@ -1,15 +1,17 @@
 //! A set that has been looked up.
 
-use super::word::Word;
 use crate::access::Permission;
 use crate::heap::Chunk;
 use crate::id::{Kind, Place};
+use crate::member::client_at;
 use crate::registry::{self, Standing};
 use crate::wait::Line;
-use crate::{Errno, Member, Pool, settle};
-use vshmem_mem::Map;
-use vshmem_sync::{Fault, Txn, field, load_value};
-use vshmem_wire::{CELL_BYTES, ObjectHeader, ObjectState, SemSlot};
+use crate::{Errno, Member, Pool, settle, undo};
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value};
+use vshmem_wire::{
+    CELL_BYTES, ClientSlot, ObjectHeader, ObjectState, Party, SemSlot, SemWord, UndoSlot,
+};
 
 /// A set that has been looked up: a private copy of what does not change while it lives.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +27,7 @@ pub(crate) struct Set {
 }
 
 impl Set {
+    #[inline(always)]
     pub fn find(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
         let layout = pool.layout();
         let Some(slot) = layout.sem.at(place.index) else {
@@ -41,6 +44,7 @@ impl Set {
     }
 
     /// Reads the slot's fields, whatever its state.
+    #[inline(always)]
     pub fn read(pool: &Pool, place: Place, slot: u64) -> Result<Self, Fault> {
         let (layout, map) = (pool.layout(), pool.map());
         let count = load_value(map, field!(slot, SemSlot, count))?;
@@ -87,23 +91,53 @@ impl Set {
         Ok(registry::standing(map, self.slot)? == self.stands(ObjectState::Live as u32))
     }
 
+    /// One semaphore, with the undo records that its word may name.
+    #[inline]
+    pub(crate) fn semaphore<'a>(
+        &self,
+        pool: &'a Pool,
+        number: u32,
+    ) -> Result<Semaphore<'a, Records<'a>>, Fault> {
+        let at = self.word(number)?;
+        Ok(Semaphore { map: pool.map(), at, records: Records { pool, set: self.index, number } })
+    }
+
     /// Closes the fast way to a semaphore and returns its word as this change sees it.
-    pub(super) fn close(&self, txn: &mut Txn<'_>, number: u32) -> Result<(u64, Word), Fault> {
+    pub(super) fn close(
+        &self,
+        txn: &mut Txn<'_>,
+        pool: &Pool,
+        number: u32,
+    ) -> Result<(u64, SemWord), Fault> {
         let at = self.word(number)?;
         loop {
             let raw = txn.word(at)?;
-            let word = Word::unpack(raw);
+            let word = SemWord::unpack(raw);
             if word.slow {
                 return Ok((at, word));
-            }
-            let closed = word.with(word.value, word.party, true).pack();
-            if txn.desk().map.replace(at, raw, closed)? {
-                return Ok((at, Word::unpack(closed)));
             }
             // What is staged over a semaphore keeps it closed, unless a peer has laid something
             // else into the same memory.
             if txn.has_written(at) {
                 return Err(Fault::corrupt(at, "a semaphore where something else lies"));
+            }
+            if let Some(closed) = self.semaphore(pool, number)?.restate(raw, true)? {
+                return Ok((at, closed));
+            }
+        }
+    }
+
+    /// As [`Set::close`], for a word that the change has not written: does not look.
+    pub(super) fn close_first(&self, pool: &Pool, number: u32) -> Result<(u64, SemWord), Fault> {
+        let semaphore = self.semaphore(pool, number)?;
+        loop {
+            let raw = semaphore.map.load(semaphore.at, Ordering::Acquire)?;
+            let word = SemWord::unpack(raw);
+            if word.slow {
+                return Ok((semaphore.at, word));
+            }
+            if let Some(closed) = semaphore.restate(raw, true)? {
+                return Ok((semaphore.at, closed));
             }
         }
     }
@@ -113,17 +147,54 @@ impl Set {
         &self,
         txn: &mut Txn<'_>,
         at: u64,
-        word: Word,
+        word: SemWord,
         value: u32,
         party: u32,
     ) -> Result<(), Fault> {
         // The word stays closed in the staged copy; `open` decides at the end of the change.
         let old = word.pack();
-        txn.replace(at, old, word.with(value, party, true).pack())
+        txn.replace(at, old, word.after(value, party, true).pack())
+    }
+}
+
+/// The undo records of a set, as the words of one semaphore name them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Records<'a> {
+    pool: &'a Pool,
+    set: u32,
+    number: u32,
+}
+
+impl UndoRecords for Records<'_> {
+    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
+        let (layout, map) = (self.pool.layout(), self.pool.map());
+        // What a peer wrote there may be any number.
+        let Ok(at) = undo::undo_at(layout, record) else { return Ok(None) };
+        if load_value(map, field!(at, UndoSlot, set))? != self.set + 1 {
+            return Ok(None);
+        }
+        let room = load_value(map, field!(at, UndoSlot, adjustments))?;
+        let Some(unit) = room.checked_sub(1) else { return Ok(None) };
+        let Ok(base) = Chunk(unit).offset(layout) else { return Ok(None) };
+        let at = base + u64::from(self.number) * CELL_BYTES;
+        Ok((at < layout.heap.end()).then_some(at))
+    }
+
+    fn operator(&self, record: u32) -> Result<u32, Fault> {
+        let (layout, map) = (self.pool.layout(), self.pool.map());
+        let Ok(at) = undo::undo_at(layout, record) else { return Ok(0) };
+        let Some(client) = load_value(map, field!(at, UndoSlot, client))?.checked_sub(1) else {
+            return Ok(0);
+        };
+        let Ok(slot) = client_at(layout, client) else { return Ok(0) };
+        let domain = load_value(map, field!(slot, ClientSlot, domain))?;
+        let pid = load_value(map, field!(slot, ClientSlot, pid))?;
+        Ok(Party { domain, pid }.pack())
     }
 }
 
 impl Member {
+    #[inline(always)]
     pub(super) fn set(&self, id: i32) -> Result<Set, Errno> {
         let place = Place::of(id).ok_or(Errno::INVAL)?;
         settle(Set::find(self.pool(), place).map(|found| found.ok_or(Errno::INVAL)))

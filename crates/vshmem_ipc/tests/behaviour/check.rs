@@ -18,6 +18,12 @@ fn busy() -> (std::sync::Arc<Pool>, Member) {
     for n in 0..4 {
         me.send(queue, n + 1, &[7; 200]).unwrap();
     }
+    // What is not the oldest is found in the list; the other queue uses its ring.
+    assert_eq!(me.receive(queue, 2).unwrap().0, 2);
+    let other = me.queue();
+    for n in 0..2 {
+        me.send(other, n + 1, &[8; 90]).unwrap();
+    }
     (pool, me)
 }
 
@@ -54,11 +60,14 @@ fn most_single_changes_of_a_table_are_noticed() {
         ("count of a queue", layout.msg.offset + 8 * 12),
         ("first message", layout.msg.offset + 8 * 13),
         ("last message", layout.msg.offset + 8 * 14),
+        ("message in a ring", layout.msg.offset + 256 + 8 * 24),
+        ("list beside a ring", layout.msg.offset + 256 + 8 * 13),
+        ("mode of a queue", layout.msg.offset + 8 * 23),
         ("state of a segment", layout.shm.offset + 8),
         ("key of a set", layout.sem.offset + 16),
         ("attach record", layout.attaches.offset),
         ("undo record", layout.undos.offset),
-        ("length of the first extent", layout.page_meta.offset),
+        ("length of the first extent", layout.extents.offset + 16),
         ("class of a slab", layout.slab_meta.offset),
         ("owner of a unit", layout.unit_meta.offset),
     ];
@@ -104,7 +113,7 @@ proptest! {
         let areas = [
             layout.registry, layout.shm.offset, layout.sem.offset, layout.msg.offset,
             layout.attaches.offset, layout.undos.offset, layout.slab_meta.offset,
-            layout.unit_meta.offset, layout.page_meta.offset, layout.clients.offset,
+            layout.unit_meta.offset, layout.extents.offset, layout.clients.offset,
             layout.threads.offset, layout.heap.offset,
         ];
         for (area, word, value) in changes {

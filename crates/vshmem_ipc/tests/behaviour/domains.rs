@@ -139,3 +139,39 @@ fn an_evicted_domain_that_wakes_up_spoils_nothing() {
     me.bury_domain(other.domain()).unwrap();
     empty(&pool, &me);
 }
+
+#[test]
+fn an_evicted_domain_is_refused_until_its_death_is_confirmed() {
+    let pool = pool();
+    let (me, other) = (join_in(&pool, "a", 10), join_in(&pool, "b", 20));
+    let (set, queue) = (me.set(2), me.queue());
+    let segment = me.segment(PRIVATE, 4096, 0).unwrap();
+    other.op(set, &[undone(up(0))]).unwrap();
+    other.op(set, &[up(1)]).unwrap();
+    other.shmat(segment, true, false, &ROOT).unwrap();
+    me.evict_domain(other.domain()).unwrap();
+    // It gives nothing back that has been given back for it, and takes nothing more.
+    assert_eq!(other.op(set, &[undone(down(0))]), Err(Errno::IO));
+    assert_eq!(other.op(set, &[up(0)]), Err(Errno::IO));
+    assert_eq!(other.op(set, &[now(down(1))]), Err(Errno::IO));
+    assert_eq!(other.send_now(queue, 1, b"late"), Err(Errno::IO));
+    assert_eq!(other.receive_now(queue, 0), Err(Errno::IO));
+    assert_eq!(other.shmdt(segment), Err(Errno::IO));
+    assert_eq!(other.segment(PRIVATE, 4096, 0), Err(Errno::IO));
+    assert!(other.reserve_child().is_err());
+    assert_eq!(other.evict_domain(me.domain()), Err(Errno::IO));
+    assert_eq!((me.value(set, 0), me.value(set, 1)), (0, 1));
+    assert_eq!(me.segment_stat(segment, &ROOT).unwrap().attached, 1);
+    sound(&pool);
+    let again = Member::join(pool.clone(), &domain("b"), process(21), None, Reach::Kernel);
+    assert!(matches!(again, Err(vshmem_ipc::JoinError::Evicted)));
+    me.bury_domain(other.domain()).unwrap();
+    assert_eq!(me.segment_stat(segment, &ROOT).unwrap().attached, 0);
+    let again = join_in(&pool, "b", 21);
+    again.op(set, &[now(down(1))]).unwrap();
+    assert_eq!(other.op(set, &[up(0)]), Err(Errno::IO));
+    me.set_remove(set, &ROOT).unwrap();
+    me.queue_remove(queue, &ROOT).unwrap();
+    me.segment_remove(segment, &ROOT).unwrap();
+    empty(&pool, &me);
+}

@@ -87,6 +87,11 @@ pub fn small() -> Geometry {
 }
 
 pub fn pool_of(geometry: Geometry) -> Arc<Pool> {
+    pool_that_prepares(geometry, 0)
+}
+
+/// A pool that keeps so many bytes of free pages clean.
+pub fn pool_that_prepares(geometry: Geometry, prepare: u64) -> Arc<Pool> {
     let bytes = geometry.layout().expect("a layout").total_bytes;
     let map = Map::anonymous(bytes as usize);
     let new = NewPool {
@@ -97,6 +102,8 @@ pub fn pool_of(geometry: Geometry) -> Arc<Pool> {
         mode: 0o600,
         created: 1,
         evict_after: 0,
+        prepare,
+        backed: false,
     };
     Pool::format(&map, &new).expect("a pool");
     Arc::new(Pool::open(Arc::new(map), bytes).expect("an open pool"))

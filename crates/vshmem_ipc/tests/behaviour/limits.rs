@@ -139,3 +139,20 @@ fn too_many_threads_at_once_are_enomem() {
     me.set_remove(id, &ROOT).unwrap();
     empty(&pool, &me);
 }
+
+#[test]
+fn semmns_bounds_all_semaphores_together() {
+    let pool = pool_of(Geometry { semmns: 10, semmsl: 6, ..small() });
+    let me = join(&pool, 10);
+    let (first, second) = (me.set(6), me.set(3));
+    assert_eq!(me.semget(PRIVATE, 2, 0o600, &ROOT), Err(Errno::NOSPC));
+    let third = me.set(1);
+    assert_eq!(me.semget(PRIVATE, 1, 0o600, &ROOT), Err(Errno::NOSPC));
+    me.set_remove(second, &ROOT).unwrap();
+    let fourth = me.set(3);
+    sound(&pool);
+    for id in [first, third, fourth] {
+        me.set_remove(id, &ROOT).unwrap();
+    }
+    empty(&pool, &me);
+}

@@ -3,14 +3,18 @@
 mod fixture;
 
 mod check;
+mod clean;
 mod death;
 mod domains;
+mod doorbells;
 mod forks;
 mod heap;
 mod keys;
 mod limits;
 mod queues;
 mod queues_asleep;
+mod queues_model;
+mod queues_ring;
 mod repair;
 mod segments;
 mod segments_model;

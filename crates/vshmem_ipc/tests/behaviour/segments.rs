@@ -116,7 +116,7 @@ fn modes_and_owners_are_respected() {
     me.segment_change(id, 1000, 1000, 0o604, &owner).unwrap();
     me.shmat(id, false, false, &stranger).unwrap();
     assert_eq!(me.shmat(id, true, false, &stranger), Err(Errno::ACCESS));
-    me.segment_lock(id, true, &owner).unwrap();
+    me.segment_lock(id, true, None, &owner).unwrap();
     assert_eq!(me.segment_stat(id, &owner).unwrap().permission.mode, 0o2604);
     me.shmdt(id).unwrap();
     me.segment_remove(id, &owner).unwrap();
@@ -151,4 +151,38 @@ fn shm_info_counts_segments_and_pages() {
     me.segment_remove(b, &ROOT).unwrap();
     assert_eq!(me.segment_at_index(1, false, &ROOT), Err(Errno::INVAL));
     empty(&pool, &me);
+}
+
+#[test]
+fn held_memory_goes_with_its_last_attach_whoever_dies() {
+    let pool = pool();
+    let (me, maker, user) = (join(&pool, 10), join(&pool, 11), join(&pool, 12));
+    let backing = Zeroing(&pool);
+    let held = maker.hold_memory(5000, &ROOT, &backing).unwrap();
+    assert_eq!(held.bytes, 8192);
+    let place = user.shmat(held.id, true, false, &ROOT).unwrap();
+    assert_eq!((place.offset, place.bytes), (held.offset, held.bytes));
+    assert_eq!(user.segment_stat(held.id, &ROOT).unwrap().attached, 2);
+    me.bury(maker.client()).unwrap();
+    sound(&pool);
+    assert_eq!(user.segment_stat(held.id, &ROOT).unwrap().attached, 1);
+    me.bury(user.client()).unwrap();
+    assert_eq!(me.segment_stat(held.id, &ROOT), Err(Errno::INVAL));
+    assert_eq!(me.hold_memory(0, &ROOT, &backing), Err(Errno::INVAL));
+    assert_eq!(me.hold_memory(1 << 40, &ROOT, &backing), Err(Errno::NOSPC));
+    empty(&pool, &me);
+}
+
+#[test]
+fn a_name_may_act_until_its_process_is_buried_and_never_again() {
+    let pool = pool();
+    let (me, other) = (join(&pool, 10), join(&pool, 11));
+    let (name, slot) = (other.name(), other.client());
+    assert!(me.may_act(name) && me.may_act(me.name()));
+    me.bury(slot).unwrap();
+    assert!(!me.may_act(name));
+    let next = join(&pool, 12);
+    assert_eq!(next.client(), slot);
+    assert!(me.may_act(next.name()) && !me.may_act(name));
+    assert!(!me.may_act(u32::MAX));
 }

@@ -103,6 +103,34 @@ fn setval_and_setall_serve_sleepers() {
 }
 
 #[test]
+fn who_is_served_helps_those_who_came_before() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    let id = me.set(3);
+    // The second in line raises what the first wants lower; then lowers what the first wants zero, then makes it so
+    // after a part of it was done.
+    let cases: [(&[_], [_; 2], i32); 3] = [
+        (&[by(1, -2)], [down(0), by(1, 2)], 0),
+        (&[zero(1)], [down(0), down(1)], 1),
+        (&[by(1, -1), zero(1)], [down(0), down(1)], 2),
+    ];
+    for (first, second, value) in cases {
+        me.put(id, 1, value);
+        std::thread::scope(|scope| {
+            let one = scope.spawn(|| me.op(id, first));
+            until("the first", || asleep(&pool) == 1);
+            let other = scope.spawn(|| me.op(id, &second));
+            until("the second", || asleep(&pool) == 2);
+            me.op(id, &[up(0)]).unwrap();
+            assert_eq!((one.join().unwrap(), other.join().unwrap()), (Ok(()), Ok(())));
+        });
+        assert_eq!((me.value(id, 0), me.value(id, 1)), (0, 0));
+    }
+    me.set_remove(id, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
 fn sleepers_with_many_operations_try_again_themselves() {
     let pool = pool();
     let me = join(&pool, 10);

@@ -171,3 +171,54 @@ fn objects_are_made_and_removed_by_everybody_at_once() {
     }
     empty(&pool, me);
 }
+
+/// Single operations with SEM_UNDO do without the lock. Threads of the same client, of others, and
+/// changes under the lock meet on the same semaphores; a burial then takes back exactly what its
+/// client has done.
+#[test]
+fn what_threads_and_clients_do_with_undo_at_once_is_taken_back_exactly() {
+    const SEMAPHORES: u16 = 2;
+    let pool = pool();
+    let members: Vec<_> =
+        (0..3).map(|n| join_in(&pool, ["a", "a", "b"][n], 10 + n as u32)).collect();
+    let last = join(&pool, 20);
+    let id = last.set(i32::from(SEMAPHORES));
+    for number in 0..SEMAPHORES {
+        last.put(id, number.into(), 10_000);
+    }
+    std::thread::scope(|scope| {
+        for (n, me) in members.iter().enumerate() {
+            for thread in 0..2 {
+                scope.spawn(move || {
+                    for round in 0..6000usize {
+                        let number = (round / 3 + thread) as u16 % SEMAPHORES;
+                        let change = [3, -1, -1, 2, -2][(round + n) % 5];
+                        let one = undone(by(number, change));
+                        match round % 50 {
+                            0 => me.op(id, &[one, undone(up(0))]).unwrap(),
+                            1 => assert!(me.semaphore_pid(id, number.into(), &ROOT).is_ok()),
+                            2 => me.op(id, &[by(number, 1)]).unwrap(),
+                            3 => me.op(id, &[by(number, -1)]).unwrap(),
+                            _ => me.op(id, &[one]).unwrap(),
+                        }
+                    }
+                });
+            }
+        }
+        scope.spawn(|| {
+            for _ in 0..500 {
+                last.semaphore_values(id, &ROOT, |_, _| ()).unwrap();
+                sound(&pool);
+            }
+        });
+    });
+    sound(&pool);
+    for me in &members {
+        last.bury(me.client()).unwrap();
+    }
+    for number in 0..SEMAPHORES {
+        assert_eq!(last.value(id, number.into()), 10_000);
+    }
+    last.set_remove(id, &ROOT).unwrap();
+    empty(&pool, &last);
+}

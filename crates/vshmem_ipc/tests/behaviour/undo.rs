@@ -150,3 +150,37 @@ fn a_farewell_applies_adjustments_once() {
     last.set_remove(id, &ROOT).unwrap();
     empty(&pool, &last);
 }
+
+#[test]
+fn the_last_operator_is_told_while_an_adjustment_is_pledged() {
+    let pool = pool();
+    let (me, other, last) = (join(&pool, 10), join(&pool, 11), join(&pool, 12));
+    let id = me.set(1);
+    for _ in 0..2 {
+        me.op(id, &[undone(up(0))]).unwrap();
+        assert_eq!(last.semaphore_pid(id, 0, &ROOT), Ok(10));
+        other.op(id, &[undone(up(0))]).unwrap();
+        assert_eq!(last.semaphore_pid(id, 0, &ROOT), Ok(11));
+        last.op(id, &[up(0)]).unwrap();
+        assert_eq!(last.semaphore_pid(id, 0, &ROOT), Ok(12));
+    }
+    last.bury(me.client()).unwrap();
+    last.bury(other.client()).unwrap();
+    assert_eq!(last.value(id, 0), 2);
+    last.set_remove(id, &ROOT).unwrap();
+    empty(&pool, &last);
+}
+
+#[test]
+fn a_setval_forgets_what_is_only_pledged() {
+    let pool = pool();
+    let (me, last) = (join(&pool, 10), join(&pool, 11));
+    let id = me.set(1);
+    me.op(id, &[undone(up(0))]).unwrap();
+    me.op(id, &[undone(up(0))]).unwrap();
+    last.put(id, 0, 5);
+    last.bury(me.client()).unwrap();
+    assert_eq!(last.value(id, 0), 5);
+    last.set_remove(id, &ROOT).unwrap();
+    empty(&pool, &last);
+}

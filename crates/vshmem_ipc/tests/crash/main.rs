@@ -1,7 +1,10 @@
-//! Deaths at every step: a child process runs a scenario and is killed, or stopped, at a crash
-//! point; then it is buried as an agent would do it, and nothing may be wrong or lost.
+//! Deaths at every step: a child process runs a scenario and is killed, or stopped, or stopped and
+//! evicted, at a crash point; then it is buried as an agent would do it, and nothing may be wrong or
+//! lost.
 //!
 //! `cargo test -p vshmem_ipc --features crash-points --test crash`
+//!
+//! `CRASH_ONLY='semaphores semop/written:2'` does one of the runs that a failure names 200 times.
 
 #[path = "../behaviour/fixture.rs"]
 #[allow(dead_code)] // shared with the tests of behaviour
@@ -10,7 +13,9 @@ mod fixture;
 mod run;
 mod scenario;
 
-use run::{Order, Run};
+use fixture::{Calls, down, until, up};
+use run::{Fate, Order, Run};
+use rustix::process::{Signal, kill_process};
 use scenario::SCENARIOS;
 
 /// Not a test: what a child process runs, when the environment says so.
@@ -21,7 +26,9 @@ fn child() {
 }
 
 /// Runs every scenario once per crash point that it passes.
-fn everywhere(stop: bool) {
+fn everywhere(fate: Fate) {
+    let only = std::env::var("CRASH_ONLY").unwrap_or_default();
+    let times_each = if only.is_empty() { 1 } else { 200 };
     let mut orders = Vec::new();
     let mut names = std::collections::BTreeSet::new();
     for scenario in SCENARIOS {
@@ -33,12 +40,14 @@ fn everywhere(stop: bool) {
             nths.retain(|nth| *nth <= times);
             nths.dedup();
             for nth in nths {
-                orders.push((scenario, Order { name: name.clone(), nth, stop }));
+                let order = Order { name: name.clone(), nth, fate };
+                if only.is_empty() || format!("{} {order}", scenario.name) == only {
+                    orders.extend(std::iter::repeat_n((scenario, order), times_each));
+                }
             }
         }
     }
-    let what = if stop { "stopped" } else { "killed" };
-    println!("{} crash points, {} runs {what}", names.len(), orders.len());
+    println!("{} crash points, {} runs: {fate:?}", names.len(), orders.len());
     let next = std::sync::atomic::AtomicUsize::new(0);
     let failed = std::sync::Mutex::new(Vec::new());
     let missed = std::sync::Mutex::new(Vec::new());
@@ -77,10 +86,40 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
 
 #[test]
 fn nothing_is_lost_when_a_process_is_killed_at_any_step() {
-    everywhere(false);
+    everywhere(Fate::Killed);
 }
 
 #[test]
 fn a_process_that_stops_at_any_step_holds_nobody_up_and_spoils_nothing() {
-    everywhere(true);
+    everywhere(Fate::Stopped);
+}
+
+#[test]
+fn a_process_that_wakes_up_after_its_eviction_spoils_nothing() {
+    everywhere(Fate::Evicted);
+}
+
+/// It was asleep, somebody did its work for it, and others have used what that brought.
+#[test]
+fn what_was_done_for_a_dead_sleeper_is_taken_back_whole_or_not_at_all() {
+    let scenario = &SCENARIOS[1];
+    let run = Run::new(scenario);
+    let session = run.join();
+    let me = session.member();
+    (scenario.prepare)(&session);
+    let mut child = run.spawn("mover", &[]);
+    let pid = child.id();
+    until("asleep", || run::sleeping(me, pid) == 1);
+    // It must not come to know.
+    kill_process(run::pid_of(pid), Signal::STOP).expect("SIGSTOP");
+    assert_eq!(run.tend(me, pid), run::Rest::Stopped);
+    let set = scenario::tokens(me);
+    me.op(set, &[down(0), up(1)]).expect("a token moved to where it is waited for");
+    assert_eq!(me.value(set, 2), 1, "the sleeper has moved it on");
+    me.op(set, &[down(2), up(0)]).expect("a token taken from there");
+    child.kill().expect("SIGKILL");
+    child.wait().expect("its end");
+    run.bury(&session).expect("a burial");
+    let values: Vec<u32> = (0..3).map(|number| me.value(set, number)).collect();
+    assert_eq!(values.iter().sum::<u32>(), scenario::ALL_TOKENS, "{values:?}");
 }

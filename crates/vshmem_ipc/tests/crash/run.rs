@@ -8,25 +8,44 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
-use vshmem_ipc::{Member, Severity};
+use vshmem_ipc::{DomainIdentity, Member, Severity};
 use vshmem_session::{CreateRequest, Session, create, is_gone, remove};
 
+use vshmem_wire::ClientState;
+
+use crate::fixture::{CREATE, ROOT};
 use crate::scenario::{self, Scenario};
 
-const SCENARIO: &str = "VSHMEM_CRASH_SCENARIO";
-const POOL: &str = "VSHMEM_CRASH_POOL";
+pub const SCENARIO: &str = "VSHMEM_CRASH_SCENARIO";
+pub const POOL: &str = "VSHMEM_CRASH_POOL";
+/// Which of several children on one pool it is.
+pub const SHARE: &str = "VSHMEM_CRASH_SHARE";
+/// Set for a child that is to be in a domain of its own.
+const APART: &str = "VSHMEM_CRASH_APART";
+
+/// What becomes of a child at its point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// SIGKILL.
+    Killed,
+    /// SIGSTOP, and later SIGCONT.
+    Stopped,
+    /// The same, in a domain of its own that is evicted meanwhile.
+    Evicted,
+}
 
 /// Where a child is to die, or to stop.
 #[derive(Debug, Clone)]
 pub struct Order {
     pub name: String,
     pub nth: u32,
-    pub stop: bool,
+    pub fate: Fate,
 }
 
 impl fmt::Display for Order {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}{}", self.name, self.nth, if self.stop { ":stop" } else { "" })
+        let stop = if self.fate == Fate::Killed { "" } else { ":stop" };
+        write!(f, "{}:{}{stop}", self.name, self.nth)
     }
 }
 
@@ -45,7 +64,7 @@ impl Drop for Run {
 
 /// How a child came to rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Rest {
+pub enum Rest {
     Ended(i32),
     Killed,
     Stopped,
@@ -76,16 +95,18 @@ impl Run {
             limits: limits.map(|(name, value)| (name.to_owned(), value)).to_vec(),
             evict_after: 0,
             backed: false,
+            dax: false,
+            prepare: 0,
         };
         let place = create(&request).expect("a pool");
         Self { scenario, name, place }
     }
 
-    fn join(&self) -> Session {
+    pub fn join(&self) -> Session {
         Session::join(vshmem_link::open(&self.place).expect("a link")).expect("a place")
     }
 
-    fn spawn(&self, scenario: &str, environment: &[(&str, &str)]) -> Child {
+    pub fn spawn(&self, scenario: &str, environment: &[(&str, &str)]) -> Child {
         let program = std::env::current_exe().expect("this program");
         Command::new(program)
             .args(["--exact", "child", "--ignored", "--nocapture", "--test-threads=1"])
@@ -100,11 +121,11 @@ impl Run {
     }
 
     /// A process that holds a bit of everything and has been killed in its sleep.
-    fn victim(&self, session: &Session) {
+    fn victim(&self, session: &Session, environment: &[(&str, &str)]) {
         if !self.scenario.victim {
             return;
         }
-        let mut child = self.spawn("victim", &[]);
+        let mut child = self.spawn("victim", environment);
         let pid = child.id();
         let begun = Instant::now();
         while sleeping(session.member(), pid) < scenario::VICTIM_SLEEPERS {
@@ -122,12 +143,17 @@ impl Run {
         let session = self.join();
         let survivor = session.member();
         (self.scenario.prepare)(&session);
-        self.victim(&session);
+        let mut environment =
+            if order.fate == Fate::Evicted { vec![(APART, "1")] } else { Vec::new() };
+        self.victim(&session, &environment);
         let text = order.to_string();
-        let child = self.spawn(self.scenario.name, &[("VSHMEM_CRASH", &text)]);
+        environment.push(("VSHMEM_CRASH", text.as_str()));
+        let child = self.spawn(self.scenario.name, &environment);
         let pid = child.id();
         let rest = self.tend(survivor, pid);
-        if rest == Rest::Stopped {
+        if order.fate == Fate::Evicted && rest == Rest::Stopped {
+            self.evict_and_revive(&session, child)?;
+        } else if rest == Rest::Stopped {
             // Everybody else goes on: none of these calls may need the one that is stopped.
             let begun = Instant::now();
             (self.scenario.survive)(&session);
@@ -153,6 +179,7 @@ impl Run {
         self.bury(&session)?;
         (self.scenario.survive)(&session);
         (self.scenario.verify)(&session, order)?;
+        scenario::verify_empty(&session)?;
         let wrong = findings(survivor, false);
         if !wrong.is_empty() {
             return Err(format!("in the end: {wrong:?}"));
@@ -160,8 +187,53 @@ impl Run {
         Ok(matches!(rest, Rest::Killed | Rest::Stopped))
     }
 
+    /// Evicts the domain of a child that is stopped, lets the child go on to its end, and looks
+    /// whether it has spoilt anything or lost what it had attached.
+    fn evict_and_revive(&self, session: &Session, child: Child) -> Result<(), String> {
+        let survivor = session.member();
+        let pid = child.id();
+        (self.scenario.survive)(session);
+        let domains = survivor.pool().domains().expect("a list");
+        for row in domains.iter().filter(|row| row.name == PAUSED) {
+            survivor.evict_domain(row.index).map_err(|errno| format!("eviction: {errno}"))?;
+        }
+        let attached = quarantined(survivor);
+        let wrong = findings(survivor, true);
+        if !wrong.is_empty() {
+            return Err(format!("evicted: {wrong:?}"));
+        }
+        (self.scenario.survive)(session);
+        // Whatever is given out now must not be what it can still write to.
+        let all = fill(session);
+        let wrong = findings(survivor, true);
+        if !wrong.is_empty() {
+            return Err(format!("evicted, and all memory taken: {wrong:?}"));
+        }
+        kill_process(pid_of(pid), Signal::CONT).expect("SIGCONT");
+        let rest = self.tend(survivor, pid);
+        if !matches!(rest, Rest::Ended(_)) {
+            return Err(format!("it came to {rest:?} after its eviction: {}", said(child)));
+        }
+        let wrong = findings(survivor, true);
+        if !wrong.is_empty() {
+            return Err(format!("it went on after its eviction: {wrong:?}: {}", said(child)));
+        }
+        let kept = quarantined(survivor);
+        if kept != attached {
+            let said = said(child);
+            return Err(format!(
+                "its attaches were {attached:?} and became {kept:?}: {rest:?}: {said}"
+            ));
+        }
+        for id in all {
+            survivor.segment_remove(id, &ROOT).map_err(|errno| format!("removal: {errno}"))?;
+        }
+        said(child);
+        Ok(())
+    }
+
     /// Waits for the child to come to rest, and plays the others' part meanwhile.
-    fn tend(&self, survivor: &Member, pid: u32) -> Rest {
+    pub fn tend(&self, survivor: &Member, pid: u32) -> Rest {
         let begun = Instant::now();
         loop {
             let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
@@ -179,7 +251,7 @@ impl Run {
     }
 
     /// What an agent does.
-    fn bury(&self, session: &Session) -> Result<(), String> {
+    pub fn bury(&self, session: &Session) -> Result<(), String> {
         let survivor = session.member();
         // Twice, as an agent that looks now and then: what a change that was committed by the dead
         // has brought about is seen once somebody has carried it out.
@@ -210,7 +282,7 @@ impl Run {
 }
 
 /// What `check` finds; only what is wrong, or also what is unfinished.
-fn findings(member: &Member, wrong_only: bool) -> Vec<String> {
+pub fn findings(member: &Member, wrong_only: bool) -> Vec<String> {
     member
         .pool()
         .check()
@@ -221,13 +293,44 @@ fn findings(member: &Member, wrong_only: bool) -> Vec<String> {
         .collect()
 }
 
+/// Takes all free pages, and returns the segments.
+pub fn fill(session: &Session) -> Vec<i32> {
+    let mut all = Vec::new();
+    // A few slots stay for others.
+    while all.len() < 8 {
+        let free = session.member().pool().room().expect("a count").largest_free;
+        match session.member().shmget(0, free * 4096, CREATE | 0o600, &ROOT, session) {
+            Ok(id) => all.push(id),
+            Err(_) => break,
+        }
+    }
+    all
+}
+
+/// What clients in quarantine have attached: (client, segment, how often).
+pub fn quarantined(member: &Member) -> Vec<(u32, u32, u32)> {
+    let pool = member.pool();
+    let mut all = Vec::new();
+    for row in pool.clients().expect("a list") {
+        if row.state != ClientState::Quarantined {
+            continue;
+        }
+        for segment in 0..pool.geometry().shmmni {
+            let attached = pool.attached_to(segment).expect("a list");
+            let mine = attached.into_iter().filter(|(client, _)| *client == row.index);
+            all.extend(mine.map(|(client, count)| (client, segment, count)));
+        }
+    }
+    all
+}
+
 /// Threads of a process that sleep in the pool.
 pub fn sleeping(member: &Member, pid: u32) -> u32 {
     let rows = member.pool().clients().expect("a list");
     rows.iter().find(|row| row.pid == pid).map_or(0, |row| row.sleeping)
 }
 
-fn pid_of(pid: u32) -> Pid {
+pub fn pid_of(pid: u32) -> Pid {
     Pid::from_raw(pid as i32).expect("a pid")
 }
 
@@ -257,7 +360,7 @@ pub fn points(scenario: &'static Scenario) -> BTreeMap<String, u32> {
     let run = Run::new(scenario);
     let session = run.join();
     (scenario.prepare)(&session);
-    run.victim(&session);
+    run.victim(&session, &[]);
     let mut child = run.spawn(scenario.name, &[("VSHMEM_CRASH_LIST", "1")]);
     let pid = child.id();
     let pipe = child.stderr.take().expect("its standard error");
@@ -275,16 +378,46 @@ pub fn points(scenario: &'static Scenario) -> BTreeMap<String, u32> {
     points
 }
 
+/// Exit code of a child whose calls were refused.
+const EVICTED: i32 = 99;
+/// Name of the domain of a child that is to be evicted.
+const PAUSED: &str = "paused";
+
+/// Joins as the environment says.
+pub fn join_as_child(place: &std::path::Path) -> Session {
+    let link = vshmem_link::open(place).expect("a link");
+    if std::env::var_os(APART).is_none() {
+        return Session::join(link).expect("a place");
+    }
+    let identity = DomainIdentity {
+        boot_id: [8; 16],
+        pid_namespace: 4,
+        name: PAUSED.to_owned(),
+        named: false,
+    };
+    Session::join_in(link, identity).expect("a place")
+}
+
 /// What a child does: joins, and runs the scenario that the environment names.
 pub fn be_child() {
     let (Some(name), Some(place)) = (std::env::var_os(SCENARIO), std::env::var_os(POOL)) else {
         return;
     };
-    let session = Session::join(vshmem_link::open(place.as_ref()).expect("a link"));
-    let session = session.expect("a place");
-    if name == "victim" {
-        scenario::victim(&session);
-        return;
+    if let Some(share) = std::env::var(SHARE).ok().and_then(|text| text.parse().ok()) {
+        scenario::turn_to(share);
+    }
+    if std::env::var_os(APART).is_some() || std::env::var_os(SHARE).is_some() {
+        // Once evicted, its calls fail; other threads of it may wait for what never comes.
+        std::panic::set_hook(Box::new(|what| {
+            eprintln!("{what}");
+            std::process::exit(EVICTED);
+        }));
+    }
+    let session = join_as_child(place.as_ref());
+    match name.to_str() {
+        Some("victim") => return scenario::victim(&session),
+        Some("mover") => return scenario::mover(&session),
+        _ => {}
     }
     let scenario = scenario::SCENARIOS.iter().find(|s| name == s.name).expect("a scenario");
     (scenario.act)(session);

@@ -1,12 +1,13 @@
 //! What the child does, what the others do meanwhile, and what has to hold afterwards.
 
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use vshmem_ipc::{DomainIdentity, Errno, Kind, Member, Process, Reach, Receive};
 use vshmem_session::Session;
 
 use crate::fixture::*;
-use crate::run::{Order, sleeping};
+use crate::run::{Fate, Order, join_as_child, sleeping};
 
 pub struct Scenario {
     pub name: &'static str,
@@ -39,9 +40,12 @@ const PLAIN: Scenario = Scenario {
 
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "segments", act: segments, ..PLAIN },
+    Scenario { name: "holds", act: holds, ..PLAIN },
+    Scenario { name: "cleans", act: cleans, ..PLAIN },
     Scenario { name: "semaphores", act: semaphores, ..PLAIN },
     Scenario { name: "large-sets", slabs: 40, act: large_sets, ..PLAIN },
     Scenario { name: "queues", act: queues, ..PLAIN },
+    Scenario { name: "rings", prepare: prepare_rings, act: rings, ..PLAIN },
     Scenario { name: "full-heap", slabs: 4, act: full_heap, survive: survive_little, ..PLAIN },
     Scenario { name: "sleeps", act: sleeps, attend: wake, ..PLAIN },
     Scenario { name: "takes", act: takes, attend: give, verify: verify_taken, ..PLAIN },
@@ -60,6 +64,18 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "repairs", victim: true, repairs: true, act: repairs, ..PLAIN },
 ];
 
+/// Which of several children on one pool this is about; each has keys of its own.
+static SHARE: AtomicI32 = AtomicI32::new(0);
+
+/// From now on it is about that one.
+pub fn turn_to(share: i32) {
+    SHARE.store(share, Ordering::Relaxed);
+}
+
+fn key(of_the_first: i32) -> i32 {
+    of_the_first + 1000 * SHARE.load(Ordering::Relaxed)
+}
+
 /// Keys.
 const TOKENS: i32 = 101;
 const WIDE: i32 = 102;
@@ -69,7 +85,7 @@ const GATE: i32 = 105;
 /// Keys that only the child makes.
 const OWN: i32 = 200;
 
-const ALL_TOKENS: u32 = 9;
+pub const ALL_TOKENS: u32 = 9;
 /// Type of the messages that the child numbers.
 const NUMBERED: i64 = 5;
 
@@ -77,24 +93,24 @@ fn id(found: Result<i32, Errno>) -> i32 {
     found.expect("an object")
 }
 
-fn tokens(me: &Member) -> i32 {
-    id(me.semget(TOKENS, 0, 0, &ROOT))
+pub fn tokens(me: &Member) -> i32 {
+    id(me.semget(key(TOKENS), 0, 0, &ROOT))
 }
 
 fn wide(me: &Member) -> i32 {
-    id(me.semget(WIDE, 0, 0, &ROOT))
+    id(me.semget(key(WIDE), 0, 0, &ROOT))
 }
 
 fn gate(me: &Member) -> i32 {
-    id(me.semget(GATE, 0, 0, &ROOT))
+    id(me.semget(key(GATE), 0, 0, &ROOT))
 }
 
 fn queue(me: &Member) -> i32 {
-    id(me.msgget(QUEUE, 0, &ROOT))
+    id(me.msgget(key(QUEUE), 0, &ROOT))
 }
 
 fn segment(session: &Session) -> i32 {
-    id(session.member().shmget(SEGMENT, 0, 0, &ROOT, session))
+    id(session.member().shmget(key(SEGMENT), 0, 0, &ROOT, session))
 }
 
 fn make(session: &Session, key: i32, size: u64) -> i32 {
@@ -103,12 +119,12 @@ fn make(session: &Session, key: i32, size: u64) -> i32 {
 
 fn prepare(session: &Session) {
     let me = session.member();
-    let set = id(me.semget(TOKENS, 3, CREATE | 0o600, &ROOT));
+    let set = id(me.semget(key(TOKENS), 3, CREATE | 0o600, &ROOT));
     me.put(set, 0, ALL_TOKENS as i32);
-    id(me.semget(WIDE, 60, CREATE | 0o600, &ROOT));
-    id(me.semget(GATE, 2, CREATE | 0o600, &ROOT));
-    id(me.msgget(QUEUE, CREATE | 0o600, &ROOT));
-    make(session, SEGMENT, 10_000);
+    id(me.semget(key(WIDE), 60, CREATE | 0o600, &ROOT));
+    id(me.semget(key(GATE), 2, CREATE | 0o600, &ROOT));
+    id(me.msgget(key(QUEUE), CREATE | 0o600, &ROOT));
+    make(session, key(SEGMENT), 10_000);
 }
 
 /// Other calls on the same objects, which must always come to their end.
@@ -118,6 +134,9 @@ fn survive(session: &Session) {
         let set = tokens(me);
         me.op(set, &[up(1), down(1)]).expect("a semaphore array");
         me.op(set, &[undone(up(1)), undone(down(1))]).expect("an array with undo");
+        for one in [undone(up(0)), undone(down(0)), undone(up(1)), undone(down(1))] {
+            me.op(set, &[one]).expect("an operation without the lock");
+        }
         me.op(wide(me), &(0..60).flat_map(|n| [up(n), down(n)]).collect::<Vec<_>>())
             .expect("a long array");
         let queue = queue(me);
@@ -146,14 +165,13 @@ fn survive_little(session: &Session) {
     me.shmdt(segment(session)).expect("a detach");
 }
 
-/// Nothing is lost: tokens, messages, pages, chunks.
+/// Nothing is lost: tokens, messages, attaches.
 fn verify(session: &Session, _: &Order) -> Result<(), String> {
     verify_all(session, ALL_TOKENS)
 }
 
 fn verify_all(session: &Session, expected: u32) -> Result<(), String> {
     let me = session.member();
-    let pool = me.pool();
     let set = tokens(me);
     let values: Vec<u32> = (0..3).map(|n| me.value(set, n)).collect();
     if values.iter().sum::<u32>() != expected {
@@ -176,7 +194,13 @@ fn verify_all(session: &Session, expected: u32) -> Result<(), String> {
     if stat.attached != 0 {
         return Err(format!("{} attaches are left", stat.attached));
     }
-    // Everything goes, and nothing is left.
+    Ok(())
+}
+
+/// Everything goes, and nothing is left: not even the session's place.
+pub fn verify_empty(session: &Session) -> Result<(), String> {
+    let me = session.member();
+    let pool = me.pool();
     for row in pool.objects(Kind::Segment).expect("a list") {
         me.segment_remove(id(me.id_of(row)), &ROOT).expect("a removal");
     }
@@ -211,19 +235,46 @@ fn segments(session: Session) {
     me.shmat(shared, false, false, &ROOT).expect("an attach");
     me.attach_again(shared).expect("an attach");
     me.shmdt(shared).expect("a detach");
-    let own = make(&session, OWN, 5000);
-    let second = make(&session, OWN + 1, 30_000);
-    let third = make(&session, OWN + 2, 9000);
+    let own = make(&session, key(OWN), 5000);
+    let second = make(&session, key(OWN + 1), 30_000);
+    let third = make(&session, key(OWN + 2), 9000);
     me.shmat(second, true, false, &ROOT).expect("an attach");
     me.segment_change(second, 1, 1, 0o666, &ROOT).expect("IPC_SET");
-    me.segment_lock(second, true, &ROOT).expect("SHM_LOCK");
+    me.segment_lock(second, true, None, &ROOT).expect("SHM_LOCK");
     me.segment_remove(own, &ROOT).expect("a removal");
     me.segment_remove(third, &ROOT).expect("a removal");
     me.segment_remove(second, &ROOT).expect("a removal");
     me.shmdt(second).expect("a detach");
-    assert_eq!(me.shmget(OWN, 0, 0, &ROOT, &session), Err(Errno::NOENT));
-    assert_eq!(me.shmget(OWN, 4096, CREATE | 0o600, &ROOT, &Broke), Err(Errno::NOSPC));
+    assert_eq!(me.shmget(key(OWN), 0, 0, &ROOT, &session), Err(Errno::NOENT));
+    assert_eq!(me.shmget(key(OWN), 4096, CREATE | 0o600, &ROOT, &Broke), Err(Errno::NOSPC));
     me.detach_all().expect("detaches");
+}
+
+/// Memory without a key: there is no moment at which it is left behind.
+fn holds(session: Session) {
+    let me = session.member();
+    let held = me.hold_memory(9000, &ROOT, &session).expect("memory");
+    me.shmat(held.id, true, false, &ROOT).expect("an attach");
+    let more = me.hold_memory(4096, &ROOT, &session).expect("memory");
+    assert_eq!(me.hold_memory(4096, &ROOT, &Broke), Err(Errno::NOSPC));
+    me.shmdt(held.id).expect("a detach");
+    me.shmdt(held.id).expect("a detach");
+    me.shmdt(more.id).expect("a detach");
+}
+
+/// Pages are cleaned between others that are in use, and made a segment again.
+fn cleans(session: Session) {
+    let me = session.member();
+    let made: Vec<i32> = (0..4).map(|n| make(&session, key(OWN + n), 300 << 12)).collect();
+    me.segment_remove(made[0], &ROOT).expect("a removal");
+    me.segment_remove(made[2], &ROOT).expect("a removal");
+    while me.clean_pages(u64::MAX, &session).expect("cleaning") > 0 {}
+    assert_eq!(me.clean_pages(u64::MAX, &Broke), Ok(0));
+    let again = make(&session, key(OWN + 4), 280 << 12);
+    me.segment_remove(made[1], &ROOT).expect("a removal");
+    assert_eq!(me.clean_pages(u64::MAX, &Broke), Err(Errno::NOSPC));
+    me.segment_remove(again, &ROOT).expect("a removal");
+    me.segment_remove(made[3], &ROOT).expect("a removal");
 }
 
 fn semaphores(session: Session) {
@@ -232,9 +283,16 @@ fn semaphores(session: Session) {
     me.op(set, &[down(0), up(1)]).expect("an array");
     me.op(set, &[undone(by(0, -2)), undone(by(2, 2))]).expect("an array");
     me.op(set, &[undone(down(1)), up(2), down(2), undone(up(0))]).expect("an array");
+    for one in [undone(down(0)), undone(down(0)), undone(up(1)), undone(down(1))] {
+        me.op(set, &[one]).expect("an operation without the lock");
+    }
+    // Nothing takes these back.
+    for one in [up(59), down(59)] {
+        me.op(wide(me), &[one]).expect("an operation without the lock");
+    }
     assert_eq!(me.op(set, &[now(by(0, -50))]), Err(Errno::AGAIN));
     assert_eq!(me.op(set, &[up(0), now(by(1, -50))]), Err(Errno::AGAIN));
-    let own = id(me.semget(OWN, 5, CREATE | 0o600, &ROOT));
+    let own = id(me.semget(key(OWN), 5, CREATE | 0o600, &ROOT));
     me.put(own, 1, 7);
     me.set_semaphores(own, &|n| n as u16, &ROOT).expect("SETALL");
     me.op(own, &[undone(up(4))]).expect("an operation");
@@ -251,7 +309,7 @@ fn semaphores(session: Session) {
 
 fn large_sets(session: Session) {
     let me = session.member();
-    let own = id(me.semget(OWN, 9000, CREATE | 0o600, &ROOT));
+    let own = id(me.semget(key(OWN), 9000, CREATE | 0o600, &ROOT));
     let call: Vec<_> = (0..400).map(|n| undone(by(n * 20, 2))).collect();
     me.op(own, &call).expect("a long array");
     me.set_semaphores(own, &|_| 3, &ROOT).expect("SETALL");
@@ -276,7 +334,7 @@ fn queues(session: Session) {
     let copy = Receive { copy: true, no_wait: true, ..of_type(0) };
     me.receive_as(queue, copy).expect("a copy");
     assert_eq!(me.receive_now(queue, 99), Err(Errno::NOMSG));
-    let own = id(me.msgget(OWN, CREATE | 0o600, &ROOT));
+    let own = id(me.msgget(key(OWN), CREATE | 0o600, &ROOT));
     for n in 0..45 {
         me.send(own, 1 + n, &[n as u8; 20]).expect("a message sent");
     }
@@ -286,10 +344,53 @@ fn queues(session: Session) {
     me.queue_remove(own, &ROOT).expect("a removal");
 }
 
+/// Messages of the survivor, for the child to take: it sends its own in what they came in.
+fn prepare_rings(session: &Session) {
+    prepare(session);
+    let me = session.member();
+    let other = id(me.msgget(OWN + 1, CREATE | 0o600, &ROOT));
+    for n in 0..8 {
+        me.send(other, 1, &[n; 40]).expect("a message sent");
+    }
+}
+
+/// Messages that go through the ring, and everything that makes them leave it.
+fn rings(session: Session) {
+    let me = session.member();
+    let queue = queue(me);
+    for n in 0..3 {
+        me.send(queue, NUMBERED, &number(n)).expect("a message sent");
+    }
+    assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, number(0));
+    let other = id(me.msgget(OWN + 1, 0, &ROOT));
+    for n in 0..8 {
+        assert_eq!(me.receive(other, 0).expect("a message").1, [n; 40]);
+    }
+    for n in 0..20 {
+        me.send(other, 1, &[n; 40]).expect("a message sent");
+        assert_eq!(me.receive(other, 0).expect("a message").1, [n; 40]);
+    }
+    let own = id(me.msgget(OWN, CREATE | 0o600, &ROOT));
+    for n in 0..9 {
+        me.send(own, 1 + n, &[n as u8; 30]).expect("a message sent");
+    }
+    for kind in [3, -2, 0, 0, 0, 0, 0, 0, 0] {
+        me.receive(own, kind).expect("a message");
+    }
+    me.send(own, 3, &[1; 400]).expect("a message sent");
+    me.send(own, 2, &[2; 400]).expect("a message sent");
+    assert_eq!(me.receive(own, -3).expect("a message").0, 2);
+    assert_eq!(me.receive_now(own, 3).expect("a message").0, 3);
+    me.send(own, 3, &[1; 600]).expect("a message sent");
+    me.receive(own, 0).expect("a message");
+    me.send(own, 3, &[1; 6]).expect("a message sent");
+    me.queue_remove(own, &ROOT).expect("a removal");
+}
+
 /// Slabs change from one size to another.
 fn full_heap(session: Session) {
     let me = session.member();
-    let own = id(me.msgget(OWN, CREATE | 0o600, &ROOT));
+    let own = id(me.msgget(key(OWN), CREATE | 0o600, &ROOT));
     me.queue_change(own, 0, 0, 0o600, 1 << 24, &ROOT).expect("IPC_SET");
     for size in [7000, 200, 3000, 900] {
         let mut sent = 0;
@@ -308,7 +409,7 @@ fn sleeps(session: Session) {
     me.op(gate, &[down(0)]).expect("a semaphore");
     me.op(gate, &[undone(down(0)), zero(1)]).expect("a semaphore");
     assert_eq!(me.receive(queue, 8).expect("a message").0, 8);
-    let own = id(me.msgget(OWN, CREATE | 0o600, &ROOT));
+    let own = id(me.msgget(key(OWN), CREATE | 0o600, &ROOT));
     me.queue_change(own, 0, 0, 0o600, 10, &ROOT).expect("IPC_SET");
     me.send(own, 1, &[1; 10]).expect("a message sent");
     me.send(own, 2, &[2; 10]).expect("a message sent");
@@ -331,7 +432,7 @@ fn wake(me: &Member, pid: u32) {
     let Ok(waiters) = me.pool().waiters() else { return };
     if waiters.iter().any(|waiter| waiter.kind == Kind::Queue) {
         let _ = me.send_now(queue(me), 8, b"wake up");
-        if let Ok(own) = me.msgget(OWN, 0, &ROOT) {
+        if let Ok(own) = me.msgget(key(OWN), 0, &ROOT) {
             let _ = me.receive_now(own, 1);
         }
     }
@@ -369,7 +470,9 @@ fn verify_taken(session: &Session, order: &Order) -> Result<(), String> {
         // Between the step that makes it the child's own and the word that says so.
         let just = order.name.starts_with("claim wait.rs") && order.name.ends_with("/after")
             || order.name.starts_with("sem-setval");
-        me.value(gate(me), nth) == 1 || (just && order.nth == nth as u32 + 1)
+        // One that is evicted when it has seen it cannot say so.
+        let silenced = order.fate == Fate::Evicted;
+        me.value(gate(me), nth) == 1 || silenced || (just && order.nth == nth as u32 + 1)
     };
     let sent = me.value(wide(me), 59) == 1;
     let there = me.receive_now(queue(me), GIFT).is_ok();
@@ -395,6 +498,14 @@ fn prepare_sleepers(session: &Session) {
 /// Nobody sleeps on its own here: the child wakes threads of the survivor.
 fn send_to_sleep(_: &Member, _: u32) {}
 
+/// Waits until so many threads of this process sleep. Once it is evicted, nobody does.
+fn asleep(me: &Member, threads: u32) {
+    until("asleep", || {
+        assert_eq!(me.in_good_standing(), Ok(true), "evicted");
+        sleeping(me, std::process::id()) == threads
+    });
+}
+
 fn wakes(session: Session) {
     let me = session.member();
     let (gate, queue) = (gate(me), queue(me));
@@ -404,7 +515,7 @@ fn wakes(session: Session) {
         let b = scope.spawn(|| me.op(gate, &[undone(down(0)), undone(up(1))]));
         let c = scope.spawn(|| me.receive(queue, 3));
         let d = scope.spawn(|| me.receive_as(queue, Receive { room: 1, ..of_type(4) }));
-        until("asleep", || sleeping(me, std::process::id()) == 4);
+        asleep(me, 4);
         me.op(gate, &[by(0, 2)]).expect("a rise");
         me.send(queue, 3, b"three").expect("a message sent");
         me.send(queue, 4, b"four").expect("a message sent");
@@ -415,9 +526,9 @@ fn wakes(session: Session) {
         let own = me.set(2);
         let sleepers: Vec<_> =
             (0..4).map(|_| scope.spawn(move || me.op(own, &[down(1)]))).collect();
-        until("asleep", || sleeping(me, std::process::id()) == 4);
+        asleep(me, 4);
         me.put(own, 1, 1);
-        until("one went", || sleeping(me, std::process::id()) == 3);
+        asleep(me, 3);
         me.set_remove(own, &ROOT).expect("a removal");
         let done = sleepers.into_iter().filter_map(|s| s.join().expect("a thread").ok()).count();
         assert_eq!(done, 1);
@@ -427,7 +538,7 @@ fn wakes(session: Session) {
 fn forks(session: Session) {
     let me = session.member();
     me.shmat(segment(&session), true, false, &ROOT).expect("an attach");
-    let other = make(&session, OWN, 4096);
+    let other = make(&session, key(OWN), 4096);
     me.shmat(other, true, false, &ROOT).expect("an attach");
     let kept = me.reserve_child().expect("a slot");
     me.cancel_child(kept);
@@ -445,7 +556,7 @@ fn execs(session: Session) {
     me.op(tokens(me), &[undone(down(0))]).expect("an operation");
     me.send(queue(me), 1, b"before").expect("a message sent");
     let place = session.link().place().to_owned();
-    let after = Session::join(vshmem_link::open(&place).expect("a link")).expect("a place");
+    let after = join_as_child(&place);
     assert_eq!(after.member().client(), me.client());
     after.member().op(tokens(me), &[undone(down(0))]).expect("an operation");
 }
@@ -466,19 +577,26 @@ pub const VICTIM_SLEEPERS: u32 = 3;
 pub fn victim(session: &Session) {
     let me = session.member();
     me.shmat(segment(session), true, false, &ROOT).expect("an attach");
-    let own = make(session, OWN + 50, 9000);
+    let own = make(session, key(OWN + 50), 9000);
     me.shmat(own, true, false, &ROOT).expect("an attach");
     me.segment_remove(own, &ROOT).expect("a removal");
     me.op(tokens(me), &[undone(by(0, -3)), undone(by(1, 3))]).expect("an operation");
     let call: Vec<_> = (0..30).map(|n| undone(up(n))).collect();
     me.op(wide(me), &call).expect("a long array");
     me.send(queue(me), 1, &[3; 300]).expect("a message sent");
+    me.send(queue(me), 1, &[4; 10]).expect("a message sent");
     let (gate, queue) = (gate(me), queue(me));
     std::thread::scope(|scope| {
         scope.spawn(|| me.op(gate, &[down(0)]));
         scope.spawn(|| me.op(gate, &[undone(down(1))]));
         let _ = me.receive(queue, 50);
     });
+}
+
+/// Sleeps until it can move a token from the second semaphore to the third.
+pub fn mover(session: &Session) {
+    let me = session.member();
+    let _ = me.op(tokens(me), &[down(1), up(2)]);
 }
 
 fn buries(session: Session) {
@@ -501,6 +619,9 @@ fn buries_only_marks(session: &Session) {
     let _ = me.op(tokens(me), &[up(1), down(1)]);
 }
 
+/// Name of the domain of which nobody is left.
+const GONE: &str = "gone";
+
 fn other_domain(name: &str) -> DomainIdentity {
     DomainIdentity { boot_id: [9; 16], pid_namespace: 4, name: name.to_owned(), named: false }
 }
@@ -511,9 +632,8 @@ fn prepare_domain(session: &Session) {
     let pool = session.member().pool();
     for pid in [70, 71] {
         let process = Process { pid, start: 3, uid: 0 };
-        let member =
-            Member::join(pool.clone(), &other_domain("gone"), process, None, Reach::Kernel)
-                .expect("a place");
+        let member = Member::join(pool.clone(), &other_domain(GONE), process, None, Reach::Kernel)
+            .expect("a place");
         member.shmat(segment(session), true, false, &ROOT).expect("an attach");
         member.op(tokens(&member), &[undone(down(0)), undone(up(1))]).expect("an operation");
         member.send(queue(&member), 1, b"from afar").expect("a message sent");
@@ -523,7 +643,7 @@ fn prepare_domain(session: &Session) {
 fn buries_domain(session: Session) {
     let me = session.member();
     let rows = me.pool().domains().expect("a list");
-    let gone = rows.iter().find(|row| row.index != me.domain()).expect("the other domain");
+    let gone = rows.iter().find(|row| row.name == GONE).expect("the other domain");
     me.evict_domain(gone.index).expect("an eviction");
     me.bury_domain(gone.index).expect("a burial");
 }

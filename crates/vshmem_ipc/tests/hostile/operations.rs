@@ -28,7 +28,7 @@ impl Stage<'_> {
     }
 
     fn queue(&self) -> i32 {
-        self.scene.queues[self.nth as usize % 3]
+        self.scene.queues[self.nth as usize % 4]
     }
 }
 
@@ -79,7 +79,7 @@ pub const ALL: &[Operation] = &[
     ("shmctl", |s| {
         let id = s.scene.segments[s.nth as usize % 2];
         let _ = s.me.segment_change(id, 1, 2, 0o666, &ROOT);
-        let _ = s.me.segment_lock(id, s.nth & 1 == 0, &ROOT);
+        let _ = s.me.segment_lock(id, s.nth & 1 == 0, Some(1 << 16), &ROOT);
     }),
     ("semget", |s| {
         let _ = s.me.semget(KEY, 1, CREATE | 0o600, &ROOT);
@@ -127,6 +127,7 @@ pub const ALL: &[Operation] = &[
     ("msgsnd", |s| {
         let _ = s.me.send_now(s.queue(), 1 + s.nth as i64 % 9, &[7; 50]);
         let _ = s.far.send_now(s.queue(), 2, &[8; 250]);
+        let _ = s.far.send_now(s.queue(), 2, &[8; 600]);
     }),
     ("msgrcv any", |s| receive(s, 0, false, false)),
     ("msgrcv equal", |s| receive(s, 3, false, false)),
@@ -134,7 +135,7 @@ pub const ALL: &[Operation] = &[
     ("msgrcv at most", |s| receive(s, -4, false, false)),
     ("msgrcv copy", |s| receive(s, s.nth as i64 % 5, false, true)),
     ("msgctl", |s| {
-        let _ = s.me.queue_change(s.queue(), 0, 0, 0o600, 64 << (s.nth % 4), &ROOT);
+        let _ = s.me.queue_change(s.queue(), 0, 0, 0o600, 64 << (s.nth % 8), &ROOT);
     }),
     ("fork", |s| {
         if let Ok(kept) = s.me.reserve_child() {

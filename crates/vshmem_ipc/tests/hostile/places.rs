@@ -41,7 +41,8 @@ pub fn all(layout: &Layout) -> Vec<Place> {
         Place::of("undos", layout.undos),
         Place::of("slabs", layout.slab_meta),
         Place::of("units", layout.unit_meta),
-        Place::of("pages", layout.page_meta),
+        Place::of("extents", layout.extents),
+        Place::of("dirty marks", layout.dirty),
         Place { each: 1, ..Place::of("heap", layout.heap) },
     ]
 }

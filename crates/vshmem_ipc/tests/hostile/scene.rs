@@ -18,7 +18,7 @@ pub struct Scene {
     bytes: Vec<u8>,
     pub segments: [i32; 2],
     pub sets: [i32; 2],
-    pub queues: [i32; 3],
+    pub queues: [i32; 4],
 }
 
 fn tiny() -> Geometry {
@@ -33,7 +33,7 @@ fn tiny() -> Geometry {
         undos: 8,
         slabs: 10,
         semmsl: 700,
-        msgmnb: 256,
+        msgmnb: 4096,
         pages: 24,
         ..small()
     }
@@ -57,11 +57,19 @@ impl Scene {
         me.op(sets[0], &[undone(by(2, 5))]).unwrap();
         far.op(sets[0], &[undone(by(2, 2)), undone(by(2, -1))]).unwrap();
         gone.op(sets[1], &[undone(up(39))]).unwrap();
-        let queues = [me.msgget(KEY, CREATE | 0o600, &ROOT).unwrap(), me.queue(), me.queue()];
+        let queues =
+            [me.msgget(KEY, CREATE | 0o600, &ROOT).unwrap(), me.queue(), me.queue(), me.queue()];
+        me.queue_change(queues[0], 0, 0, 0o600, 256, &ROOT).unwrap();
         for kind in 1..=4 {
             me.send(queues[0], kind, &[kind as u8; 60]).unwrap();
         }
         peer.send(queues[2], 3, b"three").unwrap();
+        // In the ring: messages of two domains, and chunks that are kept for the next.
+        for (sender, kind) in [(&me, 6), (&far, 3), (&peer, 2), (&far, 1), (&me, 3)] {
+            sender.send(queues[3], kind, &[kind as u8; 90]).unwrap();
+        }
+        peer.receive(queues[3], 0).unwrap();
+        me.receive(queues[3], 0).unwrap();
         let freed = me.segment(PRIVATE, 2 * PAGE_BYTES, 0).unwrap();
         me.segment_remove(freed, &ROOT).unwrap();
         me.reserve_child().unwrap();

@@ -101,7 +101,7 @@ fn trouble(names: &[&str], pause: Option<Duration>) {
                     // These really sleep, until somebody does them the favour.
                     let _ = match nth % 4 {
                         0 => me.op(scene.sets[0], &[undone(down(0)), up(1)]),
-                        1 => me.receive(scene.queues[nth % 3], nth as i64 % 7 - 3).map(drop),
+                        1 => me.receive(scene.queues[nth / 4 % 4], nth as i64 % 7 - 3).map(drop),
                         2 => me.op(scene.sets[1], &(0..12).map(down).collect::<Vec<_>>()),
                         _ => me.send(scene.queues[0], 3, &[1; 200]),
                     };
@@ -159,7 +159,7 @@ fn over_keys() {
 
 #[test]
 fn over_heap() {
-    trouble(&["slabs", "units", "heap", "pages"], RESTED);
+    trouble(&["slabs", "units", "heap", "extents", "dirty marks"], RESTED);
 }
 
 #[test]

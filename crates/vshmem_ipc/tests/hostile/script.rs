@@ -18,7 +18,7 @@ pub type Target = (&'static str, &'static [&'static str]);
 /// All targets.
 pub const TARGETS: &[Target] = &[
     ("registry", &["registry", "segments", "keys of segments", "keys of sets", "keys of queues"]),
-    ("extents", &["segments", "pages", "attaches"]),
+    ("extents", &["segments", "extents", "dirty marks", "attaches"]),
     ("heap", &["slabs", "units", "heap"]),
     ("sets", &["sets", "undos", "threads", "heap"]),
     ("queues", &["queues", "threads", "units", "heap"]),
@@ -41,7 +41,8 @@ pub const TARGETS: &[Target] = &[
             "undos",
             "slabs",
             "units",
-            "pages",
+            "extents",
+            "dirty marks",
             "heap",
         ],
     ),

@@ -105,7 +105,7 @@ fn threads() {
 
 #[test]
 fn segments_and_pages() {
-    scribble_over(&["segments", "pages"]);
+    scribble_over(&["segments", "extents", "dirty marks"]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Running a command in a guest: the client's side.
 
+mod connection;
 pub(crate) mod frame;
+pub(crate) mod mux;
 mod relay;
 
 use std::ffi::OsString;
@@ -13,6 +15,7 @@ use std::time::Duration;
 use crate::error::{Doing, Error, GuestFault, Result};
 use crate::init::{ORDERS, orders};
 use crate::record::{AGENT_PORT, address};
+pub(crate) use connection::Connection;
 use frame::Request;
 pub(crate) use relay::relay;
 
@@ -112,5 +115,5 @@ pub fn exec_in_sister(guest: u32, request: &ExecRequest, streams: Streams) -> Re
         rustix::net::sockopt::set_tcp_keepcnt(&connection, 6)
     };
     watched().doing(|| "watch the connection".into())?;
-    relay(guest, connection, None, request, token, streams)
+    relay(guest, Connection::new(connection), None, request, token, streams)
 }

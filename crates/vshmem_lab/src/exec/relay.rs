@@ -1,20 +1,23 @@
 //! Moves bytes and signals between this process and a session of a guest's agent.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::frame::{self, Decoder, Kind, Refusal, STDIN_WINDOW};
-use super::{ExecRequest, Streams};
+use super::{Connection, ExecRequest, Streams};
 use crate::error::{Doing, Error, GuestFault, Result};
 use crate::keeper::control::{Control, Reply};
+use crate::record::domain;
 
 const PIECE: usize = 64 << 10;
+
+/// How long the keeper may take to notice that a guest is dead whose connections have ended.
+const DEATH: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// As of a program that wrote to a pipe that nobody reads.
 const BROKEN_PIPE: i32 = 128 + 13;
@@ -22,19 +25,17 @@ const BROKEN_PIPE: i32 = 128 + 13;
 /// Runs a command over a connection to the agent. `keeper` tells of the guest's death.
 pub(crate) fn relay(
     guest: u32,
-    connection: TcpStream,
+    connection: Connection,
     keeper: Option<Control>,
     request: &ExecRequest,
     token: String,
     streams: Streams,
 ) -> Result<i32> {
     let Streams { stdin, stdout, stderr } = streams;
-    let lost = || format!("talk to guest{guest}'s agent");
-    connection.set_nodelay(true).doing(lost)?;
+    let lost = || format!("talk to {}'s agent", domain(guest));
     let hello =
         serde_json::to_vec(&request.with_token(token)).map_err(io::Error::from).doing(lost)?;
-    let mut line =
-        Line { writer: connection.try_clone().doing(lost)?, window: STDIN_WINDOW, closed: false };
+    let mut line = Line { writer: connection.clone(), window: STDIN_WINDOW, closed: false };
     frame::send(&mut line.writer, Kind::Request, &hello).doing(lost)?;
     let line = Shared { line: Mutex::new(line), moved: Condvar::new() };
     let (stop_read, stop_write) = rustix::pipe::pipe().doing(|| "make a pipe".into())?;
@@ -60,12 +61,12 @@ pub(crate) fn relay(
                 }
             });
         }
-        let result = listen(guest, &connection, keeper, line, stdout, stderr);
+        let result = listen(guest, connection.clone(), keeper, line, stdout, stderr);
         if let Some(handle) = handle {
             handle.close();
         }
         // Before the lock is taken: a writer may be stuck with it.
-        let _ = connection.shutdown(Shutdown::Both);
+        connection.end();
         drop(stop_write);
         line.lock().closed = true;
         line.moved.notify_all();
@@ -75,7 +76,7 @@ pub(crate) fn relay(
 
 /// The sending side of the connection.
 struct Line {
-    writer: TcpStream,
+    writer: Connection,
     /// How much more input may be sent.
     window: usize,
     closed: bool,
@@ -132,19 +133,19 @@ fn pump(stdin: Option<OwnedFd>, stop: &OwnedFd, line: &Shared) {
 /// Hands out what the agent sends, until the command's exit.
 fn listen(
     guest: u32,
-    mut connection: &TcpStream,
+    mut connection: Connection,
     mut keeper: Option<Control>,
     line: &Shared,
     mut stdout: Box<dyn Write + Send>,
     mut stderr: Box<dyn Write + Send>,
 ) -> Result<i32> {
-    let lost = || format!("talk to guest{guest}'s agent");
+    let lost = || format!("talk to {}'s agent", domain(guest));
     let mut decoder = Decoder::default();
     let mut piece = vec![0; PIECE];
     loop {
         if let Some(control) = &mut keeper {
             let mut fds = [
-                PollFd::new(connection, PollFlags::IN),
+                PollFd::new(&connection, PollFlags::IN),
                 PollFd::new(control.stream(), PollFlags::IN),
             ];
             match poll(&mut fds, None) {
@@ -164,13 +165,12 @@ fn listen(
         }
         let size = match connection.read(&mut piece) {
             Ok(0) => {
-                let why = "the agent closed the connection".into();
-                return Err(GuestFault::Unreachable { guest, why }.into());
+                return Err(lost_line(guest, keeper, "the agent closed the connection".into()));
             }
             Ok(size) => size,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) => {
-                return Err(GuestFault::Unreachable { guest, why: error.to_string() }.into());
+                return Err(lost_line(guest, keeper, error.to_string()));
             }
         };
         decoder.push(&piece[..size]);
@@ -201,14 +201,27 @@ fn listen(
     }
 }
 
+/// Why a connection has ended: with the guest, mostly. The keeper notices that a moment later.
+fn lost_line(guest: u32, keeper: Option<Control>, why: String) -> Error {
+    if let Some(mut control) = keeper {
+        let mut fds = [PollFd::new(control.stream(), PollFlags::IN)];
+        if matches!(poll(&mut fds, Some(&DEATH)), Ok(1))
+            && let Ok((Reply::Fault(fault), _)) = control.receive()
+        {
+            return fault.into();
+        }
+    }
+    GuestFault::Unreachable { guest, why }.into()
+}
+
 fn refused(guest: u32, payload: &[u8], stderr: &mut Box<dyn Write + Send>) -> Result<i32> {
     let refusal: Refusal = serde_json::from_slice(payload)
         .map_err(io::Error::from)
-        .doing(|| format!("understand guest{guest}'s refusal"))?;
+        .doing(|| format!("understand {}'s refusal", domain(guest)))?;
     match refusal {
         Refusal::Program { code, why } => {
             // As a shell does: the words on standard error, the code to the caller.
-            let _ = writeln!(stderr, "guest{guest}: {why}");
+            let _ = writeln!(stderr, "{}: {why}", domain(guest));
             Ok(code)
         }
         Refusal::Request(why) => Err(Error::Refused { guest, why }),

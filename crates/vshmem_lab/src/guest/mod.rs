@@ -1,16 +1,23 @@
 //! What differs by kind of guest, one file per kind, and the containment that is the same for all: a user of its own,
 //! a PID namespace of its own, one CPU, no privileges, and death together with the keeper.
 
+mod qemu;
 mod uml;
+mod xen;
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::check::Missing;
 use crate::directory::Directory;
-use crate::options::GuestKind;
+use crate::error::{Error, Result};
+use crate::options::{GuestKind, UpOptions};
 use crate::record::Record;
 use crate::{census, tool};
+pub use qemu::Acceleration;
 
 /// One guest to be started.
 pub(crate) struct Plan<'a> {
@@ -30,6 +37,14 @@ impl Plan<'_> {
     }
 }
 
+/// What a domain of another guest is made from.
+pub(crate) struct Description {
+    /// The file that describes it to the tools there, by its path there.
+    pub(crate) config: PathBuf,
+    /// The directory on the host with all that is needed to boot.
+    pub(crate) directory: PathBuf,
+}
+
 /// The name of a guest's tap in the lab's network namespace.
 pub(crate) fn tap(guest: u32) -> String {
     format!("tap{guest}")
@@ -40,14 +55,74 @@ pub(crate) trait Machine: Send + Sync {
     /// What the host lacks for this kind.
     fn missing(&self) -> Vec<Missing>;
 
-    /// The program and its arguments. Its standard output is the console; it finds its private directory in TMPDIR.
-    fn words(&self, plan: &Plan<'_>) -> Vec<OsString>;
+    /// What a guest is made of, in words.
+    fn made_of(&self, record: &Record) -> String;
+
+    /// The name of a guest's network interface.
+    fn interface(&self) -> &'static str;
+
+    /// How long a guest may take to boot.
+    fn boot_time(&self) -> Duration;
+
+    /// Makes what all guests of a lab boot from, and settles what is to be settled. `binary` is their PID 1.
+    fn prepare(
+        &self,
+        _record: &mut Record,
+        _directory: &Directory,
+        _binary: &Path,
+        _options: &UpOptions,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// A device that the guest must wait for: its drivers find it in their own time.
+    fn awaited_device(&self, _record: &Record) -> Option<PathBuf> {
+        None
+    }
+
+    /// Where a guest finds its programs.
+    fn stage(&self, _guest: u32, directory: &Directory) -> PathBuf {
+        directory.stage()
+    }
+
+    /// By this name the machine offers files that the guest shall lay over the host's.
+    fn layer(&self, _guest: u32) -> Option<String> {
+        None
+    }
+
+    /// Writes what a domain boots from, anew for each boot.
+    fn describe(&self, _plan: &Plan<'_>) -> Result<Description> {
+        Err(Error::Argument {
+            what: "the guest's machine",
+            value: "none".into(),
+            rule: "it must be of a kind whose guests share one",
+        })
+    }
+
+    /// A connection that the guest's process inherits.
+    fn line(&self, _plan: &Plan<'_>) -> Result<Option<OwnedFd>> {
+        Ok(None)
+    }
+
+    /// A UNIX socket at the host's end of the guest's serial port for its agent, if the agent is reached that way.
+    fn port(&self, _plan: &Plan<'_>) -> Option<PathBuf> {
+        None
+    }
+
+    /// Ends what was started for all guests of the lab. They are dead.
+    fn end(&self) {}
+
+    /// The program and its arguments. Its standard output is the console; it finds its private directory in TMPDIR, and
+    /// the inherited connection at that descriptor.
+    fn words(&self, plan: &Plan<'_>, line: Option<i32>) -> Vec<OsString>;
 }
 
 /// The machine of that kind.
 pub(crate) fn machine(kind: GuestKind) -> &'static dyn Machine {
     match kind {
         GuestKind::Uml => &uml::Uml,
+        GuestKind::Qemu => &qemu::Qemu,
+        GuestKind::Xen => &xen::Xen,
     }
 }
 
@@ -55,12 +130,15 @@ pub(crate) fn machine(kind: GuestKind) -> &'static dyn Machine {
 ///
 /// `setpriv --pdeathsig` stands twice: the outer one ties `unshare` to the keeper; the inner one ties the namespace's
 /// first process to `unshare`, because `--kill-child` is forgotten by the kernel when the process changes its user.
-pub(crate) fn contained(plan: &Plan<'_>) -> Command {
+pub(crate) fn contained(plan: &Plan<'_>, line: Option<i32>) -> Command {
     let program =
         |name: &str| tool::find(name).map_or_else(|| OsString::from(name), OsString::from);
     let uid = plan.uid().to_string();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let cpu = ((plan.guest - 1) as usize % cpus).to_string();
+    let cpu = match plan.record.cpus {
+        1 => (plan.guest.saturating_sub(1) as usize % cpus).to_string(),
+        several => format!("0-{}", (several as usize).min(cpus) - 1),
+    };
     let private = plan.directory.private_of(plan.guest);
 
     let mut command = Command::new(program("setpriv"));
@@ -73,7 +151,7 @@ pub(crate) fn contained(plan: &Plan<'_>) -> Command {
         .args(["--inh-caps=-all", "--bounding-set=-all", "--pdeathsig", "KILL"])
         .arg(program("taskset"))
         .args(["--cpu-list", &cpu])
-        .args(machine(plan.record.guest).words(plan))
+        .args(machine(plan.record.guest).words(plan, line))
         .env_clear()
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", &private)

@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use super::{Machine, Plan};
 use crate::check::Missing;
 use crate::init::BOOT_VARIABLE;
+use crate::record::Record;
 use crate::{INIT_VERB, tool};
 
 pub(crate) struct Uml;
@@ -26,7 +28,19 @@ impl Machine for Uml {
         )]
     }
 
-    fn words(&self, plan: &Plan<'_>) -> Vec<OsString> {
+    fn made_of(&self, _record: &Record) -> String {
+        "User Mode Linux, mmapper".into()
+    }
+
+    fn interface(&self) -> &'static str {
+        "vec0"
+    }
+
+    fn boot_time(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn words(&self, plan: &Plan<'_>, _line: Option<i32>) -> Vec<OsString> {
         let option = |name: &str, value: &Path| {
             let mut word = OsString::from(name);
             word.push("=");

@@ -2,6 +2,9 @@
 //! commands for clients. Both are the same binary, found again in the stage.
 
 mod agent;
+pub(crate) mod dom0;
+pub(crate) mod port;
+pub(crate) mod ramdisk;
 mod session;
 mod world;
 
@@ -32,6 +35,9 @@ pub fn guest_init() -> Result<()> {
     if !rustix::process::getpid().is_init() {
         return agent::serve(&orders()?);
     }
+    if std::env::var_os(BOOT_VARIABLE).is_some_and(|orders| orders == ramdisk::ONLY_BOOT) {
+        let _ = writeln!(std::io::stdout(), "{}", ramdisk::BOOTED);
+    }
     let broken = match first_process() {
         Ok(how) => format!("the agent ended: {how}"),
         Err(error) => error.to_string(),
@@ -56,11 +62,17 @@ fn first_process() -> Result<String> {
         value: String::new(),
         rule: "it must name the guest's orders; is this PID 1 of a lab's guest?",
     })?;
+    if ramdisk::here() {
+        ramdisk::leave(Path::new(&path))?;
+    }
     let boot: Boot = record::read(Path::new(&path))?.ok_or_else(|| Error::Io {
         action: format!("read {path:?}"),
         source: std::io::ErrorKind::NotFound.into(),
     })?;
     world::set_up(&boot)?;
+    if boot.guest == record::DOM0 {
+        dom0::start()?;
+    }
     let agent = Command::new(Path::new(BIN).join(&boot.init))
         .arg(crate::INIT_VERB)
         .env_clear()

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -16,6 +15,7 @@ use rustix::io::{ioctl_fionbio, ioctl_fionread};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::BIN;
+use crate::exec::Connection;
 use crate::exec::frame::{self, Decoder, Kind, Refusal, Request};
 
 /// How long a client may take to say what it wants.
@@ -30,9 +30,8 @@ const BACKLOG: usize = 256 << 10;
 const PIECE: usize = 64 << 10;
 
 /// Serves one client from its request to the exit of its program.
-pub(super) fn run(mut client: TcpStream, token: &str) -> io::Result<()> {
-    client.set_nodelay(true)?;
-    client.set_read_timeout(Some(PATIENCE))?;
+pub(super) fn run(mut client: Connection, token: &str) -> io::Result<()> {
+    client.set_patience(PATIENCE)?;
     let mut decoder = Decoder::default();
     let request = match hear(&mut client, &mut decoder, token) {
         Ok(request) => request,
@@ -44,7 +43,7 @@ pub(super) fn run(mut client: TcpStream, token: &str) -> io::Result<()> {
     }
 }
 
-fn hear(client: &mut TcpStream, decoder: &mut Decoder, token: &str) -> io::Result<Request> {
+fn hear(client: &mut Connection, decoder: &mut Decoder, token: &str) -> io::Result<Request> {
     let mut piece = vec![0; PIECE];
     let payload = loop {
         match decoder.take()? {
@@ -70,7 +69,7 @@ fn hear(client: &mut TcpStream, decoder: &mut Decoder, token: &str) -> io::Resul
     Ok(request)
 }
 
-fn refuse(client: &mut TcpStream, refusal: &Refusal) -> io::Result<()> {
+fn refuse(client: &mut Connection, refusal: &Refusal) -> io::Result<()> {
     frame::send(client, Kind::Refused, &serde_json::to_vec(refusal)?)
 }
 
@@ -117,7 +116,7 @@ struct Outlet {
 }
 
 struct Session {
-    client: TcpStream,
+    client: Connection,
     decoder: Decoder,
     child: Child,
     pidfd: OwnedFd,
@@ -130,7 +129,7 @@ struct Session {
 }
 
 impl Session {
-    fn new(client: TcpStream, decoder: Decoder, mut child: Child) -> io::Result<Self> {
+    fn new(client: Connection, decoder: Decoder, mut child: Child) -> io::Result<Self> {
         let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty())?;
         let stdin = child.stdin.take();
         let stdout: Option<OwnedFd> = child.stdout.take().map(Into::into);

@@ -2,16 +2,19 @@
 
 use std::ffi::CString;
 use std::fs::{self, File};
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
 use rustix::system::sethostname;
 
+use super::dom0::BRIDGE;
 use super::{BIN, ORDERS};
 use crate::directory::{open_directory, set_mode};
 use crate::error::{Doing, Result};
-use crate::record::{self, Boot, address, domain};
+use crate::record::{self, Boot, DOM0, address, domain};
 use crate::tool;
 
 /// Directories that are empty, writable and gone with the guest.
@@ -20,6 +23,9 @@ const SCRATCH: [(&str, u32); 4] =
 
 /// Where the stage waits, on devtmpfs, while `/run` and `/tmp` are covered.
 const WAITING: &str = "/dev/.stage";
+
+/// How long drivers may take to find a device.
+const PROBING: Duration = Duration::from_secs(20);
 
 pub(super) fn set_up(boot: &Boot) -> Result<()> {
     devices(boot)?;
@@ -40,7 +46,8 @@ pub(super) fn set_up(boot: &Boot) -> Result<()> {
     network(boot)
 }
 
-fn tmpfs(kind: &str, path: &str, options: &str) -> Result<()> {
+/// Mounts a file system of the kernel's own.
+pub(super) fn tmpfs(kind: &str, path: &str, options: &str) -> Result<()> {
     let data = CString::new(options).doing(|| format!("mount {kind} on {path}"))?;
     let data = (!options.is_empty()).then_some(data.as_c_str());
     mount(kind, path, kind, MountFlags::empty(), data)
@@ -62,9 +69,34 @@ fn devices(boot: &Boot) -> Result<()> {
         // There already: as well.
         let _ = std::os::unix::fs::symlink(target, Path::new("/dev").join(link));
     }
-    let mmapper = Path::new("/dev/mmapper");
-    if mmapper.exists() {
-        set_mode(mmapper, boot.device_mode)?;
+    if let Some(awaited) = &boot.awaited_device {
+        await_device(awaited)?;
+    }
+    for device in pool_devices() {
+        set_mode(&device, boot.device_mode)?;
+    }
+    Ok(())
+}
+
+/// The driver's devices and dax devices have the names of their pools, or numbers.
+fn pool_devices() -> Vec<PathBuf> {
+    let entries = |directory: &str| fs::read_dir(directory).into_iter().flatten().flatten();
+    let dax = entries("/dev").filter(|entry| entry.file_name().as_bytes().starts_with(b"dax"));
+    let own = entries("/dev/vshmem").chain(dax).map(|entry| entry.path());
+    // Xen's: to map what a domain has been granted, and to ring other domains.
+    let single = ["/dev/mmapper", "/dev/xen/gntdev", "/dev/xen/evtchn"].map(PathBuf::from);
+    own.chain(single.into_iter().filter(|device| device.exists())).collect()
+}
+
+fn await_device(device: &Path) -> Result<()> {
+    let end = Instant::now() + PROBING;
+    while !device.exists() {
+        if Instant::now() > end {
+            return Err(std::io::Error::from(std::io::ErrorKind::NotFound)).doing(|| {
+                format!("find the pool's device {device:?}; has the pool a label for it?")
+            });
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
@@ -83,22 +115,22 @@ fn kernel_file_systems() -> Result<()> {
 }
 
 fn name(boot: &Boot) -> Result<()> {
-    let domain = domain(boot.guest);
-    sethostname(domain.as_bytes()).doing(|| "set the host name".into())?;
+    let own = domain(boot.guest);
+    sethostname(own.as_bytes()).doing(|| "set the host name".into())?;
     let write = |path: &str, text: &str| {
         fs::write(path, text).doing(|| format!("write {path}"))?;
         set_mode(Path::new(path), 0o644)
     };
-    write("/run/vshmem/domain", &format!("{domain}\n"))?;
+    write("/run/vshmem/domain", &format!("{own}\n"))?;
     if let Some(pool) = &boot.pool_name {
         write("/run/vshmem/pool", &format!("{pool}\n"))?;
     }
     record::write(Path::new(ORDERS), boot, 0o600)?;
     let mut hosts = "127.0.0.1 localhost\n".to_owned();
-    for guest in 1..=boot.count {
-        hosts.push_str(&format!("{} guest{guest}\n", address(guest)));
+    for guest in boot.dom0.then_some(DOM0).into_iter().chain(1..=boot.count) {
+        hosts.push_str(&format!("{} {}\n", address(guest), domain(guest)));
     }
-    for (path, text) in [("/etc/hosts", hosts), ("/etc/hostname", format!("{domain}\n"))] {
+    for (path, text) in [("/etc/hosts", hosts), ("/etc/hostname", format!("{own}\n"))] {
         if File::open(path).is_err() {
             continue;
         }
@@ -111,7 +143,22 @@ fn name(boot: &Boot) -> Result<()> {
 
 fn network(boot: &Boot) -> Result<()> {
     let address = address(boot.guest);
-    let lines = format!("link set lo up\naddress add {address}/24 dev vec0\nlink set vec0 up\n");
+    let interface = &boot.interface;
+    let lines = if boot.guest == DOM0 {
+        // The other domains' interfaces are connected to it when they are made.
+        format!(
+            "link set lo up\n\
+             link add {BRIDGE} type bridge forward_delay 0 stp_state 0 mcast_snooping 0\n\
+             link set {interface} master {BRIDGE}\n\
+             link set {interface} up\n\
+             address add {address}/24 dev {BRIDGE}\n\
+             link set {BRIDGE} up\n"
+        )
+    } else {
+        format!(
+            "link set lo up\naddress add {address}/24 dev {interface}\nlink set {interface} up\n"
+        )
+    };
     let ip = tool::find("ip").unwrap_or_else(|| "ip".into());
     tool::feed(Command::new(ip).args(["-batch", "-"]), lines.as_bytes())
 }

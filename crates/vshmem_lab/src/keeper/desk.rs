@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn grant(lab: &Arc<Shared>, wish: &Wish, control: &Control) -> Result<Option<Rep
             if ward.condition().state != GuestState::Running {
                 return Err(busy(ward, "only a running guest can be paused"));
             }
-            ward.pause(pause);
+            ward.pause(pause)?;
         }
         Wish::Restart(guest) => {
             let ward = lab.ward(guest)?;
@@ -136,9 +136,15 @@ fn hand_over(lab: &Shared, ward: &Ward, control: &Control) -> Result<()> {
         }
         GuestState::Booting => return Err(busy(ward, "wait until it is running")),
     }
-    let to = SocketAddr::from((address(guest), AGENT_PORT));
-    let connection = TcpStream::connect_timeout(&to, ANSWER)
-        .map_err(|error| GuestFault::Unreachable { guest, why: error.to_string() })?;
+    let connection: std::io::Result<OwnedFd> = match ward.port() {
+        Some(port) => port.open(ANSWER).map(Into::into),
+        None => {
+            let to = SocketAddr::from((address(guest), AGENT_PORT));
+            TcpStream::connect_timeout(&to, ANSWER).map(Into::into)
+        }
+    };
+    let connection =
+        connection.map_err(|error| GuestFault::Unreachable { guest, why: error.to_string() })?;
     let path = lab.directory.boot(guest);
     let boot: Option<Boot> = record::read(&path)?;
     let token = boot.map(|boot| boot.token).unwrap_or_default();

@@ -4,7 +4,11 @@
 mod console;
 pub(crate) mod control;
 mod desk;
+mod domain;
 mod namespace;
+mod port;
+mod process;
+mod site;
 mod warden;
 
 use std::ffi::OsString;
@@ -19,9 +23,13 @@ use serde::{Deserialize, Serialize};
 use crate::admission;
 use crate::directory::{Directory, set_mode};
 use crate::error::{Doing, Error, GuestFault, Result};
+use crate::guest::machine;
 use crate::lab::sweep;
-use crate::record::{self, Boot, Record};
+use crate::record::{self, Boot, DOM0, Record};
 pub(crate) use console::tail;
+use domain::Domain;
+use process::Process;
+use site::Site;
 use warden::Ward;
 pub(crate) use warden::give_notice;
 
@@ -75,7 +83,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn ward(&self, guest: u32) -> Result<&Arc<Ward>> {
-        let found = (guest as usize).checked_sub(1).and_then(|at| self.wards.get(at));
+        let found = self.wards.iter().find(|ward| ward.guest == guest);
         found.ok_or_else(|| Error::NoSuchGuest {
             name: self.record.name.clone(),
             guest,
@@ -91,6 +99,7 @@ impl Shared {
         for ward in &self.wards {
             ward.await_death(Duration::from_secs(40));
         }
+        machine(self.record.guest).end();
     }
 
     /// Ends all guests and clears the lab away, when there is nobody left to do it.
@@ -104,7 +113,16 @@ impl Shared {
 }
 
 fn wards(record: &Record, directory: &Directory) -> Result<Vec<Arc<Ward>>> {
-    (1..=record.count).map(|guest| Ward::start(guest, record.clone(), directory.clone())).collect()
+    let mut wards: Vec<Arc<Ward>> = Vec::new();
+    for guest in record.guests() {
+        let site: Box<dyn Site> = if record.machines().contains(&guest) {
+            Box::new(Process::new(guest, record, directory))
+        } else {
+            Box::new(Domain::new(guest, directory, Arc::clone(&wards[0])))
+        };
+        wards.push(Ward::start(guest, record.clone(), directory.clone(), site)?);
+    }
+    Ok(wards)
 }
 
 fn listen(directory: &Directory) -> Result<UnixListener> {
@@ -138,7 +156,7 @@ fn boot(lab: &Shared) -> Result<()> {
     let Shared { record, directory, wards } = lab;
     namespace::enter(record, directory)?;
     write_orders(record, directory)?;
-    for guest in 1..=record.count {
+    for guest in record.guests() {
         admission::require_readable(&directory.boot(guest), record.uid(guest))?;
     }
     let pending: Vec<_> = wards.iter().map(|ward| ward.boot()).collect();
@@ -150,17 +168,23 @@ fn boot(lab: &Shared) -> Result<()> {
 
 /// Writes what each guest's PID 1 shall know where only that guest's user can read it.
 fn write_orders(record: &Record, directory: &Directory) -> Result<()> {
-    let tokens: Vec<String> = (0..record.count).map(|_| token()).collect::<Result<_>>()?;
-    for guest in 1..=record.count {
+    let tokens: Vec<String> = (0..=record.count).map(|_| token()).collect::<Result<_>>()?;
+    let machine = machine(record.guest);
+    for guest in record.guests() {
         let boot = Boot {
             guest,
             count: record.count,
+            dom0: record.guests().contains(&DOM0),
             pool_name: record.pool_name.clone(),
-            stage: directory.stage(),
+            stage: machine.stage(guest, directory),
             init: record.init.clone(),
             device_mode: record.device_mode,
-            token: tokens[guest as usize - 1].clone(),
-            sisters: if record.sister_exec { tokens.clone() } else { Vec::new() },
+            layer: machine.layer(guest),
+            awaited_device: machine.awaited_device(record),
+            interface: machine.interface().to_owned(),
+            token: tokens[guest as usize].clone(),
+            // Nobody gives orders to dom0 but the keeper.
+            sisters: if record.sister_exec { tokens[1..].to_vec() } else { Vec::new() },
         };
         let path = directory.boot(guest);
         record::write(&path, &boot, 0o400)?;
@@ -169,7 +193,7 @@ fn write_orders(record: &Record, directory: &Directory) -> Result<()> {
             rustix::fs::Gid::from_raw(record.uid(guest)),
         );
         rustix::fs::chown(&path, Some(uid), Some(gid))
-            .doing(|| format!("give {path:?} to guest{guest}'s user"))?;
+            .doing(|| format!("give {path:?} to {}'s user", record::domain(guest)))?;
     }
     Ok(())
 }

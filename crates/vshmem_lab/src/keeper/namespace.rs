@@ -9,7 +9,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
 use crate::directory::{Directory, set_mode};
 use crate::error::{Doing, Result};
-use crate::record::{Record, address};
+use crate::record::{KEEPER_ADDRESS, Record};
 use crate::{guest, tool};
 
 const BRIDGE: &str = "lab0";
@@ -31,7 +31,7 @@ fn private(record: &Record, directory: &Directory) -> Result<()> {
     let private = directory.private();
     mount("vshmem-lab", &private, "tmpfs", MountFlags::NOSUID, c"mode=755,size=100%")
         .doing(|| format!("mount a tmpfs on {private:?}"))?;
-    for guest in 1..=record.count {
+    for guest in record.guests() {
         let path = directory.private_of(guest);
         std::fs::create_dir(&path).doing(|| format!("create {path:?}"))?;
         set_mode(&path, 0o700)?;
@@ -53,9 +53,9 @@ fn network(record: &Record) -> Result<()> {
          link add {BRIDGE} type bridge forward_delay 0 stp_state 0 mcast_snooping 0\n\
          address add {}/24 dev {BRIDGE}\n\
          link set {BRIDGE} up\n",
-        address(0)
+        KEEPER_ADDRESS
     );
-    for guest in 1..=record.count {
+    for guest in record.machines() {
         let tap = guest::tap(guest);
         let uid = record.uid(guest);
         lines.push_str(&format!(

@@ -1,30 +1,29 @@
-//! The warden of a guest: one thread that starts it, notices its death, waits until its namespace is empty and gives
+//! The warden of a guest: one thread that starts it, notices its death, waits until nothing of it is left and gives
 //! notice. A guest's processes are children of that thread, so it lives as long as the keeper.
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
-
 use super::console::{self, Word};
 use super::control::{self, Reply};
-use crate::census::{self, Census};
+use super::site::{Life, Site};
 use crate::directory::Directory;
 use crate::error::{Doing, Error, GuestFault, Result};
-use crate::guest::{Plan, contained};
+use crate::exec::mux::Mux;
+use crate::guest::{Plan, machine};
 use crate::lab::GuestState;
-use crate::record::{Record, death_notice};
-
-/// How long a guest may take to boot.
-const BOOT: Duration = Duration::from_secs(60);
+use crate::record::{Record, death_notice, domain};
 
 /// How long the command of a death notice may take.
 const NOTICE: Duration = Duration::from_secs(30);
+
+/// How long the console of a machine that has ended may take to be read.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// A guest in its warden's care.
 pub(super) struct Ward {
@@ -33,7 +32,10 @@ pub(super) struct Ward {
     directory: Directory,
     condition: Mutex<Condition>,
     changed: Condvar,
+    site: Box<dyn Site>,
     orders: SyncSender<Order>,
+    /// To its agent, if that is reached by a serial port.
+    port: Mutex<Option<Arc<Mux>>>,
     watchers: Mutex<HashMap<u64, UnixStream>>,
     next_watcher: AtomicU64,
 }
@@ -62,7 +64,12 @@ impl Boot {
 
 impl Ward {
     /// A guest that is not started yet, and its warden.
-    pub(super) fn start(guest: u32, record: Record, directory: Directory) -> Result<Arc<Self>> {
+    pub(super) fn start(
+        guest: u32,
+        record: Record,
+        directory: Directory,
+        site: Box<dyn Site>,
+    ) -> Result<Arc<Self>> {
         let (orders, inbox) = sync_channel(1);
         let condition =
             Condition { state: GuestState::Dead, how: "not started".into(), killed: false };
@@ -72,7 +79,9 @@ impl Ward {
             directory,
             condition: Mutex::new(condition),
             changed: Condvar::new(),
+            site,
             orders,
+            port: Mutex::default(),
             watchers: Mutex::default(),
             next_watcher: AtomicU64::new(0),
         });
@@ -80,7 +89,7 @@ impl Ward {
         std::thread::Builder::new()
             .name(format!("warden{guest}"))
             .spawn(move || own.guard(&inbox))
-            .doing(|| format!("start guest{guest}'s warden"))?;
+            .doing(|| format!("start {}'s warden", domain(guest)))?;
         Ok(ward)
     }
 
@@ -99,6 +108,11 @@ impl Ward {
         self.changed.notify_all();
     }
 
+    /// The way to its agent, if that is a serial port.
+    pub(super) fn port(&self) -> Option<Arc<Mux>> {
+        self.port.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// Begins to boot the guest, if it is dead.
     pub(super) fn boot(&self) -> Result<Boot> {
         let mut condition = self.lock();
@@ -113,27 +127,25 @@ impl Ward {
         *condition = Condition { state: GuestState::Booting, how: String::new(), killed: false };
         let (reply, answer) = sync_channel(1);
         self.orders.try_send(Order { reply }).map_err(|_| {
-            GuestFault::Keeper(format!("guest{}'s warden does not take orders", self.guest))
+            GuestFault::Keeper(format!("{}'s warden does not take orders", domain(self.guest)))
         })?;
         Ok(Boot(answer))
     }
 
-    /// SIGKILLs the whole guest. It is dead when [`await_death`](Self::await_death) says so.
+    /// Kills the whole guest. It is dead when [`await_death`](Self::await_death) says so.
     pub(super) fn kill(&self) {
         self.lock().killed = true;
-        census::signal(self.census().targets(), Signal::KILL);
+        self.site.kill();
     }
 
-    /// Stops the guest, or lets it go on. The kernel's processes alone are stopped: a program of the guest stops at its
-    /// next system call, fault or interrupt. A stop signal of its own would be taken for the program's.
-    pub(super) fn pause(&self, pause: bool) {
-        let signal = if pause { Signal::STOP } else { Signal::CONT };
-        census::signal(&self.census().untraced, signal);
+    /// Stops the guest, or lets it go on.
+    pub(super) fn pause(&self, pause: bool) -> Result<()> {
+        self.site.pause(pause)
     }
 
-    fn census(&self) -> Census {
-        let uid = self.record.uid(self.guest);
-        Census::take(&(uid..uid + 1), &self.directory.guest(self.guest))
+    /// Waits until the guest's condition changes, or so long.
+    pub(super) fn await_change(&self, within: Duration) {
+        let _ = self.changed.wait_timeout(self.lock(), within);
     }
 
     /// Waits until the guest is dead; false if it is not by then.
@@ -158,7 +170,7 @@ impl Ward {
     fn guard(&self, inbox: &Receiver<Order>) {
         while let Ok(order) = inbox.recv() {
             let how = match self.launch() {
-                Ok((child, words)) => self.live(child, &words, &order.reply),
+                Ok((life, words)) => self.live(life, &words, &order.reply),
                 Err(error) => {
                     let how = error.to_string();
                     let _ = order.reply.send(Err(error));
@@ -169,48 +181,59 @@ impl Ward {
         }
     }
 
-    fn launch(&self) -> Result<(Child, Receiver<Word>)> {
+    fn launch(&self) -> Result<(Box<dyn Life>, Receiver<Word>)> {
         let plan = Plan { guest: self.guest, record: &self.record, directory: &self.directory };
-        let making = || format!("start guest{}", self.guest);
-        let (console, screen) = std::io::pipe().doing(making)?;
+        let (console, screen) =
+            std::io::pipe().doing(|| format!("make {}'s console", domain(self.guest)))?;
         let (sender, words) = channel();
         console::keep(console, self.directory.console(self.guest), sender)?;
-        let child = contained(&plan)
-            .stdin(Stdio::piped())
-            .stdout(screen.try_clone().doing(making)?)
-            .stderr(screen)
-            .spawn()
-            .doing(making)?;
-        Ok((child, words))
+        let life = match self.site.start(&plan, screen, &|| self.lock().killed) {
+            Ok(life) => life,
+            Err(error @ Error::Io { .. }) => {
+                // Its last words are on the console, which ends with it.
+                let _ = words.recv_timeout(LAST_WORDS);
+                let console = console::tail(&self.directory.console(self.guest));
+                let why = error.to_string();
+                return Err(GuestFault::BootFailed { guest: self.guest, why, console }.into());
+            }
+            Err(error) => return Err(error),
+        };
+        *self.port.lock().unwrap_or_else(PoisonError::into_inner) = life.port();
+        Ok((life, words))
     }
 
-    /// From the start to the end of the guest's first process. Returns what ended it.
+    /// From the start of the guest to its end. Returns what ended it.
     fn live(
         &self,
-        mut child: Child,
+        mut life: Box<dyn Life>,
         words: &Receiver<Word>,
         reply: &SyncSender<Result<()>>,
     ) -> String {
-        // Kept open: the console's input must not end.
-        let _keyboard = child.stdin.take();
-        let failure = match words.recv_timeout(BOOT) {
+        let boot_time = machine(self.record.guest).boot_time();
+        let mut ended = false;
+        let failure = match words.recv_timeout(boot_time) {
             Ok(Word::Ready) => None,
             Ok(Word::Closed) | Err(RecvTimeoutError::Disconnected) => {
+                ended = true;
                 Some("it ended while booting".to_owned())
             }
             Err(RecvTimeoutError::Timeout) => {
-                Some(format!("it was not up after {} s", BOOT.as_secs()))
+                Some(format!("it was not up after {} s", boot_time.as_secs()))
             }
         };
         match &failure {
             None => {
+                life.settled();
                 self.set(GuestState::Running, "");
                 let _ = reply.send(Ok(()));
             }
             Some(_) => self.kill(),
         }
-        let status = child.wait();
-        if let Some(why) = failure {
+        let how = life.wait();
+        if let Some(mut why) = failure {
+            if ended {
+                why = format!("{why} ({how})");
+            }
             let console = console::tail(&self.directory.console(self.guest));
             let _ = reply.send(Err(GuestFault::BootFailed {
                 guest: self.guest,
@@ -220,21 +243,13 @@ impl Ward {
             .into()));
             return why;
         }
-        match status {
-            _ if self.lock().killed => "killed".into(),
-            Ok(status) => format!("ended by itself or killed from outside: {status}"),
-            Err(error) => format!("lost: {error}"),
-        }
+        if self.lock().killed { "killed".into() } else { how }
     }
 
     /// Makes sure that nothing of the guest is left, tells everyone, and lets it be dead.
     fn bury(&self, how: &str) {
         self.set(GuestState::Dying, how);
-        let uid = self.record.uid(self.guest);
-        let (uids, marked) = (uid..uid + 1, self.directory.guest(self.guest));
-        while let Err(left) = census::exterminate(&uids, &marked, Duration::from_secs(10)) {
-            eprintln!("vshmem-lab: guest{}: processes {left:?} outlive SIGKILL", self.guest);
-        }
+        self.site.clear();
         let fault = Reply::Fault(GuestFault::Dead { guest: self.guest, how: how.to_owned() });
         for (_, line) in self.watchers.lock().unwrap_or_else(PoisonError::into_inner).drain() {
             // A client that has gone need not know.
@@ -244,7 +259,7 @@ impl Ward {
         if let Some(words) = &self.record.on_death
             && let Err(error) = give_notice(&death_notice(words, self.guest))
         {
-            eprintln!("vshmem-lab: guest{}: no death notice: {error}", self.guest);
+            eprintln!("vshmem-lab: {}: no death notice: {error}", domain(self.guest));
         }
         self.set(GuestState::Dead, how);
     }

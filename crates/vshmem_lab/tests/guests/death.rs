@@ -5,7 +5,7 @@ use vshmem_lab::{Error, ExecRequest, GuestFault, GuestState, Lab, Streams, UpOpt
 use crate::rig::{Sink, assert_nothing_left, name, options, processes, shell, until};
 
 fn state(lab: &Lab, guest: u32) -> GuestState {
-    lab.list().unwrap().guests[guest as usize - 1].state
+    lab.list().unwrap().guests.iter().find(|one| one.guest == guest).unwrap().state
 }
 
 fn open(name: &str) -> Lab {

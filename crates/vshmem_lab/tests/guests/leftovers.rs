@@ -2,11 +2,12 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use vshmem_lab::{Error, GuestFault, Lab, UpOptions};
 
-use crate::rig::{UP, assert_nothing_left, name, options, pool, processes, shell, until};
+use crate::rig::{UP, assert_nothing_left, name, options, pool, processes, shared, shell, until};
 
 pub fn two_labs_at_once() {
     let (one, two) = std::thread::scope(|scope| {
@@ -43,7 +44,10 @@ pub fn down_after_the_keeper_was_killed() {
     until("all guests have died with the keeper", || {
         processes(&format!("vshmem-lab/{}/", name("orphan"))).is_empty()
     });
-    assert!(matches!(Lab::open(&name("orphan")), Err(Error::NotUp { .. })));
+    // Killed, but maybe not gone yet.
+    until("the lab counts as down", || {
+        matches!(Lab::open(&name("orphan")), Err(Error::NotUp { .. }))
+    });
     assert!(Lab::down_named(&name("orphan")).unwrap());
     assert!(notices.path().join("guest1").exists() && notices.path().join("guest2").exists());
     assert_nothing_left("orphan");
@@ -54,7 +58,7 @@ pub fn down_after_up_was_killed() {
     let directory = format!("/run/vshmem-lab/{name}");
     // At different stages: the directory is there; the guests' kernels are there; a guest is nearly up.
     let stages: [&dyn Fn() -> bool; 3] = [
-        &|| std::path::Path::new(&directory).exists(),
+        &|| Path::new(&directory).exists(),
         &|| !processes(&format!("init={directory}/")).is_empty(),
         &|| processes(&format!("init={directory}/")).len() > 4,
     ];
@@ -69,12 +73,48 @@ pub fn down_after_up_was_killed() {
         up.wait().unwrap();
         Lab::down_named(&name).unwrap();
         until("nothing is left", || {
-            processes(&directory).is_empty() && !std::path::Path::new(&directory).exists()
+            processes(&directory).is_empty() && !Path::new(&directory).exists()
         });
     }
     let lab = Lab::up(&UpOptions { count: 1, ..options("half") }).unwrap();
     lab.down().unwrap();
     assert_nothing_left("half");
+}
+
+pub fn labs_without_a_keeper_give_way() {
+    let living = shared();
+    let root = Path::new("/run/vshmem-lab");
+    let record = |name: &str| root.join(name).join("lab.json");
+    let read = |name: &str| -> Option<serde_json::Value> {
+        serde_json::from_slice(&std::fs::read(record(name)).ok()?).ok()
+    };
+    let first_uid = |record: &serde_json::Value| record["first_uid"].as_u64().unwrap();
+    let mut ghost = read(living.name()).unwrap();
+    let taken: Vec<u64> = std::fs::read_dir(root)
+        .unwrap()
+        .filter_map(|entry| Some(first_uid(&read(entry.ok()?.file_name().to_str()?)?)))
+        .collect();
+    // All other users, as if the keepers of their labs had been killed.
+    let (base, labs) =
+        if first_uid(&ghost) < 2_000_000_000 { (60_600, 8) } else { (2_000_000_000, 64) };
+    let free = (0..labs).map(|slot| base + slot * 64).filter(|first| !taken.contains(first));
+    let mut ghosts = Vec::new();
+    for first in free {
+        let name = name(&format!("ghost{first}"));
+        ghost["name"] = name.as_str().into();
+        ghost["first_uid"] = first.into();
+        ghost["keeper"] = serde_json::Value::Null;
+        std::fs::create_dir(root.join(&name)).unwrap();
+        std::fs::write(record(&name), ghost.to_string()).unwrap();
+        ghosts.push(name);
+    }
+    let lab = Lab::up(&UpOptions { count: 1, ..options("late") }).unwrap();
+    for name in &ghosts {
+        assert!(!record(name).exists(), "{name} still has its users");
+    }
+    assert_eq!(shell(living, 1, "hostname").text(), "guest1");
+    lab.down().unwrap();
+    assert_nothing_left("late");
 }
 
 pub fn a_closed_pool_is_refused() {

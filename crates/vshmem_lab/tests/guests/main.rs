@@ -7,14 +7,26 @@ mod death;
 mod leftovers;
 mod peer;
 mod rig;
+mod run;
 mod world;
 
-use std::ffi::OsString;
-use std::panic::catch_unwind;
 use std::process::ExitCode;
-use std::time::Instant;
 
-use vshmem_lab::{GuestKind, INIT_VERB, KEEPER_VERB, Lab};
+use vshmem_lab::GuestKind;
+
+// What the modules that this binary shares with the QEMU one are to boot, and to find there.
+const GUEST: GuestKind = GuestKind::Uml;
+const MEMORY_MIB: u32 = 256;
+const INTERFACE: &str = "vec0";
+/// How much is sent over the network each way.
+const STREAM: usize = 32 << 20;
+const POOL_ON_HOST: bool = true;
+const ROOT_IS_WRITABLE: bool = false;
+/// Writes `from guest1` at the start of the pool, as that user of the guest.
+const WRITE_TO_POOL: (&str, Option<(u32, u32)>) =
+    ("printf 'from guest1' | dd of=/dev/mmapper conv=notrunc status=none", Some((1234, 1234)));
+/// Reads it.
+const READ_FROM_POOL: &str = "head -c 11 /dev/mmapper";
 
 const TESTS: &[(&str, fn())] = &[
     ("exit_codes_and_streams", commands::exit_codes_and_streams),
@@ -37,55 +49,11 @@ const TESTS: &[(&str, fn())] = &[
     ("two_labs_at_once", leftovers::two_labs_at_once),
     ("down_after_the_keeper_was_killed", leftovers::down_after_the_keeper_was_killed),
     ("down_after_up_was_killed", leftovers::down_after_up_was_killed),
+    ("labs_without_a_keeper_give_way", leftovers::labs_without_a_keeper_give_way),
     ("a_closed_pool_is_refused", leftovers::a_closed_pool_is_refused),
     ("a_failed_boot_shows_the_console", leftovers::a_failed_boot_shows_the_console),
 ];
 
 fn main() -> ExitCode {
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let verb = words.first().and_then(|word| word.to_str()).unwrap_or_default();
-    let done = match verb {
-        KEEPER_VERB => vshmem_lab::keeper(&words[1..]).map_err(|error| error.to_string()),
-        INIT_VERB => vshmem_lab::guest_init().map_err(|error| error.to_string()),
-        peer::ECHO => peer::echo(),
-        peer::ASK => peer::ask(&words[1..]),
-        rig::UP => rig::up_only(&words[1..]),
-        rig::EXEC => rig::exec_only(&words[1..]),
-        _ => return run(verb),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{verb}: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn run(filter: &str) -> ExitCode {
-    let filter = if filter.starts_with('-') { "" } else { filter };
-    let missing = Lab::check(GuestKind::Uml);
-    if !missing.is_empty() {
-        missing.iter().for_each(|one| eprintln!("  - {one}"));
-        println!(
-            "SKIPPED: no guest was booted and NOTHING OF THE LAB WAS TESTED, for the reasons above"
-        );
-        return ExitCode::SUCCESS;
-    }
-    let mut failed = Vec::new();
-    let mut count = 0;
-    for (name, test) in TESTS.iter().filter(|(name, _)| name.contains(filter)) {
-        let start = Instant::now();
-        count += 1;
-        match catch_unwind(test) {
-            Ok(()) => println!("test {name} ... ok ({:.2} s)", start.elapsed().as_secs_f64()),
-            Err(_) => {
-                println!("test {name} ... FAILED");
-                failed.push(*name);
-            }
-        }
-    }
-    rig::close();
-    println!("{} of {count} tests passed; failed: {failed:?}", count - failed.len());
-    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    run::main(TESTS)
 }

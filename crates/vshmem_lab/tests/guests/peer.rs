@@ -10,7 +10,6 @@ pub const ASK: &str = "peer-ask";
 
 const PORT: u16 = 5000;
 const DATAGRAMS: [usize; 6] = [1, 1000, 1472, 9000, 32_768, 65_507];
-const STREAM: usize = 32 << 20;
 /// How often a datagram is sent before it counts as one that does not get through.
 const TRIES: u32 = 5;
 
@@ -61,7 +60,7 @@ pub fn ask(words: &[OsString]) -> Result<(), String> {
         }
     }
 
-    let sent: Vec<u8> = (0..STREAM).map(|at| (at ^ (at >> 8)) as u8).collect();
+    let sent: Vec<u8> = (0..crate::STREAM).map(|at| (at ^ (at >> 8)) as u8).collect();
     let mut writer = stream.try_clone().map_err(failed)?;
     let copy = sent.clone();
     let writing = std::thread::spawn(move || {

@@ -17,7 +17,12 @@ pub fn name(suffix: &str) -> String {
 }
 
 pub fn options(suffix: &str) -> UpOptions {
-    UpOptions { name: name(suffix), memory_mib: 256, ..Default::default() }
+    UpOptions {
+        name: name(suffix),
+        guest: crate::GUEST,
+        memory_mib: crate::MEMORY_MIB,
+        ..Default::default()
+    }
 }
 
 /// The pool of the shared lab.
@@ -29,6 +34,10 @@ pub fn pool() -> PathBuf {
 pub fn shared() -> &'static Lab {
     static LAB: OnceLock<Lab> = OnceLock::new();
     LAB.get_or_init(|| {
+        if !crate::POOL_ON_HOST {
+            let options = UpOptions { pool_name: Some("tank".into()), ..options("shared") };
+            return Lab::up(&options).unwrap();
+        }
         let pool = pool();
         std::fs::File::create(&pool).unwrap().set_len(1 << 20).unwrap();
         std::os::unix::fs::chown(&pool, Some(0), Some(0)).unwrap();
@@ -92,11 +101,21 @@ pub fn shell(lab: &Lab, guest: u32, line: &str) -> Ran {
     run(lab, guest, &ExecRequest::shell(line))
 }
 
+/// What runs a command in another guest from inside one, with this binary.
+#[allow(dead_code)]
+pub fn exec_words(guest: u32, words: &[&str]) -> Vec<OsString> {
+    let program = std::env::current_exe().unwrap();
+    let program = program.file_name().unwrap().to_owned();
+    let guest = guest.to_string();
+    let rest = [EXEC, "this", &guest].into_iter().chain(words.iter().copied());
+    std::iter::once(program).chain(rest.map(OsString::from)).collect()
+}
+
 /// Waits for a state.
 pub fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + Duration::from_secs(60);
     while !reached() {
-        assert!(Instant::now() < end, "in 20 s it was not true that {what}");
+        assert!(Instant::now() < end, "in 60 s it was not true that {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -130,7 +149,8 @@ pub fn assert_nothing_left(suffix: &str) {
 pub fn up_only(words: &[OsString]) -> Result<(), String> {
     let options = UpOptions {
         name: words[0].to_string_lossy().into_owned(),
-        memory_mib: 256,
+        guest: crate::GUEST,
+        memory_mib: crate::MEMORY_MIB,
         ..Default::default()
     };
     Lab::up(&options).map(drop).map_err(|error| error.to_string())
@@ -141,7 +161,8 @@ pub fn exec_only(words: &[OsString]) -> Result<(), String> {
     let run = || {
         let request = ExecRequest { forward_signals: true, ..ExecRequest::new(&words[2..]) };
         if vshmem_lab::in_guest() {
-            return vshmem_lab::exec_in_sister(2, &request, Streams::inherit()?);
+            let guest = words[1].to_string_lossy().trim_start_matches("guest").parse().unwrap();
+            return vshmem_lab::exec_in_sister(guest, &request, Streams::inherit()?);
         }
         let lab = Lab::open(&words[0].to_string_lossy())?;
         lab.exec(lab.guest_named(&words[1].to_string_lossy())?, &request)

@@ -10,8 +10,9 @@ mod step;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 
+use vshmem_acceptance::guests::Machine;
 use vshmem_acceptance::suite::{self, Test};
-use vshmem_acceptance::{Guests, Pool, build, guests};
+use vshmem_acceptance::{Guests, Pool, guests};
 
 const TESTS: &[Test] = &[
     ("a_matrix_filled_in_one_guest_is_checked_in_the_other", exchange::matrix),
@@ -36,24 +37,28 @@ const TESTS: &[Test] = &[
 
 static SHARED: Mutex<Option<Arc<Guests>>> = Mutex::new(None);
 
+/// What the modules that this binary shares with the QEMU one boot.
+fn machine() -> Machine {
+    Machine::Uml
+}
+
+/// The files of tests/conformance with what may differ in such a guest.
+fn differences(_: Machine) -> &'static [&'static str] {
+    &["expected_differences.txt", "expected_differences_uml.txt"]
+}
+
 /// The lab that most tests share, booted by the first.
 fn shared() -> Arc<Guests> {
     let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let boot = || {
-        let mut stage = vec![guests::crashing_library()];
-        let bench = build::programs("bench");
-        stage.extend(["handover", "flood"].map(|name| bench.join(name)));
-        let examples = build::programs("examples");
-        stage.extend(["matrix_fill", "matrix_check"].map(|name| examples.join(name)));
-        stage.push(build::programs("tests/conformance/probe").join("probe"));
-        stage.push(build::programs("tests/acceptance/programs").join("churn"));
-        Arc::new(Guests::boot("shared", 2, Pool::new("64M", &[]), &stage))
+        let stage = guests::programs();
+        Arc::new(Guests::boot(machine(), "shared", 2, Pool::new("64M", &[]), &stage))
     };
     Arc::clone(shared.get_or_insert_with(boot))
 }
 
 fn main() -> ExitCode {
-    if let Some(why) = guests::missing() {
+    if let Some(why) = guests::missing(machine()) {
         suite::say(&format!("NOTHING ACROSS GUESTS IS TESTED: {why}"));
         return suite::run_none(TESTS, "no guest can be booted here");
     }

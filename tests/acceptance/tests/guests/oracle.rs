@@ -1,26 +1,32 @@
 //! The conformance probe in a guest: on the pool, and on the guest's own kernel.
 
-use vshmem_acceptance::build;
 use vshmem_acceptance::suite::say;
+use vshmem_acceptance::{Guests, build};
 
 use crate::shared;
 
 pub fn probe() {
-    let guests = shared();
+    on(&shared(), "vshmem run");
+}
+
+/// On that lab; `prefix` stands before a program that shall use the pool.
+pub fn on(guests: &Guests, prefix: &str) {
     let conformance = build::source().join("tests/conformance");
     // The guest sees the source tree on its read-only root if the guests' user may read it; so the text goes along.
     let script = std::fs::read_to_string(conformance.join("compare.sh")).unwrap();
-    let expected = ["expected_differences.txt", "expected_differences_uml.txt"]
-        .map(|name| std::fs::read_to_string(conformance.join(name)).unwrap())
-        .concat();
+    let read = |name: &&str| std::fs::read_to_string(conformance.join(name)).unwrap();
+    let expected: String = crate::differences(guests.machine()).iter().map(read).collect();
     let line = format!(
         "cat >/tmp/compare.sh <<'THE_END'\n{script}\nTHE_END\n\
          cat >/tmp/expected_differences.txt <<'THE_END'\n{expected}\nTHE_END\n\
-         EXPECTED_DIFFERENCES=/tmp/expected_differences.txt sh /tmp/compare.sh /run/vshmem/bin/probe 'vshmem run'"
+         EXPECTED_DIFFERENCES=/tmp/expected_differences.txt sh /tmp/compare.sh /run/vshmem/bin/probe '{prefix}'"
     );
     let ran = guests.shell(1, &line);
     let last = ran.out.lines().last().unwrap_or_default().to_owned();
-    say(&format!("probe in a guest, pool against the guest's kernel: {last}"));
+    say(&format!(
+        "{}: probe in a guest, pool against the guest's kernel: {last}",
+        guests.machine()
+    ));
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     guests.pool().assert_clean();
 }

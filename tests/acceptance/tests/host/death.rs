@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::thread::futex;
+use rustix::time::ClockId;
 use vshmem_acceptance::actor::kill;
-use vshmem_acceptance::suite::say;
+use vshmem_acceptance::suite::{self, say};
 use vshmem_acceptance::{Actor, Pool, build, crash, until};
 
 const FOR_EVER: Duration = Duration::from_secs(20);
@@ -79,4 +82,51 @@ pub fn agent_and_client() {
     kill(agent);
     held.holder.kill();
     held.assert_woken("kill -9 of the holder and its agent at once", start);
+}
+
+/// Its number is the same on every architecture.
+const FUTEX_WAITV: &str = "449";
+
+/// Whether the only thread of a process sleeps on its own word and on its agent's: futex_waitv(2).
+fn rests(pid: i64) -> bool {
+    let call = std::fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    call.split(' ').next() == Some(FUTEX_WAITV)
+}
+
+/// Whether this kernel has futex_waitv(2). Without words it is EINVAL.
+fn sleeps_on_two_words() -> bool {
+    futex::waitv(&[], futex::WaitvFlags::empty(), None, ClockId::Monotonic) != Err(Errno::NOSYS)
+}
+
+pub fn agent_of_many() {
+    if !sleeps_on_two_words() {
+        suite::skip(
+            "sleepers at rest",
+            "the kernel has no futex_waitv: sleepers look once a second",
+        );
+        return;
+    }
+    let pool = Pool::new("32M", &[]);
+    let mut waker = Actor::on(&pool);
+    let set = waker.number("semget 0 1 01600");
+    let mut sleepers: Vec<Actor> = (0..5).map(|_| Actor::on(&pool)).collect();
+    let pids: Vec<i64> = sleepers.iter_mut().map(Actor::pid).collect();
+    for sleeper in &mut sleepers {
+        sleeper.tell(&format!("semop {set} 0,-1"));
+    }
+    until("all are at rest", || pids.iter().all(|&pid| rests(pid)));
+    for turn in ["first", "second"] {
+        let agent = pool.agent().expect("an agent");
+        kill(agent);
+        until(&format!("there is another agent after the {turn}"), || {
+            pool.agent().is_some_and(|now| now != agent)
+        });
+        until("all are at rest again", || pids.iter().all(|&pid| rests(pid)));
+    }
+    assert_eq!(waker.ask(&format!("semop {set} 0,5")), "0");
+    for sleeper in &mut sleepers {
+        assert_eq!(sleeper.hear(), "0");
+    }
+    assert_eq!(waker.ask(&format!("semctl {set} 0 rmid")), "0");
+    pool.assert_clean();
 }

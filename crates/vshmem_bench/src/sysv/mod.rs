@@ -1,0 +1,290 @@
+//! System V IPC calls on the kernel and on a pool, interleaved.
+
+mod catalogue;
+mod comparison;
+mod preparing;
+mod results;
+mod target;
+
+use std::path::{Path, PathBuf};
+
+use fastrand::Rng;
+use serde::{Deserialize, Serialize};
+
+use crate::Watch;
+use crate::error::{Error, Result};
+use crate::kernel::{Kernels, Reading, line_of};
+use crate::machine::Machine;
+use crate::pace::{rounds_to_fill, warmup};
+use crate::pingpong::SYSV_KERNEL;
+use crate::site::{Job, run_bare, run_on_pool, two_cpus};
+use crate::turns::{Order, take_turns};
+
+pub use catalogue::{KernelLimits, catalogue};
+pub use comparison::{Case, Comparison, Contender, Figure, Length, Pins, Place, Question};
+pub use results::{Answer, Measured, Results};
+pub use target::{Target, Verdict};
+
+use preparing::CpuTimes;
+
+/// The program that makes the calls.
+pub const CALLS_KERNEL: &str = "sysv_calls";
+/// All programs that take part.
+pub const PROGRAMS: [&str; 2] = [CALLS_KERNEL, SYSV_KERNEL];
+
+/// What a pool needs for everything in the catalogue.
+pub const POOL_BYTES: u64 = 256 << 20;
+/// What the prepared pool keeps zeroed of as many bytes.
+pub const PREPARED_BYTES: u64 = 64 << 20;
+/// Limits of such a pool, beside the defaults for its size.
+pub const POOL_LIMITS: [(&str, u64); 6] = [
+    ("shmmni", 10_100),
+    ("semmni", 10_100),
+    ("msgmni", 10_100),
+    ("clients", 1200),
+    ("threads", 1200),
+    ("attaches", 4000),
+];
+
+/// Seconds after which a program gives up, beyond what it was asked to last.
+const TIMEOUT: u64 = 60;
+
+/// How much is measured.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// What.
+    pub comparisons: Vec<Comparison>,
+    /// Turns of each contender.
+    pub pairs: usize,
+    /// Turns of each contender that takes long.
+    pub sustained_pairs: usize,
+    /// Rounds that count of each run; as many as fill the batches if none.
+    pub rounds: Option<u64>,
+    /// Batches of a run; its figure is their median.
+    pub batches: u64,
+    /// How long a batch should last, in nanoseconds.
+    pub batch_ns: f64,
+    /// Length of runs that are measured by time.
+    pub milliseconds: u64,
+    /// Length of those that show what can be kept up.
+    pub sustained_milliseconds: u64,
+    /// Of the order of turns, and of the intervals.
+    pub seed: u64,
+}
+
+/// A pool that is measured.
+#[derive(Debug, Clone, Copy)]
+pub struct Subject<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its file.
+    pub file: &'a Path,
+}
+
+/// What is measured.
+#[derive(Debug, Clone)]
+pub struct Venue<'a> {
+    /// The `vshmem` command.
+    pub command: &'a Path,
+    /// The pool.
+    pub pool: Subject<'a>,
+    /// The prepared one, if the plan needs one.
+    pub prepared: Option<Subject<'a>>,
+}
+
+/// What one run has found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Times.
+    #[serde(flatten)]
+    pub reading: Reading,
+    /// CPU time of the program and its children, in nanoseconds a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<f64>,
+    /// CPU time of other processes that have the pool mapped, in nanoseconds a round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub others_cpu_ns: Option<f64>,
+    /// What the process that did least has done, of what each would have done if all had done the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub smallest_share: Option<f64>,
+}
+
+impl Sample {
+    /// A figure of it, in nanoseconds a round.
+    #[must_use]
+    pub fn figure(&self, figure: Figure) -> Option<f64> {
+        match figure {
+            Figure::Wall => Some(self.reading.median_ns),
+            Figure::Cpu => Some(self.cpu_ns? + self.others_cpu_ns.unwrap_or(0.0)),
+        }
+    }
+}
+
+/// Measures. A comparison that fails is told about and left out; the others go on.
+///
+/// # Errors
+/// [`Watch::stopped`] ends it, and so does a missing program.
+pub fn measure(
+    venue: &Venue<'_>,
+    kernels: &Kernels,
+    plan: &Plan,
+    watch: &dyn Watch,
+) -> Result<Results> {
+    let meeting_place =
+        tempfile::NamedTempFile::new().map_err(Error::io("make a file for ftok"))?;
+    let bench = Bench {
+        venue,
+        calls: kernels.find(CALLS_KERNEL)?,
+        trips: kernels.find(SYSV_KERNEL)?,
+        meeting_place: meeting_place.path().display().to_string(),
+        cpus: two_cpus(),
+        plan,
+    };
+    let mut results = Results {
+        machine: Machine::here(),
+        cpus: bench.cpus,
+        seed: plan.seed,
+        measured: Vec::new(),
+        failed: Vec::new(),
+    };
+    let mut rng = Rng::with_seed(plan.seed);
+    for (nth, comparison) in plan.comparisons.iter().enumerate() {
+        let order = Order::Shuffled(rng.fork());
+        watch.tell(&format!("{} ({} of {})", comparison.name, nth + 1, plan.comparisons.len()));
+        match bench.compare(comparison, order, watch) {
+            Ok(samples) => {
+                results.measured.push(Measured { comparison: comparison.clone(), samples });
+            }
+            Err(_) if watch.stopped() => return Err(Error::Stopped),
+            Err(error) => results.failed.push((comparison.name.clone(), error)),
+        }
+    }
+    Ok(results)
+}
+
+struct Bench<'a> {
+    venue: &'a Venue<'a>,
+    calls: PathBuf,
+    trips: PathBuf,
+    /// The file from which the round trips' keys are made: nobody else on this kernel has it.
+    meeting_place: String,
+    cpus: [usize; 2],
+    plan: &'a Plan,
+}
+
+impl Bench<'_> {
+    fn compare(
+        &self,
+        comparison: &Comparison,
+        order: Order,
+        watch: &dyn Watch,
+    ) -> Result<Vec<Vec<Sample>>> {
+        let sustained = |one: &Contender| one.case.length == Length::Sustained;
+        let pairs = if comparison.contenders.iter().any(sustained) {
+            self.plan.sustained_pairs
+        } else {
+            self.plan.pairs
+        };
+        let mut paced = Vec::new();
+        for contender in &comparison.contenders {
+            paced.push((contender, self.rounds(contender)?));
+        }
+        take_turns(&paced, pairs, order, |pair, &(contender, rounds)| {
+            if watch.stopped() {
+                return Err(Error::Stopped);
+            }
+            watch.tell(&format!(
+                "{}: {} ({} of {pairs})",
+                comparison.name,
+                contender.label,
+                pair + 1
+            ));
+            self.run(contender, rounds, self.plan.batches)
+        })
+    }
+
+    /// How many rounds fill the batches of a contender, by a short run.
+    fn rounds(&self, contender: &Contender) -> Result<u64> {
+        const ROUNDS: u64 = 2000;
+        const BATCHES: u64 = 20;
+        match (self.plan.rounds, contender.case.length) {
+            (Some(rounds), _) => Ok(rounds),
+            (None, Length::Rounds) => {
+                let trial = self.run(contender, ROUNDS, BATCHES)?;
+                let found = trial.reading.median_ns;
+                Ok(rounds_to_fill(self.plan.batches, self.plan.batch_ns, found))
+            }
+            (None, _) => Ok(1),
+        }
+    }
+
+    fn job(&self, contender: &Contender, rounds: u64, batches: u64) -> Job {
+        let case = &contender.case;
+        let mut options = Vec::new();
+        let mut option = |name: &str, value: String| options.extend([format!("--{name}"), value]);
+        let milliseconds = match case.length {
+            Length::Rounds => None,
+            Length::Time { spans } => Some(spans * self.plan.milliseconds),
+            Length::Sustained => Some(self.plan.sustained_milliseconds),
+        };
+        match milliseconds {
+            Some(length) => option("milliseconds", length.to_string()),
+            None => {
+                option("rounds", rounds.to_string());
+                option("batches", batches.to_string());
+                option("warmup", warmup(rounds).to_string());
+            }
+        }
+        option("timeout", (TIMEOUT + milliseconds.unwrap_or(0) / 1000).to_string());
+        let [first, second] = self.cpus;
+        let pins = match case.pins {
+            Pins::Free => [None, None],
+            Pins::First => [Some(first), None],
+            Pins::Apart => [Some(first), Some(second)],
+            Pins::Together => [Some(first), Some(first)],
+        };
+        for (name, cpu) in ["cpu", "peer-cpu"].into_iter().zip(pins) {
+            if let Some(cpu) = cpu {
+                option(name, cpu.to_string());
+            }
+        }
+        let program = if case.program == CALLS_KERNEL {
+            &self.calls
+        } else {
+            option("path", self.meeting_place.clone());
+            &self.trips
+        };
+        options.extend(case.words.iter().cloned());
+        let environment = if case.no_spin { vec![("VSHMEM_SPIN", "0".to_owned())] } else { vec![] };
+        Job {
+            program: program.clone(),
+            arguments: options,
+            environment,
+            on_pool: contender.place != Place::Kernel,
+        }
+    }
+
+    fn run(&self, contender: &Contender, rounds: u64, batches: u64) -> Result<Sample> {
+        let job = self.job(contender, rounds, batches);
+        let command = job.arguments.join(" ");
+        let pool = match contender.place {
+            Place::Kernel => return line_of(&command, &run_bare(&job)?),
+            Place::Pool => self.venue.pool,
+            Place::PreparedPool => self
+                .venue
+                .prepared
+                .ok_or(Error::NoSite { place: "a prepared pool", why: "none was made".into() })?,
+        };
+        let others = || {
+            (contender.case.length == Length::Sustained).then(|| CpuTimes::of_users_of(pool.file))
+        };
+        let before = others();
+        let output = run_on_pool(&[], &job, self.venue.command, pool.name, "on this machine")?;
+        let mut sample: Sample = line_of(&command, &output)?;
+        if let (Some(before), Some(after)) = (before, others()) {
+            let rounds = sample.reading.rounds.max(1) as f64;
+            sample.others_cpu_ns = Some(after.since(&before) as f64 / rounds);
+        }
+        Ok(sample)
+    }
+}

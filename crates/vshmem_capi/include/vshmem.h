@@ -1,0 +1,106 @@
+/* A pool's memory and message channels for C programs. Link with -lvshmem.
+ *
+ * Functions that return int return 0 or more when they did what they were asked, and a negative errno
+ * otherwise. A pool may be used by any number of threads at once; a port or a lane by one at a time.
+ * A process that was forked uses none of what its parent has opened.
+ */
+#ifndef VSHMEM_H
+#define VSHMEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct vshmem_pool vshmem_pool;
+typedef struct vshmem_port vshmem_port;
+typedef struct vshmem_lane vshmem_lane;
+
+/* Pools */
+
+/* Joins the pool NAME as a client; NULL: the one that VSHMEM_POOL names, or that this guest was given.
+ * A pool that is open already is opened once more. On failure, MESSAGE (if any) gets a sentence. */
+int vshmem_open(const char *name, vshmem_pool **pool, char *message, size_t bytes);
+/* Leaves with the last close. What was held, and all ports and lanes, must have been given back. */
+void vshmem_close(vshmem_pool *pool);
+/* What no other pool has. */
+void vshmem_identify(const vshmem_pool *pool, uint8_t uuid[16]);
+/* The pool's name in 64 bytes, and this process's place in it: its domain and its name there. */
+void vshmem_whoami(const vshmem_pool *pool, char name[64], uint32_t *domain, uint32_t *client);
+/* Processes of this kernel (or container) that use the pool's memory now, this one among them. */
+int vshmem_neighbours(const vshmem_pool *pool);
+
+/* Where the pool lies in this process; other processes have it elsewhere. */
+void *vshmem_base(const vshmem_pool *pool);
+uint64_t vshmem_bytes(const vshmem_pool *pool);
+
+/* Zeroed memory of the pool, whole pages, which goes when this process gives it back or ends, and
+ * everybody else who has attached it. */
+int vshmem_hold(vshmem_pool *pool, uint64_t bytes, void **memory);
+int vshmem_release(vshmem_pool *pool, void *memory);
+
+/* Ports: where this process receives. A port has a lane for each sender, all of the same size. */
+
+struct vshmem_address {
+	uint64_t nonce;
+	uint32_t id;
+	uint32_t most_bytes; /* of a message */
+};
+
+/* A port for so many senders in at most BUDGET bytes; lanes are not larger than MOST_LANE bytes. */
+int vshmem_port_make(vshmem_pool *pool, uint32_t senders, uint64_t budget, uint32_t most_lane, vshmem_port **port);
+void vshmem_port_close(vshmem_port *port);
+/* What a sender has to know. */
+void vshmem_port_address(const vshmem_port *port, struct vshmem_address *address);
+
+struct vshmem_message {
+	const void *text; /* in the pool, 8 bytes past a cache line; its sender may still change it */
+	uint32_t bytes;
+	uint32_t lane;
+	uint8_t tag;
+};
+
+/* 1: a message, which stays until it is released; 0: none. -EPIPE: a sender is gone, and all that it had
+ * sent is read. -EBADMSG: what a sender writes makes no sense, and is not read any more. In both cases
+ * message->lane is not a lane but that sender's name in the pool. */
+int vshmem_receive(vshmem_port *port, struct vshmem_message *message);
+void vshmem_receive_done(vshmem_port *port, const struct vshmem_message *message);
+
+struct vshmem_sender {
+	struct vshmem_address port; /* id 0: none; most_bytes is not known */
+	uint64_t mark;
+	uint32_t client;
+};
+/* Who sends on a lane, as it says. -ENOENT: nobody. */
+int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *sender);
+
+/* Lanes: where this process sends. */
+
+/* Claims a lane of a port. OWN (or NULL) tells the receiver where it may answer, MARK anything else.
+ * -ENOENT: the port is gone; -EAGAIN: all its lanes are taken; -ENOMEM, -EIO. */
+int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own, uint64_t mark,
+		      vshmem_lane **lane);
+/* Gives the lane back; what was sent is still read. */
+void vshmem_lane_close(vshmem_lane *lane);
+/* The longest message. */
+uint32_t vshmem_lane_most_bytes(const vshmem_lane *lane);
+/* Room for a message of so many bytes, to be written and then published, perhaps shorter. -EAGAIN:
+ * none yet; -EMSGSIZE; -EIO: the lane makes no sense. */
+int vshmem_reserve(vshmem_lane *lane, uint32_t bytes, void **text);
+int vshmem_publish(vshmem_lane *lane, uint32_t bytes, uint8_t tag);
+/* Both, with the copying between. */
+int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t tag);
+/* To be called when there is time: makes the next short message a little faster. */
+void vshmem_lane_rest(vshmem_lane *lane);
+/* 1: everything that was sent is read; 0: not yet. */
+int vshmem_lane_drained(vshmem_lane *lane);
+/* 1: the receiver may still read; 0: it is gone. */
+int vshmem_lane_alive(const vshmem_lane *lane);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

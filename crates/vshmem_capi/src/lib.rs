@@ -1,0 +1,21 @@
+//! `libvshmem.so`: what `vshmem.h` declares.
+//!
+//! Handles are boxed values of this library; a caller passes what it was given and not yet closed,
+//! as with every C library. What lies in the pool is checked here and below, whoever wrote it.
+
+#![allow(unsafe_code)] // pointers of C callers
+
+mod agent;
+mod caller;
+mod lane;
+mod pool;
+mod port;
+
+use std::ffi::c_int;
+
+use vshmem_ipc::Errno;
+
+/// As C wants it: a negative errno.
+fn answer(result: Result<c_int, Errno>) -> c_int {
+    result.unwrap_or_else(|errno| -errno.raw_os_error())
+}

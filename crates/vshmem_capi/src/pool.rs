@@ -1,0 +1,315 @@
+//! Opening a pool, and its memory.
+
+use std::collections::HashMap;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use vshmem_ipc::{Attachment, ClientRow, Errno};
+use vshmem_mem::{Map, Protection};
+use vshmem_session::{Session, SessionError};
+
+use crate::{agent, answer, caller::Me};
+
+/// Written in a guest by whoever runs it: the name of its pool.
+const CONFIGURED: &str = "/run/vshmem/pool";
+
+/// A pool that this process has joined: `vshmem_pool`.
+#[derive(Debug)]
+pub struct Pool {
+    session: Option<Session>,
+    place: PathBuf,
+    /// The whole pool.
+    map: Arc<Map>,
+    base: NonNull<u8>,
+    /// What is held for C: by offset, the segment's id.
+    held: Mutex<HashMap<u64, i32>>,
+}
+
+// SAFETY: the address is that of a mapping that `map` keeps; what lies there is reached through
+// checked accesses only, from any thread.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+/// Pools that are open in this process, so that one that is opened twice is joined once.
+static OPEN: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pool {
+    fn open(name: Option<&str>) -> Result<Arc<Self>, String> {
+        let environment = || std::env::var("VSHMEM_POOL").ok();
+        let configured = || std::fs::read_to_string(CONFIGURED).ok();
+        let name = name
+            .map(str::to_owned)
+            .or_else(environment)
+            .or_else(configured)
+            .map(|name| name.trim().to_owned())
+            .filter(|name| !name.is_empty())
+            .ok_or(
+                "no pool is named. VSHMEM_POOL names one; `vshmem pool ls` shows those there are",
+            )?;
+        let said = |error: SessionError| error.to_string();
+        let link = vshmem_session::find(&name).map_err(|error| error.to_string())?;
+        let place = link.place().to_owned();
+        let mut open = locked(&OPEN);
+        open.retain(|pool| pool.strong_count() > 0);
+        if let Some(pool) = open.iter().filter_map(Weak::upgrade).find(|pool| pool.place == place) {
+            return Ok(pool);
+        }
+        let session = Session::join_beside(link).map_err(said)?;
+        let bytes = session.member().pool().layout().total_bytes as usize;
+        // SAFETY: no address is given, so nothing is replaced.
+        let mapping = unsafe { session.link().map(0, bytes, Protection::READ_WRITE, None) }
+            .map_err(|errno| format!("{}: cannot map it: {errno}", place.display()))?;
+        let base = mapping.start();
+        let map = Arc::new(Map::of(mapping));
+        agent::ensure(&session);
+        let held = Mutex::new(HashMap::new());
+        let pool = Arc::new(Self { session: Some(session), place, map, base, held });
+        open.push(Arc::downgrade(&pool));
+        Ok(pool)
+    }
+
+    /// The session; there until the pool is dropped.
+    pub fn session(&self) -> Result<&Session, Errno> {
+        self.session.as_ref().ok_or(Errno::IO)
+    }
+
+    /// The whole pool.
+    pub fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    /// Address of an offset that lies in the pool.
+    #[inline]
+    pub fn address(&self, offset: u64) -> *mut u8 {
+        self.base.as_ptr().wrapping_add(offset as usize)
+    }
+
+    /// Memory of this process's own.
+    pub fn hold(&self, bytes: u64) -> Result<Attachment, Errno> {
+        let session = self.session()?;
+        session.member().hold_memory(bytes, &Me, session)
+    }
+
+    /// Attaches somebody else's memory by its id.
+    pub fn attach(&self, id: i32) -> Result<Attachment, Errno> {
+        let attachment = self.session()?.member().shmat(id, true, false, &Me)?;
+        let end = attachment.offset.checked_add(attachment.bytes);
+        if end.is_none_or(|end| end > self.map.bytes()) {
+            let _ = self.detach(id);
+            return Err(Errno::IO);
+        }
+        Ok(attachment)
+    }
+
+    /// Gives up one attach.
+    pub fn detach(&self, id: i32) -> Result<(), Errno> {
+        self.session()?.member().shmdt(id)
+    }
+
+    /// Whether the process of a name may still act.
+    pub fn may_act(&self, name: u32) -> bool {
+        self.session.as_ref().is_some_and(|session| session.member().may_act(name))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        if let Some(session) = self.session.take() {
+            // What cannot be given back now is when this process ends.
+            let _ = session.leave();
+        }
+    }
+}
+
+/// Copies a sentence into the caller's buffer.
+///
+/// # Safety
+/// `message` is null or has room for `bytes` bytes.
+unsafe fn tell(text: &str, message: *mut c_char, bytes: usize) {
+    if message.is_null() || bytes == 0 {
+        return;
+    }
+    let length = text.len().min(bytes - 1);
+    // SAFETY: as the caller vouches; the end is written behind what was copied.
+    unsafe {
+        std::ptr::copy_nonoverlapping(text.as_ptr(), message.cast(), length);
+        message.add(length).write(0);
+    }
+}
+
+/// Borrows a handle.
+///
+/// # Safety
+/// `handle` was given out by this library and is not closed.
+pub unsafe fn borrow<'a>(handle: *const Pool) -> &'a Pool {
+    // SAFETY: by this function's own contract.
+    unsafe { &*handle }
+}
+
+/// Another reference to an open pool.
+///
+/// # Safety
+/// As [`borrow`].
+pub unsafe fn share(handle: *const Pool) -> Arc<Pool> {
+    // SAFETY: handles are made of counted references, and one more is counted first.
+    unsafe {
+        Arc::increment_strong_count(handle);
+        Arc::from_raw(handle)
+    }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_open(
+    name: *const c_char,
+    pool: *mut *const Pool,
+    message: *mut c_char,
+    bytes: usize,
+) -> c_int {
+    let name = if name.is_null() {
+        None
+    } else {
+        // SAFETY: the caller passes a C string.
+        match unsafe { CStr::from_ptr(name) }.to_str() {
+            Ok(name) => Some(name),
+            Err(_) => return -Errno::INVAL.raw_os_error(),
+        }
+    };
+    match Pool::open(name) {
+        Ok(opened) => {
+            // SAFETY: the caller passes a place for the handle.
+            unsafe { pool.write(Arc::into_raw(opened)) };
+            0
+        }
+        Err(text) => {
+            // SAFETY: the caller vouches for the buffer.
+            unsafe { tell(&text, message, bytes) };
+            -Errno::NODEV.raw_os_error()
+        }
+    }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_close(pool: *const Pool) {
+    if !pool.is_null() {
+        // SAFETY: the handle carries one count, which ends here.
+        drop(unsafe { Arc::from_raw(pool) });
+    }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_identify(pool: *const Pool, uuid: *mut [u8; 16]) {
+    // SAFETY: the caller passes an open pool and 16 bytes.
+    unsafe {
+        let session = borrow(pool).session.as_ref();
+        let bytes = session.map_or([0; 16], |session| session.member().pool().superblock().uuid);
+        uuid.write(bytes);
+    }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_whoami(
+    pool: *const Pool,
+    name: *mut c_char,
+    domain: *mut u32,
+    client: *mut u32,
+) {
+    // SAFETY: the caller passes an open pool, 64 bytes and two words.
+    unsafe {
+        let Some(session) = borrow(pool).session.as_ref() else { return };
+        tell(&session.member().pool().name(), name, 64);
+        domain.write(session.member().domain());
+        client.write(session.member().name());
+    }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.session().and_then(|session| {
+        let member = session.member();
+        let rows = member.pool().clients()?;
+        let here = |row: &&ClientRow| row.domain == member.domain() && row.attaches > 0;
+        Ok(rows.iter().filter(here).count() as c_int)
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_base(pool: *const Pool) -> *mut c_void {
+    // SAFETY: the caller passes an open pool.
+    unsafe { borrow(pool) }.base.as_ptr().cast()
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_bytes(pool: *const Pool) -> u64 {
+    // SAFETY: the caller passes an open pool.
+    unsafe { borrow(pool) }.map.bytes()
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_hold(
+    pool: *const Pool,
+    bytes: u64,
+    memory: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.hold(bytes).map(|held| {
+        locked(&pool.held).insert(held.offset, held.id);
+        // SAFETY: the caller passes a place for the address.
+        unsafe { memory.write(pool.address(held.offset).cast()) };
+        0
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_release(pool: *const Pool, memory: *mut c_void) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    let offset = memory.addr().wrapping_sub(pool.base.as_ptr().addr()) as u64;
+    let id = locked(&pool.held).remove(&offset).ok_or(Errno::INVAL);
+    answer(id.and_then(|id| pool.detach(id)).map(|()| 0))
+}

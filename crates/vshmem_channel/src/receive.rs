@@ -1,0 +1,285 @@
+//! The receiver's end: a port and what comes in.
+
+use std::sync::Arc;
+
+use vshmem_mem::{Map, Ordering};
+
+use crate::layout::{
+    CLAIM, CLAIMS_AT, GAP, HEAD, Header, Identity, LINE, MAGIC, MAGIC_AT, NONCE_AT, OWNER_AT,
+    READY, SENDER_MARK, SENDER_NONCE, SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
+};
+use crate::send::LEFT;
+
+/// A lane that somebody sends on.
+#[derive(Debug)]
+struct Lane {
+    index: u32,
+    generation: u32,
+    sender: Identity,
+    /// Position of the next message.
+    next: u64,
+    /// Position up to which the sender has been told.
+    told: u64,
+    /// First byte of its ring in the map.
+    ring: u64,
+    /// Nothing of it is read any more.
+    corrupt: bool,
+}
+
+/// Where a message lies. The sender may change it at any time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inbound {
+    /// Which lane, for [`Port::sender`].
+    pub lane: u32,
+    /// Offset of its first byte in the map.
+    pub at: u64,
+    /// Bytes.
+    pub bytes: u32,
+    /// What the sender has tagged it with.
+    pub tag: u8,
+}
+
+/// What a look at a port finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Received {
+    /// A message. It stays where it is until [`Port::release`].
+    Message(Inbound),
+    /// Nothing.
+    Empty,
+    /// A sender's ring makes no sense; it is not read any more. Told once.
+    Corrupt(Identity),
+    /// A sender is gone, and everything that it had sent is read. Told once.
+    Left(Identity),
+}
+
+/// Lanes that are looked at in one go.
+const AT_ONCE: usize = 16;
+/// Looks in vain after which the lanes are looked over for senders that are no more.
+const PATIENCE: u32 = 1 << 20;
+
+/// A receiver's port.
+#[derive(Debug)]
+pub struct Port {
+    map: Arc<Map>,
+    base: u64,
+    shape: Shape,
+    nonce: u64,
+    lanes: Vec<Lane>,
+    /// Claims that were seen.
+    claims: u64,
+    /// Which of `lanes` is looked at first.
+    turn: usize,
+    idle: u32,
+    mask: u64,
+}
+
+impl Port {
+    /// Makes a port in memory that nobody else uses.
+    ///
+    /// `None` when the memory does not hold it.
+    pub fn make(map: &Arc<Map>, base: u64, shape: Shape, nonce: u64, owner: u32) -> Option<Self> {
+        let store = |at: u64, value| inside(map.store(base + at, value, Ordering::Relaxed));
+        if base.checked_add(shape.bytes()).is_none_or(|end| end > map.bytes()) {
+            return None;
+        }
+        store(MAGIC_AT, 0)?;
+        store(NONCE_AT, nonce)?;
+        store(SHAPE_AT, shape.pack())?;
+        store(OWNER_AT, owner.into())?;
+        store(CLAIMS_AT, 0)?;
+        for lane in 0..shape.lanes() {
+            let at = shape.lane_at(lane);
+            for word in [CLAIM, READY, HEAD] {
+                store(at + word, 0)?;
+            }
+            store(shape.ring_at(lane), 0)?;
+        }
+        inside(map.store(base + MAGIC_AT, MAGIC, Ordering::Release))?;
+        let map = Arc::clone(map);
+        let mask = shape.lines() - 1;
+        let lanes = Vec::with_capacity(shape.lanes() as usize);
+        Some(Self { map, base, shape, nonce, lanes, claims: 0, turn: 0, idle: 0, mask })
+    }
+
+    /// Its number.
+    #[must_use]
+    pub fn nonce(&self) -> u64 {
+        self.nonce
+    }
+
+    /// Its shape.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Senders there are.
+    #[must_use]
+    pub fn senders(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Who sends on a lane.
+    #[must_use]
+    pub fn sender(&self, lane: u32) -> Option<Identity> {
+        self.lanes.iter().find(|known| known.index == lane).map(|known| known.sender)
+    }
+
+    /// Looks for a message. `alive` is asked now and then whether a sender still is, by its name in
+    /// the pool.
+    #[inline]
+    pub fn receive(&mut self, alive: impl Fn(u32) -> bool) -> Received {
+        let claims = inside(self.map.load(self.base + CLAIMS_AT, Ordering::Acquire)).unwrap_or(0);
+        if claims != self.claims {
+            self.claims = claims;
+            self.look_over();
+        }
+        let known = self.lanes.len();
+        for _ in 0..known.min(AT_ONCE) {
+            if self.turn >= known {
+                self.turn = 0;
+            }
+            match self.peek(self.turn) {
+                Received::Empty => self.turn += 1,
+                found => {
+                    self.idle = 0;
+                    return found;
+                }
+            }
+        }
+        self.idle += 1;
+        if self.idle >= PATIENCE {
+            self.idle = 0;
+            return self.reclaim(alive);
+        }
+        Received::Empty
+    }
+
+    #[inline]
+    fn peek(&mut self, nth: usize) -> Received {
+        let lane = &mut self.lanes[nth];
+        if lane.corrupt {
+            return Received::Empty;
+        }
+        loop {
+            let at = lane.ring + (lane.next & self.mask) * LINE;
+            // Pairs with the sender's release.
+            let Some(word) = inside(self.map.load(at, Ordering::Acquire)) else {
+                return Received::Empty;
+            };
+            let Some(header) = Header::unpack(word, stamp(lane.generation, lane.next)) else {
+                return Received::Empty;
+            };
+            let to_end = self.shape.lines() - (lane.next & self.mask);
+            if header.bytes == GAP {
+                lane.next += to_end;
+                continue;
+            }
+            let whole = Header::lines_of(header.bytes) <= to_end;
+            if !whole || header.bytes > self.shape.most_bytes() {
+                lane.corrupt = true;
+                return Received::Corrupt(lane.sender);
+            }
+            let Header { bytes, tag } = header;
+            return Received::Message(Inbound { lane: lane.index, at: at + 8, bytes, tag });
+        }
+    }
+
+    /// The message that was received last is no longer needed.
+    #[inline]
+    pub fn release(&mut self, message: &Inbound) {
+        // Whoever releases has just received: the turn is still at that lane.
+        let nth = match self.lanes.get(self.turn) {
+            Some(lane) if lane.index == message.lane => self.turn,
+            _ => match self.lanes.iter().position(|lane| lane.index == message.lane) {
+                Some(nth) => nth,
+                None => return,
+            },
+        };
+        let quarter = self.shape.lines() / 4;
+        let lane = &mut self.lanes[nth];
+        lane.next += Header::lines_of(message.bytes);
+        if lane.next - lane.told >= quarter {
+            lane.told = lane.next;
+            let at = self.base + self.shape.lane_at(lane.index) + HEAD;
+            // Pairs with the sender's acquire: it may write over what was read.
+            let _ = self.map.store(at, lane.next, Ordering::Release);
+        }
+        // The next look begins with the next lane: nobody who floods keeps the others waiting.
+        self.turn = nth + 1;
+    }
+
+    /// Finds lanes that have been claimed since.
+    #[cold]
+    fn look_over(&mut self) {
+        for index in 0..self.shape.lanes() {
+            if self.lanes.iter().any(|lane| lane.index == index) {
+                continue;
+            }
+            if let Some(lane) = self.meet(index) {
+                self.lanes.push(lane);
+            }
+        }
+    }
+
+    fn meet(&self, index: u32) -> Option<Lane> {
+        let at = self.base + self.shape.lane_at(index);
+        let word = |offset, order| inside(self.map.load(at + offset, order));
+        let claim = word(CLAIM, Ordering::Acquire)?;
+        let generation = (claim >> 32) as u32;
+        let ready = word(READY, Ordering::Acquire)?;
+        if claim as u32 == 0 || ready != u64::from(generation) + 1 {
+            return None;
+        }
+        let sender = Identity {
+            client: (claim as u32).wrapping_sub(1),
+            port: word(SENDER_PORT, Ordering::Relaxed)? as u32,
+            nonce: word(SENDER_NONCE, Ordering::Relaxed)?,
+            mark: word(SENDER_MARK, Ordering::Relaxed)?,
+        };
+        let ring = self.base + self.shape.ring_at(index);
+        Some(Lane { index, generation, sender, next: 0, told: 0, ring, corrupt: false })
+    }
+
+    /// Frees a lane whose sender is gone, once everything is read; tells of at most one.
+    #[cold]
+    pub fn reclaim(&mut self, alive: impl Fn(u32) -> bool) -> Received {
+        for index in 0..self.shape.lanes() {
+            let at = self.base + self.shape.lane_at(index) + CLAIM;
+            let Some(claim) = inside(self.map.load(at, Ordering::Acquire)) else { continue };
+            let name = claim as u32;
+            if name == 0 {
+                continue;
+            }
+            let left = u64::from(name) == LEFT;
+            if !left && alive(name.wrapping_sub(1)) {
+                continue;
+            }
+            // It may have sent until it ended: that was before we asked.
+            let nth = self.lanes.iter().position(|lane| lane.index == index);
+            if let Some(nth) = nth
+                && let found @ Received::Message(_) = self.peek(nth)
+            {
+                self.turn = nth;
+                return found;
+            }
+            let sender = nth.map(|nth| self.lanes.swap_remove(nth).sender);
+            self.free(index, claim);
+            if let Some(sender) = sender {
+                return Received::Left(sender);
+            }
+        }
+        Received::Empty
+    }
+
+    /// Readies a lane for its next holder. Whatever its last one still writes bears another stamp.
+    fn free(&self, index: u32, claim: u64) {
+        let at = self.base + self.shape.lane_at(index);
+        let ring = self.base + self.shape.ring_at(index);
+        for word in [at + HEAD, ring] {
+            let _ = self.map.store(word, 0, Ordering::Relaxed);
+        }
+        let next = (claim >> 32).wrapping_add(1) << 32;
+        let _ = self.map.replace(at + CLAIM, claim, next);
+    }
+}

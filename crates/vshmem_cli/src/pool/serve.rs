@@ -1,0 +1,155 @@
+//! `vshmem pool serve`.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use vshmem_link::Link;
+use vshmem_serve::{Ending, Places, Request, Server, XenServer};
+use vshmem_session::find;
+
+use crate::failure::{Failure, Outcome, failed};
+use crate::show;
+
+/// Hand a pool to QEMU guests, with doorbells between them and the host; in dom0, to Xen guests.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Serve {
+    /// The pool's name.
+    name: String,
+    /// Where guests connect, instead of /run/vshmem/serve/NAME.sock.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Doorbells per guest. One is enough for vshmem.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    vectors: u32,
+}
+
+const EXAMPLES: &str = "\
+Stays in the foreground and writes a line for each event; SIGTERM ends it. A guest whose QEMU ends is
+declared dead in the pool at once. Guests cannot connect to a server a second time: after a restart
+those that run keep the pool, and whoever sleeps in it looks every 4 ms instead of being rung, until
+they have been started anew (docs/serve.md).
+
+Examples:
+  vshmem pool serve job7 &
+  qemu-system-x86_64 ... $(vshmem pool show job7 --as qemu)";
+
+impl Serve {
+    /// Serves until it is told to stop.
+    pub fn carry_out(self) -> Outcome {
+        let name = self.name;
+        if name.contains('/') {
+            return Err(Failure::Usage(format!(
+                "{name}: give the pool's name, not its path; `vshmem pool ls` shows the names"
+            )));
+        }
+        allow_many_descriptors();
+        let (stop, signalled) = UnixStream::pair().map_err(|error| cannot_catch(&error))?;
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            let end = signalled.try_clone().map_err(|error| cannot_catch(&error))?;
+            signal_hook::low_level::pipe::register(signal, end)
+                .map_err(|error| cannot_catch(&error))?;
+        }
+        let link = find(&name)?;
+        let place = link.place().to_owned();
+        if link.kind() == "xen" {
+            return serve_xen(link, &name, &stop);
+        }
+        let request = Request { name: name.clone(), socket: self.socket, vectors: self.vectors };
+        let mut server = Server::start(link, &request)?;
+        // It notices the death of this process and takes the host's doorbell back.
+        if let Err(error) = crate::agent::start(&place) {
+            show::line(format!("pool {name}: no agent ({error})"))?;
+        }
+        show::line(opening(&name, server.places(), self.vectors))?;
+        announce_ready();
+        let mut gone = false;
+        let ending = server.run(stop.as_fd(), &mut |event| {
+            let line = show::clean(&format!("pool {name}: {event}"));
+            // Nobody reads any more: no reason to leave the guests alone.
+            gone = gone || show::line(line).is_err();
+        })?;
+        drop(server);
+        end(&name, ending)
+    }
+}
+
+fn end(name: &str, ending: Ending) -> Outcome {
+    match ending {
+        Ending::Stopped => {
+            show::line(format!("pool {name}: no longer served"))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ending::Removed => {
+            failed(format!("pool {name}: it was removed, so there is nothing to serve any more"))
+        }
+        Ending::Evicted => failed(format!(
+            "pool {name}: this host was evicted from it. Confirm with `vshmem pool evict {name} HOST --dead`, and serve it again"
+        )),
+    }
+}
+
+/// In dom0: grants the pool to guests that come, and buries those that go.
+fn serve_xen(link: Box<dyn Link>, name: &str, stop: &UnixStream) -> Outcome {
+    let place = link.place().to_owned();
+    let mut server = XenServer::start(link, name)?;
+    if let Err(error) = crate::agent::start(&place) {
+        show::line(format!("pool {name}: no agent ({error})"))?;
+    }
+    show::line(format!("pool {name}: guests are granted it as they come, and revoked as they go"))?;
+    announce_ready();
+    let mut gone = false;
+    let ending = server.run(stop.as_fd(), &mut |event| {
+        let line = show::clean(&format!("pool {name}: {event}"));
+        gone = gone || show::line(line).is_err();
+    })?;
+    drop(server);
+    end(name, ending)
+}
+
+fn opening(name: &str, places: &Places, vectors: u32) -> String {
+    let host = if places.usual {
+        "the host's processes are rung as well".to_owned()
+    } else {
+        format!(
+            "the host's processes look every 4 ms, because they would look for {} in /run/vshmem/serve",
+            places.control.display()
+        )
+    };
+    format!(
+        "pool {name}: guests connect at {} ({vectors} vectors); {host}",
+        places.socket.display()
+    )
+}
+
+fn cannot_catch(error: &std::io::Error) -> Failure {
+    Failure::Failed(format!("cannot catch signals: {error}"))
+}
+
+/// A guest takes a descriptor for its connection and one for each vector.
+fn allow_many_descriptors() {
+    let now = getrlimit(Resource::Nofile);
+    // Without, fewer guests can connect, and are told so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
+}
+
+/// Tells a service manager that guests can connect (sd_notify(3)).
+fn announce_ready() {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+    let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    let bytes = place.as_encoded_bytes();
+    let address = match bytes.strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name),
+        None => SocketAddr::from_pathname(&place),
+    };
+    // A manager that does not listen has its own time-out.
+    if let (Ok(address), Ok(socket)) = (address, UnixDatagram::unbound()) {
+        let _ = socket.send_to_addr(b"READY=1", &address);
+    }
+}

@@ -1,0 +1,280 @@
+//! `vshmem bench mpi`: stock Open MPI between two guests, beside its own shared memory in one kernel
+//! and TCP between the same guests.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use clap::Args;
+use vshmem_bench::{Order, Spread, ratios, take_turns};
+
+use crate::failure::{Failure, Outcome, failed};
+use crate::table::Table;
+use crate::verb::mpi_env;
+use crate::{choice, show};
+
+/// The program that measures.
+const PROGRAM: &str = "pairs";
+
+/// MPI: latency, bandwidth, message rate and collectives through a pool, beside Open MPI's own shared memory and TCP.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Mpi {
+    /// Runs of each contender.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pairs: u32,
+    /// Processes: half of them in each guest.
+    #[arg(long, short = 'n', default_value_t = 2)]
+    processes: u32,
+    /// Short runs, and not the largest messages.
+    #[arg(long)]
+    quick: bool,
+    /// Use guests 1 and 2 of this lab. Without: a lab of two User Mode Linux guests is booted, and taken down.
+    #[arg(long, value_name = "NAME")]
+    lab: Option<String>,
+    /// Where the program is [default: build/mpi of the build that this command is from].
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem bench mpi
+  vshmem bench mpi --quick --pairs 3 --lab lab
+
+`1 kernel` is Open MPI's own shared memory (vader) between two processes on this host; the others are
+the same program, half of its processes in each guest. A run gives the fastest of up to sixty short
+repetitions of each measurement. Compare nothing across runs.";
+
+/// Who is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Contender {
+    Vader,
+    Pool,
+    Tcp,
+}
+
+const CONTENDERS: [Contender; 3] = [Contender::Vader, Contender::Pool, Contender::Tcp];
+
+/// What one line of the program says: which measurement, and nanoseconds.
+type Readings = BTreeMap<(usize, String), f64>;
+
+/// A lab that is taken down at the end if it was booted for this.
+struct Guests {
+    command: PathBuf,
+    name: String,
+    own: bool,
+}
+
+impl Guests {
+    fn of(command: &Path, lab: Option<&str>) -> Result<Self, Failure> {
+        let command = command.to_owned();
+        if let Some(name) = lab {
+            return Ok(Self { command, name: name.to_owned(), own: false });
+        }
+        let name = format!("bench-mpi-{}", std::process::id());
+        let guests = Self { command, name, own: true };
+        guests.run(&["up", "--guest", "uml", "-n", "2"], Stdio::null())?;
+        Ok(guests)
+    }
+
+    /// Runs a verb of `vshmem lab` and returns what it prints.
+    fn run(&self, words: &[&str], error: Stdio) -> Result<String, Failure> {
+        let mut command = Command::new(&self.command);
+        command.args(["lab", "--name", &self.name]).args(words);
+        output(&mut command, error)
+    }
+}
+
+impl Drop for Guests {
+    fn drop(&mut self) {
+        if self.own {
+            let _ = self.run(&["down"], Stdio::null());
+        }
+    }
+}
+
+fn output(command: &mut Command, error: Stdio) -> Result<String, Failure> {
+    let shown = format!("{command:?}");
+    let done = command
+        .stdin(Stdio::null())
+        .stderr(error)
+        .output()
+        .map_err(|error| Failure::Failed(format!("cannot run {shown}: {error}")))?;
+    if !done.status.success() {
+        return failed(format!("{shown}: {}", done.status));
+    }
+    Ok(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+impl Mpi {
+    /// Measures.
+    pub fn carry_out(self) -> Outcome {
+        if self.processes == 0 || !self.processes.is_multiple_of(2) {
+            return Err(Failure::Usage(format!(
+                "-n {}: the processes come in pairs, one in each guest; give an even number",
+                self.processes
+            )));
+        }
+        let command = super::own_binary()?;
+        let program = self.program(&command)?;
+        mpi_env::components(None)?;
+        let guests = Guests::of(&command, self.lab.as_deref())?;
+        let runs =
+            take_turns(&CONTENDERS, self.pairs as usize, Order::Rotating, |pair, contender| {
+                eprintln!("vshmem: run {} of {}: {}", pair + 1, self.pairs, contender.name());
+                self.turn(*contender, &guests, &program)
+            })?;
+        drop(guests);
+        self.show(&runs)
+    }
+
+    fn program(&self, command: &Path) -> Result<PathBuf, Failure> {
+        let beside = command.parent().unwrap_or(Path::new("."));
+        let place = match &self.programs {
+            Some(place) => place.join(PROGRAM),
+            None => beside.join("../../build/mpi").join(PROGRAM),
+        };
+        place.canonicalize().map_err(|error| {
+            Failure::Failed(format!(
+                "{}: {error}. `make programs` builds it where Open MPI is installed",
+                place.display()
+            ))
+        })
+    }
+
+    fn turn(
+        &self,
+        contender: Contender,
+        guests: &Guests,
+        program: &Path,
+    ) -> Result<Readings, Failure> {
+        let length = if self.quick { "quick" } else { "full" };
+        let (n, program) = (self.processes.to_string(), program.to_string_lossy().into_owned());
+        let text = match contender {
+            Contender::Vader => {
+                let mut command = Command::new("mpirun");
+                command.args([
+                    "--oversubscribe",
+                    "--mca",
+                    "pml",
+                    "ob1",
+                    "--mca",
+                    "btl",
+                    "vader,self",
+                ]);
+                command.args(["-np", &n, &program, length]);
+                command.envs([
+                    ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
+                    ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
+                ]);
+                output(&mut command, Stdio::inherit())?
+            }
+            Contender::Pool | Contender::Tcp => {
+                let half = self.processes / 2;
+                let only = if contender == Contender::Tcp { "--mca btl tcp,self" } else { "" };
+                let line = format!(
+                    "eval \"$(vshmem mpi-env)\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {n} {program} {length}"
+                );
+                guests.run(&["exec", "1", "--", "sh", "-c", &line], Stdio::inherit())?
+            }
+        };
+        let readings: Readings = text.lines().enumerate().filter_map(reading).collect();
+        if readings.is_empty() {
+            return failed(format!("{}: the program printed no measurement", contender.name()));
+        }
+        Ok(readings)
+    }
+
+    fn show(&self, runs: &[Vec<Readings>]) -> Outcome {
+        let figures = |nth: usize, key: &(usize, String)| -> Vec<f64> {
+            runs[nth].iter().filter_map(|run| run.get(key).copied()).collect()
+        };
+        let columns = ["what", "vader, 1 kernel", "vshmem, 2 guests", "tcp, 2 guests"];
+        let mut times = Table::new(
+            &format!("Median of {} interleaved runs (smallest .. largest)", self.pairs),
+            &columns,
+        );
+        let mut factors = Table::new(
+            "Ratio within each run: median (smallest .. largest)",
+            &["what", "vshmem / vader", "tcp / vshmem"],
+        );
+        let keys: Vec<&(usize, String)> = runs
+            .first()
+            .and_then(|of| of.first())
+            .map(|run| run.keys().collect())
+            .unwrap_or_default();
+        for key in keys {
+            let of: Vec<Vec<f64>> = (0..CONTENDERS.len()).map(|nth| figures(nth, key)).collect();
+            let mut row = vec![key.1.clone()];
+            row.extend(of.iter().map(|times| spread(times, &time)));
+            times.row(row);
+            let factor = |value: f64| format!("{value:.2}x");
+            factors.row(vec![
+                key.1.clone(),
+                spread(&ratios(&of[1], &of[0]), &factor),
+                spread(&ratios(&of[2], &of[1]), &factor),
+            ]);
+        }
+        let pool = choice::named(None).map(|name| format!(" on pool {name}")).unwrap_or_default();
+        show::line(format!("Open MPI, {} processes{pool}", self.processes))?;
+        show::text(&format!("\n{times}\n{factors}"))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Contender {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Vader => "vader, 1 kernel",
+            Self::Pool => "vshmem, 2 guests",
+            Self::Tcp => "tcp, 2 guests",
+        }
+    }
+}
+
+/// `WHAT BYTES MEMORY NANOSECONDS`. Lines keep the order in which the program measures.
+fn reading((nth, line): (usize, &str)) -> Option<((usize, String), f64)> {
+    let mut words = line.split_whitespace();
+    let (what, bytes, memory) = (words.next()?, words.next()?, words.next()?);
+    let nanoseconds = words.next()?.parse().ok()?;
+    let size = bytes.parse::<u64>().ok()?;
+    let size = match size {
+        0 => String::new(),
+        size if size >= 1 << 20 => format!(" {} MiB", size >> 20),
+        size if size >= 1 << 10 => format!(" {} KiB", size >> 10),
+        size => format!(" {size} B"),
+    };
+    let memory = if memory == "pool" { ", MPI_Alloc_mem" } else { "" };
+    Some(((nth, format!("{what}{size}{memory}")), nanoseconds))
+}
+
+fn time(nanoseconds: f64) -> String {
+    match nanoseconds {
+        ns if ns < 1e3 => format!("{ns:.0} ns"),
+        ns if ns < 1e6 => format!("{:.3} us", ns / 1e3),
+        ns => format!("{:.2} ms", ns / 1e6),
+    }
+}
+
+fn spread(figures: &[f64], shown: &dyn Fn(f64) -> String) -> String {
+    Spread::of(figures).map_or_else(String::new, |spread| {
+        format!("{} ({} .. {})", shown(spread.median), shown(spread.min), shown(spread.max))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_program_are_read_and_others_passed_over() {
+        let read = |line| reading((3, line)).map(|((_, what), ns)| (what, ns));
+        assert_eq!(read("pingpong 8 private 120.5"), Some(("pingpong 8 B".into(), 120.5)));
+        let pool = Some(("stream 1 MiB, MPI_Alloc_mem".into(), 7.0));
+        assert_eq!(read("stream 1048576 pool 7"), pool);
+        assert_eq!(read("barrier 0 private 9"), Some(("barrier".into(), 9.0)));
+        assert_eq!(read("a warning of mpirun's"), None);
+        assert_eq!(read(""), None);
+    }
+}

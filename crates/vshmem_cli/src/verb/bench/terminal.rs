@@ -1,0 +1,49 @@
+//! Whoever waits for a benchmark.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use vshmem_bench::Watch;
+
+use crate::failure::Failure;
+
+/// The user: is shown how far it is, and may break it off. What was started is then taken down in
+/// order; a second Ctrl-C ends at once.
+pub struct Terminal {
+    stop: Arc<AtomicBool>,
+}
+
+impl Terminal {
+    /// Watches for signals from now on.
+    pub fn watch() -> Result<Self, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))
+                .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
+                .map_err(|error| {
+                    Failure::Failed(format!("cannot watch for signal {signal}: {error}"))
+                })?;
+        }
+        Ok(Self { stop })
+    }
+
+    /// Wipes the line of progress.
+    pub fn clear(&self) {
+        if std::io::stderr().is_terminal() {
+            let _ = std::io::stderr().write_all(b"\r\x1b[K");
+        }
+    }
+}
+
+impl Watch for Terminal {
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, line: &str) {
+        if std::io::stderr().is_terminal() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The devices by which a guest is given pools, and the processor that works on them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::Line;
+
+/// Red Hat's number for ivshmem.
+const IVSHMEM: (&str, &str) = ("0x1af4", "0x1110");
+const DEVICES: &str = "/sys/bus/pci/devices";
+
+/// An ivshmem device of this machine.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Ivshmem {
+    address: String,
+    bound: bool,
+    /// Where its memory begins in the guest's physical memory.
+    start: u64,
+    memory: PathBuf,
+    interrupts: bool,
+}
+
+/// One line for each ivshmem device; none where there is none.
+pub fn ivshmem() -> Vec<Line> {
+    let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
+    let mut found: Vec<Ivshmem> = entries.filter_map(|entry| Ivshmem::at(&entry.path())).collect();
+    found.sort_by(|one, other| one.address.cmp(&other.address));
+    let root = rustix::process::geteuid().is_root();
+    found.iter().map(|device| device.line(root)).collect()
+}
+
+impl Ivshmem {
+    fn at(place: &Path) -> Option<Self> {
+        let text = |name: &str| fs::read_to_string(place.join(name)).ok();
+        let number = |name: &str| text(name).map(|text| text.trim().to_owned());
+        if number("vendor")? != IVSHMEM.0 || number("device")? != IVSHMEM.1 {
+            return None;
+        }
+        let driver = fs::read_link(place.join("driver")).ok();
+        let regions = text("resource").unwrap_or_default();
+        Some(Self {
+            address: place.file_name()?.to_string_lossy().into_owned(),
+            bound: driver.is_some_and(|driver| driver.ends_with("vshmem")),
+            start: start(&regions, 2),
+            memory: place.join("resource2"),
+            // The table of its interrupts.
+            interrupts: start(&regions, 1) != 0,
+        })
+    }
+
+    fn line(&self, root: bool) -> Line {
+        const WHAT: &str = "ivshmem device";
+        let kind = if self.interrupts { "with interrupts" } else { "no interrupts" };
+        // By the rules of memory types only a place above 4 GiB is certain to be cached.
+        let low = self.start != 0 && self.start < 1 << 32;
+        let place = if low { ", below 4 GiB" } else { "" };
+        let found = format!("{}: {kind}{place}", self.address);
+        if self.bound {
+            return Line::good(WHAT, format!("{found}; the driver has it: /dev/vshmem"));
+        }
+        let remedy = "load the driver for unprivileged use, interrupts and cached memory: `make -C kernel/ivshmem` in vshmem's sources, then `insmod kernel/ivshmem/build/module/vshmem.ko` (docs: kernel/ivshmem)";
+        if root {
+            let found = format!(
+                "{found}; without the driver, so for root alone, through {}",
+                self.memory.display()
+            );
+            Line::note(WHAT, found, remedy)
+        } else {
+            Line::bad(WHAT, format!("{found}; without the driver it is closed to you"), remedy)
+        }
+    }
+}
+
+/// Where a region of a device begins, 0 if it has none: a line of `resource` is start, end and flags.
+fn start(resource: &str, region: usize) -> u64 {
+    let first = |line: &str| -> Option<u64> {
+        let word = line.split_whitespace().next()?;
+        u64::from_str_radix(word.strip_prefix("0x")?, 16).ok()
+    };
+    resource.lines().nth(region).and_then(first).unwrap_or(0)
+}
+
+/// An nvdimm that is not given as a dax device; none where there is none.
+pub fn nvdimm() -> Option<Line> {
+    const WHAT: &str = "nvdimm";
+    let entries = |place: &str| fs::read_dir(place).into_iter().flatten().flatten();
+    let names = |place: &str, prefix: &'static str| -> Vec<String> {
+        entries(place)
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.starts_with(prefix))
+            .collect()
+    };
+    let dimms = names("/sys/bus/nd/devices", "region").len();
+    if dimms == 0 {
+        return None;
+    }
+    let dax = names("/dev", "dax");
+    if !dax.is_empty() {
+        return Some(Line::good(WHAT, format!("/dev/{}", dax.join(", /dev/"))));
+    }
+    let found = format!("{dimms} there, none of them a dax device");
+    let remedy = "on the host, make the pool with `vshmem pool create --dax`, which writes the label; in the guest: modprobe dax_pmem device_dax. Never use /dev/pmemN itself: what is written there stays in the page cache";
+    Some(Line::bad(WHAT, found, remedy))
+}
+
+/// What emulates this machine's processor, as it says itself.
+#[cfg(target_arch = "x86_64")]
+fn hypervisor() -> Option<String> {
+    const PRESENT: u32 = 1 << 31;
+    const NAME: u32 = 0x4000_0000;
+    if std::arch::x86_64::__cpuid(1).ecx & PRESENT == 0 {
+        return None;
+    }
+    let name = std::arch::x86_64::__cpuid(NAME);
+    let bytes = [name.ebx, name.ecx, name.edx].map(u32::to_le_bytes).concat();
+    Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned())
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn hypervisor() -> Option<String> {
+    let text = fs::read_to_string("/proc/device-tree/hypervisor/compatible").ok()?;
+    Some(text.trim_end_matches('\0').to_owned())
+}
+
+/// Whether what one processor writes at once is seen at once by others outside this machine.
+pub fn atomics() -> Line {
+    let possible = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let xen = fs::read_to_string("/sys/hypervisor/type").is_ok_and(|kind| kind.trim() == "xen");
+    judge(hypervisor().as_deref(), possible.trim(), xen)
+}
+
+fn judge(hypervisor: Option<&str>, possible: &str, xen: bool) -> Line {
+    const WHAT: &str = "atomic operations";
+    const TCG: &str = "TCGTCGTCGTCG";
+    match hypervisor {
+        None => Line::good(WHAT, "the processor's own"),
+        // A pool of Xen's is shared within the emulated machine only.
+        Some(TCG) if xen => Line::good(
+            WHAT,
+            "Xen runs on a machine that QEMU emulates (TCG), and so do all of its domains: atomic among them",
+        ),
+        Some(TCG) if possible == "0" => Line::bad(
+            WHAT,
+            "QEMU emulates this machine (TCG) with room for one CPU: its atomic operations are not atomic for other machines and the host, and semaphores and locks of a shared pool will be lost",
+            "start QEMU with `-smp 1,maxcpus=2` or more CPUs, and `-accel tcg,thread=multi`",
+        ),
+        Some(TCG) => Line::good(
+            WHAT,
+            format!(
+                "QEMU emulates this machine (TCG) with room for CPUs {possible}: atomic for others, too, unless it was started with thread=single"
+            ),
+        ),
+        Some(name) => Line::good(WHAT, format!("the processor's own, under {name}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tcg_with_room_for_one_cpu_is_a_trap() {
+        assert!(!judge(Some("TCGTCGTCGTCG"), "0", false).good);
+        assert!(judge(Some("TCGTCGTCGTCG"), "0-1", false).good);
+        assert!(judge(Some("KVMKVMKVM"), "0", false).good);
+        assert!(judge(None, "0", false).good);
+    }
+
+    #[test]
+    fn domains_of_one_emulated_xen_are_atomic_to_each_other() {
+        assert!(judge(Some("TCGTCGTCGTCG"), "0", true).good);
+    }
+
+    #[test]
+    fn the_regions_of_a_device_are_the_lines_of_its_list() {
+        let resource = "0x00000000febf1000 0x00000000febf10ff 0x0000000000040200\n\
+                        0x0000000000000000 0x0000000000000000 0x0000000000000000\n\
+                        0x0000000840000000 0x0000000843ffffff 0x000000000014220c\n";
+        assert_eq!(start(resource, 2), 0x8_4000_0000);
+        assert_eq!(start(resource, 1), 0);
+        assert_eq!(start("short", 2), 0);
+    }
+
+    #[test]
+    fn a_device_without_its_driver_names_it_as_the_remedy() {
+        let device = Ivshmem { address: "0000:00:05.0".into(), ..Ivshmem::default() };
+        assert!(!device.line(false).good);
+        let line = device.line(true);
+        assert!(line.good && line.remedy.is_some_and(|remedy| remedy.contains("kernel/ivshmem")));
+        let bound = Ivshmem { bound: true, interrupts: true, ..device };
+        assert!(bound.line(false).good && bound.line(false).found.contains("with interrupts"));
+    }
+}

@@ -1,0 +1,108 @@
+//! How fast the memory of the pools is here, and in what pages it can lie.
+
+use std::fs;
+
+use vshmem_link::{Rates, measure_rates};
+
+use super::Line;
+use crate::{choice, size};
+
+/// A line for the pool that `vshmem run` takes, and for each that this machine has from outside.
+pub fn speeds() -> Vec<Line> {
+    let chosen = choice::named(None).and_then(|name| vshmem_session::find(&name).ok());
+    let chosen = chosen.map(|link| link.place().to_owned());
+    let pools = vshmem_session::list().into_iter().filter(|pool| {
+        pool.found.is_ok() && (pool.kind != "local" || chosen.as_ref() == Some(&pool.place))
+    });
+    pools
+        .filter_map(|pool| {
+            let link = vshmem_link::open(&pool.place).ok()?;
+            let rates = measure_rates(link.as_ref()).ok()?;
+            Some(speed(&pool.place.display().to_string(), link.kind(), rates))
+        })
+        .collect()
+}
+
+fn speed(place: &str, kind: &str, rates: Rates) -> Line {
+    const WHAT: &str = "memory of a pool";
+    let Rates { pool, private, pool_write, private_write } = rates;
+    let found = format!(
+        "{place}: reads {pool} MiB/s (private memory: {private}), locked stores {pool_write} MiB/s ({private_write})"
+    );
+    if !rates.is_suspicious() {
+        return Line::good(WHAT, found);
+    }
+    let remedy = match kind {
+        "ivshmem" => {
+            "it is not cached. Load the driver (kernel/ivshmem), which maps it write-back; place the device above 4 GiB (a pool of 1G or more, or QEMU's `-global q35-pcihost.pci-hole64-size`); or use an nvdimm (`vshmem pool show NAME --as qemu --device dax`)"
+        }
+        "dax" => {
+            "it is not cached, which an nvdimm of QEMU's always is: is its file on memory (/dev/shm, hugetlbfs) on the host?"
+        }
+        _ => {
+            "is its file on memory (/dev/shm, hugetlbfs), and does the machine swap? See `free -m`"
+        }
+    };
+    Line::bad(WHAT, found, remedy)
+}
+
+/// Huge pages that pools could be made of.
+pub fn huge_pages() -> Line {
+    const WHAT: &str = "huge pages (optional)";
+    let mut found: Vec<(u64, u64, u64)> = fs::read_dir("/sys/kernel/mm/hugepages")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let kib: u64 = name.strip_prefix("hugepages-")?.strip_suffix("kB")?.parse().ok()?;
+            let count = |file: &str| -> Option<u64> {
+                fs::read_to_string(entry.path().join(file)).ok()?.trim().parse().ok()
+            };
+            Some((kib << 10, count("free_hugepages")?, count("nr_hugepages")?))
+        })
+        .collect();
+    found.sort_unstable();
+    judge(WHAT, &found)
+}
+
+fn judge(what: &'static str, found: &[(u64, u64, u64)]) -> Line {
+    if found.is_empty() {
+        return Line::good(what, "this kernel has none");
+    }
+    let text: Vec<String> = found
+        .iter()
+        .map(|(bytes, free, all)| format!("{free} of {all} free of {}", size::show(*bytes)))
+        .collect();
+    if found.iter().any(|(_, free, _)| *free > 0) {
+        return Line::good(what, text.join(", "));
+    }
+    Line::note(
+        what,
+        text.join(", "),
+        "for `vshmem pool create --hugepages 2M`: echo 512 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, and mount -t hugetlbfs none /dev/hugepages",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uncached_memory_has_a_remedy_for_its_link() {
+        let slow = Rates { pool: 12, private: 9000, pool_write: 12, private_write: 500 };
+        let line = speed("/dev/vshmem/x", "ivshmem", slow);
+        assert!(!line.good && line.remedy.is_some_and(|remedy| remedy.contains("driver")));
+        assert!(
+            speed("/dev/vshmem/x", "ivshmem", Rates { pool: 8000, pool_write: 400, ..slow }).good
+        );
+    }
+
+    #[test]
+    fn no_huge_pages_is_no_fault() {
+        assert!(judge("", &[]).good && judge("", &[]).remedy.is_none());
+        let none = judge("", &[(2 << 20, 0, 0), (1 << 30, 0, 0)]);
+        assert!(none.good && none.remedy.is_some());
+        assert!(judge("", &[(2 << 20, 3, 4)]).remedy.is_none());
+    }
+}

@@ -1,0 +1,194 @@
+//! `vshmem doctor`: what this machine has and lacks.
+
+mod devices;
+mod limits;
+mod memory;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde::Serialize;
+use vshmem_lab::{GuestKind, Lab};
+
+use crate::failure::Outcome;
+use crate::{choice, pool, show, size};
+
+use super::run;
+
+/// Say what this machine has and lacks, with a remedy for each.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+ok: in order; note: in order, and could be better; MISS: in the way of `vshmem run`, or of what is called optional.
+Run it on the host and in each guest. Exit code 1 when something that is not optional is missing.")]
+pub struct Doctor {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Line {
+    what: &'static str,
+    good: bool,
+    found: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    remedy: Option<String>,
+}
+
+impl Line {
+    fn good(what: &'static str, found: impl Into<String>) -> Self {
+        Self { what, good: true, found: found.into(), remedy: None }
+    }
+
+    /// Something that is in order and could be better.
+    fn note(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { good: true, ..Self::bad(what, found, remedy) }
+    }
+
+    fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what, good: false, found: found.into(), remedy: Some(remedy.into()) }
+    }
+}
+
+impl Doctor {
+    /// Looks. Exit code 1 when `vshmem run` cannot work, or not well; the lab is an extra.
+    pub fn carry_out(self) -> Outcome {
+        let mut needed = vec![links(), shared_memory(), library(), pools(), chosen()];
+        needed.push(devices::atomics());
+        needed.extend(devices::ivshmem());
+        needed.extend(devices::nvdimm());
+        needed.extend(memory::speeds());
+        needed.extend(limits::all());
+        let works = needed.iter().all(|line| line.good);
+        needed.push(memory::huge_pages());
+        if !vshmem_lab::in_guest() {
+            needed.extend([lab("lab, UML guests (optional)", GuestKind::Uml)]);
+            needed.extend([lab("lab, QEMU guests (optional)", GuestKind::Qemu), driver()]);
+        }
+        let lines = needed;
+        if self.json {
+            show::json(&lines)?;
+        } else {
+            for line in &lines {
+                let mark = match (line.good, &line.remedy) {
+                    (true, None) => "ok  ",
+                    (true, Some(_)) => "note",
+                    (false, _) => "MISS",
+                };
+                show::line(format!("{mark} {}: {}", line.what, show::clean(&line.found)))?;
+                if let Some(remedy) = &line.remedy {
+                    show::line(format!("     remedy: {}", show::clean(remedy)))?;
+                }
+            }
+        }
+        Ok(if works { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// The links of this machine, each in the grade in which it works here.
+fn links() -> Line {
+    let mut links = vec!["local (files in /dev/shm and /dev/hugepages)".to_owned()];
+    for pool in vshmem_session::list().iter().filter(|pool| pool.kind != "local") {
+        let grade = if pool.grade.is_empty() { String::new() } else { format!(", {}", pool.grade) };
+        links.push(format!("{} ({}{grade})", pool.kind, pool.place.display()));
+    }
+    Line::good("links", links.join("; "))
+}
+
+fn shared_memory() -> Line {
+    const WHAT: &str = "/dev/shm";
+    const REMEDY: &str =
+        "mount -t tmpfs -o size=50%,mode=1777 tmpfs /dev/shm (in a container: --shm-size)";
+    /// What a private pool should have, below which it is made smaller.
+    const ENOUGH: u64 = 256 << 20;
+    match rustix::fs::statvfs(WHAT) {
+        Ok(stat) => {
+            let (free, total) = (stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize);
+            let found = format!("{} free of {}", size::show(free), size::show(total));
+            // In a guest that has been given a pool nobody makes a private one.
+            let given = vshmem_session::list().iter().any(|pool| pool.kind != "local");
+            match (free >= ENOUGH, given) {
+                (true, _) => Line::good(WHAT, found),
+                (false, true) => Line::note(WHAT, found, REMEDY),
+                (false, false) => Line::bad(WHAT, found, REMEDY),
+            }
+        }
+        Err(errno) => Line::bad(WHAT, errno.to_string(), REMEDY),
+    }
+}
+
+fn library() -> Line {
+    const WHAT: &str = "preload library";
+    match run::library() {
+        Ok(place) => Line::good(WHAT, place.display().to_string()),
+        Err(failure) => {
+            Line::bad(WHAT, failure.to_string(), "make build, or put it beside the vshmem command")
+        }
+    }
+}
+
+fn pools() -> Line {
+    const WHAT: &str = "pools";
+    let rows = pool::overview();
+    let denied = rows.iter().filter(|row| row.denied).count();
+    let broken: Vec<String> =
+        rows.iter().filter(|row| !row.denied).filter_map(|row| row.error.clone()).collect();
+    let found = match denied {
+        0 => format!("{} on this machine", rows.len()),
+        denied => format!("{} on this machine, {denied} of them closed to you", rows.len()),
+    };
+    if broken.is_empty() {
+        Line::good(WHAT, found)
+    } else {
+        Line::bad(
+            WHAT,
+            format!("{found}, of which {} cannot be read: {}", broken.len(), broken.join("; ")),
+            "what each sentence says; `vshmem pool ls` lists them",
+        )
+    }
+}
+
+fn chosen() -> Line {
+    const WHAT: &str = "pool that `vshmem run` takes";
+    let Some(name) = choice::named(None) else {
+        return Line::good(WHAT, format!("{} (private, made when needed)", choice::private_name()));
+    };
+    match vshmem_session::find(&name) {
+        Ok(link) => {
+            let manned = if vshmem_session::Duty::Agent.is_manned(link.place()) {
+                "its agent runs"
+            } else {
+                "no agent runs, as nobody uses it here"
+            };
+            Line::good(WHAT, format!("{name}; {manned}"))
+        }
+        Err(error) => {
+            Line::bad(WHAT, error.to_string(), "set VSHMEM_POOL to another one, or unset it")
+        }
+    }
+}
+
+fn lab(what: &'static str, kind: GuestKind) -> Line {
+    let missing = Lab::check(kind);
+    if missing.is_empty() {
+        return Line::good(what, "they can be booted");
+    }
+    let found: Vec<String> =
+        missing.iter().map(|one| format!("{}: {}", one.what, one.found)).collect();
+    let remedies: Vec<String> = missing.iter().map(|one| one.remedy.clone()).collect();
+    Line::bad(what, found.join("; "), remedies.join("; "))
+}
+
+/// The driver that the lab gives to its QEMU guests.
+fn driver() -> Line {
+    const WHAT: &str = "driver for QEMU guests (optional)";
+    match super::lab::built_driver() {
+        Some(place) => Line::good(WHAT, place.display().to_string()),
+        None => Line::note(
+            WHAT,
+            "not built: the lab's QEMU guests have no interrupts, and only root can use a pool there",
+            "apt-get install linux-headers-amd64, then make -C kernel/ivshmem",
+        ),
+    }
+}

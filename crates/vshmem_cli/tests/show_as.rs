@@ -1,0 +1,138 @@
+//! `vshmem pool show --as`: what it prints is taken by those it is for.
+
+mod rig;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use rig::{Name, expect, refusal};
+
+fn shown(words: &[&str]) -> String {
+    let output = expect(0, &[&["pool", "show"], words].concat());
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn labelled(test: &str) -> Name {
+    let name = Name::new(test);
+    expect(0, &["pool", "create", &name.0, "--size", "8M", "--dax"]);
+    name
+}
+
+fn is_installed(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output().is_ok();
+    if !found {
+        println!("SKIPPED: {tool} is not installed");
+    }
+    found
+}
+
+/// Has QEMU make the machine, and end before it runs.
+fn qemu_takes(arguments: &str) {
+    let mut qemu = Command::new("qemu-system-x86_64")
+        .args(["-machine", "q35", "-accel", "tcg,thread=multi", "-smp", "1,maxcpus=2", "-m", "64"])
+        .args(["-nodefaults", "-display", "none", "-S", "-monitor", "stdio"])
+        .args(arguments.split_whitespace())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    qemu.stdin.take().unwrap().write_all(b"info pci\ninfo memory-devices\nquit\n").unwrap();
+    let output = qemu.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments}: {said}");
+    let seen = String::from_utf8_lossy(&output.stdout);
+    assert!(seen.contains("1af4:1110") || seen.contains("nvdimm"), "{arguments}: {seen}");
+}
+
+#[test]
+fn qemu_takes_the_arguments() {
+    if !is_installed("qemu-system-x86_64") {
+        return;
+    }
+    let plain = Name::with_pool("qemu");
+    qemu_takes(&shown(&[&plain.0, "--as", "qemu"]));
+    let dax = labelled("qemudax");
+    let arguments = shown(&[&dax.0, "--as", "qemu"]);
+    assert!(arguments.contains("-device nvdimm"), "{arguments}");
+    qemu_takes(&arguments);
+}
+
+#[test]
+fn each_device_has_its_arguments() {
+    let name = Name::with_pool("devices");
+    let place = name.place();
+    let plain = shown(&[&name.0, "--as", "qemu"]);
+    assert!(plain.contains(&format!("mem-path={},size=8388608", place.display())), "{plain}");
+    assert_eq!(plain, shown(&[&name.0, "--as", "qemu", "--device", "plain"]));
+    let words = ["pool", "show", &name.0, "--as", "qemu", "--device", "doorbell"];
+    let output = expect(0, &words);
+    let doorbell = String::from_utf8_lossy(&output.stdout);
+    let socket = format!("path=/run/vshmem/serve/{}.sock", name.0);
+    assert!(doorbell.contains(&socket) && doorbell.contains("vectors=1"), "{doorbell}");
+    assert!(rig::complaint(&output).contains("has no server yet"));
+    refusal(
+        &["pool", "show", &name.0, "--as", "qemu", "--device", "dax"],
+        &["has no label", "--dax"],
+    );
+    let dax = labelled("devicesdax");
+    for device in ["plain", "doorbell"] {
+        let words = ["pool", "show", &dax.0, "--as", "qemu", "--device", device];
+        refusal(&words, &["made with --dax", "--device dax"]);
+    }
+}
+
+#[test]
+fn what_a_hypervisor_could_not_use_is_refused() {
+    let odd = Name::new("odd");
+    expect(0, &["pool", "create", &odd.0, "--size", "9M"]);
+    refusal(&["pool", "show", &odd.0, "--as", "qemu"], &["power of two", "--size 16M"]);
+    refusal(&["pool", "show", &odd.0, "--as", "libvirt"], &["power of two", "--size 16M"]);
+    refusal(&["pool", "show", &odd.0, "--as", "xl"], &["Xen"]);
+    refusal(&["pool", "show", "clitest-nowhere", "--as", "qemu"], &["there is none of that name"]);
+    expect(2, &["pool", "show", &odd.0, "--as", "vmware"]);
+    expect(2, &["pool", "show", &odd.0, "--device", "plain"]);
+    expect(2, &["pool", "show", &odd.0, "--as", "qemu", "--device", "pcmcia"]);
+    expect(2, &["pool", "show", &odd.0, "--as", "qemu", "--json"]);
+}
+
+#[test]
+fn libvirt_takes_the_elements_in_a_domain() {
+    if !is_installed("virt-xml-validate") || !is_installed("xmllint") {
+        return;
+    }
+    let plain = Name::with_pool("libvirt");
+    let dax = labelled("libvirtdax");
+    let elements = [
+        shown(&[&plain.0, "--as", "libvirt", "--device", "plain"]),
+        shown(&[&plain.0, "--as", "libvirt", "--device", "doorbell"]),
+        shown(&[&dax.0, "--as", "libvirt"]),
+    ];
+    for element in &elements {
+        let (valid, said) = validate(element);
+        assert!(valid, "{element}: {said}");
+    }
+    let (valid, _) = validate("<shmem name='x'><model type='ivshmem-odd'/></shmem>");
+    assert!(!valid, "the schema is not looked at");
+}
+
+fn validate(element: &str) -> (bool, String) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let domain = format!(
+        "<domain type='qemu'>
+  <name>guest</name>
+  <maxMemory slots='4' unit='GiB'>64</maxMemory>
+  <memory unit='MiB'>512</memory>
+  <vcpu current='1'>2</vcpu>
+  <os><type arch='x86_64' machine='q35'>hvm</type></os>
+  <cpu><numa><cell id='0' cpus='0-1' memory='512' unit='MiB'/></numa></cpu>
+  <devices>
+{element}  </devices>
+</domain>
+"
+    );
+    std::fs::write(file.path(), domain).unwrap();
+    let output = Command::new("virt-xml-validate").arg(file.path()).arg("domain").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    (output.status.success(), said.into_owned())
+}

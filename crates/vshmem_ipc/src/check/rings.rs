@@ -1,0 +1,89 @@
+//! The rings of queues against their modes, and the messages in them.
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Fault, MessageRing, field};
+use vshmem_wire::{CELL_BYTES, MsgSlot, ObjectState, QueueMode, RING_CHUNK_BYTES, RING_TEXT_BYTES};
+
+use super::Look;
+use super::heap::{Use, Uses};
+use super::objects::Objects;
+use crate::heap::Chunk;
+use crate::id::Kind;
+use crate::message::Header;
+use crate::{queue, registry};
+
+impl Look<'_> {
+    pub(super) fn rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
+        for (index, standing) in objects.of(Kind::Queue) {
+            let slot = registry::slot_at(self.layout, Kind::Queue, index)?;
+            let base = field!(slot, MsgSlot, ring);
+            let mut words = [0; vshmem_wire::RING_SLOTS];
+            for (word, nth) in words.iter_mut().zip(0..) {
+                *word = self.word(base + nth * CELL_BYTES)?;
+            }
+            let ring = MessageRing::of(base, words);
+            if !ring.makes_sense() {
+                self.wrong(format!("the words in the ring of queue {index} do not fit together"));
+                continue;
+            }
+            let mode = self.get(field!(slot, MsgSlot, mode))?;
+            if mode == QueueMode::List as u32 {
+                if !ring.is_frozen() || ring.messages().next().is_some() {
+                    self.wrong(format!("queue {index} uses its list, and its ring is in use"));
+                }
+            } else if mode != QueueMode::Ring as u32 {
+                self.wrong(format!("queue {index} is in mode {mode}, which is none"));
+            } else if standing.is(ObjectState::Live) {
+                self.nothing_beside_the_ring(index, slot)?;
+            } else {
+                self.wrong(format!("queue {index} is removed, and its ring is in use"));
+            }
+            self.messages_in(index, &ring, uses)?;
+        }
+        Ok(())
+    }
+
+    fn nothing_beside_the_ring(&mut self, index: u32, slot: u64) -> Result<(), Fault> {
+        for (at, what) in [
+            (field!(slot, MsgSlot, head), "there are messages in its list"),
+            (field!(slot, MsgSlot, receive_head), "a receiver sleeps"),
+            (field!(slot, MsgSlot, send_head), "a sender sleeps"),
+        ] {
+            if self.get(at)? != 0 {
+                self.wrong(format!("queue {index} uses its ring, and {what}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn messages_in(
+        &mut self,
+        index: u32,
+        ring: &MessageRing,
+        uses: &mut Uses,
+    ) -> Result<(), Fault> {
+        for (spot, nth) in ring.messages().zip(0..) {
+            let what = format!("message {nth} in the ring of queue {index}");
+            let unit = spot.chunk().unwrap_or(u32::MAX);
+            let Ok(at) = Chunk(unit).offset(self.layout) else {
+                self.wrong(format!("{what} lies at unit {unit}, which does not exist"));
+                continue;
+            };
+            if self.layout.heap.end() - at < RING_CHUNK_BYTES {
+                self.wrong(format!("{what} goes on behind the heap"));
+                continue;
+            }
+            let header = Header::read(self.pool.map(), self.layout, Chunk(unit))?;
+            if header.kind < 1 || header.size > RING_TEXT_BYTES {
+                self.wrong(format!("{what} has type {} and {} bytes", header.kind, header.size));
+            }
+            let place = queue::place_in(self.layout, Chunk(unit))?;
+            let place = self.pool.map().load(place, Ordering::Relaxed)?;
+            if place != queue::place_of(index, spot.position()) {
+                self.wrong(format!("{what} does not say where it is"));
+            }
+            self.note_use(uses, unit, Use { what, bytes: RING_CHUNK_BYTES, in_ring: true });
+        }
+        Ok(())
+    }
+}

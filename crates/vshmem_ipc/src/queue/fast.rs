@@ -1,0 +1,291 @@
+//! msgsnd(2) and msgrcv(2) through the ring: a compare-and-swap each, without the lock.
+//!
+//! Both look at the ring first and at the rest (is the queue still this one, may the caller, is the
+//! chunk still its own) afterwards. Removing a queue, changing its owner and burying a client all
+//! close the ring; so if the compare-and-swap succeeds, then what was found was true when it was
+//! found and nothing has changed since.
+
+use super::at;
+use super::receive::Deliver;
+use super::ring::{Held, claim_parked};
+use super::{Queue, Receive};
+use crate::access::{Caller, Permission, READ, WRITE};
+use crate::heap::{self, Chunk};
+use crate::message::{Header, Search};
+use crate::{Errno, Member, Verdict};
+use vshmem_mem::{Map, Ordering, seconds_now, signals_handled};
+use vshmem_sync::{
+    Fault, Head, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value,
+};
+use vshmem_wire::{
+    Cell, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_CHUNK_BYTES, RING_TEXT_BYTES,
+};
+
+/// Attempts before a call goes under the lock; each but the last has met somebody else's progress.
+const MOST_ATTEMPTS: u32 = 64;
+/// Text that is copied on the short way.
+const SHORT: usize = 64;
+
+/// Who and when, of the last msgsnd or msgrcv: not part of the step, whoever writes it last.
+struct Stamp {
+    party_at: u64,
+    party: u64,
+    time_at: u64,
+    time: u64,
+}
+
+impl Stamp {
+    /// As it is before the step: a queue that has changed hands since does not get it.
+    #[inline]
+    fn before(map: &Map, party_at: u64, time_at: u64) -> Result<Self, Fault> {
+        let (party, time) = (load_cell(map, party_at)?, load_cell(map, time_at)?);
+        Ok(Self { party_at, party, time_at, time })
+    }
+
+    #[inline]
+    fn renew(&self, map: &Map, party: u32) -> Result<(), Fault> {
+        if Cell::unpack(self.party).value != party {
+            map.replace(self.party_at, self.party, Cell::successor(self.party, party))?;
+        }
+        let now = seconds_now();
+        if Cell::unpack(self.time).value != now {
+            map.replace(self.time_at, self.time, Cell::successor(self.time, now))?;
+        }
+        Ok(())
+    }
+}
+
+/// How an attempt to take the oldest message ended.
+enum Taken {
+    Delivered(Result<usize, Errno>),
+    /// Somebody was faster.
+    Again,
+    /// This is not for the ring.
+    Slow,
+}
+
+impl Member {
+    /// Whether the queue is still the one that was looked up, and this process a member.
+    #[inline]
+    fn queue_stands(&self, queue: &Queue) -> Result<bool, Fault> {
+        let state = load_value(self.pool().map(), field!(queue.slot, ObjectHeader, state))?;
+        Ok(state == queue.stands(ObjectState::Live) && self.stands())
+    }
+
+    /// Sends a message through the ring. False: it has to go under the lock.
+    #[inline]
+    pub(super) fn send_in_ring(
+        &self,
+        queue: &Queue,
+        kind: i64,
+        text: &[u8],
+        caller: &dyn Caller,
+    ) -> Verdict<bool> {
+        if self.is_in_list(queue)? {
+            return Ok(Ok(false));
+        }
+        let mut held = None;
+        let sent = self.try_to_send(queue, kind, text, caller, &mut held);
+        if let Some(held) = held {
+            self.keep(held);
+        }
+        sent
+    }
+
+    #[inline]
+    fn try_to_send(
+        &self,
+        queue: &Queue,
+        kind: i64,
+        text: &[u8],
+        caller: &dyn Caller,
+        held: &mut Option<Held>,
+    ) -> Verdict<bool> {
+        let (map, layout) = (self.pool().map(), self.pool().layout());
+        for _ in 0..MOST_ATTEMPTS {
+            let Tail::Free(spot) = MessageRing::look(map, queue.ring())?.tail() else {
+                return Ok(Ok(false));
+            };
+            // Also when there is one in hand: the slot is about to forget what it notes.
+            if let Some(parked) = claim_parked(map, layout, queue.index, spot, self.me())? {
+                crash_point("msg-fast-send", "claimed");
+                if let Some(surplus) = held.replace(parked) {
+                    surplus.free(map)?;
+                }
+            }
+            let Some(chunk) = *held else {
+                *held = self.enrol(queue)?;
+                if held.is_none() {
+                    return Ok(Ok(false));
+                }
+                continue;
+            };
+            if !self.queue_stands(queue)? {
+                return Ok(Ok(false));
+            }
+            if let Err(errno) = Permission::check(map, queue.slot, caller, WRITE)? {
+                return Ok(Err(errno));
+            }
+            if !chunk.is_ours(map)? {
+                *held = None;
+                return Ok(Ok(false));
+            }
+            chunk.write(map, layout, queue.index, spot, kind, text)?;
+            let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
+            crash_point("msg-fast-send", "written");
+            if spot.fill(map, chunk.chunk.0)? {
+                *held = None;
+                crash_point("msg-fast-send", "sent");
+                stamp.renew(map, self.party().pack())?;
+                crash_point("msg-fast-send", "stamped");
+                return Ok(Ok(true));
+            }
+        }
+        Ok(Ok(false))
+    }
+
+    /// A chunk from the heap, for a ring that has none to spare; `None` when there is none.
+    #[cold]
+    fn enrol(&self, queue: &Queue) -> Result<Option<Held>, Fault> {
+        let Ok(seat) = self.seat() else { return Ok(None) };
+        let Ok(chunk) = self.take_chunk(&self.desk_of(&seat), RING_CHUNK_BYTES) else {
+            return Ok(None);
+        };
+        Held::enrol(self.pool().map(), self.pool().layout(), queue.index, chunk).map(Some)
+    }
+
+    /// Keeps a chunk that was not used after all.
+    #[cold]
+    fn keep(&self, held: Held) {
+        // Without a seat it stays this client's until the end.
+        if let Ok(seat) = self.seat() {
+            let desk = self.desk_of(&seat);
+            let _ = heap::release(self.pool(), &desk, &self.larder, self.me(), held.chunk);
+        }
+    }
+
+    /// Receives a message through the ring. `None`: it has to go under the lock. `seen` is set when
+    /// the call has begun to wait.
+    #[inline]
+    pub(super) fn receive_from_ring(
+        &self,
+        queue: &Queue,
+        wanted: Receive,
+        caller: &dyn Caller,
+        deliver: &mut Deliver<'_>,
+        seen: &mut Option<u32>,
+    ) -> Verdict<Option<Result<usize, Errno>>> {
+        if self.is_in_list(queue)? {
+            return Ok(Ok(None));
+        }
+        let map = self.pool().map();
+        for _ in 0..MOST_ATTEMPTS {
+            let ring = MessageRing::look(map, queue.ring())?;
+            let taken = match ring.head() {
+                Head::Message(spot) => self.take_first(queue, spot, wanted, caller, deliver)?,
+                Head::Empty(spot) => self.find_nothing(queue, spot, wanted, caller, seen)?,
+                Head::Closed => Taken::Slow,
+            };
+            match taken {
+                Taken::Delivered(delivered) => return Ok(Ok(Some(delivered))),
+                Taken::Again => {}
+                Taken::Slow => break,
+            }
+        }
+        Ok(Ok(None))
+    }
+
+    #[inline]
+    fn take_first(
+        &self,
+        queue: &Queue,
+        spot: Spot,
+        wanted: Receive,
+        caller: &dyn Caller,
+        deliver: &mut Deliver<'_>,
+    ) -> Result<Taken, Fault> {
+        let (map, layout) = (self.pool().map(), self.pool().layout());
+        let Some(chunk) = spot.chunk().map(Chunk) else { return Ok(Taken::Slow) };
+        let header = Header::read(map, layout, chunk)?;
+        let search = Search::of(wanted.kind, wanted.except, false);
+        let fits = header.size <= wanted.room as u64 || wanted.cut;
+        if header.size > RING_TEXT_BYTES || !fits || !search.takes_first(header.kind) {
+            return Ok(Taken::Slow);
+        }
+        let size = (header.size as usize).min(wanted.room);
+        let text = chunk.offset(layout)? + MSG_HEADER_BYTES;
+        if size <= SHORT {
+            let mut copy = [0; SHORT];
+            map.read(text, &mut copy[..size])?;
+            self.finish(queue, spot, header.kind, &copy[..size], caller, deliver)
+        } else {
+            let mut copy = [0; RING_TEXT_BYTES as usize];
+            map.read(text, &mut copy[..size])?;
+            self.finish(queue, spot, header.kind, &copy[..size], caller, deliver)
+        }
+    }
+
+    /// Takes the message whose text has been copied.
+    #[inline]
+    fn finish(
+        &self,
+        queue: &Queue,
+        spot: Spot,
+        kind: i64,
+        text: &[u8],
+        caller: &dyn Caller,
+        deliver: &mut Deliver<'_>,
+    ) -> Result<Taken, Fault> {
+        let map = self.pool().map();
+        if !self.queue_stands(queue)? {
+            return Ok(Taken::Slow);
+        }
+        if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
+            return Ok(Taken::Delivered(Err(errno)));
+        }
+        let stamp = Stamp::before(map, at!(queue, receiver), at!(queue, received))?;
+        crash_point("msg-fast-receive", "copied");
+        if !spot.take(map)? {
+            return Ok(Taken::Again);
+        }
+        crash_point("msg-fast-receive", "taken");
+        stamp.renew(map, self.party().pack())?;
+        crash_point("msg-fast-receive", "stamped");
+        let delivered = deliver(kind, text.len(), &|into: &mut [u8]| {
+            let size = into.len().min(text.len());
+            into[..size].copy_from_slice(&text[..size]);
+        });
+        Ok(Taken::Delivered(delivered))
+    }
+
+    /// Waits for a while until something changes in an empty ring.
+    #[cold]
+    fn find_nothing(
+        &self,
+        queue: &Queue,
+        spot: Spot,
+        wanted: Receive,
+        caller: &dyn Caller,
+        seen: &mut Option<u32>,
+    ) -> Result<Taken, Fault> {
+        let map = self.pool().map();
+        if !self.queue_stands(queue)? {
+            return Ok(Taken::Slow);
+        }
+        if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
+            return Ok(Taken::Delivered(Err(errno)));
+        }
+        let changed = || !map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word);
+        // All before it had been taken by then, and this one was not there.
+        if changed() {
+            return Ok(Taken::Again);
+        }
+        if wanted.no_wait {
+            return Ok(Taken::Delivered(Err(Errno::NOMSG)));
+        }
+        let signals_seen = *seen.get_or_insert_with(signals_handled);
+        let interrupted = || signals_handled() != signals_seen;
+        let came = self.spin.until(|| interrupted() || changed());
+        Ok(if came && !interrupted() { Taken::Again } else { Taken::Slow })
+    }
+}

@@ -1,0 +1,448 @@
+//! Between the ring and the list: the chunks of messages in the ring, and the changes under the
+//! lock that close it, empty it into the list, and open it again.
+//!
+//! # Who owns a chunk of the ring
+//! Sending does not touch the chunk's owner cell: as long as the message is in the ring, and after
+//! it has been taken, the cell names its sender, who does not count on it any more. The slot goes
+//! on noting the chunk of the message that was taken last, and whoever sends into it next makes
+//! that chunk its own. The end of the chunk says which message it carried last and what its owner
+//! cell said then; so of several who claim it one alone succeeds, and none when it has been claimed
+//! or freed since. A note is thus no more than a hint: anybody may free what it names at any time.
+//!
+//! # Burying a sender
+//! A chunk that a dead client owns may be that of a message in the ring, and one who only seems to
+//! be dead may be about to put it there. The chunk says in which ring. So the burial first makes the
+//! chunk its own: a sender looks at the owner cell after it has written the name of the ring
+//! and before the message is sent. Then it empties that ring under its lock: what was in it is in
+//! the list now, and whoever has looked at it before is refused by the slot. Then the chunk is
+//! either in the list or free.
+
+use super::Queue;
+use super::at;
+use super::list::last;
+use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::message::Header;
+use crate::registry::{self, MOST_TRIES};
+use crate::{Errno, Member, Pool, Verdict, settle};
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{
+    Desk, Fault, MessageRing, Spot, Txn, claim_cell, field, load_cell, load_value, with_lock,
+};
+use vshmem_wire::{
+    Cell, Layout, MsgSlot, ObjectState, QueueMode, RING_CHUNK_BYTES, RING_SLOTS, RING_TEXT_BYTES,
+    RingTrailer, UNIT_BYTES,
+};
+
+/// Above index and position in the place of a message: tells it from what else a chunk may hold.
+const MARK: u64 = 0x5a3d << 49;
+const INDEX_SHIFT: u32 = 35;
+const INDEX_MASK: u64 = (1 << 14) - 1;
+
+/// Where a message was put: the queue's slot and the position in its ring.
+pub(crate) fn place_of(index: u32, position: u64) -> u64 {
+    MARK | u64::from(index) << INDEX_SHIFT | position
+}
+
+/// The queue's slot in such a place.
+fn index_in(place: u64) -> Option<u32> {
+    let index = (place >> INDEX_SHIFT) & INDEX_MASK;
+    (place >> 49 == MARK >> 49).then_some(index as u32)
+}
+
+/// Offset of the two words at the end of a chunk of the ring.
+fn trailer_of(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
+    let start = chunk.offset(layout)?;
+    if layout.heap.end() - start < RING_CHUNK_BYTES {
+        return Err(Fault::corrupt(start, "a chunk that goes on behind the heap"));
+    }
+    Ok(start + RING_CHUNK_BYTES - size_of::<RingTrailer>() as u64)
+}
+
+/// Offset of the word at the end of a chunk that says where its message was put.
+pub(crate) fn place_in(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
+    Ok(field!(trailer_of(layout, chunk)?, RingTrailer, place))
+}
+
+/// A queue that allows as many bytes has room whenever its ring has.
+const ALWAYS_ROOM: u64 = RING_TEXT_BYTES * RING_SLOTS as u64;
+
+/// A chunk that this client owns and counts on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub chunk: Chunk,
+    /// Offset of its owner cell.
+    owner_at: u64,
+    /// What that says as long as the chunk is ours.
+    owner: u64,
+    trailer: u64,
+}
+
+impl Held {
+    /// Takes a chunk that has just been allocated into the service of a queue.
+    pub fn enrol(map: &Map, layout: &Layout, index: u32, chunk: Chunk) -> Result<Self, Fault> {
+        let (owner_at, trailer) = (chunk.owner(layout)?, trailer_of(layout, chunk)?);
+        let at = field!(trailer, RingTrailer, place);
+        let place = map.load(at, Ordering::SeqCst)?;
+        if index_in(place) != Some(index) {
+            // A burial changes the owner cell and then reads the place; here the place is changed
+            // and then `is_ours` reads the owner cell. All of it is sequentially consistent, so one
+            // of them sees the other. Refused only when a peer writes into the chunk.
+            map.replace(at, place, place_of(index, 0))?;
+        }
+        Ok(Self { chunk, owner_at, owner: load_cell(map, owner_at)?, trailer })
+    }
+
+    /// Whether nobody has taken it away from a client that was thought to be dead.
+    #[inline]
+    pub fn is_ours(&self, map: &Map) -> Result<bool, Fault> {
+        Ok(map.load(self.owner_at, Ordering::SeqCst)? == self.owner)
+    }
+
+    /// Writes the message, to be put where `spot` is.
+    #[inline]
+    pub fn write(
+        &self,
+        map: &Map,
+        layout: &Layout,
+        index: u32,
+        spot: Spot,
+        kind: i64,
+        text: &[u8],
+    ) -> Result<(), Fault> {
+        let place = place_of(index, spot.position());
+        map.store(field!(self.trailer, RingTrailer, place), place, Ordering::Relaxed)?;
+        // Pairs with the acquire in `Parked::of`: who reads this word reads that place or a later.
+        map.store(field!(self.trailer, RingTrailer, owner), self.owner, Ordering::Release)?;
+        Header::write_text(map, layout, self.chunk, kind, text)
+    }
+
+    /// Gives it back to the heap.
+    pub fn free(self, map: &Map) -> Result<(), Fault> {
+        map.replace(self.owner_at, self.owner, Cell::successor(self.owner, 0))?;
+        Ok(())
+    }
+}
+
+/// The chunk of the message that was taken last from a slot, if nobody has claimed it since.
+#[derive(Debug, Clone, Copy)]
+struct Parked {
+    chunk: Chunk,
+    owner_at: u64,
+    owner: u64,
+    trailer: u64,
+}
+
+impl Parked {
+    /// What the slot at `spot` notes.
+    #[inline]
+    fn of(map: &Map, layout: &Layout, index: u32, spot: Spot) -> Result<Option<Self>, Fault> {
+        let Some(chunk) = spot.chunk().map(Chunk) else { return Ok(None) };
+        // A note that a peer has made up is as good as none.
+        let (Ok(owner_at), Ok(trailer)) = (chunk.owner(layout), trailer_of(layout, chunk)) else {
+            return Ok(None);
+        };
+        let owner = map.load(field!(trailer, RingTrailer, owner), Ordering::Acquire)?;
+        let place = map.load(field!(trailer, RingTrailer, place), Ordering::Acquire)?;
+        // Whoever has claimed it since has written another place before another owner's word.
+        let parked = place == place_of(index, spot.former_position())
+            && Cell::unpack(owner).value > IN_OBJECT;
+        Ok(parked.then_some(Self { chunk, owner_at, owner, trailer }))
+    }
+
+    /// Makes it this client's own.
+    #[inline]
+    fn claim(self, map: &Map, client: u32) -> Result<Option<Held>, Fault> {
+        let owner = Cell::successor(self.owner, heap::owned_by(client));
+        let claimed = map.replace(self.owner_at, self.owner, owner)?;
+        let Self { chunk, owner_at, trailer, .. } = self;
+        Ok(claimed.then_some(Held { chunk, owner_at, owner, trailer }))
+    }
+
+    fn free(self, map: &Map) -> Result<bool, Fault> {
+        Ok(map.replace(self.owner_at, self.owner, Cell::successor(self.owner, 0))?)
+    }
+}
+
+/// Claims the chunk that the slot at `spot` notes.
+#[inline]
+pub(super) fn claim_parked(
+    map: &Map,
+    layout: &Layout,
+    index: u32,
+    spot: Spot,
+    client: u32,
+) -> Result<Option<Held>, Fault> {
+    match Parked::of(map, layout, index, spot)? {
+        Some(parked) => parked.claim(map, client),
+        None => Ok(None),
+    }
+}
+
+/// Frees the chunks that the slots of a queue note; says whether there were any.
+pub(super) fn free_parked(map: &Map, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
+    let mut freed = false;
+    for spot in MessageRing::look(map, queue.ring())?.vacant() {
+        if let Some(parked) = Parked::of(map, layout, queue.index, spot)? {
+            freed |= parked.free(map)?;
+        }
+    }
+    Ok(freed)
+}
+
+/// Stages the passage of everything in the ring to the end of the list, and the mode. False when
+/// the ring has to be closed first.
+#[inline]
+pub(super) fn leave_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
+    if txn.get(at!(queue, mode))? == QueueMode::List as u32 {
+        return Ok(true);
+    }
+    empty_ring(txn, layout, queue)
+}
+
+/// Stages a cell that this change has not written yet.
+fn write_first(txn: &mut Txn<'_>, at: u64, value: u32) -> Result<(), Fault> {
+    let word = load_cell(txn.desk().map, at)?;
+    txn.replace_first(at, word, Cell::successor(word, value))
+}
+
+#[cold]
+fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
+    let map = txn.desk().map;
+    let ring = MessageRing::look(map, queue.ring())?;
+    if !ring.is_frozen() {
+        return Ok(false);
+    }
+    let (mut bytes, mut count) = (0u32, 0u32);
+    let mut end = last(txn, queue)?;
+    for spot in ring.messages() {
+        let unit = spot.chunk().ok_or(Fault::corrupt(spot.at, "a message without a chunk"))?;
+        let chunk = Chunk(unit);
+        let header = Header::read(map, layout, chunk)?;
+        if header.size > RING_TEXT_BYTES {
+            return Err(Fault::corrupt(spot.at, "a message that is too long for the ring"));
+        }
+        match end {
+            // That of a message of the ring is not written before its successor is known.
+            Some(last) => write_first(txn, last.next(layout)?, unit + 1)?,
+            None => txn.set(at!(queue, head), unit + 1)?,
+        }
+        write_first(txn, chunk.owner(layout)?, IN_OBJECT)?;
+        end = Some(chunk);
+        bytes += header.size as u32;
+        count += 1;
+    }
+    // After the owner cells: what is not in the ring any more is in an object.
+    for (spot, word) in ring.emptied() {
+        txn.replace_first(spot.at, spot.word, word)?;
+    }
+    if let Some(last) = end.filter(|_| count > 0) {
+        txn.update(last.next(layout)?, 0)?;
+        txn.update(at!(queue, tail), last.0 + 1)?;
+        let before = txn.get(at!(queue, bytes))?;
+        txn.update(at!(queue, bytes), before.saturating_add(bytes))?;
+        let before = txn.get(at!(queue, count))?;
+        txn.set(at!(queue, count), before.saturating_add(count))?;
+    }
+    txn.set(at!(queue, mode), QueueMode::List as u32)?;
+    Ok(true)
+}
+
+/// Stages the opening of the ring, if there is nothing in the list, nobody asleep, and always room
+/// for eight messages.
+#[inline]
+pub(super) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
+    if txn.get(at!(queue, head))? == 0 { open_ring(txn, layout, queue) } else { Ok(()) }
+}
+
+#[cold]
+fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
+    for line in [at!(queue, receive_head), at!(queue, send_head)] {
+        if txn.get(line)? != 0 {
+            return Ok(());
+        }
+    }
+    let roomy = u64::from(txn.get(at!(queue, limit))?) >= ALWAYS_ROOM;
+    if !roomy || txn.room() < 4 {
+        return Ok(());
+    }
+    let map = txn.desk().map;
+    let ring = MessageRing::look(map, queue.ring())?;
+    // The words of a ring that this change has just closed are not these yet.
+    let Some((spot, word)) = ring.opened().filter(|(spot, _)| !txn.has_written(spot.at)) else {
+        return Ok(());
+    };
+    if let Some(parked) = Parked::of(map, layout, queue.index, spot)?
+        && txn.word(parked.owner_at)? == parked.owner
+    {
+        // The slot forgets it.
+        txn.replace(parked.owner_at, parked.owner, Cell::successor(parked.owner, 0))?;
+    }
+    txn.set(at!(queue, mode), QueueMode::Ring as u32)?;
+    txn.replace(spot.at, spot.word, word)
+}
+
+/// Stages the ring of a new queue: empty, whatever was there, and open if there is always room for
+/// eight messages.
+pub(super) fn new_ring(txn: &mut Txn<'_>, queue: &Queue, limit: u32) -> Result<(), Fault> {
+    let mut ring = MessageRing::look(txn.desk().map, queue.ring())?;
+    if !ring.makes_sense() || ring.messages().next().is_some() {
+        // A peer has written into it.
+        for (spot, word) in ring.renewed() {
+            txn.replace(spot.at, spot.word, word)?;
+        }
+        ring = MessageRing::of(queue.ring(), ring.renewed_words());
+    }
+    let open = u64::from(limit) >= ALWAYS_ROOM;
+    if let Some((spot, word)) = if open { ring.opened() } else { ring.closed() } {
+        txn.replace(spot.at, spot.word, word)?;
+    }
+    let mode = if open { QueueMode::Ring } else { QueueMode::List };
+    txn.update(at!(queue, mode), mode as u32)
+}
+
+/// Messages in a ring and their bytes.
+pub(crate) fn ring_totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32, u32), Fault> {
+    let base = field!(slot, MsgSlot, ring);
+    let mut totals = (0, 0);
+    for _ in 0..MOST_TRIES {
+        let ring = MessageRing::look(map, base)?;
+        totals = (0, 0);
+        for spot in ring.messages() {
+            let chunk = Chunk(spot.chunk().unwrap_or(u32::MAX));
+            let size = Header::read(map, layout, chunk).map_or(0, |header| header.size);
+            totals.0 += 1;
+            totals.1 += size.min(RING_TEXT_BYTES) as u32;
+        }
+        if ring.still(map)? {
+            break;
+        }
+    }
+    Ok(totals)
+}
+
+/// Settles a chunk of the size of the ring's that `dead`, a dead client's name in owner cells, owns:
+/// it is in the list of its queue afterwards, or free. `mine` is the burial's own name.
+pub(crate) fn bury_chunk(
+    pool: &Pool,
+    desk: &Desk<'_>,
+    chunk: Chunk,
+    dead: u32,
+    mine: u32,
+) -> Result<(), Fault> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let owner_at = chunk.owner(layout)?;
+    if !claim_cell(map, owner_at, dead, mine)? {
+        return Ok(());
+    }
+    // Pairs with `Held::enrol`.
+    let index = index_in(map.load(place_in(layout, chunk)?, Ordering::SeqCst)?);
+    let slot = index.and_then(|index| Some((index, layout.msg.at(index)?)));
+    if let Some((index, slot)) = slot {
+        let queue = Queue { index, sequence: registry::standing(map, slot)?.sequence, slot };
+        for _ in 0..MOST_TRIES {
+            match bury_in(layout, desk, &queue, chunk, mine) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                // A ring or a list that makes no sense has no right to the chunk.
+                Err(_) => break,
+            }
+        }
+    }
+    claim_cell(map, owner_at, mine, 0)?;
+    Ok(())
+}
+
+/// Settles the chunk under the lock of its queue. False when the ring has been opened meanwhile.
+fn bury_in(
+    layout: &Layout,
+    desk: &Desk<'_>,
+    queue: &Queue,
+    chunk: Chunk,
+    mine: u32,
+) -> Result<bool, Fault> {
+    MessageRing::close(desk.map, queue.ring())?;
+    with_lock(*desk, queue.lock(), "msg-bury", |txn| {
+        if !leave_ring(txn, layout, queue)? {
+            return Ok(false);
+        }
+        let owner_at = chunk.owner(layout)?;
+        if txn.get(owner_at)? == mine {
+            let owner = if is_listed(txn, layout, queue, chunk)? { IN_OBJECT } else { 0 };
+            txn.set(owner_at, owner)?;
+        }
+        Ok(true)
+    })
+}
+
+fn is_listed(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    chunk: Chunk,
+) -> Result<bool, Fault> {
+    let mut next = txn.get(at!(queue, head))?;
+    for _ in 0..=layout.unit_meta.count {
+        match next.checked_sub(1) {
+            None => return Ok(false),
+            Some(unit) if unit == chunk.0 => return Ok(true),
+            Some(unit) => next = txn.get(Chunk(unit).next(layout)?)?,
+        }
+    }
+    Err(Fault::corrupt(queue.slot, "a queue without an end"))
+}
+
+impl Member {
+    /// Whether a queue uses its list, for all that can be seen without the lock.
+    #[inline]
+    pub(super) fn is_in_list(&self, queue: &Queue) -> Result<bool, Fault> {
+        Ok(load_value(self.pool().map(), at!(queue, mode))? == QueueMode::List as u32)
+    }
+
+    /// Runs a change under the lock of a queue, with all its messages in the list.
+    #[inline]
+    pub(super) fn change_list<'a, T>(
+        &'a self,
+        desk: &Desk<'a>,
+        queue: &Queue,
+        name: &'static str,
+        mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
+    ) -> Verdict<T> {
+        let layout = self.pool().layout();
+        for _ in 0..MOST_TRIES {
+            if !self.is_in_list(queue)? {
+                MessageRing::close(desk.map, queue.ring())?;
+            }
+            let done = self.change(desk, queue.lock(), name, |txn| {
+                if !leave_ring(txn, layout, queue)? {
+                    // Opened since, by somebody who was faster.
+                    return Ok(Ok(None));
+                }
+                Ok(body(txn)?.map(Some))
+            })?;
+            match done {
+                Ok(None) => {}
+                Ok(Some(done)) => return Ok(Ok(done)),
+                Err(errno) => return Ok(Err(errno)),
+            }
+        }
+        Err(Fault::corrupt(queue.slot, "a ring that does not stay closed"))
+    }
+
+    /// Frees the chunks that rings keep for their next messages; says whether there were any.
+    pub(crate) fn free_parked_chunks(&self) -> Result<bool, Errno> {
+        let (map, layout) = (self.pool().map(), self.pool().layout());
+        let free = || -> Verdict<bool> {
+            let mut freed = false;
+            for index in 0..layout.msg.count as u32 {
+                let Some(slot) = layout.msg.at(index) else { break };
+                if registry::standing(map, slot)?.is(ObjectState::Live) {
+                    freed |= free_parked(map, layout, &Queue { index, sequence: 0, slot })?;
+                }
+            }
+            Ok(Ok(freed))
+        };
+        settle(free())
+    }
+}
+
+const _: () = assert!(UNIT_BYTES * heap::RING_UNITS as u64 == RING_CHUNK_BYTES);

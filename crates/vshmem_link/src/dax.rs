@@ -1,0 +1,215 @@
+//! Link `dax`: the memory of an nvdimm or a virtio-pmem device as `/dev/daxX.Y`. The kernel's own
+//! driver serves it, cached, to whom its mode lets in; there are no interrupts.
+//!
+//! The device maps whole pieces of its alignment (4 KiB or 2 MiB, as its label says) and nothing
+//! else, and unmaps nothing else either. With 2 MiB the pieces around a range are mapped, and the
+//! range inside is what the caller gets. Then a range can only lie at addresses that are the same as
+//! its offset modulo 2 MiB, as segments of huge pages do on Linux.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+use rustix::io::Errno;
+use vshmem_mem::{Mapping, Protection, map_file, map_file_free};
+
+use crate::device::Device;
+use crate::{Candidate, Link, RegionError, Sleeping};
+
+/// Where the kernel lists these devices.
+const DEVICES: &str = "/sys/bus/dax/devices";
+/// What the name of a device begins with.
+const PREFIX: &str = "dax";
+
+/// A pool behind a dax device.
+#[derive(Debug)]
+pub struct Dax {
+    device: Device,
+    bytes: u64,
+    align: u64,
+}
+
+/// What sysfs says about a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    bytes: u64,
+    align: u64,
+}
+
+impl Shape {
+    fn read(devices: &Path, name: &str) -> Option<Self> {
+        let number = |file: &str| -> Option<u64> {
+            fs::read_to_string(devices.join(name).join(file)).ok()?.trim().parse().ok()
+        };
+        let align = number("align").filter(|align| align.is_power_of_two() && *align >= 4096)?;
+        Some(Self { bytes: number("size")?, align })
+    }
+}
+
+/// The pieces that a range lies in.
+fn around(offset: u64, bytes: u64, align: u64) -> Option<Range<u64>> {
+    let end = offset.checked_add(bytes)?.checked_next_multiple_of(align)?;
+    Some(offset - offset % align..end)
+}
+
+fn name_of(place: &Path) -> Option<&str> {
+    let name = place.file_name()?.to_str()?;
+    (place.parent()? == Path::new("/dev") && name.starts_with(PREFIX)).then_some(name)
+}
+
+fn candidates_in(devices: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(devices) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| name.starts_with(PREFIX))
+        .filter(|name| Shape::read(devices, name).is_some_and(|shape| shape.bytes > 0))
+        .map(|name| Path::new("/dev").join(name))
+        .collect();
+    found.sort();
+    found
+}
+
+impl Dax {
+    /// Whether a path is a device of this kind.
+    #[must_use]
+    pub fn is_device(place: &Path) -> bool {
+        use std::os::unix::fs::FileTypeExt;
+        name_of(place).is_some()
+            && fs::metadata(place).is_ok_and(|meta| meta.file_type().is_char_device())
+    }
+
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// Says what was tried, what came back, and what to do.
+    pub fn open(place: &Path) -> Result<Self, RegionError> {
+        let device = Device::open(place).map_err(|error| match error {
+            RegionError::Denied { place } => RegionError::DeniedDevice {
+                place,
+                remedy: "The administrator of this machine decides who may use the device: with a udev rule (SUBSYSTEM==\"dax\", GROUP=\"vshmem\", MODE=\"0660\"), or with chmod and chgrp on it",
+            },
+            error => error,
+        })?;
+        let shape = name_of(place)
+            .and_then(|name| Shape::read(Path::new(DEVICES), name))
+            .ok_or_else(|| RegionError::new(place, "find its size in sysfs", Errno::INVAL))?;
+        Ok(Self { device, bytes: shape.bytes, align: shape.align })
+    }
+
+    /// Devices that might hold a pool.
+    #[must_use]
+    pub fn candidates() -> Vec<Candidate> {
+        let found = candidates_in(Path::new(DEVICES)).into_iter();
+        found.map(|place| Candidate { kind: "dax", place }).collect()
+    }
+}
+
+impl Link for Dax {
+    fn kind(&self) -> &'static str {
+        "dax"
+    }
+
+    fn grade(&self) -> &'static str {
+        if self.align >= 2 << 20 { "2M" } else { "4K" }
+    }
+
+    fn place(&self) -> &Path {
+        self.device.place()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn sleeping(&self) -> Sleeping {
+        // These pages are the kernel's: it can sleep on them.
+        Sleeping::InPool
+    }
+
+    unsafe fn map(
+        &self,
+        offset: u64,
+        bytes: usize,
+        protection: Protection,
+        at: Option<NonNull<u8>>,
+    ) -> Result<Mapping, Errno> {
+        let whole = around(offset, bytes as u64, self.align).ok_or(Errno::INVAL)?;
+        let length = usize::try_from(whole.end - whole.start).map_err(|_| Errno::NOMEM)?;
+        if length == bytes
+            && at.is_none_or(|at| (at.addr().get() as u64).is_multiple_of(self.align))
+        {
+            // SAFETY: by this function's own contract.
+            return self
+                .device
+                .with(|file| unsafe { map_file(file, offset, bytes, protection, at) });
+        }
+        let before = (offset - whole.start) as usize;
+        let Some(at) = at else {
+            let mapping = self.device.with(|file| {
+                // SAFETY: no address is given.
+                unsafe { map_file(file, whole.start, length, protection, None) }
+            })?;
+            return Ok(mapping.narrowed(before, bytes));
+        };
+        let start = at.addr().get().checked_sub(before).ok_or(Errno::INVAL)?;
+        if !(start as u64).is_multiple_of(self.align) {
+            return Err(Errno::INVAL);
+        }
+        // What lies in the range itself is the caller's to vouch for; what lies around it is not,
+        // so all of it has to be free.
+        // SAFETY: by this function's own contract for the range at `at`, which is given up here.
+        unsafe { vshmem_mem::unmap(at, bytes) }?;
+        let mapping =
+            self.device.with(|file| map_file_free(file, whole.start, length, protection, start))?;
+        Ok(mapping.narrowed(before, bytes))
+    }
+
+    fn descriptor(&self) -> Option<i32> {
+        Some(self.device.number())
+    }
+
+    fn footprint(&self, start: usize, bytes: usize) -> Range<usize> {
+        match around(start as u64, bytes as u64, self.align) {
+            Some(whole) => whole.start as usize..whole.end as usize,
+            None => start..start,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pieces_around_a_range_are_whole() {
+        const M: u64 = 1 << 20;
+        assert_eq!(around(0, 4096, 2 * M), Some(0..2 * M));
+        assert_eq!(around(2 * M - 4096, 8192, 2 * M), Some(0..4 * M));
+        assert_eq!(around(2 * M, 2 * M, 2 * M), Some(2 * M..4 * M));
+        assert_eq!(around(4096, 4096, 4096), Some(4096..8192));
+        assert_eq!(around(u64::MAX - 4095, 4096, 2 * M), None);
+    }
+
+    #[test]
+    fn devices_are_found_with_size_and_alignment() {
+        let root = tempfile::tempdir().unwrap();
+        for (name, size, align) in
+            [("dax0.0", "266338304", "2097152"), ("dax1.0", "0", "4096"), ("dax2.0", "8192", "3")]
+        {
+            fs::create_dir(root.path().join(name)).unwrap();
+            fs::write(root.path().join(name).join("size"), format!("{size}\n")).unwrap();
+            fs::write(root.path().join(name).join("align"), format!("{align}\n")).unwrap();
+        }
+        assert_eq!(candidates_in(root.path()), [Path::new("/dev/dax0.0")]);
+        let shape = Shape::read(root.path(), "dax0.0");
+        assert_eq!(shape, Some(Shape { bytes: 266_338_304, align: 2 << 20 }));
+    }
+
+    #[test]
+    fn other_files_are_no_devices() {
+        assert!(!Dax::is_device(Path::new("/dev/null")));
+        assert!(!Dax::is_device(Path::new("/tmp/dax0.0")));
+    }
+}

@@ -1,0 +1,174 @@
+//! Link `ivshmem`: the memory of a PCI device that QEMU makes of a pool's file.
+//!
+//! It works in three grades. With the driver (`kernel/ivshmem`) the device is `/dev/vshmem/NAME`:
+//! cached, in huge pages, for whoever its mode lets in; on ivshmem-doorbell with interrupts
+//! (`interrupts`), on ivshmem-plain without (`driver`). Without the driver root maps the resource
+//! file in sysfs (`sysfs`). That is `resource2`, not `resource2_wc`: write-combining memory has not
+//! the memory ordering that locks are built on.
+//!
+//! The words that threads sleep on lie in a file of the domain in all grades, so that processes of
+//! different grades still wake each other, and so that an agent that is rung finds them close together.
+
+mod driver;
+mod sysfs;
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use vshmem_mem::{Mapping, Protection, map_file};
+use vshmem_sync::Doorbell;
+
+use crate::device::Device;
+use crate::{Candidate, Link, RegionError, Sleeping};
+use driver::{Bell, Info};
+
+/// Where the driver puts its devices.
+const DEVICES: &str = "/dev/vshmem";
+/// Where the kernel lists PCI devices.
+const PCI: &str = "/sys/bus/pci/devices";
+
+/// How a device is reached.
+#[derive(Debug)]
+enum Grade {
+    /// Its resource file.
+    Sysfs,
+    /// The driver, without interrupts.
+    Driver,
+    /// The driver, with interrupts.
+    Interrupts(Arc<Bell>),
+}
+
+/// A pool behind an ivshmem device.
+#[derive(Debug)]
+pub struct Ivshmem {
+    device: Arc<Device>,
+    bytes: u64,
+    grade: Grade,
+}
+
+impl Ivshmem {
+    /// Whether a path is a device of this kind.
+    #[must_use]
+    pub fn is_device(place: &Path) -> bool {
+        driver::is_device(place) || sysfs::is_resource(place)
+    }
+
+    /// Opens a device.
+    ///
+    /// # Errors
+    /// Says what was tried, what came back, and what to do.
+    pub fn open(place: &Path) -> Result<Self, RegionError> {
+        let with_driver = driver::is_device(place);
+        let device = Device::open(place).map_err(|error| match error {
+            RegionError::Denied { place } if with_driver => RegionError::DeniedDevice {
+                place,
+                remedy: "The administrator of this machine decides who may use the device: with a udev rule (kernel/ivshmem/60-vshmem.rules names the group vshmem), or with chmod and chgrp on it",
+            },
+            RegionError::Denied { place } => RegionError::DeniedDevice {
+                place,
+                remedy: "Without the driver only root may map this device. Load the driver (docs/links.md), and it is /dev/vshmem/NAME for whom its mode lets in",
+            },
+            error => error,
+        })?;
+        let device = Arc::new(device);
+        if !with_driver {
+            if sysfs::is_driven(place) {
+                return Err(RegionError::Failed {
+                    place: place.to_owned(),
+                    tried: "use it while the driver has it. Use the device in /dev/vshmem instead",
+                    errno: Errno::BUSY,
+                });
+            }
+            let bytes = device.region().bytes;
+            return Ok(Self { device, bytes, grade: Grade::Sysfs });
+        }
+        let info = device
+            .with(Info::of)
+            .map_err(|errno| RegionError::new(place, "ask the driver about it", errno))?;
+        let grade = match info.peer() {
+            Some(peer) => Grade::Interrupts(Arc::new(Bell::new(Arc::clone(&device), peer))),
+            None => Grade::Driver,
+        };
+        Ok(Self { device, bytes: info.bytes(), grade })
+    }
+
+    /// Devices that might hold a pool: those of the driver, and those that no driver has.
+    #[must_use]
+    pub fn candidates() -> Vec<Candidate> {
+        let mut places = driver::devices(Path::new(DEVICES));
+        places.extend(sysfs::resources(Path::new(PCI)));
+        places.into_iter().map(|place| Candidate { kind: "ivshmem", place }).collect()
+    }
+}
+
+impl Link for Ivshmem {
+    fn kind(&self) -> &'static str {
+        "ivshmem"
+    }
+
+    fn grade(&self) -> &'static str {
+        match self.grade {
+            Grade::Sysfs => "sysfs",
+            Grade::Driver => "driver",
+            Grade::Interrupts(_) => "interrupts",
+        }
+    }
+
+    fn place(&self) -> &Path {
+        self.device.place()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn sleeping(&self) -> Sleeping {
+        Sleeping::InDomain
+    }
+
+    unsafe fn map(
+        &self,
+        offset: u64,
+        bytes: usize,
+        protection: Protection,
+        at: Option<NonNull<u8>>,
+    ) -> Result<Mapping, Errno> {
+        // SAFETY: by this function's own contract.
+        self.device.with(|file| unsafe { map_file(file, offset, bytes, protection, at) })
+    }
+
+    fn descriptor(&self) -> Option<i32> {
+        Some(self.device.number())
+    }
+
+    fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        match &self.grade {
+            Grade::Interrupts(bell) => Some(Arc::clone(bell) as Arc<dyn Doorbell>),
+            Grade::Sysfs | Grade::Driver => None,
+        }
+    }
+
+    fn doorbell_descriptor(&self) -> Result<Option<OwnedFd>, Errno> {
+        if matches!(self.grade, Grade::Sysfs) {
+            return Ok(None);
+        }
+        // An open file of its own: each is told by itself.
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        rustix::fs::open(self.place(), flags, Mode::empty()).map(Some)
+    }
+
+    fn register_process(&self) {
+        if !matches!(self.grade, Grade::Sysfs) {
+            // Without, the agent sees the end a little later.
+            let _ = self.device.with(driver::register_process);
+        }
+    }
+
+    fn ended_processes(&self, descriptor: BorrowedFd<'_>) -> Vec<u32> {
+        driver::ended_processes(descriptor.as_fd())
+    }
+}

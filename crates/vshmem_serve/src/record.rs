@@ -1,0 +1,61 @@
+//! What a server writes down, so that the next one knows the guests that this one leaves behind.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+/// A guest that is connected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedPeer {
+    /// Its id.
+    pub id: u16,
+    /// Pid of its QEMU; 0 when that is not known for certain.
+    pub pid: u32,
+    /// Start time of that process in clock ticks since boot.
+    pub start: u64,
+    /// Its domains in the pool: slot and epoch.
+    pub domains: BTreeMap<u32, u32>,
+}
+
+/// One server's record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Identity of the pool, in hexadecimal.
+    pub pool: String,
+    /// Where guests connect.
+    pub socket: std::path::PathBuf,
+    /// Doorbells per guest.
+    pub vectors: u32,
+    /// Id of the host's own doorbells.
+    pub host: u16,
+    /// The next id to give.
+    pub next: u16,
+    /// Guests, those included that an earlier server has left behind.
+    pub peers: Vec<RecordedPeer>,
+}
+
+/// More than a record of as many peers as there are ids takes.
+const LONGEST: u64 = 1 << 23;
+
+impl Record {
+    /// Reads a record; `None` where there is none that makes sense.
+    #[must_use]
+    pub fn read(place: &Path) -> Option<Self> {
+        if std::fs::metadata(place).ok()?.len() > LONGEST {
+            return None;
+        }
+        serde_json::from_slice(&std::fs::read(place).ok()?).ok()
+    }
+
+    /// Writes it, in one step.
+    ///
+    /// # Errors
+    /// What came back.
+    pub fn write(&self, place: &Path) -> std::io::Result<()> {
+        let mut draft = place.as_os_str().to_owned();
+        draft.push(".new");
+        std::fs::write(&draft, serde_json::to_vec(self)?)?;
+        std::fs::rename(&draft, place)
+    }
+}

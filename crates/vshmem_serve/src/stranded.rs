@@ -1,0 +1,64 @@
+//! Guests that have lost their server: it was restarted, and QEMU cannot connect a second time.
+//!
+//! They keep the memory and go on. Nobody else can ring them, they cannot be told of newcomers, and
+//! no socket tells of their end. Their processes do.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+
+use rustix::fs::{major, minor};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use vshmem_link::process_facts;
+
+use crate::record::RecordedPeer;
+
+/// Whether a process has a file mapped. Only then is its end the end of a guest: whoever made the
+/// connection may have handed it on, as a manager of virtual machines does.
+pub(crate) fn has_mapped(pid: u32, file: &File) -> bool {
+    if pid == 0 {
+        return false;
+    }
+    let Ok(meta) = file.metadata() else { return false };
+    let device = format!("{:02x}:{:02x}", major(meta.dev()), minor(meta.dev()));
+    let inode = meta.ino().to_string();
+    // address perms offset dev inode pathname
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    maps.lines().any(|line| {
+        let mut fields = line.split_whitespace().skip(3);
+        fields.next() == Some(device.as_str()) && fields.next() == Some(inode.as_str())
+    })
+}
+
+/// A guest without a server.
+#[derive(Debug)]
+pub(crate) struct Stranded {
+    pub peer: RecordedPeer,
+    /// Becomes readable when its process ends.
+    pub process: OwnedFd,
+}
+
+impl Stranded {
+    /// Watches it from now on; `None` when its process has ended, or cannot be told.
+    pub fn watch(peer: RecordedPeer) -> Option<Self> {
+        let pid = i32::try_from(peer.pid).ok().and_then(Pid::from_raw)?;
+        // The descriptor first: from then on the pid cannot mean anybody else.
+        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        let now = process_facts(Some(peer.pid)).start;
+        (now == peer.start).then_some(Self { peer, process })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_a_file_mapped_is_known() {
+        let me = std::process::id();
+        // The test itself is a file that this process has mapped.
+        assert!(has_mapped(me, &File::open("/proc/self/exe").unwrap()));
+        assert!(!has_mapped(me, &File::open("/proc/self/status").unwrap()));
+        assert!(!has_mapped(0, &File::open("/proc/self/exe").unwrap()));
+    }
+}

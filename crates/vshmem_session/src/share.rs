@@ -1,0 +1,201 @@
+//! What of a program's System V IPC lies in the pool: the words of `vshmem run --share`.
+
+use std::fmt;
+
+use vshmem_ipc::Kind;
+
+/// Which kinds and which keys lie in the pool; the rest is the kernel's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    kinds: [bool; 3],
+    /// Inclusive ranges of keys as the bits that they are.
+    keys: Vec<(u32, u32)>,
+}
+
+/// Whose the objects of a kind are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// All are the pool's.
+    Pool,
+    /// All are the kernel's.
+    Kernel,
+    /// The pool's or the kernel's, by their key.
+    ByKey,
+}
+
+/// A word of `--share` that means nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShareError {
+    word: String,
+    reason: &'static str,
+}
+
+impl fmt::Display for ShareError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {}", self.word, self.reason)
+    }
+}
+
+impl std::error::Error for ShareError {}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { kinds: [true; 3], keys: Vec::new() }
+    }
+}
+
+impl Share {
+    /// Reads `all`, or some of `shm`, `sem`, `msg` and `key=LO-HI`, with commas between them.
+    ///
+    /// # Errors
+    /// The first word that is none of these, and what is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, ShareError> {
+        let mut share = Self { kinds: [false; 3], keys: Vec::new() };
+        for word in text.split(',') {
+            match word {
+                "all" => share.kinds = [true; 3],
+                "shm" => share.kinds[Kind::Segment as usize] = true,
+                "sem" => share.kinds[Kind::Semaphore as usize] = true,
+                "msg" => share.kinds[Kind::Queue as usize] = true,
+                other => {
+                    let range = match other.strip_prefix("key=") {
+                        Some(range) => range_of(range),
+                        None => Err("is none of all, shm, sem, msg and key=LO-HI"),
+                    };
+                    let reason = |reason| ShareError { word: other.to_owned(), reason };
+                    share.keys.push(range.map_err(reason)?);
+                }
+            }
+        }
+        Ok(share)
+    }
+
+    /// Whose the objects of a kind are.
+    #[must_use]
+    pub fn owner(&self, kind: Kind) -> Owner {
+        match (self.kinds[kind as usize], self.keys.is_empty()) {
+            (true, _) => Owner::Pool,
+            (false, true) => Owner::Kernel,
+            (false, false) => Owner::ByKey,
+        }
+    }
+
+    /// Whether an object of this kind and key is the pool's. IPC_PRIVATE is no key: it lies in no
+    /// range.
+    #[must_use]
+    pub fn takes(&self, kind: Kind, key: i32) -> bool {
+        let bits = key as u32;
+        self.kinds[kind as usize]
+            || (key != 0 && self.keys.iter().any(|(low, high)| (*low..=*high).contains(&bits)))
+    }
+
+    /// Whether some kind is the pool's and the kernel's at once, so that ids have to tell.
+    #[must_use]
+    pub fn mixes(&self) -> bool {
+        Kind::ALL.iter().any(|kind| self.owner(*kind) == Owner::ByKey)
+    }
+}
+
+/// `LO-HI` as bits of a key_t: decimal or 0x, from -2147483648 to 4294967295.
+fn range_of(text: &str) -> Result<(u32, u32), &'static str> {
+    // A minus at the beginning is a sign.
+    let dash = text.char_indices().skip(1).find(|(_, c)| *c == '-').map(|(at, _)| at);
+    let Some((low, high)) = dash.map(|at| (&text[..at], &text[at + 1..])) else {
+        return Err("is no range of keys: say key=LO-HI, for a single key key=K-K");
+    };
+    let (Some(low), Some(high)) = (key_of(low), key_of(high)) else {
+        return Err("has a bound that is no key: a key is decimal or 0x... and has 32 bits");
+    };
+    if low.is_negative() != high.is_negative() {
+        return Err("goes from below zero to above: say it as two ranges");
+    }
+    if low > high {
+        return Err("ends before it begins");
+    }
+    Ok((low as u32, high as u32))
+}
+
+fn key_of(text: &str) -> Option<i64> {
+    // What from_str_radix allows, but nobody means.
+    if text.starts_with('+') || text.starts_with("0x+") || text.starts_with("0x-") {
+        return None;
+    }
+    let key = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => i64::from(u32::from_str_radix(digits, 16).ok()?),
+        None => text.parse().ok()?,
+    };
+    (i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(&key).then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners(text: &str) -> [Owner; 3] {
+        let share = Share::parse(text).unwrap();
+        Kind::ALL.map(|kind| share.owner(kind))
+    }
+
+    #[test]
+    fn kinds_are_whole_or_not_at_all() {
+        use Owner::{ByKey, Kernel, Pool};
+        assert_eq!(owners("all"), [Pool; 3]);
+        assert_eq!(owners("shm,sem,msg"), [Pool; 3]);
+        assert_eq!(owners("sem"), [Kernel, Pool, Kernel]);
+        assert_eq!(owners("msg,shm,shm"), [Pool, Kernel, Pool]);
+        assert_eq!(owners("shm,key=1-9"), [Pool, ByKey, ByKey]);
+        assert_eq!(owners("key=1-9,all"), [Pool; 3]);
+        assert!(!Share::parse("all,key=1-9").unwrap().mixes());
+        assert!(Share::parse("shm,sem,key=1-9").unwrap().mixes());
+    }
+
+    #[test]
+    fn keys_are_taken_from_edge_to_edge() {
+        let share = Share::parse("key=0x10-0x20,key=24-40,key=50-50").unwrap();
+        for (key, taken) in [(15, false), (16, true), (40, true), (41, false), (50, true)] {
+            assert_eq!(share.takes(Kind::Queue, key), taken, "{key}");
+        }
+        let all = Share::parse("key=0-0xffffffff").unwrap();
+        assert!(all.takes(Kind::Segment, -1) && all.takes(Kind::Segment, i32::MIN));
+        assert!(!all.takes(Kind::Segment, 0), "IPC_PRIVATE is no key");
+    }
+
+    #[test]
+    fn keys_below_zero_are_the_upper_half() {
+        let share = Share::parse("key=-100--51").unwrap();
+        for (key, taken) in [(-101, false), (-100, true), (-51, true), (-50, false), (75, false)] {
+            assert_eq!(share.takes(Kind::Segment, key), taken, "{key}");
+        }
+        assert_eq!(share, Share::parse("key=0xffffff9c-0xffffffcd").unwrap());
+        assert_eq!(share, Share::parse("key=4294967196-4294967245").unwrap());
+    }
+
+    #[test]
+    fn other_words_are_refused_with_the_reason() {
+        for (text, reason) in [
+            ("", "none of all"),
+            ("shn", "none of all"),
+            ("shm,", "none of all"),
+            ("shm, sem", "none of all"),
+            ("SHM", "none of all"),
+            ("key", "none of all"),
+            ("key=", "no range"),
+            ("key=5", "no range"),
+            ("key=-5", "no range"),
+            ("key=9-1", "ends before"),
+            ("key=-1--9", "ends before"),
+            ("key=-5-5", "two ranges"),
+            ("key=a-b", "no key"),
+            ("key=1-", "no key"),
+            ("key=--1", "no key"),
+            ("key=+1-2", "no key"),
+            ("key=0x-0x1", "no key"),
+            ("key=1-0x100000000", "no key"),
+            ("key=-2147483649--1", "no key"),
+            ("key=1-2-3", "no key"),
+        ] {
+            let said = Share::parse(text).unwrap_err().to_string();
+            assert!(said.contains(reason), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! A ring of eight message slots that is worked without a lock.
+//!
+//! # The words
+//! Messages are counted through: the one at *position* p lies in slot p mod 8, and that slot's word
+//! says, with the *lap* p / 8, whether p is still free or full. Taking the message makes the slot
+//! free for p + 8. So a word never comes back, and a compare-and-swap from an old one fails.
+//!
+//! # Order
+//! A sender fills the lowest position that is not full yet, a receiver takes the lowest that is not
+//! taken yet. Both read all eight words first, one after the other. What they conclude about the
+//! *other* slots (positions before this one have been filled, or taken) stays true for ever; what
+//! they conclude about this one the compare-and-swap proves. Which is the commit: a message is sent
+//! when its slot is full and received when the slot is free again, and nothing is left to be done
+//! by anybody.
+//!
+//! # Closing
+//! Whoever wants to work under the queue's lock closes the ring: a closed free slot at the tail is a
+//! barrier that no sender passes, and a full slot at the head that is marked as closed cannot be
+//! taken. Since only the head can be taken and only the tail be filled, the ring then stands still
+//! (is *frozen*). Only a change under the lock opens it again, at the next position, so that
+//! whoever has been stopped since before it was closed fails.
+//!
+//! # Memory ordering
+//! Words are read with acquire and replaced with acquire-release. The release of filling pairs with
+//! the acquire of a receiver's look: it sees the text. The release of taking pairs with that of the
+//! next sender: it does not overwrite text that is still being read.
+
+use arrayvec::ArrayVec;
+use vshmem_mem::{Map, spin_hint};
+use vshmem_wire::{CELL_BYTES, RING_SLOTS};
+
+use crate::{Fault, crash_point};
+
+/// The chunk in the low bits is a message.
+const FULL: u64 = 1 << 30;
+/// Only a change under the lock may replace the word.
+const CLOSED: u64 = 1 << 31;
+/// Unit of the chunk plus one: that of the message; when free, of the message last taken.
+const CHUNK: u64 = FULL - 1;
+/// Added for the next lap.
+const LAP: u64 = 1 << 32;
+/// Positions are counted modulo 2^35.
+const POSITIONS: u64 = (RING_SLOTS as u64) << 32;
+
+/// Looks after which a ring that cannot be closed makes no sense: each but a few has met somebody
+/// else's progress.
+const MOST_LOOKS: u32 = 1 << 16;
+
+/// A slot of the ring, and what its word said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spot {
+    /// Offset of the word.
+    pub at: u64,
+    /// The word.
+    pub word: u64,
+    index: usize,
+}
+
+impl Spot {
+    /// The position that the slot is free for or full with.
+    #[inline]
+    #[must_use]
+    pub fn position(self) -> u64 {
+        (self.word >> 32) * RING_SLOTS as u64 + self.index as u64
+    }
+
+    /// The position that was taken from the slot last.
+    #[inline]
+    #[must_use]
+    pub fn former_position(self) -> u64 {
+        self.position().wrapping_sub(RING_SLOTS as u64) % POSITIONS
+    }
+
+    /// Unit of the chunk of the message, or of the one that was taken last.
+    #[inline]
+    #[must_use]
+    pub fn chunk(self) -> Option<u32> {
+        ((self.word & CHUNK) as u32).checked_sub(1)
+    }
+
+    fn is_full(self) -> bool {
+        self.word & FULL != 0
+    }
+
+    fn is_closed(self) -> bool {
+        self.word & CLOSED != 0
+    }
+
+    /// Puts the message in the chunk at `unit` here; says whether that has happened.
+    ///
+    /// # Errors
+    /// When the word is outside the pool.
+    #[inline]
+    pub fn fill(self, map: &Map, unit: u32) -> Result<bool, Fault> {
+        let full = (self.word & !CHUNK) | FULL | ((u64::from(unit) + 1) & CHUNK);
+        Ok(map.replace(self.at, self.word, full)?)
+    }
+
+    /// Takes the message; says whether that has happened.
+    ///
+    /// # Errors
+    /// When the word is outside the pool.
+    #[inline]
+    pub fn take(self, map: &Map) -> Result<bool, Fault> {
+        Ok(map.replace(self.at, self.word, self.word.wrapping_add(LAP) & !FULL)?)
+    }
+}
+
+/// Where a sender has to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// Into this slot.
+    Free(Spot),
+    /// There are eight messages already.
+    Full,
+    /// Under the lock.
+    Closed,
+}
+
+/// What a receiver finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Head {
+    /// The oldest message.
+    Message(Spot),
+    /// Nothing. The next message will be here.
+    Empty(Spot),
+    /// It has to go under the lock.
+    Closed,
+}
+
+/// The words of a ring, as they were read.
+#[derive(Debug, Clone, Copy)]
+pub struct MessageRing {
+    base: u64,
+    words: [u64; RING_SLOTS],
+    head: usize,
+    tail: usize,
+}
+
+impl MessageRing {
+    /// Reads the ring at `base`.
+    ///
+    /// # Errors
+    /// When it is outside the pool.
+    #[inline]
+    pub fn look(map: &Map, base: u64) -> Result<Self, Fault> {
+        Ok(Self::of(base, map.load_row(base)?))
+    }
+
+    /// A ring of these words.
+    #[inline]
+    #[must_use]
+    pub fn of(base: u64, words: [u64; RING_SLOTS]) -> Self {
+        let origin = (words[0] >> 32) as u32;
+        let (mut head, mut tail) = (i64::MAX, i64::MAX);
+        for (index, word) in words.iter().enumerate() {
+            // Laps go round; those of one ring are close together.
+            let lap = ((*word >> 32) as u32).wrapping_sub(origin) as i32;
+            let position = i64::from(lap) * RING_SLOTS as i64 + index as i64;
+            let next = position + if word & FULL != 0 { RING_SLOTS as i64 } else { 0 };
+            head = head.min(position);
+            tail = tail.min(next);
+        }
+        let slot = |position: i64| position as usize % RING_SLOTS;
+        Self { base, words, head: slot(head), tail: slot(tail) }
+    }
+
+    #[inline]
+    fn spot(&self, index: usize) -> Spot {
+        let at = self.base + index as u64 * CELL_BYTES;
+        Spot { at, word: self.words[index], index }
+    }
+
+    /// Where a sender has to go.
+    #[inline]
+    #[must_use]
+    pub fn tail(&self) -> Tail {
+        let spot = self.spot(self.tail);
+        match spot.word & (FULL | CLOSED) {
+            0 => Tail::Free(spot),
+            FULL => Tail::Full,
+            _ => Tail::Closed,
+        }
+    }
+
+    /// What a receiver finds.
+    #[inline]
+    #[must_use]
+    pub fn head(&self) -> Head {
+        let spot = self.spot(self.head);
+        match spot.word & (FULL | CLOSED) {
+            FULL => Head::Message(spot),
+            0 => Head::Empty(spot),
+            _ => Head::Closed,
+        }
+    }
+
+    /// The slots in the order of their positions.
+    fn in_order(&self) -> impl Iterator<Item = Spot> + '_ {
+        (0..RING_SLOTS).map(|nth| self.spot((self.head + nth) % RING_SLOTS))
+    }
+
+    /// Its messages, oldest first.
+    pub fn messages(&self) -> impl Iterator<Item = Spot> + '_ {
+        let first = self.spot(self.head).position();
+        self.in_order()
+            .zip(0..)
+            .take_while(move |(spot, nth)| {
+                spot.is_full() && spot.position() == (first + nth) % POSITIONS
+            })
+            .map(|(spot, _)| spot)
+    }
+
+    /// The slots that hold no message: some note the chunk of the message that was taken last.
+    pub fn vacant(&self) -> impl Iterator<Item = Spot> + '_ {
+        (0..RING_SLOTS).map(|index| self.spot(index)).filter(|spot| !spot.is_full())
+    }
+
+    /// Whether the words can be those of one moment: positions follow each other, messages come
+    /// first, and what is closed is the head or the tail.
+    #[must_use]
+    pub fn makes_sense(&self) -> bool {
+        let first = self.spot(self.head).position();
+        let count = self.messages().count();
+        self.in_order().zip(0..).all(|(spot, nth)| {
+            spot.position() == (first + nth as u64) % POSITIONS
+                && spot.is_full() == (nth < count)
+                && (!spot.is_closed() || nth == 0 || nth == count)
+        })
+    }
+
+    /// Whether the words are the same now: then they are those of one moment.
+    ///
+    /// # Errors
+    /// When they are outside the pool.
+    pub fn still(&self, map: &Map) -> Result<bool, Fault> {
+        Ok(map.load_row(self.base)? == self.words)
+    }
+
+    /// Whether nobody can send or receive but under the lock.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        let (head, tail) = (self.spot(self.head), self.spot(self.tail));
+        head.is_closed() && (!head.is_full() || tail.is_closed())
+    }
+
+    /// Closes the ring at `base`: when this returns, it has been frozen.
+    ///
+    /// # Errors
+    /// When it makes no sense.
+    pub fn close(map: &Map, base: u64) -> Result<(), Fault> {
+        let mut last = None;
+        for _ in 0..MOST_LOOKS {
+            let ring = Self::look(map, base)?;
+            if ring.is_frozen() {
+                return Ok(());
+            }
+            // Words do not come back, so the same twice are those of one moment.
+            if last == Some(ring.words) && !ring.makes_sense() {
+                break;
+            }
+            last = Some(ring.words);
+            let (head, tail) = (ring.spot(ring.head), ring.spot(ring.tail));
+            // The tail first: then the messages that are there become fewer at most.
+            if !tail.is_full() && !tail.is_closed() {
+                map.replace(tail.at, tail.word, tail.word | CLOSED)?;
+                crash_point("msg-close", "tail");
+            } else if head.is_full() && !head.is_closed() {
+                map.replace(head.at, head.word, head.word | CLOSED)?;
+                crash_point("msg-close", "head");
+            } else {
+                spin_hint();
+            }
+        }
+        Err(Fault::corrupt(base, "a ring that cannot be closed"))
+    }
+
+    /// What a change under the lock has to write to take all messages out of a frozen ring: the
+    /// slots and their new words, to be written in this order. The ring stays closed.
+    ///
+    /// The newest message goes first: the oldest one, which is marked as closed, keeps receivers
+    /// from those behind it until they have gone.
+    pub fn emptied(&self) -> impl Iterator<Item = (Spot, u64)> + '_ {
+        let messages: ArrayVec<Spot, RING_SLOTS> = self.messages().collect();
+        // With eight messages there was no free slot for the barrier.
+        let barrier = self.spot(self.tail).is_full().then_some(self.tail);
+        messages.into_iter().rev().map(move |spot| {
+            let free = spot.word.wrapping_add(LAP) & !(FULL | CLOSED | CHUNK);
+            (spot, if barrier == Some(spot.index) { free | CLOSED } else { free })
+        })
+    }
+
+    /// What a change under the lock has to write to open a ring that is closed and empty: the slot
+    /// and its new word. `None` for any other ring.
+    #[must_use]
+    pub fn opened(&self) -> Option<(Spot, u64)> {
+        let spot = self.spot(self.head);
+        let may = spot.is_closed() && !spot.is_full() && self.makes_sense();
+        may.then(|| (spot, spot.word.wrapping_add(LAP) & !(CLOSED | CHUNK)))
+    }
+
+    /// What a change under the lock has to write to close a ring that nobody uses yet. `None` if it
+    /// is closed.
+    #[must_use]
+    pub fn closed(&self) -> Option<(Spot, u64)> {
+        let spot = self.spot(self.tail);
+        (!self.is_frozen()).then_some((spot, spot.word | CLOSED))
+    }
+
+    /// What a change under the lock has to write to make an open and empty ring of words that make
+    /// no sense: nobody's late compare-and-swap finds its word in it.
+    pub fn renewed(&self) -> impl Iterator<Item = (Spot, u64)> + '_ {
+        let words = self.renewed_words();
+        (0..RING_SLOTS).map(move |index| (self.spot(index), words[index]))
+    }
+
+    /// The words of that ring.
+    #[must_use]
+    pub fn renewed_words(&self) -> [u64; RING_SLOTS] {
+        let origin = (self.words[0] >> 32) as u32;
+        let laps = self.words.iter().map(|word| ((word >> 32) as u32).wrapping_sub(origin) as i32);
+        let lap = origin.wrapping_add_signed(laps.max().unwrap_or(0)).wrapping_add(1);
+        [u64::from(lap) << 32; RING_SLOTS]
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    fn fill(map: &Map, unit: u32) -> Tail {
+        let tail = MessageRing::look(map, 0).expect("a ring").tail();
+        if let Tail::Free(spot) = tail {
+            assert!(spot.fill(map, unit).expect("a word"));
+        }
+        tail
+    }
+
+    fn take(map: &Map) -> Option<u32> {
+        match MessageRing::look(map, 0).expect("a ring").head() {
+            Head::Message(spot) => {
+                assert!(spot.take(map).expect("a word"));
+                spot.chunk()
+            }
+            _ => None,
+        }
+    }
+
+    /// Empties and opens a ring as a change under the lock does.
+    fn reopen(map: &Map) -> Vec<u32> {
+        MessageRing::close(map, 0).expect("a close");
+        let ring = MessageRing::look(map, 0).expect("a ring");
+        assert!(ring.is_frozen() && ring.makes_sense());
+        let left = ring.messages().filter_map(Spot::chunk).collect();
+        for (spot, word) in ring.emptied() {
+            assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+            assert!(MessageRing::look(map, 0).expect("a ring").is_frozen());
+        }
+        let ring = MessageRing::look(map, 0).expect("a ring");
+        assert!(ring.is_frozen() && ring.makes_sense());
+        assert_eq!((ring.tail(), ring.head()), (Tail::Closed, Head::Closed));
+        let (spot, word) = ring.opened().expect("a closed ring");
+        assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+        left
+    }
+
+    #[test]
+    fn messages_come_out_in_order_over_all_laps_and_closings() {
+        for lap in [0, u64::from(u32::MAX) - 3] {
+            let map = Map::anonymous(4096);
+            for slot in 0..RING_SLOTS as u64 {
+                map.store(slot * 8, lap << 32, vshmem_mem::Ordering::Relaxed).expect("a word");
+            }
+            let mut model = VecDeque::new();
+            // A pattern with every depth from empty to full, and closings at each.
+            for step in 0..5000_u32 {
+                let ring = MessageRing::look(&map, 0).expect("a ring");
+                assert!(ring.makes_sense(), "step {step}: {ring:x?}");
+                assert_eq!(ring.messages().filter_map(Spot::chunk).collect::<VecDeque<_>>(), model);
+                match (step / 13 % 3, step % 37) {
+                    (_, 36) => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
+                    (0 | 1, n) if n % 3 != 0 => match fill(&map, step) {
+                        Tail::Free(_) => model.push_back(step),
+                        other => assert_eq!((other, model.len()), (Tail::Full, RING_SLOTS)),
+                    },
+                    _ => assert_eq!(take(&map), model.pop_front()),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whoever_looked_before_a_closing_comes_too_late() {
+        let map = Map::anonymous(4096);
+        let Tail::Free(free) = fill(&map, 7) else { panic!("room") };
+        let Head::Message(full) = MessageRing::look(&map, 0).expect("a ring").head() else {
+            panic!("a message")
+        };
+        let Tail::Free(next) = MessageRing::look(&map, 0).expect("a ring").tail() else {
+            panic!("room")
+        };
+        assert_eq!(reopen(&map), [7]);
+        assert!(!free.fill(&map, 8).expect("a word"));
+        assert!(!next.fill(&map, 9).expect("a word"));
+        assert!(!full.take(&map).expect("a word"));
+    }
+
+    #[test]
+    fn words_that_make_no_sense_are_told_and_can_be_renewed() {
+        let map = Map::anonymous(4096);
+        for (slot, word) in [(0, u64::MAX), (3, FULL | 9), (5, 77 << 32), (6, CLOSED)] {
+            map.store(slot * 8, word, vshmem_mem::Ordering::Relaxed).expect("a word");
+        }
+        let ring = MessageRing::look(&map, 0).expect("a ring");
+        assert!(!ring.makes_sense() && ring.opened().is_none());
+        for (spot, word) in ring.renewed() {
+            assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+        }
+        let ring = MessageRing::look(&map, 0).expect("a ring");
+        assert!(ring.makes_sense() && !ring.is_frozen());
+        assert!(matches!(fill(&map, 1), Tail::Free(_)));
+        assert_eq!(take(&map), Some(1));
+    }
+}

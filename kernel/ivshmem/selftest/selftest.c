@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The driver's own test, for a guest: selftest DEVICE [CASE...]. Each case prints one line; the exit
+ * code is the number of those that failed. The cases wait for states, not for clocks.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "uapi/vshmem.h"
+
+#define HUGE (2ul << 20)
+#define PAGE 4096ul
+#define SKIP (-1)
+
+static const char *place;
+static struct vshmem_info info;
+static int failures;
+
+#define EXPECT(condition)                                                                         \
+	do {                                                                                      \
+		if (!(condition)) {                                                               \
+			fprintf(stderr, "  line %d: %s (errno %d)\n", __LINE__, #condition, errno); \
+			return 1;                                                                 \
+		}                                                                                 \
+	} while (0)
+
+static int open_device(void)
+{
+	int file = open(place, O_RDWR | O_CLOEXEC);
+
+	if (file < 0) {
+		perror(place);
+		exit(2);
+	}
+	return file;
+}
+
+static void *map_part(int file, size_t offset, size_t bytes)
+{
+	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset);
+}
+
+static long futex(uint32_t *word, int operation, uint32_t value)
+{
+	return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
+}
+
+/* Waits for a child, 0 when it said so. */
+static int outcome(pid_t child)
+{
+	int status;
+
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return 1;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static bool sleeps(pid_t pid)
+{
+	char name[64], text[256], *behind;
+	FILE *file;
+	size_t length;
+
+	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+	file = fopen(name, "r");
+	if (!file)
+		return false;
+	length = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[length] = 0;
+	behind = strrchr(text, ')');
+	return behind && behind[2] == 'S';
+}
+
+static int says_what_it_is(void)
+{
+	EXPECT(info.interface == VSHMEM_INTERFACE);
+	EXPECT(info.bytes >= HUGE && info.bytes % HUGE == 0);
+	EXPECT(strlen(info.name) < sizeof(info.name) && info.name[0]);
+	if (info.features & VSHMEM_CAN_RING)
+		EXPECT(info.peer >= 0 && info.vectors > 0);
+	else
+		EXPECT(info.peer == -1 && info.vectors == 0);
+	return 0;
+}
+
+static int maps_whole_and_parts(void)
+{
+	int file = open_device();
+	uint8_t *whole = map_part(file, 0, info.bytes);
+	size_t offset = info.bytes - 3 * PAGE;
+	uint8_t *part;
+
+	EXPECT(whole != MAP_FAILED);
+	part = map_part(file, offset, 2 * PAGE);
+	EXPECT(part != MAP_FAILED);
+	whole[offset + PAGE] = 17;
+	EXPECT(part[PAGE] == 17);
+	part[PAGE] = 23;
+	EXPECT(whole[offset + PAGE] == 23);
+	EXPECT(map_part(file, info.bytes, PAGE) == MAP_FAILED && errno == EINVAL);
+	EXPECT(map_part(file, info.bytes - PAGE, 2 * PAGE) == MAP_FAILED && errno == EINVAL);
+	EXPECT(mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0) == MAP_FAILED);
+	munmap(part, 2 * PAGE);
+	munmap(whole, info.bytes);
+	close(file);
+	return 0;
+}
+
+static int uses_huge_pages(void)
+{
+	int file = open_device();
+	struct rusage before, after;
+	volatile uint8_t *whole = map_part(file, 0, info.bytes);
+	size_t at;
+
+	EXPECT(whole != MAP_FAILED);
+	EXPECT(((uintptr_t)whole & (HUGE - 1)) == 0);
+	getrusage(RUSAGE_SELF, &before);
+	for (at = 0; at < info.bytes; at += PAGE)
+		(void)whole[at];
+	getrusage(RUSAGE_SELF, &after);
+	/* One fault per huge page, and some of the program's own. */
+	EXPECT(after.ru_minflt - before.ru_minflt <= (long)(info.bytes / HUGE) + 16);
+	munmap((void *)whole, info.bytes);
+	close(file);
+	return 0;
+}
+
+static int lets_processes_sleep_on_it(void)
+{
+	int file = open_device();
+	uint32_t *word = map_part(file, info.bytes - PAGE, PAGE);
+	pid_t child;
+
+	EXPECT(word != MAP_FAILED);
+	__atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+	child = fork();
+	if (!child) {
+		while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == 1)
+			if (futex(word, FUTEX_WAIT, 1) < 0 && errno != EAGAIN && errno != EINTR)
+				_exit(errno);
+		_exit(0);
+	}
+	while (!sleeps(child))
+		sched_yield();
+	__atomic_store_n(word, 2, __ATOMIC_SEQ_CST);
+	EXPECT(futex(word, FUTEX_WAKE, 1) >= 0);
+	EXPECT(outcome(child) == 0);
+	munmap(word, PAGE);
+	close(file);
+	return 0;
+}
+
+/* What the kernel does with pages behind a program's back. */
+static int stands_rough_handling(void)
+{
+	int file = open_device();
+	size_t bytes = 2 * HUGE <= info.bytes ? 2 * HUGE : HUGE;
+	uint8_t *memory = map_part(file, 0, bytes), *moved;
+	uint8_t copy[64];
+	struct iovec here = { copy, sizeof(copy) }, there;
+	int pipes[2];
+	size_t at = bytes - 8 * PAGE;
+
+	EXPECT(memory != MAP_FAILED);
+	memory[at] = 42;
+	there = (struct iovec){ memory + at, sizeof(copy) };
+	EXPECT(process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof(copy) && copy[0] == 42);
+	EXPECT(process_vm_writev(getpid(), &here, 1, &there, 1, 0) == sizeof(copy));
+	EXPECT(pipe(pipes) == 0 && write(pipes[1], memory + at, 64) == 64);
+	EXPECT(vmsplice(pipes[1], &there, 1, 0) == 64);
+	EXPECT(read(pipes[0], copy, 64) == 64 && copy[0] == 42);
+	close(pipes[0]);
+	close(pipes[1]);
+	EXPECT(mprotect(memory + HUGE / 2, PAGE, PROT_READ) == 0);
+	EXPECT(memory[at] == 42);
+	EXPECT(mprotect(memory + HUGE / 2, PAGE, PROT_READ | PROT_WRITE) == 0);
+	memory[HUGE / 2] = 1;
+	EXPECT(munmap(memory + HUGE / 4, 3 * PAGE) == 0);
+	EXPECT(memory[at] == 42);
+	EXPECT(madvise(memory + at, PAGE, MADV_DONTNEED) == 0 && memory[at] == 42);
+	madvise(memory + at, PAGE, MADV_PAGEOUT);
+	madvise(memory, bytes, MADV_NOHUGEPAGE);
+	madvise(memory, bytes, MADV_HUGEPAGE);
+	madvise(memory + at, PAGE, MADV_REMOVE);
+	mlock(memory + at, PAGE);
+	msync(memory + at, PAGE, MS_SYNC);
+	moved = mremap(memory + at, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, memory + HUGE / 4);
+	EXPECT(moved == memory + HUGE / 4 && moved[0] == 42);
+	EXPECT(outcome(fork() ?: (_exit(moved[0] == 42 ? 0 : 1), 0)) == 0);
+	munmap(memory, bytes);
+	close(file);
+	return 0;
+}
+
+static int tells_ends_of_processes(void)
+{
+	int file = open_device(), late, ready[2];
+	int32_t pids[8];
+	struct vshmem_deaths deaths = { .pids = (uintptr_t)pids, .room = 8 };
+	struct pollfd look = { .fd = file, .events = POLLPRI };
+	pid_t child, heir = 0;
+
+	EXPECT(pipe(ready) == 0);
+	EXPECT(poll(&look, 1, 0) == 0);
+	child = fork();
+	if (!child) {
+		if (ioctl(file, VSHMEM_REGISTER) || ioctl(file, VSHMEM_REGISTER))
+			_exit(1);
+		/* Lives on with the same open file. */
+		heir = fork();
+		if (!heir) {
+			for (;;)
+				pause();
+		}
+		if (write(ready[1], &heir, sizeof(heir)) < 0)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	EXPECT(read(ready[0], &heir, sizeof(heir)) == sizeof(heir));
+	late = open_device();
+	EXPECT(ioctl(file, VSHMEM_DEATHS, &deaths) == 0 && deaths.count == 0);
+	kill(child, SIGKILL);
+	EXPECT(poll(&look, 1, -1) == 1 && look.revents == POLLPRI);
+	deaths.room = 8;
+	EXPECT(ioctl(file, VSHMEM_DEATHS, &deaths) == 0);
+	EXPECT(deaths.count == 1 && pids[0] == child && deaths.missed == 0);
+	EXPECT(poll(&look, 1, 0) == 0);
+	deaths.room = 8;
+	EXPECT(ioctl(file, VSHMEM_DEATHS, &deaths) == 0 && deaths.count == 0);
+	/* Each open file is told by itself. */
+	deaths.room = 8;
+	EXPECT(ioctl(late, VSHMEM_DEATHS, &deaths) == 0 && deaths.count == 1 && pids[0] == child);
+	kill(heir, SIGKILL);
+	outcome(child);
+	close(file);
+	close(late);
+	close(ready[0]);
+	close(ready[1]);
+	return 0;
+}
+
+static int forgets_old_ends(void)
+{
+	int file = open_device(), i;
+	int32_t pids[64];
+	struct vshmem_deaths deaths = { .pids = (uintptr_t)pids, .room = 64 };
+	unsigned told = 0;
+
+	for (i = 0; i < 1200; i++) {
+		pid_t child = fork();
+
+		if (!child)
+			_exit(ioctl(file, VSHMEM_REGISTER) ? 1 : 0);
+		EXPECT(outcome(child) == 0);
+	}
+	EXPECT(ioctl(file, VSHMEM_DEATHS, &deaths) == 0);
+	EXPECT(deaths.missed > 0 && deaths.count == 64);
+	told = deaths.missed + deaths.count;
+	do {
+		deaths.room = 64;
+		EXPECT(ioctl(file, VSHMEM_DEATHS, &deaths) == 0);
+		told += deaths.count + deaths.missed;
+	} while (deaths.count);
+	EXPECT(told == 1200);
+	close(file);
+	return 0;
+}
+
+static int rings_and_is_rung(void)
+{
+	int file = open_device();
+	struct pollfd look = { .fd = file, .events = POLLIN };
+	struct vshmem_ring ring = { .peer = info.peer };
+	uint64_t count = 0;
+
+	if (!(info.features & VSHMEM_CAN_RING)) {
+		EXPECT(ioctl(file, VSHMEM_RING, &ring) < 0 && errno == EOPNOTSUPP);
+		EXPECT(read(file, &count, sizeof(count)) < 0 && errno == EOPNOTSUPP);
+		close(file);
+		return SKIP;
+	}
+	EXPECT(poll(&look, 1, 0) == 0);
+	EXPECT(ioctl(file, VSHMEM_RING, &ring) == 0);
+	EXPECT(poll(&look, 1, -1) == 1 && look.revents == POLLIN);
+	EXPECT(read(file, &count, sizeof(count)) == sizeof(count) && count >= 1);
+	/* Nobody of that number: lost, and no harm done. */
+	ring.peer = 65535;
+	EXPECT(ioctl(file, VSHMEM_RING, &ring) == 0);
+	ring.peer = 65536;
+	EXPECT(ioctl(file, VSHMEM_RING, &ring) < 0 && errno == EINVAL);
+	close(file);
+	return 0;
+}
+
+static int waits_for_a_word(void)
+{
+	int file = open_device();
+	uint32_t *word = map_part(file, info.bytes - PAGE, PAGE);
+	struct vshmem_wait wait = { .offset = info.bytes - PAGE, .value = 5, .timeout_ns = -1 };
+	struct vshmem_ring ring = { .peer = info.peer };
+	pid_t child;
+
+	EXPECT(word != MAP_FAILED);
+	if (!(info.features & VSHMEM_CAN_RING)) {
+		EXPECT(ioctl(file, VSHMEM_WAIT, &wait) < 0 && errno == EOPNOTSUPP);
+		return SKIP;
+	}
+	*word = 4;
+	EXPECT(ioctl(file, VSHMEM_WAIT, &wait) == 0);
+	*word = 5;
+	wait.timeout_ns = 1000;
+	EXPECT(ioctl(file, VSHMEM_WAIT, &wait) < 0 && errno == ETIMEDOUT);
+	wait.timeout_ns = -1;
+	child = fork();
+	if (!child)
+		_exit(ioctl(file, VSHMEM_WAIT, &wait) ? errno : 0);
+	while (!sleeps(child))
+		sched_yield();
+	/* A ring for nothing wakes nobody for good. */
+	EXPECT(ioctl(file, VSHMEM_RING, &ring) == 0);
+	while (!sleeps(child))
+		sched_yield();
+	EXPECT(waitpid(child, NULL, WNOHANG) == 0);
+	__atomic_store_n(word, 6, __ATOMIC_SEQ_CST);
+	EXPECT(ioctl(file, VSHMEM_RING, &ring) == 0);
+	EXPECT(outcome(child) == 0);
+	wait.offset = info.bytes;
+	EXPECT(ioctl(file, VSHMEM_WAIT, &wait) < 0 && errno == EINVAL);
+	wait.offset = 2;
+	EXPECT(ioctl(file, VSHMEM_WAIT, &wait) < 0 && errno == EINVAL);
+	close(file);
+	return 0;
+}
+
+static uint64_t random_state;
+
+static uint64_t random_word(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+/* Nonsense of all kinds, as a user without rights, by four processes at once. */
+static void fuzz_once(int file, uint8_t *memory)
+{
+	static const unsigned long known[] = { VSHMEM_INFO, VSHMEM_RING, VSHMEM_WAIT,
+					       VSHMEM_REGISTER, VSHMEM_DEATHS };
+	union {
+		struct vshmem_wait wait;
+		struct vshmem_deaths deaths;
+		struct vshmem_ring ring;
+		uint64_t words[32];
+	} argument;
+	unsigned long command = known[random_word() % 5];
+	void *pointer = &argument;
+	size_t i;
+
+	for (i = 0; i < 32; i++)
+		argument.words[i] = random_word() >> (random_word() % 64);
+	if (command == VSHMEM_WAIT) {
+		/* Or it would sleep for good. */
+		argument.wait.timeout_ns = random_word() % 100000;
+		if (random_word() % 4)
+			argument.wait.reserved = 0;
+	}
+	if (command == VSHMEM_DEATHS && random_word() % 2)
+		argument.deaths.reserved = 0;
+	switch (random_word() % 12) {
+	case 0:
+		pointer = (void *)(uintptr_t)random_word();
+		break;
+	case 1:
+		pointer = NULL;
+		break;
+	case 2:
+		pointer = memory + random_word() % HUGE;
+		if (command == VSHMEM_WAIT)
+			return;
+		break;
+	case 3:
+		command = random_word();
+		break;
+	case 4:
+		command ^= 1ul << (random_word() % 32);
+		break;
+	default:
+		break;
+	}
+	ioctl(file, command, pointer);
+	if (random_word() % 16 == 0) {
+		size_t bytes = random_word() >> (random_word() % 64);
+		off_t offset = random_word() >> (random_word() % 64);
+		void *part = mmap(NULL, bytes, random_word() % 8, 1 + random_word() % 3, file, offset);
+
+		if (part != MAP_FAILED)
+			munmap(part, bytes);
+		lseek(file, offset, random_word() % 5);
+		syscall(SYS_fallocate, file, random_word() % 64, offset, bytes);
+		syscall(SYS_pread64, file, memory, bytes % HUGE, offset);
+		syscall(SYS_write, file, memory, bytes % HUGE);
+	}
+}
+
+static int survives_nonsense(void)
+{
+	const char *rounds_text = getenv("FUZZ_ROUNDS");
+	long rounds = rounds_text ? atol(rounds_text) : 20000;
+	pid_t children[4];
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		children[i] = fork();
+		if (!children[i]) {
+			int file = open(place, O_RDWR | O_NONBLOCK);
+			uint8_t *memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+
+			random_state = 88172645463325252ull + i;
+			if (file < 0 || memory == MAP_FAILED || setgid(65534) || setuid(65534))
+				_exit(1);
+			while (rounds--)
+				fuzz_once(file, memory);
+			_exit(0);
+		}
+	}
+	for (i = 0; i < 4; i++)
+		EXPECT(outcome(children[i]) == 0);
+	return 0;
+}
+
+static sigjmp_buf out;
+
+static void on_bus_error(int number)
+{
+	(void)number;
+	siglongjmp(out, 1);
+}
+
+/* Held open and mapped while the device is taken away by others: SIGBUS, ENODEV, and nothing worse. */
+static int holds_on(void)
+{
+	int file = open_device();
+	volatile uint32_t *memory = map_part(file, 0, info.bytes);
+	struct vshmem_wait wait = { .offset = 0, .value = 7, .timeout_ns = -1 };
+	struct pollfd look = { .fd = file, .events = POLLIN };
+	pid_t child = 0;
+
+	EXPECT(memory != MAP_FAILED);
+	EXPECT(ioctl(file, VSHMEM_REGISTER) == 0);
+	signal(SIGBUS, on_bus_error);
+	memory[0] = 7;
+	if (info.features & VSHMEM_CAN_RING) {
+		child = fork();
+		if (!child)
+			_exit(ioctl(file, VSHMEM_WAIT, &wait) < 0 && errno == ENODEV ? 0 : 1);
+		while (!sleeps(child))
+			sched_yield();
+	}
+	printf("holding\n");
+	fflush(stdout);
+	if (!sigsetjmp(out, 1))
+		for (;;) {
+			size_t i;
+
+			for (i = 0; i < info.bytes / 4; i += 1024)
+				(void)memory[i];
+		}
+	EXPECT(ioctl(file, VSHMEM_INFO, &info) < 0 && errno == ENODEV);
+	EXPECT(poll(&look, 1, -1) == 1 && (look.revents & POLLHUP));
+	EXPECT(map_part(file, 0, PAGE) == MAP_FAILED && errno == ENODEV);
+	if (child)
+		EXPECT(outcome(child) == 0);
+	munmap((void *)memory, info.bytes);
+	close(file);
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+	bool on_demand;
+} cases[] = {
+	{ "says_what_it_is", says_what_it_is, false },
+	{ "maps_whole_and_parts", maps_whole_and_parts, false },
+	{ "uses_huge_pages", uses_huge_pages, false },
+	{ "lets_processes_sleep_on_it", lets_processes_sleep_on_it, false },
+	{ "stands_rough_handling", stands_rough_handling, false },
+	{ "tells_ends_of_processes", tells_ends_of_processes, false },
+	{ "forgets_old_ends", forgets_old_ends, false },
+	{ "rings_and_is_rung", rings_and_is_rung, false },
+	{ "waits_for_a_word", waits_for_a_word, false },
+	{ "survives_nonsense", survives_nonsense, false },
+	{ "holds_on", holds_on, true },
+};
+
+int main(int argc, char **argv)
+{
+	size_t i;
+	int file;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: selftest DEVICE [CASE...]\n");
+		return 2;
+	}
+	place = argv[1];
+	file = open_device();
+	if (ioctl(file, VSHMEM_INFO, &info)) {
+		perror("VSHMEM_INFO");
+		return 2;
+	}
+	close(file);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		bool wanted = argc == 2 && !cases[i].on_demand;
+		int n, result;
+
+		for (n = 2; n < argc; n++)
+			wanted |= !strcmp(argv[n], cases[i].name);
+		if (!wanted)
+			continue;
+		result = cases[i].run();
+		failures += result > 0;
+		printf("%s %s\n", result == SKIP ? "skip" : result ? "FAIL" : "ok  ", cases[i].name);
+		fflush(stdout);
+	}
+	return failures;
+}

@@ -1,0 +1,168 @@
+/* The BTL "vshmem": MPI messages through the channels of a pool.
+ *
+ * Everything here but interface_4_1.c is the same for all releases of Open MPI; that file holds what
+ * differs: the component's structure, how peers learn addresses, how a message is handed up.
+ *
+ * Locking: a lane is used under its endpoint's lock; operations and replies that wait are in lists
+ * under the module's. Callbacks are called with neither held. Only one thread at a time is inside
+ * vshmem_btl_progress.
+ */
+#ifndef BTL_VSHMEM_H
+#define BTL_VSHMEM_H
+
+#include "opal_config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "opal/class/opal_free_list.h"
+#include "opal/class/opal_list.h"
+#include "opal/datatype/opal_convertor.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/threads/mutex.h"
+
+#include "vshmem.h"
+
+/* What a process tells its peers. */
+struct vshmem_card {
+	uint8_t pool[16];
+	struct vshmem_address port;
+};
+
+/* A peer, or somebody whom only a reply goes to. */
+struct mca_btl_base_endpoint_t {
+	opal_list_item_t super;
+	opal_mutex_t lock;
+	vshmem_lane *lane;
+	uint64_t nonce; /* of the peer's port */
+	opal_list_t waiting; /* fragments that found no room */
+	bool for_replies;
+};
+typedef struct mca_btl_base_endpoint_t vshmem_endpoint;
+OBJ_CLASS_DECLARATION(vshmem_endpoint);
+
+/* What is sent: headers in its own buffer, then perhaps the program's own memory. */
+typedef struct vshmem_frag {
+	mca_btl_base_descriptor_t base;
+	mca_btl_base_segment_t segments[2];
+	opal_free_list_t *home;
+	mca_btl_base_tag_t tag;
+	uint64_t buffer[];
+} vshmem_frag;
+OBJ_CLASS_DECLARATION(vshmem_frag);
+
+/* What a peer needs to reach registered memory. It comes back from peers: checked, never trusted. */
+struct mca_btl_base_registration_handle_t {
+	uint64_t base;   /* address in the process that registered it */
+	uint64_t bytes;
+	uint64_t offset; /* in the pool; NOT_IN_POOL for private memory */
+	uint32_t slot;   /* of the owner's table, for private memory */
+	uint32_t key;
+};
+#define NOT_IN_POOL UINT64_MAX
+
+struct vshmem_btl {
+	mca_btl_base_module_t super;
+	vshmem_pool *pool;
+	vshmem_port *port;
+	struct vshmem_card card;
+	uint8_t *base;
+	uint64_t bytes;
+	opal_mutex_t lock;
+	opal_list_t endpoints;
+	int32_t waiting; /* fragments, operations and replies that wait */
+	opal_free_list_t small, eager, large;
+	bool told; /* that some peer cannot be reached */
+	uint64_t sent, received;
+};
+extern struct vshmem_btl vshmem_btl;
+
+/* Parameters. */
+struct vshmem_parameters {
+	char *pool;
+	size_t port_bytes;
+	size_t lane_bytes;
+	int verbose;
+};
+extern struct vshmem_parameters vshmem_parameters;
+
+/* Tag of messages between these BTLs themselves: the first that Open MPI keeps for none. */
+#define VSHMEM_TAG (MCA_BTL_TAG_BTL + 4)
+/* Bytes of a fragment's buffer for headers alone. */
+#define SMALL_BYTES 256
+
+/* module.c */
+bool vshmem_btl_open(uint32_t peers);
+void vshmem_btl_close(void);
+int vshmem_btl_finalize(struct mca_btl_base_module_t *btl);
+void vshmem_btl_limits(void);
+
+/* endpoint.c */
+vshmem_endpoint *vshmem_endpoint_open(const struct vshmem_address *port);
+void vshmem_endpoint_close(vshmem_endpoint *endpoint);
+vshmem_endpoint *vshmem_endpoint_of_lane(uint32_t lane);
+
+/* send.c */
+mca_btl_base_descriptor_t *vshmem_btl_alloc(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+					    uint8_t order, size_t size, uint32_t flags);
+int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
+mca_btl_base_descriptor_t *vshmem_btl_prepare_src(struct mca_btl_base_module_t *btl,
+						  struct mca_btl_base_endpoint_t *endpoint,
+						  struct opal_convertor_t *convertor, uint8_t order, size_t reserve,
+						  size_t *size, uint32_t flags);
+int vshmem_btl_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+		    mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
+int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+		     struct opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
+		     uint8_t order, uint32_t flags, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
+int vshmem_send_waiting(vshmem_endpoint *endpoint);
+
+/* progress.c */
+int vshmem_btl_progress(void);
+
+/* memory.c */
+mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_module_t *btl,
+							struct mca_btl_base_endpoint_t *endpoint, void *base,
+							size_t size, uint32_t flags);
+int vshmem_deregister_mem(struct mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle);
+/* Where a range of memory that a peer has registered lies in the pool; NULL when it does not. */
+void *vshmem_in_pool(const mca_btl_base_registration_handle_t *handle, uint64_t address, uint64_t bytes);
+/* Memory of this process that a peer asks for, if it is registered for `access`; NULL if not. */
+void *vshmem_registered(uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access);
+void vshmem_memory_close(void);
+
+/* onesided.c */
+int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local_address,
+		   uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
+		   mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+		   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local_address,
+		   uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
+		   mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+		   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int vshmem_btl_aop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+		   uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
+		   mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+		   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int vshmem_btl_afop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local_address,
+		    uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
+		    mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
+		    int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+		      void *local_address, uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
+		      mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
+		      int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int vshmem_onesided_waiting(void);
+/* A message with VSHMEM_TAG. */
+void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
+void vshmem_onesided_close(void);
+
+/* patience.c */
+void vshmem_patience(int events);
+
+/* interface_4_1.c: hands a message up. */
+void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
+void vshmem_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

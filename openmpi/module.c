@@ -1,0 +1,123 @@
+/* Opening and closing: the pool, this process's port, the fragments. */
+#include "btl_vshmem.h"
+
+#include <string.h>
+
+/* Bytes of the messages of Open MPI's own shared memory: the protocols switch at the same sizes. */
+#define EAGER_BYTES 4096
+#define FRAGMENT_BYTES (32 * 1024)
+
+static bool lists(size_t eager, size_t largest)
+{
+	struct { opal_free_list_t *list; size_t bytes; int first; } rows[] = {
+		{ &vshmem_btl.small, SMALL_BYTES, 32 },
+		{ &vshmem_btl.eager, eager, 16 },
+		{ &vshmem_btl.large, largest, 4 },
+	};
+	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
+		OBJ_CONSTRUCT(rows[row].list, opal_free_list_t);
+		int rc = opal_free_list_init(rows[row].list, sizeof(vshmem_frag) + rows[row].bytes, 64,
+					     OBJ_CLASS(vshmem_frag), 0, 0, rows[row].first, -1, rows[row].first, NULL, 0,
+					     NULL, NULL, NULL);
+		if (rc != OPAL_SUCCESS)
+			return false;
+	}
+	return true;
+}
+
+bool vshmem_btl_open(uint32_t peers)
+{
+	struct vshmem_btl *btl = &vshmem_btl;
+	char message[512] = "";
+	const char *name = vshmem_parameters.pool && *vshmem_parameters.pool ? vshmem_parameters.pool : NULL;
+
+	int rc = vshmem_open(name, &btl->pool, message, sizeof(message));
+	if (rc != 0) {
+		/* Nobody has asked for a pool: nothing to complain about. */
+		if (name)
+			vshmem_say("%s; messages to other guests go over the network", message);
+		return false;
+	}
+	rc = vshmem_port_make(btl->pool, peers, vshmem_parameters.port_bytes, vshmem_parameters.lane_bytes, &btl->port);
+	if (rc != 0) {
+		char pool[64] = "";
+		uint32_t domain, client;
+		vshmem_whoami(btl->pool, pool, &domain, &client);
+		vshmem_say("pool %s has no room for the %zu KiB that this process receives in from %u others (%s); "
+			   "its messages to other guests go over the network. Make the pool larger, or lower "
+			   "btl_vshmem_port_bytes",
+			   pool, vshmem_parameters.port_bytes >> 10, peers, strerror(-rc));
+		vshmem_close(btl->pool);
+		btl->pool = NULL;
+		return false;
+	}
+	vshmem_identify(btl->pool, btl->card.pool);
+	vshmem_port_address(btl->port, &btl->card.port);
+	btl->base = vshmem_base(btl->pool);
+	btl->bytes = vshmem_bytes(btl->pool);
+	OBJ_CONSTRUCT(&btl->lock, opal_mutex_t);
+	OBJ_CONSTRUCT(&btl->endpoints, opal_list_t);
+
+	size_t largest = btl->card.port.most_bytes < FRAGMENT_BYTES ? btl->card.port.most_bytes : FRAGMENT_BYTES;
+	size_t eager = largest < EAGER_BYTES ? largest : EAGER_BYTES;
+	if (btl->super.btl_max_send_size == 0 || btl->super.btl_max_send_size > largest)
+		btl->super.btl_max_send_size = largest;
+	if (btl->super.btl_eager_limit == 0 || btl->super.btl_eager_limit > eager)
+		btl->super.btl_eager_limit = eager;
+	btl->super.btl_rndv_eager_limit = btl->super.btl_eager_limit;
+	return lists(btl->super.btl_eager_limit, btl->super.btl_max_send_size);
+}
+
+void vshmem_btl_limits(void)
+{
+	mca_btl_base_module_t *module = &vshmem_btl.super;
+	module->btl_eager_limit = EAGER_BYTES;
+	module->btl_rndv_eager_limit = EAGER_BYTES;
+	module->btl_max_send_size = FRAGMENT_BYTES;
+	/* The put pipeline of ob1 is never worth while here. */
+	module->btl_rdma_pipeline_send_length = EAGER_BYTES;
+	module->btl_rdma_pipeline_frag_size = FRAGMENT_BYTES;
+	module->btl_min_rdma_pipeline_size = SIZE_MAX;
+	/* Between Open MPI's own shared memory (65536) and every network. */
+	module->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 10;
+	module->btl_latency = 1;
+	module->btl_bandwidth = 40000;
+	module->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
+	module->btl_get_limit = UINT32_MAX;
+	module->btl_put_limit = UINT32_MAX;
+	module->btl_get_local_registration_threshold = SIZE_MAX;
+	module->btl_put_local_registration_threshold = SIZE_MAX;
+	module->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA |
+			    MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
+	module->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
+				   MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
+				   MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |
+				   MCA_BTL_ATOMIC_SUPPORTS_MIN | MCA_BTL_ATOMIC_SUPPORTS_MAX |
+				   MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+}
+
+int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
+{
+	(void)module;
+	struct vshmem_btl *btl = &vshmem_btl;
+	if (!btl->pool)
+		return OPAL_SUCCESS;
+	if (vshmem_parameters.verbose)
+		vshmem_say("%llu messages sent, %llu received", (unsigned long long)btl->sent,
+			   (unsigned long long)btl->received);
+	opal_list_item_t *item;
+	while ((item = opal_list_remove_first(&btl->endpoints)))
+		OBJ_RELEASE(item);
+	vshmem_onesided_close();
+	vshmem_memory_close();
+	vshmem_port_close(btl->port);
+	vshmem_close(btl->pool);
+	btl->port = NULL;
+	btl->pool = NULL;
+	OBJ_DESTRUCT(&btl->endpoints);
+	OBJ_DESTRUCT(&btl->small);
+	OBJ_DESTRUCT(&btl->eager);
+	OBJ_DESTRUCT(&btl->large);
+	OBJ_DESTRUCT(&btl->lock);
+	return OPAL_SUCCESS;
+}

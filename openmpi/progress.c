@@ -1,0 +1,62 @@
+/* Receiving, and what had to wait. */
+#include "btl_vshmem.h"
+
+#include <errno.h>
+
+/* Messages taken in one go: others make progress, too. */
+#define AT_ONCE 32
+
+static int waiting(void)
+{
+	if (vshmem_btl.waiting == 0)
+		return 0;
+	int done = 0;
+	vshmem_endpoint *endpoint, *next;
+	/* Endpoints are only ever added while there is something to send. */
+	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
+		done += vshmem_send_waiting(endpoint);
+	return done + vshmem_onesided_waiting();
+}
+
+static int receive(void)
+{
+	struct vshmem_message message;
+	int taken;
+	for (taken = 0; taken < AT_ONCE; taken++) {
+		int rc = vshmem_receive(vshmem_btl.port, &message);
+		if (rc == 0)
+			break;
+		if (rc == 1) {
+			vshmem_btl.received++;
+			if (message.tag == VSHMEM_TAG)
+				vshmem_onesided_arrived(message.lane, message.text, message.bytes);
+			else
+				vshmem_hand_up(message.tag, message.text, message.bytes);
+			vshmem_receive_done(vshmem_btl.port, &message);
+		} else if (rc == -EBADMSG) {
+			vshmem_say("what a peer (client %u of the pool) sends makes no sense; it is not read any more",
+				   message.lane);
+		}
+	}
+	return taken;
+}
+
+int vshmem_btl_progress(void)
+{
+	static int32_t inside;
+	/* A callback that makes progress itself must not take the message that it is about. */
+	if (opal_using_threads()) {
+		if (__atomic_exchange_n(&inside, 1, __ATOMIC_ACQUIRE))
+			return 0;
+	} else {
+		if (inside)
+			return 0;
+		inside = 1;
+	}
+	int events = 0;
+	if (vshmem_btl.port)
+		events = receive() + waiting();
+	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
+	vshmem_patience(events);
+	return events;
+}

@@ -1,0 +1,119 @@
+//! Acceptance on real QEMU guests: what is asked of User Mode Linux guests, by the same code, and what only these can
+//! show. Needs root, QEMU and a kernel for the guests (scripts/setup guests qemu); says SKIPPED aloud where they are
+//! missing.
+//!
+//! VSHMEM_TEST_DEVICE=plain, doorbell or dax says how the guests are given the pool; without the driver: =plain-sysfs.
+
+#[path = "../guests/death.rs"]
+mod death;
+mod devices;
+#[path = "../guests/exchange.rs"]
+mod exchange;
+mod four;
+#[path = "../guests/idle.rs"]
+mod idle;
+#[path = "../guests/oracle.rs"]
+mod oracle;
+mod rights;
+#[path = "../guests/soak.rs"]
+mod soak;
+#[path = "../guests/step.rs"]
+mod step;
+mod turns;
+mod two_pools;
+
+use std::process::ExitCode;
+use std::sync::{Arc, LazyLock, Mutex};
+
+use vshmem_acceptance::guests::Machine;
+use vshmem_acceptance::suite::{self, Test};
+use vshmem_acceptance::{Guests, build, guests};
+use vshmem_lab::Device;
+
+const TESTS: &[Test] = &[
+    ("a_matrix_filled_in_one_guest_is_checked_in_the_other", exchange::matrix),
+    ("a_semop_asleep_in_one_guest_is_released_from_the_other", exchange::semop),
+    ("msgrcv_by_positive_and_negative_type_across_guests", exchange::types),
+    ("ten_thousand_hand_overs_and_none_lost", exchange::hand_overs),
+    ("a_hundred_thousand_messages_and_none_lost_doubled_or_reordered", exchange::flood),
+    ("a_guest_and_the_host_exchange_on_one_pool", exchange::host_and_guest),
+    ("a_killed_process_gives_its_semaphore_to_a_waiter_in_the_other_guest", death::process),
+    ("an_agent_killed_alone_is_replaced", death::agent_alone),
+    ("an_agent_and_a_client_killed_together_leave_nobody_asleep", death::agent_and_client),
+    (
+        "an_agent_and_the_last_client_killed_together_are_buried_for_the_next_program",
+        death::agent_and_last,
+    ),
+    ("a_waker_killed_at_any_step_leaves_nobody_asleep", step::wakers),
+    ("a_killed_guest_gives_back_what_it_held_and_comes_again", death::guest),
+    ("a_guest_killed_in_the_middle_of_a_thousand_hand_overs_comes_again", turns::killed),
+    ("a_server_killed_in_the_middle_of_hand_overs_harms_nobody", turns::served_anew),
+    ("an_ordinary_user_of_a_guest_can_do_everything", rights::ordinary),
+    ("a_user_without_rights_on_the_device_is_told_so", rights::closed),
+    ("a_guest_behaves_as_its_own_kernel_does", oracle::probe),
+    ("killed_at_random_in_two_guests_and_on_the_host_nothing_is_lost", soak::soak),
+    ("idle_sleepers_wake_seldom", idle::sleepers),
+    ("a_guest_behaves_so_on_every_device", devices::all),
+    ("members_of_one_pool_see_nothing_of_another_pools_guests", two_pools::matrix),
+    ("four_guests_and_the_host_are_five_members_of_one_pool", four::turns),
+];
+
+/// What the modules that this binary shares with the User Mode Linux one boot.
+static MACHINE_OF_THIS_RUN: LazyLock<Machine> = LazyLock::new(|| {
+    let driver = build::driver().is_some();
+    let device = match std::env::var("VSHMEM_TEST_DEVICE").unwrap_or_default().as_str() {
+        "plain" => Device::Plain,
+        "plain-sysfs" => return Machine::Qemu { device: Device::Plain, driver: false },
+        "doorbell" => Device::Doorbell,
+        "dax" => Device::Dax,
+        "" if driver => Device::Doorbell,
+        "" => Device::Plain,
+        other => panic!("VSHMEM_TEST_DEVICE={other}: plain, plain-sysfs, doorbell or dax"),
+    };
+    Machine::Qemu { device, driver: driver && device != Device::Dax }
+});
+
+/// The files of tests/conformance with what may differ in such a guest.
+fn differences(machine: Machine) -> &'static [&'static str] {
+    match machine {
+        Machine::Qemu { device: Device::Plain, driver: false } => {
+            &["expected_differences.txt", "expected_differences_sysfs.txt"]
+        }
+        Machine::Qemu { device: Device::Dax, .. } => {
+            &["expected_differences.txt", "expected_differences_dax.txt"]
+        }
+        _ => &["expected_differences.txt"],
+    }
+}
+
+static SHARED: Mutex<Option<Arc<Guests>>> = Mutex::new(None);
+
+fn machine() -> Machine {
+    *MACHINE_OF_THIS_RUN
+}
+
+/// The lab that most tests share, booted by the first.
+fn shared() -> Arc<Guests> {
+    let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let boot = || {
+        let pool = machine().pool("64M");
+        Arc::new(Guests::boot(machine(), "shared", 2, pool, &guests::programs()))
+    };
+    Arc::clone(shared.get_or_insert_with(boot))
+}
+
+/// Takes it down: two CPUs have enough to do with the guests that come now.
+fn close_shared() {
+    drop(SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take());
+}
+
+fn main() -> ExitCode {
+    if let Some(why) = guests::missing(machine()) {
+        suite::say(&format!("NOTHING ACROSS QEMU GUESTS IS TESTED: {why}"));
+        return suite::run_none(TESTS, "no QEMU guest can be booted here");
+    }
+    suite::say(&format!("guests: QEMU, {}", machine()));
+    let code = suite::run(TESTS);
+    close_shared();
+    code
+}

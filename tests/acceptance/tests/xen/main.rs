@@ -1,0 +1,42 @@
+//! Acceptance under Xen: a pool that dom0 makes and grants, members in dom0 and two guests. Needs root, QEMU and Xen's packages
+//! (scripts/setup guests xen); says SKIPPED aloud where they are missing.
+
+mod oracle;
+mod pool;
+mod rig;
+mod turns;
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+
+use rig::Xen;
+use vshmem_acceptance::suite::{self, Test};
+
+const TESTS: &[Test] = &[
+    ("what_does_not_fit_is_refused_before_anything_is_made", pool::too_large),
+    ("a_pool_is_granted_to_dom0_and_two_guests", pool::granted),
+    ("a_producer_and_a_consumer_in_two_domains_lose_nothing", turns::exchange),
+    ("a_sleeper_in_one_guest_is_rung_from_the_other", turns::rung),
+    ("a_child_has_what_its_parent_has_attached", turns::child),
+    ("dom0_and_two_guests_take_turns_and_one_is_destroyed_and_comes_again", turns::destroyed),
+    ("a_pool_that_is_removed_leaves_nothing_in_xen_or_xenstore", pool::removed),
+    ("a_guest_behaves_as_its_own_kernel_does", oracle::probe),
+];
+
+static SHARED: Mutex<Option<Arc<Xen>>> = Mutex::new(None);
+
+/// The lab of all tests, booted by the first.
+fn shared() -> Arc<Xen> {
+    let mut shared = SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    Arc::clone(shared.get_or_insert_with(|| Arc::new(Xen::boot("xen"))))
+}
+
+fn main() -> ExitCode {
+    if let Some(why) = rig::missing() {
+        suite::say(&format!("NOTHING UNDER XEN IS TESTED: {why}"));
+        return suite::run_none(TESTS, "Xen cannot be booted here");
+    }
+    let code = suite::run(TESTS);
+    drop(SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take());
+    code
+}

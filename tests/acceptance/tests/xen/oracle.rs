@@ -1,0 +1,29 @@
+//! The conformance probe in a guest: on a pool, and on the guest's own kernel.
+
+use vshmem_acceptance::build;
+use vshmem_acceptance::suite::say;
+
+use crate::rig::{DOM0, POOL};
+use crate::shared;
+
+pub fn probe() {
+    let xen = shared();
+    // Cases ask for more segments than the pool of the other tests holds.
+    xen.shell(DOM0, &format!("vshmem pool create {POOL} --xen --size 64M")).ok();
+    let conformance = build::source().join("tests/conformance");
+    let script = std::fs::read_to_string(conformance.join("compare.sh")).unwrap();
+    let read = |name: &str| std::fs::read_to_string(conformance.join(name)).unwrap();
+    let expected = read("expected_differences.txt") + &read("expected_differences_xen.txt");
+    let line = format!(
+        "cat >/tmp/compare.sh <<'THE_END'\n{script}\nTHE_END\n\
+         cat >/tmp/expected_differences.txt <<'THE_END'\n{expected}\nTHE_END\n\
+         EXPECTED_DIFFERENCES=/tmp/expected_differences.txt SECONDS_EACH=120 sh /tmp/compare.sh \
+         /run/vshmem/bin/probe 'vshmem run --pool {POOL} --'"
+    );
+    let ran = xen.shell(1, &line);
+    let last = ran.out.lines().last().unwrap_or_default().to_owned();
+    say(&format!("probe in a guest of Xen's, pool against the guest's kernel: {last}"));
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
+    xen.shell(DOM0, &format!("vshmem pool check {POOL}")).ok();
+    xen.remove_pool();
+}

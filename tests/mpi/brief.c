@@ -1,0 +1,12 @@
+/* As little as a job can do: everybody hears of everybody. */
+#include "pattern.h"
+
+int main(int argc, char **argv)
+{
+	begin(&argc, &argv, MPI_THREAD_SINGLE);
+	int sum, one = 1;
+	MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	must(sum == ranks, "sum");
+	passed("brief");
+	return end();
+}

@@ -1,0 +1,295 @@
+//! One epoch: workers come and are killed for a while, then all of them; then everything must
+//! balance, and the pool must be as it was before the first.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use vshmem_ipc::{Errno, Member, Room};
+use vshmem_session::{Session, is_gone, open_pool};
+
+use crate::crew::{CREW_FIRST, CREW_WORKERS, Crew, STORM_FIRST, STORM_WORKERS, Storm, Tally};
+use crate::dice::Dice;
+use crate::journal::{Accounts, Journal, Seen};
+use crate::message;
+pub use crate::objects::Objects;
+use crate::objects::{FAST, MAGIC, MOVED, MOVED_SEMAPHORES, Root, TOKENS, receive, values};
+
+/// The pool and what stays in it.
+#[derive(Debug)]
+pub struct Ground {
+    pub name: String,
+    pub place: PathBuf,
+    pub journals: PathBuf,
+    pub on: Objects,
+    /// What is in use when only the objects are there.
+    pub bare: Room,
+}
+
+/// A type that tells the receiver to end.
+const END: i64 = 1 << 60;
+/// How long the dead may take to be buried and the rest to settle.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn said<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> String + '_ {
+    move |error| format!("{what}: {error}")
+}
+
+pub fn join(place: &Path) -> Result<Session, String> {
+    let link = vshmem_link::open(place).map_err(|error| error.to_string())?;
+    Session::join(link).map_err(|error| error.to_string())
+}
+
+/// What is in use, with nobody there.
+pub fn room(place: &Path) -> Result<Room, String> {
+    let link = vshmem_link::open(place).map_err(|error| error.to_string())?;
+    let pool = open_pool(link.as_ref()).map_err(|error| error.to_string())?;
+    let room = pool.room().map_err(said("a count"))?;
+    // A slab that has emptied keeps its size until another size wants it, and pages that were used are no longer clean.
+    Ok(Room { slabs_used: 0, slabs_free: 0, pages_clean: 0, ..room })
+}
+
+/// Receives everything of the strict queue until told to end: (sender, number) in order.
+fn collect(me: &Member, queue: i32) -> Result<Vec<(u32, u32)>, String> {
+    let mut all = Vec::new();
+    loop {
+        let (kind, text) = receive(me, queue, 0, false).map_err(said("msgrcv"))?;
+        if kind == END {
+            return Ok(all);
+        }
+        let origin = message::read(kind, &text)?;
+        all.push((origin.sender, origin.number));
+    }
+}
+
+pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
+    let mut dice = Dice::new(seed);
+    let _ = std::fs::remove_dir_all(&ground.journals);
+    std::fs::create_dir_all(&ground.journals).map_err(said("the journals"))?;
+    let session = join(&ground.place)?;
+    let me = session.member();
+    let inside_before = shared_words(ground, me)?.1;
+    let (tally, strict) = std::thread::scope(|scope| {
+        let collector = scope.spawn(|| collect(me, ground.on.strict));
+        let tally = load(ground, &session, seconds, &mut dice);
+        // Whatever came of it, the collector must end.
+        let told = me.msgsnd(ground.on.strict, END, b"", false, &Root).map_err(said("the end"));
+        let strict = collector.join().map_err(|_| "the collector panicked".to_owned())?;
+        told.and(Ok((tally?, strict?)))
+    })?;
+    let mut tally = tally;
+    quiet(&session)?;
+    let mut accounts = Accounts::default();
+    for (first, workers) in [(STORM_FIRST, STORM_WORKERS), (CREW_FIRST, CREW_WORKERS)] {
+        let journal = Journal::open(&ground.journals, first).map_err(said("a journal"))?;
+        accounts.add(&journal, workers).map_err(said("a journal"))?;
+    }
+    tally.operations = accounts.operations;
+    tally.messages = strict.len() as u64 + accounts.received.len() as u64;
+    semaphores(ground, me, &accounts)?;
+    critical_sections(ground, me, &accounts, inside_before)?;
+    strict_queue(&strict, &accounts)?;
+    mixed_queue(ground, me, &accounts)?;
+    ground.on.remove_others(me)?;
+    let wrong = me.pool().check().map_err(said("a look"))?;
+    if !wrong.is_empty() {
+        return Err(format!("check: {wrong:#?}"));
+    }
+    session.leave().map_err(said("leaving"))?;
+    let left = room(&ground.place)?;
+    if left != ground.bare {
+        return Err(format!("leaked: {left:?}, at first {:?}", ground.bare));
+    }
+    Ok(tally)
+}
+
+/// Kills at random for that long, and then everybody.
+fn load(
+    ground: &Ground,
+    session: &Session,
+    seconds: u64,
+    dice: &mut Dice,
+) -> Result<Tally, String> {
+    let me = session.member();
+    let mut storm = Storm::start(&ground.name, &ground.journals, &ground.on, dice.roll(1 << 30))?;
+    let mut crew = Crew::start(&ground.place, &ground.journals, &ground.on, dice)?;
+    let mut tally = Tally::default();
+    let end = Instant::now() + Duration::from_secs(seconds);
+    while Instant::now() < end {
+        std::thread::sleep(Duration::from_micros(dice.roll(30_000)));
+        storm.look()?;
+        crew.strike(session, dice)?;
+        let sum: u32 = values(me, ground.on.moved).map_err(said("GETALL"))?.iter().sum();
+        if sum != MOVED * u32::from(MOVED_SEMAPHORES) {
+            return Err(format!("tokens that are only moved add up to {sum}"));
+        }
+        if dice.roll(64) == 0 && end_agent(me)? {
+            tally.agents += 1;
+        }
+    }
+    tally.add(crew.end(session)?);
+    tally.add(storm.end()?);
+    Ok(tally)
+}
+
+/// Kills this domain's agent, if there is one.
+fn end_agent(me: &Member) -> Result<bool, String> {
+    let rows = me.pool().domains().map_err(said("the domains"))?;
+    let Some(row) = rows.into_iter().find(|row| row.index == me.domain()) else {
+        return Ok(false);
+    };
+    let known = me.pool().clients().map_err(said("the clients"))?;
+    // A pid in the domain table may be that of a client that was about to start an agent.
+    let agent = known.iter().find(|client| client.pid == row.agent && client.domain == row.index);
+    let Some(agent) = agent.filter(|agent| agent.pid != std::process::id()) else {
+        return Ok(false);
+    };
+    vshmem_acceptance::actor::kill(agent.pid as i32);
+    Ok(true)
+}
+
+/// Waits until nobody else is a client, as an agent buries the dead.
+fn quiet(session: &Session) -> Result<(), String> {
+    let me = session.member();
+    let begun = Instant::now();
+    loop {
+        let rows = me.pool().clients().map_err(said("the clients"))?;
+        let others: Vec<_> = rows.iter().filter(|row| row.index != me.client()).collect();
+        if others.is_empty() {
+            return me
+                .free_strangers(me.domain(), &|pid| is_gone(pid, 0))
+                .map_err(said("a burial"));
+        }
+        end_agent(me)?;
+        for row in &others {
+            if is_gone(row.pid, row.start) {
+                me.bury_process(row.pid).map_err(said("a burial"))?;
+            }
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("clients that do not go: {others:?}"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn semaphores(ground: &Ground, me: &Member, accounts: &Accounts) -> Result<(), String> {
+    let on = &ground.on;
+    let read = |set| values(me, set).map_err(said("GETALL"));
+    let tokens = read(on.tokens)?;
+    if tokens.iter().any(|value| *value != TOKENS) {
+        return Err(format!("tokens held with SEM_UNDO: {tokens:?}, not {TOKENS} each"));
+    }
+    let moved = read(on.moved)?;
+    if moved.iter().sum::<u32>() != MOVED * u32::from(MOVED_SEMAPHORES) {
+        return Err(format!("tokens that are only moved: {moved:?}"));
+    }
+    if read(on.mutex)? != [1] {
+        return Err(format!("the mutex: {:?}", read(on.mutex)?));
+    }
+    // In the journal's sums each doubtful call counts as done.
+    let fast = i64::from(read(on.fast)?[0]);
+    let sure = i64::from(FAST) - accounts.lowered as i64 + accounts.raised as i64;
+    let (least, most) = (sure - accounts.died_raising as i64, sure + accounts.died_lowering as i64);
+    if !(least..=most).contains(&fast) {
+        return Err(format!("single operations: {fast}, not within {least}..={most}"));
+    }
+    // Whoever died between down and up has kept its token: given back for the next epoch.
+    me.set_semaphore(on.fast, 0, FAST as i32, &Root).map_err(said("SETVAL"))
+}
+
+fn pool_file(ground: &Ground) -> Result<File, String> {
+    OpenOptions::new().read(true).write(true).open(&ground.place).map_err(said("the pool's file"))
+}
+
+/// Who is inside the critical section, and how many have been.
+fn shared_words(ground: &Ground, me: &Member) -> Result<(u64, u64), String> {
+    let place =
+        me.shmat(ground.on.segment, true, false, &Root).map_err(said("the shared segment"))?;
+    let file = pool_file(ground)?;
+    let mut words = [0; 24];
+    file.read_exact_at(&mut words, place.offset).map_err(said("the shared segment"))?;
+    file.write_all_at(&MAGIC.to_ne_bytes(), place.offset).map_err(said("the shared segment"))?;
+    me.shmdt(ground.on.segment).map_err(said("the shared segment"))?;
+    let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| words[8 * at + byte]));
+    Ok((word(1), word(2)))
+}
+
+fn critical_sections(
+    ground: &Ground,
+    me: &Member,
+    accounts: &Accounts,
+    before: u64,
+) -> Result<(), String> {
+    let count = shared_words(ground, me)?.1 - before;
+    let (least, most) = (accounts.left - accounts.died_inside, accounts.left);
+    if (least..=most).contains(&count) {
+        Ok(())
+    } else {
+        Err(format!("critical sections: {count}, not within {least}..={most}"))
+    }
+}
+
+/// Every message that was sent is there once, in the order of its sender; one in doubt at most once.
+fn strict_queue(strict: &[(u32, u32)], accounts: &Accounts) -> Result<(), String> {
+    let mut last: HashMap<u32, u32> = HashMap::new();
+    let mut seen = Seen::new();
+    for &(sender, number) in strict {
+        let before = last.insert(sender, number).unwrap_or(0);
+        if number <= before {
+            return Err(format!("sender {sender}: message {number} came after {before}"));
+        }
+        seen.insert((sender, number), 1);
+    }
+    let missing = missing(&seen, &accounts.sent[0], &accounts.doubtful[0])?;
+    if missing.is_empty() { Ok(()) } else { Err(format!("messages lost: {missing:?}")) }
+}
+
+/// As the strict one, but whoever receives may die with a message in its hands.
+fn mixed_queue(ground: &Ground, me: &Member, accounts: &Accounts) -> Result<(), String> {
+    let mut seen = accounts.received.clone();
+    loop {
+        match receive(me, ground.on.mixed, 0, true) {
+            Ok((kind, text)) => {
+                let origin = message::read(kind, &text)?;
+                *seen.entry((origin.sender, origin.number)).or_default() += 1;
+            }
+            Err(Errno::NOMSG) => break,
+            Err(errno) => return Err(said("msgrcv")(errno)),
+        }
+    }
+    let missing = missing(&seen, &accounts.sent[1], &accounts.doubtful[1])?;
+    if missing.len() <= accounts.died_receiving as usize {
+        Ok(())
+    } else {
+        let died = accounts.died_receiving;
+        Err(format!("messages lost: {missing:?}; only {died} died in msgrcv"))
+    }
+}
+
+/// Messages that were sent and not seen. An error for one seen twice, or never sent.
+fn missing(
+    seen: &Seen,
+    sent: &HashMap<u32, u32>,
+    doubtful: &Seen,
+) -> Result<Vec<(u32, u32)>, String> {
+    for (&(sender, number), &times) in seen {
+        if times > 1 {
+            return Err(format!("sender {sender}: message {number} came {times} times"));
+        }
+        if number == 0 || sent.get(&sender).is_none_or(|last| number > *last) {
+            return Err(format!("sender {sender}: message {number} was never sent"));
+        }
+    }
+    let mut missing = Vec::new();
+    for (&sender, &last) in sent {
+        missing.extend(
+            (1..=last)
+                .map(|number| (sender, number))
+                .filter(|one| !seen.contains_key(one) && !doubtful.contains_key(one)),
+        );
+    }
+    Ok(missing)
+}
