@@ -79,7 +79,9 @@ fn make_private() -> Result<(), Failure> {
         huge_page: None,
         limits: Vec::new(),
         evict_after: 0,
+        prepare: 0,
         backed: false,
+        dax: false,
     };
     loop {
         match vshmem_session::create(&request) {

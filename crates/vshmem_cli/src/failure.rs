@@ -27,6 +27,12 @@ pub enum Failure {
     /// The pool cannot be made or removed.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// The pool cannot be served.
+    #[error(transparent)]
+    Serve(#[from] vshmem_serve::ServeError),
+    /// The pool of Xen's cannot be served.
+    #[error(transparent)]
+    ServeXen(#[from] vshmem_serve::XenServeError),
     /// A measurement did not take place.
     #[error(transparent)]
     Bench(#[from] vshmem_bench::Error),

@@ -37,7 +37,8 @@ Examples:
   vshmem ls --pool job7                     what lies in it, and who uses it
   vshmem doctor                             what this machine lacks, and what to do
 
-Environment: VSHMEM_POOL names the pool when no --pool is given; VSHMEM_LOG=info or debug says more.
+Environment: VSHMEM_POOL names the pool when no --pool is given; VSHMEM_LOG=info or debug says more;
+VSHMEM_SPIN=0 lets programs sleep at once where they would look for a moment first.
 Exit codes: 0 done, 1 failed, 2 usage; `run` passes on the program's own.";
 
 #[derive(Debug, Subcommand)]
@@ -56,6 +57,8 @@ enum Verb {
     /// Measure vshmem beside its rivals.
     #[command(subcommand)]
     Bench(verb::bench::Bench),
+    /// Print the environment in which Open MPI's mpirun goes through a pool.
+    MpiEnv(verb::mpi_env::MpiEnv),
     /// Say what this machine has and lacks, with a remedy for each.
     Doctor(verb::doctor::Doctor),
     /// A domain's agent; `run` starts it.
@@ -72,6 +75,7 @@ impl Verb {
             Self::Rm(rm) => rm.carry_out(),
             Self::Lab(lab) => lab.carry_out(),
             Self::Bench(bench) => bench.carry_out(),
+            Self::MpiEnv(environment) => environment.carry_out(),
             Self::Doctor(doctor) => doctor.carry_out(),
             Self::Agent(agent) => agent.carry_out(),
         }

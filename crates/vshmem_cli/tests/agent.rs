@@ -108,6 +108,23 @@ fn a_killed_client_keeps_nothing() {
 }
 
 #[test]
+fn memory_that_has_become_dirty_is_cleaned_where_the_pool_asks_for_it() {
+    let name = Name::new("cleans");
+    expect(0, &["pool", "create", &name.0, "--size", "16M", "--prepare", "4M"]);
+    let session = Session::join(find(&name.0).unwrap()).unwrap();
+    let me = session.member();
+    let id = me.shmget(78, 3 << 20, IPC_CREAT | 0o600, &Anybody, &session).unwrap();
+    me.segment_remove(id, &Anybody).unwrap();
+    let shown = || json(&["pool", "show", &name.0, "--json"]);
+    let before = shown();
+    assert_eq!(before["free"].as_u64().unwrap() - before["clean"].as_u64().unwrap(), 3 << 20);
+    start_agent(&name);
+    until("everything is clean again", || shown()["clean"] == before["free"]);
+    session.leave().unwrap();
+    expect(0, &["pool", "check", &name.0]);
+}
+
+#[test]
 fn there_is_one_agent_and_another_after_it() {
     let name = Name::with_pool("successor");
     let mut child = start_client(&name);

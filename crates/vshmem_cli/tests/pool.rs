@@ -51,6 +51,35 @@ fn mode_and_limits_are_kept() {
 }
 
 #[test]
+fn prepared_memory_is_shown_and_checked() {
+    let name = Name::new("prepare");
+    let created = expect(0, &["pool", "create", &name.0, "--size", "8M", "--prepare", "2M"]);
+    assert!(String::from_utf8_lossy(&created.stdout).contains("2M of it prepared"));
+    let shown = json(&["pool", "show", &name.0, "--json"]);
+    assert_eq!((&shown["prepare"], &shown["clean"]), (&(2 << 20).into(), &shown["free"]));
+    let text = String::from_utf8(expect(0, &["pool", "show", &name.0]).stdout).unwrap();
+    assert!(text.contains("agents keep 2M ready"), "{text}");
+    let all = json(&["pool", "ls", "--json"]);
+    let row = all.as_array().unwrap().iter().find(|row| row["name"] == name.0.as_str()).unwrap();
+    assert_eq!(row["clean"], shown["clean"]);
+    expect(0, &["pool", "check", &name.0]);
+    expect(0, &["pool", "rm", &name.0]);
+    expect(0, &["pool", "create", &name.0, "--size", "8M", "--prepare"]);
+    let shown = json(&["pool", "show", &name.0, "--json"]);
+    assert_eq!(shown["prepare"], 1 << 20);
+}
+
+#[test]
+fn more_than_there_is_cannot_be_prepared() {
+    let name = Name::new("prepare-all");
+    let create = ["pool", "create", &name.0, "--size", "8M"];
+    refusal(&[&create[..], &["--prepare", "8M"]].concat(), &["8388608", "to be prepared"]);
+    assert!(!name.place().exists());
+    expect(2, &[&create[..], &["--prepare", "1M", "--sparse"]].concat());
+    expect(2, &[&create[..], &["--prepare", "much"]].concat());
+}
+
+#[test]
 fn a_name_is_taken_once() {
     let name = Name::with_pool("twice");
     refusal(&["pool", "create", &name.0, "--size", "8M"], &["exists already", "vshmem pool rm"]);
@@ -102,7 +131,7 @@ fn damaged_pools_are_told_apart() {
         file.write_all_at(&before, at).unwrap();
     };
     patch(0, b"ELFELFEL", &["magic number"]);
-    patch(8, &99u32.to_ne_bytes(), &["format version 99", "reads version 1"]);
+    patch(8, &99u32.to_ne_bytes(), &["format version 99", "reads version 3"]);
     patch(16, &[0xff; 16], &["damaged", "checksum"]);
     expect(0, &show);
     let size = file.metadata().unwrap().len();
@@ -161,10 +190,32 @@ fn eviction_wants_a_domain_that_is_not_this_one() {
 }
 
 #[test]
-fn hypervisors_have_to_wait() {
-    let name = Name::with_pool("as");
-    refusal(&["pool", "show", &name.0, "--as", "qemu"], &["not yet supported"]);
-    expect(2, &["pool", "show", &name.0, "--as", "vmware"]);
+fn a_pool_with_a_label_is_a_pool_like_any_other() {
+    let name = Name::new("label");
+    expect(2, &["pool", "create", &name.0, "--size", "8M", "--dax", "--sparse"]);
+    expect(0, &["pool", "create", &name.0, "--size", "8M", "--dax"]);
+    let file = fs::File::open(name.place()).unwrap();
+    // The label and the pool, each on a large page.
+    assert_eq!(file.metadata().unwrap().len(), 10 << 20);
+    let mut magic = [0; 6];
+    file.read_exact_at(&mut magic, 2 << 20).unwrap();
+    assert_eq!(&magic, b"VSHMEM");
+    let mut label = [0; 15];
+    file.read_exact_at(&mut label, 4096).unwrap();
+    assert_eq!(&label, b"NVDIMM_DAX_INFO");
+    expect(0, &["rm", "-a", "--pool", &name.0]);
+    expect(0, &["pool", "check", &name.0]);
+    let all = json(&["pool", "ls", "--json"]);
+    let row = all.as_array().unwrap().iter().find(|row| row["name"] == name.0.as_str()).unwrap();
+    assert!(row["error"].is_null(), "{row}");
+    assert_eq!(json(&["pool", "show", &name.0, "--json"])["size"], row["size"]);
+    expect(0, &["pool", "rm", &name.0]);
+}
+
+#[test]
+fn a_file_is_as_long_as_was_asked() {
+    let name = Name::with_pool("length");
+    assert_eq!(fs::metadata(name.place()).unwrap().len(), 8 << 20);
 }
 
 #[test]

@@ -141,3 +141,23 @@ fn a_table_full_of_the_dead_is_waited_for() {
         assert!(output.status.success(), "{}", complaint(&output));
     }
 }
+
+#[test]
+fn a_spin_that_is_neither_allowed_nor_forbidden_is_refused() {
+    let installed = Installed::new();
+    let pool = Name::with_pool("spin");
+    let run = |word: &str| {
+        let mut command = installed.command();
+        command.env("VSHMEM_SPIN", word).args(["run", "--pool", &pool.0, "--", "/bin/true"]);
+        command.output().unwrap()
+    };
+    for word in ["no", "", "2000"] {
+        let output = run(word);
+        assert_eq!(output.status.code(), Some(2), "{word:?}");
+        assert!(complaint(&output).contains("VSHMEM_SPIN"), "{}", complaint(&output));
+    }
+    for word in ["0", "1"] {
+        let output = run(word);
+        assert!(output.status.success(), "{}", complaint(&output));
+    }
+}

@@ -9,9 +9,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use vshmem_ipc::{NewPool, Pool};
-use vshmem_link::Local;
+use vshmem_link::{DAX_FRONT, Local, dax_label};
 use vshmem_mem::{Map, Protection, map_file};
-use vshmem_wire::{Geometry, GeometryError};
+use vshmem_wire::{Geometry, GeometryError, Layout, PAGE_BYTES};
 
 use crate::FindError;
 
@@ -34,6 +34,10 @@ pub struct CreateRequest {
     pub evict_after: u64,
     /// Back all memory now, so that nothing can fail later. Guests need it: they cannot back.
     pub backed: bool,
+    /// With a label in front, for guests that get it as an nvdimm or virtio-pmem.
+    pub dax: bool,
+    /// Bytes of free memory that agents keep zeroed ahead of demand; as many are touched now.
+    pub prepare: u64,
 }
 
 /// Why a pool cannot be made or removed.
@@ -63,6 +67,18 @@ pub enum CreateError {
     /// No such limit.
     #[error("limit {0:?}: there is none of that name; there are {LIMIT_NAMES}")]
     Limit(String),
+    /// More is to be prepared than there is.
+    #[error(
+        "pool {name}: {asked} bytes are to be prepared, and it has {most} for segments. Take a smaller --prepare or a larger --size"
+    )]
+    Prepare {
+        /// The name.
+        name: String,
+        /// Bytes wanted.
+        asked: u64,
+        /// Bytes there are.
+        most: u64,
+    },
     /// No room.
     #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, free some memory, or enlarge the file system", place.display())]
     Room {
@@ -74,6 +90,14 @@ pub enum CreateError {
         place: PathBuf,
         /// What came back.
         errno: Errno,
+    },
+    /// Not in a domain of Xen's.
+    #[error("pool {name}: {error}")]
+    Xen {
+        /// The name.
+        name: String,
+        /// Why not.
+        error: vshmem_link::XenError,
     },
     /// Anything else.
     #[error("pool {name}: cannot {tried} {}: {error}", place.display())]
@@ -125,21 +149,12 @@ fn valid_name(name: &str) -> bool {
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))
 }
 
-/// Makes a pool and returns its file. Nobody sees it before it is whole.
-///
-/// # Errors
-/// Says what stood in the way; nothing is left behind.
-pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
+/// Counts and places of what is asked for, which is then known to make sense.
+pub(crate) fn layout_of(request: &CreateRequest) -> Result<(Geometry, Layout), CreateError> {
     let name = &request.name;
     if !valid_name(name) {
         return Err(CreateError::Name(name.clone()));
     }
-    let place = Local::place_of(name, request.huge_page.is_some());
-    let exists = || CreateError::Exists { name: name.clone(), place: place.clone() };
-    let failed = |tried| {
-        let (name, place) = (name.clone(), place.clone());
-        move |error| CreateError::Failed { name, place, tried, error }
-    };
     let refused = |error| CreateError::Geometry { name: name.clone(), error };
     let mut geometry = Geometry::for_size(request.bytes).map_err(refused)?;
     for (limit, value) in &request.limits {
@@ -147,6 +162,26 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
     }
     geometry.fit_pages(request.bytes).map_err(refused)?;
     let layout = geometry.layout().map_err(refused)?;
+    let most = geometry.pages * PAGE_BYTES;
+    if request.prepare > most {
+        return Err(CreateError::Prepare { name: name.clone(), asked: request.prepare, most });
+    }
+    Ok((geometry, layout))
+}
+
+/// Makes a pool and returns its file. Nobody sees it before it is whole.
+///
+/// # Errors
+/// Says what stood in the way; nothing is left behind.
+pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
+    let name = &request.name;
+    let (geometry, layout) = layout_of(request)?;
+    let place = Local::place_of(name, request.huge_page.is_some());
+    let exists = || CreateError::Exists { name: name.clone(), place: place.clone() };
+    let failed = |tried| {
+        let (name, place) = (name.clone(), place.clone());
+        move |error| CreateError::Failed { name, place, tried, error }
+    };
     if place.exists() {
         return Err(exists());
     }
@@ -160,12 +195,10 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
         .mode(0o600)
         .open(&draft)
         .map_err(failed("create"))?;
-    let total = match request.huge_page {
-        Some(page) => layout.total_bytes.next_multiple_of(page),
-        None => layout.total_bytes,
-    };
+    let front = if request.dax { DAX_FRONT } else { 0 };
+    let total = file_bytes(request, front + layout.total_bytes.max(request.bytes));
     file.set_len(total).map_err(failed("size"))?;
-    let backed = if request.backed { total } else { layout.data.offset };
+    let backed = if request.backed { total } else { front + layout.data.offset };
     rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, backed).map_err(|errno| {
         CreateError::Room { name: name.clone(), bytes: backed, place: place.clone(), errno }
     })?;
@@ -177,13 +210,16 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
         mode: request.mode,
         created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
         evict_after: request.evict_after,
+        prepare: request.prepare,
+        backed: request.backed,
     };
-    lay_out(&file, layout.data.offset, &new).map_err(|error| CreateError::Failed {
-        name: name.clone(),
-        place: place.clone(),
-        tried: "lay out",
-        error,
-    })?;
+    if request.dax {
+        write_label(&file, total, &new.uuid).map_err(failed("label"))?;
+    }
+    lay_out(&file, front, layout.data.offset, &new).map_err(failed("lay out"))?;
+    // Huge pages are few, and cleared when they are backed.
+    let untouched = if request.huge_page.is_some() { 0 } else { request.prepare };
+    touch(&file, front + layout.data.offset, untouched).map_err(failed("prepare memory of"))?;
     if request.group.is_some() {
         std::os::unix::fs::fchown(&file, None, request.group)
             .map_err(failed("set the group of"))?;
@@ -199,12 +235,45 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
     Ok(place)
 }
 
-fn lay_out(file: &File, bytes: u64, new: &NewPool) -> std::io::Result<()> {
+/// Bytes of the file behind a pool. As many as were asked for, even if the layout leaves some at
+/// the end unused: a PCI device can only show a power of two.
+fn file_bytes(request: &CreateRequest, least: u64) -> u64 {
+    let page = request.huge_page.unwrap_or(PAGE_BYTES);
+    // Device-dax maps large pages only.
+    least.next_multiple_of(if request.dax { page.max(DAX_FRONT) } else { page })
+}
+
+/// Through a mapping: hugetlbfs has no write.
+fn write_label(file: &File, total: u64, uuid: &[u8; 16]) -> std::io::Result<()> {
     // SAFETY: no address is given, so nothing is replaced.
     #[allow(unsafe_code)]
     let mapping =
-        unsafe { map_file(file.as_fd(), 0, bytes as usize, Protection::READ_WRITE, None) }?;
+        unsafe { map_file(file.as_fd(), 0, DAX_FRONT as usize, Protection::READ_WRITE, None) }?;
+    let outside = |_| std::io::Error::from(Errno::INVAL);
+    Map::of(mapping).write(0, &dax_label(total, uuid)).map_err(outside)
+}
+
+fn lay_out(file: &File, front: u64, bytes: u64, new: &NewPool) -> std::io::Result<()> {
+    // SAFETY: no address is given, so nothing is replaced.
+    #[allow(unsafe_code)]
+    let mapping =
+        unsafe { map_file(file.as_fd(), front, bytes as usize, Protection::READ_WRITE, None) }?;
     Pool::format(&Map::of(mapping), new).map_err(std::io::Error::other)
+}
+
+/// Writes zeros into the pages that the first segments will get: they are backed already, and the
+/// kernel would clear each at its first touch.
+fn touch(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
+    const PORTION: u64 = 4 << 20;
+    for at in (0..bytes).step_by(PORTION as usize) {
+        let length = PORTION.min(bytes - at) as usize;
+        // SAFETY: no address is given, so nothing is replaced.
+        #[allow(unsafe_code)]
+        let mapping =
+            unsafe { map_file(file.as_fd(), offset + at, length, Protection::READ_WRITE, None) }?;
+        Map::of(mapping).zero(0, length).map_err(|_| std::io::ErrorKind::InvalidInput)?;
+    }
+    Ok(())
 }
 
 /// A file under its temporary name; removed when dropped.

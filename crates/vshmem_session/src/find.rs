@@ -39,6 +39,8 @@ pub enum FindError {
 pub struct Listing {
     /// Name of its link.
     pub kind: &'static str,
+    /// How well it works here, where the link can be had in several ways; else "".
+    pub grade: &'static str,
     /// File or device.
     pub place: PathBuf,
     /// What its superblock says, or why it cannot be read.
@@ -71,12 +73,14 @@ pub fn identify(link: &dyn Link) -> Result<(Superblock, Layout), FindError> {
 pub fn list() -> Vec<Listing> {
     vshmem_link::candidates()
         .into_iter()
-        .map(|candidate| Listing {
-            kind: candidate.kind,
-            found: vshmem_link::open(&candidate.place)
-                .map_err(FindError::from)
-                .and_then(|link| identify(link.as_ref())),
-            place: candidate.place,
+        .map(|candidate| {
+            let link = vshmem_link::open(&candidate.place).map_err(FindError::from);
+            Listing {
+                kind: candidate.kind,
+                grade: link.as_ref().map_or("", |link| link.grade()),
+                found: link.and_then(|link| identify(link.as_ref())),
+                place: candidate.place,
+            }
         })
         .collect()
 }
@@ -98,16 +102,27 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
             Err(error) => return Err(error.into()),
         }
     }
+    // Devices are known by what lies in their memory. One that cannot be read may be the one that is
+    // meant; one that holds something else is not.
+    let mut unreadable = None;
     for candidate in vshmem_link::candidates() {
         if candidate.kind == "local" {
             continue;
         }
-        let link = vshmem_link::open(&candidate.place)?;
-        let (superblock, _) = identify(link.as_ref())?;
-        let used = superblock.name.iter().position(|&b| b == 0).unwrap_or(superblock.name.len());
-        if &superblock.name[..used] == name.as_bytes() {
-            return Ok(link);
+        let identified = vshmem_link::open(&candidate.place)
+            .map_err(FindError::from)
+            .and_then(|link| identify(link.as_ref()).map(|(superblock, _)| (link, superblock)));
+        match identified {
+            Ok((link, superblock)) => {
+                let end = superblock.name.iter().position(|&byte| byte == 0);
+                let used = end.unwrap_or(superblock.name.len());
+                if &superblock.name[..used] == name.as_bytes() {
+                    return Ok(link);
+                }
+            }
+            Err(FindError::Damaged { error: OpenError::Magic, .. }) => {}
+            Err(error) => unreadable = unreadable.or(Some(error)),
         }
     }
-    Err(FindError::Unknown { name: name.to_owned() })
+    Err(unreadable.unwrap_or_else(|| FindError::Unknown { name: name.to_owned() }))
 }

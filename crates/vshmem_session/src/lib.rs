@@ -1,10 +1,16 @@
 //! Where upper and bottom half meet: finding a pool by name, opening it over its link, joining it,
-//! making and removing one.
+//! making and removing one; and what of a program's IPC goes there.
 
 mod create;
+mod create_xen;
 mod find;
 mod open;
+mod post;
+mod share;
 
 pub use create::{CreateError, CreateRequest, create, remove};
+pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
 pub use find::{FindError, Listing, PRIVATE_PREFIX, find, identify, list};
 pub use open::{Session, SessionError, is_gone, open_pool, this_process};
+pub use post::{Duty, Post};
+pub use share::{Owner, Share, ShareError};

@@ -58,28 +58,53 @@ impl Session {
     /// # Errors
     /// Says what stood in the way.
     pub fn join(link: Box<dyn Link>) -> Result<Self, SessionError> {
+        Self::join_in(link, own_domain())
+    }
+
+    /// As [`Session::join`], as a process of the domain that is named. For tests that need more
+    /// domains than there are kernels.
+    ///
+    /// # Errors
+    /// As [`Session::join`].
+    pub fn join_in(link: Box<dyn Link>, identity: DomainIdentity) -> Result<Self, SessionError> {
+        Self::join_with(link, identity, this_process())
+    }
+
+    /// As [`Session::join`], as a client beside the one that this process may be already: that of
+    /// the library that answers its System V calls.
+    ///
+    /// # Errors
+    /// As [`Session::join`].
+    pub fn join_beside(link: Box<dyn Link>) -> Result<Self, SessionError> {
+        // A start time that is not known is another one than that of the process's other client, and
+        // is nobody's to compare with.
+        Self::join_with(link, own_domain(), Process { start: 0, ..this_process() })
+    }
+
+    fn join_with(
+        link: Box<dyn Link>,
+        identity: DomainIdentity,
+        process: Process,
+    ) -> Result<Self, SessionError> {
         let pool = Arc::new(open_pool(link.as_ref())?);
-        let facts = domain_facts();
-        let identity = DomainIdentity {
-            boot_id: facts.boot_id,
-            pid_namespace: facts.pid_namespace,
-            name: facts.name,
-            named: facts.named,
-        };
         let (words, reach) = match link.sleeping() {
             Sleeping::InPool => (None, Reach::Kernel),
             Sleeping::InDomain => {
                 let superblock = pool.superblock();
-                let bytes = superblock.geometry.threads as usize * 4;
+                // One for each thread slot, and one for the agent.
+                let bytes = (superblock.geometry.threads as usize + 1) * 4;
                 let file =
                     open_wait_file(&superblock.uuid, bytes, superblock.owner_uid, link.place())?;
                 (Some(Arc::new(Map::of(file))), Reach::Domain)
             }
         };
         let name = pool.name();
-        let member =
-            Member::join_over_dead(pool, &identity, this_process(), words, reach, &is_gone)
-                .map_err(|error| SessionError::Join { name, error })?;
+        let member = Member::join_over_dead(pool, &identity, process, words, reach, &is_gone)
+            .map_err(|error| SessionError::Join { name, error })?;
+        if let Some(doorbell) = link.doorbell() {
+            member.use_doorbell(doorbell);
+        }
+        link.register_process();
         Ok(Self { link, member })
     }
 
@@ -87,6 +112,30 @@ impl Session {
     #[must_use]
     pub fn link(&self) -> &dyn Link {
         self.link.as_ref()
+    }
+
+    /// In a child that does not inherit mappings ([`Link::is_inherited`]), first: keeps the addresses of
+    /// the pool's tables from being used for something else.
+    ///
+    /// # Errors
+    /// EEXIST when they are used already.
+    pub fn reserve_tables(&self) -> Result<(), Errno> {
+        let map = self.member.pool().map();
+        vshmem_mem::reserve(map.start(), map.bytes() as usize)
+    }
+
+    /// Then: maps the tables again, where they were. Makes no use of the heap.
+    ///
+    /// # Errors
+    /// What the link says.
+    pub fn renew_tables(&self) -> Result<(), Errno> {
+        let map = self.member.pool().map();
+        let (start, bytes) = (map.start(), map.bytes() as usize);
+        // SAFETY: the range was just reserved, and the map finds the same memory there as before.
+        #[allow(unsafe_code)]
+        let mapped = unsafe { self.link.map(0, bytes, Protection::READ_WRITE, Some(start)) }?;
+        mapped.leak();
+        Ok(())
     }
 
     /// Ends the membership of a process that goes on.
@@ -101,6 +150,17 @@ impl Session {
     #[must_use]
     pub fn member(&self) -> &Member {
         &self.member
+    }
+}
+
+/// The domain of this process.
+fn own_domain() -> DomainIdentity {
+    let facts = domain_facts();
+    DomainIdentity {
+        boot_id: facts.boot_id,
+        pid_namespace: facts.pid_namespace,
+        name: facts.name,
+        named: facts.named,
     }
 }
 

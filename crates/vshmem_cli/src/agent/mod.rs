@@ -1,7 +1,7 @@
 //! A domain's agent for one pool: it notices the deaths of the domain's clients and renews the
 //! domain's lease. It is on nobody's data path; between its looks, about one a second, it sleeps.
 
-mod post;
+mod clean;
 mod start;
 mod watch;
 
@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::failure::Outcome;
-pub use post::is_manned;
 pub use start::start;
 
 /// Notices deaths. Started by `vshmem run`; ends by itself when nobody is left.

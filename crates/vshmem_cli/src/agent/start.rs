@@ -8,9 +8,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::failure::{Failure, failed};
+use vshmem_session::Duty;
 
-use super::post::is_manned;
+use crate::failure::{Failure, failed};
 
 /// What the agent says when it is on its post.
 pub const UP: &str = "up";
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Sees to it that this domain has an agent for the pool at `place`.
 pub fn start(place: &Path) -> Result<(), Failure> {
-    if is_manned(place) {
+    if Duty::Agent.is_manned(place) {
         return Ok(());
     }
     let mut child = own_command(place)?
@@ -46,7 +46,7 @@ pub fn start(place: &Path) -> Result<(), Failure> {
 
 /// In between: leaves everything behind, starts the agent proper, and ends when it is up.
 pub fn detach(place: &Path) -> Result<(), Failure> {
-    if is_manned(place) {
+    if Duty::Agent.is_manned(place) {
         return Ok(());
     }
     // Refused to a process that leads a session already, which is as well.
@@ -66,7 +66,7 @@ pub fn detach(place: &Path) -> Result<(), Failure> {
         BufReader::new(stdout).read_line(&mut word).map_err(cannot)?;
     }
     // Somebody else's agent may have been faster.
-    if word.trim() == UP || is_manned(place) {
+    if word.trim() == UP || Duty::Agent.is_manned(place) {
         return Ok(());
     }
     failed("the agent ended before it was up")

@@ -1,7 +1,7 @@
 //! What the agent does all day.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vshmem_ipc::{Errno, Member, Pool, Resident};
-use vshmem_session::{Session, find};
+use vshmem_link::{Link, measure_rates};
+use vshmem_session::{Duty, Post, Session, find};
 use vshmem_wire::{ClientState, DomainState};
 
 use crate::failure::{Failure, failed};
 use crate::life::Life;
 
-use super::post::Post;
+use super::clean::{self, Poke};
 use super::start::UP;
 
 /// Between two looks at the client table, and between two renewals of the lease.
@@ -33,7 +34,7 @@ pub fn serve(place: &Path) -> Result<(), Failure> {
     let cannot = |error| {
         Failure::Failed(format!("{}: cannot take the agent's post: {error}", place.display()))
     };
-    while let Some(post) = Post::take(place).map_err(cannot)? {
+    while let Some(post) = Post::take(Duty::Agent, place).map_err(cannot)? {
         let session = Session::join(find(&place.to_string_lossy())?)?;
         let pool = Arc::clone(session.member().pool());
         let domain = session.member().domain();
@@ -41,8 +42,20 @@ pub fn serve(place: &Path) -> Result<(), Failure> {
         if session.member().renew_lease(me).is_err() {
             return failed("the pool's domain table does not make sense");
         }
+        session.member().guard_sleepers();
         report_up();
-        let ending = Watch::new(session.member(), &post, place).run();
+        note_rates(&session);
+        let ending = std::thread::scope(|scope| {
+            let poke = (pool.superblock().prepare > 0).then(|| {
+                let (poke, pokes) = clean::channel();
+                let session = &session;
+                scope.spawn(move || clean::serve(session, &pokes));
+                poke
+            });
+            Watch::new(&session, &post, place, poke).run()
+        });
+        // The words are about to be unmapped, so the kernel could not tell of this end.
+        session.member().stop_guarding();
         if ending == Ending::Evicted {
             // What lies in our slots is not ours any more.
             return Ok(());
@@ -73,6 +86,21 @@ fn allow_many_descriptors() {
     let most = Rlimit { current: now.maximum, maximum: now.maximum };
     // Without, some clients are looked at once a second instead of being watched.
     let _ = setrlimit(Resource::Nofile, most);
+}
+
+/// Measures the pool's memory where that is a device's, once per boot, for whoever lists pools.
+fn note_rates(session: &Session) {
+    let member = session.member();
+    let measured = member
+        .pool()
+        .domains()
+        .is_ok_and(|rows| rows.iter().any(|row| row.index == member.domain() && row.rates[0] != 0));
+    if session.link().kind() == "local" || measured {
+        return;
+    }
+    if let Ok(rates) = measure_rates(session.link()) {
+        let _ = member.note_rates(rates.to_array());
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,12 +159,43 @@ impl Ward {
 }
 
 struct Watch<'a> {
+    link: &'a dyn Link,
+    /// Where the link says that this domain was rung, or that a process has ended.
+    notices: Option<OwnedFd>,
     member: &'a Member,
     post: &'a Post,
     place: &'a Path,
+    /// Whether the pool is a file of this machine, rather than lent to it.
+    on_host: bool,
+    /// Whether sleepers of this domain may rely on being rung, when last looked.
+    all_can_ring: bool,
     wards: HashMap<u32, Ward>,
     leases: HashMap<u32, Lease>,
     alone_since: Option<Instant>,
+    poke: Option<Poke>,
+}
+
+/// What the agent was woken for.
+#[derive(Debug, Default)]
+struct News {
+    /// Wards that have ended.
+    ended: Vec<Resident>,
+    /// The domain was rung.
+    rung: bool,
+    /// The link has told of the end of a process.
+    told: bool,
+}
+
+/// Notes the ends of wards. A slot may have its next holder by now: that one lives.
+fn mark_ended(wards: &mut HashMap<u32, Ward>, ended: &[Resident]) {
+    for resident in ended {
+        if let Some(ward) = wards.get_mut(&resident.index)
+            && ward.resident == *resident
+        {
+            ward.handle = None;
+            ward.over = Some(Instant::now());
+        }
+    }
 }
 
 /// What was last seen of another domain's lease.
@@ -147,14 +206,20 @@ struct Lease {
 }
 
 impl<'a> Watch<'a> {
-    fn new(member: &'a Member, post: &'a Post, place: &'a Path) -> Self {
+    fn new(session: &'a Session, post: &'a Post, place: &'a Path, poke: Option<Poke>) -> Self {
         Self {
-            member,
+            link: session.link(),
+            // Without, sleepers look again by themselves.
+            notices: session.link().doorbell_descriptor().unwrap_or_default(),
+            member: session.member(),
             post,
             place,
+            on_host: session.link().kind() == "local",
+            all_can_ring: true,
             wards: HashMap::new(),
             leases: HashMap::new(),
             alone_since: None,
+            poke,
         }
     }
 
@@ -177,12 +242,31 @@ impl<'a> Watch<'a> {
             return Ok(Some(Ending::Evicted));
         }
         self.member.renew_lease(std::process::id())?;
+        self.member.publish_address()?;
+        // A ring may have been lost, or whoever was to ring may have died or been stopped.
+        self.member.deliver_rings();
+        self.member.tend_sleepers()?;
+        self.mind_the_mute()?;
         self.take_stock()?;
         self.bury_dead()?;
+        self.mind_server()?;
         let domain = self.member.domain();
         self.member.free_strangers(domain, &|pid| vshmem_session::is_gone(pid, 0))?;
         self.evict_silent()?;
+        if let Some(poke) = &self.poke {
+            poke.poke();
+        }
         Ok(self.is_idle().then_some(Ending::Idle))
+    }
+
+    /// Wakes those who rely on being rung when somebody has come who cannot ring.
+    fn mind_the_mute(&mut self) -> Result<(), Errno> {
+        let before = self.all_can_ring;
+        self.all_can_ring = self.member.is_rung_by_all()?;
+        if before && !self.all_can_ring {
+            self.member.ring_everybody();
+        }
+        Ok(())
     }
 
     /// Brings the list of wards up to what the client table says.
@@ -203,6 +287,15 @@ impl<'a> Watch<'a> {
         for resident in due {
             self.member.bury_resident(&resident)?;
             self.wards.remove(&resident.index);
+        }
+        Ok(())
+    }
+
+    /// Without a server (`vshmem pool serve`) nobody passes rings on to this host or from it, so
+    /// nobody is to rely on being rung.
+    fn mind_server(&self) -> Result<(), Errno> {
+        if self.on_host && !Duty::Server.is_manned(self.place) {
+            self.member.lose_bells()?;
         }
         Ok(())
     }
@@ -247,7 +340,13 @@ impl<'a> Watch<'a> {
         since.elapsed() >= IDLE || self.post.is_orphaned(self.place)
     }
 
-    /// Sleeps until a ward dies and buries it at once, or for a round.
+    fn deliver(&self) {
+        if self.notices.is_some() {
+            self.member.deliver_rings();
+        }
+    }
+
+    /// Sleeps for a round. Meanwhile, passes on rings, and buries wards as soon as they die.
     fn sleep(&mut self) {
         let end = Instant::now() + ROUND;
         loop {
@@ -255,43 +354,97 @@ impl<'a> Watch<'a> {
             if left.is_zero() {
                 return;
             }
-            let ended = self.wait(left);
-            if ended.is_empty() {
-                continue;
+            let news = self.wait(left);
+            if news.rung {
+                self.silence();
             }
-            for index in ended {
-                if let Some(ward) = self.wards.get_mut(&index) {
-                    ward.handle = None;
-                    ward.over = Some(Instant::now());
-                }
-            }
-            if self.bury_dead().is_err() {
+            mark_ended(&mut self.wards, &news.ended);
+            let buried = if news.ended.is_empty() {
+                Ok(())
+            } else {
+                self.bury_dead().and_then(|()| self.mind_server())
+            };
+            let looked = if news.told { self.look_after_told() } else { Ok(()) };
+            if buried.and(looked).is_err() {
                 // The round that follows fails in the same way and ends the watch.
                 return;
             }
         }
     }
 
-    /// Slots of wards that end within a time.
-    fn wait(&self, within: Duration) -> Vec<u32> {
-        let watched: Vec<(u32, &OwnedFd)> = self
+    /// Passes a ring on: the descriptor first, so that a ring that comes meanwhile is not lost.
+    fn silence(&mut self) {
+        let Some(notices) = &self.notices else { return };
+        match rustix::io::read(notices, &mut [0; 8]) {
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => self.deliver(),
+            // The device is gone.
+            Err(_) => self.notices = None,
+        }
+    }
+
+    /// The link has told of ends: maybe of processes that are too new to be wards.
+    fn look_after_told(&mut self) -> Result<(), Errno> {
+        let Some(notices) = &self.notices else { return Ok(()) };
+        if self.link.ended_processes(notices.as_fd()).is_empty() {
+            return Ok(());
+        }
+        self.take_stock()?;
+        self.bury_dead()
+    }
+
+    /// What happens within a time.
+    fn wait(&self, within: Duration) -> News {
+        let watched: Vec<(Resident, &OwnedFd)> = self
             .wards
-            .iter()
-            .filter_map(|(&index, ward)| Some((index, ward.handle.as_ref()?)))
+            .values()
+            .filter_map(|ward| Some((ward.resident, ward.handle.as_ref()?)))
             .collect();
         let mut looks: Vec<PollFd<'_>> =
             watched.iter().map(|(_, handle)| PollFd::new(*handle, PollFlags::IN)).collect();
+        if let Some(notices) = &self.notices {
+            looks.push(PollFd::new(notices, PollFlags::IN | PollFlags::PRI));
+        }
         let timeout =
             Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
         // An error (EINTR, ENOMEM) is as good as nothing to report.
         if poll(&mut looks, Some(&timeout)).is_err() {
-            return Vec::new();
+            return News::default();
         }
-        looks
+        let ended = looks
             .iter()
             .zip(&watched)
             .filter(|(look, _)| !look.revents().is_empty())
-            .map(|(_, (index, _))| *index)
-            .collect()
+            .map(|(_, (resident, _))| *resident)
+            .collect();
+        let notice = looks.get(watched.len()).map_or(PollFlags::empty(), PollFd::revents);
+        News {
+            ended,
+            // A device that is gone hangs up: reading it says so.
+            rung: notice.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
+            told: notice.contains(PollFlags::PRI),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_holder_of_a_slot_is_not_buried_for_the_former_ones_end() {
+        let me = vshmem_session::this_process();
+        let former = Resident {
+            index: 3,
+            domain: 0,
+            pid: me.pid,
+            start: me.start,
+            state: ClientState::Active,
+        };
+        let next = Resident { state: ClientState::Reserved, ..former };
+        let mut wards = HashMap::from([(3, Ward::of(next))]);
+        mark_ended(&mut wards, &[former]);
+        assert!(wards[&3].over.is_none());
+        mark_ended(&mut wards, &[next]);
+        assert!(wards[&3].over.is_some());
     }
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use vshmem_link::XenAdmission;
 use vshmem_session::CreateRequest;
 
 use crate::failure::{Failure, Outcome, failed};
@@ -37,15 +38,39 @@ pub struct Create {
     #[arg(long, value_name = "SECS", default_value_t = 0)]
     evict_after: u64,
     /// Back memory when a segment is made rather than now. Guests cannot use such a pool.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "prepare")]
     sparse: bool,
+    /// For guests that get it as an nvdimm or virtio-pmem: put a label in front of it, so that it
+    /// shows there as /dev/daxX.Y at boot, and nothing has to be installed or set up.
+    #[arg(long, conflicts_with = "sparse")]
+    dax: bool,
+    /// In dom0 of Xen: for Xen guests. The pool gets a domain of its own, which never runs; its pages
+    /// are granted to the members.
+    #[arg(long, conflicts_with_all = ["sparse", "dax", "hugepages", "prepare"])]
+    xen: bool,
+    /// With --xen: members at most, dom0 counted. Without, 8, or as many as Xen's grant tables hold.
+    #[arg(long, value_name = "N", requires = "xen",
+          value_parser = clap::value_parser!(u32).range(2..=127))]
+    slots: Option<u32>,
+    /// With --xen: a guest that becomes a member, by its name in `xl list`; may be repeated, and need
+    /// not run yet. Without any, all guests do.
+    #[arg(long = "member", value_name = "GUEST", requires = "xen")]
+    members: Vec<String>,
+    /// Keep so much free memory ready: zeroed ahead of demand, now and by the agents afterwards,
+    /// so that a new segment, above all a large one, costs no clearing. Without a SIZE, an eighth of
+    /// the pool.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, num_args = 0..=1)]
+    prepare: Option<Option<u64>>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   vshmem pool create job7 --size 1G
   vshmem pool create team --size 64M --mode 0660 --group hpc
-  vshmem pool create big --size 8G --hugepages 2M --limit shmmni=100";
+  vshmem pool create fast --size 1G --prepare 128M
+  vshmem pool create big --size 8G --hugepages 2M --limit shmmni=100
+  vshmem pool create pmem7 --size 1G --dax
+  vshmem pool create grid --size 16M --xen --member web1 --member web2";
 
 /// Sizes of huge pages.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -83,8 +108,8 @@ fn limit(text: &str) -> Result<(String, u64), String> {
     Ok((name.to_owned(), value))
 }
 
-/// Makes a pool with default limits, fully backed, for this user alone.
-pub fn make(name: &str, bytes: u64) -> Result<std::path::PathBuf, Failure> {
+/// Makes a pool with default limits, fully backed, for this user alone; with a label in front if `dax`.
+pub fn make(name: &str, bytes: u64, dax: bool) -> Result<std::path::PathBuf, Failure> {
     Ok(vshmem_session::create(&CreateRequest {
         name: name.to_owned(),
         bytes,
@@ -94,6 +119,8 @@ pub fn make(name: &str, bytes: u64) -> Result<std::path::PathBuf, Failure> {
         limits: Vec::new(),
         evict_after: 0,
         backed: true,
+        dax,
+        prepare: 0,
     })?)
 }
 
@@ -117,16 +144,46 @@ impl Create {
             limits: self.limits,
             evict_after: self.evict_after,
             backed: !self.sparse,
+            dax: self.dax,
+            prepare: self.prepare.map_or(0, |asked| asked.unwrap_or(self.size / 8)),
         };
+        if self.xen {
+            return create_xen(&request, self.slots, self.members);
+        }
         let place = vshmem_session::create(&request)?;
+        let prepared = match request.prepare {
+            0 => String::new(),
+            bytes => format!(", {} of it prepared", size::show(bytes)),
+        };
         show::line(format!(
-            "pool {}: {} at {}",
+            "pool {}: {}{prepared} at {}",
             self.name,
             size::show(self.size),
             place.display()
         ))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Makes it in a domain of its own.
+fn create_xen(request: &CreateRequest, slots: Option<u32>, names: Vec<String>) -> Outcome {
+    let admission = if names.is_empty() { XenAdmission::All } else { XenAdmission::Named(names) };
+    let made = vshmem_session::create_xen(request, slots, admission)?;
+    for error in &made.refused {
+        eprintln!("vshmem: pool {}: {error}", request.name);
+    }
+    let mut members = vec!["dom0".to_owned()];
+    members.extend(made.members.iter().map(|member| show::clean(&member.name)));
+    show::line(format!(
+        "pool {}: {} in Xen domain {}, granted to {} ({} at most) at {}",
+        request.name,
+        size::show(request.bytes),
+        made.domain,
+        members.join(", "),
+        made.slots,
+        made.place.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Checks that pages of that size are what /dev/hugepages gives.

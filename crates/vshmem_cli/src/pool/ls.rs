@@ -6,11 +6,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use vshmem_link::RegionError;
+use vshmem_link::{Rates, RegionError};
 use vshmem_session::{FindError, Listing, open_pool};
-use vshmem_wire::DomainState;
+use vshmem_wire::{DomainState, PAGE_BYTES};
 
 use crate::failure::{Failure, Outcome, unreadable};
+use crate::life::is_here;
 use crate::table::Table;
 use crate::{account, show, size};
 
@@ -29,10 +30,14 @@ pub struct Ls {
 pub struct Overview {
     name: Option<String>,
     link: &'static str,
+    /// How well the link works here, where it can be had in several ways.
+    grade: &'static str,
     place: PathBuf,
     uuid: Option<String>,
     size: Option<u64>,
     used: Option<u64>,
+    /// Free bytes that read as zeros already.
+    clean: Option<u64>,
     mode: Option<String>,
     owner: Option<String>,
     group: Option<String>,
@@ -40,6 +45,11 @@ pub struct Overview {
     domains: Option<usize>,
     /// Processes that use it, agents left out.
     clients: Option<usize>,
+    /// MiB a second that this domain reads from the pool, and from private memory; the same for
+    /// locked stores. Measured once per boot, by the domain's agent, where the pool is a device.
+    rates: Option<[u32; 4]>,
+    /// What is wrong with the memory of the device, and what to do.
+    slow: Option<String>,
     /// Why it cannot be read.
     pub error: Option<String>,
     /// It belongs to somebody who has not let this user in: nothing is wrong with it.
@@ -57,14 +67,18 @@ fn describe(listing: Listing) -> Overview {
     let mut row = Overview {
         name: None,
         link: listing.kind,
+        grade: listing.grade,
         uuid: None,
         size: None,
         used: None,
+        clean: None,
         mode: meta.as_ref().map(|meta| format!("{:04o}", meta.mode() & 0o7777)),
         owner: meta.as_ref().map(|meta| account::user_name(meta.uid())),
         group: meta.as_ref().map(|meta| account::group_name(meta.gid())),
         domains: None,
         clients: None,
+        rates: None,
+        slow: None,
         error: None,
         denied: false,
         place: listing.place,
@@ -75,7 +89,12 @@ fn describe(listing: Listing) -> Overview {
         fill(&mut row)
     });
     if let Err(error) = filled {
-        row.denied = matches!(error, Failure::Find(FindError::Region(RegionError::Denied { .. })));
+        row.denied = matches!(
+            error,
+            Failure::Find(FindError::Region(
+                RegionError::Denied { .. } | RegionError::DeniedDevice { .. }
+            ))
+        );
         row.error = Some(error.to_string());
     }
     row
@@ -87,11 +106,25 @@ fn fill(row: &mut Overview) -> Result<(), Failure> {
     let name = pool.name();
     let parties = Parties::of(&pool)?;
     row.used = Some(pool.usage().map_err(unreadable(&name))?.bytes);
+    let room = pool.room().map_err(unreadable(&name))?;
+    row.clean = Some(room.pages_clean * PAGE_BYTES);
     let alive = parties.domains.iter().filter(|row| row.state == DomainState::Alive);
     row.domains = Some(alive.count());
     row.clients = Some(parties.users().len());
+    let rates = parties.domains.iter().find(|row| is_here(row)).map(|row| row.rates);
+    if let Some(measured) = rates.and_then(Rates::of_array) {
+        row.rates = rates;
+        row.slow = measured.is_suspicious().then(|| remedy(&name, &measured));
+    }
     row.name = Some(name);
     Ok(())
+}
+
+fn remedy(name: &str, rates: &Rates) -> String {
+    format!(
+        "pool {name}: its memory is not cached here: read at {} MiB/s where private memory gives {}. Use the driver (docs/links.md) rather than the resource file, place the device's memory above 4 GiB, and do not assign devices without coherent DMA to this machine",
+        rates.pool, rates.private
+    )
 }
 
 impl Ls {
@@ -103,20 +136,29 @@ impl Ls {
             return Ok(ExitCode::SUCCESS);
         }
         let columns = [
-            "NAME", "LINK", "SIZE", "USED", "MODE", "OWNER", "GROUP", "DOMAINS", "CLIENTS", "PLACE",
+            "NAME", "LINK", "SIZE", "USED", "CLEAN", "MODE", "OWNER", "GROUP", "DOMAINS",
+            "CLIENTS", "PLACE",
         ];
         let mut table = Table::new("", &columns);
         let number = |count: Option<usize>| count.map(|n| n.to_string()).unwrap_or_default();
-        let mut reasons = String::new();
+        let (mut reasons, mut warnings) = (String::new(), String::new());
         for row in rows {
+            if let Some(slow) = &row.slow {
+                warnings.push_str(&format!("{}\n", show::clean(slow)));
+            }
             if let Some(error) = &row.error {
                 reasons.push_str(&format!("{}\n", show::clean(error)));
             }
             table.row(vec![
                 row.name.unwrap_or_else(|| "?".into()),
-                row.link.to_owned(),
+                if row.grade.is_empty() {
+                    row.link.to_owned()
+                } else {
+                    format!("{} ({})", row.link, row.grade)
+                },
                 row.size.map(size::show).unwrap_or_default(),
                 row.used.map(size::show).unwrap_or_default(),
+                row.clean.map(size::show).unwrap_or_default(),
                 row.mode.unwrap_or_default(),
                 row.owner.unwrap_or_default(),
                 row.group.unwrap_or_default(),
@@ -127,7 +169,8 @@ impl Ls {
         }
         let below =
             if reasons.is_empty() { String::new() } else { format!("\nNot readable:\n{reasons}") };
-        show::text(&format!("{table}{below}"))?;
+        let slow = if warnings.is_empty() { String::new() } else { format!("\nSlow:\n{warnings}") };
+        show::text(&format!("{table}{slow}{below}"))?;
         Ok(ExitCode::SUCCESS)
     }
 }

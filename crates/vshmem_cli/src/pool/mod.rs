@@ -5,7 +5,9 @@ mod create;
 mod evict;
 mod ls;
 mod rm;
+mod serve;
 mod show;
+mod show_as;
 
 pub use create::make;
 pub use ls::overview;
@@ -30,8 +32,10 @@ pub enum PoolVerb {
     Check(check::Check),
     /// Declare a domain evicted, or dead.
     Evict(evict::Evict),
-    /// Show the facts of a pool.
+    /// Show the facts of a pool, or how to give it to a virtual machine.
     Show(show::Show),
+    /// Hand a pool to QEMU guests, with doorbells between them and the host.
+    Serve(serve::Serve),
 }
 
 impl PoolVerb {
@@ -44,6 +48,7 @@ impl PoolVerb {
             Self::Check(check) => check.carry_out(),
             Self::Evict(evict) => evict.carry_out(),
             Self::Show(show) => show.carry_out(),
+            Self::Serve(serve) => serve.carry_out(),
         }
     }
 }

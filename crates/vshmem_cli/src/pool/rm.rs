@@ -1,9 +1,11 @@
 //! `vshmem pool rm`.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use vshmem_session::{FindError, find, open_pool};
+use vshmem_link::PoolDomain;
+use vshmem_session::{Duty, FindError, find, open_pool};
 
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
@@ -42,7 +44,8 @@ impl Rm {
             Err(FindError::Damaged { .. }) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        if link.kind() != "local" {
+        let granted_here = link.kind() == "xen" && PoolDomain::is_dom0();
+        if link.kind() != "local" && !granted_here {
             return failed(format!(
                 "pool {name}: {} is lent to this guest; only the host can remove the pool behind it",
                 link.place().display()
@@ -85,11 +88,35 @@ pub fn remove(name: &str) -> Result<(), Failure> {
         .ok()
         .and_then(|link| vshmem_session::identify(link.as_ref()).ok())
         .map(|(superblock, _)| superblock.uuid);
-    vshmem_session::remove(name)?;
+    match vshmem_session::retire_xen(name)? {
+        None => {
+            vshmem_session::remove(name)?;
+        }
+        Some(pool) => remove_domain(name, pool)?,
+    }
+    // Left by a server whose guests went on.
+    let _ = std::fs::remove_file(vshmem_serve::Places::usual(name).record);
     if let Some(uuid) = uuid {
         let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
         // Only domains that cannot sleep on pool memory have one.
         let _ = std::fs::remove_file(format!("/dev/shm/vshmem-wait.{digits}"));
+    }
+    Ok(())
+}
+
+/// Removes a pool that has a Xen domain, once its server has seen that it is to go: it would grant
+/// the pool anew.
+fn remove_domain(name: &str, pool: PoolDomain) -> Result<(), Failure> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let place = find(name).map(|link| link.place().to_owned());
+    let end = Instant::now() + PATIENCE;
+    while place.as_ref().is_ok_and(|place| Duty::Server.is_manned(place)) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    if let (domain, mapped @ 1..) = vshmem_session::destroy_xen(name, pool)? {
+        show::line(format!(
+            "pool {name}: {mapped} grants are still mapped; Xen domain {domain} is gone when they are unmapped"
+        ))?;
     }
     Ok(())
 }

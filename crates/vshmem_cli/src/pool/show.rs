@@ -2,32 +2,41 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
-use vshmem_session::{find, identify};
+use vshmem_session::{find, open_pool};
+use vshmem_wire::PAGE_BYTES;
 
-use crate::failure::{Outcome, failed};
+use crate::failure::{Outcome, unreadable};
 use crate::{show, size};
 
-/// Show the facts of a pool.
+use super::show_as::{self, Device, Form};
+
+/// Show the facts of a pool, or how to give it to a virtual machine.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Show {
     /// Its name.
     name: String,
     /// What to put on a hypervisor's command line or into its configuration.
-    #[arg(long = "as", value_name = "TOOL")]
+    #[arg(long = "as", value_name = "TOOL", conflicts_with = "json")]
     form: Option<Form>,
+    /// With --as: what kind of device. The default is what the pool was made for: dax when it was
+    /// made with --dax, doorbell while it has a server, else plain.
+    #[arg(long, requires = "form")]
+    device: Option<Device>,
     /// As JSON.
     #[arg(long)]
     json: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Form {
-    Qemu,
-    Libvirt,
-    Xl,
-}
+const EXAMPLES: &str = "\
+Arguments and elements go to standard output, hints to standard error.
+
+Examples:
+  vshmem pool show job7
+  qemu-system-x86_64 ... $(vshmem pool show job7 --as qemu)
+  vshmem pool show job7 --as libvirt --device plain     an element for <devices>";
 
 #[derive(Debug, Serialize)]
 struct Facts {
@@ -36,12 +45,21 @@ struct Facts {
     place: std::path::PathBuf,
     uuid: String,
     size: u64,
-    /// Bytes in front of the segments: tables and the heap of messages and semaphores.
+    /// Bytes of tables.
     metadata: u64,
     metadata_percent: f64,
+    /// Bytes for messages and the values of semaphores.
+    heap: u64,
+    /// Bytes for segments.
     data: u64,
     created: u64,
     evict_after: u64,
+    /// Bytes of free memory that agents keep zeroed ahead of demand.
+    prepare: u64,
+    /// Bytes of free memory.
+    free: u64,
+    /// Bytes of it that read as zeros already.
+    clean: u64,
     owner_uid: u32,
     mode: String,
     limits: Limits,
@@ -84,14 +102,7 @@ impl Show {
     /// Shows them.
     pub fn carry_out(self) -> Outcome {
         if let Some(form) = self.form {
-            let tool = form
-                .to_possible_value()
-                .map(|value| value.get_name().to_owned())
-                .unwrap_or_default();
-            return failed(format!(
-                "pool {}: --as {tool} is not yet supported by this release. `vshmem pool show {0}` tells the file that a hypervisor has to share",
-                self.name
-            ));
+            return show_as::show(&self.name, form, self.device);
         }
         let facts = facts(&self.name)?;
         if self.json {
@@ -105,21 +116,29 @@ impl Show {
 
 fn facts(name: &str) -> Result<Facts, crate::failure::Failure> {
     let link = find(name)?;
-    let (superblock, layout) = identify(link.as_ref())?;
+    let pool = open_pool(link.as_ref())?;
+    let (superblock, layout) = (pool.superblock(), pool.layout());
+    let room = pool.room().map_err(unreadable(name))?;
     let used = superblock.name.iter().position(|&byte| byte == 0).unwrap_or(superblock.name.len());
     let geometry = superblock.geometry;
     let total = superblock.total_bytes;
+    // All that is neither, the gaps between them too.
+    let metadata = layout.data.offset - (layout.heap.end() - layout.heap.offset);
     Ok(Facts {
         name: String::from_utf8_lossy(&superblock.name[..used]).into_owned(),
         link: link.kind(),
         place: link.place().to_owned(),
         uuid: uuid_text(&superblock.uuid),
         size: total,
-        metadata: layout.data.offset,
-        metadata_percent: (layout.data.offset as f64 * 1000.0 / total as f64).round() / 10.0,
+        metadata,
+        metadata_percent: (metadata as f64 * 1000.0 / total as f64).round() / 10.0,
+        heap: layout.heap.end() - layout.heap.offset,
         data: total - layout.data.offset,
         created: superblock.created,
         evict_after: superblock.evict_after,
+        prepare: superblock.prepare,
+        free: room.pages_free * PAGE_BYTES,
+        clean: room.pages_clean * PAGE_BYTES,
         owner_uid: superblock.owner_uid,
         mode: format!("{:04o}", superblock.mode),
         limits: Limits {
@@ -150,6 +169,15 @@ fn text(facts: &Facts) -> String {
         0 => "never".to_owned(),
         seconds => format!("after {seconds} s of silence"),
     };
+    let prepared = format!(
+        "{} of {} free read as zeros; {}",
+        size::show(facts.clean),
+        size::show(facts.free),
+        match facts.prepare {
+            0 => "old data is cleared when a segment is made (--prepare)".to_owned(),
+            bytes => format!("agents keep {} ready", size::show(bytes)),
+        }
+    );
     let rows = [
         ("name", show::clean(&facts.name)),
         ("link", facts.link.to_owned()),
@@ -157,11 +185,13 @@ fn text(facts: &Facts) -> String {
         ("uuid", facts.uuid.clone()),
         ("size", size::show(facts.size)),
         ("metadata", format!("{} ({} %)", size::show(facts.metadata), facts.metadata_percent)),
+        ("for messages", format!("{}, and for semaphores", size::show(facts.heap))),
         ("for segments", size::show(facts.data)),
         (
             "owner, mode",
             format!("{}, {} at creation", crate::account::user_name(facts.owner_uid), facts.mode),
         ),
+        ("prepared", prepared),
         ("eviction", evict),
         (
             "segments",

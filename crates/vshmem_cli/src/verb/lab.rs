@@ -8,7 +8,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand, ValueEnum};
 use vshmem_lab::{
-    ExecRequest, GuestKind, INIT_VERB, KEEPER_VERB, Lab, Listing, Streams, UpOptions,
+    Acceleration, Device, ExecRequest, GuestKind, INIT_VERB, KEEPER_VERB, Lab, Listing, Server,
+    Streams, UpOptions,
 };
 use vshmem_session::find;
 
@@ -18,8 +19,13 @@ use crate::{pool, show, size};
 
 /// Size of the pool that a lab gets when none is named.
 const POOL_BYTES: u64 = 64 << 20;
+/// Xen's control domain, as a guest.
+const DOM0: u32 = 0;
 /// Which labs have a pool that was made for them, one file each, with the pool's identity in it.
 const OWN_POOLS: &str = "/run/vshmem/lab-pools";
+
+/// Where `vshmem pool serve` listens.
+const SERVED: &str = "/run/vshmem/serve";
 
 /// Boot guests on this machine to try a pool across kernels.
 #[derive(Debug, Args)]
@@ -35,6 +41,8 @@ pub struct LabCommand {
 const EXAMPLES: &str = "\
 Examples:
   vshmem lab up --guest uml -n 2
+  vshmem lab up --guest qemu -n 4 --device plain
+  vshmem lab up --guest xen -n 2      (then: vshmem lab exec dom0 -- xl list)
   vshmem lab exec 1 -- vshmem run ./producer &
   vshmem lab exec 2 -- vshmem run ./consumer
   vshmem lab kill 1          the power goes off in guest 1
@@ -70,23 +78,87 @@ struct Up {
     /// How many.
     #[arg(short = 'n', default_value_t = 2)]
     count: u32,
-    /// The pool that the guests share. Without: one of 64M is made, and removed at `down`.
+    /// The pool that the guests share. Without: one of 64M is made, and removed at `down`. With Xen: the name of the one
+    /// that dom0 makes.
     #[arg(long)]
     pool: Option<String>,
-    /// Memory of each guest.
-    #[arg(long, default_value = "256M", value_parser = size::parse)]
-    mem: u64,
+    /// Memory of each guest [default: 256M, with QEMU 512M].
+    #[arg(long, value_parser = size::parse)]
+    mem: Option<u64>,
+    /// How QEMU guests are given the pool [default: doorbell where the driver has been built, else plain].
+    #[arg(long)]
+    device: Option<DeviceWord>,
+    /// Mode of the pool's device in the guests.
+    #[arg(long, default_value = "0666", value_parser = mode)]
+    device_mode: u32,
+    /// The driver for ivshmem devices, built for the guests' kernel, or `none` [default: the one that `make build` leaves].
+    #[arg(long, value_name = "FILE")]
+    driver: Option<PathBuf>,
+    /// How QEMU guests run.
+    #[arg(long, default_value = "auto")]
+    accel: Accel,
+    /// Processors of the machine that Xen's domains share.
+    #[arg(long, default_value_t = 1)]
+    cpus: u32,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
     Uml,
     Qemu,
     Xen,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum DeviceWord {
+    /// ivshmem-plain: memory alone.
+    Plain,
+    /// ivshmem-doorbell: interrupts as well; `vshmem pool serve` is started if it does not run.
+    Doorbell,
+    /// nvdimm: /dev/dax0.0, without a driver of ours.
+    Dax,
+}
+
+impl From<DeviceWord> for Device {
+    fn from(word: DeviceWord) -> Self {
+        match word {
+            DeviceWord::Plain => Device::Plain,
+            DeviceWord::Doorbell => Device::Doorbell,
+            DeviceWord::Dax => Device::Dax,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Accel {
+    /// KVM where a guest really boots under it, else emulation.
+    Auto,
+    /// KVM.
+    Kvm,
+    /// Emulation.
+    Tcg,
+}
+
+impl From<Accel> for Acceleration {
+    fn from(word: Accel) -> Self {
+        match word {
+            Accel::Auto => Acceleration::Auto,
+            Accel::Kvm => Acceleration::Kvm,
+            Accel::Tcg => Acceleration::Tcg,
+        }
+    }
+}
+
+fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| format!("{text:?} is not a mode: write it as in 0660"))
+}
+
 #[derive(Debug, Args)]
 struct Exec {
+    /// The words are a line for a shell, as those of ssh: what mpirun's plm_rsh_agent needs.
+    #[arg(long)]
+    shell: bool,
     /// The guest: its number or name.
     guest: String,
     /// The program and its arguments.
@@ -135,7 +207,7 @@ impl LabCommand {
             LabVerb::Kill(guest) => with(guest, |lab, guest| lab.kill(guest))?,
             LabVerb::Pause(guest) => with(guest, |lab, guest| lab.pause(guest))?,
             LabVerb::Resume(guest) => with(guest, |lab, guest| lab.resume(guest))?,
-            LabVerb::Restart(guest) => with(guest, |lab, guest| lab.restart(guest))?,
+            LabVerb::Restart(guest) => restart(name, &guest.guest)?,
             LabVerb::Console(guest) => {
                 let lab = Lab::open(name)?;
                 show::text(&lab.console(lab.guest_named(&guest.guest)?)?)?;
@@ -146,32 +218,112 @@ impl LabCommand {
     }
 }
 
+/// What the guests are made of.
+struct Made {
+    guest: GuestKind,
+    device: Device,
+    driver: Option<PathBuf>,
+}
+
 impl Up {
     fn carry_out(&self, name: &str) -> Result<(), Failure> {
-        if !matches!(self.guest, Kind::Uml) {
-            return failed(
-                "lab up: this release boots User Mode Linux guests only. Use --guest uml",
-            );
-        }
+        let guest = match self.guest {
+            Kind::Uml => GuestKind::Uml,
+            Kind::Qemu => GuestKind::Qemu,
+            Kind::Xen => GuestKind::Xen,
+        };
+        self.check_options(guest)?;
+        let driver = self.driver();
+        let device = match self.device {
+            Some(device) => device.into(),
+            None if driver.is_some() => Device::Doorbell,
+            None => Device::Plain,
+        };
         if let Ok(lab) = Lab::open(name) {
             return failed(format!(
                 "lab {}: it is up already. Take it down with `vshmem lab down`, or give another --name",
                 lab.name()
             ));
         }
+        if guest == GuestKind::Xen {
+            return self.boot_xen(name);
+        }
         let own = OwnPool::of(name);
         let pool = match &self.pool {
             Some(pool) => pool.clone(),
-            None => own.make()?,
+            None => own.make(device == Device::Dax)?,
         };
-        let done = self.boot(name, &pool);
+        let made = Made { guest, device, driver };
+        let done = self.boot(name, &pool, made);
         if done.is_err() && self.pool.is_none() {
             own.remove()?;
         }
         done
     }
 
-    fn boot(&self, name: &str, pool: &str) -> Result<(), Failure> {
+    /// Refuses options that mean nothing to guests of that kind.
+    fn check_options(&self, guest: GuestKind) -> Result<(), Failure> {
+        let qemus = self.device.is_some() || self.driver.is_some();
+        let emulated = matches!(self.accel, Accel::Auto | Accel::Tcg);
+        match guest {
+            GuestKind::Uml if qemus => failed(
+                "lab up: --device and --driver are for QEMU guests; a User Mode Linux guest has the pool as /dev/mmapper. Leave them out, or use --guest qemu",
+            ),
+            GuestKind::Xen if qemus => failed(
+                "lab up: --device and --driver are for QEMU guests; Xen's domains get the pool by grants. Leave them out",
+            ),
+            GuestKind::Xen if !emulated => failed("lab up: Xen is run emulated. Leave --accel out"),
+            GuestKind::Xen => Ok(()),
+            _ if self.cpus != 1 => failed(
+                "lab up: --cpus is for Xen's machine; other guests have one each. Leave it out",
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn memory_mib(&self, guest: GuestKind) -> u32 {
+        let bytes = self.mem.unwrap_or(match guest {
+            GuestKind::Qemu => 512 << 20,
+            _ => 256 << 20,
+        });
+        u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
+    }
+
+    /// Xen's domains. Their pool lives among them, made by dom0.
+    fn boot_xen(&self, name: &str) -> Result<(), Failure> {
+        let pool = self.pool.as_deref().unwrap_or(name);
+        let lab = Lab::up(&UpOptions {
+            name: name.to_owned(),
+            guest: GuestKind::Xen,
+            count: self.count,
+            cpus: self.cpus,
+            memory_mib: self.memory_mib(GuestKind::Xen),
+            pool_name: Some(pool.to_owned()),
+            device_mode: self.device_mode,
+            ..UpOptions::default()
+        })?;
+        if let Err(failure) = make_in_dom0(&lab, pool) {
+            lab.down()?;
+            return Err(failure);
+        }
+        show::line(format!(
+            "lab {}: dom0 and {} guests are up ({}), on pool {pool} of dom0's",
+            lab.name(),
+            lab.count(),
+            lab.made_of()
+        ))
+    }
+
+    /// The driver that was named, or else the one that was built.
+    fn driver(&self) -> Option<PathBuf> {
+        match &self.driver {
+            Some(word) if word.as_os_str() == "none" => None,
+            Some(file) => Some(file.clone()),
+            None => built_driver(),
+        }
+    }
+
+    fn boot(&self, name: &str, pool: &str, made: Made) -> Result<(), Failure> {
         let link = find(pool)?;
         let facts = vshmem_session::identify(link.as_ref())?;
         let used = facts.0.name.iter().position(|&byte| byte == 0).unwrap_or(facts.0.name.len());
@@ -181,22 +333,80 @@ impl Up {
         let notice = ["pool", "evict", "--dead", "--if-there", &pool, "{guest}"].map(str::to_owned);
         let lab = Lab::up(&UpOptions {
             name: name.to_owned(),
-            guest: GuestKind::Uml,
+            guest: made.guest,
             count: self.count,
-            memory_mib: u32::try_from(self.mem >> 20).unwrap_or(u32::MAX),
+            memory_mib: self.memory_mib(made.guest),
             pool: Some(link.place().to_owned()),
             pool_name: Some(pool.clone()),
+            device: made.device,
+            device_mode: self.device_mode,
+            driver: made.driver,
+            acceleration: self.accel.into(),
+            server: Some(Server {
+                socket: PathBuf::from(SERVED).join(format!("{pool}.sock")),
+                command: [&me.to_string_lossy(), "pool", "serve", &pool]
+                    .map(str::to_owned)
+                    .to_vec(),
+            }),
+            stage: mpi_components(),
             on_death: Some([vec![me.to_string_lossy().into_owned()], notice.to_vec()].concat()),
             ..UpOptions::default()
         })?;
-        show::line(format!("lab {}: {} guests are up, on pool {pool}", lab.name(), lab.count()))
+        show::line(format!(
+            "lab {}: {} guests are up ({}), on pool {pool}",
+            lab.name(),
+            lab.count(),
+            lab.made_of()
+        ))
     }
 }
 
+/// Boots a guest again. With dom0 Xen's pools are gone.
+fn restart(name: &str, guest: &str) -> Result<(), Failure> {
+    let lab = Lab::open(name)?;
+    let guest = lab.guest_named(guest)?;
+    lab.restart(guest)?;
+    let listing = lab.list()?;
+    match listing.pool_name {
+        Some(pool) if listing.guest == GuestKind::Xen && guest == DOM0 => make_in_dom0(&lab, &pool),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the pool of Xen's domains and has dom0 serve it: those that boot later become members, those that end are buried.
+fn make_in_dom0(lab: &Lab, pool: &str) -> Result<(), Failure> {
+    let size = size::show(POOL_BYTES);
+    let serve = "exec setsid vshmem pool serve \"$1\" </dev/null >/run/vshmem/serve.log 2>&1 &";
+    let commands: [&[&str]; 2] = [
+        &["vshmem", "pool", "create", pool, "--xen", "--size", &size],
+        &["sh", "-c", serve, "sh", pool],
+    ];
+    for words in commands {
+        let request = ExecRequest::new(words.iter().copied());
+        let quiet =
+            Streams { stdin: None, stdout: Box::new(std::io::sink()), ..Streams::inherit()? };
+        let code = lab.exec_with(DOM0, &request, quiet)?;
+        if code != 0 {
+            return failed(format!(
+                "lab {}: `{}` in dom0 ended with exit code {code}. It says why above",
+                lab.name(),
+                words.join(" ")
+            ));
+        }
+    }
+    Ok(())
+}
+
 impl Exec {
+    /// A shell that is given the words as one line.
+    fn line(&self) -> Vec<OsString> {
+        let line = self.command.join(std::ffi::OsStr::new(" "));
+        vec!["sh".into(), "-c".into(), line]
+    }
+
     fn carry_out(&self, name: &str) -> Outcome {
         let request = ExecRequest {
-            argv: self.command.clone(),
+            argv: if self.shell { self.line() } else { self.command.clone() },
             forward_signals: true,
             ..ExecRequest::default()
         };
@@ -225,7 +435,7 @@ impl Ls {
         }
         let mut table = Table::new(
             "",
-            &["LAB", "KIND", "POOL", "GUEST", "DOMAIN", "STATE", "ADDRESS", "UID", "WHY"],
+            &["LAB", "MADE-OF", "POOL", "GUEST", "DOMAIN", "STATE", "ADDRESS", "UID", "WHY"],
         );
         for lab in &labs {
             add(&mut table, lab);
@@ -235,8 +445,7 @@ impl Ls {
 }
 
 fn add(table: &mut Table, lab: &Listing) {
-    let first =
-        [lab.name.clone(), lab.guest.to_string(), lab.pool_name.clone().unwrap_or_default()];
+    let first = [lab.name.clone(), lab.made_of.clone(), lab.pool_name.clone().unwrap_or_default()];
     if lab.guests.is_empty() {
         let state = if lab.keeper.is_some() { "no answer" } else { "keeper died" };
         let why = "`vshmem lab down` clears up".to_owned();
@@ -265,6 +474,26 @@ fn down(name: &str) -> Result<(), Failure> {
     failed(format!("lab {name}: there is none of that name. `vshmem lab ls` shows those there are"))
 }
 
+/// The driver where a build or an installation leaves it.
+pub fn built_driver() -> Option<PathBuf> {
+    let me = std::env::current_exe().ok()?.canonicalize().ok()?;
+    let beside = me.parent()?;
+    let places = [
+        "../../build/ivshmem/module/vshmem.ko",
+        "../../kernel/ivshmem/build/module/vshmem.ko",
+        "../lib/vshmem/vshmem.ko",
+    ];
+    places.iter().find_map(|place| beside.join(place).canonicalize().ok())
+}
+
+/// The components of Open MPI, if they are built: guests find them beside `vshmem`.
+fn mpi_components() -> Vec<PathBuf> {
+    let files = ["mca_btl_vshmem.so", "mca_mpool_vshmem.so"];
+    let directory = super::mpi_env::components(None).ok();
+    let files = directory.iter().flat_map(|place| files.map(|file| place.join(file)));
+    files.filter(|file| file.is_file()).collect()
+}
+
 /// A pool that was made for a lab and goes with it.
 struct OwnPool {
     name: String,
@@ -282,10 +511,10 @@ impl OwnPool {
         Some(superblock.uuid.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    fn make(&self) -> Result<String, Failure> {
+    fn make(&self, labelled: bool) -> Result<String, Failure> {
         // Left by a lab that ended without `down`.
         self.remove()?;
-        pool::make(&self.name, POOL_BYTES)?;
+        pool::make(&self.name, POOL_BYTES, labelled)?;
         let write = || {
             fs::create_dir_all(OWN_POOLS)?;
             fs::write(&self.note, self.identity().unwrap_or_default())

@@ -4,5 +4,6 @@ pub mod bench;
 pub mod doctor;
 pub mod lab;
 pub mod ls;
+pub mod mpi_env;
 pub mod rm;
 pub mod run;

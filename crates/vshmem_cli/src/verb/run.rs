@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use vshmem_ipc::JoinError;
 use vshmem_link::Link;
-use vshmem_session::{Session, SessionError};
+use vshmem_session::{Session, SessionError, Share};
 
 use crate::failure::{Failure, Outcome, failed};
 use crate::{agent, choice, program};
@@ -31,7 +31,7 @@ pub struct Run {
     #[arg(long)]
     pool: Option<String>,
     /// What of the program's IPC lies in the pool; the rest stays with the kernel: all, or some of
-    /// shm,sem,msg and key=LO-HI.
+    /// shm,sem,msg and key=LO-HI (decimal or 0x; IPC_PRIVATE lies in no range).
     #[arg(long, default_value = "all", value_parser = share)]
     share: String,
     /// What ftok() answers: path: the same in all domains; inode: as libc does.
@@ -58,30 +58,29 @@ enum Ftok {
 }
 
 fn share(text: &str) -> Result<String, String> {
-    let number = |text: &str| match text.strip_prefix("0x") {
-        Some(hex) => u32::from_str_radix(hex, 16).ok(),
-        None => text.parse().ok(),
-    };
-    for word in text.split(',') {
-        let known = match word.strip_prefix("key=") {
-            Some(range) => range
-                .split_once('-')
-                .and_then(|(low, high)| Some(number(low)? <= number(high)?))
-                .unwrap_or(false),
-            None => ["all", "shm", "sem", "msg"].contains(&word),
-        };
-        if !known {
-            return Err(format!(
-                "{word:?} is none of all, shm, sem, msg and key=LO-HI, as in --share shm,key=0x100-0x1ff"
-            ));
-        }
+    match Share::parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(format!("{error}, as in --share shm,key=0x100-0x1ff")),
     }
-    Ok(text.to_owned())
+}
+
+/// With keys of a kind here and there, an id tells whose the object is: the kernel's have an index
+/// below 16384, unless the machine was started with longer ones.
+fn refuse_long_ids(share: &str, kernel: &str) -> Result<(), Failure> {
+    let mixes = Share::parse(share).is_ok_and(|share| share.mixes());
+    if mixes && kernel.split_whitespace().any(|word| word == "ipcmni_extend") {
+        return failed(
+            "--share key=LO-HI does not work on this kernel: it was started with ipcmni_extend, so its ids cannot be told from a pool's. Name whole kinds, as in --share shm,sem, or start it without",
+        );
+    }
+    Ok(())
 }
 
 impl Run {
     /// Becomes the program; returns only if that fails.
     pub fn carry_out(self) -> Outcome {
+        let kernel = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+        refuse_long_ids(&self.share, &kernel)?;
         let (word, arguments) = match self.command.split_first() {
             Some((word, arguments)) => (word.clone(), arguments),
             None => {
@@ -90,6 +89,7 @@ impl Run {
                 ));
             }
         };
+        check_spin()?;
         let found = program::find(Path::new(&word))?;
         program::check(&found)?;
         let library = library()?;
@@ -120,6 +120,17 @@ impl Run {
         // What is left behind if this fails is buried by the agent.
         let _ = session.leave();
         failed(format!("{}: cannot run it: {error}", found.display()))
+    }
+}
+
+/// What the library takes from the environment and cannot complain about.
+fn check_spin() -> Result<(), Failure> {
+    match std::env::var_os("VSHMEM_SPIN") {
+        Some(word) if word != "0" && word != "1" => Err(Failure::Usage(format!(
+            "VSHMEM_SPIN is {:?}: it must be 0 (a thread that has to wait sleeps at once) or 1 (it looks for a moment first), or not be set",
+            word
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -205,12 +216,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_checked() {
-        for good in ["all", "shm", "shm,sem,msg", "key=1-9", "shm,key=0x10-0x1f"] {
-            assert!(share(good).is_ok(), "{good}");
-        }
-        for bad in ["", "shn", "key=9-1", "key=a-b", "shm,", "key=5"] {
-            assert!(share(bad).is_err(), "{bad}");
+    fn keys_by_range_are_refused_where_ids_do_not_tell() {
+        for (share, kernel, refused) in [
+            ("key=1-9", "quiet ipcmni_extend ro", true),
+            ("shm,key=1-9", "ipcmni_extend", true),
+            ("all,key=1-9", "ipcmni_extend", false),
+            ("shm,sem", "ipcmni_extend", false),
+            ("key=1-9", "noipcmni_extend ipcmni_extend=0", false),
+        ] {
+            assert_eq!(refuse_long_ids(share, kernel).is_err(), refused, "{share} on {kernel}");
         }
     }
 }
