@@ -1,0 +1,303 @@
+//! The server itself: one thread, one loop.
+
+mod domains;
+mod error;
+mod guests;
+mod succession;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::SocketType;
+use vshmem_ipc::Member;
+use vshmem_link::Link;
+use vshmem_session::{Duty, Post, Session};
+
+use crate::admission::Admission;
+use crate::bell::Bells;
+use crate::event::Event;
+use crate::listener::{BindError, Bound};
+use crate::peer::Peer;
+use crate::stranded::Stranded;
+use crate::{MOST_VECTORS, Places};
+
+pub use error::ServeError;
+
+/// Between two looks at the domain table.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// What is to be served.
+#[derive(Debug)]
+pub struct Request {
+    /// The pool's name.
+    pub name: String,
+    /// Where guests connect; `None`: the usual place.
+    pub socket: Option<PathBuf>,
+    /// Doorbells per guest.
+    pub vectors: u32,
+}
+
+/// Why a server has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It was told to.
+    Stopped,
+    /// The pool's file is gone, or is another one.
+    Removed,
+    /// The host itself was evicted from the pool.
+    Evicted,
+}
+
+/// Something to wait for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Source {
+    Stop,
+    Host,
+    Control,
+    Listener,
+    Peer(u16),
+    Stranded(u16),
+}
+
+/// A pool's server.
+#[derive(Debug)]
+pub struct Server {
+    name: String,
+    places: Places,
+    vectors: u32,
+    /// Peers at most, the host included.
+    most: usize,
+    admission: Admission,
+    memory: File,
+    pool: PathBuf,
+    session: Option<Session>,
+    listener: Bound,
+    control: Bound,
+    host: u16,
+    bells: Arc<Bells>,
+    peers: BTreeMap<u16, Peer>,
+    stranded: Vec<Stranded>,
+    next: u16,
+    /// No connections are taken until the next round: there were no descriptors.
+    pausing: bool,
+    strangers: u64,
+    turned_away: u64,
+    nonsense: u64,
+    /// The record lags behind.
+    unsaved: bool,
+    events: Vec<Event>,
+    post: Post,
+}
+
+impl Server {
+    /// Takes the post and opens the sockets. Guests may connect from now on; they are dealt with
+    /// in [`Server::run`].
+    ///
+    /// # Errors
+    /// Says what stood in the way; nothing is left behind.
+    pub fn start(link: Box<dyn Link>, request: &Request) -> Result<Self, ServeError> {
+        let name = request.name.clone();
+        if !(1..=MOST_VECTORS).contains(&request.vectors) {
+            return Err(ServeError::Vectors(request.vectors));
+        }
+        let pool = link.place().to_owned();
+        if link.kind() != "local" {
+            return Err(ServeError::NotOurs { name, place: pool });
+        }
+        let failed = |tried| {
+            let name = name.clone();
+            move |error| ServeError::Failed { name, tried, error }
+        };
+        let memory = File::options().read(true).write(true).open(&pool);
+        let memory = memory.map_err(failed("open its file"))?;
+        let meta = memory.metadata().map_err(failed("look at its file"))?;
+        if meta.len() != link.bytes() {
+            return Err(ServeError::Labelled { name });
+        }
+        if !meta.len().is_power_of_two() {
+            return Err(ServeError::Size { name, bytes: meta.len() });
+        }
+        let post = Post::take(Duty::Server, &pool).map_err(failed("lock its file"))?;
+        let Some(post) = post else { return Err(ServeError::Taken { name }) };
+        let places = Places::choose(&name, request.socket.as_deref())
+            .map_err(|error| ServeError::NoPlace { name: name.clone(), error })?;
+        let admission = Admission::of(&meta);
+        let bind = |place: &Path, kind| {
+            Bound::new(place, kind, admission).map_err(|error: BindError| ServeError::Listen {
+                name: name.clone(),
+                place: place.to_owned(),
+                why: error.to_string(),
+            })
+        };
+        let control = bind(&places.control, SocketType::DGRAM)?;
+        let session = Session::join(link)?;
+        let superblock = session.member().pool().superblock();
+        let most = superblock.geometry.domains as usize;
+        let identity: String = superblock.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let bells = Bells::new(request.vectors)
+            .map_err(|errno| failed("make event descriptors")(errno.into()))?;
+        let listener = bind(&places.socket, SocketType::STREAM)?;
+        let mut server = Self {
+            name: name.clone(),
+            vectors: request.vectors,
+            most,
+            admission,
+            memory,
+            pool,
+            session: Some(session),
+            listener,
+            control,
+            // A guest cannot tell an id of 0 from a device without interrupts.
+            host: 0,
+            next: 1,
+            bells: Arc::new(bells),
+            peers: BTreeMap::new(),
+            stranded: Vec::new(),
+            pausing: false,
+            strangers: 0,
+            turned_away: 0,
+            nonsense: 0,
+            unsaved: false,
+            events: Vec::new(),
+            post,
+            places,
+        };
+        server.succeed(&identity).map_err(server.unreadable())?;
+        server.save();
+        server.look_around().map_err(server.unreadable())?;
+        Ok(server)
+    }
+
+    /// Where its sockets are.
+    #[must_use]
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    fn unreadable(&self) -> impl Fn(Errno) -> ServeError + use<> {
+        let name = self.name.clone();
+        move |errno| ServeError::Unreadable { name: name.clone(), errno }
+    }
+
+    /// Serves until `stop` becomes readable, or there is nothing to serve any more.
+    ///
+    /// # Errors
+    /// When the pool does not make sense.
+    pub fn run(
+        &mut self,
+        stop: BorrowedFd<'_>,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<Ending, ServeError> {
+        let mut next_round = Instant::now() + ROUND;
+        loop {
+            for event in self.events.drain(..) {
+                tell(&event);
+            }
+            let left = next_round.saturating_duration_since(Instant::now());
+            let ready = self.wait(stop, left);
+            if ready.contains(&Source::Stop) {
+                return Ok(Ending::Stopped);
+            }
+            for source in ready {
+                self.attend(source);
+            }
+            if Instant::now() >= next_round {
+                next_round = Instant::now() + ROUND;
+                self.pausing = false;
+                if self.post.is_orphaned(&self.pool) {
+                    return Ok(Ending::Removed);
+                }
+                match self.member().map(Member::in_good_standing).transpose() {
+                    Ok(Some(true)) => {}
+                    Ok(_) => return Ok(Ending::Evicted),
+                    Err(errno) => return Err(self.unreadable()(errno)),
+                }
+                self.look_around().map_err(self.unreadable())?;
+                self.tell_all();
+            }
+        }
+    }
+
+    fn member(&self) -> Option<&Member> {
+        self.session.as_ref().map(Session::member)
+    }
+
+    /// What is ready within a time, rings first.
+    fn wait(&self, stop: BorrowedFd<'_>, within: Duration) -> Vec<Source> {
+        let mut sources = vec![(Source::Stop, stop, PollFlags::IN)];
+        sources.extend(self.bells.all().map(|bell| (Source::Host, bell, PollFlags::IN)));
+        sources.push((Source::Control, self.control.socket(), PollFlags::IN));
+        for peer in self.peers.values() {
+            let room = if peer.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };
+            sources.push((Source::Peer(peer.id), peer.socket(), PollFlags::IN | room));
+        }
+        for stranded in &self.stranded {
+            let source = Source::Stranded(stranded.peer.id);
+            sources.push((source, stranded.process.as_fd(), PollFlags::IN));
+        }
+        if !self.pausing {
+            sources.push((Source::Listener, self.listener.socket(), PollFlags::IN));
+        }
+        let mut looks: Vec<PollFd<'_>> = sources
+            .iter()
+            .map(|(_, file, flags)| PollFd::from_borrowed_fd(*file, *flags))
+            .collect();
+        let timeout =
+            Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
+        // An error (EINTR, ENOMEM) is as good as nothing to report.
+        if poll(&mut looks, Some(&timeout)).is_err() {
+            return Vec::new();
+        }
+        let mut ready: Vec<Source> = looks
+            .iter()
+            .zip(&sources)
+            .filter(|(look, _)| !look.revents().is_empty())
+            .map(|(_, (source, ..))| *source)
+            .collect();
+        ready.dedup();
+        ready
+    }
+
+    fn attend(&mut self, source: Source) {
+        match source {
+            Source::Stop => {}
+            Source::Host => {
+                if self.bells.heard() {
+                    self.deliver();
+                }
+            }
+            Source::Control => self.take_requests(),
+            Source::Listener => self.take_connections(),
+            Source::Peer(id) => self.hear(id),
+            Source::Stranded(id) => self.bury_stranded(id),
+        }
+    }
+
+    fn deliver(&self) {
+        if let Some(member) = self.member() {
+            member.deliver_rings();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // The record stays while there are guests: the next server has to know them.
+        if self.peers.is_empty() && self.stranded.is_empty() {
+            let _ = std::fs::remove_file(&self.places.record);
+        }
+        if let Some(session) = self.session.take() {
+            let member = session.member();
+            if member.in_good_standing() == Ok(true) {
+                let _ = member.lose_bells();
+            }
+            let _ = session.leave();
+        }
+    }
+}
