@@ -1,21 +1,6 @@
 #include "bakery.h"
 
-#include <sched.h>
-
 #include "run.h"
-
-void spin(unsigned spins)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-	if (deadline_passed)
-		give_up("no answer in shared memory before the deadline");
-	if (spins % (1u << 13) == 0)
-		sched_yield();
-}
 
 /* Memory ordering: all accesses to choosing and number are sequentially consistent, as the algorithm's proof wants it. */
 static void lock(struct bakery *bakery, int me)

@@ -20,8 +20,4 @@ struct bakery {
 void bakery_p(struct bakery *bakery, int me);
 void bakery_v(struct bakery *bakery, int me);
 
-/* To be called in a loop that waits for another process, with the number of times so far: gives the CPU away rarely, in case
- * both are on one; never on the path of a prompt answer, for a system call costs 40 us in a User Mode Linux guest. */
-void spin(unsigned spins);
-
 #endif
