@@ -29,6 +29,8 @@ static void usage(FILE *out, const char *name, int own_options)
 		fprintf(out, "  --rank I        this process's, of 0 .. K - 1; it is then pinned to CPU N itself\n"
 			     "  --fork          all ranks from here\n"
 			     "  --path FILE     for ftok, the same in all ranks (default /etc/passwd)\n");
+	for (const struct dwarf *const *dwarf = catalogue; *dwarf; dwarf++)
+		fprintf(out, "%s %-8s %s\n", dwarf == catalogue ? "dwarfs:" : "       ", (*dwarf)->name, (*dwarf)->does);
 }
 
 static const struct dwarf *find(const char *name)
@@ -70,7 +72,7 @@ void read_job(struct job *job, int argc, char **argv, const char *model, int own
 		case 'f': job->fork = true; break;
 		case 'l':
 			for (const struct dwarf *const *dwarf = catalogue; *dwarf; dwarf++)
-				printf("%-8s %s\n", (*dwarf)->name, (*dwarf)->does);
+				printf("%s\n", (*dwarf)->name);
 			exit(0);
 		case 'h': usage(stdout, argv[0], own_options); exit(0);
 		default: usage(stderr, argv[0], own_options); exit(2);
