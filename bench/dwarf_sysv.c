@@ -41,9 +41,6 @@ int main(int argc, char **argv)
 	struct team team = { .rank = job.rank, .ranks = job.ranks, .bytes = job_bytes(&job) };
 	if (job.fork) {
 		team.rank = 0;
-		/* Somebody else's turn is then what is waited for. */
-		if (job.ranks > sysconf(_SC_NPROCESSORS_ONLN))
-			spins_before_yield = 16;
 		start_deadline(job.timeout);
 		team_prepare_fork(&team);
 		fork_ranks(&team);
@@ -54,6 +51,7 @@ int main(int argc, char **argv)
 		start_deadline(job.timeout);
 		team_meet(&team, job.path, job_terms(&job));
 	}
+	team_settle(&team);
 	do_job(&job, &team);
 	int failed = 0, status = 0;
 	while (job.fork && team.rank == 0 && (wait(&status) != -1 || errno == EINTR))

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
@@ -133,4 +134,40 @@ void team_prepare_fork(struct team *team)
 	remove_segment();
 	on_failure = NULL;
 	take_seat(team, meeting);
+}
+
+/* Two kernels do not have the same. */
+static uint64_t kernel_name(void)
+{
+	char text[64] = "";
+	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+	if (file == NULL || fgets(text, sizeof text, file) == NULL)
+		give_up("/proc/sys/kernel/random/boot_id cannot be read: %s", strerror(errno));
+	fclose(file);
+	uint64_t name = 1;
+	for (const char *at = text; *at; at++)
+		name = name * 1000003 + (unsigned char)*at;
+	return name;
+}
+
+/* With a CPU for each rank nobody is ahead by giving one away: on a busy machine it goes to a stranger for a whole time slice, and
+ * all ranks wait for it. With fewer, somebody else's turn is what is waited for. */
+void team_settle(struct team *team)
+{
+	enum { CROWDED = 1 << 4, ROOMY = 1 << 17 };
+	struct team_room *room = team->model;
+	uint64_t here = kernel_name();
+	room->seats[team->rank].kernel = here;
+	if (sched_getaffinity(0, sizeof(cpu_set_t), &room->seats[team->rank].cpus) != 0)
+		give_up_call("sched_getaffinity");
+	team_barrier(team);
+	cpu_set_t cpus;
+	int ranks = 0;
+	CPU_ZERO(&cpus);
+	for (int rank = 0; rank < team->ranks; rank++)
+		if (room->seats[rank].kernel == here) {
+			CPU_OR(&cpus, &cpus, &room->seats[rank].cpus);
+			ranks++;
+		}
+	spins_before_yield = ranks > CPU_COUNT(&cpus) ? CROWDED : ROOMY;
 }

@@ -2,6 +2,7 @@
 #ifndef TEAM_SHARED_H
 #define TEAM_SHARED_H
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,6 +17,11 @@ struct team_line {
 
 struct team_room {
 	struct team_line lines[2][MOST_RANKS];
+	/* Where each rank runs: its kernel, and the CPUs it may use there. */
+	struct {
+		uint64_t kernel;
+		cpu_set_t cpus;
+	} seats[MOST_RANKS];
 };
 
 /* Where processes that were started one by one find each other: by the key of a path, in any order of starting. Rank 0 makes
@@ -24,5 +30,7 @@ struct team_room {
 void team_meet(struct team *team, const char *path, uint64_t terms);
 /* The same for processes that are yet to be forked. */
 void team_prepare_fork(struct team *team);
+/* To be called by all ranks once they are where they stay: how long to spin depends on who else is there. */
+void team_settle(struct team *team);
 
 #endif
