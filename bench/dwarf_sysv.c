@@ -37,7 +37,7 @@ static void fork_ranks(struct team *team)
 int main(int argc, char **argv)
 {
 	struct job job;
-	read_job(&job, argc, argv, "sysv", TAKES_RANK | TAKES_FORK);
+	read_job(&job, argc, argv, team_model, TAKES_RANK | TAKES_FORK);
 	struct team team = { .rank = job.rank, .ranks = job.ranks, .bytes = job_bytes(&job) };
 	if (job.fork) {
 		team.rank = 0;
@@ -53,6 +53,7 @@ int main(int argc, char **argv)
 	}
 	team_settle(&team);
 	do_job(&job, &team);
+	team_leave(&team);
 	int failed = 0, status = 0;
 	while (job.fork && team.rank == 0 && (wait(&status) != -1 || errno == EINTR))
 		failed |= status != 0;

@@ -161,18 +161,12 @@ void give_up_call(const char *call)
 	give_up("%s failed: %s", call, strerror(errno));
 }
 
-unsigned spins_before_yield = 1u << 13;
-
 void spin(unsigned spins)
 {
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
+	relax();
 	if (deadline_passed)
 		give_up("no answer in shared memory before the deadline");
-	if (spins % spins_before_yield == 0)
+	if (spins % (1u << 13) == 0)
 		sched_yield();
 }
 

@@ -50,7 +50,15 @@ void pin(int cpu);
 /* To be called in a loop that waits for another process, with the number of times so far: gives the CPU away rarely, in case
  * both are on one; never on the path of a prompt answer, for a system call costs 40 us in a User Mode Linux guest. */
 void spin(unsigned spins);
-extern unsigned spins_before_yield;
+/* One look of it. */
+static inline void relax(void)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
 
 /* Called from every failing exit: removes what this side made. */
 extern void (*on_failure)(void);

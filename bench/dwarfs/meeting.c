@@ -1,5 +1,5 @@
 #include <errno.h>
-#include <stdio.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/shm.h>
@@ -17,12 +17,17 @@ struct meeting {
 	struct {
 		_Alignas(64) _Atomic uint64_t answer;
 	} rank[MOST_RANKS];
-	struct team_room room;
-	_Alignas(4096) unsigned char arena[];
+	_Alignas(4096) unsigned char room[]; /* and after it, on a page, the arena */
 };
 
 enum { PROJECT = 247 };
 static int segment = -1;
+static struct meeting *met;
+
+static size_t room_bytes(const struct team *team)
+{
+	return (team_room_bytes(team->ranks) + 4095) / 4096 * 4096;
+}
 
 static void remove_segment(void)
 {
@@ -39,8 +44,8 @@ static struct meeting *attach(int id)
 
 static void take_seat(struct team *team, struct meeting *meeting)
 {
-	team->model = &meeting->room;
-	team->arena = meeting->arena;
+	met = meeting;
+	team->arena = meeting->room + room_bytes(team);
 }
 
 /* Rank 0's. */
@@ -123,51 +128,20 @@ void team_meet(struct team *team, const char *path, uint64_t terms)
 	if (key == (key_t)-1)
 		give_up("ftok of '%s' failed: %s", path, strerror(errno));
 	if (team->rank == 0)
-		gather_all(team, key, sizeof(struct meeting) + team->bytes, terms);
+		gather_all(team, key, sizeof(struct meeting) + room_bytes(team) + team->bytes, terms);
 	else
 		join(team, key, terms);
 }
 
 void team_prepare_fork(struct team *team)
 {
-	struct meeting *meeting = make(IPC_PRIVATE, sizeof *meeting + team->bytes);
+	struct meeting *meeting = make(IPC_PRIVATE, sizeof *meeting + room_bytes(team) + team->bytes);
 	remove_segment();
 	on_failure = NULL;
 	take_seat(team, meeting);
 }
 
-/* Two kernels do not have the same. */
-static uint64_t kernel_name(void)
-{
-	char text[64] = "";
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-	if (file == NULL || fgets(text, sizeof text, file) == NULL)
-		give_up("/proc/sys/kernel/random/boot_id cannot be read: %s", strerror(errno));
-	fclose(file);
-	uint64_t name = 1;
-	for (const char *at = text; *at; at++)
-		name = name * 1000003 + (unsigned char)*at;
-	return name;
-}
-
-/* With a CPU for each rank nobody is ahead by giving one away: on a busy machine it goes to a stranger for a whole time slice, and
- * all ranks wait for it. With fewer, somebody else's turn is what is waited for. */
 void team_settle(struct team *team)
 {
-	enum { CROWDED = 1 << 4, ROOMY = 1 << 17 };
-	struct team_room *room = team->model;
-	uint64_t here = kernel_name();
-	room->seats[team->rank].kernel = here;
-	if (sched_getaffinity(0, sizeof(cpu_set_t), &room->seats[team->rank].cpus) != 0)
-		give_up_call("sched_getaffinity");
-	team_barrier(team);
-	cpu_set_t cpus;
-	int ranks = 0;
-	CPU_ZERO(&cpus);
-	for (int rank = 0; rank < team->ranks; rank++)
-		if (room->seats[rank].kernel == here) {
-			CPU_OR(&cpus, &cpus, &room->seats[rank].cpus);
-			ranks++;
-		}
-	spins_before_yield = ranks > CPU_COUNT(&cpus) ? CROWDED : ROOMY;
+	team_enter(team, met->room);
 }
