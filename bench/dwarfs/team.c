@@ -86,10 +86,14 @@ void team_sum(struct team *team, double *values, int count)
 	atomic_store_explicit(&own->sequence, team->sequence, memory_order_release);
 	double sums[MOST_VALUES] = { 0 };
 	for (int rank = 0; rank < team->ranks; rank++) {
-		struct team_line *line = &(*lines)[rank];
-		await(line, team->sequence);
+		/* What is its own a rank does not read from the line: it would wait there until the line is its again. */
+		const double *summand = values;
+		if (rank != team->rank) {
+			await(&(*lines)[rank], team->sequence);
+			summand = (*lines)[rank].values;
+		}
 		for (int i = 0; i < count; i++)
-			sums[i] += line->values[i];
+			sums[i] += summand[i];
 	}
 	for (int i = 0; i < count; i++)
 		values[i] = sums[i];

@@ -13,9 +13,11 @@ void team_sum(struct team *team, double *values, int count)
 		(*lines)[team->rank].values[i] = values[i];
 #pragma omp barrier
 	double sums[MOST_VALUES] = { 0 };
-	for (int rank = 0; rank < team->ranks; rank++)
+	for (int rank = 0; rank < team->ranks; rank++) {
+		const double *summand = rank == team->rank ? values : (*lines)[rank].values;
 		for (int i = 0; i < count; i++)
-			sums[i] += (*lines)[rank].values[i];
+			sums[i] += summand[i];
+	}
 	for (int i = 0; i < count; i++)
 		values[i] = sums[i];
 }
