@@ -103,8 +103,8 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
 	if (!btl->pool)
 		return OPAL_SUCCESS;
 	if (vshmem_parameters.verbose)
-		vshmem_say("%llu messages sent, %llu received", (unsigned long long)btl->sent,
-			   (unsigned long long)btl->received);
+		vshmem_say("%llu messages sent, %llu received, the CPU given away %llu times", (unsigned long long)btl->sent,
+			   (unsigned long long)btl->received, (unsigned long long)btl->given_away);
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&btl->endpoints)))
 		OBJ_RELEASE(item);
