@@ -33,6 +33,7 @@ programs: setup
 	@$(MAKE) -s -C tests/conformance/probe
 	@$(MAKE) -s -C tests/conformance/share
 	@$(MAKE) -s -C tests/mpi
+	@$(MAKE) -s -C tests/team
 
 demo: setup-guests build programs
 	@GUEST=$(GUEST) demo/run
