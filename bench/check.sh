@@ -1,6 +1,11 @@
 #!/bin/sh
 # Runs every kernel briefly, each role as a process of its own in both start orders: check.sh BUILD ['CMD PREFIX']
 build=$1 prefix=$2 passed=0 failed=0
+mpi=$build/../mpi mpirun=
+if command -v mpirun >/dev/null 2>&1; then
+	mpirun="mpirun --oversubscribe"
+	[ "$(id -u)" != 0 ] || mpirun="$mpirun --allow-run-as-root"
+fi
 
 try() { # command of the first role, command of the second
 	timeout 90 $prefix $1 >"$build/first.out" 2>&1 &
@@ -24,10 +29,14 @@ both_orders() { # program and options, role, role
 	try "$build/$1 $3" "$build/$1 $2"
 }
 
+both_orders "pingpong_sysv --transport raw --rounds 2000 --warmup 10" ping pong
+for size in 0 1024 100000; do
+	both_orders "pingpong_sysv --transport sync --rounds 2000 --warmup 10 --size $size" ping pong
+done
 for size in 0 8 4096 100000; do
 	both_orders "pingpong_sysv --transport shm --rounds 2000 --warmup 10 --size $size" ping pong
 done
-for pair in "sem 0" "msg 0" "msg 8" "msg 8192"; do
+for pair in "sem 0" "sem 1024" "msg 0" "msg 8" "msg 8192"; do
 	set -- $pair
 	both_orders "pingpong_sysv --transport $1 --rounds 2000 --warmup 10 --size $2" ping pong
 done
@@ -44,5 +53,36 @@ for case in semop semop-undo semop-array getval "--size 8 message" "--size 8000 
 	"--processes 8 contend-semaphore" "--processes 8 contend-queue"; do
 	try "$calls $case" true
 done
-echo "$passed passed, $failed failed, 0 skipped"
+for dwarf in $("$build/dwarf_sysv" --list); do
+	job="--dwarf $dwarf --n 50 --rounds 11"
+	for ranks in 1 2 3; do
+		try "$build/dwarf_sysv --fork $job --ranks $ranks" true
+	done
+	both_orders "dwarf_sysv --timeout 60 $job" "--rank 0" "--rank 1"
+done
+try "$build/dwarf_sysv --fork --dwarf laplace --n 20 --rounds 100000" true
+for kind in malloc shared segment; do
+	try "$build/faults --pages 100 --kind $kind" true
+done
+# What has nothing to do with a pool is run once.
+skipped=0
+if [ -z "$prefix" ]; then
+	for dwarf in $("$build/dwarf_sysv" --list); do
+		for ranks in 1 2 3; do
+			job="--dwarf $dwarf --n 50 --rounds 11 --ranks $ranks"
+			[ ! -x "$build/dwarf_openmp" ] || try "$build/dwarf_openmp $job" true
+			[ ! -x "$mpi/dwarf_mpi" ] || [ -z "$mpirun" ] || try "$mpirun -np $ranks $mpi/dwarf_mpi $job" true
+		done
+	done
+	for part in "$build/dwarf_openmp" "$mpi/dwarf_mpi"; do
+		[ -x "$part" ] || { echo "SKIPPED: there is no $part"; skipped=$((skipped + 1)); }
+	done
+	for n in 1 7 100 301; do
+		try "$build/dgemm --n $n --blas none" "$build/dgemm --n $n --blas auto"
+	done
+	try "$build/tune --n 67 --attempts 1" "$build/faults --pages 10 --kind $build/tune"
+	try "$build/noise --quanta 100" "$build/writes --file $build/writes.$$ --total 300000"
+	try "$build/writes --file $build/writes.$$ --total 20000 --size 4096 --sync" true
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
 [ $failed = 0 ]

@@ -1,6 +1,6 @@
-/* Round trips between two processes over System V IPC: a segment polled in user space, semaphores, or a queue. */
+/* Round trips between two processes over System V IPC: a segment polled in user space (by sequence numbers, one shared flag,
+ * or P and V by the bakery algorithm), the kernel's semaphores, or a queue. */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +9,7 @@
 #include <sys/sem.h>
 #include <time.h>
 
+#include "bakery.h"
 #include "rendezvous.h"
 #include "run.h"
 
@@ -22,6 +23,9 @@ struct lane {
 struct transport {
 	const struct run *run;
 	struct lane *out, *in;
+	_Atomic uint64_t *flag;         /* raw: odd after a ping, even after a pong */
+	struct bakery *posted, *awaited; /* sync: V on one, P on the other */
+	int place;                      /* of the two customers of the bakery */
 	unsigned char *own; /* the program's buffer, outside the segment: each side copies in and out */
 	struct { long type; unsigned char payload[]; } *message;
 };
@@ -36,17 +40,15 @@ static void remove_object(void)
 	object = -1;
 }
 
-static void relax(void)
+static void await_number(_Atomic uint64_t *word, uint64_t number)
 {
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
+	for (unsigned spins = 1; atomic_load_explicit(word, memory_order_acquire) != number; spins++)
+		spin(spins);
 }
 
 static void await(const struct run *run, struct lane *lane, uint64_t sequence)
 {
+<<<<<<< HEAD
 	for (unsigned long spins = 1; atomic_load_explicit(&lane->sequence, memory_order_acquire) != sequence; spins++) {
 		relax();
 		if (deadline_passed)
@@ -58,6 +60,9 @@ static void await(const struct run *run, struct lane *lane, uint64_t sequence)
 		if (run->looks != 0 && spins >= (unsigned long)run->looks)
 			nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 	}
+=======
+	await_number(&lane->sequence, sequence);
+>>>>>>> kernels
 }
 
 static void shm_ping(void *context, uint64_t first, uint64_t count)
@@ -81,6 +86,45 @@ static void shm_pong(struct transport *t)
 	}
 }
 
+static void raw_ping(void *context, uint64_t first, uint64_t count)
+{
+	struct transport *t = context;
+	for (uint64_t i = first; i < first + count; i++) {
+		atomic_store_explicit(t->flag, 2 * i + 1, memory_order_release);
+		await_number(t->flag, 2 * i + 2);
+	}
+}
+
+static void raw_pong(struct transport *t)
+{
+	for (uint64_t i = 0, last = total_rounds(t->run); i < last; i++) {
+		await_number(t->flag, 2 * i + 1);
+		atomic_store_explicit(t->flag, 2 * i + 2, memory_order_release);
+	}
+}
+
+static void sync_ping(void *context, uint64_t first, uint64_t count)
+{
+	struct transport *t = context;
+	(void)first;
+	while (count--) {
+		memcpy(t->out->payload, t->own, t->run->size);
+		bakery_v(t->posted, t->place);
+		bakery_p(t->awaited, t->place);
+		memcpy(t->own, t->in->payload, t->run->size);
+	}
+}
+
+static void sync_pong(struct transport *t)
+{
+	for (uint64_t count = total_rounds(t->run); count--;) {
+		bakery_p(t->awaited, t->place);
+		memcpy(t->own, t->in->payload, t->run->size);
+		memcpy(t->out->payload, t->own, t->run->size);
+		bakery_v(t->posted, t->place);
+	}
+}
+
 static void step(unsigned short semaphore, short by)
 {
 	struct sembuf operation = { .sem_num = semaphore, .sem_op = by };
@@ -91,10 +135,13 @@ static void step(unsigned short semaphore, short by)
 
 static void sem_ping(void *context, uint64_t first, uint64_t count)
 {
-	(void)context, (void)first;
+	struct transport *t = context;
+	(void)first;
 	while (count--) {
+		memcpy(t->out->payload, t->own, t->run->size);
 		step(0, +1);
 		step(1, -1);
+		memcpy(t->own, t->in->payload, t->run->size);
 	}
 }
 
@@ -102,6 +149,8 @@ static void sem_pong(struct transport *t)
 {
 	for (uint64_t count = total_rounds(t->run); count--;) {
 		step(0, -1);
+		memcpy(t->own, t->in->payload, t->run->size);
+		memcpy(t->out->payload, t->own, t->run->size);
 		step(1, +1);
 	}
 }
@@ -142,49 +191,74 @@ static void msg_pong(struct transport *t)
 	}
 }
 
+enum { SHM, RAW, SYNC, SEM, MSG };
+static const struct {
+	rounds_fn *ping;
+	void (*pong)(struct transport *);
+	int project; /* of ftok: one number for each transport and pair */
+	size_t size; /* where no --size is given */
+} ways[] = {
+	[SHM] = { shm_ping, shm_pong, 1, 8 },     [RAW] = { raw_ping, raw_pong, 49, 0 },
+	[SYNC] = { sync_ping, sync_pong, 97, 0 }, [SEM] = { sem_ping, sem_pong, 145, 0 },
+	[MSG] = { msg_ping, msg_pong, 193, 8 },
+};
+enum { MOST_PAIRS = 48, NO_SIZE_GIVEN = -1 };
+
 int main(int argc, char **argv)
 {
-	static const char *const transports[] = { "shm", "sem", "msg", NULL };
+	static const char *const transports[] = { "shm", "raw", "sync", "sem", "msg", NULL };
 	static const struct program program = {
-		"Round trips over System V IPC; ping prints one line of JSON. sem carries no payload.", "ping", "pong",
-		transports, false };
-	struct run run = { .transport = "shm", .size = 8, .rounds = 100000, .warmup = 1000, .batches = 50, .pairs = 1,
-			   .timeout = 30, .cpu = -1, .peer_cpu = -1, .path = "/etc/passwd" };
+		"Round trips over System V IPC; ping prints one line of JSON. raw carries no payload; sync and sem carry\n"
+		"theirs in a segment. Without --size shm and msg carry 8 bytes, the others none.",
+		"ping", "pong", transports, false };
+	struct run run = { .transport = "shm", .size = (size_t)NO_SIZE_GIVEN, .rounds = 100000, .warmup = 1000,
+			   .batches = 50, .pairs = 1, .timeout = 30, .cpu = -1, .peer_cpu = -1, .path = "/etc/passwd" };
 	read_options(&run, &program, argc, argv);
+	int way = SHM;
+	while (strcmp(transports[way], run.transport) != 0)
+		way++;
+	if (run.size == (size_t)NO_SIZE_GIVEN)
+		run.size = ways[way].size;
+	if (way == RAW)
+		run.size = 0;
 	int pair;
 	take_role(&run, &pair);
 	on_failure = remove_object;
 
-	int shm = strcmp(run.transport, "shm") == 0;
-	object_is_set = strcmp(run.transport, "sem") == 0;
-	if (object_is_set)
-		run.size = 0;
-	if (run.role == FIRST && !shm) {
+	object_is_set = way == SEM;
+	if (run.role == FIRST && way >= SEM) {
 		object = object_is_set ? semget(IPC_PRIVATE, 2, 0600) : msgget(IPC_PRIVATE, 0600);
 		if (object == -1)
 			give_up_call(object_is_set ? "semget" : "msgget");
 	}
-	size_t lane_bytes = shm ? (sizeof(struct lane) + run.size + 127) / 128 * 128 : 0;
-	/* One project number for each transport and pair. */
-	struct rendezvous *r = meet(&run, 1 + (shm ? 0 : object_is_set ? 80 : 160) + pair % 80, 2 * lane_bytes, object);
+	size_t lane_bytes = way == MSG ? 0 : (sizeof(struct lane) + run.size + 127) / 128 * 128;
+	struct rendezvous *r = meet(&run, ways[way].project + pair % MOST_PAIRS, 2 * (sizeof(struct bakery) + lane_bytes), object);
 
-	struct transport t = { .run = &run };
+	struct transport t = { .run = &run, .place = run.role == SECOND };
 	t.own = calloc(1, run.size + 1);
 	t.message = calloc(1, sizeof *t.message + run.size + 1);
 	if (t.own == NULL || t.message == NULL)
 		give_up("no memory for a payload of %zu bytes", run.size);
 	memset(t.own, 0x5a, run.size);
-	struct lane *lane[2] = { (void *)r->body, (void *)(r->body + lane_bytes) };
+	struct bakery *bakery = (void *)r->body;
+	unsigned char *lanes = (void *)(bakery + 2);
+	struct lane *lane[2] = { (void *)lanes, (void *)(lanes + lane_bytes) };
 	t.out = lane[run.role == SECOND];
 	t.in = lane[run.role == FIRST];
+	t.posted = &bakery[run.role == SECOND];
+	t.awaited = &bakery[run.role == FIRST];
+	t.flag = &lane[0]->sequence;
 
 	if (run.role == FIRST) {
-		measure(&run, shm ? shm_ping : object_is_set ? sem_ping : msg_ping, &t, NULL);
+		measure(&run, ways[way].ping, &t, NULL);
 		remove_object();
-		return 0;
+	} else {
+		object = atomic_load(&r->object);
+		on_failure = NULL; /* not this role's to remove */
+		ways[way].pong(&t);
 	}
-	object = atomic_load(&r->object);
-	on_failure = NULL; /* not this role's to remove */
-	(shm ? shm_pong : object_is_set ? sem_pong : msg_pong)(&t);
+	for (size_t i = 0; i < run.size; i++)
+		if (t.own[i] != 0x5a)
+			give_up("byte %zu of %zu came back as 0x%02x", i, run.size, t.own[i]);
 	return 0;
 }

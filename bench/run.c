@@ -165,6 +165,21 @@ void give_up_call(const char *call)
 	give_up("%s failed: %s", call, strerror(errno));
 }
 
+unsigned spins_before_yield = 1u << 13;
+
+void spin(unsigned spins)
+{
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+	if (deadline_passed)
+		give_up("no answer in shared memory before the deadline");
+	if (spins % spins_before_yield == 0)
+		sched_yield();
+}
+
 uint64_t now_ns(void)
 {
 	struct timespec now;
