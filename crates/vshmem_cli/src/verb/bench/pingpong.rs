@@ -96,6 +96,8 @@ impl Pingpong {
             programs: &programs,
             lab: self.lab.as_deref(),
             pool_bytes: POOL_BYTES,
+            guests: 2,
+            sisters: false,
         };
         let note = |line: &str| eprintln!("vshmem: {line}");
         let site = open_site(self.between.map(Between::from), &materials, &note)?;

@@ -1,0 +1,183 @@
+//! The course of a study: turn by turn, each written down before the next.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::case::Case;
+use super::facts::Lookout;
+use super::journal::{Contents, Entry, Journal, Lapse, Sample, Session};
+use super::schedule::turns;
+use crate::Watch;
+use crate::error::{Error, Result};
+
+/// What a run gives.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The program's own line.
+    pub line: Value,
+    /// Who emulated the place, if it was.
+    pub emulated: Option<String>,
+}
+
+/// Who can run cases.
+pub trait Venue {
+    /// Runs one to its end.
+    ///
+    /// # Errors
+    /// When it cannot be run here, or fails.
+    fn run(&mut self, case: &Case) -> Result<Outcome>;
+}
+
+/// Repetitions below which time does not end a study.
+const FEWEST: u32 = 3;
+
+/// Goes on with a study where its journal ends, until everything is measured, the time is used up, or the user breaks it
+/// off. Cases that fail in their warm-up are left out of this session.
+///
+/// # Errors
+/// [`Error::Stopped`] when the user broke it off: the journal then has everything that was measured. Otherwise when the
+/// journal cannot be written.
+pub fn carry_on(
+    journal: &mut Journal,
+    contents: &mut Contents,
+    session: Session,
+    venue: &mut dyn Venue,
+    watch: &dyn Watch,
+) -> Result<()> {
+    let mut course = Course { journal, contents, venue, watch };
+    course.put_down(Entry::Session(session))?;
+    course.go()
+}
+
+struct Course<'a> {
+    journal: &'a mut Journal,
+    contents: &'a mut Contents,
+    venue: &'a mut dyn Venue,
+    watch: &'a dyn Watch,
+}
+
+impl Course<'_> {
+    fn go(&mut self) -> Result<()> {
+        let study = self.contents.study.clone();
+        let done: HashSet<(&str, u32)> = self
+            .contents
+            .samples
+            .iter()
+            .map(|sample| (sample.case.as_str(), sample.repetition))
+            .collect();
+        let left: Vec<_> = turns(study.cases.len(), study.repetitions, study.seed)
+            .into_iter()
+            .filter(|turn| !done.contains(&(study.cases[turn.case].name.as_str(), turn.repetition)))
+            .collect();
+        let mut spent: f64 = self.contents.samples.iter().map(|sample| sample.around.seconds).sum();
+        let mut progress = Progress::of(left.len(), study.seconds, spent);
+        let to_warm: BTreeSet<usize> = left.iter().map(|turn| turn.case).collect();
+        progress.total += to_warm.len();
+        let mut out_of_order = HashSet::new();
+        for index in to_warm {
+            let began = Instant::now();
+            if !self.turn(&study.cases[index], 0, &progress)? {
+                out_of_order.insert(index);
+                progress.total -= left.iter().filter(|turn| turn.case == index).count();
+            }
+            progress.step(began.elapsed());
+        }
+        let mut repetition = 0;
+        for turn in left.iter().filter(|turn| !out_of_order.contains(&turn.case)) {
+            let begins = turn.repetition > repetition;
+            repetition = turn.repetition;
+            // As long as those before it.
+            let then = spent * f64::from(repetition) / f64::from(repetition.max(2) - 1);
+            if begins && repetition > FEWEST && study.seconds.is_some_and(|most| then > most) {
+                break;
+            }
+            let began = Instant::now();
+            self.turn(&study.cases[turn.case], turn.repetition, &progress)?;
+            spent += began.elapsed().as_secs_f64();
+            progress.step(began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Runs a case once; whether it could be run.
+    fn turn(&mut self, case: &Case, repetition: u32, progress: &Progress) -> Result<bool> {
+        if self.watch.stopped() {
+            return Err(Error::Stopped);
+        }
+        self.watch.advance(progress.done, progress.total, progress.left(), &case.name);
+        let lookout = Lookout::begin();
+        let outcome = self.venue.run(case);
+        let around = lookout.end();
+        if self.watch.stopped() {
+            // A signal reaches the programs as well: what they said is not to be trusted.
+            return Err(Error::Stopped);
+        }
+        let (name, figure) = (case.name.clone(), case.figures.first());
+        let value = outcome.and_then(|outcome| {
+            let value = figure.and_then(|figure| figure.of(&outcome.line));
+            let value = value.ok_or_else(|| Error::NoFigure {
+                case: name.clone(),
+                member: figure.map(|figure| figure.member.clone()).unwrap_or_default(),
+                line: outcome.line.to_string(),
+            })?;
+            Ok((value, outcome))
+        });
+        let entry = match value {
+            Ok((value, Outcome { line, emulated })) => {
+                let sample =
+                    Sample { case: name, repetition, value, around, emulated, output: line };
+                if repetition == 0 { Entry::WarmUp(sample) } else { Entry::Sample(sample) }
+            }
+            Err(Error::Stopped) => return Err(Error::Stopped),
+            Err(error) => Entry::Failure(Lapse { case: name, repetition, why: error.to_string() }),
+        };
+        let ran = !matches!(entry, Entry::Failure(_));
+        self.put_down(entry)?;
+        Ok(ran)
+    }
+
+    fn put_down(&mut self, entry: Entry) -> Result<()> {
+        self.journal.write(&entry)?;
+        self.contents.add(entry);
+        Ok(())
+    }
+}
+
+/// How far it is.
+struct Progress {
+    done: usize,
+    total: usize,
+    took: Duration,
+    /// Seconds that may be used, less what was used.
+    most: Option<f64>,
+}
+
+impl Progress {
+    fn of(total: usize, seconds: Option<f64>, spent: f64) -> Self {
+        Self {
+            done: 0,
+            total,
+            took: Duration::ZERO,
+            most: seconds.map(|most| (most - spent).max(0.0)),
+        }
+    }
+
+    fn step(&mut self, took: Duration) {
+        self.done += 1;
+        self.took += took;
+    }
+
+    /// Seconds to go, as far as can be told.
+    fn left(&self) -> Option<Duration> {
+        const TELLING: usize = 5;
+        if self.done < TELLING {
+            return None;
+        }
+        let took = self.took.as_secs_f64();
+        let left = took / self.done as f64 * self.total.saturating_sub(self.done) as f64;
+        let least = self.most.map_or(left, |most| left.min((most - took).max(0.0)));
+        Duration::try_from_secs_f64(least).ok()
+    }
+}
