@@ -73,6 +73,7 @@ impl Guests {
             binary: Some(materials.command.to_owned()),
             binary_dir: materials.command.parent().unwrap_or(Path::new(".")).to_owned(),
             count: materials.guests,
+            stage: materials.stage.to_vec(),
             sister_exec: materials.sisters,
             ..UpOptions::default()
         })
@@ -128,10 +129,9 @@ impl Guests {
     /// The pool's name on the host.
     pub(crate) fn pool_name(&self) -> Result<String> {
         let listing = self.lab()?.list()?;
-        listing.pool_name.ok_or_else(|| Error::NoSite {
-            place: "guests",
-            why: "the lab has no pool".to_owned(),
-        })
+        listing
+            .pool_name
+            .ok_or_else(|| Error::NoSite { place: "guests", why: "the lab has no pool".to_owned() })
     }
 
     /// A guest's address, as the others reach it.

@@ -100,6 +100,8 @@ pub struct Materials<'a> {
     pub guests: u32,
     /// May a guest run commands in the others, as `mpirun` has to?
     pub sisters: bool,
+    /// Files that guests find beside their `vshmem`, such as the components of Open MPI.
+    pub stage: &'a [PathBuf],
 }
 
 /// Opens a place of that kind; without a kind, the first that can be had of guests, containers and processes. Calls

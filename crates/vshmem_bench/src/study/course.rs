@@ -34,7 +34,7 @@ pub trait Venue {
 const FEWEST: u32 = 3;
 
 /// Goes on with a study where its journal ends, until everything is measured, the time is used up, or the user breaks it
-/// off. Cases that fail in their warm-up are left out of this session.
+/// off. Cases that fail in their warm-up, or twice on end, are left out of this session.
 ///
 /// # Errors
 /// [`Error::Stopped`] when the user broke it off: the journal then has everything that was measured. Otherwise when the
@@ -73,9 +73,18 @@ impl Course<'_> {
             .collect();
         let mut spent: f64 = self.contents.samples.iter().map(|sample| sample.around.seconds).sum();
         let mut progress = Progress::of(left.len(), study.seconds, spent);
-        let to_warm: BTreeSet<usize> = left.iter().map(|turn| turn.case).collect();
+        let mut to_warm: BTreeSet<usize> = left.iter().map(|turn| turn.case).collect();
+        if study.seconds.is_some() {
+            // Little time: one for each program and place. What is in the caches then is theirs.
+            let mut seen = HashSet::new();
+            to_warm.retain(|&index| {
+                let case = &study.cases[index];
+                seen.insert((case.environment, case.model, case.group))
+            });
+        }
         progress.total += to_warm.len();
-        let mut out_of_order = HashSet::new();
+        let mut out_of_order: HashSet<usize> = HashSet::new();
+        let mut failed_before: HashSet<usize> = HashSet::new();
         for index in to_warm {
             let began = Instant::now();
             if !self.turn(&study.cases[index], 0, &progress)? {
@@ -85,7 +94,10 @@ impl Course<'_> {
             progress.step(began.elapsed());
         }
         let mut repetition = 0;
-        for turn in left.iter().filter(|turn| !out_of_order.contains(&turn.case)) {
+        for turn in &left {
+            if out_of_order.contains(&turn.case) {
+                continue;
+            }
             let begins = turn.repetition > repetition;
             repetition = turn.repetition;
             // As long as those before it.
@@ -94,7 +106,11 @@ impl Course<'_> {
                 break;
             }
             let began = Instant::now();
-            self.turn(&study.cases[turn.case], turn.repetition, &progress)?;
+            if self.turn(&study.cases[turn.case], turn.repetition, &progress)? {
+                failed_before.remove(&turn.case);
+            } else if !failed_before.insert(turn.case) {
+                out_of_order.insert(turn.case);
+            }
             spent += began.elapsed().as_secs_f64();
             progress.step(began.elapsed());
         }
@@ -131,7 +147,12 @@ impl Course<'_> {
                 if repetition == 0 { Entry::WarmUp(sample) } else { Entry::Sample(sample) }
             }
             Err(Error::Stopped) => return Err(Error::Stopped),
-            Err(error) => Entry::Failure(Lapse { case: name, repetition, why: error.to_string() }),
+            Err(error) => Entry::Failure(Lapse {
+                case: name,
+                repetition,
+                why: reason(&error),
+                sentence: error.to_string(),
+            }),
         };
         let ran = !matches!(entry, Entry::Failure(_));
         self.put_down(entry)?;
@@ -142,6 +163,18 @@ impl Course<'_> {
         self.journal.write(&entry)?;
         self.contents.add(entry);
         Ok(())
+    }
+}
+
+/// Without what differs from case to case.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Program { output, status, .. } => {
+            let mut said = output.lines().map(str::trim).filter(|line| !line.is_empty());
+            said.next().map_or_else(|| format!("a program failed: {status}"), str::to_owned)
+        }
+        Error::NoFigure { member, .. } => format!("the program printed no number `{member}`"),
+        other => other.to_string(),
     }
 }
 

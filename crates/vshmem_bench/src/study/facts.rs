@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn counters_are_read() {
-        let stat = "cpu  10 20 30 40 0 0 0 100 7 7\ncpu0 1 1 1 1\nintr 1234 5 6\nctxt 99\nbtime 1\n";
+        let stat =
+            "cpu  10 20 30 40 0 0 0 100 7 7\ncpu0 1 1 1 1\nintr 1234 5 6\nctxt 99\nbtime 1\n";
         let expected = Counters { all: 200, steal: 100, interrupts: 1234, switches: 99 };
         assert_eq!(Counters::of(stat), expected);
         assert_eq!(Counters::of(""), Counters::default());

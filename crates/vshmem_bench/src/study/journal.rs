@@ -92,8 +92,10 @@ pub struct Lapse {
     pub case: String,
     /// From 1; 0 in the warm-up.
     pub repetition: u32,
-    /// The sentence.
+    /// What went wrong: the same for all cases that fail for the same reason.
     pub why: String,
+    /// The whole sentence.
+    pub sentence: String,
 }
 
 /// One line.

@@ -49,7 +49,10 @@ impl Known {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let found = std::env::split_paths(&path).map(|place| place.join(self.command()));
         found.into_iter().find(|file| file.is_file()).ok_or_else(|| {
-            absent(format!("install the package of that name (`apt-get install {}`)", self.command()))
+            absent(format!(
+                "install the package of that name (`apt-get install {}`)",
+                self.command()
+            ))
         })
     }
 

@@ -25,7 +25,7 @@ pub enum Verdict {
     Slower,
     /// The interval reaches across 1.
     NoDifferenceShown,
-    /// There are too few pairs.
+    /// There are too few pairs, or figures that have no ratio.
     TooFew,
     /// One of the sides is emulated: its speed says nothing.
     Emulated,
@@ -39,7 +39,7 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::NoDifferenceShown => "no difference shown",
-            Self::TooFew => "too few runs",
+            Self::TooFew => "cannot be told",
             Self::Emulated => "emulated: no conclusion",
         }
     }

@@ -17,15 +17,25 @@ struct Dwarf {
 }
 
 const DWARFS: [Dwarf; 10] = [
-    Dwarf { name: "blas1-s", sizes: [1_000, 30_000, 1_000_000], operations: |n| 4 * n, quick: false },
-    Dwarf { name: "blas1-d", sizes: [1_000, 30_000, 1_000_000], operations: |n| 4 * n, quick: true },
+    Dwarf {
+        name: "blas1-s",
+        sizes: [1_000, 30_000, 1_000_000],
+        operations: |n| 4 * n,
+        quick: false,
+    },
+    Dwarf {
+        name: "blas1-d",
+        sizes: [1_000, 30_000, 1_000_000],
+        operations: |n| 4 * n,
+        quick: false,
+    },
     Dwarf { name: "blas2-s", sizes: [64, 256, 1024], operations: |n| 2 * n * n, quick: false },
     Dwarf { name: "blas2-d", sizes: [64, 256, 1024], operations: |n| 2 * n * n, quick: false },
     Dwarf { name: "blas3-s", sizes: [32, 128, 512], operations: |n| 2 * n * n * n, quick: false },
     Dwarf { name: "blas3-d", sizes: [32, 128, 512], operations: |n| 2 * n * n * n, quick: true },
     Dwarf { name: "laplace", sizes: [32, 128, 512], operations: |n| 8 * n * n, quick: true },
     Dwarf { name: "pi", sizes: [1_000, 100_000, 10_000_000], operations: |n| 8 * n, quick: true },
-    Dwarf { name: "md2", sizes: [64, 256, 1024], operations: |n| 20 * n * n, quick: true },
+    Dwarf { name: "md2", sizes: [64, 256, 1024], operations: |n| 20 * n * n, quick: false },
     Dwarf { name: "md3", sizes: [64, 256, 1024], operations: |n| 30 * n * n, quick: false },
 ];
 

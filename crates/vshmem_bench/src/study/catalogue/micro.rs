@@ -27,21 +27,13 @@ pub(super) fn cases(extent: Extent) -> Vec<Case> {
         },
         Transport { name: "sem", sizes: sizes(&[8], &[8]), rounds: rounds(2_000, 20_000) },
         // A message of the kernel's has at most 8 KiB.
-        Transport {
-            name: "msg",
-            sizes: sizes(&[8, 1 << 10], &SWEEP[..4]),
-            rounds: rounds(2_000, 20_000),
-        },
+        Transport { name: "msg", sizes: sizes(&[8], &SWEEP[..4]), rounds: rounds(2_000, 20_000) },
         Transport {
             name: "tcp",
             sizes: sizes(&[8, 1 << 10, 64 << 10], &SWEEP),
             rounds: rounds(400, 2_000),
         },
-        Transport {
-            name: "udp",
-            sizes: sizes(&[8, 1 << 10], &SWEEP[..5]),
-            rounds: rounds(400, 2_000),
-        },
+        Transport { name: "udp", sizes: sizes(&[8], &SWEEP[..5]), rounds: rounds(400, 2_000) },
     ];
     transports
         .iter()

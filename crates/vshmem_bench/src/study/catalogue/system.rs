@@ -23,8 +23,7 @@ pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
     }
     let quanta: u64 = extent.pick(2_000, 10_000, 100_000);
     let noise = draft("noise", 100_000, Figure::cost("max_ns", "ns"));
-    let recipe =
-        alone("noise", &[("quanta", quanta.to_string()), ("work", "100000".to_owned())]);
+    let recipe = alone("noise", &[("quanta", quanta.to_string()), ("work", "100000".to_owned())]);
     cases.extend(both.map(|place| noise.case(Model::None, place, recipe.clone())));
     if extent == Extent::Quick {
         return cases;
@@ -51,7 +50,8 @@ fn of_others(nas: Option<&Path>) -> Vec<Case> {
             let mut draft = draft(bench, n, Figure::cost("", ""));
             draft.figures = study.figures();
             draft.ranks = ranks;
-            let model = if matches!(study, Known::Hpcc | Known::Nas(_)) { Model::Mpi } else { Model::None };
+            let model =
+                if matches!(study, Known::Hpcc | Known::Nas(_)) { Model::Mpi } else { Model::None };
             cases.push(draft.case(model, place, Recipe::Known { study: study.clone(), guests }));
         }
     };

@@ -1,8 +1,8 @@
 //! Figures: lines over a logarithmic axis, intervals beside each other, histograms. Each is an SVG that needs nothing
 //! else.
 
-use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 
@@ -35,11 +35,11 @@ pub struct Format {
 }
 
 /// For a desk, and for paper.
-pub const WIDE: Format = Format { width: 760, height: 400, text: 14 };
+pub const WIDE: Format = Format { width: 760, height: 400, text: 17 };
 /// For a phone.
-pub const NARROW: Format = Format { width: 360, height: 320, text: 12 };
+pub const NARROW: Format = Format { width: 360, height: 320, text: 15 };
 /// One of several beside each other.
-pub const SMALL: Format = Format { width: 370, height: 290, text: 12 };
+pub const SMALL: Format = Format { width: 370, height: 290, text: 15 };
 
 /// Told apart by those who see few colours, too (Okabe and Ito).
 const PALETTE: [RGBColor; 8] = [
@@ -65,6 +65,8 @@ pub struct Curves<'a> {
     pub lines: Vec<Line>,
     pub show_x: fn(f64) -> String,
     pub show_y: fn(f64) -> String,
+    /// Sizes in bytes.
+    pub by_twos: bool,
     /// From zero, and not logarithmic.
     pub linear_y: bool,
 }
@@ -79,13 +81,19 @@ impl Curves<'_> {
             all.fold((f64::MAX, 0.0_f64), |(low, high), end| (low.min(end), high.max(end)))
         };
         let (x0, x1) = ends(|point| [point.x, point.x]);
-        let (y0, y1) = ends(|point| [point.low.max(point.y / 10.0), point.high.min(point.y * 10.0)]);
-        let x = (x0 / 1.3..x1 * 1.3).log_scale();
+        let (y0, y1) =
+            ends(|point| [point.low.max(point.y / 10.0), point.high.min(point.y * 10.0)]);
+        let x = (x0 / 1.3..x1 * 1.3).log_scale().base(base(x0, x1, self.by_twos));
         let mut svg = String::new();
         let drawn = if self.linear_y {
             self.onto(&mut svg, format, x, RangedCoordf64::from(0.0..y1 * 1.08))
         } else {
-            self.onto(&mut svg, format, x, (y0 / 1.4..y1 * 1.4).log_scale())
+            self.onto(
+                &mut svg,
+                format,
+                x,
+                (y0 / 1.4..y1 * 1.4).log_scale().base(base(y0, y1, false)),
+            )
         };
         drawn.ok().map(|()| scaled(&svg))
     }
@@ -100,7 +108,8 @@ impl Curves<'_> {
         let Format { width, height, text } = format;
         let names: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
         let legend = Legend::of(&names, format);
-        let root = SVGBackend::with_string(svg, (width, height + legend.height)).into_drawing_area();
+        let root =
+            SVGBackend::with_string(svg, (width, height + legend.height)).into_drawing_area();
         let (plot, below) = root.split_vertically(height);
         let mut chart = ChartBuilder::on(&plot)
             .margin(6)
@@ -177,7 +186,10 @@ impl Intervals<'_> {
             .margin_right(16)
             .margin_left(names)
             .x_label_area_size(text * 3)
-            .build_cartesian_2d((low / 1.15..high * 1.15).log_scale(), 0.0..count)?;
+            .build_cartesian_2d(
+                (low / 1.15..high * 1.15).log_scale().base(base(low, high, false)),
+                0.0..count,
+            )?;
         chart
             .configure_mesh()
             .x_desc(self.x_name)
@@ -208,6 +220,15 @@ impl Intervals<'_> {
         }
         root.present()?;
         Ok(())
+    }
+}
+
+/// Of a logarithmic axis: so that there are some lines to read it by.
+fn base(low: f64, high: f64, by_twos: bool) -> f64 {
+    match high / low {
+        range if range < 4.0 => 1.25,
+        range if range < 50.0 || by_twos => 2.0,
+        _ => 10.0,
     }
 }
 

@@ -12,7 +12,8 @@ use crate::study::verdict::Verdict;
 #[must_use]
 pub fn compared(one: &Contents, other: &Contents) -> Rows {
     let (first, second) = (series::all(one), series::all(other));
-    let title = "B / A: ratio of medians (95 % interval of the ratio of geometric means), verdict on B";
+    let title =
+        "B / A: ratio of medians (95 % interval of the ratio of geometric means), verdict on B";
     let mut rows = Rows::new(title, ["case", "A", "B", "B / A", "interval", "n", "verdict"]);
     for b in second.iter().filter(|series| series.is_first()) {
         let Some(a) = first.iter().find(|a| a.is_first() && a.case == b.case) else { continue };

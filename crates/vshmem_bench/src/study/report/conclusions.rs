@@ -27,7 +27,7 @@ impl Question {
         match self {
             Self::Place => "What does another place cost?",
             Self::Pool => "What does a pool cost beside the kernel's own IPC, in one kernel?",
-            Self::Talk => "How does vshmem compare with other ways to talk, in the same place?",
+            Self::Talk => "How do shared memory and other ways to talk compare, in the same place?",
             Self::Spread => "Two programs: in one guest, or one in each of two?",
         }
     }
@@ -91,14 +91,19 @@ fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
     if same && one.environment == Environment::Guests && other.environment == Environment::Guest {
         return Some(Question::Spread);
     }
-    if one.model != Model::Vshmem || one.environment != other.environment {
+    if one.environment != other.environment {
         return None;
     }
-    let is_network = matches!(other.model, Model::Tcp | Model::Udp);
-    let shared = same || (one.bench == "sync" && is_network && one.n == other.n);
-    match (shared, other.model) {
+    // The network is so much slower that it is better said the other way round.
+    let networked = matches!(one.model, Model::Tcp | Model::Udp)
+        && other.model == Model::Vshmem
+        && other.bench == "sync"
+        && one.n == other.n;
+    let pooled = same && one.model == Model::Vshmem;
+    match (pooled, other.model) {
+        _ if networked => Some(Question::Talk),
         (true, Model::Sysv | Model::None) if native(one.environment) => Some(Question::Pool),
-        (true, Model::Mpi | Model::Openmp | Model::Tcp | Model::Udp) => Some(Question::Talk),
+        (true, Model::Mpi | Model::Openmp) => Some(Question::Talk),
         _ => None,
     }
 }

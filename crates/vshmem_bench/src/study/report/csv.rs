@@ -55,9 +55,10 @@ pub fn samples(contents: &Contents, all: &[Series<'_>]) -> String {
     for series in all {
         let odd = crate::study::outliers::marks(&series.list());
         for ((repetition, value), odd) in series.values.iter().zip(odd) {
-            let sample = contents.samples.iter().find(|sample| {
-                sample.case == series.case.name && sample.repetition == *repetition
-            });
+            let sample = contents
+                .samples
+                .iter()
+                .find(|sample| sample.case == series.case.name && sample.repetition == *repetition);
             let around = sample.map(|sample| sample.around).unwrap_or_default();
             text += &line(&[
                 series.case.name.clone(),

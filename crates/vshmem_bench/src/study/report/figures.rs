@@ -38,7 +38,12 @@ pub fn all(contents: &Contents, series: &[Series<'_>], answers: &[Answer<'_>]) -
     plates
 }
 
-fn plate(name: &str, title: &str, caption: &str, draw: impl Fn(Format) -> Option<String>) -> Option<Plate> {
+fn plate(
+    name: &str,
+    title: &str,
+    caption: &str,
+    draw: impl Fn(Format) -> Option<String>,
+) -> Option<Plate> {
     let (wide, narrow) = (draw(WIDE)?, draw(NARROW)?);
     Some(Plate {
         name: name.into(),
@@ -91,6 +96,7 @@ fn latency(all: &[Series<'_>]) -> Vec<Plate> {
         y_name: "round trip",
         lines,
         show_x: |x| bytes(x.round() as u64),
+        by_twos: true,
         show_y: duration,
         linear_y: false,
     };
@@ -114,7 +120,8 @@ fn latency(all: &[Series<'_>]) -> Vec<Plate> {
         .enumerate()
         .filter_map(|(nth, bench)| {
             let model = (nth < 4).then_some(Model::Sysv);
-            let name = if nth < 4 { format!("{bench}, sysv") } else { format!("{bench}, loopback") };
+            let name =
+                if nth < 4 { format!("{bench}, sysv") } else { format!("{bench}, loopback") };
             line(name, of(bench, Environment::Native, model), (nth, nth % 2), 1.0)
         })
         .collect();
@@ -192,6 +199,7 @@ fn dwarfs(all: &[Series<'_>]) -> Vec<Plate> {
             y_name: "one round",
             lines,
             show_x: short_number,
+            by_twos: false,
             show_y: duration,
             linear_y: false,
         };
@@ -252,9 +260,10 @@ fn products(all: &[Series<'_>]) -> Option<Plate> {
     let mut lines = Vec::new();
     for (bench, words) in kinds {
         for place in places {
-            let of = algebra.iter().copied().filter(|series| {
-                series.case.bench == bench && series.case.environment == place
-            });
+            let of = algebra
+                .iter()
+                .copied()
+                .filter(|series| series.case.bench == bench && series.case.environment == place);
             let look = (lines.len(), lines.len());
             lines.extend(line(format!("{words}, {}", place.words()), of, look, 1.0));
         }
@@ -264,6 +273,7 @@ fn products(all: &[Series<'_>]) -> Option<Plate> {
         y_name: "Mflop/s",
         lines,
         show_x: short_number,
+        by_twos: false,
         show_y: |y| format!("{y:.0}"),
         linear_y: true,
     };
@@ -281,9 +291,10 @@ fn writes(all: &[Series<'_>]) -> Option<Plate> {
         .iter()
         .enumerate()
         .filter_map(|(nth, (bench, place, words))| {
-            let of = system.iter().copied().filter(|series| {
-                series.case.bench == *bench && series.case.environment == *place
-            });
+            let of = system
+                .iter()
+                .copied()
+                .filter(|series| series.case.bench == *bench && series.case.environment == *place);
             line((*words).to_owned(), of, (nth, nth), 1.0)
         })
         .collect();
@@ -292,6 +303,7 @@ fn writes(all: &[Series<'_>]) -> Option<Plate> {
         y_name: "written each second",
         lines,
         show_x: |x| bytes(x.round() as u64),
+        by_twos: true,
         show_y: |y| words::figure(y, "B/s"),
         linear_y: false,
     };
@@ -316,6 +328,7 @@ fn noise(contents: &Contents) -> Option<Plate> {
         y_name: "quanta",
         lines,
         show_x: duration,
+        by_twos: false,
         show_y: short_number,
         linear_y: false,
     };
@@ -334,14 +347,10 @@ fn histogram(contents: &Contents, place: Environment) -> Vec<(f64, f64)> {
         .collect();
     for sample in contents.samples.iter().filter(|sample| names.contains(&sample.case.as_str())) {
         let buckets = sample.output["histogram"].as_array();
-        for (nth, bucket) in buckets.into_iter().flatten().enumerate() {
-            // A count for each power of two, or pairs of an end and a count.
-            let (end, count) = match bucket.as_array().map(Vec::as_slice) {
-                Some([end, count]) => (end.as_u64().unwrap_or(0), count.as_f64()),
-                _ => (1_u64 << (nth as u32 + 1).min(63), bucket.as_f64()),
-            };
-            if let Some(count) = count.filter(|count| *count > 0.0) {
-                *counts.entry(end.max(1)).or_default() += count;
+        for bucket in buckets.into_iter().flatten() {
+            let (end, count) = (bucket["below_ns"].as_u64(), bucket["count"].as_f64());
+            if let (Some(end @ 1..), Some(count)) = (end, count.filter(|count| *count > 0.0)) {
+                *counts.entry(end).or_default() += count;
             }
         }
     }

@@ -115,7 +115,13 @@ fn class(verdict: Verdict) -> &'static str {
 
 fn conclusions(contents: &Contents, answers: &[Answer<'_>]) -> Markup {
     let count = |verdict| answers.iter().filter(|answer| answer.ratio.verdict == verdict).count();
-    let tiles = [Verdict::Faster, Verdict::Slower, Verdict::NoDifferenceShown, Verdict::TooFew, Verdict::Emulated];
+    let tiles = [
+        Verdict::Faster,
+        Verdict::Slower,
+        Verdict::NoDifferenceShown,
+        Verdict::TooFew,
+        Verdict::Emulated,
+    ];
     let questions = [Question::Talk, Question::Pool, Question::Place, Question::Spread];
     html! {
         section id="conclusions" {

@@ -67,9 +67,10 @@ impl Series<'_> {
 
     /// What this is of another, by pairs of the same repetition.
     pub fn over(&self, under: &Series<'_>, seed: u64) -> Option<Ratio> {
-        let pairs = self.values.iter().filter_map(|(repetition, over)| {
-            Some((*over, *under.values.get(repetition)?))
-        });
+        let pairs = self
+            .values
+            .iter()
+            .filter_map(|(repetition, over)| Some((*over, *under.values.get(repetition)?)));
         let (over, under_list): (Vec<f64>, Vec<f64>) = pairs.unzip();
         let ratio = Ratio::of(&over, &under_list, self.figure.better, seed)?;
         let emulated = self.emulated.or(under.emulated).is_some();

@@ -45,7 +45,9 @@ pub fn factors(ratio: Option<Interval>) -> String {
 pub fn size(case: &Case) -> String {
     match (case.group, case.bench.as_str(), case.n) {
         (_, _, 0) => String::new(),
-        (Group::Micro, _, n) | (_, "writes" | "writes-disk" | "fio" | "faults-malloc", n) => bytes(n),
+        (Group::Micro, _, n) | (_, "writes" | "writes-disk" | "fio" | "faults-malloc", n) => {
+            bytes(n)
+        }
         (_, "noise", n) => duration(n as f64),
         (_, name, n) if name.starts_with("faults") => bytes(n),
         (_, "iperf3", n) => format!("{n} guests"),

@@ -43,6 +43,8 @@ pub struct Means {
     pub nas: Option<PathBuf>,
     /// A directory on a disk that may be written.
     pub scratch: PathBuf,
+    /// Files that guests find beside their `vshmem`: the components of Open MPI.
+    pub stage: Vec<PathBuf>,
 }
 
 /// The places of a study.
@@ -90,6 +92,7 @@ impl Places {
             pool_bytes: POOL_BYTES,
             guests: GUESTS,
             sisters: true,
+            stage: &self.means.stage,
         }
     }
 
@@ -108,8 +111,8 @@ impl Places {
                 Ok(guests) => {
                     let cpuinfo = guests.shell(1, "cat /proc/cpuinfo").unwrap_or_default();
                     // User Mode Linux runs programs on the CPU itself; only its system calls are dear.
-                    let emulated = emulation(&cpuinfo, "")
-                        .filter(|_| !cpuinfo.contains("User Mode Linux"));
+                    let emulated =
+                        emulation(&cpuinfo, "").filter(|_| !cpuinfo.contains("User Mode Linux"));
                     Lodging::Open(Box::new(guests), HashSet::new(), emulated)
                 }
                 // Every case would wait for the same.
@@ -126,9 +129,10 @@ impl Places {
                 }
                 Ok(guests)
             }
-            Some(Lodging::Closed(why)) => {
-                Err(Error::NoSite { place: "guests", why: why.trim_start_matches("guests cannot be had here: ").to_owned() })
-            }
+            Some(Lodging::Closed(why)) => Err(Error::NoSite {
+                place: "guests",
+                why: why.trim_start_matches("guests cannot be had here: ").to_owned(),
+            }),
             None => Err(Error::Stopped),
         }
     }
@@ -183,5 +187,10 @@ impl Venue for Places {
 fn patient(case: &Case, program: PathBuf, arguments: Vec<String>) -> Job {
     let on_pool = case.model == Model::Vshmem;
     let timeout = ["--timeout".to_owned(), PATIENCE.to_string()];
-    Job { program, arguments: [&timeout[..], &arguments].concat(), environment: Vec::new(), on_pool }
+    Job {
+        program,
+        arguments: [&timeout[..], &arguments].concat(),
+        environment: Vec::new(),
+        on_pool,
+    }
 }

@@ -26,10 +26,8 @@ impl Places {
             command.args(["--foreground", "-k", "5", &PATIENCE.to_string()]);
             command.args(["mpirun", "--oversubscribe", "--mca", "pml", "ob1"]);
             command.args(["--mca", "btl", "vader,self", "-np", &ranks]).arg(&file).args(arguments);
-            command.envs([
-                ("OMPI_ALLOW_RUN_AS_ROOT", "1"),
-                ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"),
-            ]);
+            command
+                .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
             let said = command
                 .stdin(Stdio::null())
                 .output()
@@ -48,7 +46,8 @@ impl Places {
         let hosts = if case.environment == Environment::Guest { 1 } else { super::GUESTS };
         let guests = self.guests(hosts, Some(&file))?;
         let slots = case.ranks.div_ceil(hosts);
-        let places: Vec<String> = (1..=hosts).map(|guest| format!("guest{guest}:{slots}")).collect();
+        let places: Vec<String> =
+            (1..=hosts).map(|guest| format!("guest{guest}:{slots}")).collect();
         let line = format!(
             "eval \"$(vshmem mpi-env)\" && exec timeout -k 5 {PATIENCE} mpirun --oversubscribe -H {} -np {ranks} {} {}",
             places.join(","),

@@ -36,11 +36,8 @@ impl Places {
                 Environment::Guests => self.guests(2, None)?.address(),
                 _ => Ipv4Addr::LOCALHOST,
             };
-            let port = if native {
-                free_port()?
-            } else {
-                (FIRST_PORT + self.fresh() % PORTS).to_string()
-            };
+            let port =
+                if native { free_port()? } else { (FIRST_PORT + self.fresh() % PORTS).to_string() };
             common.extend(["--host".into(), address.to_string(), "--port".into(), port]);
         } else if native {
             let path = self.meeting_place.path().display().to_string();

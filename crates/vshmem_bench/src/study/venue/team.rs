@@ -18,7 +18,8 @@ impl Places {
     ) -> Result<String> {
         let program = self.means.kernels.find(program)?;
         // Of the same name in every domain, and of this run alone: what a run that failed has left is nobody's.
-        let path = PathBuf::from(format!("/tmp/vshmem-bench-{}-{}", std::process::id(), self.fresh()));
+        let path =
+            PathBuf::from(format!("/tmp/vshmem-bench-{}-{}", std::process::id(), self.fresh()));
         let (own, guests) = match case.environment {
             Environment::Native => (true, 0),
             Environment::GuestHost => (true, 1),

@@ -112,6 +112,7 @@ impl Places {
             pool_bytes: POOL_BYTES,
             guests: count,
             sisters: false,
+            stage: &[],
         })?;
         streams_of(&guests, count)
     }

@@ -98,6 +98,7 @@ impl Pingpong {
             pool_bytes: POOL_BYTES,
             guests: 2,
             sisters: false,
+            stage: &[],
         };
         let note = |line: &str| eprintln!("vshmem: {line}");
         let site = open_site(self.between.map(Between::from), &materials, &note)?;

@@ -12,8 +12,8 @@ use vshmem_bench::study::{
 };
 use vshmem_bench::{Error, Kernels};
 
-use super::terminal::Terminal;
 use super::table;
+use super::terminal::Terminal;
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
 
@@ -111,6 +111,7 @@ impl Run {
             lab: self.lab.clone(),
             nas: self.nas.clone(),
             scratch: directory.clone(),
+            stage: crate::verb::lab::mpi_components(),
         })?;
         let session = Session { facts: Facts::here(), process: this_process() };
         let course = carry_on(&mut journal, &mut contents, session, &mut places, &terminal);
@@ -165,8 +166,7 @@ impl Run {
         });
         let environments = environments.collect::<Result<Vec<_>, _>>()?;
         all.retain(|case| {
-            let meant =
-                self.only.is_empty() || self.only.iter().any(|word| case.is_called(word));
+            let meant = self.only.is_empty() || self.only.iter().any(|word| case.is_called(word));
             meant && (environments.is_empty() || environments.contains(&case.environment))
         });
         Ok(all)
