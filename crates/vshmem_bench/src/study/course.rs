@@ -214,3 +214,133 @@ impl Progress {
         Duration::try_from_secs_f64(least).ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::study::case::{Figure, Group, Model, Recipe};
+    use crate::study::environment::Environment;
+    use crate::study::facts::Facts;
+    use crate::study::journal::{JOURNAL, Study};
+
+    fn case(name: &str) -> Case {
+        Case {
+            name: name.into(),
+            group: Group::System,
+            bench: name.into(),
+            model: Model::None,
+            environment: Environment::Native,
+            n: 1,
+            ranks: 1,
+            figures: vec![Figure::cost("seconds", "s")],
+            recipe: Recipe::Twice { program: "x".into(), arguments: Vec::new() },
+        }
+    }
+
+    fn study() -> Study {
+        Study::new("default", 3, 5, None, ["a", "b", "c", "broken"].map(case).to_vec())
+    }
+
+    fn session() -> Session {
+        Session { facts: Facts::here(), process: (1, 1) }
+    }
+
+    /// Counts its runs; `broken` never works.
+    #[derive(Default)]
+    struct Counting(HashMap<String, u32>);
+
+    impl Venue for Counting {
+        fn run(&mut self, case: &Case) -> Result<Outcome> {
+            *self.0.entry(case.name.clone()).or_default() += 1;
+            if case.name == "broken" {
+                return Err(Error::Absent { what: "it".into(), remedy: "mend it".into() });
+            }
+            Ok(Outcome { line: json!({"seconds": 0.25}), emulated: None })
+        }
+    }
+
+    /// A user who waits for so many runs to begin.
+    struct Patience(AtomicUsize);
+
+    impl Watch for Patience {
+        fn stopped(&self) -> bool {
+            self.0.load(Ordering::Relaxed) == 0
+        }
+
+        fn tell(&self, _line: &str) {}
+
+        fn advance(&self, _: usize, _: usize, _: Option<Duration>, _: &str) {
+            self.0.store(self.0.load(Ordering::Relaxed).saturating_sub(1), Ordering::Relaxed);
+        }
+    }
+
+    fn carry_on_for(directory: &Path, runs: usize, study: &Study) -> (Contents, Result<()>) {
+        let (mut journal, mut contents) = Journal::open(directory, || study.clone()).unwrap();
+        let (mut venue, watch) = (Counting::default(), Patience(AtomicUsize::new(runs)));
+        let ended = carry_on(&mut journal, &mut contents, session(), &mut venue, &watch);
+        (contents, ended)
+    }
+
+    fn order(contents: &Contents) -> Vec<(String, u32)> {
+        contents.samples.iter().map(|one| (one.case.clone(), one.repetition)).collect()
+    }
+
+    #[test]
+    fn every_case_has_its_runs_and_what_is_broken_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let (contents, ended) = carry_on_for(directory.path(), usize::MAX, &study());
+        ended.unwrap();
+        assert_eq!(contents.samples.len(), 3 * 5);
+        assert_eq!(contents.warm_ups.len(), 3);
+        assert_eq!(contents.lapses.len(), 1, "what fails in its warm-up is not tried again");
+        assert!(contents.lapses[0].sentence.contains("mend it"));
+        let read = Contents::read(directory.path()).unwrap();
+        assert_eq!(read.samples, contents.samples, "what is in memory is on the disk");
+    }
+
+    #[test]
+    fn a_run_that_is_broken_off_loses_nothing_and_keeps_its_order() {
+        let whole = tempfile::tempdir().unwrap();
+        let (uninterrupted, _) = carry_on_for(whole.path(), usize::MAX, &study());
+        for runs in 1..20 {
+            let directory = tempfile::tempdir().unwrap();
+            let (before, ended) = carry_on_for(directory.path(), runs, &study());
+            assert!(matches!(ended, Err(Error::Stopped)), "after {runs}");
+            let (after, ended) = carry_on_for(directory.path(), usize::MAX, &study());
+            ended.unwrap();
+            assert_eq!(after.samples[..before.samples.len()], before.samples, "after {runs}");
+            assert_eq!(order(&after), order(&uninterrupted), "after {runs}");
+            assert_eq!(after.sessions.len(), 2);
+        }
+    }
+
+    /// As a killed process or machine leaves it: cut anywhere.
+    #[test]
+    fn a_journal_that_is_cut_anywhere_is_completed() {
+        let whole = tempfile::tempdir().unwrap();
+        let (uninterrupted, _) = carry_on_for(whole.path(), usize::MAX, &study());
+        let bytes = std::fs::read(whole.path().join(JOURNAL)).unwrap();
+        for length in (0..bytes.len()).step_by(211) {
+            let directory = tempfile::tempdir().unwrap();
+            std::fs::write(directory.path().join(JOURNAL), &bytes[..length]).unwrap();
+            let (after, ended) = carry_on_for(directory.path(), usize::MAX, &study());
+            ended.unwrap();
+            assert_eq!(order(&after), order(&uninterrupted), "cut at {length}");
+        }
+    }
+
+    #[test]
+    fn when_time_is_up_whole_repetitions_are_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let short = Study { seconds: Some(0.0), ..study() };
+        let (contents, ended) = carry_on_for(directory.path(), usize::MAX, &short);
+        ended.unwrap();
+        assert_eq!(contents.samples.len(), 3 * FEWEST as usize);
+    }
+}

@@ -255,3 +255,101 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Option<Contents>> {
     }
     Ok(contents)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::case::{Figure, Group, Model, Recipe};
+    use crate::study::environment::Environment;
+
+    fn case(name: &str) -> Case {
+        Case {
+            name: name.into(),
+            group: Group::System,
+            bench: name.into(),
+            model: Model::None,
+            environment: Environment::Native,
+            n: 1,
+            ranks: 1,
+            figures: vec![Figure::cost("seconds", "s")],
+            recipe: Recipe::Twice { program: "x".into(), arguments: Vec::new() },
+        }
+    }
+
+    fn study() -> Study {
+        Study::new("quick", 7, 3, None, vec![case("one"), case("other")])
+    }
+
+    fn sample(case: &str, repetition: u32) -> Entry {
+        Entry::Sample(Sample {
+            case: case.into(),
+            repetition,
+            value: 0.5,
+            around: Around::default(),
+            emulated: None,
+            output: serde_json::json!({"seconds": 0.5}),
+        })
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, contents) = Journal::open(directory.path(), study).unwrap();
+        assert_eq!(contents.study, study());
+        journal.write(&sample("one", 1)).unwrap();
+        drop(journal);
+        let other = || Study::new("paper", 8, 30, None, Vec::new());
+        let (_journal, contents) = Journal::open(directory.path(), other).unwrap();
+        assert_eq!(contents.study, study(), "a study that was begun keeps its plan");
+        assert_eq!(contents.samples.len(), 1);
+    }
+
+    #[test]
+    fn one_writer_at_a_time() {
+        let directory = tempfile::tempdir().unwrap();
+        let _journal = Journal::open(directory.path(), study).unwrap();
+        let error = Journal::open(directory.path(), study).unwrap_err().to_string();
+        assert!(error.contains("another"), "{error}");
+        assert!(Contents::read(directory.path()).is_ok(), "readers are welcome");
+    }
+
+    #[test]
+    fn nonsense_is_named_by_its_line() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(JOURNAL);
+        let first = serde_json::to_string(&Entry::Study(study())).unwrap();
+        for (text, says) in [
+            (format!("{first}\nnonsense\n"), "line 2"),
+            (format!("{}\n", serde_json::to_string(&sample("one", 1)).unwrap()), "first line"),
+            (first.replace("\"version\":1", "\"version\":9") + "\n", "layout 9"),
+            (String::new(), "no line"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let error = Contents::read(directory.path()).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        }
+    }
+
+    /// Whatever byte the machine died at: whole lines stay, the torn one goes, and what follows is whole again.
+    #[test]
+    fn a_torn_line_is_dropped_wherever_it_is_torn() {
+        let directory = tempfile::tempdir().unwrap();
+        let (mut journal, _) = Journal::open(directory.path(), study).unwrap();
+        journal.write(&sample("one", 1)).unwrap();
+        journal.write(&sample("other", 1)).unwrap();
+        drop(journal);
+        let path = directory.path().join(JOURNAL);
+        let whole = std::fs::read(&path).unwrap();
+        let ends: Vec<usize> = (1..=whole.len()).filter(|&end| whole[end - 1] == b'\n').collect();
+        for length in 0..=whole.len() {
+            std::fs::write(&path, &whole[..length]).unwrap();
+            let (mut journal, contents) = Journal::open(directory.path(), study).unwrap();
+            let lines = ends.iter().filter(|&&end| end <= length).count();
+            assert_eq!(contents.samples.len(), lines.saturating_sub(1), "cut at {length}");
+            journal.write(&sample("one", 2)).unwrap();
+            drop(journal);
+            let contents = Contents::read(directory.path()).unwrap();
+            assert_eq!(contents.samples.len(), lines.saturating_sub(1) + 1, "cut at {length}");
+        }
+    }
+}

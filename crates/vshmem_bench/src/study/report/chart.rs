@@ -196,7 +196,7 @@ impl Intervals<'_> {
             .disable_y_mesh()
             .disable_y_axis()
             .x_labels(if width < 500 { 4 } else { 8 })
-            .x_label_formatter(&|x| crate::report::factor(*x))
+            .x_label_formatter(&|x| super::words::factor(*x))
             .label_style(("sans-serif", text).into_font().color(&INK))
             .bold_line_style(GRID)
             .light_line_style(TRANSPARENT)

@@ -2,7 +2,7 @@
 
 use super::series::{self, Series};
 use super::words;
-use crate::report::{Rows, factor};
+use crate::report::Rows;
 use crate::study::case::Better;
 use crate::study::journal::Contents;
 use crate::study::student;
@@ -24,7 +24,7 @@ pub fn compared(one: &Contents, other: &Contents) -> Rows {
             b.case.name.clone(),
             words::figure(sum_a.spread.median, unit),
             words::figure(sum_b.spread.median, unit),
-            factor(sum_b.spread.median / sum_a.spread.median),
+            words::factor(sum_b.spread.median / sum_a.spread.median),
             words::factors(interval),
             format!("{} and {}", sum_a.moments.n, sum_b.moments.n),
             verdict(a, b, interval).words().into(),

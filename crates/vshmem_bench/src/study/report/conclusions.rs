@@ -2,8 +2,8 @@
 
 use super::series::Series;
 use super::words;
-use crate::report::{Rows, factor};
-use crate::study::case::{Group, Model};
+use crate::report::Rows;
+use crate::study::case::{Case, Group, Model};
 use crate::study::environment::Environment;
 use crate::study::journal::Contents;
 use crate::study::verdict::Ratio;
@@ -50,11 +50,12 @@ impl Answer<'_> {
     /// Subject and rival, without the size.
     pub fn heading(&self) -> String {
         let (one, other) = (self.subject.case, self.rival.case);
-        let rival = match one.bench == other.bench {
-            true => words::place(other),
-            false => format!("{}, {}", other.bench, other.environment.words()),
+        let named = |case: &Case| match case.bench == case.model.name() {
+            true => words::place(case),
+            false => format!("{}: {}", case.bench, words::place(case)),
         };
-        format!("{}: {} beside {rival}", one.bench, words::place(one))
+        let rival = if one.bench == other.bench { words::place(other) } else { named(other) };
+        format!("{} beside {rival}", named(one))
     }
 }
 
@@ -131,7 +132,7 @@ pub fn rows(contents: &Contents, all: &[Series<'_>]) -> Rows {
         rows.rows.push(vec![
             answer.heading(),
             words::size(answer.subject.case),
-            factor(answer.ratio.ratio),
+            words::factor(answer.ratio.ratio),
             words::factors(answer.ratio.interval),
             answer.ratio.pairs.to_string(),
             answer.ratio.verdict.words().into(),

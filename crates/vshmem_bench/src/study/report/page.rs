@@ -7,7 +7,6 @@ use super::figures::Plate;
 use super::series::{Series, Sum};
 use super::strip::strip;
 use super::words;
-use crate::report::factor;
 use crate::study::case::Group;
 use crate::study::facts::Facts;
 use crate::study::journal::Contents;
@@ -163,7 +162,7 @@ fn chip(answer: &Answer<'_>) -> Markup {
     let title = format!("{} pairs", ratio.pairs);
     html! {
         span class=(class(ratio.verdict)) title=(title) {
-            (words::size(answer.subject.case)) " " b { (factor(ratio.ratio)) }
+            (words::size(answer.subject.case)) " " b { (words::factor(ratio.ratio)) }
             @if ratio.interval.is_some() { " (" (words::factors(ratio.interval)) ")" }
             " " i { (ratio.verdict.words()) }
         }

@@ -1,11 +1,14 @@
 //! Cases and figures in words.
 
 use crate::bootstrap::Interval;
-use crate::report::{bytes, duration, factor};
+use crate::report::{bytes, duration};
 use crate::study::case::{Case, Group};
 
 /// A figure with its unit.
 pub fn figure(value: f64, unit: &str) -> String {
+    if value < 0.0 {
+        return format!("-{}", figure(-value, unit));
+    }
     match unit {
         "ns" => duration(value),
         "us" => duration(value * 1e3),
@@ -34,6 +37,15 @@ fn three_digits(value: f64) -> String {
 /// Both ends.
 pub fn interval(interval: Option<Interval>, show: impl Fn(f64) -> String) -> String {
     interval.map_or_else(String::new, |one| format!("{} .. {}", show(one.low), show(one.high)))
+}
+
+/// A ratio. Far below 1 it is easier to read the other way round.
+pub fn factor(ratio: f64) -> String {
+    if ratio > 0.0 && ratio < 0.1 {
+        format!("1/{}", three_digits(1.0 / ratio))
+    } else {
+        crate::report::factor(ratio)
+    }
 }
 
 /// A ratio's interval.
@@ -75,5 +87,7 @@ mod tests {
         assert_eq!(figure(2.5e9, "B/s"), "2.50 GB/s");
         assert_eq!(figure(0.99, ""), "0.99");
         assert_eq!(figure(0.0, "B/s"), "0 B/s");
+        assert_eq!(figure(-1500.0, "ns"), "-1.50 us");
+        assert_eq!([0.02, 0.5, 300.0].map(factor), ["1/50.0", "0.50x", "300x"]);
     }
 }
