@@ -33,6 +33,7 @@ programs: setup
 	@$(MAKE) -s -C tests/conformance/probe
 	@$(MAKE) -s -C tests/conformance/share
 	@$(MAKE) -s -C tests/mpi
+	@$(MAKE) -s -C tests/team
 
 demo: setup-guests build programs
 	@GUEST=$(GUEST) demo/run
@@ -73,6 +74,14 @@ test-xen: build programs
 	@scripts/setup guests xen
 	@$(CARGO) test --quiet --profile quick -p vshmem_lab --test xen
 	@VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --test-threads=1 --nocapture
+
+# Round trips between two of those guests, over pools and over libxenvchan: a table. With CPUS emulated processors, which should
+# not be more than this machine has. Emulated: it shows that all work, not how fast they are.
+CPUS ?= 2
+.PHONY: bench-xen
+bench-xen: build programs
+	@scripts/setup guests xen
+	@VSHMEM_TEST_CPUS=$(CPUS) VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --nocapture round_trips_beside_libxenvchan
 
 # Other people's programs at length, and a table of how they fared. Some are fetched from Debian, nothing is installed.
 THIRD_PARTY_SECONDS ?= 30

@@ -39,7 +39,9 @@ static void usage(FILE *out, const struct program *p, const char *name)
 	else
 		fprintf(out, "  --both          fork and play both roles\n"
 			     "  --peer-cpu N    under --both: the second role's CPU\n"
-			     "  --path FILE     file for ftok, the same for both roles (default /etc/passwd)\n");
+			     "  --path FILE     file for ftok, the same for both roles (default /etc/passwd)\n"
+			     "  --looks N       in shared memory: so many looks in vain, then naps of 50 us, for roles in two guests\n"
+			     "                  that share one CPU (default: no naps)\n");
 	fprintf(out, "Size, rounds, warm-up, batches and pairs must be the same for both roles.\n");
 }
 
@@ -64,7 +66,8 @@ void read_options(struct run *run, const struct program *p, int argc, char **arg
 		{ "timeout", required_argument, NULL, 'T' },   { "cpu", required_argument, NULL, 'c' },
 		{ "peer-cpu", required_argument, NULL, 'C' },  { "path", required_argument, NULL, 'k' },
 		{ "host", required_argument, NULL, 'H' },      { "port", required_argument, NULL, 'p' },
-		{ "both", no_argument, NULL, 'B' },            { "help", no_argument, NULL, 'h' },
+		{ "both", no_argument, NULL, 'B' },            { "looks", required_argument, NULL, 'l' },
+		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
 	int option, index;
@@ -84,6 +87,7 @@ void read_options(struct run *run, const struct program *p, int argc, char **arg
 		case 'H': run->host = optarg; break;
 		case 'p': run->port = (int)number(name, optarg, 1); break;
 		case 'B': run->role = BOTH; break;
+		case 'l': run->looks = number(name, optarg, 1); break;
 		case 'h': usage(stdout, p, argv[0]); exit(0);
 		default: usage(stderr, p, argv[0]); exit(2);
 		}

@@ -21,6 +21,7 @@ struct run {
 	int cpu;          /* -1: not pinned */
 	int peer_cpu;     /* the second role's CPU under --both */
 	const char *path; /* for ftok */
+	long looks;       /* at shared memory, in vain, before a nap; 0: never a nap */
 	const char *host;
 	int port;
 };

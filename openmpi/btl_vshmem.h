@@ -74,7 +74,7 @@ struct vshmem_btl {
 	int32_t waiting; /* fragments, operations and replies that wait */
 	opal_free_list_t small, eager, large;
 	bool told; /* that some peer cannot be reached */
-	uint64_t sent, received;
+	uint64_t sent, received, given_away;
 };
 extern struct vshmem_btl vshmem_btl;
 

@@ -100,7 +100,8 @@ static int register_parameters(void)
 					MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_3,
 					MCA_BASE_VAR_SCOPE_READONLY, &vshmem_parameters.pool);
 	mca_base_component_var_register(me, "port_bytes",
-					"Memory of the pool that each process receives in, however many send to it",
+					"Memory of the pool that each process receives in, however many send to it; at most what leaves half "
+					"of the pool free",
 					MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_5,
 					MCA_BASE_VAR_SCOPE_READONLY, &vshmem_parameters.port_bytes);
 	mca_base_component_var_register(me, "lane_bytes", "The most of it for one sender",

@@ -38,15 +38,18 @@ bool vshmem_btl_open(uint32_t peers)
 			vshmem_say("%s; messages to other guests go over the network", message);
 		return false;
 	}
-	rc = vshmem_port_make(btl->pool, peers, vshmem_parameters.port_bytes, vshmem_parameters.lane_bytes, &btl->port);
+	/* All ports of the job together leave half of the pool to others, and to MPI_Alloc_mem. */
+	size_t share = vshmem_bytes(btl->pool) / 2 / peers;
+	size_t port_bytes = share < vshmem_parameters.port_bytes ? share : vshmem_parameters.port_bytes;
+	rc = vshmem_port_make(btl->pool, peers, port_bytes, vshmem_parameters.lane_bytes, &btl->port);
 	if (rc != 0) {
 		char pool[64] = "";
 		uint32_t domain, client;
 		vshmem_whoami(btl->pool, pool, &domain, &client);
 		vshmem_say("pool %s has no room for the %zu KiB that this process receives in from %u others (%s); "
-			   "its messages to other guests go over the network. Make the pool larger, or lower "
-			   "btl_vshmem_port_bytes",
-			   pool, vshmem_parameters.port_bytes >> 10, peers, strerror(-rc));
+			   "its messages to other guests go over the network. Make the pool larger, or remove what is "
+			   "left in it",
+			   pool, port_bytes >> 10, peers, strerror(-rc));
 		vshmem_close(btl->pool);
 		btl->pool = NULL;
 		return false;
@@ -103,8 +106,8 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
 	if (!btl->pool)
 		return OPAL_SUCCESS;
 	if (vshmem_parameters.verbose)
-		vshmem_say("%llu messages sent, %llu received", (unsigned long long)btl->sent,
-			   (unsigned long long)btl->received);
+		vshmem_say("%llu messages sent, %llu received, the CPU given away %llu times", (unsigned long long)btl->sent,
+			   (unsigned long long)btl->received, (unsigned long long)btl->given_away);
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&btl->endpoints)))
 		OBJ_RELEASE(item);

@@ -3,8 +3,12 @@
  * Nobody tells a process in a guest, or in a network namespace, that it shares its CPU with others.
  * It finds out. As long as the pool has no more users in this kernel than there are CPUs, nobody yields:
  * what runs beside them is none of their job's. (A yield takes 40 us in a User Mode Linux guest.) When it
- * has more, a yield that takes much longer than the shortest so far has let one of them run, and the
- * next one comes sooner; one that comes back at once was for nothing, and the next one comes later.
+ * has more, whoever looks in vain yields, and when that did not help either, sleeps: a scheduler that is
+ * fair lets a process that only yields have its whole share again and again. The more share a CPU, the
+ * longer they sleep.
+ *
+ * Only what comes through the pool is seen here. That messages come another way, within the kernel, shows
+ * in looks that take longer than looks in vain do.
  */
 #include "btl_vshmem.h"
 
@@ -12,9 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Looks in vain before a yield: where others wait for this CPU, and where hardly anybody does. */
-#define LEAST 16
-#define MOST 4096
+/* Looks in vain between yields and sleeps. */
+#define LOOKS 64
+/* Yields before the first sleep. */
+#define YIELDS 4
+/* Sleeps, in nanoseconds: the first, and the longest for each process that a CPU has to run. */
+#define FIRST_SLEEP 20000
+#define LONGEST_SLEEP 50000
 /* Looks in vain before it is asked how many there are. */
 #define ASK (1 << 16)
 
@@ -33,41 +41,56 @@ static inline uint64_t ticks(void)
 #endif
 }
 
-/* More processes than CPUs? They come one after the other, so this is asked again. */
-static bool crowded(void)
+/* Processes for each CPU. They come one after the other, so this is asked again. */
+static long crowd(void)
 {
 	static long cpus;
 	if (!cpus)
 		cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	return vshmem_btl.pool && vshmem_neighbours(vshmem_btl.pool) > cpus;
+	int processes = vshmem_btl.pool ? vshmem_neighbours(vshmem_btl.pool) : 0;
+	return cpus > 0 && processes > cpus ? (processes + cpus - 1) / cpus : 1;
 }
 
 void vshmem_patience(int events)
 {
-	static unsigned idle, limit = MOST, next_asked;
-	static uint64_t shortest = UINT64_MAX;
-	static bool is_crowded;
+	static unsigned looks, yields, until_asked;
+	static long each = 1, sleep = FIRST_SLEEP;
+	static uint64_t began, shortest = UINT64_MAX;
 	if (events) {
-		idle = 0;
+		looks = yields = 0;
+		sleep = FIRST_SLEEP;
 		return;
 	}
-	if (++idle < limit)
+	if (++looks < LOOKS) {
+		if (looks == 1 && each > 1)
+			began = ticks();
 		return;
-	idle = 0;
-	if (next_asked < limit) {
-		is_crowded = crowded();
-		next_asked = ASK;
 	}
-	next_asked -= limit;
-	if (!is_crowded)
+	looks = 0;
+	if (until_asked < LOOKS) {
+		each = crowd();
+		until_asked = ASK;
+		began = 0;
+	}
+	until_asked -= LOOKS;
+	if (each <= 1 || began == 0)
 		return;
-	uint64_t before = ticks();
-	sched_yield();
-	uint64_t took = ticks() - before;
+	uint64_t took = ticks() - began;
 	if (took < shortest)
 		shortest = took;
-	if (took > 8 * shortest)
-		limit = limit > 2 * LEAST ? limit / 2 : LEAST;
-	else if (limit < MOST)
-		limit *= 2;
+	if (took / 4 > shortest) {
+		yields = 0;
+		sleep = FIRST_SLEEP;
+		return;
+	}
+	vshmem_btl.given_away++;
+	if (yields < YIELDS) {
+		yields++;
+		sched_yield();
+		return;
+	}
+	struct timespec span = { .tv_nsec = sleep };
+	nanosleep(&span, NULL);
+	if (sleep < each * LONGEST_SLEEP)
+		sleep *= 2;
 }

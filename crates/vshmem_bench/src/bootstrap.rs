@@ -20,12 +20,22 @@ const RESAMPLES: usize = 2000;
 #[must_use]
 pub fn quotient(over: &[&[f64]], under: &[&[f64]]) -> Option<f64> {
     let product = |lists: &[&[f64]]| {
-        lists.iter().try_fold(1.0, |product, list| {
-            (!list.is_empty()).then(|| product * Data::new(list.to_vec()).median())
-        })
+        lists.iter().try_fold(1.0, |product, list| Some(product * median(&mut list.to_vec())?))
     };
     let ratio = product(over)? / product(under)?;
     ratio.is_finite().then_some(ratio)
+}
+
+/// Puts the list in another order.
+fn median(list: &mut [f64]) -> Option<f64> {
+    let middle = list.len() / 2;
+    if list.is_empty() {
+        return None;
+    }
+    let even = list.len().is_multiple_of(2);
+    let (below, &mut upper, _) = list.select_nth_unstable_by(middle, f64::total_cmp);
+    let lower = if even { below.iter().copied().max_by(f64::total_cmp)? } else { upper };
+    Some(f64::midpoint(lower, upper))
 }
 
 /// The interval of [`quotient`]. The lists go by pair index, and whole pair indices are drawn, with replacement: what
@@ -36,16 +46,18 @@ pub fn interval(over: &[&[f64]], under: &[&[f64]], seed: u64) -> Option<Interval
     let pairs = over.iter().chain(under).map(|list| list.len()).min().filter(|&pairs| pairs > 0)?;
     let mut rng = Rng::with_seed(seed);
     let mut quotients = Vec::with_capacity(RESAMPLES);
+    let (mut drawn, mut picked) = (vec![0; pairs], vec![0.0; pairs]);
     for _ in 0..RESAMPLES {
-        let drawn: Vec<usize> = (0..pairs).map(|_| rng.usize(..pairs)).collect();
-        let pick = |list: &&[f64]| drawn.iter().map(|&pair| list[pair]).collect::<Vec<f64>>();
-        let (over, under): (Vec<_>, Vec<_>) =
-            (over.iter().map(pick).collect(), under.iter().map(pick).collect());
-        let slices = |lists: &[Vec<f64>]| -> Option<f64> {
-            let lists: Vec<&[f64]> = lists.iter().map(Vec::as_slice).collect();
-            quotient(&lists, &[])
+        drawn.fill_with(|| rng.usize(..pairs));
+        let mut product = |lists: &[&[f64]]| {
+            lists.iter().try_fold(1.0, |product, list| {
+                for (place, &pair) in picked.iter_mut().zip(&drawn) {
+                    *place = list[pair];
+                }
+                Some(product * median(&mut picked)?).filter(|one: &f64| one.is_finite())
+            })
         };
-        quotients.push(slices(&over)? / slices(&under)?);
+        quotients.push(product(over)? / product(under)?);
     }
     let mut quotients = Data::new(quotients);
     let (low, high) = (quotients.quantile(0.025), quotients.quantile(0.975));
@@ -63,6 +75,13 @@ mod tests {
         assert_eq!(quotient(&[&[30.0], &[200.0]], &[&[10.0], &[400.0]]), Some(1.5));
         assert_eq!(quotient(&[&[1.0]], &[&[]]), None);
         assert_eq!(quotient(&[&[1.0]], &[&[0.0]]), None);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(&mut []), None);
+        assert_eq!(median(&mut [5.0, 1.0, 3.0]), Some(3.0));
+        assert_eq!(median(&mut [4.0, 1.0, 3.0, 9.0]), Some(3.5));
     }
 
     #[test]

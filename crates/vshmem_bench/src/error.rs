@@ -48,6 +48,32 @@ pub enum Error {
         /// What stood in the way.
         why: String,
     },
+    /// A program did not say what it was run for.
+    #[error("{case}: no number `{member}` in what the program printed: {line}")]
+    NoFigure {
+        /// What was measured.
+        case: String,
+        /// The member of the line.
+        member: String,
+        /// The line.
+        line: String,
+    },
+    /// A journal cannot be used.
+    #[error("the journal {}: {why}", .path.display())]
+    Journal {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Something that has to be there already is not.
+    #[error("{what} is not here: {remedy}")]
+    Absent {
+        /// What.
+        what: String,
+        /// How to get it.
+        remedy: String,
+    },
     /// The user broke it off.
     #[error("broken off; no figures")]
     Stopped,

@@ -16,6 +16,7 @@
 //! | `report` | rows for a table, and lines of JSON |
 //! | `pingpong` | round trips between two domains |
 //! | `sysv` | System V calls, on the kernel and on a pool |
+//! | `study` | everything at once: a directory with a journal that can be gone on with, and its report |
 #![forbid(unsafe_code)]
 
 mod bootstrap;
@@ -28,6 +29,7 @@ mod pool;
 pub mod report;
 mod site;
 mod statistics;
+pub mod study;
 pub mod sysv;
 mod turns;
 
@@ -46,4 +48,9 @@ pub trait Watch: Sync {
     fn stopped(&self) -> bool;
     /// One line for the user.
     fn tell(&self, line: &str);
+    /// So many of so many runs are done, this is what remains as far as can be told, and `now` is at work.
+    fn advance(&self, done: usize, of: usize, left: Option<std::time::Duration>, now: &str) {
+        let left = left.map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
+        self.tell(&format!("{done} of {of}{left}: {now}"));
+    }
 }

@@ -109,7 +109,7 @@ fn signature() -> String {
 }
 
 /// What emulates CPU or kernel, by what they say of themselves.
-fn emulation(cpuinfo: &str, signature: &str) -> Option<String> {
+pub(crate) fn emulation(cpuinfo: &str, signature: &str) -> Option<String> {
     let says = |name: &str, value: &str| {
         cpuinfo
             .lines()

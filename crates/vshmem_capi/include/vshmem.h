@@ -1,4 +1,4 @@
-/* A pool's memory and message channels for C programs. Link with -lvshmem.
+/* A pool's memory, message channels and teams for C programs. Link with -lvshmem.
  *
  * Functions that return int return 0 or more when they did what they were asked, and a negative errno
  * otherwise. A pool may be used by any number of threads at once; a port or a lane by one at a time.
@@ -18,6 +18,7 @@ extern "C" {
 typedef struct vshmem_pool vshmem_pool;
 typedef struct vshmem_port vshmem_port;
 typedef struct vshmem_lane vshmem_lane;
+typedef struct vshmem_team vshmem_team;
 
 /* Pools */
 
@@ -99,6 +100,56 @@ void vshmem_lane_rest(vshmem_lane *lane);
 int vshmem_lane_drained(vshmem_lane *lane);
 /* 1: the receiver may still read; 0: it is gone. */
 int vshmem_lane_alive(const vshmem_lane *lane);
+
+/* Teams: barrier, broadcast and reduction for a fixed number of members, in memory of any kind that all of them
+ * have: a System V segment of the kernel or of a pool (shmat), or a pool's memory. No pool need be open.
+ *
+ * All members make the same calls in the same order. A member is a handle that one thread uses at a time. Waiting
+ * makes no system call as long as the others come soon; then it yields, then it sleeps between looks.
+ *
+ * A call that fails has ended the team, for all members: each gets the same answer from then on, and may only leave.
+ * -ETIMEDOUT: a member did not come in time; -EOWNERDEAD: its process has ended, which is noticed soon if it ran in
+ * the caller's domain, and is a timeout otherwise; -EPIPE: it has left; -EPROTO: it makes another call, or the same
+ * with another size, kind or operation; -EIO: what it has written makes no sense. vshmem_team_failure names it. */
+
+/* Bytes of memory for so many members (at most 4096) that pass on PAYLOAD bytes at once (at most 64 MiB); longer
+ * texts go in pieces. Grows with both. 0: out of range. */
+size_t vshmem_team_bytes(uint32_t members, size_t payload);
+/* Joins as member RANK, from 0. The memory has the bytes that are told above, begins on a cache line, and is zero
+ * before the first one joins, as a new segment is, and again when all have left. Nobody waits here for the others.
+ * -EINVAL: no such team or rank, or the memory holds something else; -EBUSY: that rank is taken; or a failed team's
+ * error. It stays mapped until the member leaves. */
+int vshmem_team_join(void *memory, uint32_t members, size_t payload, uint32_t rank, vshmem_team **team);
+/* Leaves, and closes the handle. */
+void vshmem_team_leave(vshmem_team *team);
+/* How long a member is waited for; 10,000 when nothing else is said. */
+void vshmem_team_patience(vshmem_team *team, uint32_t milliseconds);
+/* -1: the team has not failed. Otherwise the rank that its failure is about, and a sentence in MESSAGE (if any). */
+int vshmem_team_failure(const vshmem_team *team, char *message, size_t bytes);
+
+/* Waits until all have come. What each wrote before is seen by all after it. */
+int vshmem_team_barrier(vshmem_team *team);
+/* Copies the root's bytes to all. */
+int vshmem_team_broadcast(vshmem_team *team, uint32_t root, void *data, size_t bytes);
+
+enum vshmem_number { VSHMEM_INT32 = 1, VSHMEM_INT64, VSHMEM_UINT64, VSHMEM_FLOAT, VSHMEM_DOUBLE };
+/* Integers wrap around. The last three are not for VSHMEM_FLOAT and VSHMEM_DOUBLE (-EINVAL). */
+enum vshmem_operation {
+	VSHMEM_SUM = 1,
+	VSHMEM_PRODUCT,
+	VSHMEM_MIN,
+	VSHMEM_MAX,
+	VSHMEM_AND,
+	VSHMEM_OR,
+	VSHMEM_XOR
+};
+/* Makes one of COUNT numbers of each member, number by number, in the order of ranks. RESULT may be MINE; where the
+ * result is not wanted, at members other than the root, it may be NULL. */
+int vshmem_team_reduce(vshmem_team *team, uint32_t root, const void *mine, void *result, size_t count,
+		       enum vshmem_number number, enum vshmem_operation operation);
+/* The same with the result for all, who get the same bytes. */
+int vshmem_team_allreduce(vshmem_team *team, const void *mine, void *result, size_t count, enum vshmem_number number,
+			  enum vshmem_operation operation);
 
 #ifdef __cplusplus
 }

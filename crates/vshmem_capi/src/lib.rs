@@ -10,6 +10,7 @@ mod caller;
 mod lane;
 mod pool;
 mod port;
+mod team;
 
 use std::ffi::c_int;
 

@@ -132,7 +132,7 @@ impl Drop for Pool {
 ///
 /// # Safety
 /// `message` is null or has room for `bytes` bytes.
-unsafe fn tell(text: &str, message: *mut c_char, bytes: usize) {
+pub unsafe fn tell(text: &str, message: *mut c_char, bytes: usize) {
     if message.is_null() || bytes == 0 {
         return;
     }

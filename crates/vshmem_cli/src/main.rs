@@ -55,7 +55,6 @@ enum Verb {
     /// Boot guests on this machine to try a pool across kernels.
     Lab(verb::lab::LabCommand),
     /// Measure vshmem beside its rivals.
-    #[command(subcommand)]
     Bench(verb::bench::Bench),
     /// Print the environment in which Open MPI's mpirun goes through a pool.
     MpiEnv(verb::mpi_env::MpiEnv),

@@ -147,9 +147,9 @@ pub enum GuestFault {
         /// What ended it.
         how: String,
     },
-    /// The guest lives, but its agent does not answer.
+    /// The guest's agent does not answer, and the guest is not known to be dead.
     #[error(
-        "{name} is alive, but its agent does not answer ({why}); is it paused, or (User Mode Linux, Xen) its network interface down?",
+        "{name}'s agent does not answer ({why}), and {name} is not known to be dead; is it paused, or (User Mode Linux, Xen) its network interface down?",
         name = domain(*guest)
     )]
     Unreachable {

@@ -31,7 +31,7 @@ pub use uml::{SIZE_AT, Uml};
 pub use words::open_wait_file;
 pub use xen::{Store as XenStore, Xen};
 pub use xen_host::{
-    Admission as XenAdmission, Member as XenMember, PoolDomain, Room as XenRoom,
+    Admission as XenAdmission, Member as XenMember, PoolDomain, Room as XenRoom, Slot as XenSlot,
     Wanted as XenWanted, XenError,
 };
 
@@ -99,6 +99,11 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// there, and refuses to (EINVAL).
     fn is_device_memory(&self) -> bool {
         true
+    }
+
+    /// What to do when ENOMEM comes back from [`Link::map`], where that has causes of the hypervisor's.
+    fn no_room(&self) -> Option<&'static str> {
+        None
     }
 
     /// Whether a mapping can only be replaced: other rights are another mapping, it is not moved, and

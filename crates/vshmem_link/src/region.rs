@@ -42,6 +42,18 @@ pub enum RegionError {
         /// What to do.
         remedy: &'static str,
     },
+    /// The hypervisor or the kernel has no room for another mapping.
+    #[error("{place}: cannot {tried}: {errno}. {remedy}")]
+    NoRoom {
+        /// File or device.
+        place: PathBuf,
+        /// What was tried.
+        tried: &'static str,
+        /// What came back.
+        errno: Errno,
+        /// What to do.
+        remedy: &'static str,
+    },
     /// Anything else.
     #[error("{place}: cannot {tried}: {errno}")]
     Failed {

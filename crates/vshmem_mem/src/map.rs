@@ -34,6 +34,20 @@ impl Map {
         Self { base: mapping.start(), bytes: mapping.bytes(), _mapping: Some(mapping) }
     }
 
+    /// A view of memory that somebody else keeps.
+    ///
+    /// # Panics
+    /// When it does not begin on a cache line.
+    ///
+    /// # Safety
+    /// The memory stays mapped, for reading and writing, as long as the view is used, and its users access it as this
+    /// view does or agree on when they do.
+    #[must_use]
+    pub unsafe fn over(base: NonNull<u8>, bytes: usize) -> Self {
+        assert!(base.addr().get().is_multiple_of(64), "words of the view have to be aligned");
+        Self { base, bytes, _mapping: None }
+    }
+
     /// A view of zeroed private memory, for tests.
     ///
     /// # Panics
@@ -69,7 +83,7 @@ impl Map {
             return Err(OutOfPool { offset });
         }
         // SAFETY: the offset is inside the mapping with eight bytes to spare and aligned (the base
-        // is page aligned); an atomic may alias what other processes write.
+        // is on a cache line); an atomic may alias what other processes write.
         Ok(unsafe { &*self.base.as_ptr().add(offset as usize).cast::<AtomicU64>() })
     }
 

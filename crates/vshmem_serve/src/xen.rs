@@ -16,8 +16,12 @@ use vshmem_wire::DomainState;
 
 use crate::Ending;
 
-/// Between two looks at what members have said.
+/// Between two looks at the pool: whether this domain is still in good standing.
 const ROUND: Duration = Duration::from_secs(1);
+
+/// XenStore tells what happens. Should that be missed: between two looks at all domains, of which each costs XenStore's daemon
+/// some requests for every one of them.
+const ALL: Duration = Duration::from_secs(10);
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,18 +157,19 @@ impl XenServer {
         let xen = |error| XenServeError::Xen { name: name.clone(), error };
         let mut looked: Option<Instant> = None;
         loop {
-            let due = looked.is_none_or(|at| at.elapsed() >= ROUND);
+            let due = looked.is_none_or(|at| at.elapsed() >= ALL);
             let changed = self.pool.take_changes().map_err(xen)?;
-            if due || changed {
+            let look = due || changed;
+            if look && !self.pool.exists().map_err(xen)? {
+                return Ok(Ending::Removed);
+            }
+            match self.session.member().in_good_standing() {
+                Ok(true) => {}
+                Ok(false) => return Ok(Ending::Evicted),
+                Err(errno) => return Err(XenServeError::Unreadable { name, errno }),
+            }
+            if look {
                 looked = Some(Instant::now());
-                if !self.pool.exists().map_err(xen)? {
-                    return Ok(Ending::Removed);
-                }
-                match self.session.member().in_good_standing() {
-                    Ok(true) => {}
-                    Ok(false) => return Ok(Ending::Evicted),
-                    Err(errno) => return Err(XenServeError::Unreadable { name, errno }),
-                }
                 self.look(tell)?;
             }
             let timeout = Timespec { tv_sec: ROUND.as_secs() as i64, tv_nsec: 0 };

@@ -38,7 +38,13 @@ pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     // SAFETY: no address is given, so nothing is replaced.
     #[allow(unsafe_code)]
     let mapping = unsafe { link.map(0, bytes, Protection::READ_WRITE, None) }.map_err(|errno| {
-        RegionError::Failed { place: place.clone(), tried: "map its tables", errno }
+        let (place, tried) = (place.clone(), "map its tables");
+        match link.no_room() {
+            Some(remedy) if errno == rustix::io::Errno::NOMEM => {
+                RegionError::NoRoom { place, tried, errno, remedy }
+            }
+            _ => RegionError::Failed { place, tried, errno },
+        }
     })?;
     let pool = Pool::open(Arc::new(Map::of(mapping)), link.bytes())
         .map_err(|error| FindError::Damaged { place, error })?;

@@ -40,7 +40,7 @@ impl Guests {
         guests.look()?;
         for program in materials.programs {
             for side in [Side::First, Side::Second] {
-                guests.deliver(side, program)?;
+                guests.deliver(side as u32 + 1, program)?;
             }
         }
         Ok(guests)
@@ -72,7 +72,9 @@ impl Guests {
             pool_name: Some(pool.name().to_owned()),
             binary: Some(materials.command.to_owned()),
             binary_dir: materials.command.parent().unwrap_or(Path::new(".")).to_owned(),
-            sister_exec: false,
+            count: materials.guests,
+            stage: materials.stage.to_vec(),
+            sister_exec: materials.sisters,
             ..UpOptions::default()
         })
         .map_err(|error| Error::NoSite { place: "guests", why: error.to_string() })?;
@@ -101,23 +103,54 @@ impl Guests {
     }
 
     /// Copies a program into a guest, whose user may not be able to read it where it is.
-    fn deliver(&self, side: Side, program: &Path) -> Result<()> {
+    pub(crate) fn deliver(&self, guest: u32, program: &Path) -> Result<()> {
         let place = self.place_of(program);
         let line = r#"mkdir -p "${0%/*}" && cat >"$0" && chmod 755 "$0""#;
         let request =
             ExecRequest::new(["/bin/sh".as_ref(), "-c".as_ref(), line.as_ref(), place.as_os_str()]);
         let file = File::open(program).map_err(Error::io(format!("open {}", program.display())))?;
         let command = format!("copying {}", program.display());
-        self.execute(side, &request, Some(file), &command).map(drop)
+        self.execute(guest, &request, Some(file), &command).map(drop)
     }
 
-    fn place_of(&self, program: &Path) -> PathBuf {
+    /// Runs a job in any guest of the lab, from 1.
+    pub(crate) fn run_in(&self, guest: u32, job: &Job) -> Result<String> {
+        let there = Job { program: self.place_of(&job.program), ..job.clone() };
+        // Lab and guest know the pool.
+        let request = ExecRequest::new(spawn::words(&there, "vshmem".as_ref(), None));
+        self.execute(guest, &request, None, &spawn::line(job))
+    }
+
+    /// Runs a line of shell in a guest.
+    pub(crate) fn shell(&self, guest: u32, line: &str) -> Result<String> {
+        self.execute(guest, &ExecRequest::shell(line), None, line)
+    }
+
+    /// The pool's name on the host.
+    pub(crate) fn pool_name(&self) -> Result<String> {
+        let listing = self.lab()?.list()?;
+        listing
+            .pool_name
+            .ok_or_else(|| Error::NoSite { place: "guests", why: "the lab has no pool".to_owned() })
+    }
+
+    /// A guest's address, as the others reach it.
+    pub(crate) fn address_of(&self, guest: u32) -> Result<Ipv4Addr> {
+        let listing = self.lab()?.list()?;
+        let found = listing.guests.get(guest.saturating_sub(1) as usize).map(|one| one.address);
+        found.ok_or_else(|| Error::NoSite {
+            place: "guests",
+            why: format!("the lab has no guest {guest}"),
+        })
+    }
+
+    pub(crate) fn place_of(&self, program: &Path) -> PathBuf {
         self.directory.join(program.file_name().unwrap_or_default())
     }
 
     fn execute(
         &self,
-        side: Side,
+        guest: u32,
         request: &ExecRequest,
         stdin: Option<File>,
         command: &str,
@@ -128,7 +161,6 @@ impl Guests {
             stdout: Box::new(output.clone()),
             stderr: Box::new(errors.clone()),
         };
-        let guest = side as u32 + 1;
         let code = self.lab()?.exec_with(guest, request, streams)?;
         if code == 0 {
             return Ok(output.text());
@@ -167,10 +199,7 @@ impl Site for Guests {
     }
 
     fn run(&self, side: Side, job: &Job) -> Result<String> {
-        let there = Job { program: self.place_of(&job.program), ..job.clone() };
-        // Lab and guest know the pool.
-        let request = ExecRequest::new(spawn::words(&there, "vshmem".as_ref(), None));
-        self.execute(side, &request, None, &spawn::line(job))
+        self.run_in(side as u32 + 1, job)
     }
 }
 
@@ -185,9 +214,9 @@ impl Drop for Guests {
             return;
         }
         let request = ExecRequest::new(["rm".as_ref(), "-rf".as_ref(), self.directory.as_os_str()]);
-        for side in [Side::First, Side::Second] {
+        for guest in [1, 2] {
             // In the memory of a guest that may have died meanwhile.
-            let _ = self.execute(side, &request, None, "rm");
+            let _ = self.execute(guest, &request, None, "rm");
         }
     }
 }

@@ -32,7 +32,7 @@ pub struct Job {
     /// Its arguments.
     pub arguments: Vec<String>,
     /// Set in its environment.
-    pub environment: Vec<(&'static str, String)>,
+    pub environment: Vec<(String, String)>,
     /// Under `vshmem run`, on the site's pool; else on what the kernel gives.
     pub on_pool: bool,
 }
@@ -96,6 +96,12 @@ pub struct Materials<'a> {
     pub lab: Option<&'a str>,
     /// Bytes of the pool that is made, where one is made.
     pub pool_bytes: u64,
+    /// Guests that are booted, at least two.
+    pub guests: u32,
+    /// May a guest run commands in the others, as `mpirun` has to?
+    pub sisters: bool,
+    /// Files that guests find beside their `vshmem`, such as the components of Open MPI.
+    pub stage: &'a [PathBuf],
 }
 
 /// Opens a place of that kind; without a kind, the first that can be had of guests, containers and processes. Calls

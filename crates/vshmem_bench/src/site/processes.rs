@@ -27,6 +27,12 @@ impl Processes {
             cpus: spawn::two_cpus(),
         })
     }
+
+    /// The pool's name.
+    #[must_use]
+    pub fn pool_name(&self) -> &str {
+        self.pool.name()
+    }
 }
 
 impl Site for Processes {

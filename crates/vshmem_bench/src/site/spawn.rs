@@ -97,7 +97,7 @@ mod tests {
         assert_eq!(line(&job), "vshmem run -- prog --size 8");
         job.on_pool = false;
         assert_eq!(words_of(&job), ["/x/prog", "--size", "8"]);
-        job.environment.push(("VSHMEM_SPIN", "0".into()));
+        job.environment.push(("VSHMEM_SPIN".into(), "0".into()));
         assert_eq!(words_of(&job)[..3], ["env", "VSHMEM_SPIN=0", "/x/prog"]);
     }
 }

@@ -255,7 +255,8 @@ impl Bench<'_> {
             &self.trips
         };
         options.extend(case.words.iter().cloned());
-        let environment = if case.no_spin { vec![("VSHMEM_SPIN", "0".to_owned())] } else { vec![] };
+        let environment =
+            if case.no_spin { vec![("VSHMEM_SPIN".to_owned(), "0".to_owned())] } else { vec![] };
         Job {
             program: program.clone(),
             arguments: options,

@@ -4,10 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use vshmem_link::{PoolDomain, XenSlot};
 use vshmem_session::{find, open_pool};
 use vshmem_wire::PAGE_BYTES;
 
-use crate::failure::{Outcome, unreadable};
+use crate::failure::{Failure, Outcome, unreadable};
+use crate::table::Table;
 use crate::{show, size};
 
 use super::show_as::{self, Device, Form};
@@ -32,6 +34,8 @@ pub struct Show {
 
 const EXAMPLES: &str = "\
 Arguments and elements go to standard output, hints to standard error.
+For root in dom0 of Xen the rows of the grant table are shown as well: whose they are, how many pages
+they grant, and how many of those are mapped.
 
 Examples:
   vshmem pool show job7
@@ -63,6 +67,26 @@ struct Facts {
     owner_uid: u32,
     mode: String,
     limits: Limits,
+    /// Rows of the grant table, in dom0.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    grants: Vec<Grants>,
+}
+
+#[derive(Debug, Serialize)]
+struct Grants {
+    slot: u32,
+    domain: Option<u16>,
+    guest: Option<String>,
+    /// Pages.
+    granted: u32,
+    mapped: u32,
+}
+
+impl Grants {
+    fn of(slot: XenSlot) -> Self {
+        let (domain, guest) = slot.member.unzip();
+        Self { slot: slot.slot, domain, guest, granted: slot.granted, mapped: slot.mapped }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -109,12 +133,15 @@ impl Show {
             show::json(&facts)?;
         } else {
             show::text(&text(&facts))?;
+            if !facts.grants.is_empty() {
+                show::text(&table(&facts.grants).to_string())?;
+            }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn facts(name: &str) -> Result<Facts, crate::failure::Failure> {
+fn facts(name: &str) -> Result<Facts, Failure> {
     let link = find(name)?;
     let pool = open_pool(link.as_ref())?;
     let (superblock, layout) = (pool.superblock(), pool.layout());
@@ -160,7 +187,32 @@ fn facts(name: &str) -> Result<Facts, crate::failure::Failure> {
             undos: geometry.undos,
             slabs: geometry.slabs,
         },
+        grants: if link.kind() == "xen" { grants(name)? } else { Vec::new() },
     })
+}
+
+/// What the hypervisor's table says, for those who may read it.
+fn grants(name: &str) -> Result<Vec<Grants>, Failure> {
+    if !PoolDomain::is_dom0() || !rustix::process::geteuid().is_root() {
+        return Ok(Vec::new());
+    }
+    let said = |error| Failure::Failed(format!("pool {name}: {error}"));
+    let Some(mut pool) = PoolDomain::open(name).map_err(said)? else { return Ok(Vec::new()) };
+    Ok(pool.slots().map_err(said)?.into_iter().map(Grants::of).collect())
+}
+
+fn table(grants: &[Grants]) -> Table {
+    let mut table = Table::new("Grants", &["SLOT", "DOMAIN", "GUEST", "GRANTED", "MAPPED"]);
+    for row in grants {
+        table.row(vec![
+            row.slot.to_string(),
+            row.domain.map(|domain| domain.to_string()).unwrap_or_default(),
+            row.guest.clone().unwrap_or_default(),
+            row.granted.to_string(),
+            row.mapped.to_string(),
+        ]);
+    }
+    table
 }
 
 fn text(facts: &Facts) -> String {

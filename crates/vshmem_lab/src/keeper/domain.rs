@@ -23,8 +23,8 @@ use crate::record::{self, AGENT_PORT, Boot, DOM0, address, domain};
 /// How long dom0's agent may take to accept a connection, while domains boot beside it.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// How long dom0's own death may take to be noticed after its domains'.
-const DEATH: Duration = Duration::from_secs(2);
+/// How long dom0's own end may take to be noticed after its domains'.
+const END: Duration = Duration::from_secs(10);
 
 /// A domain of dom0.
 pub(super) struct Domain {
@@ -214,9 +214,10 @@ impl Life for Created {
             Ok(Ok(0)) => "shut down by itself, or destroyed by somebody else".into(),
             Ok(Ok(code)) => format!("`xl create` ended with exit code {code}"),
             // Which of the two is seen first when dom0 dies is left to chance.
-            _ if self.dom0.await_death(DEATH) => {
+            _ if self.dom0.await_end(END) => {
                 format!("dom0 has ended ({}), and its domains with it", self.dom0.condition().how)
             }
+            // dom0 goes on, but not the command that looks after the domain.
             Ok(Err(error)) => format!("lost: {error}"),
             Err(_) => "lost".into(),
         }

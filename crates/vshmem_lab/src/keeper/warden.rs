@@ -156,6 +156,14 @@ impl Ward {
         waited.unwrap_or_else(PoisonError::into_inner).0.state == GuestState::Dead
     }
 
+    /// Waits until the guest has ended, though its death notice may not be given yet; false if it has not by then.
+    pub(super) fn await_end(&self, within: Duration) -> bool {
+        let ended = |state| matches!(state, GuestState::Dying | GuestState::Dead);
+        let waited =
+            self.changed.wait_timeout_while(self.lock(), within, |now| !ended(now.state));
+        ended(waited.unwrap_or_else(PoisonError::into_inner).0.state)
+    }
+
     /// Has the guest's death told on that line; the number ends it.
     pub(super) fn watch(&self, line: UnixStream) -> u64 {
         let number = self.next_watcher.fetch_add(1, Ordering::Relaxed);

@@ -115,6 +115,9 @@ pub fn kill_and_restart() {
     lab.kill(DOM0).unwrap();
     until("all are dead", || (0..=2).all(|guest| state(&lab, guest) == GuestState::Dead));
     assert!(given("dom0"));
+    let guests = lab.list().unwrap().guests;
+    let how = &guests.iter().find(|one| one.guest == 1).unwrap().how;
+    assert!(how.contains("dom0 has ended (killed)"), "{how}");
     assert!(processes(&format!("vshmem-lab/{}/dom0/", name("kill"))).is_empty());
     let refused = lab.restart(1);
     assert!(matches!(refused, Err(Error::Guest(GuestFault::Dead { guest: 0, .. }))), "{refused:?}");

@@ -146,6 +146,15 @@ impl Link for Xen {
         Some(self.device.number())
     }
 
+    fn no_room(&self) -> Option<&'static str> {
+        Some(if self.paravirtual {
+            "Xen lets a page be mapped 64 times at once in a PV guest, so 64 of its processes use a pool at most; end some, or have dom0 make another pool. \
+             Where there are fewer, the guest's maptrack table is full: `vshmem pool show NAME --as xl` in dom0 prints a larger one for its configuration"
+        } else {
+            "The guest's maptrack table is full: end some processes that use the pool, or take the larger one for its configuration that `vshmem pool show NAME --as xl` prints in dom0"
+        })
+    }
+
     fn is_fixed(&self) -> bool {
         true
     }

@@ -4,7 +4,7 @@
 //! read it (`keys::port`); the other connects to it. When one of them starts anew, the other sees the
 //! number change, or the same port is free to be connected to again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Error;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
@@ -22,8 +22,9 @@ use super::channel::Channels;
 use super::keys;
 use super::store::Store;
 
-/// While some member is not connected yet, how often to look for it.
-const RETRY: Duration = Duration::from_secs(1);
+/// XenStore tells of whoever comes. Should that be missed: how long until the next look for members that are not connected
+/// yet, at first and at most. Each look costs the daemon in dom0 several requests, and a member without an agent is normal.
+const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Requests that are read before they are carried out.
 const BATCH: usize = 64;
 
@@ -51,6 +52,7 @@ impl Ringer {
             pool: announcement.name.clone(),
             own: announcement.own,
             lines: BTreeMap::new(),
+            watched: BTreeSet::new(),
             stop: Arc::clone(&stop),
             notices: Arc::clone(&notices),
         };
@@ -120,6 +122,8 @@ struct Work {
     pool: String,
     own: u16,
     lines: BTreeMap<u16, Line>,
+    /// Other members' keys that are watched.
+    watched: BTreeSet<String>,
     stop: Arc<OwnedFd>,
     notices: Arc<OwnedFd>,
 }
@@ -142,12 +146,11 @@ impl Work {
     fn prepare(&mut self) -> std::io::Result<()> {
         self.store.remove(&keys::ports(None, &self.pool))?;
         let key = self.members_key();
-        self.store.watch(&key)?;
-        self.connect()
+        self.store.watch(&key)
     }
 
-    /// Brings the lines up to what XenStore says.
-    fn connect(&mut self) -> std::io::Result<()> {
+    /// Brings the lines up to what XenStore says; whether there is one to every other member.
+    fn connect(&mut self) -> std::io::Result<bool> {
         let text = self.store.read(&self.members_key())?.unwrap_or_default();
         let others: Vec<u16> = members(&text).into_iter().filter(|id| *id != self.own).collect();
         let channels = &self.channels;
@@ -158,11 +161,11 @@ impl Work {
             }
             stays
         });
-        for id in others {
+        for id in &others {
             // One that cannot be reached is not rung, and looks for itself.
-            let _ = if self.own < id { self.offer(id) } else { self.call(id) };
+            let _ = if self.own < *id { self.offer(*id) } else { self.call(*id) };
         }
-        Ok(())
+        Ok(others.iter().all(|id| self.lines.contains_key(id)))
     }
 
     fn offer(&mut self, id: u16) -> std::io::Result<()> {
@@ -178,7 +181,10 @@ impl Work {
 
     fn call(&mut self, id: u16) -> std::io::Result<()> {
         let key = keys::port(Some(id), &self.pool, self.own);
-        self.store.watch(&key)?;
+        if !self.watched.contains(&key) {
+            self.store.watch(&key)?;
+            self.watched.insert(key.clone());
+        }
         // What may not be read yet is not there yet.
         let offered = self.store.number(&key).unwrap_or_default();
         let known = self.lines.get(&id).and_then(|line| line.far);
@@ -195,22 +201,22 @@ impl Work {
         Ok(())
     }
 
-    fn is_complete(&mut self) -> bool {
-        let text = self.store.read(&self.members_key()).ok().flatten().unwrap_or_default();
-        members(&text).iter().all(|id| *id == self.own || self.lines.contains_key(id))
-    }
-
     fn run(mut self) {
-        let mut complete = self.is_complete();
+        // What is watched is told once at the start, too.
+        let (mut complete, mut pause) = (false, RETRY.0);
         loop {
-            let timeout = Timespec { tv_sec: RETRY.as_secs() as i64, tv_nsec: 0 };
+            // What came while an answer was awaited has been read already.
+            let told_before = self.store.has_changes();
+            let wait = if told_before { Duration::ZERO } else { pause };
+            let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: 0 };
             let mut looks = [
                 PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(self.channels.descriptor(), PollFlags::IN),
                 PollFd::from_borrowed_fd(self.requests.socket.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(self.store.descriptor(), PollFlags::IN),
             ];
-            let told = poll(&mut looks, if complete { None } else { Some(&timeout) });
+            let told =
+                poll(&mut looks, if complete && !told_before { None } else { Some(&timeout) });
             let ready = looks.map(|look| !look.revents().is_empty());
             if ready[0] || matches!(told, Err(errno) if errno != Errno::INTR) {
                 break;
@@ -221,12 +227,13 @@ impl Work {
             if ready[2] {
                 self.pass_out();
             }
-            if ready[3] || !complete {
-                let changed = self.store.take_changes().and_then(|_| self.connect());
-                if changed.is_err() {
-                    break;
+            let overdue = matches!(told, Ok(0)) && !told_before;
+            if ready[3] || told_before || overdue {
+                pause = if overdue { (pause * 2).min(RETRY.1) } else { RETRY.0 };
+                match self.store.take_changes().and_then(|_| self.connect()) {
+                    Ok(now) => complete = now,
+                    Err(_) => break,
                 }
-                complete = self.is_complete();
             }
         }
         let _ = self.store.remove(&keys::ports(None, &self.pool));

@@ -55,6 +55,19 @@ pub struct Member {
     vm: String,
 }
 
+/// A slot and its row of the grant table, as Xen has it now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Slot {
+    /// Slot.
+    pub slot: u32,
+    /// Whose it is: the domain, and its name as dom0 has it. `None`: free.
+    pub member: Option<(u16, String)>,
+    /// Pages that are granted.
+    pub granted: u32,
+    /// Pages that are mapped by somebody, granted or not.
+    pub mapped: u32,
+}
+
 impl PoolDomain {
     /// Tells dom0 and whoever is to be a member. Returns the new members, and why others are none.
     ///
@@ -116,9 +129,7 @@ impl PoolDomain {
                 continue;
             }
             let first = self.room.first(slot);
-            let count =
-                self.table.count(first, self.room.pages).map_err(failed("read the grant table"))?;
-            if count.mapped > 0 {
+            if self.count(slot)?.mapped > 0 {
                 // A former member has not let go of it yet.
                 continue;
             }
@@ -200,12 +211,14 @@ impl PoolDomain {
         Ok(found)
     }
 
-    /// Notes the boot ids that members have told since, so that it is known what dies with them.
+    /// Notes the boot ids that members have told since, so that it is known what dies with them; those that they tell later
+    /// are changes ([`PoolDomain::changes`]).
     ///
     /// # Errors
     /// When XenStore does not answer.
     pub fn note_boots(&mut self) -> Result<(), XenError> {
         for member in self.members()? {
+            self.store.watch(&boot(Some(member.domain)))?;
             let told = self.store.read(&boot(Some(member.domain)))?;
             if told.is_some() && told != member.boot && self.is_same_life(&member)? {
                 let key = format!("{}/boot", self.slot_key(member.slot));
@@ -264,11 +277,32 @@ impl PoolDomain {
         Ok(mapped)
     }
 
-    /// The state of a slot's grants.
+    /// All slots, dom0's first.
     ///
     /// # Errors
-    /// When the table cannot be read.
-    pub fn count(&self, slot: u32) -> Result<Count, XenError> {
+    /// When XenStore does not answer or the table cannot be read.
+    pub fn slots(&mut self) -> Result<Vec<Slot>, XenError> {
+        let members = self.members()?;
+        let own_name = self.store.read(&format!("{}/name", home(self.own)))?.unwrap_or_default();
+        let mut slots = Vec::new();
+        for slot in 0..self.room.slots {
+            let member = members.iter().find(|member| member.slot == slot);
+            let Count { granted, mapped } = self.count(slot)?;
+            slots.push(Slot {
+                slot,
+                member: match member {
+                    Some(member) => Some((member.domain, member.name.clone())),
+                    None => (slot == OWN_SLOT).then(|| (self.own, own_name.clone())),
+                },
+                granted,
+                mapped,
+            });
+        }
+        Ok(slots)
+    }
+
+    /// The state of a slot's grants.
+    fn count(&self, slot: u32) -> Result<Count, XenError> {
         self.table
             .count(self.room.first(slot), self.room.pages)
             .map_err(failed("read the grant table"))

@@ -21,7 +21,7 @@ use crate::xen::{Announcement, Grants, Store, Xen, home, own_domain, place_of, p
 pub use error::XenError;
 use error::failed;
 use hypercall::Hypervisor;
-pub use members::{Admission, Member};
+pub use members::{Admission, Member, Slot};
 pub use room::Room;
 use table::Table;
 

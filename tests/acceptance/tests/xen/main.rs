@@ -4,7 +4,9 @@
 mod oracle;
 mod pool;
 mod rig;
+mod rival;
 mod turns;
+mod user;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -18,9 +20,11 @@ const TESTS: &[Test] = &[
     ("a_producer_and_a_consumer_in_two_domains_lose_nothing", turns::exchange),
     ("a_sleeper_in_one_guest_is_rung_from_the_other", turns::rung),
     ("a_child_has_what_its_parent_has_attached", turns::child),
-    ("dom0_and_two_guests_take_turns_and_one_is_destroyed_and_comes_again", turns::destroyed),
+    ("a_guest_that_is_created_later_joins_and_one_is_destroyed_among_hand_overs", turns::destroyed),
+    ("an_ordinary_user_uses_a_pool_whose_mode_allows_it", user::all),
     ("a_pool_that_is_removed_leaves_nothing_in_xen_or_xenstore", pool::removed),
-    ("a_guest_behaves_as_its_own_kernel_does", oracle::probe),
+    ("dom0_and_guests_behave_as_their_own_kernels_do", oracle::probe),
+    ("round_trips_beside_libxenvchan", rival::beside),
 ];
 
 static SHARED: Mutex<Option<Arc<Xen>>> = Mutex::new(None);

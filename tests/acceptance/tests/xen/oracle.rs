@@ -1,15 +1,26 @@
-//! The conformance probe in a guest: on a pool, and on the guest's own kernel.
+//! The conformance probe in dom0 and in guests: on a pool, and on the domain's own kernel.
 
 use vshmem_acceptance::build;
 use vshmem_acceptance::suite::say;
 
-use crate::rig::{DOM0, POOL};
+use crate::rig::{DOM0, POOL, Xen};
 use crate::shared;
+
+/// As in the guests' tests of other links: one domain after the other, because cases use the same keys.
+const DOMAINS: [(u32, &str); 3] = [(DOM0, "dom0"), (1, "guest1"), (2, "guest2")];
 
 pub fn probe() {
     let xen = shared();
     // Cases ask for more segments than the pool of the other tests holds.
     xen.shell(DOM0, &format!("vshmem pool create {POOL} --xen --size 64M")).ok();
+    for (domain, name) in DOMAINS {
+        compare(&xen, domain, name);
+        xen.shell(DOM0, &format!("vshmem pool check {POOL}")).ok();
+    }
+    xen.remove_pool();
+}
+
+fn compare(xen: &Xen, domain: u32, name: &str) {
     let conformance = build::source().join("tests/conformance");
     let script = std::fs::read_to_string(conformance.join("compare.sh")).unwrap();
     let read = |name: &str| std::fs::read_to_string(conformance.join(name)).unwrap();
@@ -20,10 +31,8 @@ pub fn probe() {
          EXPECTED_DIFFERENCES=/tmp/expected_differences.txt SECONDS_EACH=120 sh /tmp/compare.sh \
          /run/vshmem/bin/probe 'vshmem run --pool {POOL} --'"
     );
-    let ran = xen.shell(1, &line);
+    let ran = xen.shell(domain, &line);
     let last = ran.out.lines().last().unwrap_or_default().to_owned();
-    say(&format!("probe in a guest of Xen's, pool against the guest's kernel: {last}"));
-    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
-    xen.shell(DOM0, &format!("vshmem pool check {POOL}")).ok();
-    xen.remove_pool();
+    say(&format!("probe in {name}, pool against its own kernel: {last}"));
+    assert_eq!(ran.code, 0, "{name}: {}{}", ran.out, ran.err);
 }

@@ -1,18 +1,32 @@
 //! Xen with dom0 and two guests, and a pool that dom0 makes.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use vshmem_acceptance::guests::Sink;
 use vshmem_acceptance::{Ran, build};
-use vshmem_lab::{ExecRequest, GuestKind, Lab, Streams, UpOptions};
+use vshmem_lab::{ExecRequest, GuestKind, GuestState, Lab, Streams, UpOptions};
 
 /// Who runs something.
 pub const DOM0: u32 = 0;
 /// The pool of most tests.
 pub const POOL: &str = "grid";
+/// A guest that is there only while a test has created it: all others have booted when the first test begins.
+pub const LATE: u32 = 3;
 const MEMORY_MIB: u32 = 256;
+
+/// A program over libxenvchan, where Xen's libraries are unpacked (scripts/guest-xen).
+pub static RIVAL: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let headers = std::path::Path::new("/var/lib/vshmem/xen/dev/usr/include/libxenvchan.h");
+    headers.exists().then(|| build::programs("bench/vchan").join("pingpong_vchan"))
+});
+
+/// Emulated processors of Xen's machine, which all domains share: VSHMEM_TEST_CPUS, or 1.
+fn cpus() -> u32 {
+    std::env::var("VSHMEM_TEST_CPUS").map_or(1, |cpus| cpus.parse().expect("a number"))
+}
 
 /// The lab. It goes when this is dropped.
 #[derive(Debug)]
@@ -56,6 +70,8 @@ fn programs() -> Vec<PathBuf> {
     let mut stage = vec![build::actor(), own.join("turns")];
     stage.extend(["producer", "consumer"].map(|name| examples.join(name)));
     stage.push(build::programs("tests/conformance/probe").join("probe"));
+    stage.push(build::programs("bench").join("pingpong_sysv"));
+    stage.extend(RIVAL.clone());
     stage
 }
 
@@ -66,20 +82,55 @@ impl Xen {
         let lab = Lab::up(&UpOptions {
             name: name.clone(),
             guest: GuestKind::Xen,
-            count: 2,
+            count: LATE,
+            cpus: cpus(),
             memory_mib: MEMORY_MIB,
             binary_dir: build::binaries().to_owned(),
             stage: programs(),
             binary: Some(build::vshmem()),
             ..UpOptions::default()
         });
-        lab.unwrap_or_else(|error| panic!("lab {name}: {error}"));
-        Self { name }
+        let lab = lab.unwrap_or_else(|error| panic!("lab {name}: {error}"));
+        let xen = Self { name };
+        lab.kill(LATE).expect("the third guest goes");
+        xen
     }
 
     /// The lab.
     pub fn lab(&self) -> Lab {
         Lab::open(&self.name).unwrap_or_else(|error| panic!("lab {}: {error}", self.name))
+    }
+
+    /// Creates a guest that is not there.
+    pub fn create(&self, guest: u32) {
+        let lab = self.lab();
+        let listed = lab.list().expect("a list of guests").guests;
+        let dead =
+            |one: &&vshmem_lab::GuestListing| one.guest == guest && one.state == GuestState::Dead;
+        assert!(listed.iter().find(dead).is_some(), "guest {guest} is there already");
+        lab.restart(guest).unwrap_or_else(|error| panic!("guest {guest}: {error}"));
+    }
+
+    /// A guest's row in what dom0 reads out of the grant table: its slot, the pages that it is granted, and those of them
+    /// that are mapped. `None`: it has no row.
+    pub fn row_of(&self, guest: &str) -> Option<[u32; 3]> {
+        self.rows().into_iter().find_map(|(name, row)| (name == guest).then_some(row))
+    }
+
+    /// All rows, with the names of those whose they are; those that are free have none.
+    pub fn rows(&self) -> Vec<(String, [u32; 3])> {
+        let shown = self.shell(DOM0, &format!("vshmem pool show {POOL} --json")).ok();
+        let shown: serde_json::Value = serde_json::from_str(&shown).expect("JSON");
+        let rows = shown["grants"].as_array().expect("rows of the grant table");
+        let number = |row: &serde_json::Value, what: &str| {
+            row[what].as_u64().and_then(|n| u32::try_from(n).ok()).expect("a number")
+        };
+        rows.iter()
+            .map(|row| {
+                let name = row["guest"].as_str().unwrap_or_default().to_owned();
+                (name, ["slot", "granted", "mapped"].map(|what| number(row, what)))
+            })
+            .collect()
     }
 
     /// Starts a shell's command line in a domain.

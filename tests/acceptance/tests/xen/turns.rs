@@ -1,6 +1,9 @@
 //! Programs in several domains on one pool.
 
-use crate::rig::{DOM0, POOL, Xen, until};
+use vshmem_acceptance::suite::say;
+use vshmem_lab::GuestState;
+
+use crate::rig::{Beside, DOM0, LATE, POOL, Xen, until};
 use crate::shared;
 
 /// A program on the pool, as a line for a shell.
@@ -61,50 +64,114 @@ pub fn child() {
     assert!(said.trim().parse::<u32>().is_ok_and(|cases| cases > 3), "{said}");
 }
 
-/// Plays at one semaphore; the line for a shell.
-fn play(set: &str, segment: &str, name: u32, hand_overs: u32) -> String {
-    on_pool(&format!("turns {set} {segment} {name} {hand_overs}"))
+/// Hand-overs at one semaphore.
+struct Game<'a> {
+    xen: &'a Xen,
+    set: String,
+    segment: String,
+}
+
+impl Game<'_> {
+    fn start(&self, domain: u32, hand_overs: u32) -> Beside {
+        let Self { xen, set, segment } = self;
+        let player = xen
+            .start(domain, &on_pool(&format!("turns {set} {segment} {} {hand_overs}", domain + 1)));
+        if hand_overs == 0 {
+            until("it plays", || self.plays(domain));
+        }
+        player
+    }
+
+    /// Whether a process of that domain that is no agent is at work on the pool.
+    fn plays(&self, domain: u32) -> bool {
+        let listed = self.xen.shell(DOM0, &format!("vshmem ls --pool {POOL}")).ok();
+        let name = if domain == DOM0 { "dom0:".to_owned() } else { format!("guest{domain}:") };
+        // State, attaches.
+        let at_it = |row: &str| {
+            let cells: Vec<&str> = row.split_whitespace().collect();
+            row.starts_with(&name) && cells[cells.len() - 3..][..2] == ["active", "1"]
+        };
+        listed.lines().any(at_it)
+    }
+}
+
+/// What the grant table says, for those who read the test's output.
+fn show_grants(xen: &Xen, when: &str) {
+    let shown = xen.shell(DOM0, &format!("vshmem pool show {POOL}")).ok();
+    say(&format!("{when}:"));
+    for line in shown.lines().skip_while(|line| !line.contains("Grants")).take(6) {
+        say(line);
+    }
 }
 
 pub fn destroyed() {
     let xen = shared();
-    let lab = xen.lab();
     let set = xen.call(DOM0, "semget 0 1 01600");
     assert_eq!(xen.call(DOM0, &format!("semctl {set} 0 setval 1")), "0");
     let segment = xen.call(DOM0, "shmget 0 4096 01600");
-    let hand_overs = 2000;
-    let players: Vec<_> = [DOM0, 1, 2]
-        .map(|domain| xen.start(domain, &play(&set, &segment, domain + 1, hand_overs)))
-        .into_iter()
-        .collect();
-    until("both guests play", || {
-        let listed = xen.shell(DOM0, &format!("vshmem ls --pool {POOL}")).ok();
-        let plays = |guest: &str| {
-            listed.lines().any(|row| row.starts_with(guest) && row.contains("active"))
-        };
-        plays("guest1:") && plays("guest2:")
+    let game = Game { xen: &xen, set, segment };
+    let mut players: Vec<Beside> = [DOM0, 1, 2].map(|domain| game.start(domain, 0)).into();
+
+    // While they play a guest is created, is granted the pool, and plays too.
+    assert_eq!(xen.row_of("guest3"), None);
+    xen.create(LATE);
+    until("it is granted the pool", || {
+        xen.shell(DOM0, "cat /tmp/serve.log")
+            .out
+            .lines()
+            .any(|line| line.contains("guest guest3") && line.contains("granted, slot"))
     });
-    lab.kill(2).unwrap();
+    until("it finds the pool", || xen.shell(LATE, "vshmem pool ls").out.contains(POOL));
+    players.push(game.start(LATE, 0));
+    let [slot, granted, mapped] = xen.row_of("guest2").expect("a row");
+    assert!(granted > 0 && mapped > 0 && mapped <= granted, "{granted} granted, {mapped} mapped");
+    assert!(xen.row_of("guest3").is_some_and(|[_, granted, mapped]| granted > 0 && mapped > 0));
+    show_grants(&xen, "four domains play");
+
+    // One is destroyed among them.
+    assert_eq!(xen.shell(DOM0, "xl destroy guest2").code, 0);
     until("the server has taken its grants back", || {
         xen.server_has_said("domain guest2: dead") && xen.server_has_said("its grants are revoked")
     });
-    let mut players = players.into_iter();
-    for _ in 0..2 {
-        players.next().unwrap().end().ok();
-    }
-    assert_eq!(xen.call(DOM0, &format!("semctl {set} 0 getval")), "1");
-    lab.restart(2).unwrap();
-    until("the next life of the guest is granted the pool", || {
-        xen.shell(DOM0, "cat /tmp/serve.log").out.matches("granted, slot").count() >= 1
+    assert_eq!(xen.row_of("guest2"), None);
+    until("nothing of its row is granted or mapped", || {
+        xen.rows().iter().any(|(_, row)| *row == [slot, 0, 0])
     });
-    until("it finds the pool", || xen.shell(2, "vshmem pool ls").out.contains(POOL));
-    let more = hand_overs + 200;
-    let players: Vec<_> =
-        [1, 2].map(|domain| xen.start(domain, &play(&set, &segment, domain + 1, more))).into();
-    for player in players {
-        player.end().ok();
+    show_grants(&xen, "one of them was destroyed");
+    for domain in [DOM0, 1, LATE] {
+        assert!(game.plays(domain), "domain {domain} has stopped");
     }
+
+    // It comes again, with a number of its own.
+    until("the lab knows", || {
+        let guests = xen.lab().list().unwrap().guests;
+        guests.iter().any(|one| one.guest == 2 && one.state == GuestState::Dead)
+    });
+    xen.create(2);
+    until("it finds the pool", || xen.shell(2, "vshmem pool ls").out.contains(POOL));
+    players.push(game.start(2, 0));
+
+    let ended = game.start(1, 1).end().ok();
+    say(&format!("at the end: {}", ended.lines().last().unwrap_or_default()));
+    let numbers: Vec<u64> = ended
+        .lines()
+        .last()
+        .unwrap_or_default()
+        .split(' ')
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [all, named, hand_overs] = numbers[..] else { panic!("{ended}") };
+    assert!(all - named <= 1 && hand_overs > 4, "{ended}");
+    for (nth, player) in players.into_iter().enumerate() {
+        let ran = player.end();
+        // The third one was guest2's.
+        assert_eq!(ran.code == 0, nth != 2, "player {nth}: {ran:?}");
+    }
+    let Game { set, segment, .. } = game;
+    assert_eq!(xen.call(DOM0, &format!("semctl {set} 0 getval")), "1");
     xen.shell(DOM0, &format!("vshmem pool check {POOL}")).ok();
     assert_eq!(xen.call(DOM0, &format!("semctl {set} 0 rmid")), "0");
     assert_eq!(xen.call(DOM0, &format!("shmctl {segment} rmid")), "0");
+    xen.lab().kill(LATE).unwrap();
+    until("its grants are revoked", || xen.row_of("guest3").is_none());
 }

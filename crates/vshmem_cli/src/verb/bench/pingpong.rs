@@ -96,6 +96,9 @@ impl Pingpong {
             programs: &programs,
             lab: self.lab.as_deref(),
             pool_bytes: POOL_BYTES,
+            guests: 2,
+            sisters: false,
+            stage: &[],
         };
         let note = |line: &str| eprintln!("vshmem: {line}");
         let site = open_site(self.between.map(Between::from), &materials, &note)?;

@@ -3,7 +3,9 @@
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use indicatif::{ProgressBar, ProgressStyle};
 use vshmem_bench::Watch;
 
 use crate::failure::Failure;
@@ -12,6 +14,8 @@ use crate::failure::Failure;
 /// order; a second Ctrl-C ends at once.
 pub struct Terminal {
     stop: Arc<AtomicBool>,
+    /// Hidden where standard error is no terminal.
+    bar: ProgressBar,
 }
 
 impl Terminal {
@@ -25,11 +29,15 @@ impl Terminal {
                     Failure::Failed(format!("cannot watch for signal {signal}: {error}"))
                 })?;
         }
-        Ok(Self { stop })
+        let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::new(0).with_style(style.progress_chars("=> "));
+        Ok(Self { stop, bar })
     }
 
     /// Wipes the line of progress.
     pub fn clear(&self) {
+        self.bar.finish_and_clear();
         if std::io::stderr().is_terminal() {
             let _ = std::io::stderr().write_all(b"\r\x1b[K");
         }
@@ -45,5 +53,15 @@ impl Watch for Terminal {
         if std::io::stderr().is_terminal() {
             let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
         }
+    }
+
+    fn advance(&self, done: usize, of: usize, left: Option<Duration>, now: &str) {
+        self.bar.set_length(of as u64);
+        self.bar.set_position(done as u64);
+        let left = left.map_or(String::new(), |left| match left.as_secs() {
+            seconds @ 0..120 => format!("{seconds} s left, "),
+            seconds => format!("{} min left, ", seconds.div_ceil(60)),
+        });
+        self.bar.set_message(format!("{left}{now}"));
     }
 }

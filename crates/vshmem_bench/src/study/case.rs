@@ -1,0 +1,241 @@
+//! One thing that is measured: a program, its size, how its parts talk, and where they run.
+
+use serde::{Deserialize, Serialize};
+
+use super::environment::Environment;
+
+/// What a benchmark belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Group {
+    /// Round trips.
+    Micro,
+    /// Small scientific kernels, in three models.
+    Dwarfs,
+    /// Matrix products under virtualisation.
+    Algebra,
+    /// What systems do to programs: page faults, noise, writes; other people's programs.
+    System,
+}
+
+impl Group {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Micro, Self::Dwarfs, Self::Algebra, Self::System];
+
+    /// Its name, for `--only`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Micro => "micro",
+            Self::Dwarfs => "dwarfs",
+            Self::Algebra => "algebra",
+            Self::System => "system",
+        }
+    }
+
+    /// Its heading.
+    #[must_use]
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::Micro => "Round trips",
+            Self::Dwarfs => "Scientific dwarfs",
+            Self::Algebra => "Linear algebra",
+            Self::System => "System studies",
+        }
+    }
+}
+
+/// How the parts of a program talk to each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Model {
+    /// System V IPC of one kernel.
+    Sysv,
+    /// System V IPC of a pool.
+    Vshmem,
+    /// Open MPI: its own shared memory in one kernel, the pool between guests.
+    Mpi,
+    /// Threads.
+    Openmp,
+    /// A stream over the network.
+    Tcp,
+    /// Datagrams over the network.
+    Udp,
+    /// They don't.
+    None,
+}
+
+impl Model {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Sysv => "sysv",
+            Self::Vshmem => "vshmem",
+            Self::Mpi => "mpi",
+            Self::Openmp => "openmp",
+            Self::Tcp => "tcp",
+            Self::Udp => "udp",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Which way a figure is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// Times.
+    Less,
+    /// Rates.
+    More,
+}
+
+/// A number in the line that a program prints.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// The member of the line; one of an inner object after a dot.
+    pub member: String,
+    /// `ns`, `s`, `Mflop/s`, `B/s`, ...
+    pub unit: String,
+    /// Which way it is good.
+    pub better: Better,
+    /// What the number is divided by: rounds, where the figure is that of one.
+    #[serde(default = "one")]
+    pub per: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+impl Figure {
+    /// A time or another cost.
+    #[must_use]
+    pub fn cost(member: &str, unit: &str) -> Self {
+        Self { member: member.into(), unit: unit.into(), better: Better::Less, per: 1.0 }
+    }
+
+    /// A rate.
+    #[must_use]
+    pub fn rate(member: &str, unit: &str) -> Self {
+        Self { member: member.into(), unit: unit.into(), better: Better::More, per: 1.0 }
+    }
+
+    /// Of one round of so many.
+    #[must_use]
+    pub fn per(self, rounds: u64) -> Self {
+        Self { per: rounds.max(1) as f64, ..self }
+    }
+
+    /// Its value in a line; none if there is no such number.
+    #[must_use]
+    pub fn of(&self, line: &serde_json::Value) -> Option<f64> {
+        let found = self.member.split('.').try_fold(line, |value, name| value.get(name))?;
+        found.as_f64().map(|number| number / self.per).filter(|number| number.is_finite())
+    }
+}
+
+/// How a program is started. All programs print one line of JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "how", rename_all = "kebab-case")]
+pub enum Recipe {
+    /// Two processes with a role each.
+    Roles {
+        /// The program, `pingpong_sysv` or `pingpong_net`.
+        program: String,
+        /// Its arguments but for role, CPU, meeting place, host and port.
+        arguments: Vec<String>,
+    },
+    /// A process for each rank, which meet by a path.
+    Team {
+        /// The program.
+        program: String,
+        /// Its arguments but for rank and path.
+        arguments: Vec<String>,
+    },
+    /// Under `mpirun`.
+    Mpirun {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        arguments: Vec<String>,
+    },
+    /// One process.
+    Alone {
+        /// The program.
+        program: String,
+        /// Its arguments. `{scratch}` becomes a file that may be written.
+        arguments: Vec<String>,
+        /// Variables of its environment.
+        variables: Vec<(String, String)>,
+    },
+    /// The same program twice at once; its figures are added up.
+    Twice {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        arguments: Vec<String>,
+    },
+    /// One process that may have so much memory, on the host.
+    Confined {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        arguments: Vec<String>,
+        /// Memory of its control group, in MiB.
+        mebibytes: u64,
+    },
+    /// A program that has to be there already.
+    Known {
+        /// Which.
+        study: super::known::Known,
+        /// Guests that take part.
+        guests: u32,
+    },
+}
+
+/// One thing that is measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// `BENCH-N.ENVIRONMENT.MODEL`, and what else tells it from its neighbours.
+    pub name: String,
+    /// What it belongs to.
+    pub group: Group,
+    /// The benchmark: `sync`, `laplace`, `dgemm`.
+    pub bench: String,
+    /// How its parts talk.
+    pub model: Model,
+    /// Where it runs.
+    pub environment: Environment,
+    /// Bytes, elements, order, particles: what the benchmark calls its size.
+    pub n: u64,
+    /// Processes or threads.
+    pub ranks: u32,
+    /// What is read from the program's line; the first is what is compared.
+    pub figures: Vec<Figure>,
+    /// How it is started.
+    pub recipe: Recipe,
+}
+
+impl Case {
+    /// Whether `--only` means it: by name, benchmark, or group.
+    #[must_use]
+    pub fn is_called(&self, word: &str) -> bool {
+        [self.name.as_str(), self.bench.as_str(), self.group.name()].contains(&word)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_found_by_member() {
+        let line = serde_json::json!({"seconds": 0.5, "tlb": {"data": 7}, "swap": null});
+        assert_eq!(Figure::cost("seconds", "s").of(&line), Some(0.5));
+        assert_eq!(Figure::cost("tlb.data", "").of(&line), Some(7.0));
+        assert_eq!(Figure::cost("swap", "").of(&line), None);
+        assert_eq!(Figure::cost("none", "").of(&line), None);
+    }
+}

@@ -1,0 +1,69 @@
+//! Matrix products under virtualisation.
+
+use super::super::case::{Case, Figure, Group, Model, Recipe};
+use super::super::environment::Environment;
+use super::{Draft, Extent, words};
+
+/// Order of the matrices of pairs of products, and of those with little memory.
+const PAIRED: u64 = 512;
+const CONFINED: u64 = 1024;
+/// Memory of control groups, in MiB: three matrices of order 1024 have 24.
+const MEMORIES: [u64; 4] = [96, 48, 28, 20];
+
+pub(super) fn cases(extent: Extent) -> Vec<Case> {
+    let sizes: &[u64] = match extent {
+        Extent::Quick => &[64, 256, 512],
+        Extent::Default => &[32, 64, 128, 256, 512, 768, 1024],
+        Extent::Paper => &[32, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048],
+    };
+    let both = [Environment::Native, Environment::Guest];
+    let libraries: &[&str] = if extent == Extent::Quick { &["none"] } else { &["none", "auto"] };
+    let mut cases = Vec::new();
+    for &n in sizes {
+        for library in libraries {
+            let bench = if *library == "none" { "dgemm" } else { "dgemm-blas" };
+            let draft = product(bench, n);
+            cases.extend(both.map(|place| draft.case(Model::None, place, alone(n, library))));
+        }
+    }
+    if extent == Extent::Quick {
+        return cases;
+    }
+    let tune = Draft { figures: vec![Figure::rate("mflops", "Mflop/s")], ..product("tune", 0) };
+    let recipe =
+        Recipe::Alone { program: "tune".into(), arguments: Vec::new(), variables: Vec::new() };
+    cases.extend(both.map(|place| tune.case(Model::None, place, recipe.clone())));
+    let pair = Draft { ranks: 2, ..product("dgemm-twice", PAIRED) };
+    let arguments = dgemm(PAIRED, "none");
+    for place in [Environment::Native, Environment::Guest, Environment::Guests] {
+        let recipe = Recipe::Twice { program: "dgemm".into(), arguments: arguments.clone() };
+        cases.push(pair.case(Model::None, place, recipe));
+    }
+    for mebibytes in MEMORIES {
+        let draft = product(&format!("dgemm-in-{mebibytes}-mib"), CONFINED);
+        let (program, arguments) = ("dgemm".into(), dgemm(CONFINED, "none"));
+        let recipe = Recipe::Confined { program, arguments, mebibytes };
+        cases.push(draft.case(Model::None, Environment::Native, recipe));
+    }
+    cases
+}
+
+fn product(bench: &str, n: u64) -> Draft {
+    let figures = vec![Figure::rate("mflops", "Mflop/s")];
+    Draft { group: Group::Algebra, bench: bench.to_owned(), n, ranks: 1, figures }
+}
+
+fn dgemm(n: u64, library: &str) -> Vec<String> {
+    words(&[("n", n.to_string()), ("blas", library.to_owned())])
+}
+
+fn alone(n: u64, library: &str) -> Recipe {
+    Recipe::Alone {
+        program: "dgemm".into(),
+        arguments: dgemm(n, library),
+        // One guest has one CPU.
+        variables: ["OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS"]
+            .map(|name| (name.to_owned(), "1".to_owned()))
+            .to_vec(),
+    }
+}

@@ -1,0 +1,311 @@
+//! Figures: lines over a logarithmic axis, intervals beside each other, histograms. Each is an SVG that needs nothing
+//! else.
+
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+
+/// A point with its interval.
+#[derive(Debug, Clone, Copy)]
+pub struct Point {
+    pub x: f64,
+    pub y: f64,
+    pub low: f64,
+    pub high: f64,
+}
+
+/// Points that belong together.
+#[derive(Debug, Clone)]
+pub struct Line {
+    pub name: String,
+    pub points: Vec<Point>,
+    /// Of the palette.
+    pub colour: usize,
+    /// Of the marks.
+    pub mark: usize,
+}
+
+/// How large: one for desks and paper, one for phones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Format {
+    pub width: u32,
+    pub height: u32,
+    pub text: u32,
+}
+
+/// For a desk, and for paper.
+pub const WIDE: Format = Format { width: 760, height: 400, text: 17 };
+/// For a phone.
+pub const NARROW: Format = Format { width: 360, height: 320, text: 15 };
+/// One of several beside each other.
+pub const SMALL: Format = Format { width: 370, height: 290, text: 15 };
+
+/// Told apart by those who see few colours, too (Okabe and Ito).
+const PALETTE: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(70, 70, 70),
+    RGBColor(150, 120, 40),
+];
+const GRID: RGBColor = RGBColor(225, 225, 225);
+const INK: RGBColor = RGBColor(50, 50, 50);
+
+type Failure = Box<dyn std::error::Error>;
+
+/// Lines over logarithmic axes.
+#[derive(Debug, Clone)]
+pub struct Curves<'a> {
+    pub x_name: &'a str,
+    pub y_name: &'a str,
+    pub lines: Vec<Line>,
+    pub show_x: fn(f64) -> String,
+    pub show_y: fn(f64) -> String,
+    /// Sizes in bytes.
+    pub by_twos: bool,
+    /// From zero, and not logarithmic.
+    pub linear_y: bool,
+}
+
+impl Curves<'_> {
+    /// The figure; none if there is nothing to show.
+    pub fn draw(&self, format: Format) -> Option<String> {
+        let points = || self.lines.iter().flat_map(|line| &line.points);
+        points().next()?;
+        let ends = |of: fn(&Point) -> [f64; 2]| {
+            let all = points().flat_map(of).filter(|end| *end > 0.0);
+            all.fold((f64::MAX, 0.0_f64), |(low, high), end| (low.min(end), high.max(end)))
+        };
+        let (x0, x1) = ends(|point| [point.x, point.x]);
+        let (y0, y1) =
+            ends(|point| [point.low.max(point.y / 10.0), point.high.min(point.y * 10.0)]);
+        let x = (x0 / 1.3..x1 * 1.3).log_scale().base(base(x0, x1, self.by_twos));
+        let mut svg = String::new();
+        let drawn = if self.linear_y {
+            self.onto(&mut svg, format, x, RangedCoordf64::from(0.0..y1 * 1.08))
+        } else {
+            self.onto(
+                &mut svg,
+                format,
+                x,
+                (y0 / 1.4..y1 * 1.4).log_scale().base(base(y0, y1, false)),
+            )
+        };
+        drawn.ok().map(|()| scaled(&svg))
+    }
+
+    fn onto<X, Y>(&self, svg: &mut String, format: Format, x: X, y: Y) -> Result<(), Failure>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: ValueFormatter<f64>,
+        Y::CoordDescType: ValueFormatter<f64>,
+    {
+        let Format { width, height, text } = format;
+        let names: Vec<&str> = self.lines.iter().map(|line| line.name.as_str()).collect();
+        let legend = Legend::of(&names, format);
+        let root =
+            SVGBackend::with_string(svg, (width, height + legend.height)).into_drawing_area();
+        let (plot, below) = root.split_vertically(height);
+        let mut chart = ChartBuilder::on(&plot)
+            .margin(6)
+            .margin_right(16)
+            .x_label_area_size(text * 3)
+            .y_label_area_size(text * 5)
+            .build_cartesian_2d(x, y)?;
+        chart
+            .configure_mesh()
+            .x_desc(self.x_name)
+            .y_desc(self.y_name)
+            .x_labels(if width < 500 { 5 } else { 9 })
+            .y_labels(if width < 500 { 6 } else { 8 })
+            .x_label_formatter(&|x| (self.show_x)(*x))
+            .y_label_formatter(&|y| (self.show_y)(*y))
+            .label_style(("sans-serif", text).into_font().color(&INK))
+            .axis_desc_style(("sans-serif", text).into_font().color(&INK))
+            .bold_line_style(GRID)
+            .light_line_style(TRANSPARENT)
+            .axis_style(INK)
+            .draw()?;
+        for line in &self.lines {
+            let colour = PALETTE[line.colour % PALETTE.len()];
+            let path = line.points.iter().map(|point| (point.x, point.y));
+            chart.draw_series(LineSeries::new(path, colour.stroke_width(2)))?;
+            for point in &line.points {
+                let bar = [(point.x, point.low), (point.x, point.high)];
+                chart.draw_series([PathElement::new(bar, colour.stroke_width(1))])?;
+            }
+            for point in &line.points {
+                let (x, y) = chart.backend_coord(&(point.x, point.y));
+                mark(&plot, (x, y), line.mark, colour)?;
+            }
+        }
+        legend.draw(&below, self.lines.iter().map(|line| (line.colour, line.mark)))?;
+        root.present()?;
+        Ok(())
+    }
+}
+
+/// Intervals below each other over a logarithmic axis of ratios, with a line at 1.
+#[derive(Debug, Clone)]
+pub struct Intervals<'a> {
+    pub x_name: &'a str,
+    /// A name, the ratio with its interval in `x` terms (`y` is not used), and a colour.
+    pub rows: Vec<(String, Point, usize)>,
+}
+
+impl Intervals<'_> {
+    /// The figure; none if there is nothing to show.
+    pub fn draw(&self, format: Format) -> Option<String> {
+        if self.rows.is_empty() {
+            return None;
+        }
+        let mut svg = String::new();
+        self.onto(&mut svg, format).ok().map(|()| scaled(&svg))
+    }
+
+    fn onto(&self, svg: &mut String, format: Format) -> Result<(), Failure> {
+        let Format { width, text, .. } = format;
+        let ends = self.rows.iter().flat_map(|(_, point, _)| [point.low, point.high, point.x, 1.0]);
+        let (low, high) = ends
+            .filter(|end| *end > 0.0)
+            .fold((f64::MAX, 0.0_f64), |(low, high), end| (low.min(end), high.max(end)));
+        let each = text + 8;
+        let height = each * self.rows.len() as u32 + text * 4;
+        let root = SVGBackend::with_string(svg, (width, height)).into_drawing_area();
+        let longest = self.rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
+        // A letter is about half as wide as it is high.
+        let names = (longest as u32 * text * 54 / 100 + 12).min(width * 6 / 10);
+        let count = self.rows.len() as f64;
+        let mut chart = ChartBuilder::on(&root)
+            .margin(6)
+            .margin_right(16)
+            .margin_left(names)
+            .x_label_area_size(text * 3)
+            .build_cartesian_2d(
+                (low / 1.15..high * 1.15).log_scale().base(base(low, high, false)),
+                0.0..count,
+            )?;
+        chart
+            .configure_mesh()
+            .x_desc(self.x_name)
+            .disable_y_mesh()
+            .disable_y_axis()
+            .x_labels(if width < 500 { 4 } else { 8 })
+            .x_label_formatter(&|x| super::words::factor(*x))
+            .label_style(("sans-serif", text).into_font().color(&INK))
+            .bold_line_style(GRID)
+            .light_line_style(TRANSPARENT)
+            .axis_style(INK)
+            .draw()?;
+        chart.draw_series([PathElement::new([(1.0, 0.0), (1.0, count)], INK.stroke_width(1))])?;
+        for (nth, (name, point, colour)) in self.rows.iter().enumerate() {
+            let y = count - nth as f64 - 0.5;
+            let colour = PALETTE[colour % PALETTE.len()];
+            let bar = [(point.low, y), (point.high, y)];
+            chart.draw_series([PathElement::new(bar, colour.stroke_width(2))])?;
+            chart.draw_series([Circle::new((point.x, y), 4, colour.filled())])?;
+            let (_, pixel) = chart.backend_coord(&(point.x, y));
+            let style = ("sans-serif", text).into_font().color(&INK).pos(
+                plotters::style::text_anchor::Pos::new(
+                    plotters::style::text_anchor::HPos::Right,
+                    plotters::style::text_anchor::VPos::Center,
+                ),
+            );
+            root.draw(&Text::new(name.as_str(), (names as i32 - 2, pixel), style))?;
+        }
+        root.present()?;
+        Ok(())
+    }
+}
+
+/// Of a logarithmic axis: so that there are some lines to read it by.
+fn base(low: f64, high: f64, by_twos: bool) -> f64 {
+    match high / low {
+        range if range < 4.0 => 1.25,
+        range if range < 50.0 || by_twos => 2.0,
+        _ => 10.0,
+    }
+}
+
+/// A mark, in pixels of the figure; areas count their own.
+fn mark(
+    area: &DrawingArea<SVGBackend<'_>, Shift>,
+    (x, y): (i32, i32),
+    which: usize,
+    colour: RGBColor,
+) -> Result<(), Failure> {
+    let (across, down) = area.get_pixel_range();
+    let at = (x - across.start, y - down.start);
+    match which % 4 {
+        0 => area.draw(&Circle::new(at, 4, colour.filled()))?,
+        1 => area.draw(&TriangleMarker::new(at, 5, colour.filled()))?,
+        2 => area.draw(&Cross::new(at, 4, colour.stroke_width(2)))?,
+        _ => area.draw(&Circle::new(at, 4, colour.stroke_width(2)))?,
+    }
+    Ok(())
+}
+
+/// Names below a figure, in as many columns as there is room for.
+struct Legend {
+    names: Vec<String>,
+    columns: usize,
+    height: u32,
+    format: Format,
+}
+
+impl Legend {
+    fn of(names: &[&str], format: Format) -> Self {
+        let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0) as u32;
+        let each = longest * format.text * 54 / 100 + 40;
+        let columns = ((format.width - 16) / each.max(1)).max(1) as usize;
+        let rows = names.len().div_ceil(columns) as u32;
+        Self {
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            columns,
+            height: rows * (format.text + 6) + 8,
+            format,
+        }
+    }
+
+    fn draw(
+        &self,
+        area: &DrawingArea<SVGBackend<'_>, Shift>,
+        looks: impl Iterator<Item = (usize, usize)>,
+    ) -> Result<(), Failure> {
+        let Format { width, text, .. } = self.format;
+        let wide = (width as i32 - 16) / self.columns as i32;
+        let style = ("sans-serif", text).into_font().color(&INK);
+        for (nth, (name, (colour, which))) in self.names.iter().zip(looks).enumerate() {
+            let (column, row) = ((nth % self.columns) as i32, (nth / self.columns) as i32);
+            let (x, y) = (12 + column * wide, 2 + row * (text as i32 + 6));
+            let middle = y + text as i32 / 2 + 1;
+            let colour = PALETTE[colour % PALETTE.len()];
+            let stroke = PathElement::new([(x, middle), (x + 22, middle)], colour.stroke_width(2));
+            area.draw(&stroke)?;
+            let (across, down) = area.get_pixel_range();
+            mark(area, (across.start + x + 11, down.start + middle), which, colour)?;
+            area.draw(&Text::new(name.as_str(), (x + 28, y), style.clone()))?;
+        }
+        Ok(())
+    }
+}
+
+/// As wide as its place instead of so many pixels.
+fn scaled(svg: &str) -> String {
+    let Some((head, rest)) = svg.split_once('>') else { return svg.to_owned() };
+    let number = |name: &str| {
+        let value = head.split_once(&format!("{name}=\""))?.1;
+        value.split_once('"')?.0.parse::<u32>().ok()
+    };
+    let (Some(width), Some(height)) = (number("width"), number("height")) else {
+        return svg.to_owned();
+    };
+    format!(
+        "<svg viewBox=\"0 0 {width} {height}\" xmlns=\"http://www.w3.org/2000/svg\" role=\"img\">{rest}"
+    )
+}

@@ -1,0 +1,168 @@
+//! What follows, by rule: pairs of cases that differ in one thing, and the interval of their ratio.
+
+use super::series::Series;
+use super::words;
+use crate::report::Rows;
+use crate::study::case::{Case, Group, Model};
+use crate::study::environment::Environment;
+use crate::study::journal::Contents;
+use crate::study::verdict::Ratio;
+
+/// What two cases differ in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Question {
+    /// Another place than one kernel.
+    Place,
+    /// A pool beside the kernel's own objects.
+    Pool,
+    /// Another way to talk.
+    Talk,
+    /// Two guests beside one.
+    Spread,
+}
+
+impl Question {
+    /// As a heading.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Place => "What does another place cost?",
+            Self::Pool => "What does a pool cost beside the kernel's own IPC, in one kernel?",
+            Self::Talk => "How do shared memory and other ways to talk compare, in the same place?",
+            Self::Spread => "Two programs: in one guest, or one in each of two?",
+        }
+    }
+}
+
+/// An answer for one size.
+#[derive(Debug, Clone)]
+pub struct Answer<'a> {
+    /// What is asked.
+    pub question: Question,
+    /// The one that is judged.
+    pub subject: &'a Series<'a>,
+    /// What it is compared with.
+    pub rival: &'a Series<'a>,
+    /// The first over the second.
+    pub ratio: Ratio,
+}
+
+impl Answer<'_> {
+    /// Subject and rival, without the size.
+    pub fn heading(&self) -> String {
+        let (one, other) = (self.subject.case, self.rival.case);
+        let named = |case: &Case| match case.bench == case.model.name() {
+            true => words::place(case),
+            false => format!("{}: {}", case.bench, words::place(case)),
+        };
+        let rival = if one.bench == other.bench { words::place(other) } else { named(other) };
+        format!("{} beside {rival}", named(one))
+    }
+}
+
+/// All answers that the samples have, in the order of questions and cases.
+pub fn answers<'a>(all: &'a [Series<'a>], seed: u64) -> Vec<Answer<'a>> {
+    let mut found = Vec::new();
+    for subject in all.iter().filter(|series| series.is_first()) {
+        for rival in all.iter().filter(|series| series.is_first()) {
+            let Some(question) = question(subject, rival) else { continue };
+            if let Some(ratio) = subject.over(rival, seed) {
+                found.push(Answer { question, subject, rival, ratio });
+            }
+        }
+    }
+    found.sort_by_key(|answer| (answer.question, answer.subject.case.group));
+    found
+}
+
+/// What is asked of these two, if anything.
+fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
+    let (one, other) = (subject.case, rival.case);
+    if one.group != other.group || one.name == other.name {
+        return None;
+    }
+    let same = one.bench == other.bench && one.n == other.n && one.ranks == other.ranks;
+    let native = |place| place == Environment::Native;
+    // A pool spreads over guests what one kernel's own objects do in it.
+    let base = if one.model == Model::Vshmem { Model::Sysv } else { one.model };
+    let has_no_sysv = one.group == Group::System && one.model == Model::Vshmem;
+    if same && native(other.environment) && !native(one.environment) {
+        return (other.model == if has_no_sysv { one.model } else { base })
+            .then_some(Question::Place);
+    }
+    if same && one.environment == Environment::Guests && other.environment == Environment::Guest {
+        return Some(Question::Spread);
+    }
+    if one.environment != other.environment {
+        return None;
+    }
+    // The network is so much slower that it is better said the other way round.
+    let networked = matches!(one.model, Model::Tcp | Model::Udp)
+        && other.model == Model::Vshmem
+        && other.bench == "sync"
+        && one.n == other.n;
+    let pooled = same && one.model == Model::Vshmem;
+    match (pooled, other.model) {
+        _ if networked => Some(Question::Talk),
+        (true, Model::Sysv | Model::None) if native(one.environment) => Some(Question::Pool),
+        (true, Model::Mpi | Model::Openmp) => Some(Question::Talk),
+        _ => None,
+    }
+}
+
+/// Answers of one heading, by size.
+pub fn by_heading<'a, 'b>(answers: &'b [Answer<'a>]) -> Vec<(String, Vec<&'b Answer<'a>>)> {
+    let mut groups: Vec<(String, Vec<&Answer<'a>>)> = Vec::new();
+    for answer in answers {
+        let heading = answer.heading();
+        match groups.iter_mut().find(|(known, of)| {
+            *known == heading && of.iter().all(|one| one.question == answer.question)
+        }) {
+            Some((_, of)) => of.push(answer),
+            None => groups.push((heading, vec![answer])),
+        }
+    }
+    groups
+}
+
+/// All of it for a terminal.
+pub fn rows(contents: &Contents, all: &[Series<'_>]) -> Rows {
+    let title = "Conclusions: ratio of medians (95 % interval)";
+    let mut rows = Rows::new(title, ["what", "size", "ratio", "interval", "pairs", "verdict"]);
+    for answer in answers(all, contents.study.seed) {
+        rows.rows.push(vec![
+            answer.heading(),
+            words::size(answer.subject.case),
+            words::factor(answer.ratio.ratio),
+            words::factors(answer.ratio.interval),
+            answer.ratio.pairs.to_string(),
+            answer.ratio.verdict.words().into(),
+        ]);
+    }
+    rows
+}
+
+/// Whether two places chose the same blocking: choices that were made most often.
+pub fn choices(contents: &Contents) -> Vec<(Environment, String, usize, usize)> {
+    let places = [Environment::Native, Environment::Guest];
+    let of = |place: Environment| {
+        let names: Vec<&str> = contents
+            .study
+            .cases
+            .iter()
+            .filter(|case| case.bench == "tune" && case.environment == place)
+            .map(|case| case.name.as_str())
+            .collect();
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for sample in contents.samples.iter().filter(|one| names.contains(&one.case.as_str())) {
+            let choice = sample.output["choice"].to_string();
+            match counts.iter_mut().find(|(known, _)| *known == choice) {
+                Some((_, count)) => *count += 1,
+                None => counts.push((choice, 1)),
+            }
+        }
+        let all = counts.iter().map(|(_, count)| count).sum();
+        let (choice, count) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        Some((place, choice, count, all))
+    };
+    places.into_iter().filter_map(of).collect()
+}

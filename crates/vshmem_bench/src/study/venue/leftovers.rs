@@ -1,0 +1,52 @@
+//! What a session that was killed has left: its lab and its pools.
+
+use std::fs;
+
+use vshmem_lab::Lab;
+
+use crate::study::journal::Session;
+
+/// Names of labs and pools of a process go by its number and count up to this.
+const MOST: u32 = 8;
+
+/// This process: its number, and when it began by the kernel's clock.
+#[must_use]
+pub fn this_process() -> (u32, u64) {
+    let own = std::process::id();
+    (own, began(own).unwrap_or(0))
+}
+
+/// Takes down what sessions have left whose process has ended.
+pub fn clear_leftovers(sessions: &[Session]) {
+    for session in sessions {
+        let (number, since) = session.process;
+        if began(number) == Some(since) {
+            continue;
+        }
+        for nth in 0..MOST {
+            let name = format!("bench-{number}-{nth}");
+            // Mostly there is nothing of that name.
+            let _ = Lab::down_named(&name);
+            let _ = vshmem_session::remove(&name);
+        }
+    }
+}
+
+/// When a process began, in ticks since boot; none if there is no such process.
+fn began(process: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name, in parentheses, may have spaces in it.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_beginning() {
+        let (number, since) = this_process();
+        assert!(since > 0 && began(number) == Some(since));
+        assert_eq!(began(u32::MAX), None);
+    }
+}

@@ -1,0 +1,196 @@
+//! Real places for cases: this kernel, and guests of a lab that is booted when the first case needs it.
+
+mod alone;
+mod confined;
+mod leftovers;
+mod mpirun;
+mod roles;
+mod team;
+mod traffic;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::case::{Case, Model, Recipe};
+use super::course::{Outcome, Venue};
+use super::environment::Environment;
+use crate::error::{Error, Result};
+use crate::kernel::{Kernels, line_of};
+use crate::machine::{Machine, emulation};
+use crate::site::{Guests, Job, Materials, Processes, Site, run_bare, two_cpus};
+
+pub use leftovers::{clear_leftovers, this_process};
+
+/// Bytes of the pools that are made.
+const POOL_BYTES: u64 = 256 << 20;
+/// Seconds after which a program that is no ping-pong is stopped.
+const PATIENCE: u32 = 300;
+/// Guests of the lab that is booted.
+const GUESTS: u32 = 2;
+
+/// What the places are made from.
+#[derive(Debug, Clone)]
+pub struct Means {
+    /// The `vshmem` command.
+    pub command: PathBuf,
+    /// The C programs.
+    pub kernels: Kernels,
+    /// A lab that is up, with a pool, to be used instead of a new one.
+    pub lab: Option<String>,
+    /// Where the NAS benchmarks are, built.
+    pub nas: Option<PathBuf>,
+    /// A directory on a disk that may be written.
+    pub scratch: PathBuf,
+    /// Files that guests find beside their `vshmem`: the components of Open MPI.
+    pub stage: Vec<PathBuf>,
+}
+
+/// The places of a study.
+pub struct Places {
+    means: Means,
+    /// A file from which keys are made: nobody else on this kernel has it.
+    meeting_place: tempfile::NamedTempFile,
+    processes: Option<Processes>,
+    guests: Option<Lodging>,
+    emulated_host: Option<String>,
+    /// For names that are used once.
+    count: u32,
+}
+
+/// The guests, or why there are none.
+enum Lodging {
+    Open(Box<Guests>, HashSet<(u32, PathBuf)>, Option<String>),
+    Closed(String),
+}
+
+impl Places {
+    /// No guest is booted yet.
+    ///
+    /// # Errors
+    /// When no temporary file can be made.
+    pub fn new(means: Means) -> Result<Self> {
+        let meeting_place =
+            tempfile::NamedTempFile::new().map_err(Error::io("make a file for ftok"))?;
+        let emulated_host = Machine::here().emulated;
+        Ok(Self { means, meeting_place, processes: None, guests: None, emulated_host, count: 0 })
+    }
+
+    fn cpus(&self) -> [usize; 2] {
+        match &self.guests {
+            Some(Lodging::Open(guests, ..)) => guests.cpus(),
+            _ => two_cpus(),
+        }
+    }
+
+    fn materials(&self) -> Materials<'_> {
+        Materials {
+            command: &self.means.command,
+            programs: &[],
+            lab: self.means.lab.as_deref(),
+            pool_bytes: POOL_BYTES,
+            guests: GUESTS,
+            sisters: true,
+            stage: &self.means.stage,
+        }
+    }
+
+    /// The domain of plain processes, with its pool.
+    fn processes(&mut self) -> Result<&Processes> {
+        if self.processes.is_none() {
+            self.processes = Some(Processes::open(&self.materials())?);
+        }
+        self.processes.as_ref().ok_or(Error::Stopped)
+    }
+
+    /// The guests, with that program in the first `count` of them.
+    fn guests(&mut self, count: u32, program: Option<&Path>) -> Result<&Guests> {
+        if self.guests.is_none() {
+            self.guests = Some(match Guests::open(&self.materials()) {
+                Ok(guests) => {
+                    let cpuinfo = guests.shell(1, "cat /proc/cpuinfo").unwrap_or_default();
+                    // User Mode Linux runs programs on the CPU itself; only its system calls are dear.
+                    let emulated =
+                        emulation(&cpuinfo, "").filter(|_| !cpuinfo.contains("User Mode Linux"));
+                    Lodging::Open(Box::new(guests), HashSet::new(), emulated)
+                }
+                // Every case would wait for the same.
+                Err(error) => Lodging::Closed(error.to_string()),
+            });
+        }
+        match self.guests.as_mut() {
+            Some(Lodging::Open(guests, delivered, _)) => {
+                for guest in 1..=count {
+                    let Some(program) = program else { break };
+                    if delivered.insert((guest, program.to_owned())) {
+                        guests.deliver(guest, program)?;
+                    }
+                }
+                Ok(guests)
+            }
+            Some(Lodging::Closed(why)) => Err(Error::NoSite {
+                place: "guests",
+                why: why.trim_start_matches("guests cannot be had here: ").to_owned(),
+            }),
+            None => Err(Error::Stopped),
+        }
+    }
+
+    fn emulated(&self, environment: Environment) -> Option<String> {
+        let guests = match &self.guests {
+            Some(Lodging::Open(_, _, emulated)) if environment != Environment::Native => {
+                emulated.clone()
+            }
+            _ => None,
+        };
+        guests.or_else(|| self.emulated_host.clone())
+    }
+
+    /// One process, in the place of a case: the first guest, or here.
+    fn run_one(&mut self, case: &Case, job: &Job) -> Result<String> {
+        match case.environment {
+            Environment::Native if job.on_pool => self.processes()?.run(crate::Side::First, job),
+            Environment::Native => run_bare(job),
+            _ => self.guests(1, Some(&job.program))?.run_in(1, job),
+        }
+    }
+
+    /// A name that was not used before.
+    fn fresh(&mut self) -> u32 {
+        self.count += 1;
+        self.count
+    }
+}
+
+impl Venue for Places {
+    fn run(&mut self, case: &Case) -> Result<Outcome> {
+        let text = match &case.recipe {
+            Recipe::Roles { program, arguments } => self.roles(case, program, arguments),
+            Recipe::Team { program, arguments } => self.team(case, program, arguments),
+            Recipe::Mpirun { program, arguments } => self.mpirun(case, program, arguments),
+            Recipe::Alone { program, arguments, variables } => {
+                self.alone(case, program, arguments, variables)
+            }
+            Recipe::Twice { program, arguments } => self.twice(case, program, arguments),
+            Recipe::Confined { program, arguments, mebibytes } => {
+                self.confined(program, arguments, *mebibytes)
+            }
+            Recipe::Known { study, guests } => self.known(case, study, *guests),
+        }?;
+        let line: Value = line_of(&case.name, &text)?;
+        Ok(Outcome { line, emulated: self.emulated(case.environment) })
+    }
+}
+
+/// A job that is stopped when it takes too long; `on_pool` by the case's model.
+fn patient(case: &Case, program: PathBuf, arguments: Vec<String>) -> Job {
+    let on_pool = case.model == Model::Vshmem;
+    let timeout = ["--timeout".to_owned(), PATIENCE.to_string()];
+    Job {
+        program,
+        arguments: [&timeout[..], &arguments].concat(),
+        environment: Vec::new(),
+        on_pool,
+    }
+}

@@ -1,0 +1,207 @@
+//! The report of a journal that was kept: a page that needs nothing else, with every figure; tables; what a browser makes of it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use vshmem_bench::study::{Contents, JOURNAL, report};
+
+/// A quick study of a busy machine, `tests/fixtures/quick.jsonl`: all environments, with a program that failed.
+fn kept() -> (tempfile::TempDir, Contents) {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/quick.jsonl");
+    let directory = tempfile::tempdir().unwrap();
+    fs::copy(fixture, directory.path().join(JOURNAL)).unwrap();
+    let contents = Contents::read(directory.path()).unwrap();
+    (directory, contents)
+}
+
+fn page() -> (tempfile::TempDir, PathBuf, String) {
+    let (directory, contents) = kept();
+    let page = report::write(directory.path(), &contents).unwrap();
+    let text = fs::read_to_string(&page).unwrap();
+    (directory, page, text)
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let (_directory, _, text) = page();
+    // The name of the SVG language is no address that is asked.
+    let text = text.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["http:", "https:", "<script", "<link", "@import", "url(", "src="] {
+        assert!(!text.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn the_page_is_well_formed() {
+    let (_directory, _, text) = page();
+    let mut open: Vec<String> = Vec::new();
+    let mut rest = text.as_str();
+    while let Some((_, tag)) = rest.split_once('<') {
+        let (tag, after) = tag.split_once('>').expect("a tag ends");
+        rest = after;
+        let name = tag.trim_start_matches('/').split([' ', '\n', '/']).next().unwrap_or_default();
+        match tag {
+            _ if tag.starts_with('!') || ["meta", "br"].contains(&name) => (),
+            _ if tag.starts_with('/') => assert_eq!(open.pop().as_deref(), Some(name)),
+            _ if tag.ends_with('/') => (),
+            _ => open.push(name.to_owned()),
+        }
+        if name == "style" && !tag.starts_with('/') {
+            rest = &rest[rest.find("</style").expect("the style ends")..];
+        }
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn every_figure_and_section_is_there() {
+    let (directory, _, text) = page();
+    for name in [
+        "latency-guests",
+        "latency-one-kernel",
+        "latency-placements",
+        "dwarf-laplace",
+        "dwarf-pi",
+        "dwarf-blas3-d",
+        "overhead-micro",
+        "overhead-dwarfs",
+        "overhead-algebra",
+        "overhead-system",
+        "mflops",
+        "noise",
+    ] {
+        assert!(text.contains(&format!("id=\"figure-{name}\"")), "{name}");
+        let svg = fs::read_to_string(directory.path().join(format!("figures/{name}.svg"))).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{name}");
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name}");
+    }
+    for section in ["conclusions", "figures", "tables", "missing", "method"] {
+        assert!(text.contains(&format!("<section id=\"{section}\"")), "{section}");
+    }
+    assert!(text.contains("sync: vshmem, guests beside sysv, one kernel"));
+    assert!(text.contains("97 % interval"));
+}
+
+#[test]
+fn tables_have_a_line_for_each_case_and_each_run() {
+    let (directory, contents) = kept();
+    report::write(directory.path(), &contents).unwrap();
+    let lines = |name: &str| {
+        let text = fs::read_to_string(directory.path().join(name)).unwrap();
+        let columns = text.lines().next().unwrap().split(',').count();
+        assert!(text.lines().all(|line| line.split(',').count() == columns), "{name}");
+        text.lines().count() - 1
+    };
+    assert_eq!(lines("samples.csv"), contents.samples.len());
+    let measured = contents
+        .study
+        .cases
+        .iter()
+        .filter(|case| contents.samples.iter().any(|sample| sample.case == case.name))
+        .count();
+    assert_eq!(lines("summary.csv"), measured);
+}
+
+#[test]
+fn what_was_not_measured_is_named_with_its_reason() {
+    let (_directory, contents) = kept();
+    let missing = report::missing(&contents);
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    assert!(missing[0].0.contains("apt-get install"), "{missing:?}");
+}
+
+#[test]
+fn a_study_is_like_itself() {
+    let (_directory, contents) = kept();
+    let rows = report::compared(&contents, &contents);
+    assert!(!rows.rows.is_empty());
+    for row in &rows.rows {
+        assert_eq!((row[3].as_str(), row[6].as_str()), ("1.00x", "no difference shown"), "{row:?}");
+    }
+    assert_eq!(report::machines_apart(&contents, &contents), Vec::<String>::new());
+}
+
+#[test]
+fn emulated_places_are_marked_and_not_concluded_from() {
+    let (directory, mut contents) = kept();
+    for sample in contents.samples.iter_mut().filter(|sample| sample.case.contains(".guest")) {
+        sample.emulated = Some("QEMU without KVM".into());
+    }
+    let rows = report::conclusions(&contents);
+    for row in rows.rows.iter().filter(|row| row[0].contains("guest")) {
+        assert_eq!(row[5], "emulated: no conclusion", "{row:?}");
+    }
+    assert!(rows.rows.iter().any(|row| row[5] == "faster"), "one kernel is not emulated");
+    let page = fs::read_to_string(report::write(directory.path(), &contents).unwrap()).unwrap();
+    assert!(page.contains("(emulated)") && page.contains("QEMU without KVM"));
+}
+
+/// A picture as a browser makes it: not blank, and nothing wider than the window. Skipped where there is no Chromium.
+#[test]
+fn a_browser_shows_it_on_desks_phones_and_paper() {
+    let Some(chromium) =
+        ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|name| {
+            Command::new(name).arg("--version").output().is_ok_and(|said| said.status.success())
+        })
+    else {
+        println!(
+            "SKIPPED: the report in a browser: there is no chromium (apt-get install chromium)"
+        );
+        return;
+    };
+    let (directory, path, _) = page();
+    let browse = |words: &[String]| {
+        let said = Command::new(chromium)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+            .args([
+                "--allow-file-access-from-files",
+                "--no-pdf-header-footer",
+                "--disable-dev-shm-usage",
+            ])
+            .arg(format!("--user-data-dir={}", directory.path().join("profile").display()))
+            .args(words)
+            .output()
+            .unwrap();
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+        String::from_utf8_lossy(&said.stdout).into_owned()
+    };
+    for (name, width) in [("desk", 1280), ("phone", 390)] {
+        // A window of a browser is not as narrow as a phone; a frame in it is.
+        let frame = directory.path().join(format!("{name}.html"));
+        let script = "f.onload=()=>{const d=f.contentDocument.documentElement;\
+                      document.title=d.scrollWidth+' '+d.scrollHeight;}";
+        let html = format!(
+            "<title></title><body style=margin:0><iframe id=f src=report.html style='border:0;width:{width}px;\
+             height:3000px'></iframe><script>{script}</script>"
+        );
+        fs::write(&frame, html).unwrap();
+        let picture = directory.path().join(format!("{name}.png"));
+        let address = format!("file://{}", frame.display());
+        browse(&[
+            format!("--window-size={},3000", width.max(500)),
+            format!("--screenshot={}", picture.display()),
+            address.clone(),
+        ]);
+        assert!(fs::metadata(&picture).unwrap().len() > 50_000, "{name}: an empty picture");
+        let dom = browse(&["--virtual-time-budget=5000".into(), "--dump-dom".into(), address]);
+        let title = dom.split_once("<title>").and_then(|(_, rest)| rest.split_once("</title>"));
+        let size = title.map(|(size, _)| size).unwrap_or_default();
+        let across: u32 = size.split(' ').next().and_then(|one| one.parse().ok()).unwrap_or(0);
+        assert!((1..=width).contains(&across), "{name}: {size:?} in a window {width} wide");
+        keep(&picture);
+    }
+    let paper = directory.path().join("report.pdf");
+    browse(&[format!("--print-to-pdf={}", paper.display()), format!("file://{}", path.display())]);
+    assert!(fs::read(&paper).unwrap().starts_with(b"%PDF"), "no paper");
+    keep(&paper);
+}
+
+/// For somebody to look at: in the directory that `VSHMEM_SCREENSHOTS` names.
+fn keep(file: &Path) {
+    if let Some(place) = std::env::var_os("VSHMEM_SCREENSHOTS") {
+        let place = Path::new(&place);
+        fs::create_dir_all(place).unwrap();
+        fs::copy(file, place.join(file.file_name().unwrap())).unwrap();
+    }
+}

@@ -1,0 +1,260 @@
+//! Teams: barrier, broadcast and reduction in memory that the caller has.
+
+use std::ffi::{c_char, c_int, c_void};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+
+use vshmem_ipc::Errno;
+use vshmem_link::{domain_facts, process_facts};
+use vshmem_mem::Map;
+use vshmem_team::{JoinError, Number, Operation, Person, Shape, Team, TeamError};
+
+use crate::answer;
+use crate::pool::tell;
+
+/// This process, as other members know it.
+fn me() -> Person {
+    let facts = domain_facts();
+    let mut hasher = DefaultHasher::new();
+    (facts.boot_id, facts.pid_namespace).hash(&mut hasher);
+    let process = process_facts(None);
+    // 0 means unknown.
+    Person { domain: hasher.finish() | 1, pid: process.pid, start: process.start }
+}
+
+fn errno_of(error: TeamError) -> Errno {
+    match error {
+        TeamError::Missing(_) => Errno::TIMEDOUT,
+        TeamError::Dead(_) => Errno::OWNERDEAD,
+        TeamError::Left(_) => Errno::PIPE,
+        TeamError::Mismatch(_) => Errno::PROTO,
+        TeamError::Corrupt(_) => Errno::IO,
+    }
+}
+
+fn number_of(word: c_int) -> Option<Number> {
+    use Number::{Double, Float, Int32, Int64, Uint64};
+    let at = usize::try_from(word).ok()?.checked_sub(1)?;
+    [Int32, Int64, Uint64, Float, Double].get(at).copied()
+}
+
+fn operation_of(word: c_int) -> Option<Operation> {
+    use Operation::{And, Max, Min, Or, Product, Sum, Xor};
+    let at = usize::try_from(word).ok()?.checked_sub(1)?;
+    [Sum, Product, Min, Max, And, Or, Xor].get(at).copied()
+}
+
+/// A kind and an operation that go together, and the bytes of so many numbers.
+fn reduction(
+    number: c_int,
+    operation: c_int,
+    count: usize,
+) -> Result<(Number, Operation, usize), Errno> {
+    let number = number_of(number).ok_or(Errno::INVAL)?;
+    let operation = operation_of(operation).filter(|operation| number.takes(*operation));
+    let bytes = count.checked_mul(number.bytes()).filter(|bytes| isize::try_from(*bytes).is_ok());
+    Ok((number, operation.ok_or(Errno::INVAL)?, bytes.ok_or(Errno::INVAL)?))
+}
+
+/// The caller's bytes; none may be anywhere.
+///
+/// # Safety
+/// `data` has so many bytes that nobody else uses meanwhile.
+unsafe fn bytes_at<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Errno> {
+    if bytes == 0 {
+        return Ok(&mut []);
+    }
+    if data.is_null() || isize::try_from(bytes).is_err() {
+        return Err(Errno::INVAL);
+    }
+    // SAFETY: as the caller vouches.
+    Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), bytes) })
+}
+
+/// See vshmem.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn vshmem_team_bytes(members: u32, payload: usize) -> usize {
+    Shape::new(members, payload as u64).map_or(0, |shape| shape.bytes() as usize)
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_join(
+    memory: *mut c_void,
+    members: u32,
+    payload: usize,
+    rank: u32,
+    team: *mut *mut Team,
+) -> c_int {
+    let join = || {
+        let shape = Shape::new(members, payload as u64).ok_or(Errno::INVAL)?;
+        let base = NonNull::new(memory.cast::<u8>()).ok_or(Errno::INVAL)?;
+        if !base.addr().get().is_multiple_of(64) {
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the caller passes so much memory, aligned, which stays mapped until it leaves; only teams use it.
+        let map = Arc::new(unsafe { Map::over(base, shape.bytes() as usize) });
+        Team::join(&map, shape, rank, me(), vshmem_session::is_gone).map_err(|error| match error {
+            JoinError::Invalid | JoinError::Mismatch => Errno::INVAL,
+            JoinError::Taken => Errno::BUSY,
+            JoinError::Ended(error) => errno_of(error),
+        })
+    };
+    answer(join().map(|joined| {
+        // SAFETY: the caller passes a place for the handle.
+        unsafe { team.write(Box::into_raw(Box::new(joined))) };
+        0
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_leave(team: *mut Team) {
+    if !team.is_null() {
+        // SAFETY: the handle was made by vshmem_team_join and ends here.
+        unsafe { Box::from_raw(team) }.leave();
+    }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_patience(team: *mut Team, milliseconds: u32) {
+    // SAFETY: the caller passes a member that no other thread uses now.
+    unsafe { &mut *team }.set_patience(Duration::from_millis(milliseconds.into()));
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_failure(
+    team: *const Team,
+    message: *mut c_char,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: the caller passes a member.
+    let team = unsafe { &*team };
+    let Some(error) = team.failure() else { return -1 };
+    // SAFETY: the caller vouches for the buffer.
+    unsafe { tell(&team.explain(error), message, bytes) };
+    error.rank() as c_int
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_barrier(team: *mut Team) -> c_int {
+    // SAFETY: the caller passes a member that no other thread uses now.
+    let team = unsafe { &mut *team };
+    answer(team.barrier().map(|()| 0).map_err(errno_of))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_broadcast(
+    team: *mut Team,
+    root: u32,
+    data: *mut c_void,
+    bytes: usize,
+) -> c_int {
+    // SAFETY: the caller passes a member that no other thread uses now, and its data.
+    let (team, data) = unsafe { (&mut *team, bytes_at(data, bytes)) };
+    answer(data.and_then(|data| {
+        if root >= team.shape().members() {
+            return Err(Errno::INVAL);
+        }
+        team.broadcast(root, data).map(|()| 0).map_err(errno_of)
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_reduce(
+    team: *mut Team,
+    root: u32,
+    mine: *const c_void,
+    result: *mut c_void,
+    count: usize,
+    number: c_int,
+    operation: c_int,
+) -> c_int {
+    // SAFETY: the caller passes a member that no other thread uses now.
+    let team = unsafe { &mut *team };
+    answer(reduction(number, operation, count).and_then(|(number, operation, bytes)| {
+        if root >= team.shape().members() {
+            return Err(Errno::INVAL);
+        }
+        let done = if team.rank() == root {
+            // SAFETY: the caller passes so many numbers, and room for as many.
+            let data = unsafe { result_of(mine, result, bytes) }?;
+            team.collect(data, number, operation)
+        } else {
+            // SAFETY: the caller passes so many numbers, which are only read.
+            let mine = unsafe { bytes_at(mine.cast_mut(), bytes) }?;
+            team.contribute(root, mine, number, operation)
+        };
+        done.map(|()| 0).map_err(errno_of)
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_allreduce(
+    team: *mut Team,
+    mine: *const c_void,
+    result: *mut c_void,
+    count: usize,
+    number: c_int,
+    operation: c_int,
+) -> c_int {
+    // SAFETY: the caller passes a member that no other thread uses now.
+    let team = unsafe { &mut *team };
+    answer(reduction(number, operation, count).and_then(|(number, operation, bytes)| {
+        // SAFETY: the caller passes so many numbers, and room for as many.
+        let data = unsafe { result_of(mine, result, bytes) }?;
+        team.allreduce(data, number, operation).map(|()| 0).map_err(errno_of)
+    }))
+}
+
+/// Room for a result, with the caller's own numbers in it.
+///
+/// # Safety
+/// Both have so many bytes; they may be the same or overlap.
+unsafe fn result_of<'a>(
+    mine: *const c_void,
+    result: *mut c_void,
+    bytes: usize,
+) -> Result<&'a mut [u8], Errno> {
+    if bytes != 0 && (mine.is_null() || result.is_null()) {
+        return Err(Errno::INVAL);
+    }
+    if bytes != 0 && !std::ptr::eq(mine, result) {
+        // SAFETY: as the caller vouches.
+        unsafe { std::ptr::copy(mine.cast::<u8>(), result.cast::<u8>(), bytes) };
+    }
+    // SAFETY: as the caller vouches.
+    unsafe { bytes_at(result, bytes) }
+}

@@ -1,0 +1,39 @@
+//! `vshmem bench compare`: two directories beside each other.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use vshmem_bench::study::{Contents, report};
+
+use super::table;
+use crate::failure::Outcome;
+use crate::show;
+
+/// Two directories beside each other: what the second is of the first, case by case.
+#[derive(Debug, Args)]
+#[command(after_help = NOTE)]
+pub struct Compare {
+    /// The directory of one `vshmem bench run`.
+    #[arg(value_name = "A")]
+    one: PathBuf,
+    /// That of another.
+    #[arg(value_name = "B")]
+    other: PathBuf,
+}
+
+const NOTE: &str = "\
+The two were not interleaved: what the machine was like on each day is in the ratios as well. The verdicts
+are about B; where the machines differ, a line says so.";
+
+impl Compare {
+    /// Shows it.
+    pub fn carry_out(self) -> Outcome {
+        let (one, other) = (Contents::read(&self.one)?, Contents::read(&self.other)?);
+        for line in report::machines_apart(&one, &other) {
+            show::line(line)?;
+        }
+        show::text(&table(report::compared(&one, &other)).to_string())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

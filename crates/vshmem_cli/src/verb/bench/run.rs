@@ -1,0 +1,192 @@
+//! `vshmem bench run`: the papers' measurements, into a directory.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use vshmem_bench::report::Rows;
+use vshmem_bench::study::{
+    Case, Environment, Extent, Facts, Journal, Means, Places, Session, Study, carry_on, catalogue,
+    clear_leftovers, report, this_process,
+};
+use vshmem_bench::{Error, Kernels};
+
+use super::table;
+use super::terminal::Terminal;
+use crate::failure::{Failure, Outcome, failed};
+use crate::show;
+
+/// Everything, by environment and model, into a directory: begun or gone on with, and its report.
+#[derive(Debug, Default, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Run {
+    /// The directory: made, or gone on with where its journal ends.
+    #[arg(value_name = "DIR", required_unless_present = "list")]
+    directory: Option<PathBuf>,
+    /// A first look, in less than two minutes.
+    #[arg(long, conflicts_with = "paper")]
+    quick: bool,
+    /// With the counts of the papers: 100,000 round trips, 30 repetitions. Takes hours.
+    #[arg(long)]
+    paper: bool,
+    /// Only these groups (micro, dwarfs, algebra, system), benchmarks or cases.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    only: Vec<String>,
+    /// Only these environments: native, guest, guests, guest-host.
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    environments: Vec<String>,
+    /// Runs of each case that count [default: 15; with --quick 5, as far as there is time, with --paper 30].
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repetitions: Option<u32>,
+    /// Seed of the order of runs and of the intervals [default: from the clock].
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Show what there is to measure, and measure nothing.
+    #[arg(long)]
+    list: bool,
+    /// Use guests 1 and 2 of this lab, and its pool. Without: User Mode Linux guests are booted, and taken down.
+    #[arg(long, value_name = "NAME")]
+    lab: Option<String>,
+    /// Where the NAS parallel benchmarks are, built for MPI: their `bin` directory.
+    #[arg(long, value_name = "DIR")]
+    nas: Option<PathBuf>,
+    /// Where the C programs are [default: build/bench of the build that this command is from].
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem bench run --quick /tmp/look
+  vshmem bench run results --only micro,laplace --environments native,guests
+  vshmem bench run results                     # again after Ctrl-C: goes on, and loses nothing
+  vshmem bench run --list --only dwarfs
+
+DIR/journal.jsonl has every run, with what the machine was like; DIR/report.html shows what follows from
+them, DIR/summary.csv and DIR/samples.csv are for other programs, DIR/figures for papers. A directory
+that was begun keeps its cases, its seed and its repetitions, whatever the options say. What cannot be
+run here (no guests, a program that is not installed) is named in the report; the exit code is then 1
+only if nothing could be run.";
+
+impl Run {
+    /// What `vshmem bench --quick` is short for.
+    pub fn quick() -> Self {
+        // To the second: two looks a day are two directories.
+        let facts = Facts::here();
+        let date: String = facts.date.chars().filter(|one| one.is_ascii_digit()).collect();
+        let (day, time) = date.split_at(8.min(date.len()));
+        let directory = format!("vshmem-bench-{day}-{time}");
+        Self { directory: Some(directory.into()), quick: true, ..Self::default() }
+    }
+
+    /// Measures.
+    pub fn carry_out(self) -> Outcome {
+        let cases = self.cases()?;
+        if self.list {
+            show::text(&table(listed(&cases)).to_string())?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let Some(directory) = &self.directory else {
+            return Err(Failure::Usage("DIR is missing".into()));
+        };
+        let extent = self.extent();
+        let study = || {
+            let repetitions = self.repetitions.unwrap_or(extent.repetitions());
+            // Whoever asks for a number gets it.
+            let seconds = extent.seconds().filter(|_| self.repetitions.is_none());
+            Study::new(extent.name(), self.seed.unwrap_or_else(now), repetitions, seconds, cases)
+        };
+        let terminal = Terminal::watch()?;
+        let (mut journal, mut contents) = Journal::open(directory, study)?;
+        clear_leftovers(&contents.sessions);
+        if let done @ 1.. = contents.samples.len() {
+            let whole = contents.study.cases.len() * contents.study.repetitions as usize;
+            show::line(format!("{}: goes on after {done} of {whole} runs", directory.display()))?;
+        }
+        let command = super::own_binary()?;
+        let mut places = Places::new(Means {
+            kernels: Kernels::of(self.programs.clone(), &command),
+            command,
+            lab: self.lab.clone(),
+            nas: self.nas.clone(),
+            scratch: directory.clone(),
+            stage: crate::verb::lab::mpi_components(),
+        })?;
+        let session = Session { facts: Facts::here(), process: this_process() };
+        let course = carry_on(&mut journal, &mut contents, session, &mut places, &terminal);
+        terminal.clear();
+        drop(places);
+        match course {
+            Err(Error::Stopped) => {
+                return failed(format!(
+                    "broken off after {} runs; `vshmem bench run {1}` goes on, `vshmem bench report {1}` shows them",
+                    contents.samples.len(),
+                    directory.display()
+                ));
+            }
+            other => other?,
+        }
+        let pages = report::write(directory, &contents)?;
+        if contents.samples.is_empty() {
+            let why = contents.lapses.first().map_or("", |lapse| &lapse.why);
+            return failed(format!("nothing could be run. {why}"));
+        }
+        show::text(&format!("{}\n", table(report::conclusions(&contents))))?;
+        let failures = report::missing(&contents);
+        for (why, cases) in &failures {
+            show::line(format!("not measured ({} cases): {why}", cases.len()))?;
+        }
+        show::line(format!("{}", pages.display()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn extent(&self) -> Extent {
+        match (self.quick, self.paper) {
+            (true, _) => Extent::Quick,
+            (_, true) => Extent::Paper,
+            _ => Extent::Default,
+        }
+    }
+
+    fn cases(&self) -> Result<Vec<Case>, Failure> {
+        let mut all = catalogue(self.extent(), self.nas.as_deref());
+        if let Some(word) =
+            self.only.iter().find(|word| all.iter().all(|case| !case.is_called(word)))
+        {
+            return Err(Failure::Usage(format!(
+                "--only {word}: there is nothing of that name. `vshmem bench run --list` shows what there is"
+            )));
+        }
+        let environments = self.environments.iter().map(|name| {
+            Environment::named(name).ok_or_else(|| {
+                let names = Environment::ALL.map(Environment::name).join(", ");
+                Failure::Usage(format!("--environments {name}: there are {names}"))
+            })
+        });
+        let environments = environments.collect::<Result<Vec<_>, _>>()?;
+        all.retain(|case| {
+            let meant = self.only.is_empty() || self.only.iter().any(|word| case.is_called(word));
+            meant && (environments.is_empty() || environments.contains(&case.environment))
+        });
+        Ok(all)
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |now| now.as_secs())
+}
+
+fn listed(cases: &[Case]) -> Rows {
+    let mut rows = Rows::new("", ["name", "group", "size", "where", "model"]);
+    for case in cases {
+        rows.rows.push(vec![
+            case.name.clone(),
+            case.group.name().into(),
+            case.n.to_string(),
+            case.environment.words().into(),
+            case.model.name().into(),
+        ]);
+    }
+    rows
+}

@@ -1,0 +1,137 @@
+//! `vshmem bench run` when it is killed: nothing that was measured is lost, and what remains is done once.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// Programs that measure nothing, and say so quickly.
+fn stubs(directory: &Path) {
+    for name in ["dgemm", "faults"] {
+        let path = directory.join(name);
+        let line = r#"#!/bin/sh
+echo '{"bench":"stub","seconds":0.5,"mflops":1234.5678901234567,"median_ns":12.25}'
+"#;
+        fs::write(&path, line).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+fn run(place: &Path, repetitions: u32) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vshmem"));
+    command
+        .args(["bench", "run", "--only", "dgemm,faults-malloc", "--environments", "native"])
+        .args(["--seed", "5", "--repetitions", &repetitions.to_string()])
+        .arg("--programs")
+        .arg(place)
+        .arg(place.join("study"))
+        .stdin(Stdio::null());
+    command
+}
+
+/// Whole lines of a kind.
+fn lines(journal: &str, kind: &str) -> Vec<String> {
+    let whole = journal.rfind('\n').map_or("", |end| &journal[..end]);
+    let mark = format!("{{\"kind\":\"{kind}\"");
+    whole.lines().filter(|line| line.starts_with(&mark)).map(str::to_owned).collect()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+#[test]
+fn a_killed_run_goes_on_and_loses_nothing() {
+    let place = tempfile::tempdir().unwrap();
+    stubs(place.path());
+    let journal = place.path().join("study/journal.jsonl");
+    let read = || fs::read_to_string(&journal).unwrap_or_default();
+    let mut before: Vec<String> = Vec::new();
+    // Killed three times, each time after some more.
+    for round in 1..=3 {
+        let mut child =
+            run(place.path(), 30).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        while lines(&read(), "sample").len() < round * 20 {
+            assert_eq!(child.try_wait().unwrap(), None, "it ended before it was killed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let after = lines(&read(), "sample");
+        assert_eq!(after[..before.len()], before, "what was there is there");
+        before = after;
+    }
+    // And in the middle of a write.
+    let torn = read() + "{\"kind\":\"sample\",\"case\":\"dgemm-32.nat";
+    fs::write(&journal, torn).unwrap();
+    let output = run(place.path(), 2).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("goes on after"), "{}", text(&output));
+    let samples = lines(&read(), "sample");
+    assert_eq!(samples[..before.len()], before);
+    let runs: HashSet<(String, u64)> = samples
+        .iter()
+        .map(|line| {
+            let sample: serde_json::Value = serde_json::from_str(line).unwrap();
+            (sample["case"].as_str().unwrap().into(), sample["repetition"].as_u64().unwrap())
+        })
+        .collect();
+    assert_eq!(runs.len(), samples.len(), "each once");
+    let cases: HashSet<&String> = runs.iter().map(|(case, _)| case).collect();
+    assert_eq!(runs.len(), cases.len() * 30, "the repetitions that it was begun with");
+    assert_eq!(lines(&read(), "session").len(), 4);
+    let page = fs::read_to_string(place.path().join("study/report.html")).unwrap();
+    assert!(page.contains("in 4 sessions"));
+}
+
+#[test]
+fn ctrl_c_leaves_a_journal_that_is_gone_on_with() {
+    let place = tempfile::tempdir().unwrap();
+    stubs(place.path());
+    let journal = place.path().join("study/journal.jsonl");
+    let mut child = run(place.path(), 500).stderr(Stdio::piped()).spawn().unwrap();
+    while lines(&fs::read_to_string(&journal).unwrap_or_default(), "sample").len() < 10 {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended by itself");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("goes on"), "{}", text(&output));
+    let report = Command::new(env!("CARGO_BIN_EXE_vshmem"))
+        .args(["bench", "report"])
+        .arg(place.path().join("study"))
+        .output()
+        .unwrap();
+    assert!(report.status.success(), "{}", text(&report));
+}
+
+#[test]
+fn what_is_not_there_is_named_and_the_rest_measured() {
+    let place = tempfile::tempdir().unwrap();
+    stubs(place.path());
+    fs::remove_file(place.path().join("faults")).unwrap();
+    let output = run(place.path(), 3).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(text(&output).contains("faults: not found"), "{}", text(&output));
+    fs::remove_file(place.path().join("dgemm")).unwrap();
+    fs::remove_dir_all(place.path().join("study")).unwrap();
+    let output = run(place.path(), 3).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(text(&output).contains("nothing could be run"), "{}", text(&output));
+}
+
+#[test]
+fn names_that_there_are_not_are_usage() {
+    for (option, name) in [("--only", "nonsense"), ("--environments", "moon")] {
+        let output = Command::new(env!("CARGO_BIN_EXE_vshmem"))
+            .args(["bench", "run", "/nowhere/at/all", option, name])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(name), "{}", text(&output));
+    }
+}

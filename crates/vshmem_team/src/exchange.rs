@@ -1,0 +1,246 @@
+//! Broadcast and reduction: texts in slots.
+//!
+//! A call is a number of steps, the same for all members: one for each piece of at most the payload. In a step some
+//! members write to their slots, and some read them.
+
+use vshmem_mem::Ordering;
+
+use crate::failure::TeamError;
+use crate::layout::{SLOTS, STEP, TAKEN, TEXT, WHAT};
+use crate::member::Team;
+use crate::number::{Number, Operation, combine};
+use crate::patience::Wanted;
+
+/// With so many members or fewer everybody reads what everybody has; with more, one does and passes it on.
+const FEW: u32 = 4;
+
+/// What a slot held last.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Posted {
+    step: u64,
+    readers: Readers,
+}
+
+/// Who reads a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Readers {
+    #[default]
+    Nobody,
+    One(u32),
+    All,
+}
+
+/// A word that tells what a text is, so that members who make different calls notice.
+fn what(kind: u8, number: u8, operation: u8, bytes: usize) -> u64 {
+    u64::from(kind) << 56 | u64::from(number) << 48 | u64::from(operation) << 40 | bytes as u64
+}
+
+const BROADCAST: u8 = 1;
+const REDUCE: u8 = 2;
+const ALLREDUCE: u8 = 3;
+
+impl Team {
+    /// Copies the root's bytes to all. Returns as soon as this member's part is done.
+    ///
+    /// # Errors
+    /// [`TeamError`], when somebody does not do its part.
+    ///
+    /// # Panics
+    /// When `root` is no member.
+    pub fn broadcast(&mut self, root: u32, data: &mut [u8]) -> Result<(), TeamError> {
+        assert!(root < self.shape.members(), "no member");
+        self.guarded(|team| team.spread(root, data))
+    }
+
+    /// Gives this member's numbers for the root's result, which has as many.
+    ///
+    /// # Errors
+    /// [`TeamError`].
+    ///
+    /// # Panics
+    /// When `root` is no other member.
+    pub fn contribute(
+        &mut self,
+        root: u32,
+        mine: &[u8],
+        number: Number,
+        operation: Operation,
+    ) -> Result<(), TeamError> {
+        assert!(root < self.shape.members() && root != self.rank, "no other member");
+        self.guarded(|team| team.give(root, mine, number, operation))
+    }
+
+    /// Makes one of all members' numbers, in the order of their ranks. `data` has this member's and gets the result.
+    ///
+    /// # Errors
+    /// [`TeamError`]; `data` may then hold anything.
+    pub fn collect(
+        &mut self,
+        data: &mut [u8],
+        number: Number,
+        operation: Operation,
+    ) -> Result<(), TeamError> {
+        self.guarded(|team| team.gather(data, number, operation))
+    }
+
+    /// The same for everybody: all get the same bytes.
+    ///
+    /// # Errors
+    /// As [`Team::collect`].
+    pub fn allreduce(
+        &mut self,
+        data: &mut [u8],
+        number: Number,
+        operation: Operation,
+    ) -> Result<(), TeamError> {
+        self.guarded(|team| {
+            if team.shape.members() <= FEW {
+                return team.gather_everywhere(data, number, operation);
+            }
+            if team.rank == 0 {
+                team.gather(data, number, operation)?;
+            } else {
+                team.give(0, data, number, operation)?;
+            }
+            team.spread(0, data)
+        })
+    }
+
+    fn spread(&mut self, root: u32, data: &mut [u8]) -> Result<(), TeamError> {
+        for piece in data.chunks_mut(self.shape.payload()) {
+            self.step += 1;
+            let what = what(BROADCAST, 0, 0, piece.len());
+            if self.rank == root {
+                self.post(Readers::All, what, piece)?;
+            } else {
+                self.take(root, what, piece)?;
+                self.taken()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn give(
+        &mut self,
+        root: u32,
+        mine: &[u8],
+        number: Number,
+        operation: Operation,
+    ) -> Result<(), TeamError> {
+        for piece in mine.chunks(self.shape.payload()) {
+            self.step += 1;
+            let what = what(REDUCE, number as u8, operation as u8, piece.len());
+            self.post(Readers::One(root), what, piece)?;
+        }
+        Ok(())
+    }
+
+    fn gather(
+        &mut self,
+        data: &mut [u8],
+        number: Number,
+        operation: Operation,
+    ) -> Result<(), TeamError> {
+        for piece in data.chunks_mut(self.shape.payload()) {
+            self.step += 1;
+            let what = what(REDUCE, number as u8, operation as u8, piece.len());
+            self.make_one(piece, what, number, operation)?;
+        }
+        Ok(())
+    }
+
+    fn gather_everywhere(
+        &mut self,
+        data: &mut [u8],
+        number: Number,
+        operation: Operation,
+    ) -> Result<(), TeamError> {
+        for piece in data.chunks_mut(self.shape.payload()) {
+            self.step += 1;
+            let what = what(ALLREDUCE, number as u8, operation as u8, piece.len());
+            self.post(Readers::All, what, piece)?;
+            self.make_one(piece, what, number, operation)?;
+        }
+        Ok(())
+    }
+
+    /// Reads all others' texts of this step. The order is that of ranks, so that all who do this get the same.
+    fn make_one(
+        &mut self,
+        piece: &mut [u8],
+        what: u64,
+        number: Number,
+        operation: Operation,
+    ) -> Result<(), TeamError> {
+        let (mut sum, mut next) = (std::mem::take(&mut self.sum), std::mem::take(&mut self.next));
+        let mut result = Ok(());
+        for rank in 0..self.shape.members() {
+            let text = if rank == self.rank {
+                &*piece
+            } else {
+                let text = &mut next[..piece.len()];
+                result = self.take(rank, what, text);
+                if result.is_err() {
+                    break;
+                }
+                text
+            };
+            if rank == 0 {
+                sum[..text.len()].copy_from_slice(text);
+            } else {
+                combine(&mut sum[..text.len()], text, number, operation);
+            }
+        }
+        if result.is_ok() {
+            piece.copy_from_slice(&sum[..piece.len()]);
+            result = self.taken();
+        }
+        (self.sum, self.next) = (sum, next);
+        result
+    }
+
+    /// Shows a text of this step to others.
+    fn post(&mut self, readers: Readers, what: u64, text: &[u8]) -> Result<(), TeamError> {
+        let nth = (self.step % SLOTS) as usize;
+        let last = std::mem::replace(&mut self.posted[nth], Posted { step: self.step, readers });
+        for rank in 0..self.shape.members() {
+            let reads = last.readers == Readers::All || last.readers == Readers::One(rank);
+            if reads && rank != self.rank {
+                let at = self.shape.member(rank) + TAKEN;
+                // It may be further than we are, in steps that do not need us.
+                let (least, most) = (last.step, u64::MAX);
+                self.wait(Wanted { at, least, most, by: rank, is_flag: false })?;
+            }
+        }
+        let slot = self.shape.slot(self.rank, self.step);
+        let stored = self
+            .map
+            .store(slot + WHAT, what, Ordering::Relaxed)
+            .and_then(|()| self.map.write(slot + TEXT, text))
+            // Pairs with the reader's acquire.
+            .and_then(|()| self.map.store(slot + STEP, self.step, Ordering::Release));
+        stored.map_err(|_| TeamError::Corrupt(self.rank))
+    }
+
+    /// Copies a member's text of this step.
+    fn take(&mut self, from: u32, expected: u64, text: &mut [u8]) -> Result<(), TeamError> {
+        let slot = self.shape.slot(from, self.step);
+        // It does not use the slot again before we have taken this.
+        let wanted =
+            Wanted { at: slot + STEP, least: self.step, most: self.step, by: from, is_flag: false };
+        self.wait(wanted)?;
+        let corrupt = |_| TeamError::Corrupt(from);
+        if self.map.load(slot + WHAT, Ordering::Relaxed).map_err(corrupt)? != expected {
+            return Err(TeamError::Mismatch(from));
+        }
+        self.map.read(slot + TEXT, text).map_err(corrupt)
+    }
+
+    /// Everything of this step is read.
+    fn taken(&mut self) -> Result<(), TeamError> {
+        let at = self.shape.member(self.rank) + TAKEN;
+        // Pairs with the acquire of whoever writes to a slot again.
+        let stored = self.map.store(at, self.step, Ordering::Release);
+        stored.map_err(|_| TeamError::Corrupt(self.rank))
+    }
+}

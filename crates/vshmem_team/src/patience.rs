@@ -1,0 +1,140 @@
+//! Waiting for a word that somebody else raises.
+//!
+//! First by looking, without any system call; then giving the CPU away between looks; then asleep between looks, for
+//! up to a millisecond. Nobody is rung: the other one may be in a guest where nothing can interrupt. How long it is
+//! looked at first adapts to whether that helped.
+
+use std::time::Duration;
+
+use vshmem_mem::{Instant, Ordering, spin_hint};
+
+use crate::failure::TeamError;
+use crate::layout::FAILURE_AT;
+use crate::member::{Standing, Team};
+
+/// Looks before the CPU is given away.
+const LEAST_LOOKS: u32 = 32;
+const MOST_LOOKS: u32 = 4096;
+/// How often it is given away before sleeping.
+const YIELDS: u32 = 64;
+const FIRST_SLEEP: Duration = Duration::from_micros(20);
+const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+/// Between looks at whether the other one lives.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
+/// How long a member is waited for when nothing else is said.
+pub(crate) const DEFAULT: Duration = Duration::from_secs(10);
+
+/// A word that is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub at: u64,
+    /// Values from here on are what is waited for, ...
+    pub least: u64,
+    /// ... and none above this one can be.
+    pub most: u64,
+    /// Who writes it.
+    pub by: u32,
+    /// Whether this is a barrier's flag: then others may be the ones that are missing.
+    pub is_flag: bool,
+}
+
+impl Team {
+    /// Waits until a word is what is wanted.
+    #[inline]
+    pub(crate) fn wait(&mut self, wanted: Wanted) -> Result<(), TeamError> {
+        for _ in 0..self.looks {
+            if self.has_come(wanted)? {
+                self.looks = (self.looks + 1).min(MOST_LOOKS);
+                return Ok(());
+            }
+            spin_hint();
+        }
+        self.wait_slowly(wanted)
+    }
+
+    #[inline]
+    fn has_come(&self, wanted: Wanted) -> Result<bool, TeamError> {
+        // Pairs with the writer's release.
+        match self.map.load(wanted.at, Ordering::Acquire) {
+            Ok(value) if value < wanted.least => Ok(false),
+            Ok(value) if value <= wanted.most => Ok(true),
+            _ => Err(TeamError::Corrupt(wanted.by)),
+        }
+    }
+
+    #[cold]
+    fn wait_slowly(&mut self, wanted: Wanted) -> Result<(), TeamError> {
+        self.looks = (self.looks / 2).max(LEAST_LOOKS);
+        for _ in 0..YIELDS {
+            std::thread::yield_now();
+            if self.has_come(wanted)? {
+                return Ok(());
+            }
+        }
+        let now = Instant::now();
+        let end = now.after(self.patience);
+        let (mut check, mut pause) = (now, FIRST_SLEEP);
+        loop {
+            let now = Instant::now();
+            let mut verdict = None;
+            if check.remaining(now).is_zero() {
+                check = now.after(CHECK_EVERY);
+                verdict = self.verdict(wanted.by);
+                if verdict.is_none() && end.remaining(now).is_zero() {
+                    verdict = Some(TeamError::Missing(self.missing(wanted)));
+                }
+            }
+            // Whoever died or left may have written it last.
+            if self.has_come(wanted)? {
+                return Ok(());
+            }
+            if let Some(error) = verdict {
+                return Err(error);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(LONGEST_SLEEP);
+        }
+    }
+
+    /// Whether the team has failed, or cannot go on because of the one that is waited for.
+    fn verdict(&self, by: u32) -> Option<TeamError> {
+        let failure = self.map.load(FAILURE_AT, Ordering::Acquire).unwrap_or(u64::MAX);
+        if let Some(error) = TeamError::unpack(failure, self.shape.members()) {
+            return Some(error);
+        }
+        match self.standing(by) {
+            Standing::Left => Some(TeamError::Left(by)),
+            Standing::Here(person) if self.has_ended(person) => Some(TeamError::Dead(by)),
+            Standing::Here(_) | Standing::Absent => None,
+        }
+    }
+
+    /// Who is to blame: in a barrier, whoever has not even come to it.
+    fn missing(&self, wanted: Wanted) -> u32 {
+        let members = self.shape.members();
+        let has_come = |rank: u32| {
+            let flag = self.shape.flag((rank + 1) % members, 0);
+            self.map.load(flag, Ordering::Acquire).is_ok_and(|value| value >= wanted.least)
+        };
+        let late = |rank: &u32| wanted.is_flag && *rank != self.rank && !has_come(*rank);
+        (0..members).find(late).unwrap_or(wanted.by)
+    }
+
+    /// Runs a call: a failure is told to all, and stays.
+    pub(crate) fn guarded<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, TeamError>,
+    ) -> Result<T, TeamError> {
+        if let Some(error) = self.failure {
+            return Err(error);
+        }
+        call(self).map_err(|error| {
+            // The first one counts.
+            let _ = self.map.replace(FAILURE_AT, 0, error.pack());
+            let word = self.map.load(FAILURE_AT, Ordering::Acquire).unwrap_or(0);
+            let first = TeamError::unpack(word, self.shape.members()).unwrap_or(error);
+            self.failure = Some(first);
+            first
+        })
+    }
+}

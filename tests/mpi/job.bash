@@ -1,0 +1,55 @@
+# To be sourced: jobs of stock Open MPI on a pool, in two network namespaces that it takes for two machines.
+# Wants $vshmem (the command) and $name (of the pool and the namespaces); sets $hosts and $log, and takes all down at exit.
+skip() { echo "SKIPPED: MPI through a pool: $1"; echo "1 passed, 0 failed"; exit 0; }
+command -v mpirun >/dev/null || skip "no mpirun here (openmpi-bin)"
+[ -e build/openmpi/mca_btl_vshmem.so ] || skip "the components are not built (libopenmpi-dev)"
+[ "$(id -u)" = 0 ] || skip "needs root, for network namespaces"
+nodes=tests/mpi/nodes log=build/mpi/$name.log
+$nodes up "$name" 2 2>build/mpi/nodes.log || { $nodes down "$name" 2; skip "no network namespaces here: $(tail -1 build/mpi/nodes.log)"; }
+cleanup() {
+	for node in 1 2; do ip netns pids "$name$node" 2>/dev/null | xargs -r kill -9 2>/dev/null; done
+	$nodes down "$name" 2
+	"$vshmem" pool rm "$name" --force >/dev/null 2>&1
+	"$vshmem" pool rm "$name-small" --force >/dev/null 2>&1
+	rm -f "$log"
+}
+trap cleanup EXIT
+trap 'exit 130' INT TERM
+"$vshmem" pool create "$name" --size "${pool_size:-128M}" --mode 0666 >/dev/null || exit 1
+eval "$("$vshmem" mpi-env --pool "$name")"
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_plm_rsh_agent="$PWD/$nodes agent $name" OMPI_MCA_btl_vshmem_count=1
+# Each namespace would bind its first process to the first CPU.
+export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_mapping_policy=node OMPI_MCA_rmaps_base_oversubscribe=1
+hosts=$($nodes hosts "$name" 2 32)
+mpi() { # mpi SECONDS WORDS-OF-MPIRUN...
+	local limit=$1
+	shift
+	timeout -k 5 "$limit" $nodes run "$name" 1 mpirun -H "$hosts" "$@" >"$log" 2>&1 </dev/null
+}
+passes() { mpi 300 "$@" && grep -q '[1-9][0-9]* passed, 0 failed' "$log"; }
+# Rank 3 is killed in the middle of an exchange.
+aborts() { mpi 60 -np 4 build/mpi/victim; [ $? != 0 ] && [ $? != 124 ] && grep -q 'exited on signal 9' "$log"; }
+# No segment is left, nor anybody who uses one: the dead are buried by the domain's agent when it has seen them.
+clean() {
+	local try
+	for try in $(seq 100); do
+		"$vshmem" ls --pool "$name" --json >"$log.ls" && ! grep -q '"id":' "$log.ls" && break
+		sleep 0.1
+	done
+	rm -f "$log.ls"
+	[ "$try" != 100 ] && "$vshmem" pool check "$name" >"$log.check" 2>&1 && rm -f "$log.check"
+}
+# So many jobs of four processes, KILLED of them ended by the death of one.
+cycles() { # cycles COUNT KILLED
+	local nth every=$(($1 / $2))
+	for nth in $(seq "$1"); do
+		if [ $((nth % every)) = $((every / 2)) ]; then
+			aborts || { echo "job $nth: rank 3 was to be killed, and to end it"; tail -20 "$log"; return 1; }
+		else
+			passes -np 4 build/mpi/brief || { echo "job $nth failed"; tail -20 "$log"; return 1; }
+		fi
+		[ $((nth % 50)) != 0 ] || echo "$nth jobs"
+	done
+	clean
+}
