@@ -73,6 +73,7 @@ struct vshmem_btl {
 	opal_list_t endpoints;
 	int32_t waiting; /* fragments, operations and replies that wait */
 	opal_free_list_t small, eager, large;
+	int looks; /* for a message, each time progress is made */
 	bool told; /* that some peer cannot be reached */
 	uint64_t sent, received, given_away;
 };
@@ -161,8 +162,10 @@ void vshmem_onesided_close(void);
 /* patience.c */
 void vshmem_patience(int events);
 
-/* interface_4_1.c: hands a message up. */
+/* interface_4_1.c. Hands a message up. */
 void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
+/* No other process of the job is in this kernel. */
+bool vshmem_alone(void);
 void vshmem_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -78,6 +78,11 @@ void vshmem_say(const char *format, ...)
 	opal_output(0, "vshmem: %s", text);
 }
 
+bool vshmem_alone(void)
+{
+	return opal_process_info.num_local_peers == 0;
+}
+
 void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes)
 {
 	/* Tags come from peers. */

@@ -146,35 +146,43 @@ int vshmem_send_waiting(vshmem_endpoint *endpoint)
 	}
 }
 
+/* Data with holes: into the ring without them. */
+static int pack(vshmem_endpoint *endpoint, struct opal_convertor_t *convertor, const void *header, size_t header_size,
+		size_t payload_size, mca_btl_base_tag_t tag)
+{
+	void *room;
+	int rc = vshmem_reserve(endpoint->lane, (uint32_t)(header_size + payload_size), &room);
+	if (rc != 0)
+		return rc;
+	memcpy(room, header, header_size);
+	struct iovec part = { (char *)room + header_size, payload_size };
+	uint32_t parts = 1;
+	size_t packed = payload_size;
+	opal_convertor_pack(convertor, &part, &parts, &packed);
+	return vshmem_publish(endpoint->lane, (uint32_t)(header_size + packed), tag);
+}
+
 int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
 		     struct opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
 		     uint8_t order, uint32_t flags, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor)
 {
 	(void)btl, (void)order, (void)flags;
 	size_t size = header_size + payload_size;
-	void *room;
+	bool in_place = payload_size == 0 || !opal_convertor_need_buffers(convertor);
+	void *payload = NULL;
+	if (payload_size && in_place)
+		opal_convertor_get_current_pointer(convertor, &payload);
 	int rc = -EAGAIN;
 	OPAL_THREAD_LOCK(&endpoint->lock);
 	/* What waits goes first. */
-	if (opal_list_is_empty(&endpoint->waiting) && size <= vshmem_btl.super.btl_max_send_size)
-		rc = vshmem_reserve(endpoint->lane, (uint32_t)size, &room);
-	if (rc == 0) {
-		memcpy(room, header, header_size);
-		if (payload_size && !opal_convertor_need_buffers(convertor)) {
-			void *payload;
-			opal_convertor_get_current_pointer(convertor, &payload);
-			memcpy((char *)room + header_size, payload, payload_size);
-		} else if (payload_size) {
-			struct iovec part = { (char *)room + header_size, payload_size };
-			uint32_t parts = 1;
-			size_t packed = payload_size;
-			opal_convertor_pack(convertor, &part, &parts, &packed);
-			size = header_size + packed;
-		}
-		rc = vshmem_publish(endpoint->lane, (uint32_t)size, tag);
-		vshmem_lane_rest(endpoint->lane);
-		vshmem_btl.sent++;
+	if (opal_list_is_empty(&endpoint->waiting) && size <= vshmem_btl.super.btl_max_send_size) {
+		if (in_place)
+			rc = vshmem_post(endpoint->lane, header, (uint32_t)header_size, payload, (uint32_t)payload_size, tag);
+		else
+			rc = pack(endpoint, convertor, header, header_size, payload_size, tag);
 	}
+	if (rc == 0)
+		vshmem_btl.sent++;
 	OPAL_THREAD_UNLOCK(&endpoint->lock);
 	if (rc == 0)
 		return OPAL_SUCCESS;

@@ -15,7 +15,7 @@ cleanup() {
 }
 trap cleanup EXIT
 trap 'exit 130' INT TERM
-"$vshmem" pool create "$name" --size "${pool_size:-128M}" --mode 0666 >/dev/null || exit 1
+"$vshmem" pool create "$name" --size 128M --mode 0666 --limit attaches=8192 >/dev/null || exit 1
 eval "$("$vshmem" mpi-env --pool "$name")"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_plm_rsh_agent="$PWD/$nodes agent $name" OMPI_MCA_btl_vshmem_count=1

@@ -116,7 +116,8 @@ fn a_study_is_like_itself() {
     let (_directory, contents) = kept();
     let rows = report::compared(&contents, &contents);
     assert!(!rows.rows.is_empty());
-    for row in &rows.rows {
+    // Of nothing there is no ratio.
+    for row in rows.rows.iter().filter(|row| !row[3].is_empty()) {
         assert_eq!((row[3].as_str(), row[6].as_str()), ("1.00x", "no difference shown"), "{row:?}");
     }
     assert_eq!(report::machines_apart(&contents, &contents), Vec::<String>::new());

@@ -68,6 +68,8 @@ struct vshmem_message {
  * sent is read. -EBADMSG: what a sender writes makes no sense, and is not read any more. In both cases
  * message->lane is not a lane but that sender's name in the pool. */
 int vshmem_receive(vshmem_port *port, struct vshmem_message *message);
+/* The same, looking so many times before it says that there is none. */
+int vshmem_receive_soon(vshmem_port *port, struct vshmem_message *message, uint32_t looks);
 void vshmem_receive_done(vshmem_port *port, const struct vshmem_message *message);
 
 struct vshmem_sender {
@@ -94,6 +96,9 @@ int vshmem_reserve(vshmem_lane *lane, uint32_t bytes, void **text);
 int vshmem_publish(vshmem_lane *lane, uint32_t bytes, uint8_t tag);
 /* Both, with the copying between. */
 int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t tag);
+/* The same for two short parts, and vshmem_lane_rest, in one call. */
+int vshmem_post(vshmem_lane *lane, const void *head, uint32_t head_bytes, const void *text, uint32_t text_bytes,
+		uint8_t tag);
 /* To be called when there is time: makes the next short message a little faster. */
 void vshmem_lane_rest(vshmem_lane *lane);
 /* 1: everything that was sent is read; 0: not yet. */

@@ -140,11 +140,25 @@ pub unsafe extern "C" fn vshmem_port_address(port: *const Receiver, address: *mu
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_receive(port: *mut Receiver, message: *mut Message) -> c_int {
+    // SAFETY: as the caller vouches.
+    unsafe { vshmem_receive_soon(port, message, 1) }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_receive_soon(
+    port: *mut Receiver,
+    message: *mut Message,
+    looks: u32,
+) -> c_int {
     // SAFETY: the caller passes an open port that no other thread uses now.
     let receiver = unsafe { &mut *port };
     let pool = &receiver.pool;
     let ended = |who: Identity, errno: Errno| (who, -errno.raw_os_error());
-    let (who, result) = match receiver.port.receive(|name| pool.may_act(name)) {
+    let (who, result) = match receiver.port.receive(looks, |name| pool.may_act(name)) {
         Received::Message(found) => {
             receiver.message = Some(found);
             let text = receiver.pool.address(found.at).cast_const().cast();

@@ -125,25 +125,32 @@ impl Port {
         self.lanes.iter().find(|known| known.index == lane).map(|known| known.sender)
     }
 
-    /// Looks for a message. `alive` is asked now and then whether a sender still is, by its name in
+    /// Looks for a message, up to `looks` times. `alive` is asked now and then whether a sender still is, by its name in
     /// the pool.
     #[inline]
-    pub fn receive(&mut self, alive: impl Fn(u32) -> bool) -> Received {
-        let claims = inside(self.map.load(self.base + CLAIMS_AT, Ordering::Acquire)).unwrap_or(0);
-        if claims != self.claims {
-            self.claims = claims;
-            self.look_over();
-        }
-        let known = self.lanes.len();
-        for _ in 0..known.min(AT_ONCE) {
-            if self.turn >= known {
-                self.turn = 0;
+    pub fn receive(&mut self, looks: u32, alive: impl Fn(u32) -> bool) -> Received {
+        for _ in 0..looks {
+            let claims =
+                inside(self.map.load(self.base + CLAIMS_AT, Ordering::Acquire)).unwrap_or(0);
+            if claims != self.claims {
+                self.claims = claims;
+                self.look_over();
             }
-            match self.peek(self.turn) {
-                Received::Empty => self.turn += 1,
-                found => {
-                    self.idle = 0;
-                    return found;
+            let known = self.lanes.len();
+            for _ in 0..known.min(AT_ONCE) {
+                if self.turn >= known {
+                    self.turn = 0;
+                }
+                if self.is_quiet(self.turn) {
+                    self.turn += 1;
+                    continue;
+                }
+                match self.peek(self.turn) {
+                    Received::Empty => self.turn += 1,
+                    found => {
+                        self.idle = 0;
+                        return found;
+                    }
                 }
             }
         }
@@ -153,6 +160,15 @@ impl Port {
             return self.reclaim(alive);
         }
         Received::Empty
+    }
+
+    /// Whether nothing lies where the next message of a lane comes.
+    #[inline]
+    fn is_quiet(&self, nth: usize) -> bool {
+        let lane = &self.lanes[nth];
+        let at = lane.ring + (lane.next & self.mask) * LINE;
+        let word = inside(self.map.load(at, Ordering::Relaxed)).unwrap_or(0);
+        Header::unpack(word, stamp(lane.generation, lane.next)).is_none()
     }
 
     #[inline]

@@ -29,7 +29,7 @@ fn text(seed: u64, bytes: usize) -> Vec<u8> {
 
 /// Takes a message; `None` when there is none.
 fn take(map: &Map, port: &mut Port) -> Option<(u64, u8, Vec<u8>)> {
-    match port.receive(|_| true) {
+    match port.receive(1, |_| true) {
         Received::Message(message) => {
             let mut bytes = vec![0; message.bytes as usize];
             map.read(message.at, &mut bytes).unwrap();
@@ -196,7 +196,7 @@ proptest! {
                 3 => { let _ = lane.send(&[&text(at, (at % 1000) as usize)], 7); }
                 4 => { let _ = claim(&map, &port, at as u32); }
                 _ => for _ in 0..8 {
-                    if let Received::Message(message) = port.receive(|_| true) {
+                    if let Received::Message(message) = port.receive(1, |_| true) {
                         let end = message.at + u64::from(message.bytes);
                         prop_assert!(message.at >= 4096 && end <= 4096 + port.shape().bytes());
                         port.release(&message);

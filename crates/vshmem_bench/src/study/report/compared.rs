@@ -24,7 +24,7 @@ pub fn compared(one: &Contents, other: &Contents) -> Rows {
             b.case.name.clone(),
             words::figure(sum_a.spread.median, unit),
             words::figure(sum_b.spread.median, unit),
-            words::factor(sum_b.spread.median / sum_a.spread.median),
+            crate::quotient(&[&b.list()], &[&a.list()]).map_or_else(String::new, words::factor),
             words::factors(interval),
             format!("{} and {}", sum_a.moments.n, sum_b.moments.n),
             verdict(a, b, interval).words().into(),

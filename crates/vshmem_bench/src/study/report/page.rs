@@ -7,7 +7,8 @@ use super::figures::Plate;
 use super::series::{Series, Sum};
 use super::strip::strip;
 use super::words;
-use crate::study::case::Group;
+use crate::statistics::Spread;
+use crate::study::case::{Case, Group};
 use crate::study::facts::Facts;
 use crate::study::journal::Contents;
 use crate::study::verdict::{BOOTSTRAP_FROM, Verdict};
@@ -47,7 +48,7 @@ pub fn page(
                 }
                 (conclusions(contents, answers))
                 (figures(plates))
-                (tables(all))
+                (tables(contents, all))
                 @if !missing.is_empty() { (not_measured(&missing)) }
                 (method(contents))
             }
@@ -90,7 +91,7 @@ fn warnings(contents: &Contents, all: &[Series<'_>]) -> Markup {
     let emulated = all.iter().find_map(|series| series.emulated);
     let stolen: Vec<f64> =
         contents.samples.iter().map(|sample| sample.around.steal_percent).collect();
-    let stolen = crate::statistics::Spread::of(&stolen).map_or(0.0, |spread| spread.upper_quartile);
+    let stolen = Spread::of(&stolen).map_or(0.0, |spread| spread.upper_quartile);
     html! {
         @if busy {
             p class="warning" { "The machine was busy with something else when this was begun: these figures are worth little." }
@@ -214,7 +215,7 @@ fn figure(plate: &Plate) -> Markup {
     }
 }
 
-fn tables(all: &[Series<'_>]) -> Markup {
+fn tables(contents: &Contents, all: &[Series<'_>]) -> Markup {
     html! {
         section id="tables" {
             h2 { "Tables" }
@@ -236,6 +237,50 @@ fn tables(all: &[Series<'_>]) -> Markup {
                     } }
                 }
             }
+            (memory(contents))
+        }
+    }
+}
+
+/// What else a product says of itself.
+const BESIDE: [(&str, &str); 6] = [
+    ("resident_kib", "resident KiB"),
+    ("swap_kib", "swapped KiB"),
+    ("minor_faults", "minor faults"),
+    ("major_faults", "major faults"),
+    ("dtlb_misses", "data TLB misses"),
+    ("itlb_misses", "instruction TLB misses"),
+];
+
+/// Memory and faults of matrix products: medians; nothing where there is no counter.
+fn memory(contents: &Contents) -> Markup {
+    let cases = contents.study.cases.iter().filter(|case| case.bench.starts_with("dgemm"));
+    let rows: Vec<(&Case, Vec<String>)> = cases
+        .filter_map(|case| {
+            let samples = contents.samples.iter().filter(|sample| sample.case == case.name);
+            let outputs: Vec<_> = samples.map(|sample| &sample.output).collect();
+            let median = |(member, _): (&str, &str)| {
+                let list: Vec<f64> =
+                    outputs.iter().filter_map(|output| output[member].as_f64()).collect();
+                Spread::of(&list).map_or_else(String::new, |spread| format!("{:.0}", spread.median))
+            };
+            let cells = BESIDE.map(median).to_vec();
+            cells.iter().any(|cell| !cell.is_empty()).then_some((case, cells))
+        })
+        .collect();
+    html! {
+        @if !rows.is_empty() {
+            h3 { "Memory of matrix products" }
+            div class="scroll" { table {
+                thead { tr {
+                    th { "what" } th class="left" { "where" }
+                    @for (_, name) in BESIDE { th { (name) } }
+                } }
+                tbody { @for (case, cells) in rows { tr {
+                    td { (case.bench) " " (words::size(case)) } td class="left" { (words::place(case)) }
+                    @for cell in cells { td { @if cell.is_empty() { "no counter" } @else { (cell) } } }
+                } } }
+            } }
         }
     }
 }
