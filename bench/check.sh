@@ -57,6 +57,7 @@ for dwarf in $("$build/dwarf_sysv" --list); do
 	job="--dwarf $dwarf --n 50 --rounds 11"
 	for ranks in 1 2 3; do
 		try "$build/dwarf_sysv --fork $job --ranks $ranks" true
+		[ ! -x "$build/dwarf_vshmem" ] || try "$build/dwarf_vshmem --fork $job --ranks $ranks" true
 	done
 	both_orders "dwarf_sysv --timeout 60 $job" "--rank 0" "--rank 1"
 done
@@ -74,7 +75,7 @@ if [ -z "$prefix" ]; then
 			[ ! -x "$mpi/dwarf_mpi" ] || [ -z "$mpirun" ] || try "$mpirun -np $ranks $mpi/dwarf_mpi $job" true
 		done
 	done
-	for part in "$build/dwarf_openmp" "$mpi/dwarf_mpi"; do
+	for part in "$build/dwarf_vshmem" "$build/dwarf_openmp" "$mpi/dwarf_mpi"; do
 		[ -x "$part" ] || { echo "SKIPPED: there is no $part"; skipped=$((skipped + 1)); }
 	done
 	for n in 1 7 100 301; do

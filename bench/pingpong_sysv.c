@@ -7,7 +7,6 @@
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
-#include <time.h>
 
 #include "bakery.h"
 #include "rendezvous.h"
@@ -46,23 +45,9 @@ static void await_number(_Atomic uint64_t *word, uint64_t number)
 		spin(spins);
 }
 
-static void await(const struct run *run, struct lane *lane, uint64_t sequence)
+static void await(struct lane *lane, uint64_t sequence)
 {
-<<<<<<< HEAD
-	for (unsigned long spins = 1; atomic_load_explicit(&lane->sequence, memory_order_acquire) != sequence; spins++) {
-		relax();
-		if (deadline_passed)
-			give_up("no answer in shared memory before the deadline");
-		/* Rarely, in case both roles share one CPU; never on the path of a prompt answer. */
-		if (spins % (1u << 13) == 0)
-			sched_yield();
-		/* A kernel cannot give way to another one but by idling. */
-		if (run->looks != 0 && spins >= (unsigned long)run->looks)
-			nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
-	}
-=======
 	await_number(&lane->sequence, sequence);
->>>>>>> kernels
 }
 
 static void shm_ping(void *context, uint64_t first, uint64_t count)
@@ -71,7 +56,7 @@ static void shm_ping(void *context, uint64_t first, uint64_t count)
 	for (uint64_t i = first + 1; i <= first + count; i++) {
 		memcpy(t->out->payload, t->own, t->run->size);
 		atomic_store_explicit(&t->out->sequence, i, memory_order_release);
-		await(t->run, t->in, i);
+		await(t->in, i);
 		memcpy(t->own, t->in->payload, t->run->size);
 	}
 }
@@ -79,7 +64,7 @@ static void shm_ping(void *context, uint64_t first, uint64_t count)
 static void shm_pong(struct transport *t)
 {
 	for (uint64_t i = 1, last = total_rounds(t->run); i <= last; i++) {
-		await(t->run, t->in, i);
+		await(t->in, i);
 		memcpy(t->own, t->in->payload, t->run->size);
 		memcpy(t->out->payload, t->own, t->run->size);
 		atomic_store_explicit(&t->out->sequence, i, memory_order_release);

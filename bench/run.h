@@ -21,7 +21,6 @@ struct run {
 	int cpu;          /* -1: not pinned */
 	int peer_cpu;     /* the second role's CPU under --both */
 	const char *path; /* for ftok */
-	long looks;       /* at shared memory, in vain, before a nap; 0: never a nap */
 	const char *host;
 	int port;
 };
@@ -49,7 +48,7 @@ extern volatile sig_atomic_t deadline_passed;
 void pin(int cpu);
 
 /* To be called in a loop that waits for another process, with the number of times so far: gives the CPU away rarely, in case
- * both are on one; never on the path of a prompt answer, for a system call costs 40 us in a User Mode Linux guest. */
+ * both are on one; never on the path of a prompt answer, for a system call costs 40 us in a User Mode Linux guest. Under --looks it also naps. */
 void spin(unsigned spins);
 /* One look of it. */
 static inline void relax(void)
