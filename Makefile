@@ -93,6 +93,18 @@ THIRD_PARTY_SECONDS ?= 30
 third-party: build
 	@tests/third_party/run_all.sh "$(CURDIR)/target/release/vshmem" $(THIRD_PARTY_SECONDS)
 
+# MPI: a thousand jobs one after the other, 50 of them with a killed process; the HPC Challenge between guests; eight pairs on the
+# CPUs that there are (PROCESSES=2 WHAT=full: one; WHAT=collectives), in turns.
+PROCESSES ?= 16
+WHAT ?= quick
+.PHONY: mpi-cycles mpi-hpcc mpi-compare
+mpi-cycles: build programs
+	@tests/mpi/cycles.sh "$(CURDIR)/target/release/vshmem"
+mpi-hpcc: setup-guests build programs
+	@tests/mpi/hpcc.sh "$(CURDIR)/target/release/vshmem"
+mpi-compare: build programs
+	@tests/mpi/compare.sh "$(CURDIR)/target/release/vshmem" $(PROCESSES) 3 $(WHAT)
+
 # Longer than the same in `make test`: SECONDS of random deaths; every crash point in a guest that is killed, or paused and
 # evicted (BOOTS=each: a boot for every one of them).
 BOOTS ?= all
