@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::ioctl::{Getter, NoArg, Setter, Updater, ioctl, opcode};
+use rustix::ioctl::{Getter, NoArg, Opcode, Setter, Updater, ioctl, opcode};
 use vshmem_sync::Doorbell;
 
 use crate::device::Device;
@@ -49,10 +49,10 @@ struct Deaths {
     reserved: u32,
 }
 
-const INFO: u32 = opcode::read::<Info>(MAGIC, 16);
-const RING: u32 = opcode::write::<Ring>(MAGIC, 17);
-const REGISTER: u32 = opcode::none(MAGIC, 19);
-const DEATHS: u32 = opcode::read_write::<Deaths>(MAGIC, 20);
+const INFO: Opcode = opcode::read::<Info>(MAGIC, 16);
+const RING: Opcode = opcode::write::<Ring>(MAGIC, 17);
+const REGISTER: Opcode = opcode::none(MAGIC, 19);
+const DEATHS: Opcode = opcode::read_write::<Deaths>(MAGIC, 20);
 
 const _: () = assert!(size_of::<Info>() == 120, "as the kernel sees it");
 const _: () = assert!(size_of::<Deaths>() == 24, "as the kernel sees it");
