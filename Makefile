@@ -6,6 +6,7 @@ PREFIX ?= /usr/local
 help:
 	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs (GUEST=qemu: under QEMU; GUEST=xen: domains of an emulated Xen)'
 	@echo 'make test     every test that this machine can run'
+	@echo 'make bench    the papers'"'"' measurements in less than two minutes, and a report of them (vshmem-bench-DATE/report.html)'
 	@echo 'make build    target/release/vshmem and the libraries'
 	@echo 'make third-party   other people'\''s programs on a pool, 30 s each (THIRD_PARTY_SECONDS)'
 	@echo 'make check    formatting, lints, dependencies'
@@ -44,6 +45,9 @@ test: setup-all build programs
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+bench: setup-guests build programs
+	@target/release/vshmem bench --quick
 
 install: build
 	install -D target/release/vshmem $(DESTDIR)$(PREFIX)/bin/vshmem
@@ -88,6 +92,18 @@ THIRD_PARTY_SECONDS ?= 30
 .PHONY: third-party
 third-party: build
 	@tests/third_party/run_all.sh "$(CURDIR)/target/release/vshmem" $(THIRD_PARTY_SECONDS)
+
+# MPI: a thousand jobs one after the other, 50 of them with a killed process; the HPC Challenge between guests; eight pairs on the
+# CPUs that there are (PROCESSES=2 WHAT=full: one; WHAT=collectives), in turns.
+PROCESSES ?= 16
+WHAT ?= quick
+.PHONY: mpi-cycles mpi-hpcc mpi-compare
+mpi-cycles: build programs
+	@tests/mpi/cycles.sh "$(CURDIR)/target/release/vshmem"
+mpi-hpcc: setup-guests build programs
+	@tests/mpi/hpcc.sh "$(CURDIR)/target/release/vshmem"
+mpi-compare: build programs
+	@tests/mpi/compare.sh "$(CURDIR)/target/release/vshmem" $(PROCESSES) 3 $(WHAT)
 
 # Longer than the same in `make test`: SECONDS of random deaths; every crash point in a guest that is killed, or paused and
 # evicted (BOOTS=each: a boot for every one of them).

@@ -1,9 +1,9 @@
 /* Pairs of MPI processes: rank r of the first half and rank r + n/2. Prints one line for each measurement:
  *   pingpong BYTES private|pool NANOSECONDS        one way, the mean over pairs
  *   stream BYTES private|pool NANOSECONDS          per message, 64 under way at a time, one direction
- *   barrier|bcast|allreduce BYTES private NANOSECONDS
+ *   barrier|bcast|reduce|allreduce BYTES private NANOSECONDS
  * Each is that of the fastest of up to sixty short repetitions: how fast it is while nobody else takes the CPUs.
- * Usage: pairs [quick|full]
+ * Usage: pairs [quick|full|collectives]
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -60,6 +60,12 @@ static void bcast(char *out, char *in, int bytes, int rounds)
 	(void)in;
 	for (int round = 0; round < rounds; round++)
 		MPI_Bcast(out, bytes, MPI_BYTE, round % ranks, MPI_COMM_WORLD);
+}
+
+static void reduce(char *out, char *in, int bytes, int rounds)
+{
+	for (int round = 0; round < rounds; round++)
+		MPI_Reduce(out, in, bytes / 8, MPI_DOUBLE, MPI_SUM, round % ranks, MPI_COMM_WORLD);
 }
 
 static void allreduce(char *out, char *in, int bytes, int rounds)
@@ -138,7 +144,8 @@ int main(int argc, char **argv)
 	int full = argc > 1 && strcmp(argv[1], "full") == 0;
 	patience = full ? 0.002 : 0.001;
 	static const int sizes[] = { 8, 1024, 65536, 1 << 20, 4 << 20 };
-	for (size_t nth = 0; nth < sizeof(sizes) / sizeof(sizes[0]) - !full; nth++) {
+	int pairwise = argc < 2 || strcmp(argv[1], "collectives") != 0;
+	for (size_t nth = 0; pairwise && nth < sizeof(sizes) / sizeof(sizes[0]) - !full; nth++) {
 		for (int pool = 0; pool < 2; pool++)
 			measure("pingpong", pingpong, sizes[nth], pool);
 		measure("stream", stream, sizes[nth], 0);
@@ -146,6 +153,7 @@ int main(int argc, char **argv)
 	measure("barrier", barrier, 0, 0);
 	for (int bytes = 8; bytes <= (full ? 1 << 20 : 65536); bytes *= bytes == 8 ? 128 : 64) {
 		measure("bcast", bcast, bytes, 0);
+		measure("reduce", reduce, bytes, 0);
 		measure("allreduce", allreduce, bytes, 0);
 	}
 	MPI_Finalize();

@@ -1,14 +1,14 @@
-# To be sourced: jobs of stock Open MPI on a pool, in two network namespaces that it takes for two machines.
-# Wants $vshmem (the command) and $name (of the pool and the namespaces); sets $hosts and $log, and takes all down at exit.
+# To be sourced: jobs of stock Open MPI on a pool, in network namespaces that it takes for machines.
+# Wants $vshmem (the command) and $name (of the pool and the namespaces), and perhaps $count (2); sets $hosts and $log, and takes all down at exit.
 skip() { echo "SKIPPED: MPI through a pool: $1"; echo "1 passed, 0 failed"; exit 0; }
 command -v mpirun >/dev/null || skip "no mpirun here (openmpi-bin)"
 [ -e build/openmpi/mca_btl_vshmem.so ] || skip "the components are not built (libopenmpi-dev)"
 [ "$(id -u)" = 0 ] || skip "needs root, for network namespaces"
-nodes=tests/mpi/nodes log=build/mpi/$name.log
-$nodes up "$name" 2 2>build/mpi/nodes.log || { $nodes down "$name" 2; skip "no network namespaces here: $(tail -1 build/mpi/nodes.log)"; }
+count=${count:-2} nodes=tests/mpi/nodes log=build/mpi/$name.log
+$nodes up "$name" "$count" 2>build/mpi/nodes.log || { $nodes down "$name" "$count"; skip "no network namespaces here: $(tail -1 build/mpi/nodes.log)"; }
 cleanup() {
-	for node in 1 2; do ip netns pids "$name$node" 2>/dev/null | xargs -r kill -9 2>/dev/null; done
-	$nodes down "$name" 2
+	for node in $(seq "$count"); do ip netns pids "$name$node" 2>/dev/null | xargs -r kill -9 2>/dev/null; done
+	$nodes down "$name" "$count"
 	"$vshmem" pool rm "$name" --force >/dev/null 2>&1
 	"$vshmem" pool rm "$name-small" --force >/dev/null 2>&1
 	rm -f "$log"
@@ -21,7 +21,7 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_plm_rsh_agent="$PWD/$nodes agent $name" OMPI_MCA_btl_vshmem_count=1
 # Each namespace would bind its first process to the first CPU.
 export OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_rmaps_base_mapping_policy=node OMPI_MCA_rmaps_base_oversubscribe=1
-hosts=$($nodes hosts "$name" 2 32)
+hosts=$($nodes hosts "$name" "$count" 32)
 mpi() { # mpi SECONDS WORDS-OF-MPIRUN...
 	local limit=$1
 	shift

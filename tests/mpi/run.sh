@@ -45,6 +45,9 @@ check "a pool that is too small: a sentence, and the network" falls_back
 no_pool() { passes -np 2 --mca btl_vshmem_pool "$name-absent" build/mpi/threads && grep -q 'go over the network' "$log"; }
 check "no such pool: a sentence, and the network" no_pool
 
+# A job of its own, with a third machine.
+hybrid() { tests/mpi/hybrid.sh "$vshmem" >"$log"; }
+check "pool, Open MPI's own shared memory and network, each where it should be" hybrid
 check "$cycles jobs, one in ten killed: a clean pool" cycles "$cycles" $((cycles / 10))
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

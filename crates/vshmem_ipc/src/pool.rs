@@ -54,7 +54,7 @@ pub enum OpenError {
     Magic,
     /// Made by another release.
     #[error(
-        "it has format version {found}, and this vshmem reads version {FORMAT_VERSION}. Use the release that made it, or create it again"
+        "it has format version {found}, and this vshmem reads version {FORMAT_VERSION}. Use the release that made it, or remove it with `vshmem pool rm` and create it again (a private pool is made again by itself)"
     )]
     Version {
         /// What the superblock says.

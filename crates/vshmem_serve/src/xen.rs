@@ -40,6 +40,11 @@ pub enum XenEvent {
         /// Why.
         why: String,
     },
+    /// What was to be done has to wait.
+    Delayed {
+        /// Why.
+        why: String,
+    },
     /// A domain was declared dead in the pool.
     Dead {
         /// The domain's name in the pool.
@@ -63,6 +68,7 @@ impl std::fmt::Display for XenEvent {
                 write!(f, "guest {name} (domain {domain}): granted, slot {slot}")
             }
             Self::Refused { why } => write!(f, "not granted: {why}"),
+            Self::Delayed { why } => write!(f, "{why}; what was to be done is tried again"),
             Self::Dead { name } => write!(f, "domain {name}: dead (its virtual machine has ended)"),
             Self::Revoked { domain, name, mapped: 0 } => {
                 write!(f, "guest {name} (domain {domain}): gone, its grants are revoked")
@@ -159,18 +165,22 @@ impl XenServer {
         loop {
             let due = looked.is_none_or(|at| at.elapsed() >= ALL);
             let changed = self.pool.take_changes().map_err(xen)?;
-            let look = due || changed;
-            if look && !self.pool.exists().map_err(xen)? {
-                return Ok(Ending::Removed);
-            }
             match self.session.member().in_good_standing() {
                 Ok(true) => {}
                 Ok(false) => return Ok(Ending::Evicted),
                 Err(errno) => return Err(XenServeError::Unreadable { name, errno }),
             }
-            if look {
+            if due || changed {
                 looked = Some(Instant::now());
-                self.look(tell)?;
+                match self.round(tell) {
+                    Ok(true) => {}
+                    Ok(false) => return Ok(Ending::Removed),
+                    // All that a round does can be done again.
+                    Err(XenServeError::Xen { error, .. }) if error.is_passing() => {
+                        tell(&XenEvent::Delayed { why: error.to_string() });
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             let timeout = Timespec { tv_sec: ROUND.as_secs() as i64, tv_nsec: 0 };
             let mut looks = [
@@ -182,6 +192,18 @@ impl XenServer {
                 return Ok(Ending::Stopped);
             }
         }
+    }
+
+    /// Looks at everything; whether there is still something to serve.
+    fn round(&mut self, tell: &mut dyn FnMut(&XenEvent)) -> Result<bool, XenServeError> {
+        let there = self
+            .pool
+            .exists()
+            .map_err(|error| XenServeError::Xen { name: self.name.clone(), error })?;
+        if there {
+            self.look(tell)?;
+        }
+        Ok(there)
     }
 
     /// Buries the dead, and lets newcomers in.

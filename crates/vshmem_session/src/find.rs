@@ -121,6 +121,8 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
                 }
             }
             Err(FindError::Damaged { error: OpenError::Magic, .. }) => {}
+            // One that is called so is more likely to be meant than any other.
+            Err(error) if candidate.place.file_name() == Some(name.as_ref()) => return Err(error),
             Err(error) => unreadable = unreadable.or(Some(error)),
         }
     }

@@ -58,7 +58,7 @@ int main(int argc, char **argv)
 		if (semop(set, &give, 1) != 0)
 			fail("semop +1");
 		if (wanted == 0)
-			nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+			nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
 	}
 	printf("%ju turns\n%ju of all, %ju of somebody, %ju hand-overs\n", (uintmax_t)own, (uintmax_t)all, (uintmax_t)named,
 	       (uintmax_t)hand_overs);

@@ -60,14 +60,19 @@ pub fn components(directory: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-/// The words, as name and value.
-pub fn words(pool: &str, components: &Path) -> Vec<(&'static str, String)> {
+/// The words, as name and value. `link` is the kind of the pool's link.
+pub fn words(pool: &str, components: &Path, link: &str) -> Vec<(&'static str, String)> {
     let mut words = vec![
         ("OMPI_MCA_mca_component_path", format!("{}:SYS_DEFAULT", components.display())),
         ("OMPI_MCA_btl_vshmem_pool", pool.to_owned()),
         // The one that uses BTLs; others would take the network for themselves.
         ("OMPI_MCA_pml", "ob1".to_owned()),
     ];
+    if link != "local" {
+        // The memory of a device is none that a kernel copies from for another process (EFAULT), and MPI_Alloc_mem may
+        // be that: within a guest Open MPI's own shared memory copies twice.
+        words.push(("OMPI_MCA_btl_vader_single_copy_mechanism", "none".to_owned()));
+    }
     if vshmem_lab::in_guest() {
         words.push(("OMPI_MCA_plm_rsh_agent", LAB_AGENT.to_owned()));
         if rustix::process::geteuid().is_root() {
@@ -87,8 +92,8 @@ impl MpiEnv {
             );
         };
         // Better said now than by every process of the job.
-        vshmem_session::find(&pool)?;
-        for (name, value) in words(&pool, &components(self.components.as_deref())?) {
+        let link = vshmem_session::find(&pool)?;
+        for (name, value) in words(&pool, &components(self.components.as_deref())?, link.kind()) {
             show::line(format!("export {name}='{}'", value.replace('\'', "'\\''")))?;
         }
         Ok(ExitCode::SUCCESS)

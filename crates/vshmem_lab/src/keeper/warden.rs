@@ -159,8 +159,7 @@ impl Ward {
     /// Waits until the guest has ended, though its death notice may not be given yet; false if it has not by then.
     pub(super) fn await_end(&self, within: Duration) -> bool {
         let ended = |state| matches!(state, GuestState::Dying | GuestState::Dead);
-        let waited =
-            self.changed.wait_timeout_while(self.lock(), within, |now| !ended(now.state));
+        let waited = self.changed.wait_timeout_while(self.lock(), within, |now| !ended(now.state));
         ended(waited.unwrap_or_else(PoisonError::into_inner).0.state)
     }
 

@@ -17,8 +17,8 @@ const PLACES: [&str; 2] = ["/dev/xen/xenbus", "/proc/xen/xenbus"];
 const MOST: usize = 4096;
 /// Bytes of a head.
 const HEAD: usize = 16;
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long an answer may take. The daemon is one process, in a domain that others may crowd out.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Kinds of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -75,6 +75,14 @@ pub enum XenError {
     },
 }
 
+impl XenError {
+    /// Whether the same may work a moment later: XenStore's daemon did not answer in time.
+    #[must_use]
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Store(error) if error.kind() == io::ErrorKind::TimedOut)
+    }
+}
+
 pub(super) fn failed(tried: &'static str) -> impl Fn(Errno) -> XenError {
     move |errno| XenError::Failed { tried, errno }
 }

@@ -87,6 +87,13 @@ impl PoolDomain {
     /// When XenStore does not do as it is told.
     pub fn admit(&mut self) -> Result<(Vec<Member>, Vec<XenError>), XenError> {
         let members = self.members()?;
+        for member in &members {
+            // What was begun when XenStore did not answer.
+            let told = format!("{}/pool-dom", membership(Some(member.domain), &self.name));
+            if self.store.read(&told)?.is_none() && self.is_same_life(member)? {
+                self.publish(member.domain, member.slot)?;
+            }
+        }
         let (mut admitted, mut refused) = (Vec::new(), Vec::new());
         for id in self.store.list("/local/domain")? {
             let Ok(domain) = id.parse::<u16>() else { continue };

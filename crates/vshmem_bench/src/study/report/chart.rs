@@ -115,7 +115,7 @@ impl Curves<'_> {
             .margin(6)
             .margin_right(16)
             .x_label_area_size(text * 3)
-            .y_label_area_size(text * 5)
+            .y_label_area_size(text * 6)
             .build_cartesian_2d(x, y)?;
         chart
             .configure_mesh()

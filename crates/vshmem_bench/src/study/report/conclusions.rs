@@ -19,6 +19,8 @@ pub enum Question {
     Talk,
     /// Two guests beside one.
     Spread,
+    /// Little memory beside enough.
+    Confined,
 }
 
 impl Question {
@@ -29,6 +31,7 @@ impl Question {
             Self::Pool => "What does a pool cost beside the kernel's own IPC, in one kernel?",
             Self::Talk => "How do shared memory and other ways to talk compare, in the same place?",
             Self::Spread => "Two programs: in one guest, or one in each of two?",
+            Self::Confined => "What does too little memory cost?",
         }
     }
 }
@@ -82,6 +85,10 @@ fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
     }
     let same = one.bench == other.bench && one.n == other.n && one.ranks == other.ranks;
     let native = |place| place == Environment::Native;
+    let confined = one.bench.starts_with("dgemm-in-") && other.bench == "dgemm";
+    if confined && one.n == other.n && one.environment == other.environment {
+        return Some(Question::Confined);
+    }
     // A pool spreads over guests what one kernel's own objects do in it.
     let base = if one.model == Model::Vshmem { Model::Sysv } else { one.model };
     let has_no_sysv = one.group == Group::System && one.model == Model::Vshmem;

@@ -122,7 +122,8 @@ fn conclusions(contents: &Contents, answers: &[Answer<'_>]) -> Markup {
         Verdict::TooFew,
         Verdict::Emulated,
     ];
-    let questions = [Question::Talk, Question::Pool, Question::Place, Question::Spread];
+    let questions =
+        [Question::Talk, Question::Pool, Question::Place, Question::Spread, Question::Confined];
     html! {
         section id="conclusions" {
             h2 { "Conclusions" }
@@ -220,8 +221,8 @@ fn tables(contents: &Contents, all: &[Series<'_>]) -> Markup {
         section id="tables" {
             h2 { "Tables" }
             p class="soft" {
-                "n counts runs. Intervals are Student's, of the mean. Every run counts; those outside Tukey's fences \
-                 are red on the last line's strip, which goes from the smallest figure to the largest."
+                "The first run in a place, when a guest is still cold, does not count. n counts those that do. Intervals are Student's, of the mean. Every run counts; those outside Tukey's fences \
+                 are red on the strip in the last column, which goes from the smallest figure to the largest."
             }
             @for group in Group::ALL {
                 @let of: Vec<&Series<'_>> = all.iter().filter(|series| series.case.group == group).collect();
@@ -230,7 +231,7 @@ fn tables(contents: &Contents, all: &[Series<'_>]) -> Markup {
                     div class="scroll" { table {
                         thead { tr {
                             th { "what" } th class="left" { "where" } th { "n" } th { "median" } th { "mean" }
-                            th { "95 % interval" } th { "97 % interval" } th { "variance" } th { "odd" }
+                            th { "95 % interval" } th { "97 % interval" } th { "variance" } th { "first run" } th { "odd" }
                             th { "interrupts/s" } th class="left" { "runs" }
                         } }
                         tbody { @for series in of { @if let Some(sum) = series.sum() { (row(series, &sum)) } } }
@@ -277,7 +278,7 @@ fn memory(contents: &Contents) -> Markup {
                     @for (_, name) in BESIDE { th { (name) } }
                 } }
                 tbody { @for (case, cells) in rows { tr {
-                    td { (case.bench) " " (words::size(case)) } td class="left" { (words::place(case)) }
+                    td { (case.bench) " " (unbroken(case)) } td class="left" { (words::place(case)) }
                     @for cell in cells { td { @if cell.is_empty() { "no counter" } @else { (cell) } } }
                 } } }
             } }
@@ -291,7 +292,7 @@ fn row(series: &Series<'_>, sum: &Sum) -> Markup {
     let odd = sum.figures.iter().filter(|(_, odd)| *odd).count();
     html! {
         tr {
-            td { (series.case.bench) " " (words::size(series.case)) @if !series.is_first() { ", " (series.figure.member) } }
+            td { (series.case.bench) " " (unbroken(series.case)) @if !series.is_first() { ", " (series.figure.member) } }
             td class="left" {
                 (words::place(series.case)) @if series.emulated.is_some() { " (emulated)" }
             }
@@ -301,11 +302,17 @@ fn row(series: &Series<'_>, sum: &Sum) -> Markup {
             td { (words::interval(sum.at_95, show)) }
             td { (words::interval(sum.at_97, show)) }
             td { (format!("{:.2e} {}", sum.moments.variance, squared(unit))) }
+            td { (series.first.map_or_else(String::new, show)) }
             td { (odd) }
             td { (format!("{:.0}", series.interrupts)) }
             td class="left" { (strip(&sum.figures)) }
         }
     }
+}
+
+/// The size of a case, in one piece.
+fn unbroken(case: &Case) -> String {
+    words::size(case).replace(' ', "\u{a0}")
 }
 
 fn squared(unit: &str) -> String {

@@ -18,6 +18,8 @@ pub struct Series<'a> {
     pub figure: &'a Figure,
     /// By repetition.
     pub values: BTreeMap<u32, f64>,
+    /// Of the first run in its place, which does not count: the median over sessions.
+    pub first: Option<f64>,
     /// Interrupts and switches of the machine each second: medians.
     pub interrupts: f64,
     /// See `interrupts`.
@@ -104,8 +106,15 @@ pub fn all(contents: &Contents) -> Vec<Series<'_>> {
                 .iter()
                 .filter_map(|sample| Some((sample.repetition, figure.of(&sample.output)?)))
                 .collect();
+            let firsts: Vec<f64> = contents
+                .warm_ups
+                .iter()
+                .filter(|sample| sample.case == case.name)
+                .filter_map(|sample| figure.of(&sample.output))
+                .collect();
+            let first = Spread::of(&firsts).map(|spread| spread.median);
             if !values.is_empty() {
-                series.push(Series { case, figure, values, interrupts, switches, emulated });
+                series.push(Series { case, figure, values, first, interrupts, switches, emulated });
             }
         }
     }
