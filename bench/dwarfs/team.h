@@ -1,5 +1,6 @@
-/* The ranks that compute together. What a dwarf's source knows of a programming model is this page; team.c (System V and
- * pools), team_mpi.c and team_openmp.c are the models, of which a program links one. */
+/* The ranks that compute together. What a dwarf's source knows of a programming model is this page. The models, of
+ * which a program links one: team.c (System V and pools), team_vshmem.c (the same by the library's calls), team_openmp.c,
+ * and team_mpi.c. */
 #ifndef TEAM_H
 #define TEAM_H
 

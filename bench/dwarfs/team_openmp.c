@@ -28,14 +28,3 @@ void team_barrier(struct team *team)
 		return;
 #pragma omp barrier
 }
-
-void team_gather(struct team *team, void *array, size_t element_bytes, long n)
-{
-	(void)array, (void)element_bytes, (void)n;
-	team_barrier(team);
-}
-
-void team_halo(struct team *team, void *rows, size_t row_bytes, long n)
-{
-	(void)team, (void)rows, (void)row_bytes, (void)n;
-}
