@@ -183,7 +183,7 @@ impl Intervals<'_> {
         let longest = self.rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
         // A letter is about half as wide as it is high.
         let beside = (longest as u32 * text * 54 / 100 + 12).min(width * 6 / 10);
-        let names = if stacked { 10 } else { beside };
+        let names = if stacked { 24 } else { beside };
         let count = self.rows.len() as f64;
         let mut chart = ChartBuilder::on(&root)
             .margin(6)
