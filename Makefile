@@ -6,7 +6,7 @@ PREFIX ?= /usr/local
 help:
 	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs (GUEST=qemu: under QEMU; GUEST=xen: domains of an emulated Xen)'
 	@echo 'make test     every test that this machine can run'
-	@echo 'make bench    the papers'"'"' measurements in less than two minutes, and a report of them (vshmem-bench-DATE/report.html)'
+	@echo 'make bench    the papers'"'"' measurements in some two minutes, and a report of them (vshmem-bench-DATE/report.html)'
 	@echo 'make build    target/release/vshmem and the libraries'
 	@echo 'make third-party   other people'\''s programs on a pool, 30 s each (THIRD_PARTY_SECONDS)'
 	@echo 'make check    formatting, lints, dependencies'

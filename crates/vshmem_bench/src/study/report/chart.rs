@@ -5,6 +5,7 @@ use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 /// A point with its interval.
 #[derive(Debug, Clone, Copy)]
@@ -174,12 +175,15 @@ impl Intervals<'_> {
         let (low, high) = ends
             .filter(|end| *end > 0.0)
             .fold((f64::MAX, 0.0_f64), |(low, high), end| (low.min(end), high.max(end)));
-        let each = text + 8;
+        // A phone has room for the names only above their bars.
+        let stacked = width < 500;
+        let each = if stacked { text * 2 + 8 } else { text + 8 };
         let height = each * self.rows.len() as u32 + text * 4;
         let root = SVGBackend::with_string(svg, (width, height)).into_drawing_area();
         let longest = self.rows.iter().map(|(name, ..)| name.chars().count()).max().unwrap_or(0);
         // A letter is about half as wide as it is high.
-        let names = (longest as u32 * text * 54 / 100 + 12).min(width * 6 / 10);
+        let beside = (longest as u32 * text * 54 / 100 + 12).min(width * 6 / 10);
+        let names = if stacked { 24 } else { beside };
         let count = self.rows.len() as f64;
         let mut chart = ChartBuilder::on(&root)
             .margin(6)
@@ -195,7 +199,7 @@ impl Intervals<'_> {
             .x_desc(self.x_name)
             .disable_y_mesh()
             .disable_y_axis()
-            .x_labels(if width < 500 { 4 } else { 8 })
+            .x_labels(if stacked { 4 } else { 8 })
             .x_label_formatter(&|x| super::words::factor(*x))
             .label_style(("sans-serif", text).into_font().color(&INK))
             .bold_line_style(GRID)
@@ -204,19 +208,19 @@ impl Intervals<'_> {
             .draw()?;
         chart.draw_series([PathElement::new([(1.0, 0.0), (1.0, count)], INK.stroke_width(1))])?;
         for (nth, (name, point, colour)) in self.rows.iter().enumerate() {
-            let y = count - nth as f64 - 0.5;
+            let row = count - nth as f64;
+            let (y, name_y) =
+                if stacked { (row - 0.75, row - 0.35) } else { (row - 0.5, row - 0.5) };
             let colour = PALETTE[colour % PALETTE.len()];
             let bar = [(point.low, y), (point.high, y)];
             chart.draw_series([PathElement::new(bar, colour.stroke_width(2))])?;
             chart.draw_series([Circle::new((point.x, y), 4, colour.filled())])?;
-            let (_, pixel) = chart.backend_coord(&(point.x, y));
-            let style = ("sans-serif", text).into_font().color(&INK).pos(
-                plotters::style::text_anchor::Pos::new(
-                    plotters::style::text_anchor::HPos::Right,
-                    plotters::style::text_anchor::VPos::Center,
-                ),
-            );
-            root.draw(&Text::new(name.as_str(), (names as i32 - 2, pixel), style))?;
+            let (_, pixel) = chart.backend_coord(&(point.x, name_y));
+            let across = if stacked { HPos::Left } else { HPos::Right };
+            let style =
+                ("sans-serif", text).into_font().color(&INK).pos(Pos::new(across, VPos::Center));
+            let left = if stacked { names as i32 } else { names as i32 - 2 };
+            root.draw(&Text::new(name.as_str(), (left, pixel), style))?;
         }
         root.present()?;
         Ok(())

@@ -241,7 +241,7 @@ fn overhead(answers: &[Answer<'_>]) -> Vec<Plate> {
                 })
                 .collect();
             let intervals =
-                Intervals { x_name: "times the cost in one kernel", rows };
+                Intervals { x_name: "ratio to one kernel", rows };
             plate(
                 &format!("overhead-{}", group.name()),
                 &format!("{}: what another place costs", group.heading()),

@@ -23,8 +23,8 @@ impl Places {
     pub(super) fn known(&mut self, case: &Case, study: &Known, count: u32) -> Result<String> {
         let file = study.find(self.means.nas.as_deref())?;
         let value = match study {
-            Known::Iperf3 => self.streams(case, count)?,
-            Known::Fio => self.fio(case)?,
+            Known::Iperf3 => self.streams(case, &file, count)?,
+            Known::Fio => self.fio(case, &file)?,
             Known::Hpcc => {
                 let text = self.in_mpi(case, &file, "cat hpccoutf.txt")?;
                 hpcc_summary(&text)
@@ -80,13 +80,14 @@ impl Places {
         self.line(case, &line)
     }
 
-    fn fio(&mut self, case: &Case) -> Result<Value> {
+    fn fio(&mut self, case: &Case, program: &Path) -> Result<Value> {
         let file = match case.environment {
             Environment::Native => "/dev/shm/vshmem-bench-fio",
             _ => "/tmp/vshmem-bench-fio",
         };
         let line = format!(
-            "fio --name=writes --rw=write --bs={} --size={WRITTEN} --filename={file} --unlink=1 --output-format=json",
+            "{} --name=writes --rw=write --bs={} --size={WRITTEN} --filename={file} --unlink=1 --output-format=json",
+            program.display(),
             case.n
         );
         let text = self.line(case, &line)?;
@@ -95,14 +96,14 @@ impl Places {
     }
 
     /// Streams between neighbours, from guest 1 to 2, from 3 to 4 and so on, all at once; natively over loopback.
-    fn streams(&mut self, case: &Case, count: u32) -> Result<Value> {
+    fn streams(&mut self, case: &Case, program: &Path, count: u32) -> Result<Value> {
         if case.environment == Environment::Native {
-            let line = stream_line(Ipv4Addr::LOCALHOST);
-            return Ok(summed(&[rate(&shell(&format!("{SERVE}; {line}"))?)?]));
+            let line = stream_line(program, Ipv4Addr::LOCALHOST);
+            return Ok(summed(&[rate(&shell(&format!("{} {line}", serve_line(program)))?)?]));
         }
         if count <= super::GUESTS {
             let guests = self.guests(super::GUESTS, None)?;
-            return streams_of(guests, super::GUESTS);
+            return streams_of(guests, program, super::GUESTS);
         }
         // A lab of its own, for this run.
         let guests = Guests::open(&Materials {
@@ -114,32 +115,36 @@ impl Places {
             sisters: false,
             stage: &[],
         })?;
-        streams_of(&guests, count)
+        streams_of(&guests, program, count)
     }
 }
 
-/// A server that ends after its first client.
-const SERVE: &str = "iperf3 -s -1 -D >/dev/null 2>&1";
+/// A server that ends after its first client, or for want of one.
+fn serve_line(program: &Path) -> String {
+    format!("setsid timeout 60 {} -s -1 </dev/null >/dev/null 2>&1 &", program.display())
+}
 
-fn stream_line(to: Ipv4Addr) -> String {
-    // The server may take a moment to listen.
+fn stream_line(program: &Path, to: Ipv4Addr) -> String {
+    let client = program.display();
+    // The server may take a moment to listen; what the client says of that is an object, too.
     format!(
-        "n=0; until iperf3 -c {to} -t {STREAM} -J >/tmp/vshmem-bench-stream; do n=$((n+1)); \
+        "n=0; until {client} -c {to} -t {STREAM} -J >/tmp/vshmem-bench-stream && \
+         ! grep -q '\"error\":' /tmp/vshmem-bench-stream; do n=$((n+1)); \
          [ $n -lt 20 ] || {{ cat /tmp/vshmem-bench-stream >&2; exit 1; }}; sleep 0.1; done; \
          cat /tmp/vshmem-bench-stream; rm -f /tmp/vshmem-bench-stream"
     )
 }
 
-fn streams_of(guests: &Guests, count: u32) -> Result<Value> {
+fn streams_of(guests: &Guests, program: &Path, count: u32) -> Result<Value> {
     for guest in (2..=count).step_by(2) {
-        guests.shell(guest, SERVE)?;
+        guests.shell(guest, &serve_line(program))?;
     }
     let rates: Vec<Result<f64>> = std::thread::scope(|scope| {
         let streams: Vec<_> = (1..=count)
             .step_by(2)
             .map(|guest| {
                 scope.spawn(move || {
-                    let line = stream_line(guests.address_of(guest + 1)?);
+                    let line = stream_line(program, guests.address_of(guest + 1)?);
                     rate(&guests.shell(guest, &line)?)
                 })
             })
