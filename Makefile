@@ -97,11 +97,14 @@ third-party: build
 # CPUs that there are (PROCESSES=2 WHAT=full: one; WHAT=collectives), in turns.
 PROCESSES ?= 16
 WHAT ?= quick
-.PHONY: mpi-cycles mpi-hpcc mpi-compare
+.PHONY: mpi-cycles mpi-hpcc mpi-compare mpi-qemu
 mpi-cycles: build programs
 	@tests/mpi/cycles.sh "$(CURDIR)/target/release/vshmem"
 mpi-hpcc: setup-guests build programs
 	@tests/mpi/hpcc.sh "$(CURDIR)/target/release/vshmem"
+# The test programs between two QEMU guests.
+mpi-qemu: setup-all build programs
+	@tests/mpi/guests.sh "$(CURDIR)/target/release/vshmem" qemu 2
 mpi-compare: build programs
 	@tests/mpi/compare.sh "$(CURDIR)/target/release/vshmem" $(PROCESSES) 3 $(WHAT)
 

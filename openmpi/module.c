@@ -46,7 +46,7 @@ bool vshmem_btl_open(uint32_t peers)
 		char pool[64] = "";
 		uint32_t domain, client;
 		vshmem_whoami(btl->pool, pool, &domain, &client);
-		vshmem_say("pool %s has no room for the %zu KiB that this process receives in from %u others (%s); "
+		vshmem_say("pool %s has no room for the %zu KiB that this process receives in from %u processes (%s); "
 			   "its messages to other guests go over the network. Make the pool larger, or remove what is "
 			   "left in it",
 			   pool, port_bytes >> 10, peers, strerror(-rc));

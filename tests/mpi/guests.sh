@@ -1,0 +1,54 @@
+#!/bin/bash
+# Stock Open MPI, and a team, through the pool of two guests that are booted for it.
+#   guests.sh VSHMEM uml|qemu [PROCESSES...]     2 4 8 when nothing else is said
+# Ends with `N passed, N failed`.
+cd "$(dirname "$0")/../.." || exit 1
+vshmem=$1 kind=${2:-uml}
+shift 2
+counts=${*:-2 4 8} lab=mpi-guests-$$ log=build/mpi/guests.$$.log programs=$PWD/build/mpi
+skip() { echo "SKIPPED: MPI between guests ($kind): $1"; echo "1 passed, 0 failed"; exit 0; }
+command -v mpirun >/dev/null || skip "no mpirun here (openmpi-bin)"
+[ -e build/openmpi/mca_btl_vshmem.so ] || skip "the components are not built (libopenmpi-dev)"
+[ "$(id -u)" = 0 ] || skip "needs root"
+trap '"$vshmem" lab --name "$lab" down >/dev/null 2>&1; rm -f "$log"' EXIT
+trap 'exit 130' INT TERM
+timeout 600 "$vshmem" lab --name "$lab" up --guest "$kind" -n 2 >"$log" 2>&1 || skip "$(tail -1 "$log")"
+passed=0 failed=0
+check() { # check NAME CONDITION...
+	local what=$1
+	shift
+	if "$@"; then
+		passed=$((passed + 1)); echo "ok: $what"
+	else
+		failed=$((failed + 1)); echo "FAILED: $what"; tail -20 "$log"
+	fi
+}
+passes() { # passes COUNT PROGRAM
+	timeout -k 5 400 "$vshmem" lab --name "$lab" exec 1 -- sh -c "eval \"\$(vshmem mpi-env)\"
+		OMPI_MCA_btl_vshmem_count=1 exec mpirun --oversubscribe -H guest1:$(($1 / 2)),guest2:$(($1 / 2)) -np $1 $programs/$2" >"$log" 2>&1 </dev/null
+	grep -q '[1-9][0-9]* passed, 0 failed' "$log"
+}
+through_pool() { grep -q 'vshmem: [1-9][0-9]* messages sent' "$log"; }
+# What it says besides its results and counts.
+quiet() { ! grep -v ' passed, 0 failed\|messages sent' "$log"; }
+for n in $counts; do
+	for program in messages windows threads; do
+		check "$program, $n processes" passes "$n" $program
+		check "  through the pool" through_pool
+		check "  and nothing to complain about" quiet
+	done
+done
+team() { # four members, two in each guest, in a segment of the pool
+	local rank pids=() rc=0
+	for rank in 0 1 2 3; do
+		timeout -k 5 200 "$vshmem" lab --name "$lab" exec $((1 + rank % 2)) -- vshmem run "$PWD/build/team/team" member 0x7ea3 4 $rank 60 \
+			>>"$log" 2>&1 </dev/null &
+		pids+=($!)
+	done
+	for rank in 0 1 2 3; do wait "${pids[rank]}" || rc=1; done
+	return $rc
+}
+: >"$log"
+check "a team of four" team
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
