@@ -36,7 +36,7 @@ mod tool;
 pub use check::Missing;
 pub use error::{Error, GuestFault, Result};
 pub use exec::{ExecRequest, Streams, exec_in_sister, in_guest};
-pub use guest::Acceleration;
+pub use guest::{Acceleration, kvm_boots_guests};
 pub use init::guest_init;
 pub use keeper::keeper;
 pub use lab::{GuestListing, GuestState, Lab, Listing};

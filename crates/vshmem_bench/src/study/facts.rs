@@ -20,7 +20,7 @@ pub struct Facts {
     pub kernel: String,
     /// What it runs on, if it is itself a virtual machine and says so.
     pub hypervisor: Option<String>,
-    /// What guests are accelerated by here: `KVM`, or nothing.
+    /// What guests are accelerated by here, as far as it is known: `KVM`, or nothing.
     pub accelerator: Option<String>,
     /// The CPUs' frequency governor, where there is one.
     pub governor: Option<String>,
@@ -52,7 +52,7 @@ impl Facts {
             memory_mib: memory_mib().unwrap_or(0),
             kernel: machine.kernel,
             hypervisor: machine.hypervisor,
-            accelerator: fs::metadata("/dev/kvm").is_ok().then(|| "KVM".to_owned()),
+            accelerator: accelerator(),
             governor: read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
             huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled").and_then(chosen),
             emulated: machine.emulated,
@@ -62,6 +62,16 @@ impl Facts {
             date: machine.date,
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
+    }
+}
+
+/// A /dev/kvm that is there proves nothing: under some hypervisors no guest boots with it.
+fn accelerator() -> Option<String> {
+    match vshmem_lab::kvm_boots_guests() {
+        Some(boots) => boots.then(|| "KVM".to_owned()),
+        None => fs::metadata("/dev/kvm")
+            .ok()
+            .map(|_| "perhaps KVM (/dev/kvm is there, not tried)".to_owned()),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::options::{GuestKind, UpOptions};
 use crate::record::Record;
 use crate::{census, tool};
-pub use qemu::Acceleration;
+pub use qemu::{Acceleration, kvm_boots_guests};
 
 /// One guest to be started.
 pub(crate) struct Plan<'a> {

@@ -88,13 +88,20 @@ pub(super) fn choose(
     }
 }
 
+/// What is known of KVM since this machine booted: whether a guest boots under it. `None` while nobody has tried.
+#[must_use]
+pub fn kvm_boots_guests() -> Option<bool> {
+    let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let kept: Option<Verdict> = record::read(Path::new(VERDICT)).unwrap_or_default();
+    kept.filter(|kept| kept.boot_id == boot_id).map(|kept| kept.usable)
+}
+
 /// Does a guest boot under KVM?
 fn usable(qemu: &Path, kernel: &Path, ramdisk: &Path) -> Result<bool> {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .doing(|| "read this machine's boot id".into())?;
-    let kept: Option<Verdict> = record::read(Path::new(VERDICT)).unwrap_or_default();
-    if let Some(kept) = kept.filter(|kept| kept.boot_id == boot_id) {
-        return Ok(kept.usable);
+    if let Some(known) = kvm_boots_guests() {
+        return Ok(known);
     }
     let opens = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     let usable = opens && boots(qemu, kernel, ramdisk)?;

@@ -23,8 +23,8 @@ use crate::init::ramdisk::ROOT_TAG;
 use crate::options::{Device, UpOptions};
 use crate::record::Record;
 use crate::{INIT_VERB, tool};
-pub use acceleration::Acceleration;
 pub(super) use acceleration::BARE;
+pub use acceleration::{Acceleration, kvm_boots_guests};
 use kernel::Kernel;
 
 pub(crate) struct Qemu;
