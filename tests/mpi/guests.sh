@@ -5,7 +5,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 vshmem=$1 kind=${2:-uml}
 shift 2
-counts=${*:-2 4 8} lab=mpi-guests-$$ log=build/mpi/guests.$$.log programs=$PWD/build/mpi
+counts=${*:-2 4 8} lab=mpi-guests-$$ log=build/mpi/guests.$$.log programs=/tmp/mpi-guests
 skip() { echo "SKIPPED: MPI between guests ($kind): $1"; echo "1 passed, 0 failed"; exit 0; }
 command -v mpirun >/dev/null || skip "no mpirun here (openmpi-bin)"
 [ -e build/openmpi/mca_btl_vshmem.so ] || skip "the components are not built (libopenmpi-dev)"
@@ -13,6 +13,14 @@ command -v mpirun >/dev/null || skip "no mpirun here (openmpi-bin)"
 trap '"$vshmem" lab --name "$lab" down >/dev/null 2>&1; rm -f "$log"' EXIT
 trap 'exit 130' INT TERM
 timeout 600 "$vshmem" lab --name "$lab" up --guest "$kind" -n 2 >"$log" 2>&1 || skip "$(tail -1 "$log")"
+# A guest may not see this tree, or not where it is: it has a /tmp of its own.
+deliver() { # deliver FILE
+	local guest place=$programs/${1##*/}
+	for guest in 1 2; do
+		timeout 60 "$vshmem" lab --name "$lab" exec $guest -- sh -c "mkdir -p $programs && cat >$place && chmod 755 $place" <"$1" || exit 1
+	done
+}
+for file in build/mpi/{messages,windows,threads} build/team/team; do deliver "$file"; done
 passed=0 failed=0
 check() { # check NAME CONDITION...
 	local what=$1
@@ -41,7 +49,8 @@ done
 team() { # four members, two in each guest, in a segment of the pool
 	local rank pids=() rc=0
 	for rank in 0 1 2 3; do
-		timeout -k 5 200 "$vshmem" lab --name "$lab" exec $((1 + rank % 2)) -- vshmem run "$PWD/build/team/team" member 0x7ea3 4 $rank 60 \
+		timeout -k 5 200 "$vshmem" lab --name "$lab" exec $((1 + rank % 2)) -- sh -c \
+			"LD_LIBRARY_PATH=\$(dirname \"\$(command -v vshmem)\") exec vshmem run $programs/team member 0x7ea3 4 $rank 60" \
 			>>"$log" 2>&1 </dev/null &
 		pids+=($!)
 	done
