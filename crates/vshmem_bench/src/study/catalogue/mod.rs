@@ -13,7 +13,7 @@ use super::environment::Environment;
 /// How much of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// Less than two minutes, for a first look.
+    /// Some two minutes, for a first look.
     Quick,
     /// An hour or so.
     Default,

@@ -21,7 +21,7 @@ use crate::table::Table;
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct Bench {
-    /// Everything in less than two minutes, from nothing to a report: `run` with `--quick`, in a new
+    /// Everything in some two minutes, from nothing to a report: `run` with `--quick`, in a new
     /// directory `vshmem-bench-DATE` here.
     #[arg(long)]
     quick: bool,

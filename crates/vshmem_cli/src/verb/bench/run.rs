@@ -24,7 +24,7 @@ pub struct Run {
     /// The directory: made, or gone on with where its journal ends.
     #[arg(value_name = "DIR", required_unless_present = "list")]
     directory: Option<PathBuf>,
-    /// A first look, in less than two minutes.
+    /// A first look, in some two minutes.
     #[arg(long, conflicts_with = "paper")]
     quick: bool,
     /// With the counts of the papers: 100,000 round trips, 30 repetitions. Takes hours.
