@@ -31,15 +31,6 @@ static void close_channel(void)
 	opened = NULL;
 }
 
-static void relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
-
 static void wait_ms(int ms)
 {
 	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);

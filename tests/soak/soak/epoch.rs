@@ -98,11 +98,27 @@ pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
         return Err(format!("check: {wrong:#?}"));
     }
     session.leave().map_err(said("leaving"))?;
-    let left = room(&ground.place)?;
-    if left != ground.bare {
-        return Err(format!("leaked: {left:?}, at first {:?}", ground.bare));
-    }
+    nothing_left(ground)?;
     Ok(tally)
+}
+
+/// The pool is as it was at first, as soon as an agent has gone that came late: one that a worker had sent for before
+/// it was killed.
+fn nothing_left(ground: &Ground) -> Result<(), String> {
+    let link = vshmem_link::open(&ground.place).map_err(|error| error.to_string())?;
+    let pool = open_pool(link.as_ref()).map_err(|error| error.to_string())?;
+    let begun = Instant::now();
+    loop {
+        let left = room(&ground.place)?;
+        if left == ground.bare {
+            return Ok(());
+        }
+        let late = pool.clients().map_err(said("the clients"))?;
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("leaked: {left:?}, at first {:?}; clients: {late:?}", ground.bare));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Kills at random for that long, and then everybody.
