@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use vshmem_ipc::{Errno, Member, Room};
+use vshmem_ipc::{Errno, Member, Pool, Room};
 use vshmem_session::{Session, is_gone, open_pool};
 
 use crate::crew::{CREW_FIRST, CREW_WORKERS, Crew, STORM_FIRST, STORM_WORKERS, Storm, Tally};
@@ -42,10 +42,14 @@ pub fn join(place: &Path) -> Result<Session, String> {
     Session::join(link).map_err(|error| error.to_string())
 }
 
-/// What is in use, with nobody there.
-pub fn room(place: &Path) -> Result<Room, String> {
+/// The pool, without being a client of it.
+pub fn look_at(place: &Path) -> Result<Pool, String> {
     let link = vshmem_link::open(place).map_err(|error| error.to_string())?;
-    let pool = open_pool(link.as_ref()).map_err(|error| error.to_string())?;
+    open_pool(link.as_ref()).map_err(|error| error.to_string())
+}
+
+/// What is in use.
+pub fn room(pool: &Pool) -> Result<Room, String> {
     let room = pool.room().map_err(said("a count"))?;
     // A slab that has emptied keeps its size until another size wants it, and pages that were used are no longer clean.
     Ok(Room { slabs_used: 0, slabs_free: 0, pages_clean: 0, ..room })
@@ -105,11 +109,10 @@ pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
 /// The pool is as it was at first, as soon as an agent has gone that came late: one that a worker had sent for before
 /// it was killed.
 fn nothing_left(ground: &Ground) -> Result<(), String> {
-    let link = vshmem_link::open(&ground.place).map_err(|error| error.to_string())?;
-    let pool = open_pool(link.as_ref()).map_err(|error| error.to_string())?;
+    let pool = look_at(&ground.place)?;
     let begun = Instant::now();
     loop {
-        let left = room(&ground.place)?;
+        let left = room(&pool)?;
         if left == ground.bare {
             return Ok(());
         }

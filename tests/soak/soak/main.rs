@@ -69,7 +69,7 @@ fn prepare(pool: &Pool) -> Result<Ground, String> {
     let on = epoch::Objects::make(&session).map_err(|errno| format!("the objects: {errno}"))?;
     session.leave().map_err(|errno| format!("leaving: {errno}"))?;
     let journals = std::env::temp_dir().join(format!("vshmem-soak-{}", std::process::id()));
-    let bare = epoch::room(&place)?;
+    let bare = epoch::room(&epoch::look_at(&place)?)?;
     Ok(Ground { name: pool.0.clone(), place, journals, on, bare })
 }
 

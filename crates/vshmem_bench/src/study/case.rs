@@ -227,6 +227,24 @@ impl Case {
 }
 
 #[cfg(test)]
+impl Case {
+    /// One of the system's, on this kernel, of which only the name matters.
+    pub(crate) fn named(name: &str) -> Self {
+        Self {
+            name: name.into(),
+            group: Group::System,
+            bench: name.into(),
+            model: Model::None,
+            environment: Environment::Native,
+            n: 1,
+            ranks: 1,
+            figures: vec![Figure::cost("seconds", "s")],
+            recipe: Recipe::Twice { program: "x".into(), arguments: Vec::new() },
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

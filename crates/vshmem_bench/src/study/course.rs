@@ -224,27 +224,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::study::case::{Figure, Group, Model, Recipe};
-    use crate::study::environment::Environment;
     use crate::study::facts::Facts;
     use crate::study::journal::{JOURNAL, Study};
 
-    fn case(name: &str) -> Case {
-        Case {
-            name: name.into(),
-            group: Group::System,
-            bench: name.into(),
-            model: Model::None,
-            environment: Environment::Native,
-            n: 1,
-            ranks: 1,
-            figures: vec![Figure::cost("seconds", "s")],
-            recipe: Recipe::Twice { program: "x".into(), arguments: Vec::new() },
-        }
-    }
-
     fn study() -> Study {
-        Study::new("default", 3, 5, None, ["a", "b", "c", "broken"].map(case).to_vec())
+        Study::new("default", 3, 5, None, ["a", "b", "c", "broken"].map(Case::named).to_vec())
     }
 
     fn session() -> Session {

@@ -259,25 +259,9 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Option<Contents>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::case::{Figure, Group, Model, Recipe};
-    use crate::study::environment::Environment;
-
-    fn case(name: &str) -> Case {
-        Case {
-            name: name.into(),
-            group: Group::System,
-            bench: name.into(),
-            model: Model::None,
-            environment: Environment::Native,
-            n: 1,
-            ranks: 1,
-            figures: vec![Figure::cost("seconds", "s")],
-            recipe: Recipe::Twice { program: "x".into(), arguments: Vec::new() },
-        }
-    }
 
     fn study() -> Study {
-        Study::new("quick", 7, 3, None, vec![case("one"), case("other")])
+        Study::new("quick", 7, 3, None, vec![Case::named("one"), Case::named("other")])
     }
 
     fn sample(case: &str, repetition: u32) -> Entry {
