@@ -161,39 +161,36 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 	return OPAL_SUCCESS;
 }
 
+/* What an operation makes of two numbers; numbers of 32 bits come with their sign extended. */
+static uint64_t combined(int op, uint64_t old, uint64_t operand)
+{
+	switch (op) {
+	case MCA_BTL_ATOMIC_ADD: return old + operand;
+	case MCA_BTL_ATOMIC_AND: return old & operand;
+	case MCA_BTL_ATOMIC_OR: return old | operand;
+	case MCA_BTL_ATOMIC_XOR: return old ^ operand;
+	case MCA_BTL_ATOMIC_SWAP: return operand;
+	case MCA_BTL_ATOMIC_MIN: return (int64_t)operand < (int64_t)old ? operand : old;
+	case MCA_BTL_ATOMIC_MAX: return (int64_t)operand > (int64_t)old ? operand : old;
+	default: return old;
+	}
+}
+
 static uint64_t atomically64(uint64_t *word, int op, uint64_t operand)
 {
-	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED), new;
-	do {
-		switch (op) {
-		case MCA_BTL_ATOMIC_ADD: new = old + operand; break;
-		case MCA_BTL_ATOMIC_AND: new = old & operand; break;
-		case MCA_BTL_ATOMIC_OR: new = old | operand; break;
-		case MCA_BTL_ATOMIC_XOR: new = old ^ operand; break;
-		case MCA_BTL_ATOMIC_SWAP: new = operand; break;
-		case MCA_BTL_ATOMIC_MIN: new = (int64_t)operand < (int64_t)old ? operand : old; break;
-		case MCA_BTL_ATOMIC_MAX: new = (int64_t)operand > (int64_t)old ? operand : old; break;
-		default: return old;
-		}
-	} while (!__atomic_compare_exchange_n(word, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(word, &old, combined(op, old, operand), false, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED))
+		;
 	return old;
 }
 
 static uint32_t atomically32(uint32_t *word, int op, uint32_t operand)
 {
 	uint32_t old = __atomic_load_n(word, __ATOMIC_RELAXED), new;
-	do {
-		switch (op) {
-		case MCA_BTL_ATOMIC_ADD: new = old + operand; break;
-		case MCA_BTL_ATOMIC_AND: new = old & operand; break;
-		case MCA_BTL_ATOMIC_OR: new = old | operand; break;
-		case MCA_BTL_ATOMIC_XOR: new = old ^ operand; break;
-		case MCA_BTL_ATOMIC_SWAP: new = operand; break;
-		case MCA_BTL_ATOMIC_MIN: new = (int32_t)operand < (int32_t)old ? operand : old; break;
-		case MCA_BTL_ATOMIC_MAX: new = (int32_t)operand > (int32_t)old ? operand : old; break;
-		default: return old;
-		}
-	} while (!__atomic_compare_exchange_n(word, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	do
+		new = (uint32_t)combined(op, (uint64_t)(int32_t)old, (uint64_t)(int32_t)operand);
+	while (!__atomic_compare_exchange_n(word, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 	return old;
 }
 
