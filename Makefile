@@ -20,7 +20,7 @@ GUEST ?= uml
 setup-guests:
 	@scripts/setup guests $(filter qemu xen,$(GUEST))
 setup-all:
-	@scripts/setup guests qemu
+	@scripts/setup guests qemu $(if $(filter no,$(XEN)),,xen)
 
 build: setup
 	$(CARGO) build --release
@@ -74,8 +74,7 @@ test-qemu: setup-all build programs
 
 # The same under Xen, emulated: dom0 makes the pool and grants it to two guests.
 .PHONY: test-xen
-test-xen: build programs
-	@scripts/setup guests xen
+test-xen: setup-all build programs
 	@$(CARGO) test --quiet --profile quick -p vshmem_lab --test xen
 	@VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --test-threads=1 --nocapture
 
@@ -83,8 +82,7 @@ test-xen: build programs
 # not be more than this machine has. Emulated: it shows that all work, not how fast they are.
 CPUS ?= 2
 .PHONY: bench-xen
-bench-xen: build programs
-	@scripts/setup guests xen
+bench-xen: setup-all build programs
 	@VSHMEM_TEST_CPUS=$(CPUS) VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test xen -- --nocapture round_trips_beside_libxenvchan
 
 # Other people's programs at length, and a table of how they fared. Some are fetched from Debian, nothing is installed.
