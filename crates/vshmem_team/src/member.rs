@@ -10,7 +10,7 @@ use crate::failure::TeamError;
 use crate::layout::{
     ABSENT, DOMAIN, FAILURE_AT, JOINED, JOINING, LEFT, LEFT_AT, PID, SHAPE_AT, START, STATE, Shape,
 };
-use crate::patience;
+use crate::patience::{self, Idle};
 
 /// Which process a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +58,7 @@ pub struct Team {
     is_gone: fn(u32, u64) -> bool,
     pub(crate) patience: Duration,
     pub(crate) looks: u32,
+    pub(crate) idle: Option<Idle>,
     /// Barriers so far.
     pub(crate) epoch: u64,
     /// Steps so far.
@@ -113,6 +114,7 @@ impl Team {
             is_gone,
             patience: patience::DEFAULT,
             looks: 1024,
+            idle: None,
             epoch: 0,
             step: 0,
             posted: [Posted::default(); 2],
@@ -122,9 +124,15 @@ impl Team {
         })
     }
 
-    /// How long a member is waited for; 10 s when nothing else is said.
+    /// How long a member is waited for; 10 s when nothing else is said, for ever with [`Duration::MAX`].
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
+    }
+
+    /// What is called again and again while this member waits, after a short look, instead of yielding and sleeping:
+    /// whoever sets this says how the CPU is given away.
+    pub fn set_idle(&mut self, idle: Option<Box<dyn FnMut() + Send>>) {
+        self.idle = idle.map(Idle);
     }
 
     /// This member's rank.

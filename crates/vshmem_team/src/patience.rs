@@ -3,7 +3,10 @@
 //! First by looking, without any system call; then giving the CPU away between looks; then asleep between looks, for
 //! up to a millisecond. Nobody is rung: the other one may be in a guest where nothing can interrupt. How long it is
 //! looked at first adapts to whether that helped.
+//!
+//! A caller who has something to do meanwhile is called instead, between looks; the CPU is then its to give away.
 
+use std::fmt;
 use std::time::Duration;
 
 use vshmem_mem::{Instant, Ordering, spin_hint};
@@ -15,6 +18,10 @@ use crate::member::{Standing, Team};
 /// Looks before the CPU is given away.
 const LEAST_LOOKS: u32 = 32;
 const MOST_LOOKS: u32 = 4096;
+/// The most for a caller with something to do: some microseconds.
+const MOST_LOOKS_OF_BUSY: u32 = 512;
+/// How often such a caller is called before the clock is read.
+const CALLS: u32 = 512;
 /// How often it is given away before sleeping.
 const YIELDS: u32 = 64;
 const FIRST_SLEEP: Duration = Duration::from_micros(20);
@@ -38,13 +45,23 @@ pub(crate) struct Wanted {
     pub is_flag: bool,
 }
 
+/// What the caller does between looks.
+pub(crate) struct Idle(pub Box<dyn FnMut() + Send>);
+
+impl fmt::Debug for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Idle")
+    }
+}
+
 impl Team {
     /// Waits until a word is what is wanted.
     #[inline]
     pub(crate) fn wait(&mut self, wanted: Wanted) -> Result<(), TeamError> {
         for _ in 0..self.looks {
             if self.has_come(wanted)? {
-                self.looks = (self.looks + 1).min(MOST_LOOKS);
+                let most = if self.idle.is_none() { MOST_LOOKS } else { MOST_LOOKS_OF_BUSY };
+                self.looks = (self.looks + 1).min(most);
                 return Ok(());
             }
             spin_hint();
@@ -65,10 +82,12 @@ impl Team {
     #[cold]
     fn wait_slowly(&mut self, wanted: Wanted) -> Result<(), TeamError> {
         self.looks = (self.looks / 2).max(LEAST_LOOKS);
-        for _ in 0..YIELDS {
-            std::thread::yield_now();
-            if self.has_come(wanted)? {
-                return Ok(());
+        if self.idle.is_none() {
+            for _ in 0..YIELDS {
+                std::thread::yield_now();
+                if self.has_come(wanted)? {
+                    return Ok(());
+                }
             }
         }
         let now = Instant::now();
@@ -91,9 +110,26 @@ impl Team {
             if let Some(error) = verdict {
                 return Err(error);
             }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST_SLEEP);
+            if self.idle.is_none() {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_SLEEP);
+            } else if self.idle_until(wanted)? {
+                return Ok(());
+            }
         }
+    }
+
+    /// Lets the caller do its work for a while; says whether what is wanted has come.
+    fn idle_until(&mut self, wanted: Wanted) -> Result<bool, TeamError> {
+        for _ in 0..CALLS {
+            if let Some(Idle(idle)) = &mut self.idle {
+                idle();
+            }
+            if self.has_come(wanted)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Whether the team has failed, or cannot go on because of the one that is waited for.
