@@ -137,6 +137,9 @@ void vshmem_team_patience(vshmem_team *team, uint32_t milliseconds);
 /* What is called again and again while this member waits, after a short look and between looks, instead of yielding
  * and sleeping: IDLE then says how the CPU is given away. It makes no calls for this team. NULL: nothing. */
 void vshmem_team_idle(vshmem_team *team, void (*idle)(void *argument), void *argument);
+/* How often a member of this process has waited for longer than a short look, and what it waited for has come: for an
+ * IDLE that sleeps longer and longer. */
+uint64_t vshmem_team_arrivals(void);
 /* -1: the team has not failed. Otherwise the rank that its failure is about, and a sentence in MESSAGE (if any). */
 int vshmem_team_failure(const vshmem_team *team, char *message, size_t bytes);
 

@@ -278,6 +278,12 @@ pub unsafe extern "C" fn vshmem_team_allreduce(
     }))
 }
 
+/// See vshmem.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn vshmem_team_arrivals() -> u64 {
+    vshmem_team::arrivals()
+}
+
 /// Bytes of so many things, and that the team can pass one on.
 fn things(team: &Team, count: usize, unit: usize) -> Result<usize, Errno> {
     let bytes = count.checked_mul(unit).filter(|bytes| isize::try_from(*bytes).is_ok());

@@ -8,7 +8,8 @@ use vshmem_mem::{Map, Ordering};
 use crate::exchange::Posted;
 use crate::failure::TeamError;
 use crate::layout::{
-    ABSENT, DOMAIN, FAILURE_AT, JOINED, JOINING, LEFT, LEFT_AT, PID, SHAPE_AT, START, STATE, Shape,
+    ABSENT, DOMAIN, FAILURE_AT, JOINED, JOINING, LEFT, LEFT_AT, PID, SHAPE_AT, SLOTS, START, STATE,
+    Shape,
 };
 use crate::patience::{self, Idle};
 
@@ -63,7 +64,7 @@ pub struct Team {
     pub(crate) epoch: u64,
     /// Steps so far.
     pub(crate) step: u64,
-    pub(crate) posted: [Posted; 2],
+    pub(crate) posted: [Posted; SLOTS as usize],
     pub(crate) sum: Vec<u8>,
     pub(crate) next: Vec<u8>,
     pub(crate) failure: Option<TeamError>,
@@ -117,7 +118,7 @@ impl Team {
             idle: None,
             epoch: 0,
             step: 0,
-            posted: [Posted::default(); 2],
+            posted: [Posted::default(); SLOTS as usize],
             sum: vec![0; shape.payload()],
             next: vec![0; shape.payload()],
             failure: None,

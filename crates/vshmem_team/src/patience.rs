@@ -7,6 +7,7 @@
 //! A caller who has something to do meanwhile is called instead, between looks; the CPU is then its to give away.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use vshmem_mem::{Instant, Ordering, spin_hint};
@@ -45,6 +46,15 @@ pub(crate) struct Wanted {
     pub is_flag: bool,
 }
 
+static ARRIVALS: AtomicU64 = AtomicU64::new(0);
+
+/// How often a member of this process has waited for longer than a short look, and what it waited for has come. Who
+/// gives the CPU away while members wait learns by this that they did not go on waiting.
+#[must_use]
+pub fn arrivals() -> u64 {
+    ARRIVALS.load(Relaxed)
+}
+
 /// What the caller does between looks.
 pub(crate) struct Idle(pub Box<dyn FnMut() + Send>);
 
@@ -66,7 +76,9 @@ impl Team {
             }
             spin_hint();
         }
-        self.wait_slowly(wanted)
+        self.wait_slowly(wanted)?;
+        ARRIVALS.fetch_add(1, Relaxed);
+        Ok(())
     }
 
     #[inline]
