@@ -36,7 +36,7 @@ struct card {
 	uint64_t most_bytes, piece_bytes;
 };
 static struct card own;
-/* By name: 1 + the index of its pool among those that are known, or NOT. */
+/* By name: its pool, as it has told. */
 static opal_hash_table_t known;
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 static bool ready;
@@ -87,7 +87,7 @@ static int register_parameters(void)
 		  &vshmem_coll_parameters.most_teams },
 		{ "max_bytes", "Bytes of each process in a call that goes by a team, at most", MCA_BASE_VAR_TYPE_SIZE_T,
 		  &vshmem_coll_parameters.most_bytes },
-		{ "piece_bytes", "How much of it goes at once. A team takes twice that for each member",
+		{ "piece_bytes", "How much of it goes at once. A team takes four times that for each member",
 		  MCA_BASE_VAR_TYPE_SIZE_T, &vshmem_coll_parameters.piece_bytes },
 		{ "count", "Say at the end how many collective calls went by teams", MCA_BASE_VAR_TYPE_INT,
 		  &vshmem_coll_parameters.verbose },

@@ -28,7 +28,7 @@ typedef struct vshmem_gathering {
 	mca_coll_base_module_t super;
 	enum { UNDECIDED, DECIDING, BY_TEAM, BY_MESSAGES } way;
 	bool told; /* that the team has failed */
-	uint32_t calls;
+	uint32_t calls, members;
 	vshmem_team *team;
 	void *memory; /* of the team */
 	/* What is below, which these modules were found to do. */
@@ -45,7 +45,7 @@ struct vshmem_coll_parameters {
 	int priority;
 	int most_members;
 	int most_teams;
-	size_t most_bytes; /* of a call */
+	size_t most_bytes; /* of a process in a call */
 	size_t piece_bytes;
 	int verbose;
 };

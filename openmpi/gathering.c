@@ -11,7 +11,11 @@
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 static vshmem_pool *pool;
 static int teams;
+static uint64_t taken; /* by them, of what this process may take */
 static uint64_t calls, ever;
+
+/* All teams of a job leave so much of the pool to others: each process may take its share of the rest. */
+#define OF_THE_POOL 8
 
 static bool open_pool(const uint8_t wanted[16])
 {
@@ -64,12 +68,33 @@ static int join(vshmem_gathering *gathering, uint32_t members, uint32_t rank, in
 	return id;
 }
 
-static bool one_more(void)
+/* What this process takes of the pool as a member. */
+static uint64_t share(uint32_t members)
 {
-	bool fits = OPAL_THREAD_ADD_FETCH32(&teams, 1) <= vshmem_coll_parameters.most_teams;
-	if (!fits)
-		OPAL_THREAD_ADD_FETCH32(&teams, -1);
+	return vshmem_team_bytes(members, piece()) / members;
+}
+
+static bool one_more(uint32_t members)
+{
+	uint64_t job = (uint64_t)ompi_comm_size(&ompi_mpi_comm_world.comm), most = vshmem_bytes(pool) / OF_THE_POOL / job;
+	OPAL_THREAD_LOCK(&lock);
+	bool fits = teams < vshmem_coll_parameters.most_teams && taken + share(members) <= most;
+	if (fits) {
+		teams++;
+		taken += share(members);
+	}
+	OPAL_THREAD_UNLOCK(&lock);
 	return fits;
+}
+
+static void one_less(uint32_t members, uint32_t made)
+{
+	OPAL_THREAD_LOCK(&lock);
+	calls += made;
+	ever += made > 0;
+	teams--;
+	taken -= share(members);
+	OPAL_THREAD_UNLOCK(&lock);
 }
 
 void vshmem_gathering_decide(vshmem_gathering *gathering, struct ompi_communicator_t *comm)
@@ -82,23 +107,23 @@ void vshmem_gathering_decide(vshmem_gathering *gathering, struct ompi_communicat
 		return;
 	}
 	/* From here on all go through all of it. */
-	bool fits = one_more();
+	bool fits = open_pool(wanted) && one_more(members);
 	int id = 0, joined, all = 0;
-	if (rank == 0 && fits && open_pool(wanted))
+	if (rank == 0 && fits)
 		id = join(gathering, members, rank, 0);
 	int rc = gathering->bcast(&id, 1, &ompi_mpi_int.dt, 0, comm, gathering->bcast_module);
-	joined = rank == 0 ? id > 0 : rc == OMPI_SUCCESS && id > 0 && fits && open_pool(wanted) && join(gathering, members, rank, id);
+	joined = rank == 0 ? id > 0 : rc == OMPI_SUCCESS && id > 0 && fits && join(gathering, members, rank, id);
 	if (rc == OMPI_SUCCESS)
 		rc = gathering->allreduce(&joined, &all, 1, &ompi_mpi_int.dt, &ompi_mpi_op_min.op, comm,
 					  gathering->allreduce_module);
 	if (rc == OMPI_SUCCESS && all) {
 		gathering->way = BY_TEAM;
-		ever++;
+		gathering->members = members;
 		return;
 	}
 	vshmem_gathering_end(gathering);
 	if (fits)
-		OPAL_THREAD_ADD_FETCH32(&teams, -1);
+		one_less(members, 0);
 	gathering->way = BY_MESSAGES;
 }
 
@@ -111,8 +136,7 @@ void vshmem_gathering_end(vshmem_gathering *gathering)
 	gathering->team = NULL;
 	gathering->memory = NULL;
 	if (gathering->way == BY_TEAM) {
-		OPAL_THREAD_ADD_FETCH32(&teams, -1);
-		calls += gathering->calls;
+		one_less(gathering->members, gathering->calls);
 		gathering->way = BY_MESSAGES;
 	}
 }
