@@ -30,9 +30,10 @@ for n in 2 4 8; do
 done
 check "collective calls without threads" passes -np 4 build/mpi/collectives one
 check "  in pieces, longer ones too" passes -np 4 --mca coll_vshmem_piece_bytes 100 --mca coll_vshmem_max_bytes 100000 build/mpi/collectives
-differ() { passes -np 2 --mca coll_vshmem_max_bytes 1000 build/mpi/collectives : -np 2 --mca coll_vshmem_max_bytes 2000 build/mpi/collectives && ! by_teams; }
+bound() { echo "-np 2 env OMPI_MCA_coll_vshmem_max_bytes=$1 build/mpi/collectives"; }
+differ() { passes $(bound 1000) : $(bound 2000) && ! by_teams; }
 check "  with parameters that differ: by messages" differ
-without() { passes -np 4 --mca btl tcp,self build/mpi/collectives && ! by_teams; }
+without() { passes -np 2 --mca btl tcp,self build/mpi/threads && ! by_teams; }
 check "  where messages do not go through the pool: neither do they" without
 export OMPI_MCA_coll_vshmem_count=0
 check "one-sided, 2 processes" passes -np 2 build/mpi/windows
