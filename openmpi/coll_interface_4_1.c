@@ -24,6 +24,7 @@ struct vshmem_coll_parameters vshmem_coll_parameters = {
 	.priority = 50, /* above tuned (30) */
 	.most_members = 64,
 	.most_teams = 64,
+	.after = 256,
 	.most_bytes = 8 << 10,
 	.piece_bytes = 8 << 10,
 };
@@ -31,8 +32,7 @@ struct vshmem_coll_parameters vshmem_coll_parameters = {
 /* What a process tells the others. Who has other bounds would go another way. */
 struct card {
 	uint32_t arch;
-	int32_t priority, most_members;
-	uint32_t unused;
+	int32_t priority, most_members, after;
 	uint64_t most_bytes, piece_bytes;
 };
 static struct card own;
@@ -85,6 +85,8 @@ static int register_parameters(void)
 		  &vshmem_coll_parameters.most_members },
 		{ "max_teams", "Communicators of a process that have a team at once, at most", MCA_BASE_VAR_TYPE_INT,
 		  &vshmem_coll_parameters.most_teams },
+		{ "after", "Calls of a communicator, by messages, before it gets a team: making one takes as long as many calls",
+		  MCA_BASE_VAR_TYPE_INT, &vshmem_coll_parameters.after },
 		{ "max_bytes", "Bytes of each process in a call that goes by a team, at most", MCA_BASE_VAR_TYPE_SIZE_T,
 		  &vshmem_coll_parameters.most_bytes },
 		{ "piece_bytes", "How much of it goes at once. A team takes four times that for each member",
@@ -105,7 +107,7 @@ static int open_component(void)
 	const struct vshmem_coll_parameters *given = &vshmem_coll_parameters;
 	if (given->priority <= 0 || !opal_pmix.put)
 		return OMPI_ERR_NOT_AVAILABLE;
-	own = (struct card){ opal_local_arch, given->priority, given->most_members, 0, given->most_bytes, given->piece_bytes };
+	own = (struct card){ opal_local_arch, given->priority, given->most_members, given->after, given->most_bytes, given->piece_bytes };
 	int rc;
 	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_coll_vshmem_component.collm_version, &own, sizeof(own));
 	return rc == OPAL_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
@@ -216,6 +218,7 @@ static void construct(vshmem_gathering *gathering)
 	gathering->way = UNDECIDED;
 	gathering->told = false;
 	gathering->calls = 0;
+	gathering->before = 0;
 	gathering->team = NULL;
 	gathering->memory = NULL;
 	gathering->barrier_module = gathering->bcast_module = NULL;

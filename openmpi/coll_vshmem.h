@@ -29,6 +29,7 @@ typedef struct vshmem_gathering {
 	enum { UNDECIDED, DECIDING, BY_TEAM, BY_MESSAGES } way;
 	bool told; /* that the team has failed */
 	uint32_t calls, members;
+	int before; /* calls before it is decided */
 	vshmem_team *team;
 	void *memory; /* of the team */
 	/* What is below, which these modules were found to do. */
@@ -45,6 +46,7 @@ struct vshmem_coll_parameters {
 	int priority;
 	int most_members;
 	int most_teams;
+	int after; /* so many calls of a communicator a team is worth its making */
 	size_t most_bytes; /* of a process in a call */
 	size_t piece_bytes;
 	int verbose;

@@ -17,7 +17,7 @@ static inline bool by_team(vshmem_gathering *gathering, struct ompi_communicator
 		return false;
 	if (OPAL_UNLIKELY(gathering->way != BY_TEAM)) {
 		/* What is below may call us while it is decided. */
-		if (gathering->way == UNDECIDED)
+		if (gathering->way == UNDECIDED && ++gathering->before > vshmem_coll_parameters.after)
 			vshmem_gathering_decide(gathering, comm);
 		if (gathering->way != BY_TEAM)
 			return false;

@@ -1,4 +1,4 @@
-/* A communicator's team: made at the first call that could use it, given back with the communicator. */
+/* A communicator's team: made when it has made enough calls that could use it, given back with the communicator. */
 #include "coll_vshmem.h"
 
 #include <errno.h>

@@ -23,13 +23,15 @@ for n in 2 4 8; do
 done
 # On fewer CPUs than processes, too.
 by_teams() { grep -q 'vshmem: [1-9][0-9]* collective calls by [1-9][0-9]* teams' "$log"; }
-export OMPI_MCA_coll_vshmem_count=1
+export OMPI_MCA_coll_vshmem_count=1 OMPI_MCA_coll_vshmem_after=0
 for n in 2 4 8; do
 	check "collective calls, $n processes" passes -np $n build/mpi/collectives
 	check "  went by teams in the pool" by_teams
 done
-check "collective calls without threads" passes -np 4 build/mpi/collectives one
 check "  in pieces, longer ones too" passes -np 4 --mca coll_vshmem_piece_bytes 100 --mca coll_vshmem_max_bytes 100000 build/mpi/collectives
+unset OMPI_MCA_coll_vshmem_after
+check "  without threads, and some by messages first" passes -np 4 build/mpi/collectives one
+check "  went by teams in the pool" by_teams
 bound() { echo "-np 2 env OMPI_MCA_coll_vshmem_max_bytes=$1 build/mpi/collectives"; }
 differ() { passes $(bound 1000) : $(bound 2000) && ! by_teams; }
 check "  with parameters that differ: by messages" differ
