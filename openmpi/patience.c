@@ -57,8 +57,11 @@ void vshmem_patience(int events)
 {
 	static unsigned looks, until_asked;
 	static long each = 1, sleep = FIRST_SLEEP;
-	static uint64_t began, waiting_since, shortest = UINT64_MAX / 2;
-	if (events) {
+	static uint64_t began, waiting_since, shortest = UINT64_MAX / 2, arrivals;
+	/* Collective calls wait elsewhere, and look in vain here. */
+	uint64_t arrived = events ? arrivals : vshmem_team_arrivals();
+	if (events || arrived != arrivals) {
+		arrivals = arrived;
 		looks = 0;
 		waiting_since = 0;
 		sleep = FIRST_SLEEP;

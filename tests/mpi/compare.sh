@@ -1,32 +1,38 @@
 #!/bin/bash
 # Open MPI's own shared memory in one namespace, the pool between two, and TCP between the two, in turns: a table of medians.
 #   compare.sh VSHMEM [PROCESSES] [RUNS] [quick|full|collectives]
+# `collectives` also makes the collective calls through the pool by messages, as they are without the component for them.
 # 2 processes, 3 runs and `quick` when nothing else is said. With 16, eight pairs share the CPUs that there are.
 cd "$(dirname "$0")/../.." || exit 1
 vshmem=$1 processes=${2:-2} runs=${3:-3} length=${4:-quick} name=vp$$
 . tests/mpi/job.bash
 unset OMPI_MCA_btl_vshmem_count
-out=build/mpi/compare.$$ half=$((processes / 2))
+out=build/mpi/compare.$$ half=$((processes / 2)) contenders="vader vshmem tcp"
+[ "$length" != collectives ] || contenders="vader vshmem messages tcp"
 hosts=$($nodes hosts "$name" 2 $half)
 for run in $(seq "$runs"); do
-	for who in vader vshmem tcp; do
+	for who in $contenders; do
 		case $who in
 		vader) timeout 900 $nodes run "$name" 1 mpirun --mca btl vader,self --oversubscribe -np "$processes" build/mpi/pairs "$length" >"$log" 2>&1 ;;
 		vshmem) mpi 900 --mca btl vshmem,vader,self --map-by slot -np "$processes" build/mpi/pairs "$length" ;;
+		messages) mpi 900 --mca btl vshmem,vader,self --mca coll ^vshmem --map-by slot -np "$processes" build/mpi/pairs "$length" ;;
 		tcp) mpi 900 --mca btl tcp,self --map-by slot -np "$processes" build/mpi/pairs "$length" ;;
 		esac || { echo "$who: did not end"; tail -5 "$log"; }
 		awk -v who=$who 'NF == 4 && $4 + 0 > 0 { print who, $1, $2, $3, $4 }' "$log" >>"$out"
 	done
 done
 echo "$processes processes, $runs runs in turns, microseconds: median (smallest)"
-awk '
+awk -v also="$([ "$length" = collectives ] && echo 1)" '
 	{ key = $2 " " $3 " B" ($4 == "pool" ? " pool" : ""); if (!(key in seen)) { seen[key] = 1; order[++keys] = key } v[key, $1, ++n[key, $1]] = $5 / 1000 }
 	function middle(key, who,   c, i, j, t, a) { c = n[key, who]; for (i = 1; i <= c; i++) a[i] = v[key, who, i]
 		for (i = 1; i <= c; i++) for (j = i + 1; j <= c; j++) if (a[j] < a[i]) { t = a[i]; a[i] = a[j]; a[j] = t }
 		least = a[1]; return c ? a[int((c + 1) / 2)] : 0 }
 	function cell(m) { return sprintf("%11.3f (%9.3f)", m, least) }
-	END { printf "%-24s %23s %23s %23s %14s %12s\n", "", "vader, 1 namespace", "vshmem, 2", "tcp, 2", "vshmem/vader", "tcp/vshmem"
+	END { printf "%-24s %23s %23s %23s %14s %12s\n", "", "vader, 1 namespace", "vshmem, 2", "tcp, 2", "vshmem/vader", "tcp/vshmem" (also ? sprintf(" %23s %15s", "by messages", "vshmem/messages") : "")
 		for (k = 1; k <= keys; k++) { key = order[k]
 			a = middle(key, "vader"); ca = cell(a); b = middle(key, "vshmem"); cb = cell(b); c = middle(key, "tcp"); cc = cell(c)
-			printf "%-24s %23s %23s %23s %13.2fx %11.1fx\n", key, ca, cb, cc, a ? b / a : 0, b ? c / b : 0 } }' "$out"
+			printf "%-24s %23s %23s %23s %13.2fx %11.1fx", key, ca, cb, cc, a ? b / a : 0, b ? c / b : 0
+			d = middle(key, "messages"); cd = cell(d)
+			if (also) printf " %23s %14.2fx", cd, d ? b / d : 0
+			print "" } }' "$out"
 rm -f "$out"

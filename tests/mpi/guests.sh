@@ -20,7 +20,7 @@ deliver() { # deliver FILE
 		timeout 60 "$vshmem" lab --name "$lab" exec $guest -- sh -c "mkdir -p $programs && cat >$place && chmod 755 $place" <"$1" || exit 1
 	done
 }
-for file in build/mpi/{messages,windows,threads} build/team/team; do deliver "$file"; done
+for file in build/mpi/{messages,windows,threads,collectives} build/team/team; do deliver "$file"; done
 passed=0 failed=0
 check() { # check NAME CONDITION...
 	local what=$1
@@ -33,16 +33,18 @@ check() { # check NAME CONDITION...
 }
 passes() { # passes COUNT PROGRAM
 	timeout -k 5 400 "$vshmem" lab --name "$lab" exec 1 -- sh -c "eval \"\$(vshmem mpi-env)\"
-		OMPI_MCA_btl_vshmem_count=1 exec mpirun --oversubscribe -H guest1:$(($1 / 2)),guest2:$(($1 / 2)) -np $1 $programs/$2" >"$log" 2>&1 </dev/null
+		OMPI_MCA_btl_vshmem_count=1 OMPI_MCA_coll_vshmem_count=1 exec mpirun --oversubscribe -H guest1:$(($1 / 2)),guest2:$(($1 / 2)) -np $1 $programs/$2" >"$log" 2>&1 </dev/null
 	grep -q '[1-9][0-9]* passed, 0 failed' "$log"
 }
+by_teams() { grep -q 'vshmem: [1-9][0-9]* collective calls by [1-9][0-9]* teams' "$log"; }
 through_pool() { grep -q 'vshmem: [1-9][0-9]* messages sent' "$log"; }
 # What it says besides its results and counts.
-quiet() { ! grep -v ' passed, 0 failed\|messages sent' "$log"; }
+quiet() { ! grep -v ' passed, 0 failed\|messages sent\|collective calls by' "$log"; }
 for n in $counts; do
-	for program in messages windows threads; do
+	for program in messages windows threads collectives; do
 		check "$program, $n processes" passes "$n" $program
 		check "  through the pool" through_pool
+		[ $program != collectives ] || check "  by teams in it" by_teams
 		check "  and nothing to complain about" quiet
 	done
 done

@@ -28,8 +28,8 @@ mpi() { # mpi SECONDS WORDS-OF-MPIRUN...
 	timeout -k 5 "$limit" $nodes run "$name" 1 mpirun -H "$hosts" "$@" >"$log" 2>&1 </dev/null
 }
 passes() { mpi 300 "$@" && grep -q '[1-9][0-9]* passed, 0 failed' "$log"; }
-# Rank 3 is killed in the middle of an exchange.
-aborts() { mpi 60 -np 4 build/mpi/victim; [ $? != 0 ] && [ $? != 124 ] && grep -q 'exited on signal 9' "$log"; }
+# Rank 3 is killed in the middle of an exchange, or of collective calls.
+aborts() { mpi 60 -np 4 build/mpi/victim "$@"; [ $? != 0 ] && [ $? != 124 ] && grep -q 'exited on signal 9' "$log"; }
 # No segment is left, nor anybody who uses one: the dead are buried by the domain's agent when it has seen them.
 clean() {
 	local try
@@ -42,7 +42,7 @@ clean() {
 }
 # So many jobs of four processes, KILLED of them ended by the death of one.
 cycles() { # cycles COUNT KILLED
-	local nth every=$(($1 / $2))
+	local nth every=$(($2 > 0 ? $1 / $2 : 3 * $1))
 	for nth in $(seq "$1"); do
 		if [ $((nth % every)) = $((every / 2)) ]; then
 			aborts || { echo "job $nth: rank 3 was to be killed, and to end it"; tail -20 "$log"; return 1; }

@@ -21,6 +21,23 @@ for n in 2 4 8; do
 	check "messages, $n processes" passes -np $n build/mpi/messages
 	check "  went through the pool" through_pool
 done
+# On fewer CPUs than processes, too.
+by_teams() { grep -q 'vshmem: [1-9][0-9]* collective calls by [1-9][0-9]* teams' "$log"; }
+export OMPI_MCA_coll_vshmem_count=1 OMPI_MCA_coll_vshmem_after=0
+for n in 2 4 8; do
+	check "collective calls, $n processes" passes -np $n build/mpi/collectives
+	check "  went by teams in the pool" by_teams
+done
+check "  in pieces, longer ones too" passes -np 4 --mca coll_vshmem_piece_bytes 100 --mca coll_vshmem_max_bytes 100000 build/mpi/collectives
+unset OMPI_MCA_coll_vshmem_after
+check "  without threads, and some by messages first" passes -np 4 build/mpi/collectives one
+check "  went by teams in the pool" by_teams
+bound() { echo "-np 2 env OMPI_MCA_coll_vshmem_max_bytes=$1 build/mpi/collectives"; }
+differ() { passes $(bound 1000) : $(bound 2000) && ! by_teams; }
+check "  with parameters that differ: by messages" differ
+without() { passes -np 2 --mca btl tcp,self build/mpi/threads && ! by_teams; }
+check "  where messages do not go through the pool: neither do they" without
+export OMPI_MCA_coll_vshmem_count=0
 check "one-sided, 2 processes" passes -np 2 build/mpi/windows
 check "one-sided, 4 processes" passes -np 4 build/mpi/windows
 check "threads, 2 processes" passes -np 2 build/mpi/threads
@@ -34,6 +51,8 @@ check "the pool is clean" clean
 check "a killed process ends the job" aborts
 check "  and leaves a clean pool" clean
 check "  for the next job" passes -np 2 build/mpi/messages
+check "a process that is killed in a collective call ends the job" aborts collectives
+check "  and leaves a clean pool" clean
 
 # Others have all of it.
 "$vshmem" pool create "$name-small" --size 5M --mode 0666 >/dev/null || exit 1

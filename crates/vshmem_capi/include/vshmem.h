@@ -42,6 +42,11 @@ uint64_t vshmem_bytes(const vshmem_pool *pool);
  * everybody else who has attached it. */
 int vshmem_hold(vshmem_pool *pool, uint64_t bytes, void **memory);
 int vshmem_release(vshmem_pool *pool, void *memory);
+/* The name of such memory, above 0, by which another process of the pool attaches it, if it has at least so many bytes.
+ * That one gives it back by vshmem_release, too. -EBUSY: this process has it already; -EINVAL: it is gone, or shorter;
+ * -ENOMEM: the pool's table of attaches is full. */
+int vshmem_id(const vshmem_pool *pool, const void *memory);
+int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
 
 /* Ports: where this process receives. A port has a lane for each sender, all of the same size. */
 
@@ -127,8 +132,14 @@ size_t vshmem_team_bytes(uint32_t members, size_t payload);
 int vshmem_team_join(void *memory, uint32_t members, size_t payload, uint32_t rank, vshmem_team **team);
 /* Leaves, and closes the handle. */
 void vshmem_team_leave(vshmem_team *team);
-/* How long a member is waited for; 10,000 when nothing else is said. */
+/* How long a member is waited for; 10,000 when nothing else is said, UINT32_MAX for as long as it takes. */
 void vshmem_team_patience(vshmem_team *team, uint32_t milliseconds);
+/* What is called again and again while this member waits, after a short look and between looks, instead of yielding
+ * and sleeping: IDLE then says how the CPU is given away. It makes no calls for this team. NULL: nothing. */
+void vshmem_team_idle(vshmem_team *team, void (*idle)(void *argument), void *argument);
+/* How often a member of this process has waited for longer than a short look, and what it waited for has come: for an
+ * IDLE that sleeps longer and longer. */
+uint64_t vshmem_team_arrivals(void);
 /* -1: the team has not failed. Otherwise the rank that its failure is about, and a sentence in MESSAGE (if any). */
 int vshmem_team_failure(const vshmem_team *team, char *message, size_t bytes);
 
@@ -155,6 +166,13 @@ int vshmem_team_reduce(vshmem_team *team, uint32_t root, const void *mine, void 
 /* The same with the result for all, who get the same bytes. */
 int vshmem_team_allreduce(vshmem_team *team, const void *mine, void *result, size_t count, enum vshmem_number number,
 			  enum vshmem_operation operation);
+/* Both for things of UNIT bytes each, at most the payload, that only the caller knows. COMBINE makes COUNT things of a
+ * higher rank into what they and those of lower ranks are together; it is called in the order of ranks. */
+typedef void vshmem_combine(const void *earlier, void *later, size_t count, void *argument);
+int vshmem_team_reduce_by(vshmem_team *team, uint32_t root, const void *mine, void *result, size_t count, size_t unit,
+			  vshmem_combine *combine, void *argument);
+int vshmem_team_allreduce_by(vshmem_team *team, const void *mine, void *result, size_t count, size_t unit,
+			     vshmem_combine *combine, void *argument);
 
 #ifdef __cplusplus
 }

@@ -313,3 +313,46 @@ pub unsafe extern "C" fn vshmem_release(pool: *const Pool, memory: *mut c_void) 
     let id = locked(&pool.held).remove(&offset).ok_or(Errno::INVAL);
     answer(id.and_then(|id| pool.detach(id)).map(|()| 0))
 }
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_id(pool: *const Pool, memory: *const c_void) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    let offset = memory.addr().wrapping_sub(pool.base.as_ptr().addr()) as u64;
+    answer(locked(&pool.held).get(&offset).copied().ok_or(Errno::INVAL))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_attach(
+    pool: *const Pool,
+    id: c_int,
+    bytes: u64,
+    memory: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.attach(id).and_then(|found| {
+        let mut held = locked(&pool.held);
+        let refused = if found.bytes < bytes {
+            Some(Errno::INVAL)
+        } else {
+            held.contains_key(&found.offset).then_some(Errno::BUSY)
+        };
+        if let Some(errno) = refused {
+            let _ = pool.detach(id);
+            return Err(errno);
+        }
+        held.insert(found.offset, id);
+        // SAFETY: the caller passes a place for the address.
+        unsafe { memory.write(pool.address(found.offset).cast()) };
+        Ok(0)
+    }))
+}

@@ -14,6 +14,22 @@ use vshmem_team::{JoinError, Number, Operation, Person, Shape, Team, TeamError};
 use crate::answer;
 use crate::pool::tell;
 
+type IdleOfC = unsafe extern "C" fn(*mut c_void);
+type CombineOfC = unsafe extern "C" fn(*const c_void, *mut c_void, usize, *mut c_void);
+
+/// What a C caller wants back in a call.
+#[derive(Debug, Clone, Copy)]
+struct Argument(*mut c_void);
+
+// SAFETY: it is only passed back, by the thread that uses the member.
+unsafe impl Send for Argument {}
+
+impl Argument {
+    fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
 /// This process, as other members know it.
 fn me() -> Person {
     let facts = domain_facts();
@@ -131,7 +147,30 @@ pub unsafe extern "C" fn vshmem_team_leave(team: *mut Team) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_team_patience(team: *mut Team, milliseconds: u32) {
     // SAFETY: the caller passes a member that no other thread uses now.
-    unsafe { &mut *team }.set_patience(Duration::from_millis(milliseconds.into()));
+    let team = unsafe { &mut *team };
+    team.set_patience(match milliseconds {
+        u32::MAX => Duration::MAX,
+        _ => Duration::from_millis(milliseconds.into()),
+    });
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_idle(
+    team: *mut Team,
+    idle: Option<IdleOfC>,
+    argument: *mut c_void,
+) {
+    // SAFETY: the caller passes a member that no other thread uses now.
+    let team = unsafe { &mut *team };
+    let argument = Argument(argument);
+    team.set_idle(idle.map(|idle| {
+        // SAFETY: the caller's own function, with what it gave for it.
+        Box::new(move || unsafe { idle(argument.get()) }) as Box<dyn FnMut() + Send>
+    }));
 }
 
 /// See vshmem.h.
@@ -236,6 +275,85 @@ pub unsafe extern "C" fn vshmem_team_allreduce(
         // SAFETY: the caller passes so many numbers, and room for as many.
         let data = unsafe { result_of(mine, result, bytes) }?;
         team.allreduce(data, number, operation).map(|()| 0).map_err(errno_of)
+    }))
+}
+
+/// See vshmem.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn vshmem_team_arrivals() -> u64 {
+    vshmem_team::arrivals()
+}
+
+/// Bytes of so many things, and that the team can pass one on.
+fn things(team: &Team, count: usize, unit: usize) -> Result<usize, Errno> {
+    let bytes = count.checked_mul(unit).filter(|bytes| isize::try_from(*bytes).is_ok());
+    let fits = (1..=team.shape().payload()).contains(&unit);
+    bytes.filter(|_| fits).ok_or(Errno::INVAL)
+}
+
+fn folded(unit: usize, combine: CombineOfC, argument: *mut c_void) -> impl FnMut(&[u8], &mut [u8]) {
+    move |earlier, later| {
+        let count = later.len() / unit;
+        // SAFETY: the caller's own function, with what it gave for it, and both texts hold so many things.
+        unsafe { combine(earlier.as_ptr().cast(), later.as_mut_ptr().cast(), count, argument) };
+    }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_reduce_by(
+    team: *mut Team,
+    root: u32,
+    mine: *const c_void,
+    result: *mut c_void,
+    count: usize,
+    unit: usize,
+    combine: CombineOfC,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller passes a member that no other thread uses now.
+    let team = unsafe { &mut *team };
+    answer(things(team, count, unit).and_then(|bytes| {
+        if root >= team.shape().members() {
+            return Err(Errno::INVAL);
+        }
+        let done = if team.rank() == root {
+            // SAFETY: the caller passes so many things, and room for as many.
+            let data = unsafe { result_of(mine, result, bytes) }?;
+            team.collect_by(data, unit, &mut folded(unit, combine, argument))
+        } else {
+            // SAFETY: the caller passes so many things, which are only read.
+            let mine = unsafe { bytes_at(mine.cast_mut(), bytes) }?;
+            team.contribute_by(root, mine, unit)
+        };
+        done.map(|()| 0).map_err(errno_of)
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_team_allreduce_by(
+    team: *mut Team,
+    mine: *const c_void,
+    result: *mut c_void,
+    count: usize,
+    unit: usize,
+    combine: CombineOfC,
+    argument: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller passes a member that no other thread uses now.
+    let team = unsafe { &mut *team };
+    answer(things(team, count, unit).and_then(|bytes| {
+        // SAFETY: the caller passes so many things, and room for as many.
+        let data = unsafe { result_of(mine, result, bytes) }?;
+        let done = team.allreduce_by(data, unit, &mut folded(unit, combine, argument));
+        done.map(|()| 0).map_err(errno_of)
     }))
 }
 

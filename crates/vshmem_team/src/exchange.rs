@@ -35,6 +35,38 @@ fn what(kind: u8, number: u8, operation: u8, bytes: usize) -> u64 {
     u64::from(kind) << 56 | u64::from(number) << 48 | u64::from(operation) << 40 | bytes as u64
 }
 
+/// What is reduced.
+#[derive(Debug, Clone, Copy)]
+struct Things {
+    /// Number and operation; 0: what only the caller knows.
+    number: u8,
+    operation: u8,
+    /// Bytes of one. Pieces hold whole ones.
+    unit: usize,
+}
+
+impl Things {
+    fn numbers(number: Number, operation: Operation) -> Self {
+        // Numbers begin with 1 here.
+        Self { number: number as u8 + 1, operation: operation as u8, unit: number.bytes() }
+    }
+
+    fn of_caller(unit: usize) -> Self {
+        Self { number: 0, operation: 0, unit }
+    }
+
+    fn what(self, kind: u8, bytes: usize) -> u64 {
+        what(kind, self.number, self.operation, bytes)
+    }
+}
+
+/// Makes what is given second, of a higher rank, into what both are together.
+type Fold<'a> = &'a mut dyn FnMut(&[u8], &mut [u8]);
+
+fn folded(number: Number, operation: Operation) -> impl FnMut(&[u8], &mut [u8]) {
+    move |earlier, later| combine(later, earlier, number, operation)
+}
+
 const BROADCAST: u8 = 1;
 const REDUCE: u8 = 2;
 const ALLREDUCE: u8 = 3;
@@ -66,8 +98,7 @@ impl Team {
         number: Number,
         operation: Operation,
     ) -> Result<(), TeamError> {
-        assert!(root < self.shape.members() && root != self.rank, "no other member");
-        self.guarded(|team| team.give(root, mine, number, operation))
+        self.contribute_as(root, mine, Things::numbers(number, operation))
     }
 
     /// Makes one of all members' numbers, in the order of their ranks. `data` has this member's and gets the result.
@@ -80,7 +111,8 @@ impl Team {
         number: Number,
         operation: Operation,
     ) -> Result<(), TeamError> {
-        self.guarded(|team| team.gather(data, number, operation))
+        let mut fold = folded(number, operation);
+        self.guarded(|team| team.gather(data, Things::numbers(number, operation), &mut fold))
     }
 
     /// The same for everybody: all get the same bytes.
@@ -93,14 +125,73 @@ impl Team {
         number: Number,
         operation: Operation,
     ) -> Result<(), TeamError> {
+        let mut fold = folded(number, operation);
+        self.allreduce_as(data, Things::numbers(number, operation), &mut fold)
+    }
+
+    /// As [`Team::contribute`], for things of `unit` bytes each that only the caller knows.
+    ///
+    /// # Errors
+    /// [`TeamError`].
+    ///
+    /// # Panics
+    /// When `root` is no other member, or `unit` is none or more than the payload.
+    pub fn contribute_by(&mut self, root: u32, mine: &[u8], unit: usize) -> Result<(), TeamError> {
+        self.contribute_as(root, mine, Things::of_caller(unit))
+    }
+
+    /// As [`Team::collect`], for things of `unit` bytes each. `fold` is given some of a lower rank, or made of those
+    /// of several, and as many of a higher one, which become what both are together.
+    ///
+    /// # Errors
+    /// As [`Team::collect`].
+    ///
+    /// # Panics
+    /// When `unit` is none or more than the payload.
+    pub fn collect_by(
+        &mut self,
+        data: &mut [u8],
+        unit: usize,
+        fold: &mut dyn FnMut(&[u8], &mut [u8]),
+    ) -> Result<(), TeamError> {
+        self.guarded(|team| team.gather(data, Things::of_caller(unit), fold))
+    }
+
+    /// The same for everybody.
+    ///
+    /// # Errors
+    /// As [`Team::collect`].
+    ///
+    /// # Panics
+    /// As [`Team::collect_by`].
+    pub fn allreduce_by(
+        &mut self,
+        data: &mut [u8],
+        unit: usize,
+        fold: &mut dyn FnMut(&[u8], &mut [u8]),
+    ) -> Result<(), TeamError> {
+        self.allreduce_as(data, Things::of_caller(unit), fold)
+    }
+
+    fn contribute_as(&mut self, root: u32, mine: &[u8], things: Things) -> Result<(), TeamError> {
+        assert!(root < self.shape.members() && root != self.rank, "no other member");
+        self.guarded(|team| team.give(root, mine, things))
+    }
+
+    fn allreduce_as(
+        &mut self,
+        data: &mut [u8],
+        things: Things,
+        fold: Fold<'_>,
+    ) -> Result<(), TeamError> {
         self.guarded(|team| {
             if team.shape.members() <= FEW {
-                return team.gather_everywhere(data, number, operation);
+                return team.gather_everywhere(data, things, fold);
             }
             if team.rank == 0 {
-                team.gather(data, number, operation)?;
+                team.gather(data, things, fold)?;
             } else {
-                team.give(0, data, number, operation)?;
+                team.give(0, data, things)?;
             }
             team.spread(0, data)
         })
@@ -120,31 +211,18 @@ impl Team {
         Ok(())
     }
 
-    fn give(
-        &mut self,
-        root: u32,
-        mine: &[u8],
-        number: Number,
-        operation: Operation,
-    ) -> Result<(), TeamError> {
-        for piece in mine.chunks(self.shape.payload()) {
+    fn give(&mut self, root: u32, mine: &[u8], things: Things) -> Result<(), TeamError> {
+        for piece in mine.chunks(self.piece(things)) {
             self.step += 1;
-            let what = what(REDUCE, number as u8, operation as u8, piece.len());
-            self.post(Readers::One(root), what, piece)?;
+            self.post(Readers::One(root), things.what(REDUCE, piece.len()), piece)?;
         }
         Ok(())
     }
 
-    fn gather(
-        &mut self,
-        data: &mut [u8],
-        number: Number,
-        operation: Operation,
-    ) -> Result<(), TeamError> {
-        for piece in data.chunks_mut(self.shape.payload()) {
+    fn gather(&mut self, data: &mut [u8], things: Things, fold: Fold<'_>) -> Result<(), TeamError> {
+        for piece in data.chunks_mut(self.piece(things)) {
             self.step += 1;
-            let what = what(REDUCE, number as u8, operation as u8, piece.len());
-            self.make_one(piece, what, number, operation)?;
+            self.make_one(piece, things.what(REDUCE, piece.len()), fold)?;
         }
         Ok(())
     }
@@ -152,44 +230,43 @@ impl Team {
     fn gather_everywhere(
         &mut self,
         data: &mut [u8],
-        number: Number,
-        operation: Operation,
+        things: Things,
+        fold: Fold<'_>,
     ) -> Result<(), TeamError> {
-        for piece in data.chunks_mut(self.shape.payload()) {
+        for piece in data.chunks_mut(self.piece(things)) {
             self.step += 1;
-            let what = what(ALLREDUCE, number as u8, operation as u8, piece.len());
+            let what = things.what(ALLREDUCE, piece.len());
             self.post(Readers::All, what, piece)?;
-            self.make_one(piece, what, number, operation)?;
+            self.make_one(piece, what, fold)?;
         }
         Ok(())
     }
 
+    /// Bytes that go at once: whole things.
+    fn piece(&self, things: Things) -> usize {
+        let payload = self.shape.payload();
+        assert!((1..=payload).contains(&things.unit), "no unit of this team");
+        payload / things.unit * things.unit
+    }
+
     /// Reads all others' texts of this step. The order is that of ranks, so that all who do this get the same.
-    fn make_one(
-        &mut self,
-        piece: &mut [u8],
-        what: u64,
-        number: Number,
-        operation: Operation,
-    ) -> Result<(), TeamError> {
+    fn make_one(&mut self, piece: &mut [u8], what: u64, fold: Fold<'_>) -> Result<(), TeamError> {
         let (mut sum, mut next) = (std::mem::take(&mut self.sum), std::mem::take(&mut self.next));
         let mut result = Ok(());
         for rank in 0..self.shape.members() {
-            let text = if rank == self.rank {
-                &*piece
+            let text = &mut next[..piece.len()];
+            if rank == self.rank {
+                text.copy_from_slice(piece);
             } else {
-                let text = &mut next[..piece.len()];
                 result = self.take(rank, what, text);
                 if result.is_err() {
                     break;
                 }
-                text
-            };
-            if rank == 0 {
-                sum[..text.len()].copy_from_slice(text);
-            } else {
-                combine(&mut sum[..text.len()], text, number, operation);
             }
+            if rank > 0 {
+                fold(&sum[..piece.len()], text);
+            }
+            std::mem::swap(&mut sum, &mut next);
         }
         if result.is_ok() {
             piece.copy_from_slice(&sum[..piece.len()]);

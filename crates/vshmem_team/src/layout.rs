@@ -7,7 +7,7 @@ pub(crate) const FAILURE_AT: u64 = 8;
 /// Members that have left.
 pub(crate) const LEFT_AT: u64 = 16;
 
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// Bytes of the words above.
 const HEADER: u64 = 128;
 /// Words that different members write are so far apart: CPUs fetch lines in pairs.
@@ -38,7 +38,7 @@ pub(crate) const WHAT: u64 = 8;
 /// The text.
 pub(crate) const TEXT: u64 = 16;
 /// Slots of a member.
-pub(crate) const SLOTS: u64 = 2;
+pub(crate) const SLOTS: u64 = 4;
 
 /// Most members.
 pub const MOST_MEMBERS: u32 = 4096;

@@ -8,7 +8,7 @@
 //! the words by which members join, leave and fail. Words that are waited for are counters that only grow, each in
 //! cache lines of its own, so nothing is ever reset and a late member finds what was written before it came.
 //!
-//! A member's texts lie in two slots that it uses in turn. It writes a slot again when all who were to read it have
+//! A member's texts lie in four slots that it uses in turn. It writes a slot again when all who were to read it have
 //! said so.
 //!
 //! # Memory ordering
@@ -34,3 +34,4 @@ pub use failure::TeamError;
 pub use layout::{MOST_MEMBERS, MOST_PAYLOAD, Shape};
 pub use member::{JoinError, Person, Team};
 pub use number::{Number, Operation};
+pub use patience::arrivals;

@@ -8,9 +8,10 @@ use vshmem_mem::{Map, Ordering};
 use crate::exchange::Posted;
 use crate::failure::TeamError;
 use crate::layout::{
-    ABSENT, DOMAIN, FAILURE_AT, JOINED, JOINING, LEFT, LEFT_AT, PID, SHAPE_AT, START, STATE, Shape,
+    ABSENT, DOMAIN, FAILURE_AT, JOINED, JOINING, LEFT, LEFT_AT, PID, SHAPE_AT, SLOTS, START, STATE,
+    Shape,
 };
-use crate::patience;
+use crate::patience::{self, Idle};
 
 /// Which process a member is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,11 +59,12 @@ pub struct Team {
     is_gone: fn(u32, u64) -> bool,
     pub(crate) patience: Duration,
     pub(crate) looks: u32,
+    pub(crate) idle: Option<Idle>,
     /// Barriers so far.
     pub(crate) epoch: u64,
     /// Steps so far.
     pub(crate) step: u64,
-    pub(crate) posted: [Posted; 2],
+    pub(crate) posted: [Posted; SLOTS as usize],
     pub(crate) sum: Vec<u8>,
     pub(crate) next: Vec<u8>,
     pub(crate) failure: Option<TeamError>,
@@ -113,18 +115,25 @@ impl Team {
             is_gone,
             patience: patience::DEFAULT,
             looks: 1024,
+            idle: None,
             epoch: 0,
             step: 0,
-            posted: [Posted::default(); 2],
+            posted: [Posted::default(); SLOTS as usize],
             sum: vec![0; shape.payload()],
             next: vec![0; shape.payload()],
             failure: None,
         })
     }
 
-    /// How long a member is waited for; 10 s when nothing else is said.
+    /// How long a member is waited for; 10 s when nothing else is said, for ever with [`Duration::MAX`].
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
+    }
+
+    /// What is called again and again while this member waits, after a short look, instead of yielding and sleeping:
+    /// whoever sets this says how the CPU is given away.
+    pub fn set_idle(&mut self, idle: Option<Box<dyn FnMut() + Send>>) {
+        self.idle = idle.map(Idle);
     }
 
     /// This member's rank.

@@ -96,6 +96,87 @@ fn sums_are_right_at_the_root_and_everywhere() {
     }
 }
 
+/// Things that only the caller knows, here matrices of 2 x 2 numbers, whose product depends on the order.
+#[test]
+fn things_of_the_caller_are_made_one_in_the_order_of_ranks() {
+    type Matrix = [u64; 4];
+    let unpack = |bytes: &[u8]| -> Matrix {
+        std::array::from_fn(|at| u64::from_ne_bytes(bytes[at * 8..at * 8 + 8].try_into().unwrap()))
+    };
+    let pack = |matrix: Matrix| matrix.iter().flat_map(|n| n.to_ne_bytes()).collect::<Vec<u8>>();
+    let product = |[a, b, c, d]: Matrix, [e, f, g, h]: Matrix| -> Matrix {
+        [
+            a.wrapping_mul(e).wrapping_add(b.wrapping_mul(g)),
+            a.wrapping_mul(f).wrapping_add(b.wrapping_mul(h)),
+            c.wrapping_mul(e).wrapping_add(d.wrapping_mul(g)),
+            c.wrapping_mul(f).wrapping_add(d.wrapping_mul(h)),
+        ]
+    };
+    let fold = |earlier: &[u8], later: &mut [u8]| {
+        for (earlier, later) in earlier.chunks(32).zip(later.chunks_mut(32)) {
+            let both = product(unpack(earlier), unpack(later));
+            later.copy_from_slice(&pack(both));
+        }
+    };
+    let of = |rank: u32, nth: u64| [nth + 1, u64::from(rank), 3, nth ^ u64::from(rank)];
+    for members in [1, 2, 4, 6] {
+        // Two at once, and a rest of 8 bytes that stays empty.
+        all(members, 72, |mut team| {
+            let mut fold = fold;
+            let wanted: Vec<u8> = (0..5)
+                .flat_map(|nth| {
+                    let mine = (1..members).map(|rank| of(rank, nth));
+                    pack(mine.fold(of(0, nth), product))
+                })
+                .collect();
+            let mine: Vec<u8> = (0..5).flat_map(|nth| pack(of(team.rank(), nth))).collect();
+            for root in 0..members {
+                let mut data = mine.clone();
+                team.allreduce_by(&mut data, 32, &mut fold).unwrap();
+                assert_eq!(data, wanted);
+                if team.rank() == root {
+                    let mut data = mine.clone();
+                    team.collect_by(&mut data, 32, &mut fold).unwrap();
+                    assert_eq!(data, wanted);
+                } else {
+                    team.contribute_by(root, &mine, 32).unwrap();
+                }
+            }
+        });
+    }
+}
+
+/// Whoever waits makes it happen itself: here the other member acts when it is told to.
+#[test]
+fn a_waiting_member_does_what_its_caller_has_to_do() {
+    let asked = Arc::new(AtomicU64::new(0));
+    all(2, 8, |mut team| {
+        if team.rank() == 0 {
+            let asked = Arc::clone(&asked);
+            team.set_patience(Duration::MAX);
+            team.set_idle(Some(Box::new(move || {
+                asked.fetch_add(1, SeqCst);
+            })));
+        } else {
+            // Longer than the clock is not read for.
+            while asked.load(SeqCst) < 5000 {
+                std::thread::yield_now();
+            }
+        }
+        team.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_busy_member_notices_that_another_one_is_dead() {
+    let (map, shape) = memory(2, 8);
+    let mut team = join(&map, shape, 0);
+    let _dead = Team::join(&map, shape, 1, Person { pid: 2, ..HERE }, even_are_gone).unwrap();
+    team.set_patience(Duration::MAX);
+    team.set_idle(Some(Box::new(std::thread::yield_now)));
+    assert_eq!(team.barrier(), Err(TeamError::Dead(1)));
+}
+
 /// Some run ahead of others in calls that do not need those, roots change, and all is mixed.
 #[test]
 fn calls_of_all_kinds_follow_each_other() {

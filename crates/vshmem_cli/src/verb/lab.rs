@@ -488,7 +488,7 @@ pub fn built_driver() -> Option<PathBuf> {
 
 /// The components of Open MPI, if they are built: guests find them beside `vshmem`.
 pub fn mpi_components() -> Vec<PathBuf> {
-    let files = ["mca_btl_vshmem.so", "mca_mpool_vshmem.so"];
+    let files = ["mca_btl_vshmem.so", "mca_mpool_vshmem.so", "mca_coll_vshmem.so"];
     let directory = super::mpi_env::components(None).ok();
     let files = directory.iter().flat_map(|place| files.map(|file| place.join(file)));
     files.filter(|file| file.is_file()).collect()

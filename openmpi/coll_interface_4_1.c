@@ -1,0 +1,238 @@
+/* What is particular to Open MPI 4.1 of collectives: coll interface 2.0.0, modules 2.3.0. */
+#include "coll_vshmem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ompi/constants.h"
+#include "ompi/group/group.h"
+#include "opal/class/opal_hash_table.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/mca/pmix/pmix.h"
+#include "opal/util/arch.h"
+#include "opal/util/output.h"
+
+#include "btl_vshmem.h"
+
+#if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
+#error "this file is for Open MPI 4.1"
+#endif
+
+struct vshmem_coll_parameters vshmem_coll_parameters = {
+	.priority = 50, /* above tuned (30) */
+	.most_members = 64,
+	.most_teams = 64,
+	.after = 256,
+	.most_bytes = 8 << 10,
+	.piece_bytes = 8 << 10,
+};
+
+/* What a process tells the others. Who has other bounds would go another way. */
+struct card {
+	uint32_t arch;
+	int32_t priority, most_members, after;
+	uint64_t most_bytes, piece_bytes;
+};
+static struct card own;
+/* By name: its pool, as it has told. */
+static opal_hash_table_t known;
+static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
+static bool ready;
+
+static int register_parameters(void);
+static int open_component(void);
+static int close_component(void);
+static int init(bool progress_threads, bool mpi_threads);
+static mca_coll_base_module_t *query(struct ompi_communicator_t *comm, int *priority);
+
+/* The symbol that Open MPI looks for. */
+OMPI_MODULE_DECLSPEC extern mca_coll_base_component_2_0_0_t mca_coll_vshmem_component;
+mca_coll_base_component_2_0_0_t mca_coll_vshmem_component = {
+	.collm_version = {
+		MCA_COLL_BASE_VERSION_2_0_0,
+		.mca_component_name = "vshmem",
+		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
+		.mca_open_component = open_component,
+		.mca_close_component = close_component,
+		.mca_register_component_params = register_parameters,
+	},
+	.collm_data = { .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT },
+	.collm_init_query = init,
+	.collm_comm_query = query,
+};
+
+/* The one whose card tells the pool. */
+static const mca_base_component_t btl = { MCA_BTL_DEFAULT_VERSION("vshmem") };
+
+void vshmem_coll_say(const char *format, ...)
+{
+	char text[1024];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	opal_output(0, "vshmem: %s", text);
+}
+
+static int register_parameters(void)
+{
+	struct { const char *name, *help; int type; void *value; } rows[] = {
+		{ "priority", "Rank among the components for collective calls; 0: not used", MCA_BASE_VAR_TYPE_INT,
+		  &vshmem_coll_parameters.priority },
+		{ "max_members", "Processes of a communicator whose calls go by a team, at most", MCA_BASE_VAR_TYPE_INT,
+		  &vshmem_coll_parameters.most_members },
+		{ "max_teams", "Communicators of a process that have a team at once, at most", MCA_BASE_VAR_TYPE_INT,
+		  &vshmem_coll_parameters.most_teams },
+		{ "after", "Calls of a communicator, by messages, before it gets a team: making one takes as long as many calls",
+		  MCA_BASE_VAR_TYPE_INT, &vshmem_coll_parameters.after },
+		{ "max_bytes", "Bytes of each process in a call that goes by a team, at most", MCA_BASE_VAR_TYPE_SIZE_T,
+		  &vshmem_coll_parameters.most_bytes },
+		{ "piece_bytes", "How much of it goes at once. A team takes four times that for each member",
+		  MCA_BASE_VAR_TYPE_SIZE_T, &vshmem_coll_parameters.piece_bytes },
+		{ "count", "Say at the end how many collective calls went by teams", MCA_BASE_VAR_TYPE_INT,
+		  &vshmem_coll_parameters.verbose },
+	};
+	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++)
+		mca_base_component_var_register(&mca_coll_vshmem_component.collm_version, rows[row].name, rows[row].help,
+						rows[row].type, NULL, 0, 0, OPAL_INFO_LVL_5,
+						MCA_BASE_VAR_SCOPE_READONLY, rows[row].value);
+	return OMPI_SUCCESS;
+}
+
+/* Only what is told now reaches the others: collectives are asked whether they can work after the exchange. */
+static int open_component(void)
+{
+	const struct vshmem_coll_parameters *given = &vshmem_coll_parameters;
+	if (given->priority <= 0 || !opal_pmix.put)
+		return OMPI_ERR_NOT_AVAILABLE;
+	own = (struct card){ opal_local_arch, given->priority, given->most_members, given->after, given->most_bytes, given->piece_bytes };
+	int rc;
+	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_coll_vshmem_component.collm_version, &own, sizeof(own));
+	return rc == OPAL_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+}
+
+static int close_component(void)
+{
+	if (ready) {
+		vshmem_coll_close();
+		OBJ_DESTRUCT(&known);
+	}
+	ready = false;
+	return OMPI_SUCCESS;
+}
+
+static int init(bool progress_threads, bool mpi_threads)
+{
+	(void)progress_threads, (void)mpi_threads;
+	OBJ_CONSTRUCT(&known, opal_hash_table_t);
+	opal_hash_table_init(&known, 64);
+	ready = true;
+	return OMPI_SUCCESS;
+}
+
+/* The pool of a process that has this component with our parameters; NULL: it is none of ours. Kept until the end. */
+static const uint8_t *pool_of(const opal_process_name_t *name)
+{
+	static const uint8_t none;
+	uint64_t key = (uint64_t)name->jobid << 32 | name->vpid;
+	void *found = NULL;
+	OPAL_THREAD_LOCK(&lock);
+	int rc = opal_hash_table_get_value_uint64(&known, key, &found);
+	OPAL_THREAD_UNLOCK(&lock);
+	if (rc == OPAL_SUCCESS)
+		return found == &none ? NULL : found;
+
+	struct vshmem_card *address = NULL;
+	struct card *card = NULL;
+	size_t bytes = 0;
+	uint8_t *pool = NULL;
+	OPAL_MODEX_RECV(rc, &btl, name, (void **)&address, &bytes);
+	if (rc == OPAL_SUCCESS && address && bytes == sizeof(*address)) {
+		OPAL_MODEX_RECV(rc, &mca_coll_vshmem_component.collm_version, name, (void **)&card, &bytes);
+		if (rc == OPAL_SUCCESS && card && bytes == sizeof(*card) && memcmp(card, &own, sizeof(own)) == 0)
+			pool = malloc(sizeof(address->pool));
+		if (pool)
+			memcpy(pool, address->pool, sizeof(address->pool));
+	}
+	free(address);
+	free(card);
+	OPAL_THREAD_LOCK(&lock);
+	opal_hash_table_set_value_uint64(&known, key, pool ? (void *)pool : (void *)(uintptr_t)&none);
+	OPAL_THREAD_UNLOCK(&lock);
+	return pool;
+}
+
+bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16])
+{
+	for (int rank = 0; rank < ompi_group_size(group); rank++) {
+		opal_process_name_t name = ompi_group_get_proc_name(group, rank);
+		const uint8_t *found = pool_of(&name);
+		if (!found || (rank > 0 && memcmp(found, pool, 16) != 0))
+			return false;
+		memcpy(pool, found, 16);
+	}
+	return true;
+}
+
+#define REMEMBER(call)                                                                  \
+	do {                                                                            \
+		gathering->call = comm->c_coll->coll_##call;                            \
+		gathering->call##_module = comm->c_coll->coll_##call##_module;          \
+		if (!gathering->call || !gathering->call##_module)                      \
+			return OMPI_ERR_NOT_FOUND;                                      \
+		OBJ_RETAIN(gathering->call##_module);                                   \
+	} while (0)
+
+static int enable(mca_coll_base_module_t *module, struct ompi_communicator_t *comm)
+{
+	vshmem_gathering *gathering = (vshmem_gathering *)module;
+	REMEMBER(barrier);
+	REMEMBER(bcast);
+	REMEMBER(reduce);
+	REMEMBER(allreduce);
+	return OMPI_SUCCESS;
+}
+
+/* Local, and the same for all members. Within one kernel Open MPI's own shared memory is left alone. */
+static mca_coll_base_module_t *query(struct ompi_communicator_t *comm, int *priority)
+{
+	if (!ready || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
+	    ompi_comm_size(comm) > vshmem_coll_parameters.most_members || !ompi_group_have_remote_peers(comm->c_local_group))
+		return NULL;
+	vshmem_gathering *gathering = OBJ_NEW(vshmem_gathering);
+	if (!gathering)
+		return NULL;
+	gathering->super.coll_module_enable = enable;
+	gathering->super.coll_barrier = vshmem_coll_barrier;
+	gathering->super.coll_bcast = vshmem_coll_bcast;
+	gathering->super.coll_reduce = vshmem_coll_reduce;
+	gathering->super.coll_allreduce = vshmem_coll_allreduce;
+	*priority = vshmem_coll_parameters.priority;
+	return &gathering->super;
+}
+
+static void construct(vshmem_gathering *gathering)
+{
+	gathering->way = UNDECIDED;
+	gathering->told = false;
+	gathering->calls = 0;
+	gathering->before = 0;
+	gathering->team = NULL;
+	gathering->memory = NULL;
+	gathering->barrier_module = gathering->bcast_module = NULL;
+	gathering->reduce_module = gathering->allreduce_module = NULL;
+}
+
+static void destruct(vshmem_gathering *gathering)
+{
+	vshmem_gathering_end(gathering);
+	mca_coll_base_module_t *below[] = { gathering->barrier_module, gathering->bcast_module, gathering->reduce_module,
+					    gathering->allreduce_module };
+	for (size_t nth = 0; nth < sizeof(below) / sizeof(below[0]); nth++)
+		if (below[nth])
+			OBJ_RELEASE(below[nth]);
+}
+
+OBJ_CLASS_INSTANCE(vshmem_gathering, mca_coll_base_module_t, construct, destruct);
