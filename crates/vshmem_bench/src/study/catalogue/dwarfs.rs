@@ -68,7 +68,7 @@ fn in_all_models(dwarf: &Dwarf, n: u64, extent: Extent) -> Vec<Case> {
         bench,
         n,
         ranks,
-        figures: vec![Figure::cost("seconds", "s").per(rounds)],
+        figures: vec![Figure::cost("seconds", "s").per("rounds")],
     };
     let team = Recipe::Team { program: "dwarf_sysv".into(), arguments: arguments(RANKS) };
     let mpi = Recipe::Mpirun { program: "dwarf_mpi".into(), arguments: arguments(RANKS) };
