@@ -24,6 +24,20 @@ pub enum Question {
 }
 
 impl Question {
+    /// All of them, in the order in which a reader wants to know.
+    pub const ALL: [Self; 5] = [Self::Talk, Self::Pool, Self::Place, Self::Spread, Self::Confined];
+
+    /// In a column.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Place => "place",
+            Self::Pool => "pool",
+            Self::Talk => "talk",
+            Self::Spread => "spread",
+            Self::Confined => "memory",
+        }
+    }
+
     /// As a heading.
     pub fn words(self) -> &'static str {
         match self {

@@ -132,7 +132,7 @@ impl Run {
             let why = contents.lapses.first().map_or("", |lapse| &lapse.why);
             return failed(format!("nothing could be run. {why}"));
         }
-        show::text(&format!("{}\n", table(report::conclusions(&contents))))?;
+        super::report::show_headlines(&contents, &pages)?;
         let failures = report::missing(&contents);
         for (why, cases) in &failures {
             show::line(format!("not measured ({} cases): {why}", cases.len()))?;
