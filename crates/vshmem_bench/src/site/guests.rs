@@ -94,7 +94,11 @@ impl Guests {
             .and_then(|two| <&[_; 2]>::try_from(two).ok())
             .ok_or_else(|| refused("the lab has fewer than two guests"))?;
         self.address = other.address;
-        self.cpus = [cpu_of(one.uid).unwrap_or(0), cpu_of(other.uid).unwrap_or(0)];
+        // Guests that share CPUs say nothing of where processes of the host should be.
+        self.cpus = match (cpu_of(one.uid), cpu_of(other.uid)) {
+            (Some(one), Some(other)) if one != other => [one, other],
+            _ => spawn::two_cpus(),
+        };
         Ok(())
     }
 
@@ -124,6 +128,12 @@ impl Guests {
     /// Runs a line of shell in a guest.
     pub(crate) fn shell(&self, guest: u32, line: &str) -> Result<String> {
         self.execute(guest, &ExecRequest::shell(line), None, line)
+    }
+
+    /// How many CPUs a guest has.
+    pub(crate) fn cpus_of(&self, guest: u32) -> Result<u32> {
+        let said = self.shell(guest, "nproc")?;
+        Ok(said.trim().parse().unwrap_or(1))
     }
 
     /// The pool's name on the host.

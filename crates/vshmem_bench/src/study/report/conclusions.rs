@@ -44,7 +44,7 @@ impl Question {
             Self::Place => "What does another place cost?",
             Self::Pool => "What does a pool cost beside the kernel's own IPC, in one kernel?",
             Self::Talk => "How do shared memory and other ways to talk compare, in the same place?",
-            Self::Spread => "Two programs: in one guest, or one in each of two?",
+            Self::Spread => "Two programs or ranks: in one guest, or one in each of two?",
             Self::Confined => "What does too little memory cost?",
         }
     }
@@ -110,7 +110,8 @@ fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
         return (other.model == if has_no_sysv { one.model } else { base })
             .then_some(Question::Place);
     }
-    if same && one.environment == Environment::Guests && other.environment == Environment::Guest {
+    let spread = one.environment == Environment::Guests && other.environment == Environment::Guest;
+    if same && spread && one.model == other.model {
         return Some(Question::Spread);
     }
     if one.environment != other.environment {

@@ -62,7 +62,7 @@ impl Places {
                 let guests = self.guests(super::GUESTS, Some(file))?;
                 let hosts = format!("-H guest1:{0},guest2:{0}", ranks.div_ceil(super::GUESTS));
                 (
-                    format!("eval \"$(vshmem mpi-env)\"; set -- mpirun --oversubscribe {hosts}"),
+                    format!("env=$(vshmem mpi-env) || exit 1; eval \"$env\"; set -- mpirun --oversubscribe {hosts}"),
                     guests.place_of(file),
                 )
             }

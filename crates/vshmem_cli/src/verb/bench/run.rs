@@ -154,9 +154,15 @@ impl Run {
         if let Some(word) =
             self.only.iter().find(|word| all.iter().all(|case| !case.is_called(word)))
         {
-            return Err(Failure::Usage(format!(
-                "--only {word}: there is nothing of that name. `vshmem bench run --list` shows what there is"
-            )));
+            let whole = catalogue(Extent::Paper, self.nas.as_deref());
+            return Err(Failure::Usage(match whole.iter().any(|case| case.is_called(word)) {
+                true => format!(
+                    "--only {word}: it is no part of this extent; leave --quick out, or give --paper"
+                ),
+                false => format!(
+                    "--only {word}: there is nothing of that name. `vshmem bench run --list` shows what there is"
+                ),
+            }));
         }
         let environments = self.environments.iter().map(|name| {
             Environment::named(name).ok_or_else(|| {
