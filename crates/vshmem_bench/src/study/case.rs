@@ -195,13 +195,13 @@ pub enum Recipe {
         /// Its arguments.
         arguments: Vec<String>,
     },
-    /// One process that may have so much memory, on the host.
+    /// One process with little memory: in a control group of the host, or in a guest with so much and a disk to swap to.
     Confined {
         /// The program.
         program: String,
         /// Its arguments.
         arguments: Vec<String>,
-        /// Memory of its control group, in MiB.
+        /// Memory of its control group or of its guest, in MiB.
         mebibytes: u64,
     },
     /// A program that has to be there already.

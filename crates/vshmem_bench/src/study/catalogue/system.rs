@@ -10,6 +10,9 @@ use super::{Draft, Extent, words};
 /// Bytes of each sweep of writes.
 const WRITTEN: u64 = 16 << 20;
 
+/// Memory of the guest whose memory is passed, in MiB.
+const LITTLE: u64 = 64;
+
 pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
     let both = [Environment::Native, Environment::Guest];
     let mut cases = Vec::new();
@@ -28,6 +31,19 @@ pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
     cases.extend(both.map(|place| noise.case(Model::None, place, recipe.clone())));
     if extent == Extent::Quick {
         return cases;
+    }
+    for mebibytes in [8, 16, 24, 32, 48, 64] {
+        let name = format!("faults-in-{LITTLE}-mib");
+        let mut draft = draft(&name, mebibytes << 20, Figure::cost("mean_ns", "ns"));
+        draft.figures.push(Figure::cost("seconds", "s"));
+        draft.figures.push(Figure::cost("fetched", ""));
+        let pages = (mebibytes << 20) / 4096;
+        let recipe = Recipe::Confined {
+            program: "faults".into(),
+            arguments: words(&[("pages", pages.to_string())]),
+            mebibytes: LITTLE,
+        };
+        cases.push(draft.case(Model::None, Environment::Guest, recipe));
     }
     for size in [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10] {
         let options = |file: &str, total: u64| {

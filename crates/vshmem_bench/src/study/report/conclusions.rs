@@ -103,6 +103,10 @@ fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
     if confined && one.n == other.n && one.environment == other.environment {
         return Some(Question::Confined);
     }
+    // A guest with little memory has its kernel in it, a control group has not.
+    if one.bench.contains("-in-") {
+        return None;
+    }
     // A pool spreads over guests what one kernel's own objects do in it.
     let base = if one.model == Model::Vshmem { Model::Sysv } else { one.model };
     let has_no_sysv = one.group == Group::System && one.model == Model::Vshmem;

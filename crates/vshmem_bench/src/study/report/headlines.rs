@@ -55,10 +55,14 @@ fn bench<'a>(answer: &Answer<'a>) -> &'a str {
     case.bench.trim_end_matches("-single")
 }
 
-/// The network matters between guests.
+/// The network matters between guests, little memory where there is a disk to swap to.
 fn is_named(answer: &Answer<'_>) -> bool {
     let case = answer.subject.case;
-    !matches!(case.model, Model::Tcp | Model::Udp) || case.environment == Environment::Guests
+    match (case.model, answer.question) {
+        (Model::Tcp | Model::Udp, _) => case.environment == Environment::Guests,
+        (_, Question::Confined) => case.environment == Environment::Guest,
+        _ => true,
+    }
 }
 
 fn sizes(of: &[&Answer<'_>]) -> String {

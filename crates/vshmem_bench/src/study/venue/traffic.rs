@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{PATIENCE, POOL_BYTES, Places};
 use crate::error::{Error, Result};
 use crate::kernel::line_of;
-use crate::site::{Guests, Materials};
+use crate::site::{Guests, Materials, Memory};
 use crate::study::case::Case;
 use crate::study::environment::Environment;
 use crate::study::known::{HPCC_INPUT, Known, fairness, hpcc_summary, nas_summary};
@@ -112,6 +112,7 @@ impl Places {
             lab: None,
             pool_bytes: POOL_BYTES,
             guests: count,
+            memory: Memory::default(),
             sisters: false,
             stage: &[],
         })?;
