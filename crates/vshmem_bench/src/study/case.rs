@@ -204,6 +204,15 @@ pub enum Recipe {
         /// Memory of its control group or of its guest, in MiB.
         mebibytes: u64,
     },
+    /// The same program again and again in a guest that is booted for it; the figures are those of one of its runs.
+    Fresh {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        arguments: Vec<String>,
+        /// Which of its runs, from 1: the last.
+        run: u32,
+    },
     /// A program that has to be there already.
     Known {
         /// Which.

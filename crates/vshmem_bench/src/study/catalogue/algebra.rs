@@ -2,7 +2,7 @@
 
 use super::super::case::{Case, Figure, Group, Model, Recipe};
 use super::super::environment::Environment;
-use super::{Draft, Extent, words};
+use super::{COLD_AND_WARM, Draft, Extent, words};
 
 /// Order of the matrices of pairs of products.
 const PAIRED: u64 = 512;
@@ -42,6 +42,12 @@ pub(super) fn cases(extent: Extent) -> Vec<Case> {
     for place in [Environment::Native, Environment::Guest, Environment::Guests] {
         let recipe = Recipe::Twice { program: "dgemm".into(), arguments: arguments.clone() };
         cases.push(pair.case(Model::None, place, recipe));
+    }
+    for (name, run) in COLD_AND_WARM {
+        let draft = product(&format!("dgemm-{name}"), PAIRED);
+        let (program, arguments) = ("dgemm".into(), dgemm(PAIRED, "none"));
+        let recipe = Recipe::Fresh { program, arguments, run };
+        cases.push(draft.case(Model::None, Environment::Guest, recipe));
     }
     for (place, sizes) in GROWING {
         for n in sizes {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::case::{Case, Figure, Group, Model, Recipe};
 use super::super::environment::Environment;
 use super::super::known::Known;
-use super::{Draft, Extent, words};
+use super::{COLD_AND_WARM, Draft, Extent, words};
 
 /// Bytes of each sweep of writes.
 const WRITTEN: u64 = 16 << 20;
@@ -31,6 +31,12 @@ pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
     cases.extend(both.map(|place| noise.case(Model::None, place, recipe.clone())));
     if extent == Extent::Quick {
         return cases;
+    }
+    for (name, run) in COLD_AND_WARM {
+        let draft = draft(&format!("faults-{name}"), 4096, Figure::cost("mean_ns", "ns"));
+        let (program, arguments) = ("faults".into(), Vec::new());
+        let recipe = Recipe::Fresh { program, arguments, run };
+        cases.push(draft.case(Model::None, Environment::Guest, recipe));
     }
     for mebibytes in [8, 16, 24, 32, 48, 64] {
         let name = format!("faults-in-{LITTLE}-mib");

@@ -320,7 +320,7 @@ fn cliffs(all: &[Series<'_>]) -> Vec<Plate> {
     ] {
         let time = Curves {
             x_name,
-            y_name: "seconds",
+            y_name: "time",
             lines: lines(program, "seconds"),
             show_x,
             by_twos: true,

@@ -2,6 +2,7 @@
 
 mod alone;
 mod confined;
+mod fresh;
 mod leftovers;
 mod mpirun;
 mod roles;
@@ -186,12 +187,15 @@ impl Venue for Places {
             Recipe::Confined { program, arguments, mebibytes } => {
                 self.confined(case, program, arguments, *mebibytes)
             }
+            Recipe::Fresh { program, arguments, run } => {
+                self.fresh_guest(case, program, arguments, *run)
+            }
             Recipe::Known { study, guests } => self.known(case, study, *guests),
         }?;
         let line: Value = line_of(&case.name, &text)?;
-        // A guest with little memory is User Mode Linux, whatever the lab is that was named.
+        // A guest that is booted for a case is User Mode Linux, whatever the lab is that was named.
         let place = match case.recipe {
-            Recipe::Confined { .. } => Environment::Native,
+            Recipe::Confined { .. } | Recipe::Fresh { .. } => Environment::Native,
             _ => case.environment,
         };
         Ok(Outcome { line, emulated: self.emulated(place) })
