@@ -2,6 +2,7 @@
 
 mod alone;
 mod confined;
+mod filler;
 mod fresh;
 mod leftovers;
 mod mpirun;

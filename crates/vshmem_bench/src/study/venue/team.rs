@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::filler::Filler;
 use super::{Places, patient};
 use crate::error::{Error, Result};
 use crate::site::{Job, run_bare, run_on_pool};
@@ -59,6 +60,11 @@ impl Places {
         if let Some(guests) = lodging {
             pool = guests.pool_name()?;
         }
+        // One that cannot be made is not in the way: the run is as good as it was without.
+        let _filler = match case.model {
+            Model::Vshmem => Filler::put(&command, &pool).ok(),
+            _ => None,
+        };
         let here = |job: &Job| match job.on_pool {
             true => run_on_pool(&[], job, &command, &pool, "on this machine"),
             false => run_bare(job),
