@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use vshmem_channel::{ClaimError, Identity, Outbound, SendError};
 use vshmem_ipc::Errno;
+use vshmem_mem::copy_past_cache;
 
 use crate::answer;
 use crate::pool::{Pool, share};
@@ -169,7 +170,7 @@ pub unsafe extern "C" fn vshmem_send(
         for part in parts {
             // SAFETY: the parts are the caller's, and the room that was reserved holds them all.
             unsafe {
-                std::ptr::copy_nonoverlapping(part.iov_base.cast::<u8>(), to, part.iov_len);
+                copy_past_cache(part.iov_base.cast::<u8>(), to, part.iov_len);
                 to = to.add(part.iov_len);
             }
         }

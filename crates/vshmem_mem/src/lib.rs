@@ -23,6 +23,7 @@ mod map;
 #[path = "map_model.rs"]
 mod map;
 mod mapping;
+mod past_cache;
 mod scratch;
 
 pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint};
@@ -38,4 +39,5 @@ pub use map::{Map, OutOfPool};
 pub use mapping::{
     Mapping, Protection, map_file, map_file_free, protect, relocate, remap_part, reserve, unmap,
 };
+pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};

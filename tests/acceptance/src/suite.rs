@@ -18,17 +18,17 @@ pub fn skip(what: &str, why: &str) {
     say(&format!("SKIPPED: {what}: {why}"));
 }
 
-/// Runs tests one at a time: they measure, and two CPUs are soon busy.
-pub fn run(tests: &[Test]) -> ExitCode {
+/// Runs groups of tests one at a time: they measure, and two CPUs are soon busy.
+pub fn run(tests: &[&[Test]]) -> ExitCode {
     run_each(tests, |_, test| test())
 }
 
 /// Skips every test aloud instead, for the same reason.
-pub fn run_none(tests: &[Test], why: &'static str) -> ExitCode {
+pub fn run_none(tests: &[&[Test]], why: &'static str) -> ExitCode {
     run_each(tests, move |name, _| skip(name, why))
 }
 
-fn run_each(tests: &[Test], each: impl Fn(&str, fn()) + Clone + Send + 'static) -> ExitCode {
+fn run_each(tests: &[&[Test]], each: impl Fn(&str, fn()) + Clone + Send + 'static) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let trial = |&(name, test): &Test| {
@@ -38,7 +38,7 @@ fn run_each(tests: &[Test], each: impl Fn(&str, fn()) + Clone + Send + 'static) 
             Ok(())
         })
     };
-    libtest_mimic::run(&arguments, tests.iter().map(trial).collect()).exit_code()
+    libtest_mimic::run(&arguments, tests.iter().copied().flatten().map(trial).collect()).exit_code()
 }
 
 /// Whether this is root; says a skip aloud if not.

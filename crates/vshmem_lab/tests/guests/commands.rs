@@ -7,8 +7,21 @@ use std::time::Instant;
 use vshmem_lab::{ExecRequest, Lab, Streams};
 
 use crate::rig::{EXEC, Ran, Sink, feed, name, run, shared, shell, until};
+use crate::run::Test;
 
-pub fn exit_codes_and_streams() {
+/// Of guests of every kind.
+pub const TESTS: &[Test] = &[
+    ("exit_codes_and_streams", exit_codes_and_streams),
+    ("environment_directory_and_user", environment_directory_and_user),
+    ("binary_data_both_ways", binary_data_both_ways),
+    ("many_commands_at_once", many_commands_at_once),
+    ("a_command_that_does_not_read", a_command_that_does_not_read),
+    ("signals_are_passed_on", signals_are_passed_on),
+    ("a_command_ends_with_its_client", a_command_ends_with_its_client),
+    ("a_sister_runs_commands", a_sister_runs_commands),
+];
+
+fn exit_codes_and_streams() {
     let lab = shared();
     assert_eq!(
         shell(lab, 1, "echo out; echo err >&2; exit 7"),
@@ -25,7 +38,7 @@ pub fn exit_codes_and_streams() {
     shell(lab, 1, "kill $(pidof sleep)");
 }
 
-pub fn environment_directory_and_user() {
+fn environment_directory_and_user() {
     let lab = shared();
     let request = ExecRequest {
         env: vec![("COLOUR".into(), "blue green".into())],
@@ -38,7 +51,7 @@ pub fn environment_directory_and_user() {
     assert_eq!(run(lab, 1, &nowhere).code, 127);
 }
 
-pub fn binary_data_both_ways() {
+fn binary_data_both_ways() {
     let lab = shared();
     let data: Vec<u8> =
         (0..8_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
@@ -50,7 +63,7 @@ pub fn binary_data_both_ways() {
     assert!(ran.out == data, "{} bytes came back as {} others", data.len(), ran.out.len());
 }
 
-pub fn many_commands_at_once() {
+fn many_commands_at_once() {
     let lab = shared();
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..24)
@@ -71,7 +84,7 @@ pub fn many_commands_at_once() {
     });
 }
 
-pub fn a_command_that_does_not_read() {
+fn a_command_that_does_not_read() {
     let lab = shared();
     let endless = std::fs::File::open("/dev/zero").unwrap();
     assert_eq!(feed(lab, 1, &ExecRequest::new(["head", "-c", "5"]), Some(endless)).out, [0; 5]);
@@ -93,7 +106,7 @@ fn runs(lab: &Lab, program: &str) -> bool {
     shell(lab, 1, &format!("pidof {program}")).code == 0
 }
 
-pub fn signals_are_passed_on() {
+fn signals_are_passed_on() {
     let lab = shared();
     let mut client = client(&["tail", "-f", "/dev/null"]);
     until("the command runs", || runs(lab, "tail"));
@@ -102,7 +115,7 @@ pub fn signals_are_passed_on() {
     assert!(!runs(lab, "tail"));
 }
 
-pub fn a_command_ends_with_its_client() {
+fn a_command_ends_with_its_client() {
     let lab = shared();
     let mut client = client(&["tail", "-f", "/dev/null"]);
     until("the command runs", || runs(lab, "tail"));
@@ -111,7 +124,7 @@ pub fn a_command_ends_with_its_client() {
     until("the command has ended", || !runs(lab, "tail"));
 }
 
-pub fn a_sister_runs_commands() {
+fn a_sister_runs_commands() {
     let lab = shared();
     let program = std::env::current_exe().unwrap();
     let program = program.file_name().unwrap().to_str().unwrap();

@@ -3,6 +3,13 @@
 use vshmem_lab::{Error, ExecRequest, GuestFault, GuestState, Lab, Streams, UpOptions};
 
 use crate::rig::{Sink, assert_nothing_left, name, options, processes, shell, until};
+use crate::run::Test;
+
+/// Of guests of every kind.
+pub const TESTS: &[Test] = &[
+    ("a_guest_that_powers_off", a_guest_that_powers_off),
+    ("a_paused_guest_is_not_dead", a_paused_guest_is_not_dead),
+];
 
 fn state(lab: &Lab, guest: u32) -> GuestState {
     lab.list().unwrap().guests.iter().find(|one| one.guest == guest).unwrap().state
@@ -64,7 +71,7 @@ pub fn kill_and_restart() {
     assert_nothing_left("kill");
 }
 
-pub fn a_guest_that_powers_off() {
+fn a_guest_that_powers_off() {
     let lab = Lab::up(&UpOptions { count: 1, ..options("off") }).unwrap();
     let streams = Streams {
         stdin: None,
@@ -84,7 +91,7 @@ pub fn a_guest_that_powers_off() {
     assert_nothing_left("off");
 }
 
-pub fn a_paused_guest_is_not_dead() {
+fn a_paused_guest_is_not_dead() {
     let lab = Lab::up(&UpOptions { count: 1, ..options("pause") }).unwrap();
     lab.pause(1).unwrap();
     assert_eq!(state(&lab, 1), GuestState::Running);

@@ -28,34 +28,25 @@ const WRITE_TO_POOL: (&str, Option<(u32, u32)>) =
 /// Reads it.
 const READ_FROM_POOL: &str = "head -c 11 /dev/mmapper";
 
-const TESTS: &[(&str, fn())] = &[
-    ("exit_codes_and_streams", commands::exit_codes_and_streams),
-    ("environment_directory_and_user", commands::environment_directory_and_user),
-    ("binary_data_both_ways", commands::binary_data_both_ways),
-    ("many_commands_at_once", commands::many_commands_at_once),
-    ("a_command_that_does_not_read", commands::a_command_that_does_not_read),
-    ("signals_are_passed_on", commands::signals_are_passed_on),
-    ("a_command_ends_with_its_client", commands::a_command_ends_with_its_client),
-    ("a_sister_runs_commands", commands::a_sister_runs_commands),
-    ("latency", commands::latency),
-    ("writable_and_read_only_places", world::writable_and_read_only_places),
-    ("names", world::names),
-    ("the_pool_is_shared", world::the_pool_is_shared),
-    ("tcp_and_udp", world::tcp_and_udp),
-    ("the_host_sees_no_network", world::the_host_sees_no_network),
-    ("kill_and_restart", death::kill_and_restart),
-    ("a_guest_that_powers_off", death::a_guest_that_powers_off),
-    ("a_paused_guest_is_not_dead", death::a_paused_guest_is_not_dead),
-    ("two_labs_at_once", leftovers::two_labs_at_once),
-    ("down_after_the_keeper_was_killed", leftovers::down_after_the_keeper_was_killed),
-    ("down_after_up_was_killed", leftovers::down_after_up_was_killed),
-    ("labs_without_a_keeper_give_way", leftovers::labs_without_a_keeper_give_way),
-    ("a_closed_pool_is_refused", leftovers::a_closed_pool_is_refused),
-    (
-        "a_guest_swaps_to_a_disk_that_goes_with_it",
-        leftovers::a_guest_swaps_to_a_disk_that_goes_with_it,
-    ),
-    ("a_failed_boot_shows_the_console", leftovers::a_failed_boot_shows_the_console),
+const TESTS: &[&[run::Test]] = &[
+    commands::TESTS,
+    world::TESTS,
+    death::TESTS,
+    &[
+        ("latency", commands::latency),
+        ("the_pool_is_shared", world::the_pool_is_shared),
+        ("kill_and_restart", death::kill_and_restart),
+        ("two_labs_at_once", leftovers::two_labs_at_once),
+        ("down_after_the_keeper_was_killed", leftovers::down_after_the_keeper_was_killed),
+        ("down_after_up_was_killed", leftovers::down_after_up_was_killed),
+        ("labs_without_a_keeper_give_way", leftovers::labs_without_a_keeper_give_way),
+        ("a_closed_pool_is_refused", leftovers::a_closed_pool_is_refused),
+        (
+            "a_guest_swaps_to_a_disk_that_goes_with_it",
+            leftovers::a_guest_swaps_to_a_disk_that_goes_with_it,
+        ),
+        ("a_failed_boot_shows_the_console", leftovers::a_failed_boot_shows_the_console),
+    ],
 ];
 
 fn main() -> ExitCode {

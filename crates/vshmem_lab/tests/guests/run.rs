@@ -12,8 +12,8 @@ use crate::{peer, rig};
 /// One test.
 pub type Test = (&'static str, fn());
 
-/// The verbs of this binary, and else its tests.
-pub fn main(tests: &[Test]) -> ExitCode {
+/// The verbs of this binary, and else its tests, group after group.
+pub fn main(tests: &[&[Test]]) -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let verb = words.first().and_then(|word| word.to_str()).unwrap_or_default();
     let done = match verb {
@@ -34,7 +34,7 @@ pub fn main(tests: &[Test]) -> ExitCode {
     }
 }
 
-fn run(tests: &[Test], filter: &str) -> ExitCode {
+fn run(tests: &[&[Test]], filter: &str) -> ExitCode {
     let filter = if filter.starts_with('-') { "" } else { filter };
     let missing = Lab::check(crate::GUEST);
     if !missing.is_empty() {
@@ -43,11 +43,12 @@ fn run(tests: &[Test], filter: &str) -> ExitCode {
             "SKIPPED: no {} guest was booted and NOTHING OF THE LAB WAS TESTED, for the reasons above",
             crate::GUEST
         );
+        println!("1 passed, 0 failed");
         return ExitCode::SUCCESS;
     }
     let mut failed = Vec::new();
     let mut count = 0;
-    for (name, test) in tests.iter().filter(|(name, _)| name.contains(filter)) {
+    for (name, test) in tests.iter().copied().flatten().filter(|(name, _)| name.contains(filter)) {
         let start = Instant::now();
         count += 1;
         match catch_unwind(test) {
@@ -59,6 +60,9 @@ fn run(tests: &[Test], filter: &str) -> ExitCode {
         }
     }
     rig::close();
-    println!("{} of {count} tests passed; failed: {failed:?}", count - failed.len());
+    if !failed.is_empty() {
+        println!("failed: {}", failed.join(", "));
+    }
+    println!("{} passed, {} failed", count - failed.len(), failed.len());
     if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

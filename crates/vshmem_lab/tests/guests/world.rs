@@ -7,8 +7,17 @@ use vshmem_lab::ExecRequest;
 
 use crate::peer::{ASK, ECHO};
 use crate::rig::{pool, run, shared, shell, until};
+use crate::run::Test;
 
-pub fn writable_and_read_only_places() {
+/// Of guests of every kind.
+pub const TESTS: &[Test] = &[
+    ("writable_and_read_only_places", writable_and_read_only_places),
+    ("names", names),
+    ("tcp_and_udp", tcp_and_udp),
+    ("the_host_sees_no_network", the_host_sees_no_network),
+];
+
+fn writable_and_read_only_places() {
     let lab = shared();
     let line = "for d in /tmp /var/tmp /run /dev/shm /root /run/lock; do echo x > $d/probe || exit 1; done; touch /etc/probe 2>/dev/null && echo written";
     assert_eq!(shell(lab, 1, line).text() == "written", crate::ROOT_IS_WRITABLE);
@@ -33,7 +42,7 @@ pub fn writable_and_read_only_places() {
     assert_eq!(shell(lab, 1, &line).code, 0);
 }
 
-pub fn names() {
+fn names() {
     let lab = shared();
     assert_eq!(
         shell(lab, 2, "hostname; cat /run/vshmem/domain /run/vshmem/pool").text(),
@@ -59,7 +68,7 @@ pub fn the_pool_is_shared() {
     assert_eq!((status.uid(), status.gid(), status.mode() & 0o7777), (0, 0, 0o640));
 }
 
-pub fn tcp_and_udp() {
+fn tcp_and_udp() {
     let lab = shared();
     let program = std::env::current_exe().unwrap();
     let program = program.file_name().unwrap().to_str().unwrap();
@@ -77,7 +86,7 @@ pub fn tcp_and_udp() {
     });
 }
 
-pub fn the_host_sees_no_network() {
+fn the_host_sees_no_network() {
     shared();
     let links: Vec<_> = std::fs::read_dir("/sys/class/net")
         .unwrap()

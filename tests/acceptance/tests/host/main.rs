@@ -32,5 +32,5 @@ const TESTS: &[Test] = &[
 ];
 
 fn main() -> ExitCode {
-    suite::run(TESTS)
+    suite::run(&[TESTS])
 }

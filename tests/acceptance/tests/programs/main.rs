@@ -19,7 +19,7 @@ const TESTS: &[Test] = &[
 const SIZE: &str = "512M";
 
 fn main() -> ExitCode {
-    suite::run(TESTS)
+    suite::run(&[TESTS])
 }
 
 fn prefix(pool: &Pool) -> String {

@@ -4,6 +4,8 @@
 //!
 //! VSHMEM_TEST_DEVICE=plain, doorbell or dax says how the guests are given the pool; without the driver: =plain-sysfs.
 
+#[path = "../guests/across.rs"]
+mod across;
 #[path = "../guests/death.rs"]
 mod death;
 mod devices;
@@ -30,32 +32,17 @@ use vshmem_acceptance::suite::{self, Test};
 use vshmem_acceptance::{Guests, build, guests};
 use vshmem_lab::Device;
 
-const TESTS: &[Test] = &[
-    ("a_matrix_filled_in_one_guest_is_checked_in_the_other", exchange::matrix),
-    ("a_semop_asleep_in_one_guest_is_released_from_the_other", exchange::semop),
-    ("msgrcv_by_positive_and_negative_type_across_guests", exchange::types),
-    ("ten_thousand_hand_overs_and_none_lost", exchange::hand_overs),
-    ("a_hundred_thousand_messages_and_none_lost_doubled_or_reordered", exchange::flood),
-    ("a_guest_and_the_host_exchange_on_one_pool", exchange::host_and_guest),
-    ("a_killed_process_gives_its_semaphore_to_a_waiter_in_the_other_guest", death::process),
-    ("an_agent_killed_alone_is_replaced", death::agent_alone),
-    ("an_agent_and_a_client_killed_together_leave_nobody_asleep", death::agent_and_client),
-    (
-        "an_agent_and_the_last_client_killed_together_are_buried_for_the_next_program",
-        death::agent_and_last,
-    ),
-    ("a_waker_killed_at_any_step_leaves_nobody_asleep", step::wakers),
-    ("a_killed_guest_gives_back_what_it_held_and_comes_again", death::guest),
-    ("a_guest_killed_in_the_middle_of_a_thousand_hand_overs_comes_again", turns::killed),
-    ("a_server_killed_in_the_middle_of_hand_overs_harms_nobody", turns::served_anew),
-    ("an_ordinary_user_of_a_guest_can_do_everything", rights::ordinary),
-    ("a_user_without_rights_on_the_device_is_told_so", rights::closed),
-    ("a_guest_behaves_as_its_own_kernel_does", oracle::probe),
-    ("killed_at_random_in_two_guests_and_on_the_host_nothing_is_lost", soak::soak),
-    ("idle_sleepers_wake_seldom", idle::sleepers),
-    ("a_guest_behaves_so_on_every_device", devices::all),
-    ("members_of_one_pool_see_nothing_of_another_pools_guests", two_pools::matrix),
-    ("four_guests_and_the_host_are_five_members_of_one_pool", four::turns),
+const TESTS: &[&[Test]] = &[
+    across::TESTS,
+    &[
+        ("a_guest_killed_in_the_middle_of_a_thousand_hand_overs_comes_again", turns::killed),
+        ("a_server_killed_in_the_middle_of_hand_overs_harms_nobody", turns::served_anew),
+        ("an_ordinary_user_of_a_guest_can_do_everything", rights::ordinary),
+        ("a_user_without_rights_on_the_device_is_told_so", rights::closed),
+        ("a_guest_behaves_so_on_every_device", devices::all),
+        ("members_of_one_pool_see_nothing_of_another_pools_guests", two_pools::matrix),
+        ("four_guests_and_the_host_are_five_members_of_one_pool", four::turns),
+    ],
 ];
 
 /// What the modules that this binary shares with the User Mode Linux one boot.

@@ -38,9 +38,9 @@ fn shared() -> Arc<Xen> {
 fn main() -> ExitCode {
     if let Some(why) = rig::missing() {
         suite::say(&format!("NOTHING UNDER XEN IS TESTED: {why}"));
-        return suite::run_none(TESTS, "Xen cannot be booted here");
+        return suite::run_none(&[TESTS], "Xen cannot be booted here");
     }
-    let code = suite::run(TESTS);
+    let code = suite::run(&[TESTS]);
     drop(SHARED.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take());
     code
 }

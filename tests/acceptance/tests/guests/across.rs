@@ -1,0 +1,26 @@
+//! What is asked of two guests, whatever they are made of.
+
+use vshmem_acceptance::suite::Test;
+
+use crate::{death, exchange, idle, oracle, soak, step};
+
+pub const TESTS: &[Test] = &[
+    ("a_matrix_filled_in_one_guest_is_checked_in_the_other", exchange::matrix),
+    ("a_semop_asleep_in_one_guest_is_released_from_the_other", exchange::semop),
+    ("msgrcv_by_positive_and_negative_type_across_guests", exchange::types),
+    ("ten_thousand_hand_overs_and_none_lost", exchange::hand_overs),
+    ("a_hundred_thousand_messages_and_none_lost_doubled_or_reordered", exchange::flood),
+    ("a_guest_and_the_host_exchange_on_one_pool", exchange::host_and_guest),
+    ("a_killed_process_gives_its_semaphore_to_a_waiter_in_the_other_guest", death::process),
+    ("an_agent_killed_alone_is_replaced", death::agent_alone),
+    ("an_agent_and_a_client_killed_together_leave_nobody_asleep", death::agent_and_client),
+    (
+        "an_agent_and_the_last_client_killed_together_are_buried_for_the_next_program",
+        death::agent_and_last,
+    ),
+    ("a_waker_killed_at_any_step_leaves_nobody_asleep", step::wakers),
+    ("a_killed_guest_gives_back_what_it_held_and_comes_again", death::guest),
+    ("a_guest_behaves_as_its_own_kernel_does", oracle::probe),
+    ("killed_at_random_in_two_guests_and_on_the_host_nothing_is_lost", soak::soak),
+    ("idle_sleepers_wake_seldom", idle::sleepers),
+];
