@@ -38,7 +38,7 @@ pub use error::{Error, Result};
 pub use kernel::{Kernels, Reading};
 pub use machine::Machine;
 pub use pool::OwnPool;
-pub use site::{Between, Job, Materials, Side, Site, open as open_site};
+pub use site::{Between, Job, Materials, Memory, Side, Site, open as open_site};
 pub use statistics::{Spread, ratios};
 pub use turns::{Order, take_turns};
 

@@ -139,6 +139,31 @@ fn emulated_places_are_marked_and_not_concluded_from() {
     assert!(page.contains("(emulated)") && page.contains("QEMU without KVM"));
 }
 
+#[test]
+fn headlines_are_one_for_each_question_about_a_benchmark() {
+    let (_directory, contents) = kept();
+    let (headlines, more) = report::headlines(&contents);
+    let all = report::conclusions(&contents).rows.len();
+    assert!(headlines.rows.len() < 30 && more > 0 && more < all, "{headlines:?}");
+    let named = |question: &str, what: &str| {
+        headlines.rows.iter().filter(|row| row[0] == question && row[1].starts_with(what)).count()
+    };
+    assert_eq!(named("place", "sync: vshmem, guests beside sysv, one kernel"), 1);
+    assert_eq!(named("place", "laplace: vshmem, guests beside sysv, one kernel"), 1);
+    assert_eq!(named("talk", "tcp, guests beside sync"), 1, "{headlines:?}");
+    let questions: Vec<&str> = headlines.rows.iter().map(|row| row[0].as_str()).collect();
+    assert!(
+        questions.chunk_by(|one, other| one == other).count() <= 5,
+        "not sorted: {questions:?}"
+    );
+    let mut names: Vec<(&str, &str)> = Vec::new();
+    for row in &headlines.rows {
+        let bench = row[1].split([':', ',']).next().unwrap_or_default();
+        assert!(!names.contains(&(&row[0], bench)), "twice: {row:?}");
+        names.push((&row[0], bench));
+    }
+}
+
 /// A picture as a browser makes it: not blank, and nothing wider than the window. Skipped where there is no Chromium.
 #[test]
 fn a_browser_shows_it_on_desks_phones_and_paper() {

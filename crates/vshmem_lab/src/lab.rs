@@ -119,6 +119,13 @@ impl Lab {
                 rule: "1 to 64",
             });
         }
+        if options.swap_mib > 0 && options.guest != GuestKind::Uml {
+            return Err(Error::Argument {
+                what: "the disk to swap to",
+                value: format!("{}M", options.swap_mib),
+                rule: "only User Mode Linux guests are given one",
+            });
+        }
         let missing = Self::check(options.guest);
         if !missing.is_empty() {
             return Err(Error::Missing(missing));
@@ -147,6 +154,7 @@ impl Lab {
             count: options.count,
             cpus: options.cpus,
             memory_mib: options.memory_mib,
+            swap_mib: options.swap_mib,
             pool,
             pool_name: options.pool_name.clone(),
             on_death: options.on_death.clone(),

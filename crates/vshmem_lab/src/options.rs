@@ -70,10 +70,13 @@ pub struct UpOptions {
     pub guest: GuestKind,
     /// How many guests, 1 to 64.
     pub count: u32,
-    /// Processors of the machine that Xen guests share; each other guest has one of its own.
+    /// Processors of a QEMU guest, or of the machine that Xen guests share. A User Mode Linux guest has one.
     pub cpus: u32,
     /// Memory of each guest. Its tmpfs file systems live in it too.
     pub memory_mib: u32,
+    /// A disk of its own to swap to for each User Mode Linux guest, in MiB; 0: none. It is a file in /var/tmp that has no
+    /// name, and goes with the guest.
+    pub swap_mib: u32,
     /// The pool's file, given to the guests as `/dev/mmapper` or by `device`.
     pub pool: Option<PathBuf>,
     /// The pool's name, written to `/run/vshmem/pool` in the guests.
@@ -108,6 +111,7 @@ impl Default for UpOptions {
             count: 2,
             cpus: 1,
             memory_mib: 512,
+            swap_mib: 0,
             pool: None,
             pool_name: None,
             binary_dir: std::env::current_exe()

@@ -25,6 +25,8 @@ pub(crate) struct Record {
     #[serde(default = "one")]
     pub(crate) cpus: u32,
     pub(crate) memory_mib: u32,
+    #[serde(default)]
+    pub(crate) swap_mib: u32,
     pub(crate) pool: Option<PathBuf>,
     pub(crate) pool_name: Option<String>,
     pub(crate) on_death: Option<Vec<String>>,
@@ -136,6 +138,8 @@ pub(crate) struct Boot {
     pub(crate) device_mode: u32,
     /// A device that must be there before the guest is up.
     pub(crate) awaited_device: Option<PathBuf>,
+    /// The disk to swap to.
+    pub(crate) swap: Option<PathBuf>,
     /// The name of its network interface.
     pub(crate) interface: String,
     /// What a client of the agent must know.

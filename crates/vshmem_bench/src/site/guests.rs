@@ -24,9 +24,6 @@ pub struct Guests {
     cpus: [usize; 2],
 }
 
-/// Memory of a guest, in MiB.
-const MEMORY_MIB: u32 = 256;
-
 impl Guests {
     /// Uses the lab that is named, or boots one with a new pool.
     ///
@@ -37,7 +34,7 @@ impl Guests {
             Some(name) => Self::of(Lab::open(name)?, None),
             None => Self::boot(materials)?,
         };
-        guests.look()?;
+        guests.look(materials.guests.clamp(1, 2))?;
         for program in materials.programs {
             for side in [Side::First, Side::Second] {
                 guests.deliver(side as u32 + 1, program)?;
@@ -67,7 +64,8 @@ impl Guests {
         let pool = OwnPool::make(materials.pool_bytes, &[])?;
         let lab = Lab::up(&UpOptions {
             name: pool.name().to_owned(),
-            memory_mib: MEMORY_MIB,
+            memory_mib: materials.memory.mebibytes,
+            swap_mib: materials.memory.swap_mebibytes,
             pool: Some(pool.place().to_owned()),
             pool_name: Some(pool.name().to_owned()),
             binary: Some(materials.command.to_owned()),
@@ -81,20 +79,24 @@ impl Guests {
         Ok(Self::of(lab, Some(pool)))
     }
 
-    /// Finds out address and CPUs.
-    fn look(&mut self) -> Result<()> {
+    /// Finds out address and CPUs of the second guest, or of the only one.
+    fn look(&mut self, sides: u32) -> Result<()> {
         let listing = self.lab()?.list()?;
         let refused = |why: &str| Error::NoSite { place: "guests", why: why.to_owned() };
         if listing.pool_name.is_none() {
             return Err(refused("the lab has no pool"));
         }
-        let [one, other] = listing
-            .guests
-            .get(..2)
-            .and_then(|two| <&[_; 2]>::try_from(two).ok())
-            .ok_or_else(|| refused("the lab has fewer than two guests"))?;
+        let (Some(one), Some(other)) =
+            (listing.guests.first(), listing.guests.get(sides as usize - 1))
+        else {
+            return Err(refused("the lab has fewer than two guests"));
+        };
         self.address = other.address;
-        self.cpus = [cpu_of(one.uid).unwrap_or(0), cpu_of(other.uid).unwrap_or(0)];
+        // Guests that share CPUs say nothing of where processes of the host should be.
+        self.cpus = match (cpu_of(one.uid), cpu_of(other.uid)) {
+            (Some(one), Some(other)) if one != other => [one, other],
+            _ => spawn::two_cpus(),
+        };
         Ok(())
     }
 
@@ -124,6 +126,12 @@ impl Guests {
     /// Runs a line of shell in a guest.
     pub(crate) fn shell(&self, guest: u32, line: &str) -> Result<String> {
         self.execute(guest, &ExecRequest::shell(line), None, line)
+    }
+
+    /// How many CPUs a guest has.
+    pub(crate) fn cpus_of(&self, guest: u32) -> Result<u32> {
+        let said = self.shell(guest, "nproc")?;
+        Ok(said.trim().parse().unwrap_or(1))
     }
 
     /// The pool's name on the host.

@@ -85,6 +85,21 @@ pub enum Between {
     Processes,
 }
 
+/// Memory of a guest that is booted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// In MiB. Its tmpfs file systems live in it too.
+    pub mebibytes: u32,
+    /// A disk of its own to swap to, in MiB; 0: none.
+    pub swap_mebibytes: u32,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { mebibytes: 256, swap_mebibytes: 0 }
+    }
+}
+
 /// What a site is made from.
 #[derive(Debug, Clone)]
 pub struct Materials<'a> {
@@ -96,8 +111,10 @@ pub struct Materials<'a> {
     pub lab: Option<&'a str>,
     /// Bytes of the pool that is made, where one is made.
     pub pool_bytes: u64,
-    /// Guests that are booted, at least two.
+    /// Guests that are booted; two or more for two sides.
     pub guests: u32,
+    /// What each of them has.
+    pub memory: Memory,
     /// May a guest run commands in the others, as `mpirun` has to?
     pub sisters: bool,
     /// Files that guests find beside their `vshmem`, such as the components of Open MPI.

@@ -100,39 +100,57 @@ pub struct Figure {
     pub unit: String,
     /// Which way it is good.
     pub better: Better,
-    /// What the number is divided by: rounds, where the figure is that of one.
-    #[serde(default = "one")]
-    pub per: f64,
+    /// What the number is divided by, where the figure is that of one round.
+    #[serde(default)]
+    pub per: Per,
 }
 
-fn one() -> f64 {
-    1.0
+/// How many of them make the number.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Per {
+    /// So many, whatever the program did.
+    Fixed(f64),
+    /// As many as that member of the same line says.
+    Member(String),
+}
+
+impl Default for Per {
+    fn default() -> Self {
+        Self::Fixed(1.0)
+    }
 }
 
 impl Figure {
     /// A time or another cost.
     #[must_use]
     pub fn cost(member: &str, unit: &str) -> Self {
-        Self { member: member.into(), unit: unit.into(), better: Better::Less, per: 1.0 }
+        Self { member: member.into(), unit: unit.into(), better: Better::Less, per: Per::default() }
     }
 
     /// A rate.
     #[must_use]
     pub fn rate(member: &str, unit: &str) -> Self {
-        Self { member: member.into(), unit: unit.into(), better: Better::More, per: 1.0 }
+        Self { member: member.into(), unit: unit.into(), better: Better::More, per: Per::default() }
     }
 
-    /// Of one round of so many.
+    /// Of one of those that this member of the line counts: a program may have ended before it did all.
     #[must_use]
-    pub fn per(self, rounds: u64) -> Self {
-        Self { per: rounds.max(1) as f64, ..self }
+    pub fn per(self, member: &str) -> Self {
+        Self { per: Per::Member(member.into()), ..self }
     }
 
     /// Its value in a line; none if there is no such number.
     #[must_use]
     pub fn of(&self, line: &serde_json::Value) -> Option<f64> {
-        let found = self.member.split('.').try_fold(line, |value, name| value.get(name))?;
-        found.as_f64().map(|number| number / self.per).filter(|number| number.is_finite())
+        let number = |member: &str| {
+            member.split('.').try_fold(line, |value, name| value.get(name))?.as_f64()
+        };
+        let per = match &self.per {
+            Per::Fixed(count) => *count,
+            Per::Member(member) => number(member)?,
+        };
+        number(&self.member).map(|number| number / per).filter(|number| number.is_finite())
     }
 }
 
@@ -177,14 +195,23 @@ pub enum Recipe {
         /// Its arguments.
         arguments: Vec<String>,
     },
-    /// One process that may have so much memory, on the host.
+    /// One process with little memory: in a control group of the host, or in a guest with so much and a disk to swap to.
     Confined {
         /// The program.
         program: String,
         /// Its arguments.
         arguments: Vec<String>,
-        /// Memory of its control group, in MiB.
+        /// Memory of its control group or of its guest, in MiB.
         mebibytes: u64,
+    },
+    /// The same program again and again in a guest that is booted for it; the figures are those of one of its runs.
+    Fresh {
+        /// The program.
+        program: String,
+        /// Its arguments.
+        arguments: Vec<String>,
+        /// Which of its runs, from 1: the last.
+        run: u32,
     },
     /// A program that has to be there already.
     Known {
@@ -255,5 +282,27 @@ mod tests {
         assert_eq!(Figure::cost("tlb.data", "").of(&line), Some(7.0));
         assert_eq!(Figure::cost("swap", "").of(&line), None);
         assert_eq!(Figure::cost("none", "").of(&line), None);
+    }
+
+    /// Laplace's dwarf ends when it has converged, after fewer rounds than it was asked for.
+    #[test]
+    fn a_round_is_one_of_those_that_were_done() {
+        let figure = Figure::cost("seconds", "s").per("rounds");
+        let line = |rounds: u32| serde_json::json!({"seconds": 0.5, "rounds": rounds});
+        assert_eq!(figure.of(&line(250)), Some(0.002));
+        assert_eq!(figure.of(&line(0)), None);
+        assert_eq!(figure.of(&serde_json::json!({"seconds": 0.5})), None);
+    }
+
+    /// Journals of studies that were begun before members were named have a number there.
+    #[test]
+    fn figures_of_older_journals_are_read() {
+        let read = |per: &str| {
+            let text = format!("{{\"member\":\"s\",\"unit\":\"s\",\"better\":\"less\"{per}}}");
+            serde_json::from_str::<Figure>(&text).unwrap().per
+        };
+        assert_eq!(read(",\"per\":1962.0"), Per::Fixed(1962.0));
+        assert_eq!(read(",\"per\":\"rounds\""), Per::Member("rounds".into()));
+        assert_eq!(read(""), Per::Fixed(1.0));
     }
 }

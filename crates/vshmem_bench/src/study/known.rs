@@ -90,9 +90,11 @@ pub fn hpcc_summary(text: &str) -> Value {
 /// What a NAS benchmark prints at its end; nothing if its own check has failed.
 #[must_use]
 pub fn nas_summary(text: &str) -> Option<Value> {
+    // Some have lines before that begin with the same words ("Verification being performed for class A").
     let field = |name: &str| {
-        let line = text.lines().find(|line| line.trim_start().starts_with(name))?;
-        line.split_once('=')?.1.split_whitespace().next().map(str::to_owned)
+        let mut fields = text.lines().filter_map(|line| line.split_once('='));
+        let (_, value) = fields.find(|(found, _)| found.trim() == name)?;
+        value.split_whitespace().next().map(str::to_owned)
     };
     if field("Verification")? != "SUCCESSFUL" {
         return None;

@@ -29,7 +29,7 @@ mod student;
 mod venue;
 mod verdict;
 
-pub use case::{Better, Case, Figure, Group, Model, Recipe};
+pub use case::{Better, Case, Figure, Group, Model, Per, Recipe};
 pub use catalogue::{Extent, catalogue};
 pub use course::{Outcome, Venue, carry_on};
 pub use environment::Environment;

@@ -85,6 +85,9 @@ struct Up {
     /// Memory of each guest [default: 256M, with QEMU 512M].
     #[arg(long, value_parser = size::parse)]
     mem: Option<u64>,
+    /// A disk of that size for each User Mode Linux guest to swap to, in /var/tmp.
+    #[arg(long, value_parser = size::parse, value_name = "SIZE")]
+    swap: Option<u64>,
     /// How QEMU guests are given the pool [default: doorbell where the driver has been built, else plain].
     #[arg(long)]
     device: Option<DeviceWord>,
@@ -97,7 +100,7 @@ struct Up {
     /// How QEMU guests run.
     #[arg(long, default_value = "auto")]
     accel: Accel,
-    /// Processors of the machine that Xen's domains share.
+    /// Processors of each QEMU guest; with Xen, of the machine that its domains share. A User Mode Linux guest has one.
     #[arg(long, default_value_t = 1)]
     cpus: u32,
 }
@@ -269,13 +272,15 @@ impl Up {
             GuestKind::Uml if qemus => failed(
                 "lab up: --device and --driver are for QEMU guests; a User Mode Linux guest has the pool as /dev/mmapper. Leave them out, or use --guest qemu",
             ),
+            GuestKind::Qemu | GuestKind::Xen if self.swap.is_some() => failed(
+                "lab up: --swap is for User Mode Linux guests. Leave it out, or use --guest uml",
+            ),
             GuestKind::Xen if qemus => failed(
                 "lab up: --device and --driver are for QEMU guests; Xen's domains get the pool by grants. Leave them out",
             ),
             GuestKind::Xen if !emulated => failed("lab up: Xen is run emulated. Leave --accel out"),
-            GuestKind::Xen => Ok(()),
-            _ if self.cpus != 1 => failed(
-                "lab up: --cpus is for Xen's machine; other guests have one each. Leave it out",
+            GuestKind::Uml if self.cpus != 1 => failed(
+                "lab up: a User Mode Linux guest has one processor. Leave --cpus out, or use --guest qemu",
             ),
             _ => Ok(()),
         }
@@ -286,7 +291,7 @@ impl Up {
             GuestKind::Qemu => 512 << 20,
             _ => 256 << 20,
         });
-        u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
+        mebibytes(bytes)
     }
 
     /// Xen's domains. Their pool lives among them, made by dom0.
@@ -335,7 +340,9 @@ impl Up {
             name: name.to_owned(),
             guest: made.guest,
             count: self.count,
+            cpus: self.cpus,
             memory_mib: self.memory_mib(made.guest),
+            swap_mib: mebibytes(self.swap.unwrap_or(0)),
             pool: Some(link.place().to_owned()),
             pool_name: Some(pool.clone()),
             device: made.device,
@@ -359,6 +366,10 @@ impl Up {
             lab.made_of()
         ))
     }
+}
+
+fn mebibytes(bytes: u64) -> u32 {
+    u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
 }
 
 /// Boots a guest again. With dom0 Xen's pools are gone.

@@ -80,6 +80,11 @@ pub(crate) trait Machine: Send + Sync {
         None
     }
 
+    /// The disk that the guest swaps to.
+    fn swap(&self, _record: &Record) -> Option<PathBuf> {
+        None
+    }
+
     /// Where a guest finds its programs.
     fn stage(&self, _guest: u32, directory: &Directory) -> PathBuf {
         directory.stage()
@@ -99,7 +104,7 @@ pub(crate) trait Machine: Send + Sync {
         })
     }
 
-    /// A connection that the guest's process inherits.
+    /// A connection or a file that the guest's process inherits.
     fn line(&self, _plan: &Plan<'_>) -> Result<Option<OwnedFd>> {
         Ok(None)
     }
@@ -113,7 +118,7 @@ pub(crate) trait Machine: Send + Sync {
     fn end(&self) {}
 
     /// The program and its arguments. Its standard output is the console; it finds its private directory in TMPDIR, and
-    /// the inherited connection at that descriptor.
+    /// what it inherited at that descriptor.
     fn words(&self, plan: &Plan<'_>, line: Option<i32>) -> Vec<OsString>;
 }
 
@@ -135,10 +140,7 @@ pub(crate) fn contained(plan: &Plan<'_>, line: Option<i32>) -> Command {
         |name: &str| tool::find(name).map_or_else(|| OsString::from(name), OsString::from);
     let uid = plan.uid().to_string();
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let cpu = match plan.record.cpus {
-        1 => (plan.guest.saturating_sub(1) as usize % cpus).to_string(),
-        several => format!("0-{}", (several as usize).min(cpus) - 1),
-    };
+    let cpu = processors(plan.guest, plan.record.cpus as usize, cpus);
     let private = plan.directory.private_of(plan.guest);
 
     let mut command = Command::new(program("setpriv"));
@@ -159,4 +161,28 @@ pub(crate) fn contained(plan: &Plan<'_>, line: Option<i32>) -> Command {
         .env(census::MARK, plan.directory.guest(plan.guest))
         .current_dir("/");
     command
+}
+
+/// The processors of the host that a guest with so many runs on, as a list: its own as far as there are enough.
+fn processors(guest: u32, wanted: usize, there: usize) -> String {
+    let first = guest.saturating_sub(1) as usize * wanted;
+    let mut numbers: Vec<usize> =
+        (first..first + wanted.min(there)).map(|number| number % there).collect();
+    numbers.sort_unstable();
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guests_have_processors_of_their_own_as_far_as_there_are_enough() {
+        let of = |guest, wanted| processors(guest, wanted, 4);
+        assert_eq!([of(1, 1), of(2, 1), of(5, 1)], ["0", "1", "0"]);
+        assert_eq!([of(1, 2), of(2, 2), of(3, 2)], ["0,1", "2,3", "0,1"]);
+        assert_eq!([of(2, 3), of(1, 9)], ["0,1,3", "0,1,2,3"]);
+        // The machine of Xen's guests is guest 0.
+        assert_eq!([of(0, 1), of(0, 2)], ["0", "0,1"]);
+    }
 }

@@ -43,6 +43,9 @@ pub(super) fn set_up(boot: &Boot) -> Result<()> {
         set_mode(Path::new(path), mode)?;
     }
     name(boot)?;
+    if let Some(device) = &boot.swap {
+        swap(device)?;
+    }
     network(boot)
 }
 
@@ -70,7 +73,7 @@ fn devices(boot: &Boot) -> Result<()> {
         let _ = std::os::unix::fs::symlink(target, Path::new("/dev").join(link));
     }
     if let Some(awaited) = &boot.awaited_device {
-        await_device(awaited)?;
+        await_device(awaited, "has the pool a label for it?")?;
     }
     for device in pool_devices() {
         set_mode(&device, boot.device_mode)?;
@@ -88,13 +91,12 @@ fn pool_devices() -> Vec<PathBuf> {
     own.chain(single.into_iter().filter(|device| device.exists())).collect()
 }
 
-fn await_device(device: &Path) -> Result<()> {
+fn await_device(device: &Path, hint: &str) -> Result<()> {
     let end = Instant::now() + PROBING;
     while !device.exists() {
         if Instant::now() > end {
-            return Err(std::io::Error::from(std::io::ErrorKind::NotFound)).doing(|| {
-                format!("find the pool's device {device:?}; has the pool a label for it?")
-            });
+            return Err(std::io::Error::from(std::io::ErrorKind::NotFound))
+                .doing(|| format!("find the device {device:?}; {hint}"));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -137,6 +139,15 @@ fn name(boot: &Boot) -> Result<()> {
         let own = format!("/run/vshmem{path}").replace("/etc/", "/");
         write(&own, &text)?;
         mount_bind(&own, path).doing(|| format!("bind {own} over {path}"))?;
+    }
+    Ok(())
+}
+
+fn swap(device: &Path) -> Result<()> {
+    await_device(device, "is the kernel one that has disks?")?;
+    for name in ["mkswap", "swapon"] {
+        let program = tool::find(name).unwrap_or_else(|| name.into());
+        tool::run(Command::new(program).arg(device))?;
     }
     Ok(())
 }

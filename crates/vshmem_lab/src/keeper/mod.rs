@@ -181,6 +181,7 @@ fn write_orders(record: &Record, directory: &Directory) -> Result<()> {
             device_mode: record.device_mode,
             layer: machine.layer(guest),
             awaited_device: machine.awaited_device(record),
+            swap: machine.swap(record),
             interface: machine.interface().to_owned(),
             token: tokens[guest as usize].clone(),
             // Nobody gives orders to dom0 but the keeper.

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use vshmem_lab::{Error, GuestFault, Lab, UpOptions};
+use vshmem_lab::{Error, GuestFault, GuestKind, Lab, UpOptions};
 
 use crate::rig::{UP, assert_nothing_left, name, options, pool, processes, shared, shell, until};
 
@@ -134,4 +134,21 @@ pub fn a_failed_boot_shows_the_console() {
     };
     assert!(!console.is_empty());
     assert_nothing_left("small");
+}
+
+pub fn a_guest_swaps_to_a_disk_that_goes_with_it() {
+    let lab =
+        Lab::up(&UpOptions { memory_mib: 64, swap_mib: 96, count: 1, ..options("swap") }).unwrap();
+    // More than all its memory, in a tmpfs, can only be kept on the disk.
+    let line = "mount -o remount,size=90m /tmp && head -c 72m /dev/zero | tr '\\0' x >/tmp/much && \
+                tr -d x </tmp/much | wc -c && awk '/SwapTotal/ {t = $2} /SwapFree/ {print (t > 90000), (t - $2 > 10000)}' /proc/meminfo";
+    assert_eq!(shell(&lab, 1, line).text(), "0\n1 1");
+    let named = std::fs::read_dir("/var/tmp")
+        .unwrap()
+        .flatten()
+        .any(|entry| entry.file_name().to_string_lossy().contains(&name("swap")));
+    assert!(!named, "the disk's file has a name that somebody would have to remove");
+    lab.down().unwrap();
+    let qemu = UpOptions { guest: GuestKind::Qemu, swap_mib: 96, ..options("swap") };
+    assert!(Lab::up(&qemu).unwrap_err().to_string().contains("User Mode Linux"));
 }

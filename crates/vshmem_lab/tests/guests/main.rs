@@ -41,6 +41,10 @@ const TESTS: &[&[run::Test]] = &[
         ("down_after_up_was_killed", leftovers::down_after_up_was_killed),
         ("labs_without_a_keeper_give_way", leftovers::labs_without_a_keeper_give_way),
         ("a_closed_pool_is_refused", leftovers::a_closed_pool_is_refused),
+        (
+            "a_guest_swaps_to_a_disk_that_goes_with_it",
+            leftovers::a_guest_swaps_to_a_disk_that_goes_with_it,
+        ),
         ("a_failed_boot_shows_the_console", leftovers::a_failed_boot_shows_the_console),
     ],
 ];

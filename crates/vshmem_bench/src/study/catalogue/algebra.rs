@@ -2,13 +2,17 @@
 
 use super::super::case::{Case, Figure, Group, Model, Recipe};
 use super::super::environment::Environment;
-use super::{Draft, Extent, words};
+use super::{COLD_AND_WARM, Draft, Extent, words};
 
-/// Order of the matrices of pairs of products, and of those with little memory.
+/// Order of the matrices of pairs of products.
 const PAIRED: u64 = 512;
-const CONFINED: u64 = 1024;
-/// Memory of control groups, in MiB: three matrices of order 1024 have 24.
-const MEMORIES: [u64; 4] = [96, 48, 28, 20];
+/// Memory of whoever has little, in MiB. The kernel and the programs of a guest take more than a third of it.
+const LITTLE: u64 = 64;
+/// Orders up to and beyond it: three matrices of order 1024 have 24 MiB, of order 1792 they have 73.
+const GROWING: [(Environment, [u64; 6]); 2] = [
+    (Environment::Native, [512, 1024, 1280, 1536, 1664, 1792]),
+    (Environment::Guest, [512, 768, 896, 1024, 1152, 1280]),
+];
 
 pub(super) fn cases(extent: Extent) -> Vec<Case> {
     let sizes: &[u64] = match extent {
@@ -39,11 +43,21 @@ pub(super) fn cases(extent: Extent) -> Vec<Case> {
         let recipe = Recipe::Twice { program: "dgemm".into(), arguments: arguments.clone() };
         cases.push(pair.case(Model::None, place, recipe));
     }
-    for mebibytes in MEMORIES {
-        let draft = product(&format!("dgemm-in-{mebibytes}-mib"), CONFINED);
-        let (program, arguments) = ("dgemm".into(), dgemm(CONFINED, "none"));
-        let recipe = Recipe::Confined { program, arguments, mebibytes };
-        cases.push(draft.case(Model::None, Environment::Native, recipe));
+    for (name, run) in COLD_AND_WARM {
+        let draft = product(&format!("dgemm-{name}"), PAIRED);
+        let (program, arguments) = ("dgemm".into(), dgemm(PAIRED, "none"));
+        let recipe = Recipe::Fresh { program, arguments, run };
+        cases.push(draft.case(Model::None, Environment::Guest, recipe));
+    }
+    for (place, sizes) in GROWING {
+        for n in sizes {
+            let mut draft = product(&format!("dgemm-in-{LITTLE}-mib"), n);
+            draft.figures.push(Figure::cost("seconds", "s"));
+            draft.figures.push(Figure::cost("major_faults", ""));
+            let (program, arguments) = ("dgemm".into(), dgemm(n, "none"));
+            let recipe = Recipe::Confined { program, arguments, mebibytes: LITTLE };
+            cases.push(draft.case(Model::None, place, recipe));
+        }
     }
     cases
 }

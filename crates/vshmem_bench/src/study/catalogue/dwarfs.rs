@@ -68,7 +68,7 @@ fn in_all_models(dwarf: &Dwarf, n: u64, extent: Extent) -> Vec<Case> {
         bench,
         n,
         ranks,
-        figures: vec![Figure::cost("seconds", "s").per(rounds)],
+        figures: vec![Figure::cost("seconds", "s").per("rounds")],
     };
     let team = Recipe::Team { program: "dwarf_sysv".into(), arguments: arguments(RANKS) };
     let mpi = Recipe::Mpirun { program: "dwarf_mpi".into(), arguments: arguments(RANKS) };
@@ -90,7 +90,9 @@ fn in_all_models(dwarf: &Dwarf, n: u64, extent: Extent) -> Vec<Case> {
         cases.push(shared.case(Model::Mpi, Environment::Guests, mpi));
     }
     if extent != Extent::Quick {
-        cases.push(shared.case(Model::Vshmem, Environment::GuestHost, team));
+        cases.push(shared.case(Model::Vshmem, Environment::GuestHost, team.clone()));
+        // One guest of as many CPUs as there are ranks, beside as many guests of one rank each.
+        cases.push(shared.case(Model::Vshmem, Environment::Guest, team));
         // A guest has one CPU: its overhead is that of one thread over one thread.
         let single = draft(format!("{}-single", dwarf.name), 1);
         cases.push(single.case(Model::Openmp, Environment::Native, threads(1)));

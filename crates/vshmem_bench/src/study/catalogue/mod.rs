@@ -68,6 +68,9 @@ pub fn catalogue(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
     cases
 }
 
+/// Runs of a program in a guest that was booted for it: the first, and one after which it has got used to it.
+const COLD_AND_WARM: [(&str, u32); 2] = [("cold", 1), ("warm", 5)];
+
 /// What most cases have in common.
 struct Draft {
     group: Group,

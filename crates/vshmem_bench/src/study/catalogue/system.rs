@@ -5,10 +5,13 @@ use std::path::Path;
 use super::super::case::{Case, Figure, Group, Model, Recipe};
 use super::super::environment::Environment;
 use super::super::known::Known;
-use super::{Draft, Extent, words};
+use super::{COLD_AND_WARM, Draft, Extent, words};
 
 /// Bytes of each sweep of writes.
 const WRITTEN: u64 = 16 << 20;
+
+/// Memory of the guest whose memory is passed, in MiB.
+const LITTLE: u64 = 64;
 
 pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
     let both = [Environment::Native, Environment::Guest];
@@ -28,6 +31,25 @@ pub(super) fn cases(extent: Extent, nas: Option<&Path>) -> Vec<Case> {
     cases.extend(both.map(|place| noise.case(Model::None, place, recipe.clone())));
     if extent == Extent::Quick {
         return cases;
+    }
+    for (name, run) in COLD_AND_WARM {
+        let draft = draft(&format!("faults-{name}"), 4096, Figure::cost("mean_ns", "ns"));
+        let (program, arguments) = ("faults".into(), Vec::new());
+        let recipe = Recipe::Fresh { program, arguments, run };
+        cases.push(draft.case(Model::None, Environment::Guest, recipe));
+    }
+    for mebibytes in [8, 16, 24, 32, 48, 64] {
+        let name = format!("faults-in-{LITTLE}-mib");
+        let mut draft = draft(&name, mebibytes << 20, Figure::cost("mean_ns", "ns"));
+        draft.figures.push(Figure::cost("seconds", "s"));
+        draft.figures.push(Figure::cost("fetched", ""));
+        let pages = (mebibytes << 20) / 4096;
+        let recipe = Recipe::Confined {
+            program: "faults".into(),
+            arguments: words(&[("pages", pages.to_string())]),
+            mebibytes: LITTLE,
+        };
+        cases.push(draft.case(Model::None, Environment::Guest, recipe));
     }
     for size in [64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10] {
         let options = |file: &str, total: u64| {

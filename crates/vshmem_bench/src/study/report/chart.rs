@@ -73,6 +73,11 @@ pub struct Curves<'a> {
 }
 
 impl Curves<'_> {
+    /// Whether anything is above zero.
+    pub fn rises(&self) -> bool {
+        self.lines.iter().flat_map(|line| &line.points).any(|point| point.high > 0.0)
+    }
+
     /// The figure; none if there is nothing to show.
     pub fn draw(&self, format: Format) -> Option<String> {
         let points = || self.lines.iter().flat_map(|line| &line.points);

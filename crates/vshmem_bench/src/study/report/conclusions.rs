@@ -21,17 +21,36 @@ pub enum Question {
     Spread,
     /// Little memory beside enough.
     Confined,
+    /// A guest that has just booted beside one that has run the same before.
+    Cold,
 }
 
 impl Question {
+    /// All of them, in the order in which a reader wants to know.
+    pub const ALL: [Self; 6] =
+        [Self::Talk, Self::Pool, Self::Place, Self::Spread, Self::Confined, Self::Cold];
+
+    /// In a column.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Place => "place",
+            Self::Pool => "pool",
+            Self::Talk => "talk",
+            Self::Spread => "spread",
+            Self::Confined => "memory",
+            Self::Cold => "cold",
+        }
+    }
+
     /// As a heading.
     pub fn words(self) -> &'static str {
         match self {
             Self::Place => "What does another place cost?",
             Self::Pool => "What does a pool cost beside the kernel's own IPC, in one kernel?",
             Self::Talk => "How do shared memory and other ways to talk compare, in the same place?",
-            Self::Spread => "Two programs: in one guest, or one in each of two?",
+            Self::Spread => "Two programs or ranks: in one guest, or one in each of two?",
             Self::Confined => "What does too little memory cost?",
+            Self::Cold => "What does a guest cost that has just booted?",
         }
     }
 }
@@ -89,6 +108,14 @@ fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
     if confined && one.n == other.n && one.environment == other.environment {
         return Some(Question::Confined);
     }
+    let cold = one.bench.strip_suffix("-cold");
+    if cold.is_some() && cold == other.bench.strip_suffix("-warm") && one.n == other.n {
+        return Some(Question::Cold);
+    }
+    // A guest with little memory has its kernel in it, a control group has not.
+    if one.bench.contains("-in-") {
+        return None;
+    }
     // A pool spreads over guests what one kernel's own objects do in it.
     let base = if one.model == Model::Vshmem { Model::Sysv } else { one.model };
     let has_no_sysv = one.group == Group::System && one.model == Model::Vshmem;
@@ -96,7 +123,8 @@ fn question(subject: &Series<'_>, rival: &Series<'_>) -> Option<Question> {
         return (other.model == if has_no_sysv { one.model } else { base })
             .then_some(Question::Place);
     }
-    if same && one.environment == Environment::Guests && other.environment == Environment::Guest {
+    let spread = one.environment == Environment::Guests && other.environment == Environment::Guest;
+    if same && spread && one.model == other.model {
         return Some(Question::Spread);
     }
     if one.environment != other.environment {
@@ -172,4 +200,47 @@ pub fn choices(contents: &Contents) -> Vec<(Environment, String, usize, usize)> 
         Some((place, choice, count, all))
     };
     places.into_iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::study::catalogue::{Extent, catalogue};
+
+    /// What is asked of two cases of the catalogue.
+    fn asked(subject: &str, rival: &str) -> Option<Question> {
+        let cases = catalogue(Extent::Default, None);
+        let of = |name: &str| {
+            let case =
+                cases.iter().find(|case| case.name == name).unwrap_or_else(|| panic!("{name}"));
+            Series {
+                case,
+                figure: &case.figures[0],
+                values: [(1, 1.0)].into(),
+                first: None,
+                interrupts: 0.0,
+                switches: 0.0,
+                emulated: None,
+            }
+        };
+        question(&of(subject), &of(rival))
+    }
+
+    #[test]
+    fn cases_that_differ_in_one_thing_are_asked_about() {
+        for (subject, rival, expected) in [
+            ("sync-8.guests.vshmem", "sync-8.native.sysv", Some(Question::Place)),
+            ("sem-8.native.vshmem", "sem-8.native.sysv", Some(Question::Pool)),
+            ("pi-1000.native.vshmem", "pi-1000.native.mpi", Some(Question::Talk)),
+            ("pi-1000.guests.vshmem", "pi-1000.guest.vshmem", Some(Question::Spread)),
+            ("pi-1000.guests.mpi", "pi-1000.guest.vshmem", None),
+            ("dgemm-twice-512.guests.none", "dgemm-twice-512.guest.none", Some(Question::Spread)),
+            ("dgemm-in-64-mib-1024.guest.none", "dgemm-1024.guest.none", Some(Question::Confined)),
+            ("dgemm-in-64-mib-1024.guest.none", "dgemm-in-64-mib-1024.native.none", None),
+            ("faults-cold-4096.guest.none", "faults-warm-4096.guest.none", Some(Question::Cold)),
+            ("faults-cold-4096.guest.none", "faults-malloc-4096.guest.none", None),
+        ] {
+            assert_eq!(asked(subject, rival), expected, "{subject} beside {rival}");
+        }
+    }
 }

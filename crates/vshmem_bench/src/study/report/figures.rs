@@ -33,6 +33,7 @@ pub fn all(contents: &Contents, series: &[Series<'_>], answers: &[Answer<'_>]) -
     plates.extend(dwarfs(series));
     plates.extend(overhead(answers));
     plates.extend(products(series));
+    plates.extend(cliffs(series));
     plates.extend(writes(series));
     plates.extend(noise(contents));
     plates
@@ -278,6 +279,75 @@ fn products(all: &[Series<'_>]) -> Option<Plate> {
         linear_y: true,
     };
     plate("mflops", "Matrix product over its order", BARS, |format| curves.draw(format))
+}
+
+/// Programs that need more and more memory where there is little: time, and faults that had to wait for a disk.
+fn cliffs(all: &[Series<'_>]) -> Vec<Plate> {
+    let lines = |program: &str, member: &str| -> Vec<Line> {
+        let named = format!("{program}-in-");
+        let mut benches: Vec<&str> = Vec::new();
+        for series in all.iter().filter(|series| series.case.bench.starts_with(&named)) {
+            if !benches.contains(&series.case.bench.as_str()) {
+                benches.push(&series.case.bench);
+            }
+        }
+        let mut lines = Vec::new();
+        for bench in benches {
+            let memory = bench.trim_start_matches(&named).replace("-mib", " MiB");
+            for (place, what) in
+                [(Environment::Guest, "guest of"), (Environment::Native, "control group of")]
+            {
+                let of = all.iter().filter(|series| {
+                    series.case.bench == bench
+                        && series.case.environment == place
+                        && series.figure.member == member
+                });
+                let look = (lines.len(), lines.len());
+                lines.extend(line(format!("{what} {memory}"), of, look, 1.0));
+            }
+        }
+        lines
+    };
+    let order: fn(f64) -> String = |x| format!("{x:.0}");
+    let size: fn(f64) -> String = |x| bytes(x.round() as u64);
+    let caption = "A guest swaps to a disk of its own; its kernel and programs have part of its memory. The host's group swaps to \
+                   what the host has: without any, a program that needs more than the group has is killed.";
+    let caption = format!("{caption} {BARS}");
+    let mut plates = Vec::new();
+    for (program, title, member, x_name, show_x) in [
+        ("dgemm", "Matrix product", "major_faults", "order of the matrices", order),
+        ("faults", "First touch of each page", "fetched", "memory that is touched", size),
+    ] {
+        let time = Curves {
+            x_name,
+            y_name: "time",
+            lines: lines(program, "seconds"),
+            show_x,
+            by_twos: true,
+            show_y: |y| duration(y * 1e9),
+            linear_y: false,
+        };
+        let faults = Curves {
+            y_name: "fetches from the disk",
+            lines: lines(program, member),
+            show_y: short_number,
+            linear_y: true,
+            ..time.clone()
+        };
+        plates.extend(plate(
+            &format!("cliff-{program}"),
+            &format!("{title} with little memory: time"),
+            &caption,
+            |format| time.draw(format),
+        ));
+        plates.extend(plate(
+            &format!("cliff-{program}-faults"),
+            &format!("{title} with little memory: fetches from the disk"),
+            &caption,
+            |format| faults.rises().then(|| faults.draw(format)).flatten(),
+        ));
+    }
+    plates
 }
 
 fn writes(all: &[Series<'_>]) -> Option<Plate> {

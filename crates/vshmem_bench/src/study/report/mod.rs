@@ -5,6 +5,7 @@ mod compared;
 mod conclusions;
 mod csv;
 mod figures;
+mod headlines;
 mod page;
 mod series;
 mod strip;
@@ -42,10 +43,17 @@ pub fn write(directory: &Path, contents: &Contents) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// What may be concluded, for a terminal.
+/// All that may be concluded, for a terminal.
 #[must_use]
 pub fn conclusions(contents: &Contents) -> Rows {
     conclusions::rows(contents, &series::all(contents))
+}
+
+/// One line for each question about each benchmark, for a terminal; and how many conclusions are not in them.
+#[must_use]
+pub fn headlines(contents: &Contents) -> (Rows, usize) {
+    let all = series::all(contents);
+    headlines::rows(&conclusions::answers(&all, contents.study.seed))
 }
 
 /// Cases without a sample, by what the last attempt said.

@@ -122,8 +122,6 @@ fn conclusions(contents: &Contents, answers: &[Answer<'_>]) -> Markup {
         Verdict::TooFew,
         Verdict::Emulated,
     ];
-    let questions =
-        [Question::Talk, Question::Pool, Question::Place, Question::Spread, Question::Confined];
     html! {
         section id="conclusions" {
             h2 { "Conclusions" }
@@ -139,7 +137,7 @@ fn conclusions(contents: &Contents, answers: &[Answer<'_>]) -> Markup {
                     }
                 }
             }
-            @for question in questions {
+            @for question in Question::ALL {
                 @let of: Vec<Answer<'_>> = answers.iter().filter(|answer| answer.question == question).cloned().collect();
                 @if !of.is_empty() {
                     h3 { (question.words()) }

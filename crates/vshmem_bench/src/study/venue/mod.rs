@@ -2,6 +2,8 @@
 
 mod alone;
 mod confined;
+mod filler;
+mod fresh;
 mod leftovers;
 mod mpirun;
 mod roles;
@@ -19,7 +21,7 @@ use super::environment::Environment;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernels, line_of};
 use crate::machine::{Machine, emulation};
-use crate::site::{Guests, Job, Materials, Processes, Site, run_bare, two_cpus};
+use crate::site::{Guests, Job, Materials, Memory, Processes, Site, run_bare, two_cpus};
 
 pub use leftovers::{clear_leftovers, this_process};
 
@@ -55,6 +57,7 @@ pub struct Places {
     processes: Option<Processes>,
     guests: Option<Lodging>,
     emulated_host: Option<String>,
+    cell: Option<confined::Cell>,
     /// For names that are used once.
     count: u32,
 }
@@ -74,7 +77,15 @@ impl Places {
         let meeting_place =
             tempfile::NamedTempFile::new().map_err(Error::io("make a file for ftok"))?;
         let emulated_host = Machine::here().emulated;
-        Ok(Self { means, meeting_place, processes: None, guests: None, emulated_host, count: 0 })
+        Ok(Self {
+            means,
+            meeting_place,
+            processes: None,
+            guests: None,
+            emulated_host,
+            cell: None,
+            count: 0,
+        })
     }
 
     fn cpus(&self) -> [usize; 2] {
@@ -91,6 +102,7 @@ impl Places {
             lab: self.means.lab.as_deref(),
             pool_bytes: POOL_BYTES,
             guests: GUESTS,
+            memory: Memory::default(),
             sisters: true,
             stage: &self.means.stage,
         }
@@ -174,12 +186,20 @@ impl Venue for Places {
             }
             Recipe::Twice { program, arguments } => self.twice(case, program, arguments),
             Recipe::Confined { program, arguments, mebibytes } => {
-                self.confined(program, arguments, *mebibytes)
+                self.confined(case, program, arguments, *mebibytes)
+            }
+            Recipe::Fresh { program, arguments, run } => {
+                self.fresh_guest(case, program, arguments, *run)
             }
             Recipe::Known { study, guests } => self.known(case, study, *guests),
         }?;
         let line: Value = line_of(&case.name, &text)?;
-        Ok(Outcome { line, emulated: self.emulated(case.environment) })
+        // A guest that is booted for a case is User Mode Linux, whatever the lab is that was named.
+        let place = match case.recipe {
+            Recipe::Confined { .. } | Recipe::Fresh { .. } => Environment::Native,
+            _ => case.environment,
+        };
+        Ok(Outcome { line, emulated: self.emulated(place) })
     }
 }
 

@@ -49,7 +49,7 @@ impl Places {
         let places: Vec<String> =
             (1..=hosts).map(|guest| format!("guest{guest}:{slots}")).collect();
         let line = format!(
-            "eval \"$(vshmem mpi-env)\" && exec timeout -k 5 {PATIENCE} mpirun --oversubscribe -H {} -np {ranks} {} {}",
+            "env=$(vshmem mpi-env) && eval \"$env\" && exec timeout -k 5 {PATIENCE} mpirun --oversubscribe -H {} -np {ranks} {} {}",
             places.join(","),
             guests.place_of(&file).display(),
             arguments.join(" ")

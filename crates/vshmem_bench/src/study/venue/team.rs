@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::filler::Filler;
 use super::{Places, patient};
 use crate::error::{Error, Result};
 use crate::site::{Job, run_bare, run_on_pool};
@@ -26,6 +27,9 @@ impl Places {
             Environment::Guest => (false, 1),
             Environment::Guests => (false, case.ranks.min(super::GUESTS)),
         };
+        if case.environment == Environment::Guest {
+            self.require_cpus(case.ranks)?;
+        }
         let _meeting = own.then(|| Meeting::make(path.clone())).transpose()?;
         let shown = path.display();
         for guest in 1..=guests {
@@ -34,9 +38,10 @@ impl Places {
         let cpus = self.cpus();
         let job = |rank: u32| {
             let mut words = arguments.to_vec();
-            // A guest has one CPU: the first has the first.
+            // A guest's one rank has its CPU; several have one each.
             let cpu = match (case.environment, rank) {
                 (Environment::Native, rank) => Some(cpus[rank as usize % cpus.len()]),
+                (Environment::Guest, rank) => Some(rank as usize),
                 (Environment::GuestHost, 0) => Some(cpus[1]),
                 _ => None,
             };
@@ -55,6 +60,11 @@ impl Places {
         if let Some(guests) = lodging {
             pool = guests.pool_name()?;
         }
+        // One that cannot be made is not in the way: the run is as good as it was without.
+        let _filler = match case.model {
+            Model::Vshmem => Filler::put(&command, &pool).ok(),
+            _ => None,
+        };
         let here = |job: &Job| match job.on_pool {
             true => run_on_pool(&[], job, &command, &pool, "on this machine"),
             false => run_bare(job),
@@ -82,6 +92,22 @@ impl Places {
             case: case.name.clone(),
             member: "seconds".into(),
             line: String::new(),
+        })
+    }
+}
+
+impl Places {
+    /// Ranks that wait for each other by looking need a CPU each.
+    fn require_cpus(&mut self, ranks: u32) -> Result<()> {
+        let there = self.guests(1, None)?.cpus_of(1)?;
+        if there >= ranks {
+            return Ok(());
+        }
+        Err(Error::Absent {
+            what: format!("a guest of {ranks} CPUs"),
+            remedy: format!(
+                "guest 1 has {there}. `vshmem lab up --guest qemu --cpus {ranks}`, and --lab with that lab's name"
+            ),
         })
     }
 }

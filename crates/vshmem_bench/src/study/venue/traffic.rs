@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{PATIENCE, POOL_BYTES, Places};
 use crate::error::{Error, Result};
 use crate::kernel::line_of;
-use crate::site::{Guests, Materials};
+use crate::site::{Guests, Materials, Memory};
 use crate::study::case::Case;
 use crate::study::environment::Environment;
 use crate::study::known::{HPCC_INPUT, Known, fairness, hpcc_summary, nas_summary};
@@ -62,7 +62,7 @@ impl Places {
                 let guests = self.guests(super::GUESTS, Some(file))?;
                 let hosts = format!("-H guest1:{0},guest2:{0}", ranks.div_ceil(super::GUESTS));
                 (
-                    format!("eval \"$(vshmem mpi-env)\"; set -- mpirun --oversubscribe {hosts}"),
+                    format!("env=$(vshmem mpi-env) || exit 1; eval \"$env\"; set -- mpirun --oversubscribe {hosts}"),
                     guests.place_of(file),
                 )
             }
@@ -112,6 +112,7 @@ impl Places {
             lab: None,
             pool_bytes: POOL_BYTES,
             guests: count,
+            memory: Memory::default(),
             sisters: false,
             stage: &[],
         })?;

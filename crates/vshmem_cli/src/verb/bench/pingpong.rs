@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use vshmem_bench::pingpong::{self, NET_KERNEL, Plan, SYSV_KERNEL};
 use vshmem_bench::report::write_lines;
-use vshmem_bench::{Between, Kernels, Materials, open_site};
+use vshmem_bench::{Between, Kernels, Materials, Memory, open_site};
 
 use super::table;
 use super::terminal::Terminal;
@@ -97,6 +97,7 @@ impl Pingpong {
             lab: self.lab.as_deref(),
             pool_bytes: POOL_BYTES,
             guests: 2,
+            memory: Memory::default(),
             sisters: false,
             stage: &[],
         };

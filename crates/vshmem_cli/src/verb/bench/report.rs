@@ -1,13 +1,13 @@
 //! `vshmem bench report`: what follows from what was measured.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use vshmem_bench::study::{Contents, report};
 
 use super::table;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::show;
 
 /// The report of a directory again: one HTML page, tables, figures.
@@ -16,6 +16,9 @@ pub struct Report {
     /// The directory of `vshmem bench run`. It may still be at work there.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    /// Print all conclusions: for each size and place. Without: one line for each question about each benchmark.
+    #[arg(long)]
+    all: bool,
 }
 
 impl Report {
@@ -23,8 +26,26 @@ impl Report {
     pub fn carry_out(self) -> Outcome {
         let contents = Contents::read(&self.directory)?;
         let page = report::write(&self.directory, &contents)?;
-        show::text(&format!("{}\n", table(report::conclusions(&contents))))?;
+        if self.all {
+            show::text(&format!("{}\n", table(report::conclusions(&contents))))?;
+        } else {
+            show_headlines(&contents, &page)?;
+        }
         show::line(page.display().to_string())?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// The conclusions that fit on a terminal, and where the others are.
+pub(super) fn show_headlines(contents: &Contents, page: &Path) -> Result<(), Failure> {
+    let (headlines, more) = report::headlines(contents);
+    show::text(&format!("{}\n", table(headlines)))?;
+    if more > 0 {
+        let directory = page.parent().unwrap_or(page).display();
+        show::line(format!(
+            "{more} more in {} (`vshmem bench report --all {directory}` prints all)",
+            page.display()
+        ))?;
+    }
+    Ok(())
 }

@@ -132,7 +132,7 @@ impl Run {
             let why = contents.lapses.first().map_or("", |lapse| &lapse.why);
             return failed(format!("nothing could be run. {why}"));
         }
-        show::text(&format!("{}\n", table(report::conclusions(&contents))))?;
+        super::report::show_headlines(&contents, &pages)?;
         let failures = report::missing(&contents);
         for (why, cases) in &failures {
             show::line(format!("not measured ({} cases): {why}", cases.len()))?;
@@ -154,9 +154,15 @@ impl Run {
         if let Some(word) =
             self.only.iter().find(|word| all.iter().all(|case| !case.is_called(word)))
         {
-            return Err(Failure::Usage(format!(
-                "--only {word}: there is nothing of that name. `vshmem bench run --list` shows what there is"
-            )));
+            let whole = catalogue(Extent::Paper, self.nas.as_deref());
+            return Err(Failure::Usage(match whole.iter().any(|case| case.is_called(word)) {
+                true => format!(
+                    "--only {word}: it is no part of this extent; leave --quick out, or give --paper"
+                ),
+                false => format!(
+                    "--only {word}: there is nothing of that name. `vshmem bench run --list` shows what there is"
+                ),
+            }));
         }
         let environments = self.environments.iter().map(|name| {
             Environment::named(name).ok_or_else(|| {

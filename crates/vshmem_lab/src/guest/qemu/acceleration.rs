@@ -61,12 +61,11 @@ struct Verdict {
 
 /// The options of QEMU. With one processor, and no room for a second, TCG emits code that is not atomic towards other
 /// processes; so does a single thread for all processors.
-pub(super) fn words(accelerated: bool) -> [&'static str; 6] {
-    if accelerated {
-        ["-accel", "kvm", "-cpu", "host", "-smp", "1,maxcpus=2"]
-    } else {
-        ["-accel", "tcg,thread=multi", "-cpu", "max,la57=off", "-smp", "1,maxcpus=2"]
-    }
+pub(super) fn words(accelerated: bool, cpus: u32) -> [String; 6] {
+    let [how, model] =
+        if accelerated { ["kvm", "host"] } else { ["tcg,thread=multi", "max,la57=off"] };
+    let processors = format!("{cpus},maxcpus={}", cpus.max(2));
+    ["-accel", how, "-cpu", model, "-smp", &processors].map(str::to_owned)
 }
 
 /// Settles what is wanted: KVM or emulation, never the choice between them.
@@ -113,7 +112,7 @@ fn usable(qemu: &Path, kernel: &Path, ramdisk: &Path) -> Result<bool> {
 fn boots(qemu: &Path, kernel: &Path, ramdisk: &Path) -> Result<bool> {
     let mut guest = Command::new(qemu)
         .args(BARE)
-        .args(words(true))
+        .args(words(true, 1))
         .args(["-machine", "pc", "-m", "256M", "-kernel"])
         .arg(kernel)
         .arg("-initrd")

@@ -38,6 +38,9 @@ const DAX_MODULES: [&str; 4] = ["nfit", "nd_pmem", "device_dax", "dax_pmem"];
 /// An nvdimm is put on a boundary of this size, and its pages are of this size.
 const DAX_GRANULE: u64 = 2 << 20;
 
+/// Processors of a guest.
+const MOST_CPUS: u32 = 64;
+
 pub(super) fn qemu() -> Option<PathBuf> {
     tool::find("qemu-system-x86_64")
 }
@@ -92,7 +95,11 @@ impl Machine for Qemu {
 
     fn made_of(&self, record: &Record) -> String {
         let how = if record.accelerated { "KVM" } else { "emulated" };
-        format!("QEMU, {how}, {}", record.device)
+        let cpus = match record.cpus {
+            1 => String::new(),
+            several => format!(", {several} CPUs each"),
+        };
+        format!("QEMU, {how}, {}{cpus}", record.device)
     }
 
     fn interface(&self) -> &'static str {
@@ -113,6 +120,13 @@ impl Machine for Qemu {
     ) -> Result<()> {
         if let Some(pool) = &record.pool {
             check_size(pool, record.device)?;
+        }
+        if !(1..=MOST_CPUS).contains(&record.cpus) {
+            return Err(Error::Argument {
+                what: "the number of processors",
+                value: record.cpus.to_string(),
+                rule: "1 to 64",
+            });
         }
         let wanted = modules(record.device);
         let driver = match options.driver.as_ref().filter(|_| record.device != Device::Dax) {
@@ -169,7 +183,9 @@ impl Machine for Qemu {
     fn words(&self, plan: &Plan<'_>, line: Option<i32>) -> Vec<OsString> {
         let mut words = Words::of(qemu().unwrap_or_else(|| "qemu-system-x86_64".into()));
         words.all(acceleration::BARE);
-        words.all(acceleration::words(plan.record.accelerated));
+        words.0.extend(
+            acceleration::words(plan.record.accelerated, plan.record.cpus).map(OsString::from),
+        );
         words.pair("-name", format!("guest{}", plan.guest));
         let nvdimm = plan.record.device == Device::Dax && plan.record.pool.is_some();
         words.pair("-machine", if nvdimm { "pc,nvdimm=on" } else { "pc" });
