@@ -20,7 +20,8 @@ static void usage(FILE *out, const char *name, int own_options)
 		"  --dwarf NAME    which; --list shows them\n"
 		"  --n N           its size\n"
 		"  --rounds N      how often (default 100)\n"
-		"  --warmup N      rounds before that, on the same values, that do not count (default 1)\n"
+		"  --warmup N      rounds before that, on the same values, that do not count (default 2: some have two\n"
+		"                  arrays in turns)\n"
 		"  --ranks K       processes or threads (default 2)\n"
 		"  --timeout S     give up after S seconds (default 300)\n"
 		"  --cpu N         pin rank i to CPU N + i\n"
@@ -53,7 +54,7 @@ void read_job(struct job *job, int argc, char **argv, const char *model, int own
 		{ "list", no_argument, NULL, 'l' },          { "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
-	*job = (struct job){ .model = model, .path = "/etc/passwd", .rounds = 100, .warmup = 1, .ranks = 2, .rank = -1,
+	*job = (struct job){ .model = model, .path = "/etc/passwd", .rounds = 100, .warmup = 2, .ranks = 2, .rank = -1,
 			     .timeout = 300, .cpu = -1 };
 	int option, index;
 	bool wrong = false;

@@ -38,7 +38,7 @@ pub(super) fn cases(extent: Extent) -> Vec<Case> {
         Recipe::Alone { program: "tune".into(), arguments: Vec::new(), variables: Vec::new() };
     cases.extend(both.map(|place| tune.case(Model::None, place, recipe.clone())));
     let pair = Draft { ranks: 2, ..product("dgemm-twice", PAIRED) };
-    let arguments = dgemm(PAIRED, "none");
+    let arguments = warm_dgemm(PAIRED, "none");
     for place in [Environment::Native, Environment::Guest, Environment::Guests] {
         let recipe = Recipe::Twice { program: "dgemm".into(), arguments: arguments.clone() };
         cases.push(pair.case(Model::None, place, recipe));
@@ -67,14 +67,25 @@ fn product(bench: &str, n: u64) -> Draft {
     Draft { group: Group::Algebra, bench: bench.to_owned(), n, ranks: 1, figures }
 }
 
+/// One product, pages that are touched for the first time and all.
 fn dgemm(n: u64, library: &str) -> Vec<String> {
     words(&[("n", n.to_string()), ("blas", library.to_owned())])
+}
+
+/// Operations of a run of products, so that a small one takes long enough to be timed.
+const WORK: u64 = 100_000_000;
+
+/// Products after one that does not count: what it touches first is another question (`faults-*`).
+fn warm_dgemm(n: u64, library: &str) -> Vec<String> {
+    let rounds = (WORK / (2 * n * n * n)).clamp(1, 1000);
+    let more = words(&[("rounds", rounds.to_string()), ("warmup", "1".to_owned())]);
+    [dgemm(n, library), more].concat()
 }
 
 fn alone(n: u64, library: &str) -> Recipe {
     Recipe::Alone {
         program: "dgemm".into(),
-        arguments: dgemm(n, library),
+        arguments: warm_dgemm(n, library),
         // One guest has one CPU.
         variables: ["OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS"]
             .map(|name| (name.to_owned(), "1".to_owned()))
