@@ -22,6 +22,7 @@
 #include "opal/mca/btl/btl.h"
 #include "opal/threads/mutex.h"
 
+#include "say.h"
 #include "vshmem.h"
 
 /* What a process tells its peers. */
@@ -166,6 +167,5 @@ void vshmem_patience(int events);
 void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
 /* No other process of the job is in this kernel. */
 bool vshmem_alone(void);
-void vshmem_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

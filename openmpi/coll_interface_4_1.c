@@ -1,8 +1,6 @@
 /* What is particular to Open MPI 4.1 of collectives: coll interface 2.0.0, modules 2.3.0. */
 #include "coll_vshmem.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +10,6 @@
 #include "opal/mca/btl/btl.h"
 #include "opal/mca/pmix/pmix.h"
 #include "opal/util/arch.h"
-#include "opal/util/output.h"
 
 #include "btl_vshmem.h"
 
@@ -65,16 +62,6 @@ mca_coll_base_component_2_0_0_t mca_coll_vshmem_component = {
 
 /* The one whose card tells the pool. */
 static const mca_base_component_t btl = { MCA_BTL_DEFAULT_VERSION("vshmem") };
-
-void vshmem_coll_say(const char *format, ...)
-{
-	char text[1024];
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	opal_output(0, "vshmem: %s", text);
-}
 
 static int register_parameters(void)
 {

@@ -21,6 +21,7 @@
 #include "ompi/mca/coll/coll.h"
 #include "ompi/op/op.h"
 
+#include "say.h"
 #include "vshmem.h"
 
 /* What this component does of one communicator. */
@@ -73,6 +74,5 @@ int vshmem_coll_allreduce(const void *mine, void *result, int count, struct ompi
 /* coll_interface_4_1.c. All members of a group have this component, with the same parameters, and the same pool for
  * their messages; its identity is told. All members get the same answer. */
 bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16]);
-void vshmem_coll_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

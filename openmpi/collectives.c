@@ -34,7 +34,7 @@ static inline int answer(vshmem_gathering *gathering, int rc)
 	char why[256] = "";
 	if (vshmem_team_failure(gathering->team, why, sizeof(why)) >= 0 && !gathering->told) {
 		gathering->told = true;
-		vshmem_coll_say("a collective call of a communicator has failed: %s", why);
+		vshmem_say("a collective call of a communicator has failed: %s", why);
 	}
 	return rc == -EPROTO ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;
 }

@@ -56,7 +56,7 @@ static int join(vshmem_gathering *gathering, uint32_t members, uint32_t rank, in
 	if (rc != 0) {
 		gathering->memory = NULL;
 		if (!told)
-			vshmem_coll_say("a communicator of %u processes makes its collective calls by messages: the pool has no "
+			vshmem_say("a communicator of %u processes makes its collective calls by messages: the pool has no "
 					"room for %zu KiB more that they share, or for one more to attach them (%s)",
 					members, bytes >> 10, strerror(-rc));
 		told = true;
@@ -147,7 +147,7 @@ void vshmem_gathering_end(vshmem_gathering *gathering)
 void vshmem_coll_close(void)
 {
 	if (vshmem_coll_parameters.verbose)
-		vshmem_coll_say("%llu collective calls by %llu teams", (unsigned long long)calls, (unsigned long long)ever);
+		vshmem_say("%llu collective calls by %llu teams", (unsigned long long)calls, (unsigned long long)ever);
 	if (pool)
 		vshmem_close(pool);
 	pool = NULL;

@@ -1,14 +1,11 @@
 /* What is particular to Open MPI 4.1: BTL interface 3.1.0. */
 #include "btl_vshmem.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "opal/class/opal_bitmap.h"
 #include "opal/mca/pmix/pmix.h"
-#include "opal/util/output.h"
 #include "opal/util/proc.h"
 
 #if BTL_VERSION != 310
@@ -67,16 +64,6 @@ struct vshmem_btl vshmem_btl = {
 		.btl_ft_event = ft_event,
 	},
 };
-
-void vshmem_say(const char *format, ...)
-{
-	char text[1024];
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	opal_output(0, "vshmem: %s", text);
-}
 
 bool vshmem_alone(void)
 {

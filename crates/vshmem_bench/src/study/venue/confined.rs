@@ -4,9 +4,9 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{POOL_BYTES, Places, patient};
+use super::{Places, patient};
 use crate::error::{Error, Result};
-use crate::site::{Guests, Job, Materials, Memory, run_bare};
+use crate::site::{Guests, Job, Memory, run_bare};
 use crate::study::case::Case;
 use crate::study::environment::Environment;
 
@@ -43,19 +43,11 @@ impl Places {
         if self.cell.as_ref().is_none_or(|cell| cell.mebibytes != mebibytes) {
             // The one that there was goes first.
             self.cell = None;
-            let guests = Guests::open(&Materials {
-                command: &self.means.command,
-                programs: &[],
-                lab: None,
-                pool_bytes: POOL_BYTES,
-                guests: 1,
-                memory: Memory {
-                    mebibytes: u32::try_from(mebibytes).unwrap_or(u32::MAX),
-                    swap_mebibytes: SWAP_MIB,
-                },
-                sisters: false,
-                stage: &[],
-            })?;
+            let memory = Memory {
+                mebibytes: u32::try_from(mebibytes).unwrap_or(u32::MAX),
+                swap_mebibytes: SWAP_MIB,
+            };
+            let guests = self.boot(1, memory)?;
             self.cell = Some(Cell { guests, mebibytes, delivered: Vec::new() });
         }
         let cell = self.cell.as_mut().ok_or(Error::Stopped)?;

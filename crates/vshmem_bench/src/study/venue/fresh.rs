@@ -1,8 +1,8 @@
 //! One process in a guest that has just been booted, or that has run it before.
 
-use super::{POOL_BYTES, Places, patient};
+use super::{Places, patient};
 use crate::error::Result;
-use crate::site::{Guests, Materials, Memory};
+use crate::site::Memory;
 use crate::study::case::Case;
 
 impl Places {
@@ -15,16 +15,7 @@ impl Places {
         run: u32,
     ) -> Result<String> {
         let job = patient(case, self.means.kernels.find(program)?, arguments.to_vec());
-        let guests = Guests::open(&Materials {
-            command: &self.means.command,
-            programs: &[],
-            lab: None,
-            pool_bytes: POOL_BYTES,
-            guests: 1,
-            memory: Memory::default(),
-            sisters: false,
-            stage: &[],
-        })?;
+        let guests = self.boot(1, Memory::default())?;
         guests.deliver(1, &job.program)?;
         let mut said = guests.run_in(1, &job)?;
         for _ in 1..run {

@@ -116,6 +116,20 @@ impl Places {
         self.processes.as_ref().ok_or(Error::Stopped)
     }
 
+    /// A lab of its own, which goes with what is returned.
+    fn boot(&self, guests: u32, memory: Memory) -> Result<Guests> {
+        Guests::open(&Materials {
+            command: &self.means.command,
+            programs: &[],
+            lab: None,
+            pool_bytes: POOL_BYTES,
+            guests,
+            memory,
+            sisters: false,
+            stage: &[],
+        })
+    }
+
     /// The guests, with that program in the first `count` of them.
     fn guests(&mut self, count: u32, program: Option<&Path>) -> Result<&Guests> {
         if self.guests.is_none() {

@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{PATIENCE, POOL_BYTES, Places};
+use super::{PATIENCE, Places};
 use crate::error::{Error, Result};
 use crate::kernel::line_of;
-use crate::site::{Guests, Materials, Memory};
+use crate::site::{Guests, Memory};
 use crate::study::case::Case;
 use crate::study::environment::Environment;
 use crate::study::known::{HPCC_INPUT, Known, fairness, hpcc_summary, nas_summary};
@@ -106,16 +106,7 @@ impl Places {
             return streams_of(guests, program, super::GUESTS);
         }
         // A lab of its own, for this run.
-        let guests = Guests::open(&Materials {
-            command: &self.means.command,
-            programs: &[],
-            lab: None,
-            pool_bytes: POOL_BYTES,
-            guests: count,
-            memory: Memory::default(),
-            sisters: false,
-            stage: &[],
-        })?;
+        let guests = self.boot(count, Memory::default())?;
         streams_of(&guests, program, count)
     }
 }
