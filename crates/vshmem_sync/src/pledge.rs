@@ -27,6 +27,11 @@
 //!   record, and if it is given up after the question, then the tag has risen and the swap is refused. What lies there
 //!   next starts above every tag that was there before (`Registry::tag_floor`).
 //!
+//!
+//! An operation reads the tag of either cell and then the word, and no more. Should the two not belong together, then the cell has been written since the
+//! tag was read, and whatever is concluded ends in a swap that is refused: that of the semaphore by its tag; that of the adjustment because
+//! what has replaced the word that the pledge decides on has written the adjustment first.
+//!
 //! # How long a mark must be
 //! A pledge names the tag by its low 30 bits. For a pledge to be taken for done by mistake, the semaphore would have to show an
 //! operation of the same record, and another tag with the same low bits, while the pledge is still there. But that operation's own
@@ -99,7 +104,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     ///
     /// # Errors
     /// When the pool does not make sense.
-    #[inline]
+    #[inline(always)]
     pub fn operate(
         &self,
         change: i16,
@@ -108,7 +113,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
         for _ in 0..MOST_TURNS {
-            let seen = load_cell(self.map, self.at)?;
+            let seen = self.map.load_to_replace(self.at)?;
             let word = SemWord::unpack(seen.word);
             if word.slow || !stands()? {
                 return Ok(Operated::Closed);
@@ -135,7 +140,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     ///
     /// # Errors
     /// When the pool does not make sense.
-    #[inline]
+    #[inline(always)]
     pub fn operate_undoable(
         &self,
         change: i16,
@@ -145,8 +150,8 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
         for _ in 0..MOST_TURNS {
-            let old = load_cell(self.map, adjustment_at)?;
-            let seen = load_cell(self.map, self.at)?;
+            let old = self.map.load_to_replace(adjustment_at)?;
+            let seen = self.map.load_to_replace(self.at)?;
             let (adjustment, word) = (Adjustment::unpack(old.word), SemWord::unpack(seen.word));
             if adjustment.closed || word.slow || !stands()? {
                 return Ok(Operated::Closed);
