@@ -8,6 +8,7 @@
 mod dax;
 mod device;
 mod domain;
+mod file_limit;
 mod ivshmem;
 mod label;
 mod local;
@@ -21,6 +22,7 @@ mod xen_host;
 
 pub use dax::Dax;
 pub use domain::{DomainFacts, ProcessFacts, domain_facts, process_exists, process_facts};
+pub use file_limit::{FILE_LIMIT, allows as file_limit_allows};
 pub use ivshmem::Ivshmem;
 pub use label::{DAX_FRONT, dax_label};
 pub use local::Local;
@@ -28,7 +30,7 @@ pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
 pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
-pub use words::open_wait_file;
+pub use words::{OwnWords, open_wait_words, wait_files};
 pub use xen::{Store as XenStore, Xen};
 pub use xen_host::{
     Admission as XenAdmission, Member as XenMember, PoolDomain, Room as XenRoom, Slot as XenSlot,
