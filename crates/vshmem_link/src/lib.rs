@@ -25,7 +25,7 @@ pub use domain::{DomainFacts, ProcessFacts, domain_facts, process_exists, proces
 pub use file_limit::{FILE_LIMIT, allows as file_limit_allows};
 pub use ivshmem::Ivshmem;
 pub use label::{DAX_FRONT, dax_label};
-pub use local::Local;
+pub use local::{Local, PRIVATE_PREFIX};
 pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
 pub use served::{Served, control_socket};
@@ -83,6 +83,22 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         protection: Protection,
         at: Option<NonNull<u8>>,
     ) -> Result<Mapping, Errno>;
+
+    /// Copies bytes out of the pool, from a whole page on. Returns how many there are.
+    ///
+    /// # Errors
+    /// What mapping or reading gives. Where another user can shorten the region, an error and no signal.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: no address is given.
+        let mapping = unsafe { self.map(offset, into.len(), Protection::default(), None) }?;
+        vshmem_mem::Map::of(mapping).read(0, into).map_err(|_| Errno::IO)?;
+        Ok(into.len())
+    }
+
+    /// The user that the region belongs to, by the open file, where users can make regions themselves.
+    fn owner(&self) -> Option<u32> {
+        None
+    }
 
     /// Makes sure that memory stands behind a range, so that touching it cannot fail later; with
     /// `zero`, that it reads as zeros.
@@ -178,11 +194,10 @@ pub struct Candidate {
     pub place: PathBuf,
 }
 
-/// Everything on this machine that might hold a pool. Superblocks are the caller's to read.
+/// Everything that this machine was given and that might hold a pool. Superblocks are the caller's to read.
 #[must_use]
-pub fn candidates() -> Vec<Candidate> {
-    let mut found = Local::candidates();
-    found.extend(Uml::candidates());
+pub fn devices() -> Vec<Candidate> {
+    let mut found = Uml::candidates();
     found.extend(Ivshmem::candidates());
     found.extend(Dax::candidates());
     found.extend(Xen::candidates());
