@@ -21,6 +21,7 @@ use vshmem_session::{Duty, Post, Session};
 
 use crate::admission::Admission;
 use crate::bell::Bells;
+use crate::directory::Entry;
 use crate::event::Event;
 use crate::listener::{BindError, Bound};
 use crate::peer::Peer;
@@ -70,6 +71,7 @@ enum Source {
 pub struct Server {
     name: String,
     places: Places,
+    record_at: Entry,
     vectors: u32,
     /// Peers at most, the host included.
     most: usize,
@@ -127,6 +129,8 @@ impl Server {
         let Some(post) = post else { return Err(ServeError::Taken { name }) };
         let places = Places::choose(&name, request.socket.as_deref())
             .map_err(|error| ServeError::NoPlace { name: name.clone(), error })?;
+        let record_at = Entry::of(&places.record)
+            .map_err(|errno| failed("open the directory of its record")(errno.into()))?;
         let admission = Admission::of(&meta);
         let bind = |place: &Path, kind| {
             Bound::new(place, kind, admission).map_err(|error: BindError| ServeError::Listen {
@@ -167,6 +171,7 @@ impl Server {
             events: Vec::new(),
             post,
             places,
+            record_at,
         };
         server.succeed(&identity).map_err(server.unreadable())?;
         server.save();
@@ -290,7 +295,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         // The record stays while there are guests: the next server has to know them.
         if self.peers.is_empty() && self.stranded.is_empty() {
-            let _ = std::fs::remove_file(&self.places.record);
+            self.record_at.remove(|_| true);
         }
         if let Some(session) = self.session.take() {
             let member = session.member();
