@@ -57,6 +57,9 @@ impl Record {
     /// # Errors
     /// What came back.
     pub(crate) fn write_to(&self, entry: &Entry) -> std::io::Result<()> {
-        entry.write(&serde_json::to_vec(self)?)
+        let text = serde_json::to_vec(self)?;
+        // Beyond the limit, writing would end the server by a signal.
+        vshmem_link::file_limit_allows(text.len() as u64)?;
+        entry.write(&text)
     }
 }

@@ -205,7 +205,7 @@ impl Server {
                 tell(&event);
             }
             let left = next_round.saturating_duration_since(Instant::now());
-            let ready = self.wait(stop, left);
+            let ready = self.wait(Some(stop), left);
             if ready.contains(&Source::Stop) {
                 return Ok(Ending::Stopped);
             }
@@ -214,19 +214,40 @@ impl Server {
             }
             if Instant::now() >= next_round {
                 next_round = Instant::now() + ROUND;
-                self.pausing = false;
-                if self.post.is_orphaned(&self.pool) {
-                    return Ok(Ending::Removed);
+                if let Some(ending) = self.round()? {
+                    return Ok(ending);
                 }
-                match self.member().map(Member::in_good_standing).transpose() {
-                    Ok(Some(true)) => {}
-                    Ok(_) => return Ok(Ending::Evicted),
-                    Err(errno) => return Err(self.unreadable()(errno)),
-                }
-                self.look_around().map_err(self.unreadable())?;
-                self.tell_all();
             }
         }
+    }
+
+    /// What is done about once a second.
+    fn round(&mut self) -> Result<Option<Ending>, ServeError> {
+        self.pausing = false;
+        if self.post.is_orphaned(&self.pool) {
+            return Ok(Some(Ending::Removed));
+        }
+        match self.member().map(Member::in_good_standing).transpose() {
+            Ok(Some(true)) => {}
+            Ok(_) => return Ok(Some(Ending::Evicted)),
+            Err(errno) => return Err(self.unreadable()(errno)),
+        }
+        self.look_around().map_err(self.unreadable())?;
+        self.tell_all();
+        Ok(None)
+    }
+
+    /// Deals with what is ready, and then does what is done once a second: [`Server::run`] step by step, for tests.
+    ///
+    /// # Errors
+    /// As [`Server::run`].
+    #[doc(hidden)]
+    pub fn step(&mut self) -> Result<Option<Ending>, ServeError> {
+        self.events.clear();
+        for source in self.wait(None, Duration::ZERO) {
+            self.attend(source);
+        }
+        self.round()
     }
 
     fn member(&self) -> Option<&Member> {
@@ -234,8 +255,9 @@ impl Server {
     }
 
     /// What is ready within a time, rings first.
-    fn wait(&self, stop: BorrowedFd<'_>, within: Duration) -> Vec<Source> {
-        let mut sources = vec![(Source::Stop, stop, PollFlags::IN)];
+    fn wait(&self, stop: Option<BorrowedFd<'_>>, within: Duration) -> Vec<Source> {
+        let mut sources = Vec::new();
+        sources.extend(stop.map(|stop| (Source::Stop, stop, PollFlags::IN)));
         sources.extend(self.bells.all().map(|bell| (Source::Host, bell, PollFlags::IN)));
         sources.push((Source::Control, self.control.socket(), PollFlags::IN));
         for peer in self.peers.values() {
