@@ -281,6 +281,28 @@ impl Pool {
         Ok(total)
     }
 
+    /// Numbers of the files that clients of a user have their wait words in, as the pool has them.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn wait_files_of(&self, uid: u32) -> Result<Vec<u32>, Errno> {
+        let (map, layout) = (self.map(), self.layout());
+        let look = || -> Result<Vec<u32>, Fault> {
+            let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+            let mut numbers = Vec::new();
+            for index in 0..high.min(layout.clients.count as u32) {
+                let slot = client_at(layout, index)?;
+                let number = load_value(map, field!(slot, ClientSlot, words_nonce))?;
+                let owner = load_value(map, field!(slot, ClientSlot, words_uid))?;
+                if number != 0 && owner == uid.wrapping_add(1) && !numbers.contains(&number) {
+                    numbers.push(number);
+                }
+            }
+            Ok(numbers)
+        };
+        settle(look().map(Ok))
+    }
+
     /// All sleepers.
     ///
     /// # Errors

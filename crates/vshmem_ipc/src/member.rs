@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use vshmem_mem::{AtomicU32, Map, Ordering, seconds_now};
+use vshmem_mem::{AtomicU32, Ordering, seconds_now};
 use vshmem_sync::{
     Desk, Doorbell, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_cell,
     load_value, with_lock,
@@ -14,6 +14,7 @@ use vshmem_wire::{
 
 use crate::domain::{self, DomainIdentity, Seek};
 use crate::heap::Larder;
+use crate::neighbourhood::{Neighbourhood, WaitFile};
 use crate::told::Told;
 use crate::undo::UndoHints;
 use crate::{Errno, Pool, settle};
@@ -99,6 +100,7 @@ pub struct Member {
     pub(crate) seats: Seats,
     pub(crate) larder: Larder,
     pub(crate) words: WaitWords,
+    pub(crate) neighbourhood: Option<Neighbourhood>,
     pub(crate) spin: Spin,
     pub(crate) undo_hints: UndoHints,
     pub(crate) told: Told,
@@ -216,7 +218,7 @@ impl Member {
         pool: Arc<Pool>,
         identity: &DomainIdentity,
         process: Process,
-        words: Option<Arc<Map>>,
+        words: Option<WaitFile>,
         reach: Reach,
     ) -> Result<Self, JoinError> {
         Self::join_over_dead(pool, identity, process, words, reach, &|_, _| false)
@@ -231,16 +233,16 @@ impl Member {
         pool: Arc<Pool>,
         identity: &DomainIdentity,
         process: Process,
-        words: Option<Arc<Map>>,
+        words: Option<WaitFile>,
         reach: Reach,
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<Self, JoinError> {
         let threads = pool.layout().threads;
-        let words = match words {
-            Some(file) => WaitWords::new(file, 0, 4),
+        let (words, neighbourhood) = match words {
+            Some(file) => (WaitWords::new(file.words, 0, 4), file.neighbourhood),
             None => {
                 let base = field!(threads.offset, ThreadSlot, doorbell);
-                WaitWords::new(Arc::clone(pool.map()), base, threads.stride)
+                (WaitWords::new(Arc::clone(pool.map()), base, threads.stride), None)
             }
         };
         let mut member = Self {
@@ -252,6 +254,7 @@ impl Member {
             seats: Seats::new(),
             larder: Larder::new(),
             words,
+            neighbourhood,
             spin: Spin::new(most_looks()),
             undo_hints: UndoHints::new(),
             told: Told::new(pool.layout()),
@@ -377,6 +380,7 @@ impl Member {
                 let reserved =
                     txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32;
                 if reserved && is_in(txn, slot, client)? {
+                    self.name_words(txn, slot)?;
                     write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
                     return Ok(Some(Entered { client, before_exec: false }));
                 }
@@ -396,6 +400,8 @@ impl Member {
                 {
                     let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
                     let client = compose(client, incarnation);
+                    // It may be another user by now.
+                    self.name_words(txn, slot)?;
                     return Ok(Some(Entered { client, before_exec: true }));
                 }
             }
@@ -409,10 +415,19 @@ impl Member {
             };
             let slot = client_at(layout, client)?;
             let client = next_incarnation(txn, slot, client)?;
+            self.name_words(txn, slot)?;
             write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
             Ok(Some(Entered { client, before_exec: false }))
         })?;
         taken.ok_or(JoinError::Full { table: "clients", count: layout.clients.count })
+    }
+
+    /// Notes in a client's slot whose file this process's wait words lie in.
+    fn name_words(&self, txn: &mut Txn<'_>, slot: u64) -> Result<(), Fault> {
+        let owner = self.neighbourhood.as_ref().map(|here| here.own);
+        let uid = owner.map_or(0, |owner| owner.uid.wrapping_add(1));
+        txn.update(field!(slot, ClientSlot, words_uid), uid)?;
+        txn.update(field!(slot, ClientSlot, words_nonce), owner.map_or(0, |owner| owner.nonce))
     }
 
     /// A thread slot for the time of joining: its owner is nobody yet.

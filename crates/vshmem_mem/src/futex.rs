@@ -68,8 +68,8 @@ fn outcome_of(slept: Result<(), Errno>) -> FutexOutcome {
     }
 }
 
-/// Wakes everybody who sleeps on `word`.
-pub fn futex_wake(word: &AtomicU32) {
+/// Wakes everybody who sleeps on `word`. Says whether there was anybody.
+pub fn futex_wake(word: &AtomicU32) -> bool {
     // Where the kernel cannot key the mapping nobody sleeps on it either.
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+    futex::wake(word, futex::Flags::empty(), i32::MAX as u32).is_ok_and(|woken| woken > 0)
 }

@@ -52,8 +52,9 @@ pub fn futex_wait_two(
     FutexOutcome::Woken
 }
 
-/// Wakes everybody.
-pub fn futex_wake(_: &AtomicU32) {
+/// Wakes everybody. Whether there was anybody is more than the model knows.
+pub fn futex_wake(_: &AtomicU32) -> bool {
     let _guard = KERNEL.0.lock();
     KERNEL.1.notify_all();
+    true
 }

@@ -13,6 +13,8 @@ mod clock;
 #[cfg(not(loom))]
 pub mod death_word;
 #[cfg(not(loom))]
+mod foreign;
+#[cfg(not(loom))]
 mod futex;
 #[cfg(loom)]
 #[path = "futex_model.rs"]
@@ -36,6 +38,8 @@ pub use attention::{
     signals_handled, sleep,
 };
 pub use clock::{Instant, seconds_now, ticks};
+#[cfg(not(loom))]
+pub use foreign::ForeignWords;
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
 pub use map::{Map, OutOfPool};
 pub use mapping::{

@@ -1,9 +1,12 @@
 //! Opening a pool, and joining it.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use vshmem_ipc::{Backing, DomainIdentity, Errno, JoinError, Member, Pool, Process, Reach};
-use vshmem_link::{Link, RegionError, Sleeping, domain_facts, open_wait_file, process_facts};
+use vshmem_ipc::{
+    Backing, DomainIdentity, Errno, JoinError, Member, Pool, Process, Reach, WaitFile,
+};
+use vshmem_link::{Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts};
 use vshmem_mem::{Map, Protection};
 
 use crate::FindError;
@@ -95,14 +98,7 @@ impl Session {
         let pool = Arc::new(open_pool(link.as_ref())?);
         let (words, reach) = match link.sleeping() {
             Sleeping::InPool => (None, Reach::Kernel),
-            Sleeping::InDomain => {
-                let superblock = pool.superblock();
-                // One for each thread slot, and one for the agent.
-                let bytes = (superblock.geometry.threads as usize + 1) * 4;
-                let file =
-                    open_wait_file(&superblock.uuid, bytes, superblock.owner_uid, link.place())?;
-                (Some(Arc::new(Map::of(file))), Reach::Domain)
-            }
+            Sleeping::InDomain => (Some(wait_file(&pool, link.place())?), Reach::Domain),
         };
         let name = pool.name();
         let member = Member::join_over_dead(pool, &identity, process, words, reach, &is_gone)
@@ -157,6 +153,18 @@ impl Session {
     pub fn member(&self) -> &Member {
         &self.member
     }
+}
+
+/// The wait words of this user, found or made.
+fn wait_file(pool: &Pool, device: &Path) -> Result<WaitFile, RegionError> {
+    let superblock = pool.superblock();
+    // One for each thread slot, and one for the agent.
+    let bytes = (superblock.geometry.threads as usize + 1) * 4;
+    let uid = rustix::process::geteuid().as_raw();
+    let known = || pool.wait_files_of(uid).unwrap_or_default();
+    let own = open_wait_words(&superblock.uuid, bytes, device, &known)?;
+    let words = Arc::new(Map::of(own.mapping));
+    Ok(WaitFile::new(words, own.owner, Arc::new(own.neighbours)))
 }
 
 /// The domain of this process.

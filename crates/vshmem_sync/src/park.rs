@@ -41,17 +41,14 @@ impl WaitWords {
     }
 }
 
-/// Wakes the thread in `slot`, if it sleeps in this kernel.
+/// Wakes the thread in `slot`, if it sleeps on these words. Says whether it did.
 ///
 /// # Errors
 /// When there is no such word.
-pub fn ring(words: &WaitWords, slot: u32) -> Result<(), Fault> {
+pub fn ring(words: &WaitWords, slot: u32) -> Result<bool, Fault> {
     let word = words.of(slot)?;
     let before = word.fetch_add(RING, Ordering::SeqCst);
-    if before & SLEEPING != 0 {
-        futex_wake(word);
-    }
-    Ok(())
+    Ok(before & SLEEPING != 0 && futex_wake(word))
 }
 
 impl WaitWords {

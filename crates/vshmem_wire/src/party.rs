@@ -108,8 +108,12 @@ pub struct ClientSlot {
     pub joined: RawCell,
     /// How often the slot has been taken: what owns something names slot and incarnation.
     pub incarnation: RawCell,
+    /// User whose file its wait words lie in, plus one; 0 when they lie in the pool.
+    pub words_uid: RawCell,
+    /// Which of that user's files.
+    pub words_nonce: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 6],
+    pub spare: [RawCell; 4],
 }
 
 /// What a sleeper waits for.
