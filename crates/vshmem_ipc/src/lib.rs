@@ -22,6 +22,7 @@ mod doorbell;
 mod extent;
 mod heap;
 mod id;
+mod leave;
 mod member;
 mod message;
 mod pool;

@@ -11,7 +11,7 @@ use crate::books::{Attaching, Changing, Piece, Rights};
 use crate::caller::Me;
 use crate::control::{Call, Commands, IPC_INFO, highest};
 use crate::next::{next, system_call};
-use crate::{advice, attached, errno, parked, process, route, unmap, user};
+use crate::{advice, attached, errno, exit, parked, process, route, unmap, user};
 
 /// SHMLBA: addresses are rounded to it.
 const BOUNDARY: usize = 4096;
@@ -65,7 +65,10 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
         });
     }
     errno::answer_int(process::watchful_session().and_then(|session| {
-        session.member().shmget(key, size as u64, flags, &Me::now(), &parked::Through(session))
+        let member = session.member();
+        exit::over_leavers(member, &[Errno::NOSPC, Errno::NOMEM], || {
+            member.shmget(key, size as u64, flags, &Me::now(), &parked::Through(session))
+        })
     }))
 }
 
@@ -168,7 +171,9 @@ fn attach_at(
     let write = flags & SHM_RDONLY == 0;
     let execute = flags & SHM_EXEC != 0;
     let member = session.member();
-    let segment = member.shmat(id, write, execute, &Me::now())?;
+    let segment = exit::over_leavers(member, &[Errno::NOMEM], || {
+        member.shmat(id, write, execute, &Me::now())
+    })?;
     let bytes = segment.bytes as usize;
     if target.is_some_and(|start| start.checked_add(bytes).is_none()) {
         let _ = member.shmdt(id);

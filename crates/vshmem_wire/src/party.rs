@@ -108,8 +108,11 @@ pub struct ClientSlot {
     pub joined: RawCell,
     /// How often the slot has been taken: what owns something names slot and incarnation.
     pub incarnation: RawCell,
+    /// 1 once the process has announced that it is about to end. What it holds is given back by who
+    /// sees that it has: until then its threads may store into what it has attached.
+    pub leaving: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 6],
+    pub spare: [RawCell; 5],
 }
 
 /// What a sleeper waits for.

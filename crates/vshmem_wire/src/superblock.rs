@@ -77,6 +77,9 @@ pub struct Registry {
     pub cleaning: RawCell,
     /// The client that cleans it, plus one.
     pub cleaner: RawCell,
+    /// 1 while some client may have announced its end: who asks about objects looks for those that are
+    /// gone by now.
+    pub leavers: RawCell,
 }
 
 const _: () = assert!(size_of::<Superblock>() <= 4096, "the superblock is one page");
