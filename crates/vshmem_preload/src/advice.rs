@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, c_uint, c_void, size_t};
 use vshmem_ipc::Member;
 
-use crate::books::Marks;
-use crate::next::next;
+use crate::books::{Marks, Piece};
+use crate::next::{next, system_call};
 use crate::unmap::change;
 use crate::{attached, errno, fixed, parked, process};
 
@@ -114,7 +114,7 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
             stays(start, length);
         }
         if let Some(marks) = marks {
-            attached::mark(session.member(), start, length, marks);
+            attached::mark(session.member(), start, length, |_| true, marks);
         }
     }
     result
@@ -131,6 +131,7 @@ fn stays(start: usize, bytes: usize) {
 
 /// A call that locks a range, or unlocks it: whole pages, from wherever it begins.
 pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_int) -> c_int {
+    let locks_any = locks != Marks::none();
     let first = start & !(PAGE - 1);
     let length = (bytes.saturating_add(start - first)).checked_next_multiple_of(PAGE);
     let length = length.unwrap_or(usize::MAX);
@@ -140,13 +141,23 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
         stays(first, length);
     }
     let result = call();
-    if result == 0
-        && let Some((_, session)) = &changing
-    {
+    if let Some((_, session)) = &changing {
         let change = |marks: Marks| marks.without(LOCKS).and(locks);
-        attached::mark(session.member(), first, length, change);
+        let done = |piece: Piece| result == 0 || is_locked(piece.start.max(first)) == locks_any;
+        attached::mark(session.member(), first, length, done, change);
     }
     result
+}
+
+/// Whether the kernel has a page locked. A call that fails has locked or unlocked what it came by: it
+/// fails because something else is not mapped, or because a page cannot be had.
+fn is_locked(page: usize) -> bool {
+    let words = [page, PAGE, libc::MADV_DONTNEED as usize];
+    errno::untouched(|| {
+        // SAFETY: the page is a shared mapping's, whose content stays where it is; the kernel does not
+        // drop locked ones, and says so.
+        unsafe { system_call(libc::SYS_madvise, words) != 0 && errno::get() == libc::EINVAL }
+    })
 }
 
 /// What mlock2(2) locks.
@@ -262,5 +273,5 @@ pub fn unlock_all(call: impl FnOnce() -> c_int) -> c_int {
 }
 
 fn mark_all(member: &Member, locks: Marks) {
-    attached::mark(member, 0, usize::MAX, |marks| marks.without(LOCKS).and(locks));
+    attached::mark(member, 0, usize::MAX, |_| true, |marks| marks.without(LOCKS).and(locks));
 }

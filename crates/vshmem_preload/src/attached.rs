@@ -81,13 +81,19 @@ pub fn advance(start: usize, bytes: usize, more: usize) {
     let _ = books::advance(&PIECES, start, bytes, more);
 }
 
-/// The kernel's marks of a range have changed.
-pub fn mark(member: &Member, start: usize, bytes: usize, change: impl Fn(Marks) -> Marks) {
+/// The kernel's marks of a range have changed, where `done` says so.
+pub fn mark(
+    member: &Member,
+    start: usize,
+    bytes: usize,
+    done: impl Fn(Piece) -> bool,
+    change: impl Fn(Marks) -> Marks,
+) {
     recut(
         member,
         start,
         bytes,
-        |piece| change(piece.rights.marks) != piece.rights.marks,
+        |piece| change(piece.rights.marks) != piece.rights.marks && done(piece),
         |piece| {
             let marks = change(piece.rights.marks);
             Some(Piece { rights: Rights { marks, ..piece.rights }, ..piece })

@@ -4,7 +4,7 @@ use libc::{c_int, c_void, size_t};
 use vshmem_ipc::Errno;
 
 use crate::books::{Piece, Rights};
-use crate::next::next;
+use crate::next::{next, system_call};
 use crate::unmap::change;
 use crate::{attached, errno, fixed, parked, user};
 
@@ -73,6 +73,7 @@ pub fn protect(
         return result;
     }
     user::forget();
+    close_behind_segments(from, end);
     // Without a key, or with -1, a mapping keeps the one that it has.
     let key = key.and_then(|key| u8::try_from(key).ok());
     if key.is_some_and(|key| key != 0) {
@@ -92,4 +93,17 @@ pub fn protect(
         |piece| Some(Piece { rights: changed(piece.rights), ..piece }),
     );
     result
+}
+
+/// What lies behind a segment's end can never be used, whatever rights the piece is given.
+fn close_behind_segments(from: usize, end: usize) {
+    attached::each(|piece| {
+        let behind = (piece.start + piece.rest(piece.start)).max(from);
+        let until = piece.end().min(end);
+        if behind < until && piece.touches(from, end) {
+            let words = [behind, until - behind, libc::PROT_NONE as usize];
+            // SAFETY: the addresses are reserved, and hold nothing.
+            unsafe { system_call(libc::SYS_mprotect, words) };
+        }
+    });
 }

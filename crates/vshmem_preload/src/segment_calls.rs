@@ -1,6 +1,7 @@
 //! shmget(2), shmat(2), shmdt(2), shmctl(2).
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_ulong, c_void, key_t, size_t};
 use vshmem_ipc::{Errno, Kind, Member, SegmentStat};
@@ -27,6 +28,9 @@ const SHM_STAT: c_int = 13;
 const SHM_INFO: c_int = 14;
 const SHM_STAT_ANY: c_int = 15;
 const COMMANDS: Commands = Commands { info: SHM_INFO, stat: SHM_STAT, stat_any: SHM_STAT_ANY };
+
+/// Numbers the attaches of this process.
+static ATTACHES: AtomicU32 = AtomicU32::new(0);
 
 /// `struct shminfo`.
 #[repr(C)]
@@ -233,7 +237,10 @@ fn attach_at(
         libc::PROT_READ as u32 | bits(write, libc::PROT_WRITE) | bits(execute, libc::PROT_EXEC);
     let rights = Rights { now, writable: write, marks: advice::locks_of_new() };
     let (offset, base, whole) = (segment.offset, begin, bytes);
-    if attached::add(Piece { id, start: begin, bytes, base, offset, whole, rights }).is_err() {
+    let attach = ATTACHES.fetch_add(1, Ordering::Relaxed);
+    if attached::add(Piece { id, attach, start: begin, bytes, base, offset, whole, rights })
+        .is_err()
+    {
         unmap::drop_mapping(begin, bytes);
         let _ = member.shmdt(id);
         return Err(Errno::NOMEM);
@@ -284,8 +291,8 @@ pub fn detach_by(base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
         return -1;
     };
     let _attaching = Attaching::begin();
-    // The pieces of one attach share base and segment. What mremap and remap_file_pages leave may have
-    // the same base without: the lowest piece decides, as in the kernel.
+    // What mremap leaves of another attach may have the same base: the lowest piece decides, as in the
+    // kernel.
     let mut lowest: Option<Piece> = None;
     attached::each(|piece| {
         if piece.base == base && lowest.is_none_or(|lowest| piece.start < lowest.start) {
@@ -293,8 +300,8 @@ pub fn detach_by(base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
         }
     });
     let mut found = false;
-    if let Some(Piece { id, .. }) = lowest {
-        while let Some(piece) = attached::take(|piece| piece.base == base && piece.id == id) {
+    if let Some(lowest) = lowest {
+        while let Some(piece) = attached::take(|piece| piece.goes_with(lowest)) {
             attached::detach(piece);
             let _ = session.member().shmdt(piece.id);
             found = true;

@@ -111,6 +111,8 @@ impl Rights {
 pub struct Piece {
     /// The segment.
     pub id: i32,
+    /// Which shmat it comes from: shmdt takes the pieces of one alone.
+    pub attach: u32,
     /// Its first address.
     pub start: usize,
     /// Its length, what lies behind the segment's end included.
@@ -158,6 +160,14 @@ impl Piece {
         let by = to.wrapping_sub(from);
         let (start, base) = (self.start.wrapping_add(by), self.base.wrapping_add(by));
         Self { start, base, ..self }
+    }
+
+    /// Whether shmdt of another piece's base takes this one too: if it is of the same attach, in its
+    /// place in it, and does not reach over the segment's end.
+    pub fn goes_with(self, other: Self) -> bool {
+        self.base == other.base
+            && (self.id, self.attach) == (other.id, other.attach)
+            && (self.start == other.start || self.bytes <= self.rest(self.start))
     }
 
     /// Whether it is mapped as a plain attach for loads and stores maps it.

@@ -23,6 +23,7 @@ const TURN: u64 = 4;
 struct Entry {
     state: AtomicU64,
     id: AtomicI32,
+    attach: AtomicU32,
     start: AtomicUsize,
     bytes: AtomicUsize,
     base: AtomicUsize,
@@ -36,6 +37,7 @@ impl Entry {
         Self {
             state: AtomicU64::new(FREE),
             id: AtomicI32::new(0),
+            attach: AtomicU32::new(0),
             start: AtomicUsize::new(0),
             bytes: AtomicUsize::new(0),
             base: AtomicUsize::new(0),
@@ -54,6 +56,7 @@ impl Entry {
             }
             let piece = Piece {
                 id: self.id.load(Ordering::Relaxed),
+                attach: self.attach.load(Ordering::Relaxed),
                 start: self.start.load(Ordering::Relaxed),
                 bytes: self.bytes.load(Ordering::Relaxed),
                 base: self.base.load(Ordering::Relaxed),
@@ -80,6 +83,7 @@ impl Entry {
         // Whoever sees one of the words below sees that the entry is claimed.
         fence(Ordering::Release);
         self.id.store(piece.id, Ordering::Relaxed);
+        self.attach.store(piece.attach, Ordering::Relaxed);
         self.start.store(piece.start, Ordering::Relaxed);
         self.bytes.store(piece.bytes, Ordering::Relaxed);
         self.base.store(piece.base, Ordering::Relaxed);
