@@ -4,8 +4,8 @@
 //! Whoever attaches or detaches is one of many: it takes a slot, and may be interrupted by a handler
 //! that does the same, or more, in the middle; what a thread holds itself never keeps it waiting. Whoever
 //! changes pieces is alone, and takes no signal meanwhile: it calls the kernel and the pool, and is soon
-//! done. It waits a moment for those in slots, but not for ever: one of them may have been interrupted
-//! by a handler that waits for us, or have left by longjmp.
+//! done. It waits for those in slots, but hardly for one that was interrupted by a handler: that may wait
+//! for us, or leave by longjmp.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -15,8 +15,12 @@ use rustix::thread::{Timespec, futex};
 
 /// Threads that attach or detach at the same time. More wait.
 const SLOTS: usize = 64;
-/// How long to wait for those who attach or detach.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// How long to wait for one who attaches or detaches: as long as a thread may not be scheduled.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for one whose handler runs.
+const PATIENCE_WITH_HANDLERS: Duration = Duration::from_millis(10);
+/// Set in a slot while a handler runs in the middle. Names of threads are addresses of words.
+const PAUSED: usize = 1;
 
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
@@ -37,7 +41,7 @@ static ATTACHES: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     /// Whether this thread may be in a slot. Its address names the thread.
-    static IN_SLOT: Cell<bool> = const { Cell::new(false) };
+    static IN_SLOT: Cell<usize> = const { Cell::new(0) };
     /// The signal mask to go back to when a fork is over.
     static MASK_AT_FORK: Cell<u64> = const { Cell::new(0) };
 }
@@ -89,7 +93,7 @@ fn wait_for_change(seen: u32) {
 #[derive(Debug)]
 pub struct Attaching {
     slot: Option<usize>,
-    was_in_slot: bool,
+    was_in_slot: usize,
 }
 
 impl Attaching {
@@ -97,9 +101,10 @@ impl Attaching {
     pub fn begin() -> Self {
         let me = me();
         // Told before the slot is taken: a handler that comes in between looks for itself.
-        let was_in_slot = IN_SLOT.replace(true);
+        let was_in_slot = IN_SLOT.replace(1);
         let nested = OWNER.load(Ordering::Relaxed) == me
-            || (was_in_slot && BUSY.iter().any(|slot| slot.load(Ordering::Relaxed) == me));
+            || (was_in_slot != 0
+                && BUSY.iter().any(|slot| slot.load(Ordering::Relaxed) & !PAUSED == me));
         if nested {
             // The outer call keeps others away.
             return Self { slot: None, was_in_slot };
@@ -146,6 +151,30 @@ fn leave_slot(slot: usize, me: usize) {
     let _ = BUSY[slot].compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed);
 }
 
+/// The slot of a call that a handler has interrupted.
+#[derive(Debug)]
+pub struct Paused(Option<usize>);
+
+/// To be called when a handler begins.
+pub fn pause() -> Paused {
+    if IN_SLOT.get() == 0 {
+        return Paused(None);
+    }
+    let me = me();
+    Paused(BUSY.iter().position(|slot| {
+        slot.compare_exchange(me, me | PAUSED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }))
+}
+
+/// To be called when it has ended.
+pub fn resume(paused: &Paused) {
+    if let Some(slot) = paused.0 {
+        let me = me();
+        // Not when somebody has lost patience with us.
+        let _ = BUSY[slot].compare_exchange(me | PAUSED, me, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
 /// Makes this thread the only one at the books.
 fn seize(me: usize) {
     while let Err(seen) = WORD.compare_exchange(FREE, HELD, Ordering::SeqCst, Ordering::Relaxed) {
@@ -157,7 +186,7 @@ fn seize(me: usize) {
     for slot in &BUSY {
         loop {
             let other = slot.load(Ordering::SeqCst);
-            if other == 0 || other == me {
+            if other == 0 || other & !PAUSED == me {
                 break;
             }
             looks += 1;
@@ -166,7 +195,8 @@ fn seize(me: usize) {
                 continue;
             }
             let since = *waited.get_or_insert_with(Instant::now);
-            if since.elapsed() > PATIENCE {
+            let patience = if other & PAUSED == 0 { PATIENCE } else { PATIENCE_WITH_HANDLERS };
+            if since.elapsed() > patience {
                 let _ = slot.compare_exchange(other, 0, Ordering::Relaxed, Ordering::Relaxed);
                 break;
             }
@@ -236,7 +266,7 @@ pub fn release_after_fork() {
 pub fn begin_child() {
     let me = me();
     for slot in &BUSY {
-        if slot.load(Ordering::Relaxed) != me {
+        if slot.load(Ordering::Relaxed) & !PAUSED != me {
             slot.store(0, Ordering::Relaxed);
         }
     }
