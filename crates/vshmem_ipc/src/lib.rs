@@ -23,6 +23,7 @@ mod extent;
 mod floor;
 mod heap;
 mod id;
+mod leave;
 mod member;
 mod message;
 mod neighbourhood;

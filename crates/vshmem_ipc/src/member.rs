@@ -834,6 +834,7 @@ fn write_client(
     txn.update(field!(slot, ClientSlot, start_low), process.start as u32)?;
     txn.update(field!(slot, ClientSlot, start_high), (process.start >> 32) as u32)?;
     txn.update(field!(slot, ClientSlot, uid), process.uid)?;
+    txn.update(field!(slot, ClientSlot, leaving), 0)?;
     txn.update(field!(slot, ClientSlot, joined), seconds_now())?;
     txn.set(field!(slot, ClientSlot, state), state as u32)
 }

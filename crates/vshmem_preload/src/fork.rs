@@ -13,20 +13,33 @@ use vshmem_ipc::{ChildSlot, Errno};
 use vshmem_session::{Session, this_process};
 
 use crate::next::{next, system_call};
-use crate::{attached, errno, fixed, parked, process};
+use crate::{advice, attached, books, errno, fixed, parked, process};
 
 thread_local! {
     /// What this thread has kept for the child of the fork that is under way.
     static KEPT: Cell<Option<ChildSlot>> = const { Cell::new(None) };
+    /// How often attaches had changed when it was.
+    static KEPT_AT: Cell<u64> = const { Cell::new(0) };
     /// The slot was kept by `fork` below; the handlers need not.
     static PREPARED: Cell<bool> = const { Cell::new(false) };
+    /// This thread keeps the others from the address books.
+    static HOLDS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// A page that reads 1 here and 0 in a child that nobody has prepared.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static HANDLERS: AtomicBool = AtomicBool::new(false);
 
-/// Sets up the mark and the handlers. Once, at set-up.
+/// Has forks come by here. At load: what registers last is called first before a fork, and the books
+/// must not be held while a handler of the program waits for one of its threads.
+pub fn register() {
+    if !HANDLERS.swap(true, Ordering::AcqRel) {
+        // SAFETY: the handlers are functions of this library, which is never unloaded.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    }
+}
+
+/// Sets up the mark. Once, at set-up.
 pub fn prepare_marks() {
     if let Ok(page) = vshmem_mem::Mapping::anonymous(4096) {
         let start = page.leak().as_ptr();
@@ -40,10 +53,6 @@ pub fn prepare_marks() {
                 MARK.store(mark, Ordering::Release);
             }
         }
-    }
-    if !HANDLERS.swap(true, Ordering::AcqRel) {
-        // SAFETY: the handlers are functions of this library, which is never unloaded.
-        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     }
 }
 
@@ -62,8 +71,9 @@ pub fn is_unknown_child() -> bool {
 /// gets here.
 #[cold]
 pub fn adopt_unknown_child(session: &'static Session) -> Result<&'static Session, Errno> {
+    books::begin_child();
     errno::untouched(|| become_client(session, None))?;
-    while attached::take(|piece| !piece.rights.inherited).is_some() {}
+    begin_child(|_| {});
     attached::each(|piece| {
         let _ = session.member().attach_again(piece.id);
     });
@@ -88,39 +98,68 @@ fn keep() -> Result<(), Errno> {
     if is_unknown_child() {
         adopt_unknown_child(session)?;
     }
+    KEPT_AT.set(books::changes());
     let kept = session.member().reserve_child()?;
     KEPT.set(Some(kept));
     Ok(())
 }
 
-extern "C" fn before() {
-    if !PREPARED.get() {
-        // A fork inside libc cannot be refused by a handler: a child without a slot joins at its
-        // first call.
-        let _ = errno::untouched(keep);
+/// Gives up what was kept.
+fn give_up_kept() {
+    if let (Some(session), Some(kept)) = (process::joined(), KEPT.take()) {
+        session.member().cancel_child(kept);
     }
 }
 
+/// From here to the end of the fork nobody attaches, detaches or changes pieces: the child is to have in
+/// its books, and counted, just what it has in its addresses.
+extern "C" fn before() {
+    let Some(session) = process::inherited() else { return };
+    errno::untouched(|| {
+        if is_unknown_child() {
+            let _ = adopt_unknown_child(session);
+        }
+        books::hold_for_fork();
+        HOLDS.set(true);
+        if !PREPARED.get() || KEPT_AT.get() != books::changes() {
+            give_up_kept();
+            // A fork cannot be refused from here: a child without a slot joins at its first call.
+            let _ = keep();
+        }
+    });
+}
+
 extern "C" fn in_parent() {
+    if HOLDS.take() {
+        errno::untouched(books::release_after_fork);
+    }
     if !PREPARED.get() {
         KEPT.set(None);
     }
 }
 
+/// Without what a child does not inherit.
+fn begin_child(gone: impl FnMut(books::Piece)) {
+    advice::begin_child();
+    attached::begin_child(gone);
+}
+
 extern "C" fn in_child() {
+    books::begin_child();
     parked::begin_child();
     if let Some(session) = process::inherited() {
         // A child that cannot join finds out at its first call.
         let joined = errno::untouched(|| become_client(session, KEPT.take()));
-        if joined.is_err() && !session.link().is_inherited() {
-            PREPARED.set(false);
-            return;
-        }
-        while let Some(piece) = attached::take(|piece| !piece.rights.inherited) {
-            let _ = session.member().shmdt(piece.id);
+        if joined.is_ok() || session.link().is_inherited() {
+            begin_child(|piece| {
+                let _ = session.member().shmdt(piece.id);
+            });
         }
     }
     PREPARED.set(false);
+    if HOLDS.take() {
+        errno::untouched(books::release_after_fork);
+    }
 }
 
 /// Runs a fork of libc's with a slot kept for the child.
@@ -133,10 +172,6 @@ fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
     let child = fork();
     if child == 0 {
         process::begin();
-    }
-    if child == 0 && is_unknown_child() {
-        // _Fork runs no handlers.
-        in_child();
     }
     if child != 0
         && let (Some(session), Some(kept)) = (process::joined(), KEPT.get())
@@ -166,5 +201,20 @@ pub unsafe extern "C" fn fork() -> pid_t {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Fork() -> pid_t {
-    with_slot(|| next!(c"_Fork": fn() -> pid_t, (), -1))
+    with_slot(|| {
+        // It runs no handlers.
+        before();
+        let child = next!(c"_Fork": fn() -> pid_t, (), -1);
+        errno::untouched(if child == 0 { child_of_bare_fork } else { parent_of_bare_fork });
+        child
+    })
+}
+
+fn child_of_bare_fork() {
+    process::begin();
+    in_child();
+}
+
+fn parent_of_bare_fork() {
+    in_parent();
 }

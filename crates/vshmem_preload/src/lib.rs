@@ -12,8 +12,10 @@
 #![allow(unsafe_code)] // the boundary to C
 #![allow(non_camel_case_types)]
 
+mod advice;
 mod agent;
 mod attached;
+mod books;
 mod caller;
 mod cancel;
 mod control;
@@ -31,7 +33,9 @@ mod numbers;
 mod parked;
 mod process;
 mod procfs;
+mod protect;
 mod reap;
+mod remap;
 mod route;
 mod segment_calls;
 mod semaphore_calls;
@@ -47,6 +51,7 @@ static AT_LOAD: extern "C" fn() = {
         environment::remember();
         route::remember();
         process::begin();
+        fork::register();
         process::rejoin();
     }
     at_load

@@ -2,11 +2,12 @@
 
 use libc::{c_char, c_int, c_long, c_void};
 
+use crate::books::Marks;
 use crate::environment::Environment;
 use crate::next::system_call;
 use crate::{
-    caller, exec, exit, identity, message_calls, process, reap, segment_calls, semaphore_calls,
-    unmap,
+    advice, caller, exec, exit, identity, message_calls, process, protect, reap, remap,
+    segment_calls, semaphore_calls, unmap,
 };
 
 /// IPC_64, which libc adds to the commands of the raw control calls.
@@ -54,13 +55,20 @@ pub unsafe extern "C" fn syscall(
                 message_calls::msgrcv(int(a), b as *mut c_void, c, d as c_long, int(e)) as c_long
             }
             libc::SYS_msgctl => message_calls::msgctl(int(a), command(b), c as *mut _).into(),
-            libc::SYS_mmap => unmap::map(b, int(d), kernel_address).addr() as c_long,
+            libc::SYS_mmap => unmap::map(a, b, int(d), kernel_address).addr() as c_long,
             libc::SYS_munmap => unmap::unmap(a, b, kernel_int).into(),
-            libc::SYS_mremap => unmap::remap(a, b, c, int(d), e, kernel_address).addr() as c_long,
-            libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
-                unmap::protect(a, b, int(c), kernel_int).into()
+            libc::SYS_mremap => remap::remap(a, b, c, int(d), e, kernel_address).addr() as c_long,
+            libc::SYS_remap_file_pages => remap::show(a, b, int(c), d, kernel_int).into(),
+            libc::SYS_mprotect => protect::protect(a, b, int(c), None, kernel_int).into(),
+            libc::SYS_pkey_mprotect => {
+                protect::protect(a, b, int(c), Some(int(d)), kernel_int).into()
             }
-            libc::SYS_madvise => unmap::advise(a, b, int(c), kernel_int).into(),
+            libc::SYS_madvise => advice::advise(a, b, int(c), kernel_int).into(),
+            libc::SYS_mlock => advice::lock(a, b, Marks::LOCKED, kernel_int).into(),
+            libc::SYS_mlock2 => advice::lock(a, b, advice::locks_of(c as u32), kernel_int).into(),
+            libc::SYS_munlock => advice::lock(a, b, Marks::none(), kernel_int).into(),
+            libc::SYS_mlockall => advice::lock_all(int(a), kernel_int).into(),
+            libc::SYS_munlockall => advice::unlock_all(kernel_int).into(),
             libc::SYS_execve => {
                 let mut environment = Environment::completed(c as *const *const c_char);
                 let list = environment.list().addr();

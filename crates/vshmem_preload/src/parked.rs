@@ -267,31 +267,6 @@ pub fn drop_range(start: usize, bytes: usize) {
     }
 }
 
-/// Takes what lies in a range out of the table: the program has unmapped it, or mapped something
-/// else over it.
-pub fn forget_range(start: usize, bytes: usize) {
-    if TOTAL.load(Ordering::Relaxed) == 0 {
-        return;
-    }
-    let end = start.saturating_add(bytes);
-    for entry in &ENTRIES {
-        let overlaps = |entry: &Entry| {
-            let (from, length) = entry.range();
-            from < end && from + length > start
-        };
-        if entry.claim(overlaps) {
-            let (from, length) = entry.range();
-            if from < start {
-                drop_mapping(from, start - from);
-            }
-            if from + length > end {
-                drop_mapping(end, from + length - end);
-            }
-            entry.vacate();
-        }
-    }
-}
-
 /// Makes new pages ready, through a mapping that is here if there is one.
 #[derive(Debug)]
 pub struct Through<'a>(pub &'a Session);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{c_int, c_void, sighandler_t, siginfo_t};
 
+use crate::books;
 use crate::next::next;
 
 /// Signals there are (_NSIG).
@@ -30,7 +31,9 @@ unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_
         unsafe {
             let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
                 std::mem::transmute(address);
+            let paused = books::pause();
             handler(signal, info, context);
+            books::resume(&paused);
         }
     }
 }

@@ -112,8 +112,11 @@ pub struct ClientSlot {
     pub words_uid: RawCell,
     /// Which of that user's files.
     pub words_nonce: RawCell,
+    /// 1 once the process has announced that it is about to end. What it holds is given back by who
+    /// sees that it has: until then its threads may store into what it has attached.
+    pub leaving: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 4],
+    pub spare: [RawCell; 3],
 }
 
 /// What a sleeper waits for.

@@ -77,6 +77,9 @@ pub struct Registry {
     pub cleaning: RawCell,
     /// The client that cleans it, plus one.
     pub cleaner: RawCell,
+    /// 1 while some client may have announced its end: who asks about objects looks for those that are
+    /// gone by now.
+    pub leavers: RawCell,
     /// No cell that ever lay in the heap and does no longer had a higher tag: cells that are laid there start above it. Raised
     /// outside any lock.
     pub tag_floor: RawCell,
