@@ -7,9 +7,12 @@ static void construct(vshmem_endpoint *endpoint)
 {
 	OBJ_CONSTRUCT(&endpoint->lock, opal_mutex_t);
 	OBJ_CONSTRUCT(&endpoint->waiting, opal_list_t);
+	OBJ_CONSTRUCT(&endpoint->unasked, opal_list_t);
+	OBJ_CONSTRUCT(&endpoint->unanswered, opal_list_t);
 	endpoint->lane = NULL;
 	endpoint->nonce = 0;
 	endpoint->for_replies = false;
+	endpoint->broken = false;
 }
 
 static void destruct(vshmem_endpoint *endpoint)
@@ -18,7 +21,10 @@ static void destruct(vshmem_endpoint *endpoint)
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&endpoint->waiting)))
 		vshmem_btl_free(&vshmem_btl.super, (mca_btl_base_descriptor_t *)item);
+	vshmem_onesided_forget(endpoint);
 	OBJ_DESTRUCT(&endpoint->waiting);
+	OBJ_DESTRUCT(&endpoint->unasked);
+	OBJ_DESTRUCT(&endpoint->unanswered);
 	OBJ_DESTRUCT(&endpoint->lock);
 }
 

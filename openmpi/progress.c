@@ -6,6 +6,14 @@
 /* Messages taken in one go: others make progress, too. */
 #define AT_ONCE 32
 
+/* Inside vshmem_btl_progress. */
+static __thread bool progressing;
+
+bool vshmem_makes_progress(void)
+{
+	return progressing;
+}
+
 static int waiting(void)
 {
 	if (vshmem_btl.waiting == 0)
@@ -14,8 +22,8 @@ static int waiting(void)
 	vshmem_endpoint *endpoint, *next;
 	/* Endpoints are only ever added while there is something to send. */
 	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
-		done += vshmem_send_waiting(endpoint);
-	return done + vshmem_onesided_waiting();
+		done += vshmem_send_waiting(endpoint) + vshmem_onesided_waiting(endpoint);
+	return done;
 }
 
 /* Whoever waits for one message, and gets it, is let go at once. Only when the next one is there already as soon as it is
@@ -64,8 +72,10 @@ int vshmem_btl_progress(void)
 		inside = 1;
 	}
 	int events = 0;
+	progressing = true;
 	if (vshmem_btl.port)
 		events = receive() + waiting();
+	progressing = false;
 	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
 	vshmem_patience(events);
 	return events;
