@@ -29,6 +29,8 @@
 struct vshmem_card {
 	uint8_t pool[16];
 	struct vshmem_address port;
+	struct vshmem_domain domain;
+	uint32_t max_send_size;
 };
 
 /* A peer, or somebody whom only a reply goes to. */
@@ -104,6 +106,8 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *btl);
 void vshmem_btl_limits(void);
 
 /* endpoint.c */
+/* That some peer goes over the network, and why. */
+void vshmem_btl_tell_once(const char *why);
 vshmem_endpoint *vshmem_endpoint_open(const struct vshmem_address *port);
 void vshmem_endpoint_close(vshmem_endpoint *endpoint);
 vshmem_endpoint *vshmem_endpoint_of_lane(uint32_t lane);
@@ -172,10 +176,22 @@ void vshmem_onesided_close(void);
 
 /* patience.c */
 void vshmem_patience(int events);
+/* Of a counter of one to a few GHz. */
+uint64_t vshmem_ticks(void);
+
+/* watch.c */
+/* Processes of the job are in a domain. */
+void vshmem_watch(const struct vshmem_domain *domain);
+/* Looks whether the job's domains live, now and then. */
+void vshmem_watch_look(void);
 
 /* interface_4_1.c. Hands a message up. */
 void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
 /* No other process of the job is in this kernel. */
 bool vshmem_alone(void);
+/* Watches the domains of all processes of the job. */
+void vshmem_watch_job(void);
+/* Says why, and ends the job. Comes back when Open MPI has not told us how. */
+void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -56,6 +56,7 @@ bool vshmem_btl_open(uint32_t peers)
 	}
 	vshmem_identify(btl->pool, btl->card.pool);
 	vshmem_port_address(btl->port, &btl->card.port);
+	vshmem_domain(btl->pool, &btl->card.domain);
 	btl->base = vshmem_base(btl->pool);
 	btl->bytes = vshmem_bytes(btl->pool);
 	/* Nothing comes within the kernel: then looking here again is quicker than looking everywhere. */
@@ -70,6 +71,7 @@ bool vshmem_btl_open(uint32_t peers)
 	if (btl->super.btl_eager_limit == 0 || btl->super.btl_eager_limit > eager)
 		btl->super.btl_eager_limit = eager;
 	btl->super.btl_rndv_eager_limit = btl->super.btl_eager_limit;
+	btl->card.max_send_size = (uint32_t)btl->super.btl_max_send_size;
 	return lists(btl->super.btl_eager_limit, btl->super.btl_max_send_size) && vshmem_onesided_open();
 }
 

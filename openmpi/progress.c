@@ -26,6 +26,16 @@ static int waiting(void)
 	return done;
 }
 
+/* A sender is gone. What was asked of those that are dead is not answered any more. */
+static void fail_dead(void)
+{
+	vshmem_endpoint *endpoint, *next;
+	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint) {
+		if (!endpoint->broken && !vshmem_lane_alive(endpoint->lane))
+			vshmem_onesided_fail(endpoint);
+	}
+}
+
 /* Whoever waits for one message, and gets it, is let go at once. Only when the next one is there already as soon as it is
  * looked for again are more taken in one go. */
 static int receive(void)
@@ -54,6 +64,8 @@ static int receive(void)
 		} else if (rc == -EBADMSG) {
 			vshmem_say("what a peer (client %u of the pool) sends makes no sense; it is not read any more",
 				   message.lane);
+		} else if (rc == -EPIPE) {
+			fail_dead();
 		}
 	}
 	return taken;
@@ -78,5 +90,6 @@ int vshmem_btl_progress(void)
 	progressing = false;
 	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
 	vshmem_patience(events);
+	vshmem_watch_look();
 	return events;
 }

@@ -245,6 +245,45 @@ pub unsafe extern "C" fn vshmem_whoami(
     }
 }
 
+/// `struct vshmem_domain`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Domain {
+    index: u32,
+    epoch: u32,
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_domain(pool: *const Pool, domain: *mut Domain) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.session().and_then(|session| {
+        let index = session.member().domain();
+        let epoch = session.member().pool().domain_epoch(index)?.ok_or(Errno::IO)?;
+        // SAFETY: the caller passes a place for the domain.
+        unsafe { domain.write(Domain { index, epoch }) };
+        Ok(0)
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_domain_alive(pool: *const Pool, domain: *const Domain) -> c_int {
+    // SAFETY: the caller passes an open pool and a domain.
+    let (pool, domain) = unsafe { (borrow(pool), *domain) };
+    answer(pool.session().and_then(|session| {
+        let epoch = session.member().pool().domain_epoch(domain.index)?;
+        Ok((epoch == Some(domain.epoch)).into())
+    }))
+}
+
 /// See vshmem.h.
 ///
 /// # Safety
@@ -255,10 +294,24 @@ pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
     let pool = unsafe { borrow(pool) };
     answer(pool.session().and_then(|session| {
         let member = session.member();
-        let rows = member.pool().clients()?;
-        let here = |row: &&ClientRow| row.domain == member.domain() && row.attaches > 0;
-        Ok(rows.iter().filter(here).count() as c_int)
+        let domains = member.pool().domains()?;
+        // Containers are domains of their own and share the CPUs of their kernel.
+        let boot_of = |index| domains.iter().find(|row| row.index == index).map(|row| row.boot);
+        let mine = boot_of(member.domain());
+        let here = |row: &&ClientRow| row.attaches > 0 && boot_of(row.domain) == mine;
+        Ok(member.pool().clients()?.iter().filter(here).count() as c_int)
     }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_attaches(pool: *const Pool) -> u32 {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    pool.session().map_or(0, |session| session.member().pool().layout().attaches.count as u32)
 }
 
 /// See vshmem.h.
