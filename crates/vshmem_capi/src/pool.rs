@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use vshmem_ipc::{Attachment, ClientRow, Errno};
+use vshmem_ipc::{Attachment, ClientRow, DomainRow, Errno};
 use vshmem_mem::{Map, Protection};
 use vshmem_session::{Session, SessionError};
 
@@ -266,6 +266,31 @@ pub unsafe extern "C" fn vshmem_domain(pool: *const Pool, domain: *mut Domain) -
         let epoch = session.member().pool().domain_epoch(index)?.ok_or(Errno::IO)?;
         // SAFETY: the caller passes a place for the domain.
         unsafe { domain.write(Domain { index, epoch }) };
+        Ok(0)
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_domain_named(
+    pool: *const Pool,
+    name: *const c_char,
+    domain: *mut Domain,
+) -> c_int {
+    // SAFETY: the caller passes an open pool and a C string.
+    let (pool, name) = unsafe { (borrow(pool), CStr::from_ptr(name).to_bytes()) };
+    answer(pool.session().and_then(|session| {
+        let members = session.member().pool();
+        let rows = members.domains()?;
+        let living = |row: &&DomainRow| {
+            members.domain_epoch(row.index) == Ok(Some(row.epoch)) && row.name.as_bytes() == name
+        };
+        let found = rows.iter().find(living).ok_or(Errno::NOENT)?;
+        // SAFETY: the caller passes a place for the domain.
+        unsafe { domain.write(Domain { index: found.index, epoch: found.epoch }) };
         Ok(0)
     }))
 }
