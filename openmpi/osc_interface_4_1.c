@@ -71,7 +71,10 @@ static int fetch(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint
 		 struct mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
 		 int flags, int order, mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
 {
-	if (!without)
+	/* osc/rdma asks for any operation, whatever the transport says that it does. */
+	bool does = op == MCA_BTL_ATOMIC_ADD || op == MCA_BTL_ATOMIC_AND || op == MCA_BTL_ATOMIC_OR || op == MCA_BTL_ATOMIC_XOR ||
+		    op == MCA_BTL_ATOMIC_SWAP;
+	if (!without && does)
 		for (size_t nth = 0; nth < transport_count; nth++)
 			if (transports[nth].btl == btl)
 				return transports[nth].fetch(btl, endpoint, local, address, local_handle, remote_handle, op, operand,
@@ -134,7 +137,7 @@ static enum way way_of(struct ompi_datatype_t *origin, struct ompi_datatype_t *r
 	}
 	/* Of up to an eighth of osc/rdma's buffers, which are 32 KiB, plain datatypes are dealt with in one piece. */
 	static const size_t piece = 4096;
-	return !result || (plain && target->super.size * (size_t)count <= piece) ? PLAIN : WITHOUT_ATOMICS;
+	return plain && target->super.size * (size_t)count <= piece ? PLAIN : WITHOUT_ATOMICS;
 }
 
 static int refuse(void)
