@@ -225,6 +225,20 @@ impl Pool {
         settle(look().map(Ok))
     }
 
+    /// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or evicted.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn domain_epoch(&self, index: u32) -> Result<Option<u32>, Errno> {
+        let look = || -> Result<Option<u32>, Fault> {
+            let slot = domain::slot_at(self.layout(), index)?;
+            let state = load_value(self.map(), field!(slot, DomainSlot, state))?;
+            let epoch = load_value(self.map(), field!(slot, DomainSlot, epoch))?;
+            Ok((state == DomainState::Alive as u32).then_some(epoch))
+        };
+        settle(look().map(Ok))
+    }
+
     /// All clients.
     ///
     /// # Errors
