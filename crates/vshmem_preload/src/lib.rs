@@ -17,6 +17,7 @@ mod attached;
 mod caller;
 mod cancel;
 mod control;
+mod descriptors;
 mod environment;
 mod errno;
 mod exec;
