@@ -25,6 +25,7 @@ mod map;
 mod mapping;
 mod past_cache;
 mod scratch;
+mod second;
 
 pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint};
 #[cfg(feature = "crash-points")]
@@ -33,7 +34,7 @@ pub use attention::{
     Beside, Interruptions, RING, SLEEPING, cancellable, cancellation_requested, signal_handled,
     signals_handled, sleep,
 };
-pub use clock::{Instant, seconds_now, ticks};
+pub use clock::{Instant, begin_child, seconds_now, ticks};
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
 pub use map::{Map, OutOfPool};
 pub use mapping::{
@@ -41,3 +42,4 @@ pub use mapping::{
 };
 pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};
+pub use second::RememberedSecond;
