@@ -24,6 +24,8 @@ mod map;
 mod map;
 mod mapping;
 mod past_cache;
+#[cfg(not(loom))]
+mod racing;
 mod scratch;
 mod second;
 
