@@ -23,11 +23,14 @@ mod map;
 #[path = "map_model.rs"]
 mod map;
 mod mapping;
+#[cfg(not(loom))]
 mod past_cache;
 #[cfg(not(loom))]
 mod racing;
 mod scratch;
 mod second;
+#[cfg(not(loom))]
+mod wide;
 
 pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint};
 #[cfg(feature = "crash-points")]
@@ -42,6 +45,9 @@ pub use map::{Map, OutOfPool};
 pub use mapping::{
     Mapping, Protection, map_file, map_file_free, protect, relocate, remap_part, reserve, unmap,
 };
+#[cfg(not(loom))]
 pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};
 pub use second::RememberedSecond;
+#[cfg(not(loom))]
+pub use wide::has_wide_swap;

@@ -115,9 +115,11 @@ macro_rules! unseen {
     }};
 }
 
+/// Copies bytes of which others may be writing or reading either end.
+///
 /// # Safety
-/// As memcpy(3) demands.
-unsafe fn call_memcpy(to: *mut u8, from: *const u8, bytes: usize) {
+/// As memcpy(3) demands, but for the others.
+pub(crate) unsafe fn call_memcpy(to: *mut u8, from: *const u8, bytes: usize) {
     type Memcpy = unsafe extern "C" fn(*mut c_void, *const c_void, usize) -> *mut c_void;
     let memcpy = unseen!(libc::memcpy, Memcpy);
     // SAFETY: the caller's promise.
