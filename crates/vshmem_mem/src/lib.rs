@@ -25,8 +25,12 @@ mod map;
 #[path = "map_model.rs"]
 mod map;
 mod mapping;
+#[cfg(not(loom))]
 mod past_cache;
+#[cfg(not(loom))]
+mod racing;
 mod scratch;
+mod second;
 #[cfg(not(loom))]
 mod wide;
 
@@ -37,7 +41,7 @@ pub use attention::{
     Beside, Interruptions, RING, SLEEPING, cancellable, cancellation_requested, signal_handled,
     signals_handled, sleep,
 };
-pub use clock::{Instant, seconds_now, ticks};
+pub use clock::{Instant, begin_child, seconds_now, ticks};
 #[cfg(not(loom))]
 pub use foreign::ForeignWords;
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
@@ -45,7 +49,9 @@ pub use map::{Map, OutOfPool};
 pub use mapping::{
     Mapping, Protection, map_file, map_file_free, protect, relocate, remap_part, reserve, unmap,
 };
+#[cfg(not(loom))]
 pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};
+pub use second::RememberedSecond;
 #[cfg(not(loom))]
 pub use wide::has_wide_swap;

@@ -84,6 +84,7 @@ fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno
     if !session.link().is_inherited() {
         fixed::map_again(session)?;
     }
+    vshmem_mem::begin_child();
     let joined = session.member().become_child(kept, this_process());
     if let Some(mark) = mark() {
         mark.store(1, Ordering::Relaxed);

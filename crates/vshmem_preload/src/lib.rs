@@ -19,6 +19,7 @@ mod books;
 mod caller;
 mod cancel;
 mod control;
+mod descriptors;
 mod environment;
 mod errno;
 mod exec;

@@ -6,7 +6,7 @@ use crate::books::Marks;
 use crate::environment::Environment;
 use crate::next::system_call;
 use crate::{
-    advice, caller, exec, exit, identity, message_calls, process, protect, reap, remap,
+    advice, caller, descriptors, exec, exit, identity, message_calls, process, protect, reap, remap,
     segment_calls, semaphore_calls, unmap,
 };
 
@@ -86,6 +86,14 @@ pub unsafe extern "C" fn syscall(
             }
             libc::SYS_exit_group => exit::_exit(int(a)),
             libc::SYS_chroot => in_time(kernel),
+            libc::SYS_setrlimit => {
+                descriptors::limit_is_set(0, a as u32, true);
+                kernel()
+            }
+            libc::SYS_prlimit64 => {
+                descriptors::limit_is_set(int(a), b as u32, c != 0);
+                kernel()
+            }
             libc::SYS_unshare | libc::SYS_setns => {
                 let result = of_this_thread(kernel);
                 let flags = int(if number == libc::SYS_setns { b } else { a });

@@ -122,7 +122,8 @@ fn set_up() -> Result<&'static Session, Errno> {
         }
     }
     SETTING_UP.set(true);
-    let opened = open();
+    let opened = open()
+        .or_else(|error| crate::descriptors::beyond_the_soft_limit(open).unwrap_or(Err(error)));
     SETTING_UP.set(false);
     match opened {
         Ok(session) => {
