@@ -103,7 +103,7 @@ impl Set {
     }
 
     /// Whether nothing has happened to the set since it was looked up; outside its lock, so that may be true for a moment only.
-    #[inline]
+    #[inline(always)]
     pub(super) fn stands_in(&self, map: &Map) -> Result<bool, Fault> {
         let tag = map.load(tag_at(field!(self.slot, ObjectHeader, state)), Ordering::Acquire)?;
         Ok(tag == self.state_tag)
