@@ -159,7 +159,7 @@ impl Files {
     fn open_own(&self, owner: WordsOwner) -> Result<Option<OwnedFd>, Errno> {
         // Without waiting for whoever has a lease on what lies there.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
-        let file = match rustix::fs::open(&self.place(owner), flags, Mode::empty()) {
+        let file = match rustix::fs::open(self.place(owner), flags, Mode::empty()) {
             Ok(file) => file,
             Err(
                 errno @ (Errno::NOENT | Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::INTR),
