@@ -584,6 +584,13 @@ impl Member {
         Ok(())
     }
 
+    /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is not
+    /// when the parent was killed before it had named the child, and was buried.
+    #[must_use]
+    pub fn is_in(&self, kept: ChildSlot) -> bool {
+        self.me() == kept.0
+    }
+
     /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
     #[must_use]
     pub fn others_busy(&self) -> bool {

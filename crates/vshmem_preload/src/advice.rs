@@ -22,7 +22,7 @@ fn is_device_memory(start: usize, bytes: usize) -> bool {
     errno::get() == libc::EINVAL
         && start.is_multiple_of(PAGE)
         && process::joined().is_some_and(|session| session.link().is_device_memory())
-        && attached::find(|piece| piece.holds(start, bytes)).is_some()
+        && attached::holds(start, bytes)
 }
 
 /// msync(2): memory has nothing to write back.
@@ -97,11 +97,15 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
             | libc::MADV_DONTFORK
             | libc::MADV_DOFORK
     );
-    let result = if left_alone && start.is_multiple_of(PAGE) && fixed::holds(start, bytes) {
+    let mut result = if left_alone && start.is_multiple_of(PAGE) && fixed::holds(start, bytes) {
         0
     } else {
         call()
     };
+    // Of a device's memory nothing is ever dumped, and the kernel refuses to be asked for it.
+    if result == -1 && advice == libc::MADV_DODUMP && is_device_memory(start, bytes) {
+        result = 0;
+    }
     if result == -1 && advice == libc::MADV_DONTNEED && is_device_memory(start, bytes) {
         // Shared memory keeps what it holds: nothing to do.
         return 0;

@@ -35,6 +35,19 @@ pub fn is_empty() -> bool {
     PIECES.is_empty()
 }
 
+/// Whether all of a range is attached, in however many pieces.
+pub fn holds(start: usize, bytes: usize) -> bool {
+    let end = start.saturating_add(bytes);
+    let mut at = start;
+    while at < end {
+        match find(|piece| piece.holds(at, 1)) {
+            Some(piece) => at = piece.end(),
+            None => return false,
+        }
+    }
+    true
+}
+
 /// Rights of the piece at an address, if there is one.
 pub fn rights_at(address: usize) -> Option<Rights> {
     find(|piece| piece.holds(address, 1)).map(|piece| piece.rights)

@@ -74,10 +74,15 @@ pub fn adopt_unknown_child(session: &'static Session) -> Result<&'static Session
     books::begin_child();
     errno::untouched(|| become_client(session, None))?;
     begin_child(|_| {});
+    count_attaches(session);
+    Ok(session)
+}
+
+/// Counts what is attached here for this process.
+fn count_attaches(session: &Session) {
     attached::each(|piece| {
         let _ = session.member().attach_again(piece.id);
     });
-    Ok(session)
 }
 
 fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno> {
@@ -150,7 +155,12 @@ extern "C" fn in_child() {
     parked::begin_child();
     if let Some(session) = process::inherited() {
         // A child that cannot join finds out at its first call.
-        let joined = errno::untouched(|| become_client(session, KEPT.take()));
+        let kept = KEPT.take();
+        let joined = errno::untouched(|| become_client(session, kept));
+        if joined.is_ok() && kept.is_none_or(|kept| !session.member().is_in(kept)) {
+            // Nothing was counted for it, or it was given back already.
+            errno::untouched(|| count_attaches(session));
+        }
         if joined.is_ok() || session.link().is_inherited() {
             begin_child(|piece| {
                 let _ = session.member().shmdt(piece.id);

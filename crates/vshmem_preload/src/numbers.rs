@@ -6,7 +6,8 @@ use crate::books::Marks;
 use crate::environment::Environment;
 use crate::next::system_call;
 use crate::{
-    advice, caller, descriptors, exec, exit, identity, message_calls, process, protect, reap, remap,
+    advice, caller, descriptors, exec, exit, identity, message_calls, process, procfs, protect, reap,
+    remap,
     segment_calls, semaphore_calls, unmap,
 };
 
@@ -69,6 +70,7 @@ pub unsafe extern "C" fn syscall(
             libc::SYS_munlock => advice::lock(a, b, Marks::none(), kernel_int).into(),
             libc::SYS_mlockall => advice::lock_all(int(a), kernel_int).into(),
             libc::SYS_munlockall => advice::unlock_all(kernel_int).into(),
+            libc::SYS_openat => procfs::opening(b as *const c_char, kernel_int).into(),
             libc::SYS_execve => {
                 let mut environment = Environment::completed(c as *const *const c_char);
                 let list = environment.list().addr();

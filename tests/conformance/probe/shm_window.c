@@ -219,3 +219,20 @@ CASE(shm_advice_about_a_part)
 		counted("shmdt", shmdt(at), a);
 	}
 }
+
+CASE(shm_window_by_its_file)
+{
+	/* Root may open the file behind a mapping; it is the segment's, or cannot be had. */
+	struct row r = filled_row(PAGE);
+	char path[80];
+	snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", (unsigned long)r.at[1], (unsigned long)r.at[1] + PAGE);
+	int file = open(path, O_RDWR);
+	int beside = file == -1 ? openat(AT_FDCWD, path, O_RDWR) : -1;
+	if (file == -1)
+		file = beside;
+	char *at = file == -1 ? MAP_FAILED : mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	bool kept = true;
+	for (int i = 0; at != MAP_FAILED && i < 4; i++)
+		kept &= faults(touch, at + (size_t)i * PAGE) != 0 || at[(size_t)i * PAGE + 1] == 'B';
+	say("nothing but the segment: %s", yes(kept));
+}
