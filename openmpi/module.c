@@ -87,7 +87,9 @@ void vshmem_btl_limits(void)
 	module->btl_min_rdma_pipeline_size = SIZE_MAX;
 	/* Between Open MPI's own shared memory (65536) and every network. */
 	module->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 10;
-	module->btl_latency = 1;
+	/* Not vader's 1: osc/rdma takes the shortest of those that reach all processes of a window, and of equal ones the first that
+	 * each process happens to find, which need not be the same for all. */
+	module->btl_latency = 2;
 	module->btl_bandwidth = 40000;
 	module->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
 	module->btl_get_limit = UINT32_MAX;

@@ -1,7 +1,7 @@
 /* Accumulates of every kind: what is in the window afterwards, and what was fetched, is what the operation makes of what was
  * there, or the call has given an error and changed nothing. Then all at once, on the same numbers.
  *
- * Ends with `N passed, 0 failed`, and says before how many calls were refused. */
+ * With an argument: all of it on each kind of window. Ends with `N passed, 0 failed`, and says before how many calls were refused. */
 #include <stdint.h>
 #include <string.h>
 
@@ -138,7 +138,7 @@ static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *na
 			MPI_Type_free(&types[nth]);
 }
 
-static void alone(MPI_Win win, int family, int thorough)
+static void alone(MPI_Win win, int window, int family, int thorough)
 {
 	static const struct { MPI_Op op; const char *name; int families; } ops[] = {
 		{ MPI_SUM, "sum", 1 << INTEGER | 1 << FLOATING },
@@ -151,7 +151,7 @@ static void alone(MPI_Win win, int family, int thorough)
 		{ MPI_REPLACE, "replace", 1 << INTEGER | 1 << FLOATING | 1 << PAIR },
 		{ MPI_NO_OP, "no-op", 1 << INTEGER | 1 << FLOATING | 1 << PAIR },
 	};
-	static const int counts[] = { 1, 5, 33, 200 };
+	static const int counts[] = { 1, 5, 200 };
 	MPI_Win_lock_all(0, win);
 	for (int row = 0; row < kind_count; row++) {
 		if (kinds[row].family != family)
@@ -160,10 +160,12 @@ static void alone(MPI_Win win, int family, int thorough)
 			if (!(ops[op].families & 1 << family))
 				continue;
 			for (int call = 0; call < CALLS; call++) {
-				/* Open MPI has a way of its own for calls that fetch without changing: those, and few of the others. */
 				if (ops[op].op == MPI_NO_OP && (call == ACCUMULATE || call == RACCUMULATE))
 					continue;
-				for (int count = 0; count < (call == FETCH ? 1 : 4); count++) {
+				/* A sixth in each kind of window, unless there is time. */
+				if (!thorough && ((size_t)row + op + (size_t)call + 2 * (size_t)window) % 6 != 0)
+					continue;
+				for (int count = 0; count < (call == FETCH ? 1 : 3); count++) {
 					int target = thorough ? (int)any((unsigned)ranks) : (rank + 1 + row) % ranks;
 					int layout = call == FETCH ? 0 : (int)any(4);
 					struct shape shape[3];
@@ -181,7 +183,7 @@ static void alone(MPI_Win win, int family, int thorough)
 /* All add to the same numbers at once: each value on the way is fetched by one of them. */
 static void together(MPI_Win win, int64_t *base, int count, int call)
 {
-	enum { ROUNDS = 15 };
+	enum { ROUNDS = 4 };
 	int64_t *ones = malloc((size_t)count * 8), *got = malloc((size_t)count * 8), sum = 0, all;
 	for (int nth = 0; nth < count; nth++)
 		ones[nth] = 1;
@@ -258,7 +260,7 @@ int main(int argc, char **argv)
 			MPI_Win_create(base = room((size_t)bytes, window), bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
 		MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
 		for (int family = INTEGER; family <= PAIR; family++) {
-			alone(win, family, argc > 1);
+			alone(win, window, family, argc > 1);
 			passed(families[family]);
 		}
 		for (int call = ACCUMULATE; call <= RGET_ACCUMULATE; call++)

@@ -40,7 +40,7 @@ check "  where messages do not go through the pool: neither do they" without
 export OMPI_MCA_coll_vshmem_count=0
 check "one-sided, 2 processes" passes -np 2 build/mpi/windows
 check "one-sided, 4 processes" passes -np 4 build/mpi/windows
-check "one-sided, many at once" mpi 60 -np 2 build/mpi/puts 100000
+check "one-sided, many at once" mpi 60 -np 2 build/mpi/puts 60000
 check "accumulates of every kind, 3 processes: right, or refused" passes -np 3 build/mpi/accumulates
 check "  within a machine" passes -np 2 --map-by slot build/mpi/accumulates
 # Who shares the CPUs is in another container: three processes on two must give them away all the same.
@@ -74,7 +74,7 @@ falls_back() { passes -np 4 --mca btl_vshmem_pool "$name-small" build/mpi/thread
 check "a pool that is too small: a sentence, and the network" falls_back
 "$vshmem" pool rm "$name-small" --force >/dev/null
 "$vshmem" pool create "$name-small" --size 128M --mode 0666 --limit attaches=60 >/dev/null || exit 1
-few_attaches() { passes -np 8 --mca btl_vshmem_pool "$name-small" build/mpi/messages && grep -q 'table of attaches is too small' "$log"; }
+few_attaches() { passes -np 8 --mca btl_vshmem_pool "$name-small" build/mpi/threads && grep -q 'table of attaches is too small' "$log"; }
 check "a table of attaches that is too small: both ends of a pair take the network" few_attaches
 no_pool() { passes -np 2 --mca btl_vshmem_pool "$name-absent" build/mpi/threads && grep -q 'go over the network' "$log"; }
 check "no such pool: a sentence, and the network" no_pool
