@@ -22,6 +22,7 @@ mod doorbell;
 mod extent;
 mod floor;
 mod heap;
+mod home;
 mod id;
 mod leave;
 mod member;
@@ -44,6 +45,7 @@ pub use census::{
 };
 pub use check::{Finding, Room, Severity};
 pub use domain::DomainIdentity;
+pub use home::Home;
 pub use id::{Kind, is_pool_id};
 pub use member::{Backing, ChildSlot, JoinError, Member, Process, Reach};
 pub use neighbourhood::WaitFile;

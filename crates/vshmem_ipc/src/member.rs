@@ -69,7 +69,7 @@ pub enum JoinError {
     },
     /// This domain has been evicted.
     #[error(
-        "this domain was evicted from the pool; it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot"
+        "this domain was evicted from the pool, by an operator or because it was cut off from the others with a copy of it (after a migration or a restored snapshot; the kernel's log says so); it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot"
     )]
     Evicted,
     /// The pool does not make sense.

@@ -143,6 +143,11 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         ""
     }
 
+    /// The pool's file, where the pool is one of this machine's.
+    fn file(&self) -> Option<Region> {
+        None
+    }
+
     /// What rings other domains, where the link can.
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
         None

@@ -197,6 +197,10 @@ impl Link for Local {
         Some(self.device.number())
     }
 
+    fn file(&self) -> Option<crate::Region> {
+        Some(self.device.region())
+    }
+
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
         Some(Arc::new(Served::of(self.name()?)))
     }

@@ -222,6 +222,7 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
         write_label(file, total, &new.uuid).map_err(failed("label"))?;
     }
     lay_out(file, front, layout.data.offset, &new).map_err(failed("lay out"))?;
+    write_home(file, front).map_err(failed("write down which file it is, in"))?;
     // Huge pages are few, and cleared when they are backed.
     let untouched = if request.huge_page.is_some() { 0 } else { request.prepare };
     touch(file, front + layout.data.offset, untouched).map_err(failed("prepare memory of"))?;
@@ -261,6 +262,19 @@ fn lay_out(file: &File, front: u64, bytes: u64, new: &NewPool) -> std::io::Resul
     let mapping =
         unsafe { map_file(file.as_fd(), front, bytes as usize, Protection::READ_WRITE, None) }?;
     Pool::format(&Map::of(mapping), new).map_err(std::io::Error::other)
+}
+
+/// Writes down which file the pool is, so that a copy can be told from it.
+fn write_home(file: &File, front: u64) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let facts = file.metadata()?;
+    let page = PAGE_BYTES as usize;
+    // SAFETY: no address is given, so nothing is replaced.
+    #[allow(unsafe_code)]
+    let mapping = unsafe { map_file(file.as_fd(), front, page, Protection::READ_WRITE, None) }?;
+    crate::open::home_of(facts.dev(), facts.ino())
+        .write(&Map::of(mapping))
+        .map_err(|_| std::io::ErrorKind::InvalidInput.into())
 }
 
 /// Writes zeros into the pages that the first segments will get: they are backed already, and the

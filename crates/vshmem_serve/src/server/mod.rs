@@ -321,6 +321,7 @@ impl Drop for Server {
         }
         if let Some(session) = self.session.take() {
             let member = session.member();
+            let _ = member.pool().attend_no_more();
             if member.in_good_standing() == Ok(true) {
                 let _ = member.lose_bells();
             }
