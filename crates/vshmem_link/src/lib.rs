@@ -20,6 +20,7 @@ mod xen;
 mod xen_host;
 
 pub use dax::Dax;
+pub use device::open_again;
 pub use domain::{DomainFacts, ProcessFacts, domain_facts, process_exists, process_facts};
 pub use ivshmem::Ivshmem;
 pub use label::{DAX_FRONT, dax_label};
