@@ -6,20 +6,60 @@
 //! raw clone knows itself by a page that the kernel wipes on fork.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 use libc::pid_t;
-use vshmem_ipc::{ChildSlot, Errno};
+use vshmem_ipc::{ChildSlot, Errno, Process};
 use vshmem_session::{Session, this_process};
 
 use crate::next::{next, system_call};
-use crate::{attached, errno, fixed, parked, process};
+use crate::{attached, confined, errno, fixed, parked, process};
+
+/// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
+const LEVELS: usize = 4;
+
+/// What a thread has kept for the children of forks that are under way.
+#[derive(Debug)]
+struct UnderWay {
+    /// Calls of `fork` below that have not returned. Raised before a level is used: a handler that comes in between has the next.
+    depth: AtomicUsize,
+    /// For the child of each.
+    kept: [Cell<Option<ChildSlot>>; LEVELS],
+    /// For the child of a fork inside libc.
+    inside: Cell<Option<ChildSlot>>,
+}
+
+impl UnderWay {
+    fn depth(&self) -> usize {
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    fn set_depth(&self, depth: usize) {
+        self.depth.store(depth, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// What is kept for the child of the innermost fork.
+    fn innermost(&self) -> &Cell<Option<ChildSlot>> {
+        match self.depth().checked_sub(1) {
+            Some(level) => &self.kept[level.min(LEVELS - 1)],
+            None => &self.inside,
+        }
+    }
+}
 
 thread_local! {
-    /// What this thread has kept for the child of the fork that is under way.
-    static KEPT: Cell<Option<ChildSlot>> = const { Cell::new(None) };
-    /// The slot was kept by `fork` below; the handlers need not.
-    static PREPARED: Cell<bool> = const { Cell::new(false) };
+    static UNDER_WAY: UnderWay = const {
+        UnderWay {
+            depth: AtomicUsize::new(0),
+            kept: [const { Cell::new(None) }; LEVELS],
+            inside: Cell::new(None),
+        }
+    };
+}
+
+fn is_prepared() -> bool {
+    UNDER_WAY.with(|forks| forks.depth() > 0)
 }
 
 /// A page that reads 1 here and 0 in a child that nobody has prepared.
@@ -74,12 +114,24 @@ fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno
     if !session.link().is_inherited() {
         fixed::map_again(session)?;
     }
-    let joined = session.member().become_child(kept, this_process());
+    let joined = session.member().become_child(kept, own_process());
     if let Some(mark) = mark() {
         mark.store(1, Ordering::Relaxed);
     }
     session.link().register_process();
     joined.map_err(|_| Errno::NOSPC)
+}
+
+/// This process. A confined one does not read its start time: it would take calls that a filter may not know.
+fn own_process() -> Process {
+    if !confined::is_confined() {
+        return this_process();
+    }
+    Process {
+        pid: rustix::process::getpid().as_raw_nonzero().get() as u32,
+        start: 0,
+        uid: rustix::process::getuid().as_raw(),
+    }
 }
 
 /// Keeps a slot for a child.
@@ -89,12 +141,12 @@ fn keep() -> Result<(), Errno> {
         adopt_unknown_child(session)?;
     }
     let kept = session.member().reserve_child()?;
-    KEPT.set(Some(kept));
+    UNDER_WAY.with(|forks| forks.innermost().set(Some(kept)));
     Ok(())
 }
 
 extern "C" fn before() {
-    if !PREPARED.get() {
+    if !is_prepared() {
         // A fork inside libc cannot be refused by a handler: a child without a slot joins at its
         // first call.
         let _ = errno::untouched(keep);
@@ -102,8 +154,8 @@ extern "C" fn before() {
 }
 
 extern "C" fn in_parent() {
-    if !PREPARED.get() {
-        KEPT.set(None);
+    if !is_prepared() {
+        UNDER_WAY.with(|forks| forks.inside.set(None));
     }
 }
 
@@ -111,25 +163,40 @@ extern "C" fn in_child() {
     parked::begin_child();
     if let Some(session) = process::inherited() {
         // A child that cannot join finds out at its first call.
-        let joined = errno::untouched(|| become_client(session, KEPT.take()));
+        let joined = errno::untouched(|| {
+            become_client(session, UNDER_WAY.with(|forks| forks.innermost().take()))
+        });
         if joined.is_err() && !session.link().is_inherited() {
-            PREPARED.set(false);
             return;
         }
         while let Some(piece) = attached::take(|piece| !piece.rights.inherited) {
             let _ = session.member().shmdt(piece.id);
         }
     }
-    PREPARED.set(false);
 }
 
 /// Runs a fork of libc's with a slot kept for the child.
 fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
-    if let Err(error) = errno::untouched(keep) {
-        errno::set(error);
-        return -1;
-    }
-    PREPARED.set(true);
+    let level = UNDER_WAY.with(|forks| {
+        let level = forks.depth();
+        forks.set_depth(level + 1);
+        level
+    });
+    let child = match errno::untouched(keep) {
+        Ok(()) => fork_prepared(fork),
+        Err(error) => {
+            errno::set(error);
+            -1
+        }
+    };
+    UNDER_WAY.with(|forks| {
+        forks.innermost().set(None);
+        forks.set_depth(level);
+    });
+    child
+}
+
+fn fork_prepared(fork: impl FnOnce() -> pid_t) -> pid_t {
     let child = fork();
     if child == 0 {
         process::begin();
@@ -139,15 +206,14 @@ fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
         in_child();
     }
     if child != 0
-        && let (Some(session), Some(kept)) = (process::joined(), KEPT.get())
+        && let (Some(session), Some(kept)) =
+            (process::joined(), UNDER_WAY.with(|forks| forks.innermost().take()))
     {
         errno::untouched(|| match u32::try_from(child) {
             Ok(pid) => session.member().name_child(kept, pid),
             Err(_) => session.member().cancel_child(kept),
         });
     }
-    PREPARED.set(false);
-    KEPT.set(None);
     child
 }
 

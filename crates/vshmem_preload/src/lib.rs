@@ -16,6 +16,7 @@ mod agent;
 mod attached;
 mod caller;
 mod cancel;
+mod confined;
 mod control;
 mod environment;
 mod errno;
@@ -44,6 +45,7 @@ mod user;
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
+        vshmem_session::remember_surroundings();
         environment::remember();
         route::remember();
         process::begin();
