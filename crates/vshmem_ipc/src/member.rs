@@ -777,6 +777,18 @@ impl Member {
         look().map_err(|_| Errno::IO)
     }
 
+    /// If it is this process that was to start an agent, leaves that to others: it cannot any more.
+    pub fn renounce_agent(&self) {
+        let renounce = || -> Result<bool, Fault> {
+            let map = self.pool.map();
+            let at = field!(domain::slot_at(self.pool.layout(), self.domain)?, DomainSlot, agent);
+            let me = self.pid.load(Ordering::Relaxed) | AGENT_STARTER;
+            if load_value(map, at)? == me { claim_cell(map, at, me, 0) } else { Ok(false) }
+        };
+        // Whoever finds a process of that number gone starts one all the same.
+        let _ = renounce();
+    }
+
     /// Renews this domain's lease; for the agent.
     ///
     /// # Errors

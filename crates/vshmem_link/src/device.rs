@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -23,6 +23,15 @@ pub(crate) struct Device {
     place: PathBuf,
     descriptor: AtomicI32,
     region: Region,
+}
+
+/// Whether files may be opened again.
+static MAY_OPEN: AtomicBool = AtomicBool::new(true);
+
+/// Says whether a pool's file is opened again when the program has closed it. If not, what needs it fails with EBADF: a program
+/// may have forbidden itself to open files.
+pub fn open_again(may: bool) {
+    MAY_OPEN.store(may, Ordering::Relaxed);
 }
 
 fn region_of(file: BorrowedFd<'_>) -> Result<Region, Errno> {
@@ -82,6 +91,9 @@ impl Device {
         let same = region_of(kept).is_ok_and(|now| now.is_same(&self.region));
         if same {
             return use_it(kept);
+        }
+        if !MAY_OPEN.load(Ordering::Relaxed) {
+            return Err(Errno::BADF);
         }
         let file = open_high(&self.place)?;
         let now = region_of(file.as_fd())?;

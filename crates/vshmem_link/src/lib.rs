@@ -22,6 +22,7 @@ mod xen;
 mod xen_host;
 
 pub use dax::Dax;
+pub use device::open_again;
 pub use domain::{DomainFacts, ProcessFacts, domain_facts, process_exists, process_facts};
 pub use file_limit::{FILE_LIMIT, allows as file_limit_allows};
 pub use ivshmem::Ivshmem;

@@ -21,6 +21,8 @@ pub enum FutexOutcome {
     Interrupted,
     /// The kernel cannot sleep on this mapping (EFAULT on BARs, grants and mmapper).
     Unsupported,
+    /// Not for this process, with this errno: a filter of seccomp(2).
+    Refused(i32),
 }
 
 /// Sleeps while `word` holds `expected`, for at most `timeout`.
@@ -33,7 +35,12 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> FutexOu
         tv_sec: timeout.as_secs().min(1 << 30) as i64,
         tv_nsec: timeout.subsec_nanos().into(),
     };
-    outcome_of(futex::wait(word, futex::Flags::empty(), expected, Some(&span)))
+    match futex::wait(word, futex::Flags::empty(), expected, Some(&span)) {
+        Err(refused @ (Errno::PERM | Errno::ACCESS | Errno::NOSYS)) => {
+            FutexOutcome::Refused(refused.raw_os_error())
+        }
+        slept => outcome_of(slept),
+    }
 }
 
 /// Sleeps while each of two words holds what goes with it, for at most `timeout`, which signal handlers do not prolong.

@@ -17,6 +17,8 @@ pub enum FutexOutcome {
     Interrupted,
     /// The kernel cannot sleep on this mapping.
     Unsupported,
+    /// Not for this process, with this errno.
+    Refused(i32),
 }
 
 loom::lazy_static! {

@@ -10,7 +10,7 @@ use libc::{c_char, c_int};
 
 use crate::environment::Environment;
 use crate::next::{next, system_call};
-use crate::{attached, errno, exit, process};
+use crate::{attached, confined, errno, exit, process};
 
 /// Runs an exec with nothing attached.
 pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_int {
@@ -19,12 +19,17 @@ pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_
     // A vfork child works in its parent's memory; what it holds is its parent's.
     let mine = exit::ending().is_some();
     // The kernel reads the path: the pointer may be anything.
-    let executable = path.is_none_or(|path| {
-        let words =
-            [libc::AT_FDCWD as usize, path.addr(), libc::X_OK as usize, libc::AT_EACCESS as usize];
-        // SAFETY: the call reads a path, and fails where there is none.
-        unsafe { system_call(libc::SYS_faccessat2, words) == 0 || errno::get() == libc::ENOSYS }
-    });
+    let executable = confined::is_confined()
+        || path.is_none_or(|path| {
+            let words = [
+                libc::AT_FDCWD as usize,
+                path.addr(),
+                libc::X_OK as usize,
+                libc::AT_EACCESS as usize,
+            ];
+            // SAFETY: the call reads a path, and fails where there is none.
+            unsafe { system_call(libc::SYS_faccessat2, words) == 0 || errno::get() == libc::ENOSYS }
+        });
     if !mine || !executable || attached::is_empty() || !exit::is_alone() {
         return exec();
     }

@@ -6,24 +6,80 @@
 //! raw clone knows itself by a page that the kernel wipes on fork.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 use libc::pid_t;
-use vshmem_ipc::{ChildSlot, Errno};
+use vshmem_ipc::{ChildSlot, Errno, Process};
 use vshmem_session::{Session, this_process};
 
 use crate::next::{next, system_call};
-use crate::{advice, attached, books, errno, fixed, parked, process};
+use crate::{advice, attached, books, confined, errno, fixed, parked, process};
+
+/// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
+const LEVELS: usize = 4;
+
+/// What is kept for the child of one fork.
+#[derive(Debug)]
+struct Kept {
+    slot: Cell<Option<ChildSlot>>,
+    /// How often attaches had changed when it was.
+    at: Cell<u64>,
+}
+
+impl Kept {
+    const fn nothing() -> Self {
+        Self { slot: Cell::new(None), at: Cell::new(0) }
+    }
+}
+
+/// What a thread has kept for the children of forks that are under way.
+#[derive(Debug)]
+struct UnderWay {
+    /// Calls of `fork` below that have not returned. Raised before a level is used: a handler that comes in between has the next.
+    depth: AtomicUsize,
+    /// For the child of each.
+    kept: [Kept; LEVELS],
+    /// For the child of a fork inside libc.
+    inside: Kept,
+    /// This thread keeps the others from the address books. No handler runs meanwhile.
+    holds_books: Cell<bool>,
+}
+
+impl UnderWay {
+    fn depth(&self) -> usize {
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    fn set_depth(&self, depth: usize) {
+        self.depth.store(depth, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// What is kept for the child of the innermost fork.
+    fn innermost(&self) -> &Kept {
+        match self.depth().checked_sub(1) {
+            Some(level) => &self.kept[level.min(LEVELS - 1)],
+            None => &self.inside,
+        }
+    }
+
+    /// In a child: what is kept for others is its parent's.
+    fn begin_child(&self) {
+        for kept in self.kept.iter().chain([&self.inside]) {
+            kept.slot.set(None);
+        }
+    }
+}
 
 thread_local! {
-    /// What this thread has kept for the child of the fork that is under way.
-    static KEPT: Cell<Option<ChildSlot>> = const { Cell::new(None) };
-    /// How often attaches had changed when it was.
-    static KEPT_AT: Cell<u64> = const { Cell::new(0) };
-    /// The slot was kept by `fork` below; the handlers need not.
-    static PREPARED: Cell<bool> = const { Cell::new(false) };
-    /// This thread keeps the others from the address books.
-    static HOLDS: Cell<bool> = const { Cell::new(false) };
+    static UNDER_WAY: UnderWay = const {
+        UnderWay {
+            depth: AtomicUsize::new(0),
+            kept: [const { Kept::nothing() }; LEVELS],
+            inside: Kept::nothing(),
+            holds_books: Cell::new(false),
+        }
+    };
 }
 
 /// A page that reads 1 here and 0 in a child that nobody has prepared.
@@ -90,12 +146,24 @@ fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno
         fixed::map_again(session)?;
     }
     vshmem_mem::begin_child();
-    let joined = session.member().become_child(kept, this_process());
+    let joined = session.member().become_child(kept, own_process());
     if let Some(mark) = mark() {
         mark.store(1, Ordering::Relaxed);
     }
     session.link().register_process();
     joined.map_err(|_| Errno::NOSPC)
+}
+
+/// This process. A confined one does not read its start time: it would take calls that a filter may not know.
+fn own_process() -> Process {
+    if !confined::is_confined() {
+        return this_process();
+    }
+    Process {
+        pid: rustix::process::getpid().as_raw_nonzero().get() as u32,
+        start: 0,
+        uid: rustix::process::getuid().as_raw(),
+    }
 }
 
 /// Keeps a slot for a child.
@@ -104,17 +172,26 @@ fn keep() -> Result<(), Errno> {
     if is_unknown_child() {
         adopt_unknown_child(session)?;
     }
-    KEPT_AT.set(books::changes());
-    let kept = session.member().reserve_child()?;
-    KEPT.set(Some(kept));
+    let at = books::changes();
+    let slot = session.member().reserve_child()?;
+    UNDER_WAY.with(|forks| {
+        forks.innermost().at.set(at);
+        forks.innermost().slot.set(Some(slot));
+    });
     Ok(())
 }
 
-/// Gives up what was kept.
-fn give_up_kept() {
-    if let (Some(session), Some(kept)) = (process::joined(), KEPT.take()) {
-        session.member().cancel_child(kept);
-    }
+/// Takes what is kept for the child of the innermost fork.
+fn take_kept() -> Option<ChildSlot> {
+    UNDER_WAY.with(|forks| forks.innermost().slot.take())
+}
+
+/// Whether a slot is kept for the child, with the attaches that there are now.
+fn is_kept() -> bool {
+    UNDER_WAY.with(|forks| {
+        let kept = forks.innermost();
+        kept.slot.get().is_some() && kept.at.get() == books::changes()
+    })
 }
 
 /// From here to the end of the fork nobody attaches, detaches or changes pieces: the child is to have in
@@ -126,22 +203,28 @@ extern "C" fn before() {
             let _ = adopt_unknown_child(session);
         }
         books::hold_for_fork();
-        HOLDS.set(true);
-        if !PREPARED.get() || KEPT_AT.get() != books::changes() {
-            give_up_kept();
-            // A fork cannot be refused from here: a child without a slot joins at its first call.
-            let _ = keep();
+        UNDER_WAY.with(|forks| forks.holds_books.set(true));
+        if is_kept() {
+            return;
         }
+        if let (Some(session), Some(kept)) = (process::joined(), take_kept()) {
+            session.member().cancel_child(kept);
+        }
+        // A fork cannot be refused from here: a child without a slot joins at its first call.
+        let _ = keep();
     });
 }
 
-extern "C" fn in_parent() {
-    if HOLDS.take() {
+/// Lets the others at the address books again.
+fn release_books() {
+    if UNDER_WAY.with(|forks| forks.holds_books.take()) {
         errno::untouched(books::release_after_fork);
     }
-    if !PREPARED.get() {
-        KEPT.set(None);
-    }
+}
+
+extern "C" fn in_parent() {
+    release_books();
+    UNDER_WAY.with(|forks| forks.inside.slot.set(None));
 }
 
 /// Without what a child does not inherit.
@@ -155,7 +238,8 @@ extern "C" fn in_child() {
     parked::begin_child();
     if let Some(session) = process::inherited() {
         // A child that cannot join finds out at its first call.
-        let kept = KEPT.take();
+        let kept = take_kept();
+        UNDER_WAY.with(UnderWay::begin_child);
         let joined = errno::untouched(|| become_client(session, kept));
         if joined.is_ok() && kept.is_none_or(|kept| !session.member().is_in(kept)) {
             // Nothing was counted for it, or it was given back already.
@@ -167,33 +251,43 @@ extern "C" fn in_child() {
             });
         }
     }
-    PREPARED.set(false);
-    if HOLDS.take() {
-        errno::untouched(books::release_after_fork);
-    }
+    release_books();
 }
 
 /// Runs a fork of libc's with a slot kept for the child.
 fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
-    if let Err(error) = errno::untouched(keep) {
-        errno::set(error);
-        return -1;
-    }
-    PREPARED.set(true);
+    let level = UNDER_WAY.with(|forks| {
+        let level = forks.depth();
+        forks.set_depth(level + 1);
+        level
+    });
+    let child = match errno::untouched(keep) {
+        Ok(()) => fork_prepared(fork),
+        Err(error) => {
+            errno::set(error);
+            -1
+        }
+    };
+    UNDER_WAY.with(|forks| {
+        forks.innermost().slot.set(None);
+        forks.set_depth(level);
+    });
+    child
+}
+
+fn fork_prepared(fork: impl FnOnce() -> pid_t) -> pid_t {
     let child = fork();
     if child == 0 {
         process::begin();
     }
     if child != 0
-        && let (Some(session), Some(kept)) = (process::joined(), KEPT.get())
+        && let (Some(session), Some(kept)) = (process::joined(), take_kept())
     {
         errno::untouched(|| match u32::try_from(child) {
             Ok(pid) => session.member().name_child(kept, pid),
             Err(_) => session.member().cancel_child(kept),
         });
     }
-    PREPARED.set(false);
-    KEPT.set(None);
     child
 }
 

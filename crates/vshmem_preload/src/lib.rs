@@ -18,6 +18,7 @@ mod attached;
 mod books;
 mod caller;
 mod cancel;
+mod confined;
 mod control;
 mod descriptors;
 mod environment;
@@ -49,6 +50,7 @@ mod user;
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
+        vshmem_session::remember_surroundings();
         environment::remember();
         route::remember();
         process::begin();

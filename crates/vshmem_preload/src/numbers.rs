@@ -4,11 +4,10 @@ use libc::{c_char, c_int, c_long, c_void};
 
 use crate::books::Marks;
 use crate::environment::Environment;
-use crate::next::system_call;
+use crate::next::pass_on;
 use crate::{
-    advice, caller, descriptors, exec, exit, identity, message_calls, process, procfs, protect, reap,
-    remap,
-    segment_calls, semaphore_calls, unmap,
+    advice, caller, confined, descriptors, exec, exit, identity, message_calls, process, procfs,
+    protect, reap, remap, segment_calls, semaphore_calls, unmap,
 };
 
 /// IPC_64, which libc adds to the commands of the raw control calls.
@@ -31,7 +30,7 @@ pub unsafe extern "C" fn syscall(
     let int = |word: usize| word as c_int;
     let command = |word: usize| word as c_int & !IPC_64;
     // SAFETY: the arguments are those that the program has passed for the call of this number.
-    let kernel = || unsafe { system_call(number, [a, b, c, d, e, f]) };
+    let kernel = || unsafe { pass_on(number, [a, b, c, d, e, f]) };
     let kernel_int = || kernel() as c_int;
     let kernel_address = || kernel() as usize as *mut c_void;
     // SAFETY: as above.
@@ -74,16 +73,16 @@ pub unsafe extern "C" fn syscall(
             libc::SYS_execve => {
                 let mut environment = Environment::completed(c as *const *const c_char);
                 let list = environment.list().addr();
-                let call = || system_call(number, [a, b, list]) as c_int;
+                let call = || pass_on(number, [a, b, list]) as c_int;
                 exec::detached(Some(a as *const c_char), call).into()
             }
             libc::SYS_execveat => {
                 let mut environment = Environment::completed(d as *const *const c_char);
                 let list = environment.list().addr();
-                exec::detached(None, || system_call(number, [a, b, c, list, e]) as c_int).into()
+                exec::detached(None, || pass_on(number, [a, b, c, list, e]) as c_int).into()
             }
             libc::SYS_wait4 => {
-                let call = |own: *mut c_int| system_call(number, [a, own.addr(), c, d]) as c_int;
+                let call = |own: *mut c_int| pass_on(number, [a, own.addr(), c, d]) as c_int;
                 reap::reap(b as *mut c_int, call).into()
             }
             libc::SYS_exit_group => exit::_exit(int(a)),
@@ -96,6 +95,10 @@ pub unsafe extern "C" fn syscall(
                 descriptors::limit_is_set(int(a), b as u32, c != 0);
                 kernel()
             }
+            libc::SYS_prctl if int(a) == libc::PR_SET_SECCOMP => {
+                confined::confine(kernel_int).into()
+            }
+            libc::SYS_seccomp if confined::confines(a) => confined::confine(kernel_int).into(),
             libc::SYS_unshare | libc::SYS_setns => {
                 let result = of_this_thread(kernel);
                 let flags = int(if number == libc::SYS_setns { b } else { a });

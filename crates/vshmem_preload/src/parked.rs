@@ -123,7 +123,7 @@ impl Entry {
 }
 
 /// A program with a bound on its address space needs all of it itself.
-fn is_allowed() -> bool {
+pub fn is_allowed() -> bool {
     match ALLOWED.load(Ordering::Relaxed) {
         YES => !CLOSED.load(Ordering::Relaxed),
         NO => false,

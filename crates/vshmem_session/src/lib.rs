@@ -7,6 +7,7 @@ mod find;
 mod open;
 mod post;
 mod share;
+mod starter;
 
 pub use create::{CreateError, CreateRequest, create, remove};
 pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
@@ -14,4 +15,5 @@ pub use find::{FindError, Listing, Whose, find, identify, list, list_devices, sn
 pub use open::{Session, SessionError, is_gone, open_pool, this_process};
 pub use post::{Duty, Post};
 pub use share::{Owner, Share, ShareError};
+pub use starter::{AgentStarter, remember_surroundings};
 pub use vshmem_link::PRIVATE_PREFIX;

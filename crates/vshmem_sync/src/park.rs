@@ -165,7 +165,7 @@ pub fn park(
     let word = words.of(slot)?;
     let announced = word.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;
     let parked = if changed() {
-        Parked::Changed
+        Ok(Parked::Changed)
     } else {
         let (span, last) = match deadline {
             Some(deadline) => {
@@ -185,14 +185,15 @@ pub fn park(
             futex_wake(other.word);
         }
         match outcome {
-            _ if changed() => Parked::Changed,
-            FutexOutcome::Interrupted => Parked::Interrupted,
-            FutexOutcome::TimedOut if last => Parked::TimedOut,
-            _ => Parked::Recheck,
+            _ if changed() => Ok(Parked::Changed),
+            FutexOutcome::Interrupted => Ok(Parked::Interrupted),
+            FutexOutcome::TimedOut if last => Ok(Parked::TimedOut),
+            FutexOutcome::Refused(errno) => Err(Fault::Refused(errno)),
+            _ => Ok(Parked::Recheck),
         }
     };
     word.fetch_and(!SLEEPING, Ordering::SeqCst);
-    Ok(parked)
+    parked
 }
 
 #[cfg(all(test, not(loom)))]
