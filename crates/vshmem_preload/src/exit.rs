@@ -10,7 +10,7 @@ use libc::c_int;
 use vshmem_ipc::{Errno, Member};
 
 use crate::next::system_call;
-use crate::{errno, fork, process};
+use crate::{confined, errno, fork, process};
 
 /// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in its
 /// parent's memory, nor for one unknown.
@@ -22,6 +22,10 @@ pub fn ending() -> Option<&'static Member> {
 
 /// Whether the calling thread is the only one of its process.
 pub fn is_alone() -> bool {
+    // A filter may not know the call below.
+    if confined::is_confined() {
+        return false;
+    }
     // Without /proc, nobody can say so. The kernel counts a process's threads as links of this folder,
     // beside the two that every folder has.
     rustix::fs::stat(c"/proc/self/task").is_ok_and(|folder| folder.st_nlink == 3)

@@ -93,6 +93,8 @@ fn wait_for_change(seen: u32) {
 #[derive(Debug)]
 pub struct Attaching {
     slot: Option<usize>,
+    /// The slot of the call that a handler has interrupted, if this one is the handler's.
+    interrupted: Option<usize>,
     was_in_slot: usize,
 }
 
@@ -102,18 +104,26 @@ impl Attaching {
         let me = me();
         // Told before the slot is taken: a handler that comes in between looks for itself.
         let was_in_slot = IN_SLOT.replace(1);
-        let nested = OWNER.load(Ordering::Relaxed) == me
-            || (was_in_slot != 0
-                && BUSY.iter().any(|slot| slot.load(Ordering::Relaxed) & !PAUSED == me));
-        if nested {
-            // The outer call keeps others away.
-            return Self { slot: None, was_in_slot };
+        // The outer call keeps others away, unless somebody has lost patience with it.
+        let outer = if OWNER.load(Ordering::Relaxed) == me {
+            Outer::KeepsAway
+        } else if was_in_slot != 0 {
+            outer_call(me)
+        } else {
+            Outer::None
+        };
+        match outer {
+            Outer::KeepsAway => return Self { slot: None, interrupted: None, was_in_slot },
+            Outer::Interrupted(slot) => {
+                return Self { slot: None, interrupted: Some(slot), was_in_slot };
+            }
+            Outer::None => {}
         }
         loop {
             let slot = take_slot(me);
             let word = WORD.load(Ordering::SeqCst);
             if word == FREE {
-                return Self { slot: Some(slot), was_in_slot };
+                return Self { slot: Some(slot), interrupted: None, was_in_slot };
             }
             leave_slot(slot, me);
             wait_for_change(word);
@@ -124,11 +134,44 @@ impl Attaching {
 impl Drop for Attaching {
     fn drop(&mut self) {
         ATTACHES.fetch_add(1, Ordering::AcqRel);
+        let me = me();
         if let Some(slot) = self.slot {
-            leave_slot(slot, me());
+            leave_slot(slot, me);
+        }
+        if let Some(slot) = self.interrupted {
+            let paused = me | PAUSED;
+            let _ = BUSY[slot].compare_exchange(me, paused, Ordering::Release, Ordering::Relaxed);
         }
         IN_SLOT.set(self.was_in_slot);
     }
+}
+
+/// What a call finds that may stand in the middle of another one of its thread.
+#[derive(Debug)]
+enum Outer {
+    /// No other, or one that somebody has lost patience with.
+    None,
+    /// One that keeps those who change pieces away.
+    KeepsAway,
+    /// One that a handler has interrupted: it keeps them away for as long as the handler is in a call itself.
+    Interrupted(usize),
+}
+
+/// Looks for the slot of the call that `me` is in, and takes the mark of a handler off it: who changes pieces does not wait
+/// long for a handler, but it does for a call.
+fn outer_call(me: usize) -> Outer {
+    for (index, slot) in BUSY.iter().enumerate() {
+        let word = slot.load(Ordering::Relaxed);
+        if word == me {
+            return Outer::KeepsAway;
+        }
+        if word == me | PAUSED
+            && slot.compare_exchange(word, me, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        {
+            return Outer::Interrupted(index);
+        }
+    }
+    Outer::None
 }
 
 fn take_slot(me: usize) -> usize {
@@ -181,9 +224,9 @@ fn seize(me: usize) {
         wait_for_change(seen);
     }
     OWNER.store(me, Ordering::Relaxed);
-    let mut waited = None;
     let mut looks = 0_u32;
     for slot in &BUSY {
+        let (mut seen, mut waited, mut first) = (0, None, None);
         loop {
             let other = slot.load(Ordering::SeqCst);
             if other == 0 || other & !PAUSED == me {
@@ -194,9 +237,14 @@ fn seize(me: usize) {
                 std::hint::spin_loop();
                 continue;
             }
+            // Somebody else's slot, or a handler that begins or ends: the wait begins anew.
+            if other != seen {
+                (seen, waited) = (other, None);
+            }
             let since = *waited.get_or_insert_with(Instant::now);
             let patience = if other & PAUSED == 0 { PATIENCE } else { PATIENCE_WITH_HANDLERS };
-            if since.elapsed() > patience {
+            let in_all = *first.get_or_insert(since);
+            if since.elapsed() > patience || in_all.elapsed() > PATIENCE {
                 let _ = slot.compare_exchange(other, 0, Ordering::Relaxed, Ordering::Relaxed);
                 break;
             }
