@@ -26,32 +26,39 @@ fn broken(at: u64) -> impl Fn(Errno) -> Fault {
 }
 
 impl Member {
-    /// Buries a process of this domain that has ended: by pid and start time, as a pidfd or
-    /// waitpid told. Nothing happens if there is no such client.
+    /// Buries those clients of this domain with a pid that are no more, as `gone` says by pid and
+    /// start time. False if there are none.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.
-    pub fn bury_process(&self, pid: u32) -> Result<bool, Errno> {
+    pub fn bury_process(&self, pid: u32, gone: fn(u32, u64) -> bool) -> Result<bool, Errno> {
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(self.bury_pid(&desk, pid).map(Ok))
+        settle(self.bury_pid(&desk, pid, gone).map(Ok))
     }
 
     /// Without the heap: this is called after waitpid, which programs call in signal handlers.
-    fn bury_pid(&self, desk: &Desk<'_>, pid: u32) -> Result<bool, Fault> {
+    fn bury_pid(
+        &self,
+        desk: &Desk<'_>,
+        pid: u32,
+        gone: fn(u32, u64) -> bool,
+    ) -> Result<bool, Fault> {
         let layout = self.pool().layout();
         let map = self.pool().map();
         let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
         let mut found = false;
         for client in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, client)?;
+            // The name first: should the slot change hands now, the burial finds somebody else in
+            // it. Whether the process lives is asked last: its pid may be another's by then.
+            let name = self.pool().named(client)?;
             let state = load_value(map, field!(slot, ClientSlot, state))?;
             let same = state != ClientState::Free as u32
                 && load_value(map, field!(slot, ClientSlot, domain))? == self.domain()
                 && load_value(map, field!(slot, ClientSlot, pid))? == pid;
-            if same {
-                let client = self.named(client)?;
-                self.bury_client(desk, client)?;
+            if same && gone(pid, self.pool().start_of(slot)?) {
+                self.bury_client(desk, name)?;
                 found = true;
             }
         }
@@ -65,14 +72,7 @@ impl Member {
     pub fn bury(&self, client: u32) -> Result<(), Errno> {
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(self.named(client).and_then(|client| self.bury_client(&desk, client)).map(Ok))
-    }
-
-    /// The client that is in a slot now.
-    pub(crate) fn named(&self, index: u32) -> Result<u32, Fault> {
-        let slot = client_at(self.pool().layout(), index)?;
-        let incarnation = load_value(self.pool().map(), field!(slot, ClientSlot, incarnation))?;
-        Ok(member::compose(index, incarnation))
+        settle(self.pool().named(client).and_then(|client| self.bury_client(&desk, client)).map(Ok))
     }
 
     /// Buries the client that a census has found dead, unless its slot has changed hands since.
@@ -83,24 +83,24 @@ impl Member {
     pub fn bury_resident(&self, dead: &crate::Resident) -> Result<bool, Errno> {
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let claim = || -> Result<Option<u32>, Fault> {
+        let claim = || -> Result<bool, Fault> {
             let slot = client_at(self.pool().layout(), dead.index)?;
             with_lock(desk, self.pool().registry_lock(), "bury-claim", |txn| {
                 let state_at = field!(slot, ClientSlot, state);
+                // A child may have taken the slot over that was kept for it, or got its name.
                 let same = txn.get(state_at)? == dead.state as u32
-                    && txn.get(field!(slot, ClientSlot, domain))? == dead.domain
                     && txn.get(field!(slot, ClientSlot, pid))? == dead.pid
-                    && txn.get(field!(slot, ClientSlot, start_low))? == dead.start as u32;
-                if !same {
-                    return Ok(None);
+                    && member::is_in(txn, slot, dead.name)?;
+                if same {
+                    txn.update(state_at, ClientState::Dying as u32)?;
                 }
-                txn.update(state_at, ClientState::Dying as u32)?;
-                let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
-                Ok(Some(member::compose(dead.index, incarnation)))
+                Ok(same)
             })
         };
-        let Some(client) = settle(claim().map(Ok))? else { return Ok(false) };
-        settle(self.bury_client(&desk, client).map(|()| Ok(true)))
+        if !settle(claim().map(Ok))? {
+            return Ok(false);
+        }
+        settle(self.bury_client(&desk, dead.name).map(|()| Ok(true)))
     }
 
     /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
@@ -362,13 +362,21 @@ impl Member {
         Ok(())
     }
 
-    /// Declares a domain dead and buries all its clients.
+    /// Declares whatever domain is in a slot now dead, and buries all its clients.
     ///
     /// # Errors
     /// ENOENT when there is no such domain; EIO when the pool does not make sense.
     pub fn bury_domain(&self, domain: u32) -> Result<(), Errno> {
+        self.bury_epoch(domain, settle(self.pool().epoch_of(domain).map(Ok))?)
+    }
+
+    /// As [`Member::bury_domain`], unless the slot has been taken anew since it had this boot epoch.
+    ///
+    /// # Errors
+    /// As [`Member::bury_domain`].
+    pub fn bury_epoch(&self, domain: u32, epoch: u32) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(self.bury_domain_from(&seat, domain, DomainState::Dead).map(Ok))
+        settle(self.bury_domain_from(&seat, domain, epoch, DomainState::Dead).map(Ok))
     }
 
     /// Declares a domain evicted: its adjustments are applied and its sleepers leave, and what it
@@ -377,30 +385,45 @@ impl Member {
     /// # Errors
     /// As [`Member::bury_domain`].
     pub fn evict_domain(&self, domain: u32) -> Result<(), Errno> {
+        self.evict_epoch(domain, settle(self.pool().epoch_of(domain).map(Ok))?)
+    }
+
+    /// As [`Member::evict_domain`], unless the slot has been taken anew since it had this boot epoch.
+    ///
+    /// # Errors
+    /// As [`Member::bury_domain`].
+    pub fn evict_epoch(&self, domain: u32, epoch: u32) -> Result<(), Errno> {
         let seat = self.seat()?;
-        settle(self.bury_domain_from(&seat, domain, DomainState::Evicted).map(Ok))
+        settle(self.bury_domain_from(&seat, domain, epoch, DomainState::Evicted).map(Ok))
     }
 
     pub(crate) fn bury_domain_from(
         &self,
         seat: &Seat<'_>,
         domain: u32,
+        epoch: u32,
         state: DomainState,
     ) -> Result<(), Fault> {
         let pool = self.pool();
         let layout = pool.layout();
         let desk = self.desk_of(seat);
         let slot = domain::slot_at(layout, domain)?;
-        with_lock(desk, pool.registry_lock(), "bury-domain", |txn| {
+        let there = with_lock(desk, pool.registry_lock(), "bury-domain", |txn| {
             let state_at = field!(slot, DomainSlot, state);
-            if txn.get(state_at)? != DomainState::Free as u32 {
-                txn.update(state_at, state as u32)?;
-                txn.update(field!(slot, DomainSlot, agent), 0)?;
-                txn.update(field!(slot, DomainSlot, address), 0)?;
+            if txn.get(state_at)? == DomainState::Free as u32
+                || txn.get(field!(slot, DomainSlot, epoch))? != epoch
+            {
+                return Ok(false);
             }
-            Ok(())
+            txn.update(state_at, state as u32)?;
+            txn.update(field!(slot, DomainSlot, agent), 0)?;
+            txn.update(field!(slot, DomainSlot, address), 0)?;
+            Ok(true)
         })?;
-        let clients = self.clients_of(domain)?;
+        if !there {
+            return Ok(());
+        }
+        let clients = self.clients_of(domain, epoch)?;
         if state == DomainState::Dead {
             for client in &clients {
                 self.bury_client(&desk, *client)?;
@@ -425,17 +448,21 @@ impl Member {
         Ok(())
     }
 
-    /// The clients of a domain, by name.
-    fn clients_of(&self, domain: u32) -> Result<Vec<u32>, Fault> {
+    /// The clients of a domain in one of its boot epochs, by name.
+    fn clients_of(&self, domain: u32, epoch: u32) -> Result<Vec<u32>, Fault> {
         let (layout, map) = (self.pool().layout(), self.pool().map());
         let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
         let mut clients = Vec::new();
         for client in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, client)?;
-            let state = load_value(map, field!(slot, ClientSlot, state))?;
-            let of = load_value(map, field!(slot, ClientSlot, domain))?;
-            if state != ClientState::Free as u32 && of == domain {
-                clients.push(self.named(client)?);
+            // The name first: should the slot change hands now, the name fits nobody any more.
+            let name = self.pool().named(client)?;
+            let same = load_value(map, field!(slot, ClientSlot, state))?
+                != ClientState::Free as u32
+                && load_value(map, field!(slot, ClientSlot, domain))? == domain
+                && load_value(map, field!(slot, ClientSlot, epoch))? == epoch;
+            if same {
+                clients.push(name);
             }
         }
         Ok(clients)

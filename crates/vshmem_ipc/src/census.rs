@@ -9,7 +9,7 @@ use vshmem_wire::{
 
 use crate::access::Permission;
 use crate::id::{Kind, Place};
-use crate::member::{client_at, index_of};
+use crate::member::{client_at, compose, index_of};
 use crate::registry::{self, per_kind};
 use crate::segment::attach_at;
 use crate::semaphore::{self, Set};
@@ -46,6 +46,19 @@ pub struct DomainRow {
     pub rates: [u32; vshmem_wire::RATES],
 }
 
+/// What tells a domain that has not been declared dead from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DomainKey {
+    /// Slot.
+    pub index: u32,
+    /// Boot epoch.
+    pub epoch: u32,
+    /// Boot id of its kernel, as four words.
+    pub boot: [u32; 4],
+    /// Inode of its PID namespace.
+    pub pid_namespace: u32,
+}
+
 /// A client process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientRow {
@@ -74,6 +87,8 @@ pub struct ClientRow {
 pub struct Resident {
     /// Slot.
     pub index: u32,
+    /// Slot and incarnation.
+    pub name: u32,
     /// Slot of its domain.
     pub domain: u32,
     /// Pid inside the domain; while reserved, the parent's.
@@ -225,12 +240,58 @@ impl Pool {
         settle(look().map(Ok))
     }
 
+    /// The domains that have not been declared dead; without looking at any client.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn domain_keys(&self) -> Result<Vec<DomainKey>, Errno> {
+        let map = self.map();
+        let look = || -> Result<Vec<DomainKey>, Fault> {
+            let mut keys = Vec::new();
+            for index in 0..self.layout().domains.count as u32 {
+                let slot = domain::slot_at(self.layout(), index)?;
+                // The epoch first: should the slot change hands now, the key fits nobody any more.
+                let epoch = self.epoch_of(index)?;
+                let state = load_value(map, field!(slot, DomainSlot, state))?;
+                if state == DomainState::Alive as u32 || state == DomainState::Evicted as u32 {
+                    keys.push(DomainKey {
+                        index,
+                        epoch,
+                        boot: domain::boot_of(self, index)?,
+                        pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
+                    });
+                }
+            }
+            Ok(keys)
+        };
+        settle(look().map(Ok))
+    }
+
     /// All clients.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn clients(&self) -> Result<Vec<ClientRow>, Errno> {
         settle(self.client_rows().map(Ok))
+    }
+
+    /// The client that is in a slot now.
+    pub(crate) fn named(&self, index: u32) -> Result<u32, Fault> {
+        let slot = client_at(self.layout(), index)?;
+        Ok(compose(index, load_value(self.map(), field!(slot, ClientSlot, incarnation))?))
+    }
+
+    /// Boot epoch of the domain that is in a slot now.
+    pub(crate) fn epoch_of(&self, index: u32) -> Result<u32, Fault> {
+        let slot = domain::slot_at(self.layout(), index)?;
+        load_value(self.map(), field!(slot, DomainSlot, epoch))
+    }
+
+    /// Start time of the process in a client's slot.
+    pub(crate) fn start_of(&self, slot: u64) -> Result<u64, Fault> {
+        let low = load_value(self.map(), field!(slot, ClientSlot, start_low))?;
+        let high = load_value(self.map(), field!(slot, ClientSlot, start_high))?;
+        Ok(u64::from(high) << 32 | u64::from(low))
     }
 
     fn client_rows(&self) -> Result<Vec<ClientRow>, Fault> {
@@ -243,13 +304,11 @@ impl Pool {
             else {
                 continue;
             };
-            let low = load_value(map, field!(slot, ClientSlot, start_low))?;
-            let high = load_value(map, field!(slot, ClientSlot, start_high))?;
             rows.push(ClientRow {
                 index,
                 domain: load_value(map, field!(slot, ClientSlot, domain))?,
                 pid: load_value(map, field!(slot, ClientSlot, pid))?,
-                start: u64::from(high) << 32 | u64::from(low),
+                start: self.start_of(slot)?,
                 uid: load_value(map, field!(slot, ClientSlot, uid))?,
                 state,
                 joined: load_value(map, field!(slot, ClientSlot, joined))?,
@@ -344,6 +403,8 @@ impl Pool {
             let mut found = Vec::new();
             for index in 0..clients_high.min(layout.clients.count as u32) {
                 let slot = client_at(layout, index)?;
+                // The name first: should the slot change hands now, the name fits nobody any more.
+                let name = self.named(index)?;
                 let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?)
                 else {
                     continue;
@@ -351,13 +412,12 @@ impl Pool {
                 if load_value(map, field!(slot, ClientSlot, domain))? != domain {
                     continue;
                 }
-                let low = load_value(map, field!(slot, ClientSlot, start_low))?;
-                let high = load_value(map, field!(slot, ClientSlot, start_high))?;
                 found.push(Resident {
                     index,
+                    name,
                     domain,
                     pid: load_value(map, field!(slot, ClientSlot, pid))?,
-                    start: u64::from(high) << 32 | u64::from(low),
+                    start: self.start_of(slot)?,
                     state,
                 });
             }

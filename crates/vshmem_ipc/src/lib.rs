@@ -37,7 +37,8 @@ mod wait;
 
 pub use access::{Caller, Permission};
 pub use census::{
-    ClientRow, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage, WaiterRow,
+    ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage,
+    WaiterRow,
 };
 pub use check::{Finding, Room, Severity};
 pub use domain::DomainIdentity;

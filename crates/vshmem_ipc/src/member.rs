@@ -129,6 +129,19 @@ pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: u32) -> Result<bool, F
     Ok(compose(index_of(client), incarnation) == client)
 }
 
+/// Whether two start times are those of one process. Of what is not known nothing can be said. In
+/// time namespaces that are shifted by a part of a tick, one process may be told two that are one
+/// apart.
+fn is_same_start(one: u64, other: u64) -> bool {
+    one != 0 && other != 0 && one.abs_diff(other) <= 1
+}
+
+fn start_in(txn: &mut Txn<'_>, slot: u64) -> Result<u64, Fault> {
+    let low = txn.get(field!(slot, ClientSlot, start_low))?;
+    let high = txn.get(field!(slot, ClientSlot, start_high))?;
+    Ok(u64::from(high) << 32 | u64::from(low))
+}
+
 /// Offset of a client's slot, by its name or its index.
 pub(crate) fn client_at(layout: &Layout, client: u32) -> Result<u64, Fault> {
     layout
@@ -331,7 +344,8 @@ impl Member {
                 }
                 Seek::Former(index) => {
                     let seat = self.stranger_seat()?;
-                    self.bury_domain_from(&seat, index, DomainState::Dead)?;
+                    let epoch = self.pool.epoch_of(index)?;
+                    self.bury_domain_from(&seat, index, epoch, DomainState::Dead)?;
                 }
                 Seek::Evicted => return Err(JoinError::Evicted),
                 Seek::Full => {
@@ -392,7 +406,7 @@ impl Member {
                 } else if state == ClientState::Active as u32
                     && txn.get(field!(slot, ClientSlot, domain))? == domain
                     && txn.get(field!(slot, ClientSlot, pid))? == process.pid
-                    && txn.get(field!(slot, ClientSlot, start_low))? == process.start as u32
+                    && is_same_start(start_in(txn, slot)?, process.start)
                 {
                     let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
                     let client = compose(client, incarnation);
@@ -436,8 +450,7 @@ impl Member {
             JoinError::Damaged(Fault::corrupt(self.pool.layout().clients.offset, "client table"))
         })?;
         for row in rows.into_iter().filter(|row| gone(row.pid, row.start)) {
-            let client = self.named(row.index)?;
-            self.bury_client(&desk, client)?;
+            self.bury_client(&desk, row.name)?;
         }
         Ok(())
     }
@@ -453,7 +466,7 @@ impl Member {
         let state_at = field!(slot, ClientSlot, state);
         let word = load_cell(map, state_at)?;
         let mine = vshmem_sync::cell(word).value == ClientState::Active as u32
-            && self.named(index_of(client))? == client;
+            && self.pool.named(index_of(client))? == client;
         self.seats.give_back(map, threads, self.as_stranger());
         if !mine {
             return Err(Fault::Evicted);
@@ -633,7 +646,7 @@ impl Member {
             let state = load_value(self.pool.map(), field!(slot, ClientSlot, state))?;
             let there =
                 state == ClientState::Active as u32 || state == ClientState::Quarantined as u32;
-            Ok(there && self.named(index_of(name))? == name)
+            Ok(there && self.pool.named(index_of(name))? == name)
         };
         look().unwrap_or(false)
     }

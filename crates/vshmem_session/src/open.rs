@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use vshmem_ipc::{Backing, DomainIdentity, Errno, JoinError, Member, Pool, Process, Reach};
-use vshmem_link::{Link, RegionError, Sleeping, domain_facts, open_wait_file, process_facts};
+use vshmem_link::{
+    Anonymous, Life, Link, RegionError, Sleeping, domain_facts, open_wait_file, process_facts,
+};
 use vshmem_mem::{Map, Protection};
 
 use crate::FindError;
@@ -17,6 +19,9 @@ pub enum SessionError {
     /// It cannot be mapped.
     #[error("pool {0}")]
     Region(#[from] RegionError),
+    /// It cannot be told whom it would be joined as.
+    #[error(transparent)]
+    Anonymous(#[from] Anonymous),
     /// It cannot be joined.
     #[error("pool {name}: {error}")]
     Join {
@@ -64,7 +69,7 @@ impl Session {
     /// # Errors
     /// Says what stood in the way.
     pub fn join(link: Box<dyn Link>) -> Result<Self, SessionError> {
-        Self::join_in(link, own_domain())
+        Self::join_in(link, own_domain()?)
     }
 
     /// As [`Session::join`], as a process of the domain that is named. For tests that need more
@@ -84,7 +89,7 @@ impl Session {
     pub fn join_beside(link: Box<dyn Link>) -> Result<Self, SessionError> {
         // A start time that is not known is another one than that of the process's other client, and
         // is nobody's to compare with.
-        Self::join_with(link, own_domain(), Process { start: 0, ..this_process() })
+        Self::join_with(link, own_domain()?, Process { start: 0, ..this_process() })
     }
 
     fn join_with(
@@ -160,30 +165,26 @@ impl Session {
 }
 
 /// The domain of this process.
-fn own_domain() -> DomainIdentity {
-    let facts = domain_facts();
-    DomainIdentity {
+fn own_domain() -> Result<DomainIdentity, Anonymous> {
+    let facts = domain_facts()?;
+    Ok(DomainIdentity {
         boot_id: facts.boot_id,
         pid_namespace: facts.pid_namespace,
         name: facts.name,
         named: facts.named,
-    }
+    })
 }
 
 /// Whether a process of this domain is no more, or its pid is somebody else's by now.
 #[must_use]
 pub fn is_gone(pid: u32, start: u64) -> bool {
-    if vshmem_link::process_exists(pid) {
-        let now = process_facts(Some(pid)).start;
-        return start != 0 && now != 0 && now != start;
-    }
-    true
+    !Life::of(pid, start).goes_on()
 }
 
 /// This process, as a pool knows it.
 #[must_use]
 pub fn this_process() -> Process {
-    let facts = process_facts(None);
+    let facts = process_facts();
     Process { pid: facts.pid, start: facts.start, uid: facts.uid }
 }
 

@@ -258,7 +258,9 @@ impl Run {
         for _ in 0..2 {
             for row in survivor.pool().clients().expect("a list") {
                 if row.domain == survivor.domain() && is_gone(row.pid, 0) {
-                    survivor.bury_process(row.pid).map_err(|errno| format!("burial: {errno}"))?;
+                    survivor
+                        .bury_process(row.pid, is_gone)
+                        .map_err(|errno| format!("burial: {errno}"))?;
                 }
             }
             survivor
