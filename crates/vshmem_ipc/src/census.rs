@@ -1,15 +1,15 @@
 //! Who and what is in a pool, for `vshmem ls` and the agent.
 
-use vshmem_sync::{Fault, field, holder_of, load_value};
+use vshmem_sync::{Fault, field, holder_of, load_value, load_word};
 use vshmem_wire::{
-    AGENT_STARTER, AttachSlot, BELL_LOST, ClientSlot, ClientState, DomainSlot, DomainState,
-    MsgSlot, ObjectHeader, ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot, ThreadSlot,
-    WaitState,
+    AGENT_STARTER, AttachSlot, BELL_LOST, ClientName, ClientSlot, ClientState, DomainSlot,
+    DomainState, MsgSlot, ObjectHeader, ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot,
+    ThreadSlot, WaitState,
 };
 
 use crate::access::Permission;
 use crate::id::{Kind, Place};
-use crate::member::{client_at, compose, index_of};
+use crate::member::client_at;
 use crate::registry::{self, per_kind};
 use crate::segment::attach_at;
 use crate::semaphore::{self, Set};
@@ -57,6 +57,8 @@ pub struct DomainKey {
     pub boot: [u32; 4],
     /// Inode of its PID namespace.
     pub pid_namespace: u32,
+    /// When the init of that was started; 0 when unknown.
+    pub born: u64,
 }
 
 /// A client process.
@@ -87,8 +89,8 @@ pub struct ClientRow {
 pub struct Resident {
     /// Slot.
     pub index: u32,
-    /// Slot and incarnation.
-    pub name: u32,
+    /// Its name.
+    pub name: ClientName,
     /// Slot of its domain.
     pub domain: u32,
     /// Pid inside the domain; while reserved, the parent's.
@@ -259,6 +261,7 @@ impl Pool {
                         epoch,
                         boot: domain::boot_of(self, index)?,
                         pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
+                        born: load_word(map, field!(slot, DomainSlot, born))?,
                     });
                 }
             }
@@ -276,9 +279,9 @@ impl Pool {
     }
 
     /// The client that is in a slot now.
-    pub(crate) fn named(&self, index: u32) -> Result<u32, Fault> {
+    pub(crate) fn named(&self, index: u32) -> Result<ClientName, Fault> {
         let slot = client_at(self.layout(), index)?;
-        Ok(compose(index, load_value(self.map(), field!(slot, ClientSlot, incarnation))?))
+        Ok(ClientName::new(index, load_word(self.map(), field!(slot, ClientSlot, taken))?))
     }
 
     /// Boot epoch of the domain that is in a slot now.
@@ -353,9 +356,9 @@ impl Pool {
         let mut rows = Vec::new();
         for thread in 0..layout.threads.count as u32 {
             let at = thread_at(layout, thread)?;
-            let owner = load_value(map, field!(at, ThreadSlot, owner))?;
+            let owner = load_word(map, field!(at, ThreadSlot, owner))?;
             let wait = load_value(map, field!(at, ThreadSlot, wait))?;
-            let Some(client) = owner.checked_sub(1).map(index_of) else {
+            let Some(client) = ClientName::of(owner).and_then(ClientName::slot) else {
                 continue;
             };
             if wait != WaitState::Waiting as u32 {
@@ -382,9 +385,10 @@ impl Pool {
             for record in 0..layout.attaches.count as u32 {
                 let at = attach_at(layout, record)?;
                 if load_value(map, field!(at, AttachSlot, segment))? == segment + 1 {
-                    let client = load_value(map, field!(at, AttachSlot, client))?;
+                    let client = load_word(map, field!(at, AttachSlot, client))?;
+                    let client = ClientName::of(client).and_then(ClientName::slot);
                     let count = load_value(map, field!(at, AttachSlot, count))?;
-                    rows.push((index_of(client.saturating_sub(1)), count));
+                    rows.push((client.unwrap_or(u32::MAX), count));
                 }
             }
             Ok(rows)
@@ -527,12 +531,12 @@ impl Pool {
             return Ok(None);
         };
         let owner = match layout.threads.at(holder.slot) {
-            Some(at) => load_value(self.map(), field!(at, ThreadSlot, owner))?,
+            Some(at) => load_word(self.map(), field!(at, ThreadSlot, owner))?,
             None => 0,
         };
         Ok(Some(LockRow {
             object,
-            client: owner.checked_sub(1).map(index_of),
+            client: ClientName::of(owner).and_then(ClientName::slot),
             committed: holder.committed,
         }))
     }

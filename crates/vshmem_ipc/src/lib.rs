@@ -13,6 +13,7 @@
 
 mod access;
 mod bury;
+mod bury_threads;
 mod census;
 mod change;
 mod check;
@@ -27,6 +28,7 @@ mod member;
 mod message;
 mod pool;
 mod queue;
+mod reclaim;
 mod registry;
 mod repair;
 mod segment;

@@ -2,18 +2,19 @@
 
 use std::sync::{Arc, OnceLock};
 
-use vshmem_mem::{AtomicU32, Map, Ordering, seconds_now};
+use vshmem_mem::{AtomicU32, AtomicU64, Map, Ordering, seconds_now};
 use vshmem_sync::{
-    Desk, Doorbell, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_cell,
-    load_value, with_lock,
+    Claimant, Desk, Doorbell, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field,
+    load_cell, load_value, load_word, with_lock,
 };
 use vshmem_wire::{
-    AGENT_STARTER, AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, Layout, Party,
-    Registry, ThreadSlot,
+    AGENT_STARTER, AttachSlot, ClientName, ClientSlot, ClientState, DomainSlot, DomainState,
+    Holding, Layout, Party, Registry, ThreadSlot,
 };
 
 use crate::domain::{self, DomainIdentity, Seek};
 use crate::heap::Larder;
+use crate::reclaim::Rounds;
 use crate::told::Told;
 use crate::undo::UndoHints;
 use crate::{Errno, Pool, settle};
@@ -84,7 +85,7 @@ impl From<Fault> for JoinError {
 
 /// A client slot kept for a child that is about to be forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChildSlot(u32);
+pub struct ChildSlot(ClientName);
 
 /// This process as a client of a pool.
 #[derive(Debug)]
@@ -92,9 +93,10 @@ pub struct Member {
     pool: Arc<Pool>,
     domain: u32,
     epoch: u32,
-    /// Something of the domain, for the name while joining.
-    mark: u32,
-    client: AtomicU32,
+    /// The domain's part of the name while joining.
+    digest: AtomicU64,
+    /// Word of the name.
+    client: AtomicU64,
     pid: AtomicU32,
     pub(crate) seats: Seats,
     pub(crate) larder: Larder,
@@ -102,31 +104,16 @@ pub struct Member {
     pub(crate) spin: Spin,
     pub(crate) undo_hints: UndoHints,
     pub(crate) told: Told,
+    pub(crate) rounds: Rounds,
     pub(crate) reach: Reach,
     pub(crate) doorbell: OnceLock<Arc<dyn Doorbell>>,
     vigil: OnceLock<fn()>,
 }
 
-/// Bits of a client's name that tell its slot; the incarnation is above.
-const INDEX_BITS: u32 = 20;
-/// Bits of the incarnation that are kept.
-const INCARNATION_BITS: u32 = 10;
-
-/// A client's name: slot and incarnation. What owns something carries it plus one or two, so that
-/// nobody who buries the dead ever touches what belongs to the slot's next holder.
-pub(crate) fn compose(index: u32, incarnation: u32) -> u32 {
-    index | (incarnation & ((1 << INCARNATION_BITS) - 1)) << INDEX_BITS
-}
-
-/// The slot in a client's name.
-pub(crate) fn index_of(client: u32) -> u32 {
-    if is_stranger(client) { u32::MAX } else { client & ((1 << INDEX_BITS) - 1) }
-}
-
-/// Whether the slot still holds the incarnation that `client` names.
-pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: u32) -> Result<bool, Fault> {
-    let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
-    Ok(compose(index_of(client), incarnation) == client)
+/// Whether the slot still holds the client that `client` names.
+pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: ClientName) -> Result<bool, Fault> {
+    let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
+    Ok(client.slot().is_some_and(|index| ClientName::new(index, taken) == client))
 }
 
 /// Whether two start times are those of one process. Of what is not known nothing can be said. In
@@ -142,12 +129,14 @@ fn start_in(txn: &mut Txn<'_>, slot: u64) -> Result<u64, Fault> {
     Ok(u64::from(high) << 32 | u64::from(low))
 }
 
-/// Offset of a client's slot, by its name or its index.
-pub(crate) fn client_at(layout: &Layout, client: u32) -> Result<u64, Fault> {
-    layout
-        .clients
-        .at(index_of(client))
-        .ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+/// Offset of a client slot.
+pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
+    layout.clients.at(index).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+}
+
+/// Offset of a client's slot, whoever is in it by now.
+pub(crate) fn slot_of(layout: &Layout, client: ClientName) -> Result<u64, Fault> {
+    client_at(layout, client.slot().unwrap_or(u32::MAX))
 }
 
 /// How copying a list of attaches went.
@@ -164,34 +153,13 @@ enum Copied {
 /// A slot that `enter` has found.
 #[derive(Debug, Clone, Copy)]
 struct Entered {
-    client: u32,
+    client: ClientName,
     /// It is this very process's, from before an exec.
     before_exec: bool,
 }
 
 /// Domain of a process that does not know its own yet.
 const UNKNOWN_DOMAIN: u32 = 127;
-/// Set in the name of a process that is not a client yet. The name tells its pid and something of
-/// its domain, so that what it holds can be given back if it dies now.
-const STRANGER: u32 = 1 << 31;
-
-/// Whether a name is that of a process that is only just joining.
-#[inline]
-pub(crate) fn is_stranger(client: u32) -> bool {
-    client & STRANGER != 0
-}
-
-/// The name of a process that is only just joining. `mark` is its domain's, see [`domain::mark`].
-fn stranger(mark: u32, pid: u32) -> u32 {
-    STRANGER | (mark & 0xff) << Party::PID_BITS | (pid & ((1 << Party::PID_BITS) - 1))
-}
-
-/// Mark of the domain and pid of a process that is only just joining.
-pub(crate) fn stranger_of(client: u32) -> Option<(u32, u32)> {
-    is_stranger(client)
-        .then_some(((client >> Party::PID_BITS) & 0xff, client & ((1 << Party::PID_BITS) - 1)))
-}
-
 /// How often a waiting thread looks at most before it sleeps. `VSHMEM_SPIN=0` forbids it.
 fn most_looks() -> u32 {
     if std::env::var_os("VSHMEM_SPIN").is_some_and(|word| word == "0") {
@@ -249,6 +217,7 @@ impl Member {
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<Self, JoinError> {
         let threads = pool.layout().threads;
+        let digest = identity.digest();
         let words = match words {
             Some(file) => WaitWords::new(file, 0, 4),
             None => {
@@ -259,8 +228,8 @@ impl Member {
         let mut member = Self {
             domain: UNKNOWN_DOMAIN,
             epoch: 0,
-            client: AtomicU32::new(stranger(domain::mark_of(identity), process.pid)),
-            mark: domain::mark_of(identity),
+            client: AtomicU64::new(ClientName::joining(digest, process.pid).word()),
+            digest: AtomicU64::new(digest),
             pid: AtomicU32::new(process.pid),
             seats: Seats::new(),
             larder: Larder::new(),
@@ -268,6 +237,7 @@ impl Member {
             spin: Spin::new(most_looks()),
             undo_hints: UndoHints::new(),
             told: Told::new(pool.layout()),
+            rounds: Rounds::default(),
             reach,
             doorbell: OnceLock::new(),
             vigil: OnceLock::new(),
@@ -290,7 +260,7 @@ impl Member {
         identity: &DomainIdentity,
         process: Process,
         gone: &dyn Fn(u32, u64) -> bool,
-    ) -> Result<u32, JoinError> {
+    ) -> Result<ClientName, JoinError> {
         self.enter_domain(identity)?;
         self.stand_on_domain()?;
         let entered = match self.enter(process, None) {
@@ -307,7 +277,6 @@ impl Member {
             let desk = self.desk_of(&seat);
             self.leave_threads(&desk, client)?;
             self.leave_attaches(&desk, client)?;
-            crate::heap::bury(&self.pool, &desk, client, self.me())?;
         }
         Ok(client)
     }
@@ -387,7 +356,7 @@ impl Member {
                 return Err(Fault::Evicted);
             }
             if let Some(ChildSlot(client)) = kept {
-                let slot = client_at(layout, client)?;
+                let slot = slot_of(layout, client)?;
                 let reserved =
                     txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32;
                 if reserved && is_in(txn, slot, client)? {
@@ -397,32 +366,20 @@ impl Member {
             }
             let high_at = field!(layout.registry, Registry, clients_high);
             let high = txn.get(high_at)?.min(layout.clients.count as u32);
-            let mut free = None;
             for client in 0..high {
                 let slot = client_at(layout, client)?;
-                let state = txn.get(field!(slot, ClientSlot, state))?;
-                if state == ClientState::Free as u32 {
-                    free = free.or(Some(client));
-                } else if state == ClientState::Active as u32
-                    && txn.get(field!(slot, ClientSlot, domain))? == domain
+                if txn.get(field!(slot, ClientSlot, state))? == ClientState::Active as u32
                     && txn.get(field!(slot, ClientSlot, pid))? == process.pid
+                    && txn.get(field!(slot, ClientSlot, domain))? == domain
                     && is_same_start(start_in(txn, slot)?, process.start)
                 {
-                    let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
-                    let client = compose(client, incarnation);
+                    let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
+                    let client = ClientName::new(client, taken);
                     return Ok(Some(Entered { client, before_exec: true }));
                 }
             }
-            let client = match free {
-                Some(client) => client,
-                None if u64::from(high) < layout.clients.count => {
-                    txn.set(high_at, high + 1)?;
-                    high
-                }
-                None => return Ok(None),
-            };
-            let slot = client_at(layout, client)?;
-            let client = next_incarnation(txn, slot, client)?;
+            let Some(client) = take_client(txn, layout)? else { return Ok(None) };
+            let slot = slot_of(layout, client)?;
             write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
             Ok(Some(Entered { client, before_exec: false }))
         })?;
@@ -432,14 +389,16 @@ impl Member {
     /// A thread slot for the time of joining: its owner is nobody yet.
     fn stranger_seat(&self) -> Result<Seat<'_>, JoinError> {
         let threads = self.pool.layout().threads;
+        let claimant = Claimant { client: self.as_stranger(), list: None };
         self.seats
-            .take(self.pool.map(), threads, self.as_stranger())?
+            .take(self.pool.map(), threads, claimant)?
             .ok_or(JoinError::Full { table: "threads", count: threads.count })
     }
 
     /// What this process is called while it is no client.
-    fn as_stranger(&self) -> u32 {
-        stranger(self.mark, self.pid.load(Ordering::Relaxed))
+    fn as_stranger(&self) -> ClientName {
+        let digest = self.digest.load(Ordering::Relaxed);
+        ClientName::joining(digest, self.pid.load(Ordering::Relaxed))
     }
 
     /// Buries the clients of this domain that are no more.
@@ -459,20 +418,20 @@ impl Member {
     ///
     /// It works for as long as its slot says what it says now. Who evicts its domain, or buries it,
     /// changes that, and then every change that it makes is refused.
-    fn settle_in(&self, client: u32) -> Result<(), Fault> {
+    fn settle_in(&self, client: ClientName) -> Result<(), Fault> {
         let map = self.pool.map();
         let threads = self.pool.layout().threads;
-        let slot = client_at(self.pool.layout(), client)?;
+        let slot = slot_of(self.pool.layout(), client)?;
         let state_at = field!(slot, ClientSlot, state);
         let state = load_cell(map, state_at)?;
-        let mine = state.value() == ClientState::Active as u32
-            && self.pool.named(index_of(client))? == client;
+        let mine =
+            state.value() == ClientState::Active as u32 && self.pool.still_holds(slot, client)?;
         self.seats.give_back(map, threads, self.as_stranger());
         if !mine {
             return Err(Fault::Evicted);
         }
         self.seats.stand_on(state_at, state);
-        self.client.store(client, Ordering::Release);
+        self.client.store(client.word(), Ordering::Release);
         Ok(())
     }
 
@@ -506,29 +465,15 @@ impl Member {
         Err(Errno::AGAIN)
     }
 
-    fn reserve_slot(&self, desk: &Desk<'_>) -> Result<u32, Errno> {
+    fn reserve_slot(&self, desk: &Desk<'_>) -> Result<ClientName, Errno> {
         let pool = &self.pool;
         let layout = pool.layout();
         let parent = Process { pid: self.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
         let verdict = with_lock(*desk, pool.registry_lock(), "fork-reserve", |txn| {
-            let high_at = field!(layout.registry, Registry, clients_high);
-            let high = txn.get(high_at)?.min(layout.clients.count as u32);
-            for client in 0..=high {
-                let Some(slot) = layout.clients.at(client) else {
-                    break;
-                };
-                if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
-                    continue;
-                }
-                if client == high {
-                    txn.set(high_at, high + 1)?;
-                }
-                let (domain, epoch) = (self.domain, self.epoch);
-                let client = next_incarnation(txn, slot, client)?;
-                write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
-                return Ok(Ok(client));
-            }
-            Ok(Err(Errno::AGAIN))
+            let Some(client) = take_client(txn, layout)? else { return Ok(Err(Errno::AGAIN)) };
+            let slot = slot_of(layout, client)?;
+            write_client(txn, slot, ClientState::Reserved, self.domain, self.epoch, parent)?;
+            Ok(Ok(client))
         });
         settle(verdict)
     }
@@ -537,7 +482,7 @@ impl Member {
     /// dies before it has taken the slot over.
     pub fn name_child(&self, kept: ChildSlot, pid: u32) {
         let name = || -> Result<(), Fault> {
-            let slot = client_at(self.pool.layout(), kept.0)?;
+            let slot = slot_of(self.pool.layout(), kept.0)?;
             let Ok(seat) = self.seat() else { return Ok(()) };
             let pid_at = field!(slot, ClientSlot, pid);
             with_lock(self.desk_of(&seat), self.pool.registry_lock(), "fork-name", |txn| {
@@ -569,7 +514,7 @@ impl Member {
         self.seats.forget();
         self.larder.forget();
         self.pid.store(process.pid, Ordering::Release);
-        self.client.store(self.as_stranger(), Ordering::Release);
+        self.client.store(self.as_stranger().word(), Ordering::Release);
         self.stand_on_domain()?;
         match self.enter(process, kept) {
             Ok(entered) => self.settle_in(entered.client)?,
@@ -604,7 +549,7 @@ impl Member {
         let client = self.me();
         // The burial frees the client's thread slots, so it must not work from one of them.
         self.seats.give_back(map, threads, client);
-        self.client.store(self.as_stranger(), Ordering::Release);
+        self.client.store(self.as_stranger().word(), Ordering::Release);
         self.seats.stand_always();
         let seat = self.stranger_seat().map_err(|_| Errno::NOMEM)?;
         let left = settle(self.bury_client(&self.desk_of(&seat), client).map(Ok));
@@ -628,33 +573,35 @@ impl Member {
     /// Client slot of this process.
     #[must_use]
     pub fn client(&self) -> u32 {
-        index_of(self.me())
+        self.me().slot().unwrap_or(u32::MAX)
     }
 
-    /// This process's name in the pool, which no other process gets while anybody might remember it.
+    /// This process's name in the pool, which no other process gets.
     #[must_use]
-    pub fn name(&self) -> u32 {
+    pub fn name(&self) -> ClientName {
         self.me()
     }
 
     /// Whether the process of a name may still act: it is a member, or was evicted and is not known
     /// to be dead.
     #[must_use]
-    pub fn may_act(&self, name: u32) -> bool {
+    pub fn may_act(&self, name: ClientName) -> bool {
         let look = || -> Result<bool, Fault> {
-            let slot = client_at(self.pool.layout(), name)?;
+            let slot = slot_of(self.pool.layout(), name)?;
             let state = load_value(self.pool.map(), field!(slot, ClientSlot, state))?;
             let there =
                 state == ClientState::Active as u32 || state == ClientState::Quarantined as u32;
-            Ok(there && self.pool.named(index_of(name))? == name)
+            Ok(there && self.pool.still_holds(slot, name)?)
         };
         look().unwrap_or(false)
     }
 
     /// This process's name in the pool: slot and incarnation.
     #[inline]
-    pub(crate) fn me(&self) -> u32 {
-        self.client.load(Ordering::Relaxed)
+    pub(crate) fn me(&self) -> ClientName {
+        // Nobody but this process writes it, so it is a name.
+        let word = self.client.load(Ordering::Relaxed);
+        ClientName::of(word).unwrap_or_else(|| self.as_stranger())
     }
 
     /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
@@ -683,10 +630,15 @@ impl Member {
         if !self.stands() {
             return Err(Errno::IO);
         }
-        match self.seats.take(self.pool.map(), self.pool.layout().threads, self.me()) {
-            Ok(Some(seat)) => Ok(seat),
-            Ok(None) => Err(Errno::NOMEM),
-            Err(_) => Err(Errno::IO),
+        let (map, layout) = (self.pool.map(), self.pool.layout());
+        let client = self.me();
+        let list = slot_of(layout, client).map(|slot| field!(slot, ClientSlot, threads));
+        let claimant = Claimant { client, list: list.ok() };
+        let take = || self.seats.take(map, layout.threads, claimant).map_err(|_| Errno::IO);
+        match take()? {
+            Some(seat) => Ok(seat),
+            None if settle(self.pool.free_dead_threads().map(Ok))? => take()?.ok_or(Errno::NOMEM),
+            None => Err(Errno::NOMEM),
         }
     }
 
@@ -704,9 +656,14 @@ impl Member {
 
     /// Copies the attaches of `from`, which is this process, to `to`. Other threads may attach and
     /// detach meanwhile, so the list has to come out the same twice.
-    fn copy_attaches(&self, desk: &Desk<'_>, from: u32, to: u32) -> Result<Copied, Fault> {
+    fn copy_attaches(
+        &self,
+        desk: &Desk<'_>,
+        from: ClientName,
+        to: ClientName,
+    ) -> Result<Copied, Fault> {
         let layout = self.pool.layout();
-        let head_at = field!(client_at(layout, from)?, ClientSlot, attaches);
+        let head_at = field!(slot_of(layout, from)?, ClientSlot, attaches);
         let head = load_cell(desk.map, head_at)?;
         let mut next = head.value();
         // A client has one record of a segment at most.
@@ -717,7 +674,7 @@ impl Member {
             };
             let at = crate::segment::attach_at(layout, record)?;
             let mine = |desk: &Desk<'_>| -> Result<bool, Fault> {
-                Ok(load_value(desk.map, field!(at, AttachSlot, client))? == from + 1)
+                Ok(load_word(desk.map, field!(at, AttachSlot, client))? == from.word())
             };
             let segment = load_value(desk.map, field!(at, AttachSlot, segment))?;
             let count = load_value(desk.map, field!(at, AttachSlot, count))?;
@@ -810,12 +767,72 @@ impl Member {
     }
 }
 
-/// Takes a free slot for a new client and returns its name.
-fn next_incarnation(txn: &mut Txn<'_>, slot: u64, index: u32) -> Result<u32, Fault> {
-    let at = field!(slot, ClientSlot, incarnation);
-    let incarnation = txn.get(at)?.wrapping_add(1);
-    txn.set(at, incarnation)?;
-    Ok(compose(index, incarnation))
+/// Takes the client slot that has been free for longest, and returns the name of who is in it now.
+fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<ClientName>, Fault> {
+    let (first_at, last_at) = (
+        field!(layout.registry, Registry, free_clients),
+        field!(layout.registry, Registry, free_clients_last),
+    );
+    let high_at = field!(layout.registry, Registry, clients_high);
+    let index = match txn.get(first_at)?.checked_sub(1) {
+        Some(index) => {
+            let next = txn.get(field!(client_at(layout, index)?, ClientSlot, next))?;
+            txn.set(first_at, next)?;
+            if next == 0 {
+                txn.set(last_at, 0)?;
+            }
+            index
+        }
+        None => {
+            let high = txn.get(high_at)?;
+            if u64::from(high) >= layout.clients.count {
+                return Ok(None);
+            }
+            txn.set(high_at, high + 1)?;
+            high
+        }
+    };
+    let slot = client_at(layout, index)?;
+    if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
+        return Err(Fault::corrupt(slot, "a client in the queue of free slots"));
+    }
+    let taken_at = field!(slot, ClientSlot, taken);
+    let taken = txn.get_word(taken_at)?.wrapping_add(1);
+    let client = ClientName::new(index, taken);
+    txn.set_word(taken_at, taken)?;
+    for list in [field!(slot, ClientSlot, threads), field!(slot, ClientSlot, undos)] {
+        txn.set_word(list, Holding::empty(client).pack())?;
+    }
+    Ok(Some(client))
+}
+
+/// Whether a client slot is in the queue of free slots.
+pub(crate) fn is_queued(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Result<bool, Fault> {
+    let mut next = txn.get(field!(layout.registry, Registry, free_clients))?;
+    for _ in 0..=layout.clients.count {
+        let Some(queued) = next.checked_sub(1) else { return Ok(false) };
+        if queued == index {
+            return Ok(true);
+        }
+        next = txn.get(field!(client_at(layout, queued)?, ClientSlot, next))?;
+    }
+    Err(Fault::corrupt(layout.registry, "a queue of free client slots without an end"))
+}
+
+/// Puts a client slot that has become free at the end of the queue of free slots.
+pub(crate) fn free_client(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Result<(), Fault> {
+    let (first_at, last_at) = (
+        field!(layout.registry, Registry, free_clients),
+        field!(layout.registry, Registry, free_clients_last),
+    );
+    let slot = client_at(layout, index)?;
+    txn.set(field!(slot, ClientSlot, state), ClientState::Free as u32)?;
+    txn.update(field!(slot, ClientSlot, next), 0)?;
+    match txn.get(last_at)?.checked_sub(1) {
+        Some(last) => txn.set(field!(client_at(layout, last)?, ClientSlot, next), index + 1)?,
+        None => txn.set(first_at, index + 1)?,
+    }
+    txn.set(last_at, index + 1)
 }
 
 fn write_client(

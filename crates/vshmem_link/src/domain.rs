@@ -3,6 +3,8 @@
 use rustix::fs::stat;
 use rustix::io::Errno;
 
+use crate::process::process_start;
+
 /// What tells this domain from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainFacts {
@@ -10,6 +12,9 @@ pub struct DomainFacts {
     pub boot_id: [u8; 16],
     /// Inode of the PID namespace.
     pub pid_namespace: u32,
+    /// Start time of the init of the PID namespace, as of any process; 0 when unknown, and in the initial namespace, whose
+    /// inode is not given again.
+    pub born: u64,
     /// Name for people.
     pub name: String,
     /// Whether the name was given by whoever runs the domain.
@@ -49,19 +54,17 @@ pub struct Anonymous {
 /// When /proc does not show them: two domains that show nothing would be taken for one.
 pub fn domain_facts() -> Result<DomainFacts, Anonymous> {
     let (boot_id, pid_namespace) = (boot_id()?, pid_namespace()?);
+    let initial = pid_namespace == INITIAL_PID_NAMESPACE || pid_namespace == 0;
     let given = read_line(NAME_FILE).map(|name| name.trim().to_owned());
     let (name, named) = match given.ok().filter(|name| !name.is_empty()) {
         Some(name) => (name, true),
         None => {
             let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            if pid_namespace == INITIAL_PID_NAMESPACE || pid_namespace == 0 {
-                (host, false)
-            } else {
-                (format!("{host}:{pid_namespace}"), false)
-            }
+            if initial { (host, false) } else { (format!("{host}:{pid_namespace}"), false) }
         }
     };
-    Ok(DomainFacts { boot_id, pid_namespace, name: cut(&name), named })
+    let born = if initial { 0 } else { process_start(1) };
+    Ok(DomainFacts { boot_id, pid_namespace, born, name: cut(&name), named })
 }
 
 fn boot_id() -> Result<[u8; 16], Anonymous> {

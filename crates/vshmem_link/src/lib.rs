@@ -27,7 +27,9 @@ pub use ivshmem::Ivshmem;
 pub use label::{DAX_FRONT, dax_label};
 pub use local::Local;
 pub use namespace::{Sighting, sight};
-pub use process::{Life, ProcessFacts, command_name, process_exists, process_facts, process_start};
+pub use process::{
+    Life, ProcessFacts, command_name, is_same_start, process_exists, process_facts, process_start,
+};
 pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
 pub use served::{Served, control_socket};

@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::domain::{INITIAL_PID_NAMESPACE, pid_namespace};
-use crate::process::proc_is_own;
+use crate::process::{proc_is_own, start_in};
 
 /// What was seen of a PID namespace.
 #[derive(Debug)]
 pub enum Sighting {
-    /// It is there; the descriptor becomes readable when it ends.
-    There(OwnedFd),
+    /// It is there: a descriptor that becomes readable when it ends, and the start time of its init (0: unknown).
+    There(OwnedFd, u64),
     /// It has ended.
     Gone,
     /// It may be one that is not below this one, or whose processes may not be looked at.
@@ -32,14 +32,14 @@ pub fn sight(namespaces: &BTreeSet<u32>) -> BTreeMap<u32, Sighting> {
     let unseen = || if search.is_complete { Sighting::Gone } else { Sighting::Unknown };
     let sighting = |&namespace| {
         let init = inits.remove(&namespace);
-        (namespace, init.map_or_else(unseen, Sighting::There))
+        (namespace, init.map_or_else(unseen, |(init, born)| Sighting::There(init, born)))
     };
     namespaces.iter().map(sighting).collect()
 }
 
 /// One look at every process that /proc shows.
 struct Search {
-    inits: BTreeMap<u32, OwnedFd>,
+    inits: BTreeMap<u32, (OwnedFd, u64)>,
     /// Whether a namespace of which no init was found does not exist.
     is_complete: bool,
 }
@@ -73,11 +73,12 @@ impl Search {
             Ok(namespace) if wanted.contains(&namespace) && is_init(pid) => {
                 // From the descriptor on the pid cannot mean anybody else.
                 let init = pidfd_open(pid, PidfdFlags::empty());
+                let born = start_in(format_args!("{}", pid.as_raw_nonzero())).unwrap_or(0);
                 if namespace_of(pid) != Ok(namespace) || !is_init(pid) {
                     return;
                 }
                 match init {
-                    Ok(init) => _ = self.inits.insert(namespace, init),
+                    Ok(init) => _ = self.inits.insert(namespace, (init, born)),
                     Err(_) => self.is_complete = false,
                 }
             }
@@ -124,6 +125,6 @@ mod tests {
     fn the_own_namespace_has_no_init_below_it() {
         let own = pid_namespace().unwrap();
         let seen = sight(&BTreeSet::from([own]));
-        assert!(!matches!(seen[&own], Sighting::There(_)));
+        assert!(!matches!(seen[&own], Sighting::There(..)));
     }
 }

@@ -50,7 +50,8 @@ pub fn process_start(pid: u32) -> u64 {
 
 /// Whether two start times may be those of one process. What is unknown says nothing; where a time
 /// namespace is shifted by a part of a tick, the two may be one apart.
-fn is_same_start(one: u64, other: u64) -> bool {
+#[must_use]
+pub fn is_same_start(one: u64, other: u64) -> bool {
     one == 0 || other == 0 || one.abs_diff(other) <= 1
 }
 
@@ -144,7 +145,7 @@ fn entry_of(pid: Pid, handle: Option<&OwnedFd>) -> Option<i32> {
 }
 
 /// Start time of the process behind an entry of /proc, as in the initial time namespace.
-fn start_in(entry: std::fmt::Arguments<'_>) -> Option<u64> {
+pub(crate) fn start_in(entry: std::fmt::Arguments<'_>) -> Option<u64> {
     let mut text = [0; 1024];
     let stat = read(format_args!("{entry}/stat"), &mut text)?;
     // The name in field 2 may hold anything, parentheses included; fields are counted behind it.

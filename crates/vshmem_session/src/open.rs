@@ -170,6 +170,7 @@ fn own_domain() -> Result<DomainIdentity, Anonymous> {
     Ok(DomainIdentity {
         boot_id: facts.boot_id,
         pid_namespace: facts.pid_namespace,
+        born: facts.born,
         name: facts.name,
         named: facts.named,
     })

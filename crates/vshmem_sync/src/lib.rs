@@ -41,4 +41,4 @@ pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};
 pub use message_ring::{Head, MessageRing, Spot, Tail};
 pub use park::{Parked, Spin, WaitWords, park, ring};
 pub use pledge::{Operated, Semaphore, UndoRecords};
-pub use seat::{Desk, Seat, Seats};
+pub use seat::{Claimant, Desk, Seat, Seats, enlist};

@@ -75,8 +75,12 @@ pub struct Registry {
     pub extents_unused: RawCell,
     /// The extent that is being cleaned, plus one.
     pub cleaning: RawCell,
-    /// The client that cleans it, plus one.
+    /// Name of the client that cleans it.
     pub cleaner: RawCell,
+    /// Free client slots: the one that became free first, plus one.
+    pub free_clients: RawCell,
+    /// The one that became free last, plus one.
+    pub free_clients_last: RawCell,
     /// No cell that ever lay in the heap and does no longer had a higher tag: cells that are laid there start above it. Raised
     /// outside any lock.
     pub tag_floor: RawCell,

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use vshmem_ipc::{DomainKey, Errno, Member};
-use vshmem_link::{DomainFacts, Sighting, domain_facts, sight};
+use vshmem_link::{DomainFacts, Sighting, domain_facts, is_same_start, sight};
 
 /// How often in a row a namespace must have been looked for in vain to be taken for ended.
 const LOOKS: u32 = 2;
@@ -25,7 +25,9 @@ struct Watched {
 impl Watched {
     fn take_in(&mut self, sighting: Sighting) {
         match sighting {
-            Sighting::There(init) => (self.init, self.missed) = (Some(init), 0),
+            // The inode of a namespace that has ended is given again.
+            Sighting::There(_, born) if !is_same_start(born, self.key.born) => self.is_over = true,
+            Sighting::There(init, _) => (self.init, self.missed) = (Some(init), 0),
             Sighting::Gone => self.missed += 1,
             Sighting::Unknown => self.missed = 0,
         }
@@ -64,7 +66,7 @@ impl Namespaces {
         }
         let mut sightings = sight(&wanted);
         for watched in self.watched.values_mut().filter(unseen) {
-            // Two domains of one inode: the former is dead, and another look tells which one is left.
+            // Two domains of one inode: another round tells which of them is left.
             if let Some(sighting) = sightings.remove(&watched.key.pid_namespace) {
                 watched.take_in(sighting);
             }

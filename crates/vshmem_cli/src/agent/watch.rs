@@ -258,6 +258,7 @@ impl<'a> Watch<'a> {
         self.mind_server()?;
         let domain = self.member.domain();
         self.member.free_strangers(domain, &|pid| vshmem_session::is_gone(pid, 0))?;
+        self.member.reclaim_some()?;
         self.evict_silent()?;
         if let Some(poke) = &self.poke {
             poke.poke();
@@ -450,7 +451,7 @@ mod tests {
         let me = vshmem_session::this_process();
         let former = Resident {
             index: 3,
-            name: 3,
+            name: vshmem_wire::ClientName::new(3, 1),
             domain: 0,
             pid: me.pid,
             start: me.start,
