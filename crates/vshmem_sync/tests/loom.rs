@@ -49,6 +49,14 @@ impl Process {
         with_lock(desk, lock, "model", body).expect("a change")
     }
 
+    /// Raises a cell.
+    fn raise_one(&self, lock: u64, cell: u64) {
+        self.change(lock, |txn| {
+            let before = txn.get(cell)?;
+            txn.set(cell, before + 1)
+        });
+    }
+
     /// Raises two cells, and says what they were.
     fn raise(&self, lock: u64, cells: [u64; 2]) -> [u32; 2] {
         self.change(lock, |txn| {
@@ -113,14 +121,13 @@ fn a_record_is_not_carried_out_for_another_lock_or_after_its_time() {
         // Whoever carries out the first record may still be at it when its slot has the second,
         // and would make a change of it that never was committed.
         let both = |process: &Process| {
-            process.raise(LOCK, [A, B]);
-            process.raise(OTHER_LOCK, [C, D]);
+            process.raise_one(LOCK, A);
+            process.raise_one(OTHER_LOCK, C);
         };
         let other = thread::spawn(move || both(&two));
         both(&one);
         other.join().expect("a thread");
-        assert_eq!((value(&map, A), value(&map, B)), (2, 2));
-        assert_eq!((value(&map, C), value(&map, D)), (2, 2));
+        assert_eq!((value(&map, A), value(&map, C)), (2, 2));
     });
 }
 

@@ -43,7 +43,8 @@ impl Set {
         }
         let set = Self::read(pool, place, slot)?;
         // What was read belongs to this incarnation only if it still stands.
-        Ok((registry::standing(map, slot)? == standing).then_some(set))
+        let same = registry::standing(map, slot)? == standing && set.stands_in(map)?;
+        Ok(same.then_some(set))
     }
 
     /// Reads the slot's fields, whatever its state.

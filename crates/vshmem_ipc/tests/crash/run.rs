@@ -394,6 +394,7 @@ pub fn join_as_child(place: &std::path::Path) -> Session {
     let identity = DomainIdentity {
         boot_id: [8; 16],
         pid_namespace: 4,
+        born: 0,
         name: PAUSED.to_owned(),
         named: false,
     };
@@ -419,6 +420,7 @@ pub fn be_child() {
     match name.to_str() {
         Some("victim") => return scenario::victim(&session),
         Some("mover") => return scenario::mover(&session),
+        Some("porter") => return scenario::porter(&session),
         _ => {}
     }
     let scenario = scenario::SCENARIOS.iter().find(|s| name == s.name).expect("a scenario");
