@@ -149,7 +149,7 @@ impl Member {
         self.leave_undos(desk, client, party)?;
         self.free_undos(client)?;
         self.leave_attaches(desk, client)?;
-        self.leave_cleaning(desk, client)?;
+        self.leave_cleaning(desk, client.word())?;
         with_lock(*desk, pool.registry_lock(), "bury-free", |txn| {
             let dying = txn.get(state_at)? == ClientState::Dying as u32;
             if dying && member::is_in(txn, slot, client)? {
@@ -322,6 +322,7 @@ impl Member {
         }
         if state == DomainState::Dead {
             self.leave_joiners(&desk, domain::digest_at(pool, domain)?, &|_| true)?;
+            self.ring_served();
         } else {
             // Who waits for a lock of theirs, or for somebody of theirs who could not ring.
             self.ring_everybody();

@@ -177,7 +177,9 @@ impl Member {
             let entry = field!(dead.at, ThreadSlot, log) + nth * size_of::<LogEntry>() as u64;
             let offset = map.load(field!(entry, LogEntry, offset), Ordering::Relaxed)?;
             let Some(inside) = offset.checked_sub(threads.offset + wait) else { continue };
-            if inside.is_multiple_of(threads.stride) && offset < threads.end() {
+            let is_wait = inside.is_multiple_of(threads.stride) && offset < threads.end();
+            // Who still waits has not been served: the record put it into its line.
+            if is_wait && load_value(map, offset)? != WaitState::Waiting as u32 {
                 rings.add((inside / threads.stride) as u32);
             }
         }

@@ -357,15 +357,11 @@ pub(crate) fn begin_cleaning(
     Ok(Some(extent))
 }
 
-/// Gives back what `client` cleans. False when it cleans nothing.
-pub(crate) fn end_cleaning(
-    txn: &mut Txn<'_>,
-    layout: &Layout,
-    client: ClientName,
-) -> Result<bool, Fault> {
+/// Gives back what the client cleans whose name the word is. False when it cleans nothing.
+pub(crate) fn end_cleaning(txn: &mut Txn<'_>, layout: &Layout, client: u64) -> Result<bool, Fault> {
     let (cleaning_at, cleaner_at) = (registry!(layout, cleaning), registry!(layout, cleaner));
     let Some(slot) = txn.get(cleaning_at)?.checked_sub(1) else { return Ok(false) };
-    if txn.get_word(cleaner_at)? != client.word() {
+    if txn.get_word(cleaner_at)? != client {
         return Ok(false);
     }
     let row = row(txn, layout, slot)?;

@@ -8,7 +8,7 @@ use vshmem_sync::{
     load_cell, load_value, load_word, with_lock,
 };
 use vshmem_wire::{
-    AGENT_STARTER, AttachSlot, ClientName, ClientSlot, ClientState, DomainSlot, DomainState,
+    AGENT_STARTER, AttachSlot, Cell, ClientName, ClientSlot, ClientState, DomainSlot, DomainState,
     Holding, Layout, Party, Registry, ThreadSlot,
 };
 
@@ -91,8 +91,8 @@ pub struct ChildSlot(ClientName);
 #[derive(Debug)]
 pub struct Member {
     pool: Arc<Pool>,
-    domain: u32,
-    epoch: u32,
+    domain: AtomicU32,
+    epoch: AtomicU32,
     /// The domain's part of the name while joining.
     digest: AtomicU64,
     /// Word of the name.
@@ -225,9 +225,9 @@ impl Member {
                 WaitWords::new(Arc::clone(pool.map()), base, threads.stride)
             }
         };
-        let mut member = Self {
-            domain: UNKNOWN_DOMAIN,
-            epoch: 0,
+        let member = Self {
+            domain: AtomicU32::new(UNKNOWN_DOMAIN),
+            epoch: AtomicU32::new(0),
             client: AtomicU64::new(ClientName::joining(digest, process.pid).word()),
             digest: AtomicU64::new(digest),
             pid: AtomicU32::new(process.pid),
@@ -256,7 +256,7 @@ impl Member {
 
     /// Everything of joining that may be refused. Returns the client's name.
     fn find_place(
-        &mut self,
+        &self,
         identity: &DomainIdentity,
         process: Process,
         gone: &dyn Fn(u32, u64) -> bool,
@@ -281,7 +281,7 @@ impl Member {
         Ok(client)
     }
 
-    fn enter_domain(&mut self, identity: &DomainIdentity) -> Result<(), JoinError> {
+    fn enter_domain(&self, identity: &DomainIdentity) -> Result<(), JoinError> {
         // Each round but the last buries a former self.
         for _ in 0..=self.pool.layout().domains.count {
             let pool = Arc::clone(&self.pool);
@@ -306,9 +306,8 @@ impl Member {
             };
             match sought {
                 Seek::Mine(index) | Seek::Taken(index) => {
-                    self.domain = index;
-                    let slot = domain::slot_at(layout, index)?;
-                    self.epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
+                    self.epoch.store(pool.epoch_of(index)?, Ordering::Relaxed);
+                    self.domain.store(index, Ordering::Release);
                     return Ok(());
                 }
                 Seek::Former(index) => {
@@ -328,11 +327,11 @@ impl Member {
 
     /// A process that is only just joining stands as its domain does.
     fn stand_on_domain(&self) -> Result<(), Fault> {
-        let slot = domain::slot_at(self.pool.layout(), self.domain)?;
+        let slot = domain::slot_at(self.pool.layout(), self.domain())?;
         let state_at = field!(slot, DomainSlot, state);
         let state = load_cell(self.pool.map(), state_at)?;
         let epoch = load_value(self.pool.map(), field!(slot, DomainSlot, epoch))?;
-        if state.value() != DomainState::Alive as u32 || epoch != self.epoch {
+        if state.value() != DomainState::Alive as u32 || epoch != self.epoch() {
             return Err(Fault::Evicted);
         }
         self.seats.stand_on(state_at, state);
@@ -344,7 +343,7 @@ impl Member {
     fn enter(&self, process: Process, kept: Option<ChildSlot>) -> Result<Entered, JoinError> {
         let pool = &self.pool;
         let layout = pool.layout();
-        let (domain, epoch) = (self.domain, self.epoch);
+        let (domain, epoch) = (self.domain(), self.epoch());
         let seat = self.stranger_seat()?;
         let desk = self.desk_of(&seat);
         let home = domain::slot_at(layout, domain)?;
@@ -405,7 +404,7 @@ impl Member {
     fn bury_gone(&self, gone: &dyn Fn(u32, u64) -> bool) -> Result<(), JoinError> {
         let seat = self.stranger_seat()?;
         let desk = self.desk_of(&seat);
-        let rows = self.pool.residents(self.domain).map_err(|_| {
+        let rows = self.pool.residents(self.domain()).map_err(|_| {
             JoinError::Damaged(Fault::corrupt(self.pool.layout().clients.offset, "client table"))
         })?;
         for row in rows.into_iter().filter(|row| gone(row.pid, row.start)) {
@@ -472,7 +471,8 @@ impl Member {
         let verdict = with_lock(*desk, pool.registry_lock(), "fork-reserve", |txn| {
             let Some(client) = take_client(txn, layout)? else { return Ok(Err(Errno::AGAIN)) };
             let slot = slot_of(layout, client)?;
-            write_client(txn, slot, ClientState::Reserved, self.domain, self.epoch, parent)?;
+            let (domain, epoch) = (self.domain(), self.epoch());
+            write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
             Ok(Ok(client))
         });
         settle(verdict)
@@ -506,14 +506,26 @@ impl Member {
         }
     }
 
-    /// To be called in the child: takes the kept slot over.
+    /// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may be another one than its
+    /// parent's: it is the first process of a PID namespace, or its parent is outside.
     ///
     /// # Errors
     /// As [`Member::join`]; the child is then no member.
-    pub fn become_child(&self, kept: Option<ChildSlot>, process: Process) -> Result<(), JoinError> {
+    pub fn become_child(
+        &self,
+        kept: Option<ChildSlot>,
+        process: Process,
+        elsewhere: Option<&DomainIdentity>,
+    ) -> Result<(), JoinError> {
         self.seats.forget();
         self.larder.forget();
         self.pid.store(process.pid, Ordering::Release);
+        if let Some(identity) = elsewhere {
+            self.digest.store(identity.digest(), Ordering::Release);
+            self.client.store(self.as_stranger().word(), Ordering::Release);
+            self.seats.stand_always();
+            self.enter_domain(identity)?;
+        }
         self.client.store(self.as_stranger().word(), Ordering::Release);
         self.stand_on_domain()?;
         match self.enter(process, kept) {
@@ -521,10 +533,20 @@ impl Member {
             Err(error) => {
                 let threads = self.pool.layout().threads;
                 self.seats.give_back(self.pool.map(), threads, self.as_stranger());
+                self.renounce();
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// To be called in a child that cannot become a member: it is not its parent, and none of its calls may act as that.
+    pub fn renounce(&self) {
+        self.seats.forget();
+        self.larder.forget();
+        self.client.store(self.as_stranger().word(), Ordering::Release);
+        // No cell is ever written so often.
+        self.seats.stand_on(self.pool.registry_lock(), Cell { word: 0, tag: u64::MAX });
     }
 
     /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
@@ -567,7 +589,12 @@ impl Member {
     /// Index of this domain.
     #[must_use]
     pub fn domain(&self) -> u32 {
-        self.domain
+        // Written before this process is a member, and in a child before it is one.
+        self.domain.load(Ordering::Relaxed)
+    }
+
+    fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed)
     }
 
     /// Client slot of this process.
@@ -620,7 +647,7 @@ impl Member {
     /// This process as others see it.
     #[inline]
     pub(crate) fn party(&self) -> Party {
-        Party { domain: self.domain, pid: self.pid.load(Ordering::Relaxed) }
+        Party { domain: self.domain(), pid: self.pid.load(Ordering::Relaxed) }
     }
 
     /// The pid that this domain's programs are told for `party`: 0 for one of another domain, as
@@ -628,7 +655,7 @@ impl Member {
     #[must_use]
     pub(crate) fn pid_here(&self, party: u32) -> u32 {
         let party = Party::unpack(party);
-        if party.domain == self.domain { party.pid } else { 0 }
+        if party.domain == self.domain() { party.pid } else { 0 }
     }
 
     /// A thread slot for one call.
@@ -716,7 +743,7 @@ impl Member {
     pub fn must_start_agent(&self, exists: fn(u32) -> bool) -> Result<bool, Errno> {
         let look = || -> Result<bool, Fault> {
             let map = self.pool.map();
-            let at = field!(domain::slot_at(self.pool.layout(), self.domain)?, DomainSlot, agent);
+            let at = field!(domain::slot_at(self.pool.layout(), self.domain())?, DomainSlot, agent);
             let me = self.pid.load(Ordering::Relaxed) | AGENT_STARTER;
             let now = load_value(map, at)?;
             if now == me {
@@ -738,7 +765,7 @@ impl Member {
     /// EIO when the pool does not make sense.
     pub fn renew_lease(&self, agent_pid: u32) -> Result<(), Errno> {
         let renew = || -> Result<(), Fault> {
-            let slot = domain::slot_at(self.pool.layout(), self.domain)?;
+            let slot = domain::slot_at(self.pool.layout(), self.domain())?;
             let map = self.pool.map();
             for (at, value) in [
                 (field!(slot, DomainSlot, renewed), seconds_now()),
@@ -764,11 +791,11 @@ impl Member {
     /// EIO when the pool does not make sense.
     pub fn in_good_standing(&self) -> Result<bool, Errno> {
         let look = || -> Result<bool, Fault> {
-            let slot = domain::slot_at(self.pool.layout(), self.domain)?;
+            let slot = domain::slot_at(self.pool.layout(), self.domain())?;
             let map = self.pool.map();
             let state = load_value(map, field!(slot, DomainSlot, state))?;
             let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
-            Ok(state == DomainState::Alive as u32 && epoch == self.epoch)
+            Ok(state == DomainState::Alive as u32 && epoch == self.epoch())
         };
         look().map_err(|_| Errno::IO)
     }

@@ -162,10 +162,8 @@ impl Member {
         }
         let cleaner = load_word(map, field!(layout.registry, Registry, cleaner));
         let cleaner = settle(cleaner.map(Ok))?;
-        if let Some(client) = ClientName::of(cleaner)
-            && !settle(self.is_somebody(cleaner).map(Ok))?
-        {
-            settle(self.leave_cleaning(&desk, client).map(Ok))?;
+        if cleaner != 0 && !settle(self.is_somebody(cleaner).map(Ok))? {
+            settle(self.leave_cleaning(&desk, cleaner).map(Ok))?;
         }
         self.ring_everybody();
         Ok(())

@@ -49,7 +49,7 @@ fn vigil() {
 }
 
 /// Starts an agent if there is none. One that runs already makes it end at once.
-fn ensure(session: &Session) {
+pub fn ensure(session: &Session) {
     let Some(words) = COMMAND.get() else { return };
     if !session.member().must_start_agent(vshmem_link::process_exists).unwrap_or(false) {
         return;

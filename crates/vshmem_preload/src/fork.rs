@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use libc::pid_t;
 use vshmem_ipc::{ChildSlot, Errno};
-use vshmem_session::{Session, this_process};
+use vshmem_session::{Session, domain_of_child, this_process};
 
 use crate::next::{next, system_call};
-use crate::{attached, errno, fixed, parked, process};
+use crate::{agent, attached, errno, fixed, parked, process};
 
 thread_local! {
     /// What this thread has kept for the child of the fork that is under way.
@@ -74,12 +74,25 @@ fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno
     if !session.link().is_inherited() {
         fixed::map_again(session)?;
     }
-    let joined = session.member().become_child(kept, this_process());
+    let elsewhere = domain_of_child();
+    let joined = match &elsewhere {
+        Ok(home) => session
+            .member()
+            .become_child(kept, this_process(), home.as_ref())
+            .map_err(|_| Errno::NOSPC),
+        Err(_) => {
+            session.member().renounce();
+            Err(Errno::NOSYS)
+        }
+    };
     if let Some(mark) = mark() {
         mark.store(1, Ordering::Relaxed);
     }
     session.link().register_process();
-    joined.map_err(|_| Errno::NOSPC)
+    if joined.is_ok() && matches!(elsewhere, Ok(Some(_))) {
+        agent::ensure(session);
+    }
+    joined
 }
 
 /// Keeps a slot for a child.

@@ -11,6 +11,6 @@ mod share;
 pub use create::{CreateError, CreateRequest, create, remove};
 pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
 pub use find::{FindError, Listing, PRIVATE_PREFIX, find, identify, list};
-pub use open::{Session, SessionError, is_gone, open_pool, this_process};
+pub use open::{Session, SessionError, domain_of_child, is_gone, open_pool, this_process};
 pub use post::{Duty, Post};
 pub use share::{Owner, Share, ShareError};

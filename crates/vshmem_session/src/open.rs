@@ -176,6 +176,18 @@ fn own_domain() -> Result<DomainIdentity, Anonymous> {
     })
 }
 
+/// To be asked in a child that has just been forked: its domain, if it may be another one than its parent's. A parent that is outside
+/// the child's PID namespace has no pid there.
+///
+/// # Errors
+/// When it may be and cannot be told.
+pub fn domain_of_child() -> Result<Option<DomainIdentity>, SessionError> {
+    match rustix::process::getppid() {
+        Some(_) => Ok(None),
+        None => Ok(Some(own_domain()?)),
+    }
+}
+
 /// Whether a process of this domain is no more, or its pid is somebody else's by now.
 #[must_use]
 pub fn is_gone(pid: u32, start: u64) -> bool {

@@ -3,7 +3,7 @@
 use crate::extent::Extent;
 use crate::{Backing, Errno, Member, dirty, extent, settle};
 use vshmem_sync::{Desk, Fault, crash_point, field, load_value, load_word};
-use vshmem_wire::{ClientName, PAGE_BYTES, Registry};
+use vshmem_wire::{PAGE_BYTES, Registry};
 
 /// Pages that are cleaned at once: while they are, nobody can have them.
 const PORTION: u32 = 256;
@@ -31,7 +31,7 @@ impl Member {
         let Some(extent) = begun else { return Ok(0) };
         let bytes = u64::from(extent.pages) * PAGE_BYTES;
         let cleaned = self.clean(extent, bytes, backing);
-        settle(self.leave_cleaning(&desk, self.me()).map(Ok))?;
+        settle(self.leave_cleaning(&desk, self.me().word()).map(Ok))?;
         cleaned.map(|()| bytes)
     }
 
@@ -51,12 +51,12 @@ impl Member {
         Ok(())
     }
 
-    /// Gives back what a client was cleaning, if anything.
-    pub(crate) fn leave_cleaning(&self, desk: &Desk<'_>, client: ClientName) -> Result<(), Fault> {
+    /// Gives back what a client was cleaning, if anything; by the word of its name.
+    pub(crate) fn leave_cleaning(&self, desk: &Desk<'_>, client: u64) -> Result<(), Fault> {
         let pool = self.pool();
         let layout = pool.layout();
         let cleaner = field!(layout.registry, Registry, cleaner);
-        if load_word(pool.map(), cleaner)? != client.word() {
+        if load_word(pool.map(), cleaner)? != client {
             return Ok(());
         }
         vshmem_sync::with_lock(*desk, pool.registry_lock(), "clean-end", |txn| {

@@ -17,7 +17,7 @@ fn a_child_inherits_attaches_and_no_adjustments() {
     // The child's own copy of the member: here, the same one under a new name.
     let child = join(&pool, 12);
     last.bury(child.client()).unwrap();
-    child.become_child(Some(kept), process(13)).unwrap();
+    child.become_child(Some(kept), process(13), None).unwrap();
     sound(&pool);
     child.shmdt(a).unwrap();
     assert_eq!(last.segment_stat(a, &ROOT).unwrap().attached, 3);
