@@ -1,17 +1,23 @@
 /* Many clients in many PID namespaces, some of which are killed: how long until those go on who wait for what the dead held.
  *
- *     deaths NAMESPACES CLIENTS KILLS
+ *     deaths VSHMEM POOL NAMESPACES CLIENTS KILLS
+ *
+ * Starts itself once more in each namespace, under `VSHMEM run --pool POOL`:
+ *
+ *     deaths in BOARD NAMESPACE
  *
  * Every client attaches a segment and holds an adjustment (SEM_UNDO). KILLS of them hold a semaphore each that another client
  * waits for; they are killed all at once. Prints the time until the waiters went on, and fails if one of them did not. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -25,14 +31,15 @@
 enum { MOST = 4096, PATIENCE = 120 };
 
 struct board {
+	int namespaces, clients, kills;
 	atomic_int ready, broken, woken;
 	int segment, common, sets[MOST];
 	uint64_t woke[MOST];
 };
 
 static struct board *board;
-static int namespaces, clients, kills;
-static int gate[2];
+/* Where the clients wait for the end; the launcher alone has the other side. */
+enum { GATE = 100 };
 
 static uint64_t now(void)
 {
@@ -63,43 +70,25 @@ static void client(int number)
 	char byte;
 	must(shmat(board->segment, NULL, 0) != (void *)-1, "shmat");
 	add(board->common, 1, SEM_UNDO);
-	if (number < kills)
+	if (number < board->kills)
 		add(board->sets[number], -1, SEM_UNDO);
 	atomic_fetch_add(&board->ready, 1);
-	if (number >= kills && number < 2 * kills) {
+	if (number >= board->kills && number < 2 * board->kills) {
 		/* Not before it is held. */
-		while (atomic_load(&board->ready) < kills)
+		while (atomic_load(&board->ready) < board->kills)
 			usleep(1000);
-		while (semctl(board->sets[number - kills], 0, GETVAL) != 0)
+		while (semctl(board->sets[number - board->kills], 0, GETVAL) != 0)
 			usleep(1000);
-		add(board->sets[number - kills], -1, 0);
-		board->woke[number - kills] = now();
+		add(board->sets[number - board->kills], -1, 0);
+		board->woke[number - board->kills] = now();
 		atomic_fetch_add(&board->woken, 1);
 	}
-	while (read(gate[0], &byte, 1) < 0)
+	while (read(GATE, &byte, 1) < 0)
 		must(errno == EINTR, "read");
-	if (number < kills)
+	if (number < board->kills)
 		kill(getpid(), SIGKILL);
 	for (;;)
 		pause();
-}
-
-/* The init of a namespace and its clients. */
-static void settle(int which)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "mount --make-rprivate /");
-	must(mount("proc", "/proc", "proc", 0, NULL) == 0, "mount /proc");
-	close(gate[1]);
-	for (int number = which; number < clients; number += namespaces) {
-		pid_t child = fork();
-		must(child >= 0, "fork");
-		if (child == 0)
-			client(number);
-	}
-	while (wait(NULL) > 0 || errno == EINTR)
-		;
-	exit(0);
 }
 
 static void make(void)
@@ -108,12 +97,50 @@ static void make(void)
 	must(board->segment >= 0, "shmget");
 	board->common = semget(IPC_PRIVATE, 1, 0600);
 	must(board->common >= 0, "semget");
-	for (int nth = 0; nth < kills; nth++) {
+	for (int nth = 0; nth < board->kills; nth++) {
 		board->sets[nth] = semget(IPC_PRIVATE, 1, 0600);
 		must(board->sets[nth] >= 0, "semget");
 		add(board->sets[nth], 1, 0);
 	}
-	exit(0);
+}
+
+/* Under `vshmem run`: the objects, or the clients of a namespace. */
+static int inside(const char *path, int which)
+{
+	int file = open(path, O_RDWR);
+	must(file >= 0, path);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	must(board != MAP_FAILED, "mmap");
+	if (which < 0) {
+		make();
+		return 0;
+	}
+	for (int number = which; number < board->clients; number += board->namespaces) {
+		pid_t child = fork();
+		must(child >= 0, "fork");
+		if (child == 0)
+			client(number);
+	}
+	while (wait(NULL) > 0 || errno == EINTR)
+		;
+	return 0;
+}
+
+static void start(char **words, const char *path, int which)
+{
+	char number[16];
+	snprintf(number, sizeof(number), "%d", which);
+	execl(words[1], words[1], "run", "--pool", words[2], "--", words[0], "in", path, number, (char *)NULL);
+	must(0, words[1]);
+}
+
+/* The init of a namespace. */
+static void settle(char **words, const char *path, int which)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0, "mount --make-rprivate /");
+	must(mount("proc", "/proc", "proc", 0, NULL) == 0, "mount /proc");
+	start(words, path, which);
 }
 
 static int by_size(const void *one, const void *other)
@@ -137,62 +164,62 @@ static void wait_for(atomic_int *count, int wanted, const char *what)
 
 int main(int count, char **words)
 {
-	pid_t inits[MOST];
+	char path[] = "/dev/shm/deaths-board.XXXXXX";
+	int gate[2], file, status;
+	pid_t inits[MOST], maker;
 	uint64_t began;
-	int status;
 
-	must(count == 4, "usage: deaths NAMESPACES CLIENTS KILLS");
-	namespaces = atoi(words[1]);
-	clients = atoi(words[2]);
-	kills = atoi(words[3]);
-	must(namespaces > 0 && clients <= MOST && 2 * kills <= clients && namespaces <= MOST, "arguments");
-	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (count == 4 && strcmp(words[1], "in") == 0)
+		return inside(words[2], atoi(words[3]));
+	must(count == 6, "usage: deaths VSHMEM POOL NAMESPACES CLIENTS KILLS");
+	file = mkstemp(path);
+	must(file >= 0 && ftruncate(file, sizeof(*board)) == 0, path);
+	board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	must(board != MAP_FAILED, "mmap");
-	must(pipe(gate) == 0, "pipe");
-	/* Not by this process: its children would be clients of this namespace, before they leave for another. */
-	pid_t maker = fork();
+	board->namespaces = atoi(words[3]);
+	board->clients = atoi(words[4]);
+	board->kills = atoi(words[5]);
+	must(board->namespaces > 0 && board->namespaces <= MOST && board->clients <= MOST && 2 * board->kills <= board->clients,
+	     "arguments");
+	must(pipe(gate) == 0 && dup2(gate[0], GATE) == GATE, "pipe");
+	close(gate[0]);
+	must(fcntl(gate[1], F_SETFD, FD_CLOEXEC) == 0, "fcntl");
+	maker = fork();
 	must(maker >= 0, "fork");
 	if (maker == 0)
-		make();
+		start(words, path, -1);
 	must(waitpid(maker, &status, 0) == maker && status == 0, "the objects");
-	for (int which = 0; which < namespaces; which++) {
-		/* A process that has left for a new PID namespace cannot leave again: one each. */
-		pid_t outer = fork();
-		must(outer >= 0, "fork");
-		if (outer == 0) {
+	for (int which = 0; which < board->namespaces; which++) {
+		/* A process that makes a new PID namespace for its children makes no second one: one each. */
+		inits[which] = fork();
+		must(inits[which] >= 0, "fork");
+		if (inits[which] == 0) {
 			close(gate[1]);
 			must(unshare(CLONE_NEWPID | CLONE_NEWNS) == 0, "unshare");
 			pid_t init = fork();
 			must(init >= 0, "fork");
 			if (init == 0)
-				settle(which);
+				settle(words, path, which);
 			waitpid(init, NULL, 0);
 			_exit(0);
 		}
-		inits[which] = outer;
 	}
-	wait_for(&board->ready, clients, "clients are ready");
-	/* Until the waiters sleep. */
-	for (int nth = 0; nth < kills; nth++)
-		while (semctl(board->sets[nth], 0, GETNCNT) != 1 && !atomic_load(&board->broken))
-			usleep(1000);
-	sleep(2);
+	wait_for(&board->ready, board->clients, "clients are ready");
+	/* Until the waiters sleep, and agents have found everybody. */
+	sleep(4);
 	began = now();
 	close(gate[1]);
-	wait_for(&board->woken, kills, "waiters went on");
-	for (int nth = 0; nth < kills; nth++)
+	wait_for(&board->woken, board->kills, "waiters went on");
+	for (int nth = 0; nth < board->kills; nth++)
 		board->woke[nth] -= began;
-	qsort(board->woke, (size_t)kills, sizeof(board->woke[0]), by_size);
-	printf("%d clients in %d namespaces, %d killed: waiters went on after %.1f ms (median), %.1f ms (the last)\n", clients,
-	       namespaces, kills, (double)board->woke[kills / 2] / 1e6, (double)board->woke[kills - 1] / 1e6);
-	fflush(stdout);
-	for (int which = 0; which < namespaces; which++) {
+	qsort(board->woke, (size_t)board->kills, sizeof(board->woke[0]), by_size);
+	printf("%d clients in %d namespaces, %d killed: waiters went on after %.1f ms (median), %.1f ms (the last)\n", board->clients,
+	       board->namespaces, board->kills, (double)board->woke[board->kills / 2] / 1e6,
+	       (double)board->woke[board->kills - 1] / 1e6);
+	for (int which = 0; which < board->namespaces; which++) {
 		kill(inits[which], SIGKILL);
 		waitpid(inits[which], NULL, 0);
 	}
-	semctl(board->common, 0, IPC_RMID);
-	for (int nth = 0; nth < kills; nth++)
-		semctl(board->sets[nth], 0, IPC_RMID);
-	shmctl(board->segment, IPC_RMID, NULL);
+	unlink(path);
 	return 0;
 }

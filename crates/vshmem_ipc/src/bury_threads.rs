@@ -147,7 +147,7 @@ impl Member {
         let lock = map.load(field!(dead.at, ThreadSlot, log_lock), Ordering::Acquire)?;
         let head_at = field!(dead.at, ThreadSlot, log_head);
         let head = map.load(head_at, Ordering::Acquire)?;
-        if head == 0 || !self.is_lock(lock) || !self.still_dead(dead)? {
+        if !self.is_lock(lock) || !self.still_dead(dead)? {
             return Ok(());
         }
         if holder_of(map, lock)?.is_some_and(|holder| holder.slot == dead.thread) {
