@@ -154,6 +154,18 @@ impl Map {
         Ok(wide::load(self.cell_words(offset)?))
     }
 
+    /// Reads a cell only to replace it, with acquire ordering: the tag, and then the word. Had it been written in between, they would not
+    /// belong together, and the swap is refused.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    #[inline]
+    pub fn load_to_replace(&self, offset: u64) -> Result<Cell, OutOfPool> {
+        let cell = self.cell_words(offset)?;
+        let tag = cell[1].load(Ordering::Acquire);
+        Ok(Cell { word: cell[0].load(Ordering::Acquire), tag })
+    }
+
     /// Replaces `old` by its successor with `word`; says whether it did. Orders as [`Map::replace`].
     ///
     /// # Errors
