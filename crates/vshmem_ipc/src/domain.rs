@@ -110,7 +110,7 @@ pub(crate) fn seek(
     let layout = pool.layout();
     let boot = words(&identity.boot_id);
     let name = name_words(&identity.name);
-    let mut free = None;
+    let (mut free, mut empty) = (None, None);
     for index in 0..layout.domains.count as u32 {
         let slot = slot_at(layout, index)?;
         let state = txn.get(field!(slot, DomainSlot, state))?;
@@ -140,6 +140,10 @@ pub(crate) fn seek(
             if identity.named && same_name && !same_boot {
                 return Ok(Seek::Former(index));
             }
+            // One without clients, as containers that have come and gone leave them behind.
+            if state == DomainState::Alive as u32 && empty.is_none() && reusable(index)? {
+                empty = Some(index);
+            }
         } else if free.is_none()
             && (state == DomainState::Free as u32
                 || (state == DomainState::Dead as u32 && reusable(index)?))
@@ -147,7 +151,7 @@ pub(crate) fn seek(
             free = Some(index);
         }
     }
-    let Some(index) = free else {
+    let Some(index) = free.or(empty) else {
         return Ok(Seek::Full);
     };
     let slot = slot_at(layout, index)?;

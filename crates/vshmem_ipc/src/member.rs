@@ -261,14 +261,10 @@ impl Member {
         process: Process,
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<ClientName, JoinError> {
-        self.enter_domain(identity)?;
-        self.stand_on_domain()?;
-        let entered = match self.enter(process, None) {
-            Err(JoinError::Full { table: "clients", .. }) => {
-                self.bury_gone(gone)?;
-                self.enter(process, None)
-            }
-            other => other,
+        let entered = match self.enter_through(identity, process, gone) {
+            // The slot of a domain without clients is given to another one when there is no other.
+            Err(JoinError::Evicted) => self.enter_through(identity, process, gone),
+            entered => entered,
         };
         let Entered { client, before_exec } = entered?;
         if before_exec {
@@ -279,6 +275,24 @@ impl Member {
             self.leave_attaches(&desk, client)?;
         }
         Ok(client)
+    }
+
+    fn enter_through(
+        &self,
+        identity: &DomainIdentity,
+        process: Process,
+        gone: &dyn Fn(u32, u64) -> bool,
+    ) -> Result<Entered, JoinError> {
+        self.seats.stand_always();
+        self.enter_domain(identity)?;
+        self.stand_on_domain()?;
+        match self.enter(process, None) {
+            Err(JoinError::Full { table: "clients", .. }) => {
+                self.bury_gone(gone)?;
+                self.enter(process, None)
+            }
+            entered => entered,
+        }
     }
 
     fn enter_domain(&self, identity: &DomainIdentity) -> Result<(), JoinError> {

@@ -338,3 +338,27 @@ fn this_thread() -> usize {
     }
     MARK.with(|mark| std::ptr::from_ref(mark).addr())
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_adds_to_the_list_of_a_successor() {
+        let map = Map::anonymous(4096);
+        let (list, sibling) = (64, 128);
+        let (former, next) = (ClientName::new(3, 1), ClientName::new(3, 2));
+        let write = |word| {
+            let seen = load_cell(&map, list).unwrap();
+            assert!(map.replace_cell(list, seen, word).unwrap());
+        };
+        write(Holding::empty(former).pack());
+        enlist(&map, list, former, sibling, 5).unwrap();
+        enlist(&map, list, former, sibling + 16, 6).unwrap();
+        assert_eq!(Holding::unpack(load_word(&map, list).unwrap()).first, 7);
+        assert_eq!(Holding::unpack(load_word(&map, sibling + 16).unwrap()).first, 6);
+        write(Holding::empty(next).pack());
+        assert_eq!(enlist(&map, list, former, sibling, 7), Err(Fault::Evicted));
+        assert_eq!(Holding::unpack(load_word(&map, list).unwrap()), Holding::empty(next));
+    }
+}

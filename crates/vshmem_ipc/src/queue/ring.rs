@@ -149,8 +149,7 @@ impl Parked {
         let place = map.load(field!(trailer, RingTrailer, place), Ordering::Acquire)?;
         // Whoever has claimed it since has written another place before another owner's cell.
         let owner = Cell { word, tag };
-        let parked =
-            place == place_of(index, spot.former_position()) && word > u64::from(IN_OBJECT);
+        let parked = place == place_of(index, spot.former_position()) && word > IN_OBJECT;
         Ok(parked.then_some(Self { chunk, owner_at, owner, trailer }))
     }
 

@@ -120,6 +120,18 @@ fn the_next_namespace_of_an_inode_finds_nothing_of_the_former_ones() {
 }
 
 #[test]
+fn domains_that_have_come_and_gone_leave_room_for_others() {
+    let pool = pool();
+    let me = join(&pool, 10);
+    for nth in 0..2 * pool.geometry().domains {
+        let other = join_in(&pool, &format!("guest{nth}"), 5);
+        assert_ne!(other.domain(), me.domain());
+        other.leave().unwrap();
+    }
+    empty(&pool, &me);
+}
+
+#[test]
 fn a_client_uses_its_undo_records_again() {
     let pool = pool();
     let me = join(&pool, 10);
