@@ -1,7 +1,7 @@
 #!/bin/bash
 # Kills some of many clients in many PID namespaces: those who wait for what they held go on, and nothing is left.
 #
-#     tests/deaths/run.sh VSHMEM [NAMESPACES CLIENTS KILLS]
+#     [SIZE=1G] tests/deaths/run.sh VSHMEM [NAMESPACES CLIENTS KILLS]
 cd "$(dirname "$0")/../.." || exit 1
 vshmem=$(realpath "$1")
 namespaces=${2:-64} clients=${3:-1000} kills=${4:-100}
@@ -15,8 +15,8 @@ make -s -C tests/deaths || exit 1
 pool=deaths-$$
 trap '"$vshmem" pool rm "$pool" --force >/dev/null 2>&1' EXIT
 failed=0
-"$vshmem" pool create "$pool" --size 1G --mode 0666 --limit domains=127 >/dev/null || exit 1
-"$vshmem" run --pool "$pool" -- build/deaths/deaths "$namespaces" "$clients" "$kills" || failed=1
+"$vshmem" pool create "$pool" --size "${SIZE:-1G}" --mode 0666 --limit domains=127 >/dev/null || exit 1
+"$PWD/build/deaths/deaths" "$vshmem" "$pool" "$namespaces" "$clients" "$kills" || failed=1
 # The host's agent sees the namespaces end; it is done when no client but itself is left.
 for _ in {1..600}; do
 	left=$("$vshmem" ls --pool "$pool" --json | grep -c '"state": "active"')
