@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use vshmem_mem::{AtomicU32, AtomicU64, Map, Ordering, seconds_now};
+use vshmem_mem::{AtomicU32, AtomicU64, Ordering, seconds_now};
 use vshmem_sync::{
     Claimant, Desk, Doorbell, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field,
     load_cell, load_value, load_word, with_lock,
@@ -14,6 +14,7 @@ use vshmem_wire::{
 
 use crate::domain::{self, DomainIdentity, Seek};
 use crate::heap::Larder;
+use crate::neighbourhood::{Neighbourhood, WaitFile};
 use crate::reclaim::Rounds;
 use crate::told::Told;
 use crate::undo::UndoHints;
@@ -69,7 +70,7 @@ pub enum JoinError {
     },
     /// This domain has been evicted.
     #[error(
-        "this domain was evicted from the pool; it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot"
+        "this domain was evicted from the pool, by an operator or because it was cut off from the others with a copy of it (after a migration or a restored snapshot; the kernel's log says so); it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot"
     )]
     Evicted,
     /// The pool does not make sense.
@@ -101,6 +102,7 @@ pub struct Member {
     pub(crate) seats: Seats,
     pub(crate) larder: Larder,
     pub(crate) words: WaitWords,
+    pub(crate) neighbourhood: Option<Neighbourhood>,
     pub(crate) spin: Spin,
     pub(crate) undo_hints: UndoHints,
     pub(crate) told: Told,
@@ -197,7 +199,7 @@ impl Member {
         pool: Arc<Pool>,
         identity: &DomainIdentity,
         process: Process,
-        words: Option<Arc<Map>>,
+        words: Option<WaitFile>,
         reach: Reach,
     ) -> Result<Self, JoinError> {
         Self::join_over_dead(pool, identity, process, words, reach, &|_, _| false)
@@ -212,17 +214,17 @@ impl Member {
         pool: Arc<Pool>,
         identity: &DomainIdentity,
         process: Process,
-        words: Option<Arc<Map>>,
+        words: Option<WaitFile>,
         reach: Reach,
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<Self, JoinError> {
         let threads = pool.layout().threads;
         let digest = identity.digest();
-        let words = match words {
-            Some(file) => WaitWords::new(file, 0, 4),
+        let (words, neighbourhood) = match words {
+            Some(file) => (WaitWords::new(file.words, 0, 4), file.neighbourhood),
             None => {
                 let base = field!(threads.offset, ThreadSlot, doorbell);
-                WaitWords::new(Arc::clone(pool.map()), base, threads.stride)
+                (WaitWords::new(Arc::clone(pool.map()), base, threads.stride), None)
             }
         };
         let member = Self {
@@ -234,6 +236,7 @@ impl Member {
             seats: Seats::new(),
             larder: Larder::new(),
             words,
+            neighbourhood,
             spin: Spin::new(most_looks()),
             undo_hints: UndoHints::new(),
             told: Told::new(pool.layout()),
@@ -373,6 +376,7 @@ impl Member {
                 let reserved =
                     txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32;
                 if reserved && is_in(txn, slot, client)? {
+                    self.name_words(txn, slot)?;
                     write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
                     return Ok(Some(Entered { client, before_exec: false }));
                 }
@@ -388,15 +392,26 @@ impl Member {
                 {
                     let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
                     let client = ClientName::new(client, taken);
+                    // It may be another user by now.
+                    self.name_words(txn, slot)?;
                     return Ok(Some(Entered { client, before_exec: true }));
                 }
             }
             let Some(client) = take_client(txn, layout)? else { return Ok(None) };
             let slot = slot_of(layout, client)?;
+            self.name_words(txn, slot)?;
             write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
             Ok(Some(Entered { client, before_exec: false }))
         })?;
         taken.ok_or(JoinError::Full { table: "clients", count: layout.clients.count })
+    }
+
+    /// Notes in a client's slot whose file this process's wait words lie in.
+    fn name_words(&self, txn: &mut Txn<'_>, slot: u64) -> Result<(), Fault> {
+        let owner = self.neighbourhood.as_ref().map(|here| here.own);
+        let uid = owner.map_or(0, |owner| owner.uid.wrapping_add(1));
+        txn.update(field!(slot, ClientSlot, words_uid), uid)?;
+        txn.update(field!(slot, ClientSlot, words_nonce), owner.map_or(0, |owner| owner.nonce))
     }
 
     /// A thread slot for the time of joining: its owner is nobody yet.
@@ -561,6 +576,13 @@ impl Member {
         self.client.store(self.as_stranger().word(), Ordering::Release);
         // No cell is ever written so often.
         self.seats.stand_on(self.pool.registry_lock(), Cell { word: 0, tag: u64::MAX });
+    }
+
+    /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is not
+    /// when the parent was killed before it had named the child, and was buried.
+    #[must_use]
+    pub fn is_in(&self, kept: ChildSlot) -> bool {
+        self.me() == kept.0
     }
 
     /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
@@ -773,6 +795,18 @@ impl Member {
         look().map_err(|_| Errno::IO)
     }
 
+    /// If it is this process that was to start an agent, leaves that to others: it cannot any more.
+    pub fn renounce_agent(&self) {
+        let renounce = || -> Result<bool, Fault> {
+            let map = self.pool.map();
+            let at = field!(domain::slot_at(self.pool.layout(), self.domain())?, DomainSlot, agent);
+            let me = self.pid.load(Ordering::Relaxed) | AGENT_STARTER;
+            if load_value(map, at)? == me { claim_cell(map, at, me, 0) } else { Ok(false) }
+        };
+        // Whoever finds a process of that number gone starts one all the same.
+        let _ = renounce();
+    }
+
     /// Renews this domain's lease; for the agent.
     ///
     /// # Errors
@@ -897,6 +931,7 @@ fn write_client(
     txn.update(field!(slot, ClientSlot, start_low), process.start as u32)?;
     txn.update(field!(slot, ClientSlot, start_high), (process.start >> 32) as u32)?;
     txn.update(field!(slot, ClientSlot, uid), process.uid)?;
+    txn.update(field!(slot, ClientSlot, leaving), 0)?;
     txn.update(field!(slot, ClientSlot, joined), seconds_now())?;
     txn.set(field!(slot, ClientSlot, state), state as u32)
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use vshmem_wire::{CELL_BYTES, Cell, WORD_BYTES};
 
+use crate::racing::{clear, copy_in, copy_out};
 use crate::{Mapping, wide};
 
 /// An offset that does not lie in the pool, or not on a word: a peer wrote nonsense.
@@ -230,7 +231,7 @@ impl Map {
         let from = self.range(offset, into.len())?;
         // SAFETY: source inside the mapping, destination a live buffer outside it; a peer that
         // writes meanwhile gives torn bytes, which the caller treats as untrusted anyway.
-        unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), into.as_mut_ptr(), into.len()) };
+        unsafe { copy_out(from.cast_const(), into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
@@ -242,7 +243,7 @@ impl Map {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), OutOfPool> {
         let to = self.range(offset, bytes.len())?;
         // SAFETY: destination inside the mapping, source a live buffer outside it.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        unsafe { copy_in(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
 
@@ -253,7 +254,7 @@ impl Map {
     pub fn zero(&self, offset: u64, bytes: usize) -> Result<(), OutOfPool> {
         let to = self.range(offset, bytes)?;
         // SAFETY: destination inside the mapping.
-        unsafe { std::ptr::write_bytes(to, 0, bytes) };
+        unsafe { clear(to, bytes) };
         Ok(())
     }
 }

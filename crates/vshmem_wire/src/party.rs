@@ -119,8 +119,13 @@ pub struct ClientSlot {
     pub undos: RawCell,
     /// While free: the slot that became free after it, plus one.
     pub next: RawCell,
-    /// Room for later.
-    pub spare: [RawCell; 3],
+    /// User whose file its wait words lie in, plus one; 0 when they lie in the pool.
+    pub words_uid: RawCell,
+    /// Which of that user's files.
+    pub words_nonce: RawCell,
+    /// 1 once the process has announced that it is about to end. What it holds is given back by who
+    /// sees that it has: until then its threads may store into what it has attached.
+    pub leaving: RawCell,
 }
 
 /// What a sleeper waits for.

@@ -5,6 +5,7 @@ mod clean;
 mod namespaces;
 mod start;
 mod watch;
+mod witness;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

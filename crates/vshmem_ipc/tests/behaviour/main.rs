@@ -24,3 +24,4 @@ mod semaphores_asleep;
 mod sets_large;
 mod stress;
 mod undo;
+mod users;
