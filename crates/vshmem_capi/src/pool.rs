@@ -115,7 +115,7 @@ impl Pool {
 
     /// Whether the process of a name may still act.
     pub fn may_act(&self, name: u32) -> bool {
-        self.session.as_ref().is_some_and(|session| session.member().may_act(name))
+        self.session.as_ref().is_some_and(|session| session.member().may_act_as(name))
     }
 }
 
@@ -241,7 +241,7 @@ pub unsafe extern "C" fn vshmem_whoami(
         let Some(session) = borrow(pool).session.as_ref() else { return };
         tell(&session.member().pool().name(), name, 64);
         domain.write(session.member().domain());
-        client.write(session.member().name());
+        client.write(session.member().name().short());
     }
 }
 

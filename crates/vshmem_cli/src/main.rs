@@ -6,7 +6,7 @@ mod account;
 mod agent;
 mod choice;
 mod failure;
-mod life;
+mod here;
 mod pool;
 mod program;
 mod show;

@@ -1,15 +1,15 @@
 //! Who and what is in a pool, for `vshmem ls` and the agent.
 
-use vshmem_sync::{Fault, field, holder_of, load_value};
+use vshmem_sync::{Fault, field, holder_of, load_value, load_word};
 use vshmem_wire::{
-    AGENT_STARTER, AttachSlot, BELL_LOST, ClientSlot, ClientState, DomainSlot, DomainState,
-    MsgSlot, ObjectHeader, ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot, ThreadSlot,
-    WaitState,
+    AGENT_STARTER, AttachSlot, BELL_LOST, ClientName, ClientSlot, ClientState, DomainSlot,
+    DomainState, MsgSlot, ObjectHeader, ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot,
+    ThreadSlot, WaitState,
 };
 
 use crate::access::Permission;
 use crate::id::{Kind, Place};
-use crate::member::{client_at, index_of};
+use crate::member::client_at;
 use crate::registry::{self, per_kind};
 use crate::segment::attach_at;
 use crate::semaphore::{self, Set};
@@ -46,6 +46,21 @@ pub struct DomainRow {
     pub rates: [u32; vshmem_wire::RATES],
 }
 
+/// What tells a domain that has not been declared dead from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DomainKey {
+    /// Slot.
+    pub index: u32,
+    /// Boot epoch.
+    pub epoch: u32,
+    /// Boot id of its kernel, as four words.
+    pub boot: [u32; 4],
+    /// Inode of its PID namespace.
+    pub pid_namespace: u32,
+    /// When the init of that was started; 0 when unknown.
+    pub born: u64,
+}
+
 /// A client process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientRow {
@@ -74,6 +89,8 @@ pub struct ClientRow {
 pub struct Resident {
     /// Slot.
     pub index: u32,
+    /// Its name.
+    pub name: ClientName,
     /// Slot of its domain.
     pub domain: u32,
     /// Pid inside the domain; while reserved, the parent's.
@@ -225,6 +242,34 @@ impl Pool {
         settle(look().map(Ok))
     }
 
+    /// The domains that have not been declared dead; without looking at any client.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn domain_keys(&self) -> Result<Vec<DomainKey>, Errno> {
+        let map = self.map();
+        let look = || -> Result<Vec<DomainKey>, Fault> {
+            let mut keys = Vec::new();
+            for index in 0..self.layout().domains.count as u32 {
+                let slot = domain::slot_at(self.layout(), index)?;
+                // The epoch first: should the slot change hands now, the key fits nobody any more.
+                let epoch = self.epoch_of(index)?;
+                let state = load_value(map, field!(slot, DomainSlot, state))?;
+                if state == DomainState::Alive as u32 || state == DomainState::Evicted as u32 {
+                    keys.push(DomainKey {
+                        index,
+                        epoch,
+                        boot: domain::boot_of(self, index)?,
+                        pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
+                        born: load_word(map, field!(slot, DomainSlot, born))?,
+                    });
+                }
+            }
+            Ok(keys)
+        };
+        settle(look().map(Ok))
+    }
+
     /// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or evicted.
     ///
     /// # Errors
@@ -247,6 +292,25 @@ impl Pool {
         settle(self.client_rows().map(Ok))
     }
 
+    /// The client that is in a slot now.
+    pub(crate) fn named(&self, index: u32) -> Result<ClientName, Fault> {
+        let slot = client_at(self.layout(), index)?;
+        Ok(ClientName::new(index, load_word(self.map(), field!(slot, ClientSlot, taken))?))
+    }
+
+    /// Boot epoch of the domain that is in a slot now.
+    pub(crate) fn epoch_of(&self, index: u32) -> Result<u32, Fault> {
+        let slot = domain::slot_at(self.layout(), index)?;
+        load_value(self.map(), field!(slot, DomainSlot, epoch))
+    }
+
+    /// Start time of the process in a client's slot.
+    pub(crate) fn start_of(&self, slot: u64) -> Result<u64, Fault> {
+        let low = load_value(self.map(), field!(slot, ClientSlot, start_low))?;
+        let high = load_value(self.map(), field!(slot, ClientSlot, start_high))?;
+        Ok(u64::from(high) << 32 | u64::from(low))
+    }
+
     fn client_rows(&self) -> Result<Vec<ClientRow>, Fault> {
         let (map, layout) = (self.map(), self.layout());
         let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
@@ -257,13 +321,11 @@ impl Pool {
             else {
                 continue;
             };
-            let low = load_value(map, field!(slot, ClientSlot, start_low))?;
-            let high = load_value(map, field!(slot, ClientSlot, start_high))?;
             rows.push(ClientRow {
                 index,
                 domain: load_value(map, field!(slot, ClientSlot, domain))?,
                 pid: load_value(map, field!(slot, ClientSlot, pid))?,
-                start: u64::from(high) << 32 | u64::from(low),
+                start: self.start_of(slot)?,
                 uid: load_value(map, field!(slot, ClientSlot, uid))?,
                 state,
                 joined: load_value(map, field!(slot, ClientSlot, joined))?,
@@ -330,9 +392,9 @@ impl Pool {
         let mut rows = Vec::new();
         for thread in 0..layout.threads.count as u32 {
             let at = thread_at(layout, thread)?;
-            let owner = load_value(map, field!(at, ThreadSlot, owner))?;
+            let owner = load_word(map, field!(at, ThreadSlot, owner))?;
             let wait = load_value(map, field!(at, ThreadSlot, wait))?;
-            let Some(client) = owner.checked_sub(1).map(index_of) else {
+            let Some(client) = ClientName::of(owner).and_then(ClientName::slot) else {
                 continue;
             };
             if wait != WaitState::Waiting as u32 {
@@ -359,9 +421,10 @@ impl Pool {
             for record in 0..layout.attaches.count as u32 {
                 let at = attach_at(layout, record)?;
                 if load_value(map, field!(at, AttachSlot, segment))? == segment + 1 {
-                    let client = load_value(map, field!(at, AttachSlot, client))?;
+                    let client = load_word(map, field!(at, AttachSlot, client))?;
+                    let client = ClientName::of(client).and_then(ClientName::slot);
                     let count = load_value(map, field!(at, AttachSlot, count))?;
-                    rows.push((index_of(client.saturating_sub(1)), count));
+                    rows.push((client.unwrap_or(u32::MAX), count));
                 }
             }
             Ok(rows)
@@ -380,6 +443,8 @@ impl Pool {
             let mut found = Vec::new();
             for index in 0..clients_high.min(layout.clients.count as u32) {
                 let slot = client_at(layout, index)?;
+                // The name first: should the slot change hands now, the name fits nobody any more.
+                let name = self.named(index)?;
                 let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?)
                 else {
                     continue;
@@ -387,13 +452,12 @@ impl Pool {
                 if load_value(map, field!(slot, ClientSlot, domain))? != domain {
                     continue;
                 }
-                let low = load_value(map, field!(slot, ClientSlot, start_low))?;
-                let high = load_value(map, field!(slot, ClientSlot, start_high))?;
                 found.push(Resident {
                     index,
+                    name,
                     domain,
                     pid: load_value(map, field!(slot, ClientSlot, pid))?,
-                    start: u64::from(high) << 32 | u64::from(low),
+                    start: self.start_of(slot)?,
                     state,
                 });
             }
@@ -503,12 +567,12 @@ impl Pool {
             return Ok(None);
         };
         let owner = match layout.threads.at(holder.slot) {
-            Some(at) => load_value(self.map(), field!(at, ThreadSlot, owner))?,
+            Some(at) => load_word(self.map(), field!(at, ThreadSlot, owner))?,
             None => 0,
         };
         Ok(Some(LockRow {
             object,
-            client: owner.checked_sub(1).map(index_of),
+            client: ClientName::of(owner).and_then(ClientName::slot),
             committed: holder.committed,
         }))
     }

@@ -52,7 +52,7 @@ impl Member {
     pub(crate) fn discard_chunk(&self, desk: &Desk<'_>, chunk: Option<Chunk>) {
         if let Some(chunk) = chunk {
             // What cannot be given back now is when this client ends.
-            let _ = heap::discard(self.pool(), desk, chunk, heap::owned_by(self.me()));
+            let _ = heap::discard(self.pool(), desk, chunk, self.me().word());
         }
     }
 }

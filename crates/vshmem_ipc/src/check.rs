@@ -150,7 +150,7 @@ impl Look<'_> {
                 self.read_record(at, thread)?;
                 continue;
             }
-            let owner = self.pool.map().load(thread, Ordering::Acquire)? as u32;
+            let owner = self.pool.map().load(thread, Ordering::Acquire)?;
             if !self.lives(owner)? {
                 self.unfinished(format!(
                     "the lock of {name} is held by thread slot {}, whose owner is gone",

@@ -1,7 +1,9 @@
 //! The domain table: which kernels (and PID namespaces) take part.
 
 use vshmem_sync::{Fault, Txn, field, load_value};
-use vshmem_wire::{CELL_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout, RATES};
+use vshmem_wire::{
+    CELL_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, Layout, RATES, domain_digest,
+};
 
 use crate::Pool;
 
@@ -12,6 +14,8 @@ pub struct DomainIdentity {
     pub boot_id: [u8; 16],
     /// Inode of the PID namespace.
     pub pid_namespace: u32,
+    /// When the init of the PID namespace was started, in clock ticks since boot; 0 when unknown.
+    pub born: u64,
     /// Name for people. At most 32 bytes.
     pub name: String,
     /// Whether the name was given by whoever runs the domain, so that two of one name are two
@@ -23,22 +27,17 @@ pub(crate) fn slot_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
     layout.domains.at(index).ok_or(Fault::corrupt(layout.domains.offset, "no such domain slot"))
 }
 
-/// Eight bits that mostly differ between domains.
-fn mark(boot: [u32; 4], pid_namespace: u32) -> u32 {
-    let all = boot.iter().fold(pid_namespace, |all, word| all.rotate_left(7) ^ word);
-    all.wrapping_mul(0x9e37_79b9) >> 24
-}
-
-/// The mark of an identity.
-pub(crate) fn mark_of(identity: &DomainIdentity) -> u32 {
-    mark(words(&identity.boot_id), identity.pid_namespace)
-}
-
-/// The mark of the domain in a slot.
-pub(crate) fn mark_at(pool: &Pool, index: u32) -> Result<u32, Fault> {
+/// Digest of the domain in a slot: what its joining processes are called by.
+pub(crate) fn digest_at(pool: &Pool, index: u32) -> Result<u64, Fault> {
     let slot = slot_at(pool.layout(), index)?;
     let namespace = load_value(pool.map(), field!(slot, DomainSlot, pid_namespace))?;
-    Ok(mark(boot_of(pool, index)?, namespace))
+    Ok(domain_digest(boot_of(pool, index)?, namespace))
+}
+
+impl DomainIdentity {
+    pub(crate) fn digest(&self) -> u64 {
+        domain_digest(words(&self.boot_id), self.pid_namespace)
+    }
 }
 
 fn words(bytes: &[u8; 16]) -> [u32; 4] {
@@ -111,7 +110,7 @@ pub(crate) fn seek(
     let layout = pool.layout();
     let boot = words(&identity.boot_id);
     let name = name_words(&identity.name);
-    let mut free = None;
+    let (mut free, mut empty) = (None, None);
     for index in 0..layout.domains.count as u32 {
         let slot = slot_at(layout, index)?;
         let state = txn.get(field!(slot, DomainSlot, state))?;
@@ -122,6 +121,15 @@ pub(crate) fn seek(
             })?;
             let namespace = txn.get(field!(slot, DomainSlot, pid_namespace))?;
             if same_boot && namespace == identity.pid_namespace {
+                let born_at = field!(slot, DomainSlot, born);
+                let born = txn.get_word(born_at)?;
+                // The inode of a namespace that has ended is given again.
+                if born != 0 && identity.born != 0 && born.abs_diff(identity.born) > 1 {
+                    return Ok(Seek::Former(index));
+                }
+                if born == 0 {
+                    txn.update_word(born_at, identity.born)?;
+                }
                 let evicted = state == DomainState::Evicted as u32;
                 return Ok(if evicted { Seek::Evicted } else { Seek::Mine(index) });
             }
@@ -132,6 +140,10 @@ pub(crate) fn seek(
             if identity.named && same_name && !same_boot {
                 return Ok(Seek::Former(index));
             }
+            // One without clients, as containers that have come and gone leave them behind.
+            if state == DomainState::Alive as u32 && empty.is_none() && reusable(index)? {
+                empty = Some(index);
+            }
         } else if free.is_none()
             && (state == DomainState::Free as u32
                 || (state == DomainState::Dead as u32 && reusable(index)?))
@@ -139,7 +151,7 @@ pub(crate) fn seek(
             free = Some(index);
         }
     }
-    let Some(index) = free else {
+    let Some(index) = free.or(empty) else {
         return Ok(Seek::Full);
     };
     let slot = slot_at(layout, index)?;
@@ -152,6 +164,7 @@ pub(crate) fn seek(
         txn.update(field!(slot, DomainSlot, name) + i as u64 * CELL_BYTES, *word)?;
     }
     txn.update(field!(slot, DomainSlot, pid_namespace), identity.pid_namespace)?;
+    txn.update_word(field!(slot, DomainSlot, born), identity.born)?;
     txn.update(field!(slot, DomainSlot, renewed), now)?;
     txn.update(field!(slot, DomainSlot, agent), 0)?;
     txn.update(field!(slot, DomainSlot, address), 0)?;

@@ -111,6 +111,12 @@ impl Member {
         self.ring_domains(Domains(!0));
     }
 
+    /// Rings every thread that sleeps although it has been served, and every domain: who was to do it may have died.
+    pub(crate) fn ring_served(&self) {
+        self.deliver_rings();
+        self.ring_domains(Domains(!0));
+    }
+
     /// Wakes those threads of this domain, or of this kernel, that sleep although they have been
     /// served: what is to be done when the doorbell has rung. Returns how many of this user's there were.
     pub fn deliver_rings(&self) -> usize {

@@ -7,7 +7,7 @@
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{CELL_BYTES, ExtentSlot, ExtentState, Layout, PAGE_BINS, Registry};
+use vshmem_wire::{CELL_BYTES, ClientName, ExtentSlot, ExtentState, Layout, PAGE_BINS, Registry};
 
 /// Pages given to somebody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -326,7 +326,7 @@ fn neighbour(txn: &mut Txn<'_>, layout: &Layout, link: u32) -> Result<Option<Row
 pub(crate) fn begin_cleaning(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    client: u32,
+    client: ClientName,
     wanted: u64,
     mut dirty: impl FnMut(u32, u32) -> Result<Option<(u32, u32)>, Fault>,
 ) -> Result<Option<Extent>, Fault> {
@@ -353,15 +353,15 @@ pub(crate) fn begin_cleaning(
     let Some((free, start)) = found else { return Ok(None) };
     let extent = carve(txn, layout, &free, start, pages, ExtentState::Cleaning)?;
     txn.set(cleaning_at, extent.slot + 1)?;
-    txn.set(registry!(layout, cleaner), client + 1)?;
+    txn.set_word(registry!(layout, cleaner), client.word())?;
     Ok(Some(extent))
 }
 
-/// Gives back what `client` cleans. False when it cleans nothing.
-pub(crate) fn end_cleaning(txn: &mut Txn<'_>, layout: &Layout, client: u32) -> Result<bool, Fault> {
+/// Gives back what the client cleans whose name the word is. False when it cleans nothing.
+pub(crate) fn end_cleaning(txn: &mut Txn<'_>, layout: &Layout, client: u64) -> Result<bool, Fault> {
     let (cleaning_at, cleaner_at) = (registry!(layout, cleaning), registry!(layout, cleaner));
     let Some(slot) = txn.get(cleaning_at)?.checked_sub(1) else { return Ok(false) };
-    if txn.get(cleaner_at)? != client + 1 {
+    if txn.get_word(cleaner_at)? != client {
         return Ok(false);
     }
     let row = row(txn, layout, slot)?;

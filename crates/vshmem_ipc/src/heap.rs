@@ -7,16 +7,16 @@
 
 use vshmem_mem::{AtomicU32, Map, Ordering};
 use vshmem_sync::{
-    Desk, Fault, Txn, claim_cell, crash_point, field, load_cell, load_value, with_lock,
+    Desk, Fault, Txn, claim_word, crash_point, field, load_cell, load_value, load_word, with_lock,
 };
-use vshmem_wire::{CHUNK_CLASSES, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+use vshmem_wire::{CHUNK_CLASSES, ClientName, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 
 use crate::{Pool, queue};
 
 /// Units per slab.
 pub(crate) const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
-/// Owner of a chunk that is part of an object.
-pub(crate) const IN_OBJECT: u32 = 1;
+/// Owner of a chunk that is part of an object. Others carry the name of a client.
+pub(crate) const IN_OBJECT: u64 = 1;
 /// Units of a chunk that carries a message through a ring.
 pub(crate) const RING_UNITS: u32 = CHUNK_CLASSES[2];
 /// Slabs of one run at most: what one intent record can take.
@@ -25,11 +25,6 @@ pub(crate) const LONGEST_RUN: u32 = 40;
 /// How often an allocation tries again with slabs that it has reclaimed and others were faster to
 /// take.
 const MOST_ROUNDS: u32 = 100;
-
-/// Owner value of a client.
-pub(crate) fn owned_by(client: u32) -> u32 {
-    client.saturating_add(2)
-}
 
 /// A chunk, by its first unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +90,7 @@ pub(crate) fn allocate(
     pool: &Pool,
     desk: &Desk<'_>,
     larder: &Larder,
-    client: u32,
+    client: ClientName,
     bytes: u64,
 ) -> Result<Option<Chunk>, Fault> {
     let Some(class) = class_of(bytes) else {
@@ -130,11 +125,11 @@ pub(crate) fn allocate(
                 let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
                 let chunk = Chunk(slab * SLAB_UNITS);
                 let owner = chunk.owner(layout)?;
-                if txn.get(class_at)? == 0 && txn.get(owner)? == 0 {
+                if txn.get(class_at)? == 0 && txn.get_word(owner)? == 0 {
                     // The owner first: chunks are claimed outside the lock, and once the class can
                     // be seen, which may be long before the whole change is carried out, the
                     // first chunk would be anybody's.
-                    txn.set(owner, owned_by(client))?;
+                    txn.set_word(owner, client.word())?;
                     txn.set(class_at, wanted)?;
                     return Ok(Some(chunk));
                 }
@@ -155,7 +150,7 @@ pub(crate) fn allocate(
 /// Claims a free chunk of a slab, looking from unit `from` on and around.
 fn claim_in(
     pool: &Pool,
-    client: u32,
+    client: ClientName,
     slab: u32,
     class: usize,
     from: u32,
@@ -168,7 +163,7 @@ fn claim_in(
         let nth = (from / units + step) % chunks;
         let chunk = Chunk(slab * SLAB_UNITS + nth * units);
         let owner = chunk.owner(layout)?;
-        match claim_chunk(pool.map(), owner, class_at, class as u32 + 1, owned_by(client))? {
+        match claim_chunk(pool.map(), owner, class_at, class as u32 + 1, client)? {
             Claim::Taken => return Ok(Some(chunk)),
             Claim::Busy => {}
             Claim::OtherClass => return Ok(None),
@@ -197,7 +192,7 @@ fn claim_chunk(
     owner: u64,
     class_at: u64,
     class: u32,
-    client: u32,
+    client: ClientName,
 ) -> Result<Claim, Fault> {
     let seen = load_cell(map, owner)?;
     if seen.word != 0 {
@@ -207,7 +202,7 @@ fn claim_chunk(
         return Ok(Claim::OtherClass);
     }
     crash_point("heap-claim", "found");
-    let taken = map.replace_cell(owner, seen, client.into())?;
+    let taken = map.replace_cell(owner, seen, client.word())?;
     crash_point("heap-claim", "taken");
     Ok(if taken { Claim::Taken } else { Claim::Busy })
 }
@@ -216,7 +211,7 @@ fn claim_chunk(
 fn allocate_run(
     pool: &Pool,
     desk: &Desk<'_>,
-    client: u32,
+    client: ClientName,
     bytes: u64,
 ) -> Result<Option<Chunk>, Fault> {
     let layout = pool.layout();
@@ -233,7 +228,7 @@ fn allocate_run(
             for slab in 0..slabs {
                 let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
                 let owner = Chunk(slab * SLAB_UNITS).owner(layout)?;
-                let usable = txn.get(class_at)? == 0 && (free > 0 || txn.get(owner)? == 0);
+                let usable = txn.get(class_at)? == 0 && (free > 0 || txn.get_word(owner)? == 0);
                 free = if usable { free + 1 } else { 0 };
                 if free < length {
                     continue;
@@ -245,7 +240,7 @@ fn allocate_run(
                 }
                 txn.update(field!(slab_meta(layout, first)?, SlabMeta, run), length)?;
                 let chunk = Chunk(first * SLAB_UNITS);
-                txn.set(chunk.owner(layout)?, owned_by(client))?;
+                txn.set_word(chunk.owner(layout)?, client.word())?;
                 return Ok(Some(chunk));
             }
             Ok(None)
@@ -262,41 +257,41 @@ pub(crate) fn release(
     pool: &Pool,
     desk: &Desk<'_>,
     larder: &Larder,
-    client: u32,
+    client: ClientName,
     chunk: Chunk,
 ) -> Result<(), Fault> {
     let layout = pool.layout();
     let slab = slab_meta(layout, chunk.0 / SLAB_UNITS)?;
     let class = load_value(pool.map(), field!(slab, SlabMeta, class))?;
     if class == SlabMeta::RUN {
-        return release_run(pool, desk, chunk, owned_by(client));
+        return release_run(pool, desk, chunk, client.word());
     }
     let Some(kept) = class.checked_sub(1).and_then(|class| larder.kept.get(class as usize)) else {
         return Err(Fault::corrupt(slab, "a chunk in a slab that holds none"));
     };
     let surplus = kept.swap(chunk.0 + 1, Ordering::Release);
     if surplus != 0 {
-        claim_cell(pool.map(), Chunk(surplus - 1).owner(layout)?, owned_by(client), 0)?;
+        claim_word(pool.map(), Chunk(surplus - 1).owner(layout)?, client.word(), 0)?;
     }
     Ok(())
 }
 
 /// Gives back a chunk whose owner cell says `owner`, without keeping it.
-pub(crate) fn discard(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u32) -> Result<(), Fault> {
+pub(crate) fn discard(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u64) -> Result<(), Fault> {
     let slab = slab_meta(pool.layout(), chunk.0 / SLAB_UNITS)?;
     if load_value(pool.map(), field!(slab, SlabMeta, class))? == SlabMeta::RUN {
         return release_run(pool, desk, chunk, owner);
     }
-    claim_cell(pool.map(), chunk.owner(pool.layout())?, owner, 0)?;
+    claim_word(pool.map(), chunk.owner(pool.layout())?, owner, 0)?;
     Ok(())
 }
 
-fn release_run(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u32) -> Result<(), Fault> {
+fn release_run(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u64) -> Result<(), Fault> {
     let layout = pool.layout();
     let first = chunk.0 / SLAB_UNITS;
     with_lock(*desk, pool.registry_lock(), "heap-run-free", |txn| {
         let owner_at = chunk.owner(layout)?;
-        if txn.get(owner_at)? != owner {
+        if txn.get_word(owner_at)? != owner {
             return Ok(());
         }
         let length = txn.get(field!(slab_meta(layout, first)?, SlabMeta, run))?;
@@ -312,10 +307,10 @@ fn release_run(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u32) -> Result
 }
 
 /// Takes empty slabs away from their size class. Says whether any became free.
-fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
+fn reclaim(pool: &Pool, desk: &Desk<'_>, client: ClientName) -> Result<bool, Fault> {
     let layout = pool.layout();
     let map = pool.map();
-    let mut freed = false;
+    let mut freed = reclaim_dead(pool, desk, client)?;
     for slab in 0..layout.slab_meta.count as u32 {
         let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
         let class = load_value(map, class_at)?;
@@ -326,7 +321,7 @@ fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
         let first = slab * SLAB_UNITS;
         let empty = (0..chunks).try_fold(true, |empty, nth| {
             let owner = Chunk(first + nth * units).owner(layout)?;
-            Ok::<_, Fault>(empty && load_value(map, owner)? == 0)
+            Ok::<_, Fault>(empty && load_word(map, owner)? == 0)
         })?;
         if !empty {
             continue;
@@ -339,7 +334,7 @@ fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
                 Chunk(first + claimed * units).owner(layout)?,
                 class_at,
                 class,
-                owned_by(client),
+                client,
             )? == Claim::Taken
         {
             claimed += 1;
@@ -353,53 +348,83 @@ fn reclaim(pool: &Pool, desk: &Desk<'_>, client: u32) -> Result<bool, Fault> {
                 Ok(same)
             })?;
         }
-        // Backwards: as long as any is left, the first one is, which is where `bury` looks.
+        // Backwards: as long as any is left, the first one is, which is where `reclaim_slab` looks.
         for nth in (0..claimed).rev() {
-            claim_cell(map, Chunk(first + nth * units).owner(layout)?, owned_by(client), 0)?;
+            claim_word(map, Chunk(first + nth * units).owner(layout)?, client.word(), 0)?;
         }
     }
     Ok(freed)
 }
 
-/// Frees every chunk that a dead client owned, but for those of messages that it has sent. `me`
-/// is the client that buries.
-pub(crate) fn bury(pool: &Pool, desk: &Desk<'_>, client: u32, me: u32) -> Result<(), Fault> {
-    let layout = pool.layout();
-    let map = pool.map();
-    for slab in 0..layout.slab_meta.count as u32 {
-        let class = load_value(map, field!(slab_meta(layout, slab)?, SlabMeta, class))?;
-        let first = slab * SLAB_UNITS;
-        if class == SlabMeta::RUN {
-            let owner = Chunk(first).owner(layout)?;
-            if load_value(map, owner)? == owned_by(client) {
-                release_run(pool, desk, Chunk(first), owned_by(client))?;
-            }
-        } else if class != SlabMeta::TAIL {
-            // A free slab has owned chunks only if a reclaim died halfway, the first one included.
-            let first_owner = load_value(map, Chunk(first).owner(layout)?)?;
-            if class == 0 && first_owner != owned_by(client) {
-                continue;
-            }
-            let carries = class
-                .checked_sub(1)
-                .and_then(|class| CHUNK_CLASSES.get(class as usize))
-                .is_some_and(|units| *units == RING_UNITS);
-            // Backwards, for the same reason.
-            for unit in (0..SLAB_UNITS).rev() {
-                let owner = Chunk(first + unit).owner(layout)?;
-                if load_value(map, owner)? != owned_by(client) {
-                    continue;
-                }
-                if carries && unit.is_multiple_of(RING_UNITS) {
-                    let chunk = Chunk(first + unit);
-                    queue::bury_chunk(pool, desk, chunk, owned_by(client), owned_by(me))?;
-                } else {
-                    claim_cell(map, owner, owned_by(client), 0)?;
-                }
-            }
-        }
+/// Frees every chunk that one owned who died while joining. `me` is the client that buries.
+pub(crate) fn bury(
+    pool: &Pool,
+    desk: &Desk<'_>,
+    client: ClientName,
+    me: ClientName,
+) -> Result<(), Fault> {
+    for slab in 0..pool.layout().slab_meta.count as u32 {
+        reclaim_slab(pool, desk, slab, me, &mut |owner| Ok(owner == client.word()))?;
     }
     Ok(())
+}
+
+/// Frees every chunk that a client owned that has ended. Says whether there was any.
+pub(crate) fn reclaim_dead(pool: &Pool, desk: &Desk<'_>, me: ClientName) -> Result<bool, Fault> {
+    let mut freed = false;
+    for slab in 0..pool.layout().slab_meta.count as u32 {
+        freed |= reclaim_slab(pool, desk, slab, me, &mut |owner| pool.is_of_dead(owner))?;
+    }
+    Ok(freed)
+}
+
+/// Frees the chunks of a slab that carry a name of which `is_dead` says so, but for those of messages that such a client has sent.
+/// `me` is the client that does it. Says whether there was any.
+pub(crate) fn reclaim_slab(
+    pool: &Pool,
+    desk: &Desk<'_>,
+    slab: u32,
+    me: ClientName,
+    is_dead: &mut dyn FnMut(u64) -> Result<bool, Fault>,
+) -> Result<bool, Fault> {
+    let layout = pool.layout();
+    let map = pool.map();
+    let class = load_value(map, field!(slab_meta(layout, slab)?, SlabMeta, class))?;
+    let first = slab * SLAB_UNITS;
+    let first_owner = load_word(map, Chunk(first).owner(layout)?)?;
+    let mut freed = false;
+    match class {
+        SlabMeta::TAIL => return Ok(false),
+        SlabMeta::RUN => {
+            if is_dead(first_owner)? {
+                release_run(pool, desk, Chunk(first), first_owner)?;
+                freed = true;
+            }
+            return Ok(freed);
+        }
+        // A free slab has owned chunks only if a reclaim died halfway, the first one included.
+        0 if !is_dead(first_owner)? => return Ok(false),
+        _ => {}
+    }
+    let carries = class
+        .checked_sub(1)
+        .and_then(|class| CHUNK_CLASSES.get(class as usize))
+        .is_some_and(|units| *units == RING_UNITS);
+    // Backwards, for the same reason.
+    for unit in (0..SLAB_UNITS).rev() {
+        let owner_at = Chunk(first + unit).owner(layout)?;
+        let owner = load_word(map, owner_at)?;
+        if owner <= IN_OBJECT || !is_dead(owner)? {
+            continue;
+        }
+        if carries && unit.is_multiple_of(RING_UNITS) {
+            queue::bury_chunk(pool, desk, Chunk(first + unit), owner, me.word())?;
+        } else {
+            claim_word(map, owner_at, owner, 0)?;
+        }
+        freed = true;
+    }
+    Ok(freed)
 }
 
 /// Stages a chunk's passage into an object, or out of one to `to`.
@@ -407,14 +432,14 @@ pub(crate) fn pass(
     txn: &mut Txn<'_>,
     layout: &Layout,
     chunk: Chunk,
-    from: u32,
-    to: u32,
+    from: u64,
+    to: u64,
 ) -> Result<(), Fault> {
     let owner = chunk.owner(layout)?;
-    if txn.get(owner)? != from {
+    if txn.get_word(owner)? != from {
         return Err(Fault::corrupt(owner, "a chunk that belongs to somebody else"));
     }
-    txn.set(owner, to)
+    txn.set_word(owner, to)
 }
 
 /// Stages the end of a chunk that is part of an object, under the registry lock.

@@ -7,7 +7,7 @@
 use vshmem_sync::{Desk, Fault, field, load_value, with_lock};
 use vshmem_wire::{ClientSlot, ClientState, Registry};
 
-use crate::member::client_at;
+use crate::member::{client_at, slot_of};
 use crate::{Errno, Member, member, settle};
 
 impl Member {
@@ -20,7 +20,7 @@ impl Member {
         let desk = self.desk_of(&seat);
         let layout = self.pool().layout();
         let announce = || -> Result<(), Fault> {
-            let slot = client_at(layout, self.me())?;
+            let slot = slot_of(layout, self.me())?;
             with_lock(desk, self.pool().registry_lock(), "announce-end", |txn| {
                 if member::is_in(txn, slot, self.me())? {
                     txn.update(field!(slot, ClientSlot, leaving), 1)?;
@@ -56,16 +56,16 @@ impl Member {
         let mut found = false;
         for index in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, index)?;
+            // The name first: if the slot changes hands after this, the burial finds another one there.
+            let client = self.pool().named(index)?;
             let announced = load_value(map, field!(slot, ClientSlot, leaving))? != 0
                 && load_value(map, field!(slot, ClientSlot, state))? == ClientState::Active as u32
                 && load_value(map, field!(slot, ClientSlot, domain))? == self.domain();
             if !announced {
                 continue;
             }
-            // The name first: if the slot changes hands after this, the burial finds another one there.
-            let client = self.named(index)?;
             let pid = load_value(map, field!(slot, ClientSlot, pid))?;
-            if gone(pid) && self.named(index)? == client {
+            if gone(pid) {
                 self.bury_client(desk, client)?;
                 found = true;
             }

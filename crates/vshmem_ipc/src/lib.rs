@@ -13,6 +13,7 @@
 
 mod access;
 mod bury;
+mod bury_threads;
 mod census;
 mod change;
 mod check;
@@ -30,6 +31,7 @@ mod message;
 mod neighbourhood;
 mod pool;
 mod queue;
+mod reclaim;
 mod registry;
 mod repair;
 mod segment;
@@ -41,7 +43,8 @@ mod wait;
 
 pub use access::{Caller, Permission};
 pub use census::{
-    ClientRow, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage, WaiterRow,
+    ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage,
+    WaiterRow,
 };
 pub use check::{Finding, Room, Severity};
 pub use domain::DomainIdentity;

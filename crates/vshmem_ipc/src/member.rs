@@ -2,19 +2,20 @@
 
 use std::sync::{Arc, OnceLock};
 
-use vshmem_mem::{AtomicU32, Ordering, seconds_now};
+use vshmem_mem::{AtomicU32, AtomicU64, Ordering, seconds_now};
 use vshmem_sync::{
-    Desk, Doorbell, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_cell,
-    load_value, with_lock,
+    Claimant, Desk, Doorbell, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field,
+    load_cell, load_value, load_word, with_lock,
 };
 use vshmem_wire::{
-    AGENT_STARTER, AttachSlot, ClientSlot, ClientState, DomainSlot, DomainState, Layout, Party,
-    Registry, ThreadSlot,
+    AGENT_STARTER, AttachSlot, Cell, ClientName, ClientSlot, ClientState, DomainSlot, DomainState,
+    Holding, Layout, Party, Registry, ThreadSlot,
 };
 
 use crate::domain::{self, DomainIdentity, Seek};
 use crate::heap::Larder;
 use crate::neighbourhood::{Neighbourhood, WaitFile};
+use crate::reclaim::Rounds;
 use crate::told::Told;
 use crate::undo::UndoHints;
 use crate::{Errno, Pool, settle};
@@ -85,17 +86,18 @@ impl From<Fault> for JoinError {
 
 /// A client slot kept for a child that is about to be forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChildSlot(u32);
+pub struct ChildSlot(ClientName);
 
 /// This process as a client of a pool.
 #[derive(Debug)]
 pub struct Member {
     pool: Arc<Pool>,
-    domain: u32,
-    epoch: u32,
-    /// Something of the domain, for the name while joining.
-    mark: u32,
-    client: AtomicU32,
+    domain: AtomicU32,
+    epoch: AtomicU32,
+    /// The domain's part of the name while joining.
+    digest: AtomicU64,
+    /// Word of the name.
+    client: AtomicU64,
     pid: AtomicU32,
     pub(crate) seats: Seats,
     pub(crate) larder: Larder,
@@ -104,39 +106,39 @@ pub struct Member {
     pub(crate) spin: Spin,
     pub(crate) undo_hints: UndoHints,
     pub(crate) told: Told,
+    pub(crate) rounds: Rounds,
     pub(crate) reach: Reach,
     pub(crate) doorbell: OnceLock<Arc<dyn Doorbell>>,
     vigil: OnceLock<fn()>,
 }
 
-/// Bits of a client's name that tell its slot; the incarnation is above.
-const INDEX_BITS: u32 = 20;
-/// Bits of the incarnation that are kept.
-const INCARNATION_BITS: u32 = 10;
-
-/// A client's name: slot and incarnation. What owns something carries it plus one or two, so that
-/// nobody who buries the dead ever touches what belongs to the slot's next holder.
-pub(crate) fn compose(index: u32, incarnation: u32) -> u32 {
-    index | (incarnation & ((1 << INCARNATION_BITS) - 1)) << INDEX_BITS
+/// Whether the slot still holds the client that `client` names.
+pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: ClientName) -> Result<bool, Fault> {
+    let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
+    Ok(client.slot().is_some_and(|index| ClientName::new(index, taken) == client))
 }
 
-/// The slot in a client's name.
-pub(crate) fn index_of(client: u32) -> u32 {
-    if is_stranger(client) { u32::MAX } else { client & ((1 << INDEX_BITS) - 1) }
+/// Whether two start times are those of one process. Of what is not known nothing can be said. In
+/// time namespaces that are shifted by a part of a tick, one process may be told two that are one
+/// apart.
+fn is_same_start(one: u64, other: u64) -> bool {
+    one != 0 && other != 0 && one.abs_diff(other) <= 1
 }
 
-/// Whether the slot still holds the incarnation that `client` names.
-pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: u32) -> Result<bool, Fault> {
-    let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
-    Ok(compose(index_of(client), incarnation) == client)
+fn start_in(txn: &mut Txn<'_>, slot: u64) -> Result<u64, Fault> {
+    let low = txn.get(field!(slot, ClientSlot, start_low))?;
+    let high = txn.get(field!(slot, ClientSlot, start_high))?;
+    Ok(u64::from(high) << 32 | u64::from(low))
 }
 
-/// Offset of a client's slot, by its name or its index.
-pub(crate) fn client_at(layout: &Layout, client: u32) -> Result<u64, Fault> {
-    layout
-        .clients
-        .at(index_of(client))
-        .ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+/// Offset of a client slot.
+pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
+    layout.clients.at(index).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+}
+
+/// Offset of a client's slot, whoever is in it by now.
+pub(crate) fn slot_of(layout: &Layout, client: ClientName) -> Result<u64, Fault> {
+    client_at(layout, client.slot().unwrap_or(u32::MAX))
 }
 
 /// How copying a list of attaches went.
@@ -153,34 +155,13 @@ enum Copied {
 /// A slot that `enter` has found.
 #[derive(Debug, Clone, Copy)]
 struct Entered {
-    client: u32,
+    client: ClientName,
     /// It is this very process's, from before an exec.
     before_exec: bool,
 }
 
 /// Domain of a process that does not know its own yet.
 const UNKNOWN_DOMAIN: u32 = 127;
-/// Set in the name of a process that is not a client yet. The name tells its pid and something of
-/// its domain, so that what it holds can be given back if it dies now.
-const STRANGER: u32 = 1 << 31;
-
-/// Whether a name is that of a process that is only just joining.
-#[inline]
-pub(crate) fn is_stranger(client: u32) -> bool {
-    client & STRANGER != 0
-}
-
-/// The name of a process that is only just joining. `mark` is its domain's, see [`domain::mark`].
-fn stranger(mark: u32, pid: u32) -> u32 {
-    STRANGER | (mark & 0xff) << Party::PID_BITS | (pid & ((1 << Party::PID_BITS) - 1))
-}
-
-/// Mark of the domain and pid of a process that is only just joining.
-pub(crate) fn stranger_of(client: u32) -> Option<(u32, u32)> {
-    is_stranger(client)
-        .then_some(((client >> Party::PID_BITS) & 0xff, client & ((1 << Party::PID_BITS) - 1)))
-}
-
 /// How often a waiting thread looks at most before it sleeps. `VSHMEM_SPIN=0` forbids it.
 fn most_looks() -> u32 {
     if std::env::var_os("VSHMEM_SPIN").is_some_and(|word| word == "0") {
@@ -238,6 +219,7 @@ impl Member {
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<Self, JoinError> {
         let threads = pool.layout().threads;
+        let digest = identity.digest();
         let (words, neighbourhood) = match words {
             Some(file) => (WaitWords::new(file.words, 0, 4), file.neighbourhood),
             None => {
@@ -245,11 +227,11 @@ impl Member {
                 (WaitWords::new(Arc::clone(pool.map()), base, threads.stride), None)
             }
         };
-        let mut member = Self {
-            domain: UNKNOWN_DOMAIN,
-            epoch: 0,
-            client: AtomicU32::new(stranger(domain::mark_of(identity), process.pid)),
-            mark: domain::mark_of(identity),
+        let member = Self {
+            domain: AtomicU32::new(UNKNOWN_DOMAIN),
+            epoch: AtomicU32::new(0),
+            client: AtomicU64::new(ClientName::joining(digest, process.pid).word()),
+            digest: AtomicU64::new(digest),
             pid: AtomicU32::new(process.pid),
             seats: Seats::new(),
             larder: Larder::new(),
@@ -258,6 +240,7 @@ impl Member {
             spin: Spin::new(most_looks()),
             undo_hints: UndoHints::new(),
             told: Told::new(pool.layout()),
+            rounds: Rounds::default(),
             reach,
             doorbell: OnceLock::new(),
             vigil: OnceLock::new(),
@@ -276,19 +259,15 @@ impl Member {
 
     /// Everything of joining that may be refused. Returns the client's name.
     fn find_place(
-        &mut self,
+        &self,
         identity: &DomainIdentity,
         process: Process,
         gone: &dyn Fn(u32, u64) -> bool,
-    ) -> Result<u32, JoinError> {
-        self.enter_domain(identity)?;
-        self.stand_on_domain()?;
-        let entered = match self.enter(process, None) {
-            Err(JoinError::Full { table: "clients", .. }) => {
-                self.bury_gone(gone)?;
-                self.enter(process, None)
-            }
-            other => other,
+    ) -> Result<ClientName, JoinError> {
+        let entered = match self.enter_through(identity, process, gone) {
+            // The slot of a domain without clients is given to another one when there is no other.
+            Err(JoinError::Evicted) => self.enter_through(identity, process, gone),
+            entered => entered,
         };
         let Entered { client, before_exec } = entered?;
         if before_exec {
@@ -297,12 +276,29 @@ impl Member {
             let desk = self.desk_of(&seat);
             self.leave_threads(&desk, client)?;
             self.leave_attaches(&desk, client)?;
-            crate::heap::bury(&self.pool, &desk, client, self.me())?;
         }
         Ok(client)
     }
 
-    fn enter_domain(&mut self, identity: &DomainIdentity) -> Result<(), JoinError> {
+    fn enter_through(
+        &self,
+        identity: &DomainIdentity,
+        process: Process,
+        gone: &dyn Fn(u32, u64) -> bool,
+    ) -> Result<Entered, JoinError> {
+        self.seats.stand_always();
+        self.enter_domain(identity)?;
+        self.stand_on_domain()?;
+        match self.enter(process, None) {
+            Err(JoinError::Full { table: "clients", .. }) => {
+                self.bury_gone(gone)?;
+                self.enter(process, None)
+            }
+            entered => entered,
+        }
+    }
+
+    fn enter_domain(&self, identity: &DomainIdentity) -> Result<(), JoinError> {
         // Each round but the last buries a former self.
         for _ in 0..=self.pool.layout().domains.count {
             let pool = Arc::clone(&self.pool);
@@ -327,14 +323,14 @@ impl Member {
             };
             match sought {
                 Seek::Mine(index) | Seek::Taken(index) => {
-                    self.domain = index;
-                    let slot = domain::slot_at(layout, index)?;
-                    self.epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
+                    self.epoch.store(pool.epoch_of(index)?, Ordering::Relaxed);
+                    self.domain.store(index, Ordering::Release);
                     return Ok(());
                 }
                 Seek::Former(index) => {
                     let seat = self.stranger_seat()?;
-                    self.bury_domain_from(&seat, index, DomainState::Dead)?;
+                    let epoch = self.pool.epoch_of(index)?;
+                    self.bury_domain_from(&seat, index, epoch, DomainState::Dead)?;
                 }
                 Seek::Evicted => return Err(JoinError::Evicted),
                 Seek::Full => {
@@ -348,11 +344,11 @@ impl Member {
 
     /// A process that is only just joining stands as its domain does.
     fn stand_on_domain(&self) -> Result<(), Fault> {
-        let slot = domain::slot_at(self.pool.layout(), self.domain)?;
+        let slot = domain::slot_at(self.pool.layout(), self.domain())?;
         let state_at = field!(slot, DomainSlot, state);
         let state = load_cell(self.pool.map(), state_at)?;
         let epoch = load_value(self.pool.map(), field!(slot, DomainSlot, epoch))?;
-        if state.value() != DomainState::Alive as u32 || epoch != self.epoch {
+        if state.value() != DomainState::Alive as u32 || epoch != self.epoch() {
             return Err(Fault::Evicted);
         }
         self.seats.stand_on(state_at, state);
@@ -364,7 +360,7 @@ impl Member {
     fn enter(&self, process: Process, kept: Option<ChildSlot>) -> Result<Entered, JoinError> {
         let pool = &self.pool;
         let layout = pool.layout();
-        let (domain, epoch) = (self.domain, self.epoch);
+        let (domain, epoch) = (self.domain(), self.epoch());
         let seat = self.stranger_seat()?;
         let desk = self.desk_of(&seat);
         let home = domain::slot_at(layout, domain)?;
@@ -376,7 +372,7 @@ impl Member {
                 return Err(Fault::Evicted);
             }
             if let Some(ChildSlot(client)) = kept {
-                let slot = client_at(layout, client)?;
+                let slot = slot_of(layout, client)?;
                 let reserved =
                     txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32;
                 if reserved && is_in(txn, slot, client)? {
@@ -387,34 +383,22 @@ impl Member {
             }
             let high_at = field!(layout.registry, Registry, clients_high);
             let high = txn.get(high_at)?.min(layout.clients.count as u32);
-            let mut free = None;
             for client in 0..high {
                 let slot = client_at(layout, client)?;
-                let state = txn.get(field!(slot, ClientSlot, state))?;
-                if state == ClientState::Free as u32 {
-                    free = free.or(Some(client));
-                } else if state == ClientState::Active as u32
-                    && txn.get(field!(slot, ClientSlot, domain))? == domain
+                if txn.get(field!(slot, ClientSlot, state))? == ClientState::Active as u32
                     && txn.get(field!(slot, ClientSlot, pid))? == process.pid
-                    && txn.get(field!(slot, ClientSlot, start_low))? == process.start as u32
+                    && txn.get(field!(slot, ClientSlot, domain))? == domain
+                    && is_same_start(start_in(txn, slot)?, process.start)
                 {
-                    let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
-                    let client = compose(client, incarnation);
+                    let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
+                    let client = ClientName::new(client, taken);
                     // It may be another user by now.
                     self.name_words(txn, slot)?;
                     return Ok(Some(Entered { client, before_exec: true }));
                 }
             }
-            let client = match free {
-                Some(client) => client,
-                None if u64::from(high) < layout.clients.count => {
-                    txn.set(high_at, high + 1)?;
-                    high
-                }
-                None => return Ok(None),
-            };
-            let slot = client_at(layout, client)?;
-            let client = next_incarnation(txn, slot, client)?;
+            let Some(client) = take_client(txn, layout)? else { return Ok(None) };
+            let slot = slot_of(layout, client)?;
             self.name_words(txn, slot)?;
             write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
             Ok(Some(Entered { client, before_exec: false }))
@@ -433,26 +417,27 @@ impl Member {
     /// A thread slot for the time of joining: its owner is nobody yet.
     fn stranger_seat(&self) -> Result<Seat<'_>, JoinError> {
         let threads = self.pool.layout().threads;
+        let claimant = Claimant { client: self.as_stranger(), list: None };
         self.seats
-            .take(self.pool.map(), threads, self.as_stranger())?
+            .take(self.pool.map(), threads, claimant)?
             .ok_or(JoinError::Full { table: "threads", count: threads.count })
     }
 
     /// What this process is called while it is no client.
-    fn as_stranger(&self) -> u32 {
-        stranger(self.mark, self.pid.load(Ordering::Relaxed))
+    fn as_stranger(&self) -> ClientName {
+        let digest = self.digest.load(Ordering::Relaxed);
+        ClientName::joining(digest, self.pid.load(Ordering::Relaxed))
     }
 
     /// Buries the clients of this domain that are no more.
     fn bury_gone(&self, gone: &dyn Fn(u32, u64) -> bool) -> Result<(), JoinError> {
         let seat = self.stranger_seat()?;
         let desk = self.desk_of(&seat);
-        let rows = self.pool.residents(self.domain).map_err(|_| {
+        let rows = self.pool.residents(self.domain()).map_err(|_| {
             JoinError::Damaged(Fault::corrupt(self.pool.layout().clients.offset, "client table"))
         })?;
         for row in rows.into_iter().filter(|row| gone(row.pid, row.start)) {
-            let client = self.named(row.index)?;
-            self.bury_client(&desk, client)?;
+            self.bury_client(&desk, row.name)?;
         }
         Ok(())
     }
@@ -461,20 +446,20 @@ impl Member {
     ///
     /// It works for as long as its slot says what it says now. Who evicts its domain, or buries it,
     /// changes that, and then every change that it makes is refused.
-    fn settle_in(&self, client: u32) -> Result<(), Fault> {
+    fn settle_in(&self, client: ClientName) -> Result<(), Fault> {
         let map = self.pool.map();
         let threads = self.pool.layout().threads;
-        let slot = client_at(self.pool.layout(), client)?;
+        let slot = slot_of(self.pool.layout(), client)?;
         let state_at = field!(slot, ClientSlot, state);
         let state = load_cell(map, state_at)?;
         let mine =
-            state.value() == ClientState::Active as u32 && self.named(index_of(client))? == client;
+            state.value() == ClientState::Active as u32 && self.pool.still_holds(slot, client)?;
         self.seats.give_back(map, threads, self.as_stranger());
         if !mine {
             return Err(Fault::Evicted);
         }
         self.seats.stand_on(state_at, state);
-        self.client.store(client, Ordering::Release);
+        self.client.store(client.word(), Ordering::Release);
         Ok(())
     }
 
@@ -508,29 +493,16 @@ impl Member {
         Err(Errno::AGAIN)
     }
 
-    fn reserve_slot(&self, desk: &Desk<'_>) -> Result<u32, Errno> {
+    fn reserve_slot(&self, desk: &Desk<'_>) -> Result<ClientName, Errno> {
         let pool = &self.pool;
         let layout = pool.layout();
         let parent = Process { pid: self.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
         let verdict = with_lock(*desk, pool.registry_lock(), "fork-reserve", |txn| {
-            let high_at = field!(layout.registry, Registry, clients_high);
-            let high = txn.get(high_at)?.min(layout.clients.count as u32);
-            for client in 0..=high {
-                let Some(slot) = layout.clients.at(client) else {
-                    break;
-                };
-                if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
-                    continue;
-                }
-                if client == high {
-                    txn.set(high_at, high + 1)?;
-                }
-                let (domain, epoch) = (self.domain, self.epoch);
-                let client = next_incarnation(txn, slot, client)?;
-                write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
-                return Ok(Ok(client));
-            }
-            Ok(Err(Errno::AGAIN))
+            let Some(client) = take_client(txn, layout)? else { return Ok(Err(Errno::AGAIN)) };
+            let slot = slot_of(layout, client)?;
+            let (domain, epoch) = (self.domain(), self.epoch());
+            write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
+            Ok(Ok(client))
         });
         settle(verdict)
     }
@@ -539,7 +511,7 @@ impl Member {
     /// dies before it has taken the slot over.
     pub fn name_child(&self, kept: ChildSlot, pid: u32) {
         let name = || -> Result<(), Fault> {
-            let slot = client_at(self.pool.layout(), kept.0)?;
+            let slot = slot_of(self.pool.layout(), kept.0)?;
             let Ok(seat) = self.seat() else { return Ok(()) };
             let pid_at = field!(slot, ClientSlot, pid);
             with_lock(self.desk_of(&seat), self.pool.registry_lock(), "fork-name", |txn| {
@@ -563,25 +535,47 @@ impl Member {
         }
     }
 
-    /// To be called in the child: takes the kept slot over.
+    /// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may be another one than its
+    /// parent's: it is the first process of a PID namespace, or its parent is outside.
     ///
     /// # Errors
     /// As [`Member::join`]; the child is then no member.
-    pub fn become_child(&self, kept: Option<ChildSlot>, process: Process) -> Result<(), JoinError> {
+    pub fn become_child(
+        &self,
+        kept: Option<ChildSlot>,
+        process: Process,
+        elsewhere: Option<&DomainIdentity>,
+    ) -> Result<(), JoinError> {
         self.seats.forget();
         self.larder.forget();
         self.pid.store(process.pid, Ordering::Release);
-        self.client.store(self.as_stranger(), Ordering::Release);
+        if let Some(identity) = elsewhere {
+            self.digest.store(identity.digest(), Ordering::Release);
+            self.client.store(self.as_stranger().word(), Ordering::Release);
+            self.seats.stand_always();
+            self.enter_domain(identity)?;
+        }
+        self.client.store(self.as_stranger().word(), Ordering::Release);
         self.stand_on_domain()?;
         match self.enter(process, kept) {
             Ok(entered) => self.settle_in(entered.client)?,
             Err(error) => {
                 let threads = self.pool.layout().threads;
                 self.seats.give_back(self.pool.map(), threads, self.as_stranger());
+                self.renounce();
                 return Err(error);
             }
         }
         Ok(())
+    }
+
+    /// To be called in a child that cannot become a member: it is not its parent, and none of its calls may act as that.
+    pub fn renounce(&self) {
+        self.seats.forget();
+        self.larder.forget();
+        self.client.store(self.as_stranger().word(), Ordering::Release);
+        // No cell is ever written so often.
+        self.seats.stand_on(self.pool.registry_lock(), Cell { word: 0, tag: u64::MAX });
     }
 
     /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is not
@@ -612,8 +606,8 @@ impl Member {
         let (map, threads) = (self.pool.map(), self.pool.layout().threads);
         let client = self.me();
         // The burial frees the client's thread slots, so it must not work from one of them.
-        self.seats.give_back(map, threads, client);
-        self.client.store(self.as_stranger(), Ordering::Release);
+        self.seats.forget();
+        self.client.store(self.as_stranger().word(), Ordering::Release);
         self.seats.stand_always();
         let seat = self.stranger_seat().map_err(|_| Errno::NOMEM)?;
         let left = settle(self.bury_client(&self.desk_of(&seat), client).map(Ok));
@@ -631,39 +625,53 @@ impl Member {
     /// Index of this domain.
     #[must_use]
     pub fn domain(&self) -> u32 {
-        self.domain
+        // Written before this process is a member, and in a child before it is one.
+        self.domain.load(Ordering::Relaxed)
+    }
+
+    fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed)
     }
 
     /// Client slot of this process.
     #[must_use]
     pub fn client(&self) -> u32 {
-        index_of(self.me())
+        self.me().slot().unwrap_or(u32::MAX)
     }
 
-    /// This process's name in the pool, which no other process gets while anybody might remember it.
+    /// This process's name in the pool, which no other process gets.
     #[must_use]
-    pub fn name(&self) -> u32 {
+    pub fn name(&self) -> ClientName {
         self.me()
     }
 
     /// Whether the process of a name may still act: it is a member, or was evicted and is not known
     /// to be dead.
     #[must_use]
-    pub fn may_act(&self, name: u32) -> bool {
+    pub fn may_act(&self, name: ClientName) -> bool {
         let look = || -> Result<bool, Fault> {
-            let slot = client_at(self.pool.layout(), name)?;
+            let slot = slot_of(self.pool.layout(), name)?;
             let state = load_value(self.pool.map(), field!(slot, ClientSlot, state))?;
             let there =
                 state == ClientState::Active as u32 || state == ClientState::Quarantined as u32;
-            Ok(there && self.named(index_of(name))? == name)
+            Ok(there && self.pool.still_holds(slot, name)?)
         };
         look().unwrap_or(false)
     }
 
-    /// This process's name in the pool: slot and incarnation.
+    /// As [`Member::may_act`], for 32 bits of a name ([`ClientName::short`]).
+    #[must_use]
+    pub fn may_act_as(&self, short: u32) -> bool {
+        let holder = self.pool.named(ClientName::slot_in(short));
+        holder.is_ok_and(|holder| holder.short() == short && self.may_act(holder))
+    }
+
+    /// This process's name in the pool.
     #[inline]
-    pub(crate) fn me(&self) -> u32 {
-        self.client.load(Ordering::Relaxed)
+    pub(crate) fn me(&self) -> ClientName {
+        // Nobody but this process writes it, so it is a name.
+        let word = self.client.load(Ordering::Relaxed);
+        ClientName::of(word).unwrap_or_else(|| self.as_stranger())
     }
 
     /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
@@ -675,7 +683,7 @@ impl Member {
     /// This process as others see it.
     #[inline]
     pub(crate) fn party(&self) -> Party {
-        Party { domain: self.domain, pid: self.pid.load(Ordering::Relaxed) }
+        Party { domain: self.domain(), pid: self.pid.load(Ordering::Relaxed) }
     }
 
     /// The pid that this domain's programs are told for `party`: 0 for one of another domain, as
@@ -683,7 +691,7 @@ impl Member {
     #[must_use]
     pub(crate) fn pid_here(&self, party: u32) -> u32 {
         let party = Party::unpack(party);
-        if party.domain == self.domain { party.pid } else { 0 }
+        if party.domain == self.domain() { party.pid } else { 0 }
     }
 
     /// A thread slot for one call.
@@ -692,10 +700,15 @@ impl Member {
         if !self.stands() {
             return Err(Errno::IO);
         }
-        match self.seats.take(self.pool.map(), self.pool.layout().threads, self.me()) {
-            Ok(Some(seat)) => Ok(seat),
-            Ok(None) => Err(Errno::NOMEM),
-            Err(_) => Err(Errno::IO),
+        let (map, layout) = (self.pool.map(), self.pool.layout());
+        let client = self.me();
+        let list = slot_of(layout, client).map(|slot| field!(slot, ClientSlot, threads));
+        let claimant = Claimant { client, list: list.ok() };
+        let take = || self.seats.take(map, layout.threads, claimant).map_err(|_| Errno::IO);
+        match take()? {
+            Some(seat) => Ok(seat),
+            None if settle(self.pool.free_dead_threads().map(Ok))? => take()?.ok_or(Errno::NOMEM),
+            None => Err(Errno::NOMEM),
         }
     }
 
@@ -713,9 +726,14 @@ impl Member {
 
     /// Copies the attaches of `from`, which is this process, to `to`. Other threads may attach and
     /// detach meanwhile, so the list has to come out the same twice.
-    fn copy_attaches(&self, desk: &Desk<'_>, from: u32, to: u32) -> Result<Copied, Fault> {
+    fn copy_attaches(
+        &self,
+        desk: &Desk<'_>,
+        from: ClientName,
+        to: ClientName,
+    ) -> Result<Copied, Fault> {
         let layout = self.pool.layout();
-        let head_at = field!(client_at(layout, from)?, ClientSlot, attaches);
+        let head_at = field!(slot_of(layout, from)?, ClientSlot, attaches);
         let head = load_cell(desk.map, head_at)?;
         let mut next = head.value();
         // A client has one record of a segment at most.
@@ -726,7 +744,7 @@ impl Member {
             };
             let at = crate::segment::attach_at(layout, record)?;
             let mine = |desk: &Desk<'_>| -> Result<bool, Fault> {
-                Ok(load_value(desk.map, field!(at, AttachSlot, client))? == from + 1)
+                Ok(load_word(desk.map, field!(at, AttachSlot, client))? == from.word())
             };
             let segment = load_value(desk.map, field!(at, AttachSlot, segment))?;
             let count = load_value(desk.map, field!(at, AttachSlot, count))?;
@@ -761,7 +779,7 @@ impl Member {
     pub fn must_start_agent(&self, exists: fn(u32) -> bool) -> Result<bool, Errno> {
         let look = || -> Result<bool, Fault> {
             let map = self.pool.map();
-            let at = field!(domain::slot_at(self.pool.layout(), self.domain)?, DomainSlot, agent);
+            let at = field!(domain::slot_at(self.pool.layout(), self.domain())?, DomainSlot, agent);
             let me = self.pid.load(Ordering::Relaxed) | AGENT_STARTER;
             let now = load_value(map, at)?;
             if now == me {
@@ -781,7 +799,7 @@ impl Member {
     pub fn renounce_agent(&self) {
         let renounce = || -> Result<bool, Fault> {
             let map = self.pool.map();
-            let at = field!(domain::slot_at(self.pool.layout(), self.domain)?, DomainSlot, agent);
+            let at = field!(domain::slot_at(self.pool.layout(), self.domain())?, DomainSlot, agent);
             let me = self.pid.load(Ordering::Relaxed) | AGENT_STARTER;
             if load_value(map, at)? == me { claim_cell(map, at, me, 0) } else { Ok(false) }
         };
@@ -795,7 +813,7 @@ impl Member {
     /// EIO when the pool does not make sense.
     pub fn renew_lease(&self, agent_pid: u32) -> Result<(), Errno> {
         let renew = || -> Result<(), Fault> {
-            let slot = domain::slot_at(self.pool.layout(), self.domain)?;
+            let slot = domain::slot_at(self.pool.layout(), self.domain())?;
             let map = self.pool.map();
             for (at, value) in [
                 (field!(slot, DomainSlot, renewed), seconds_now()),
@@ -821,22 +839,82 @@ impl Member {
     /// EIO when the pool does not make sense.
     pub fn in_good_standing(&self) -> Result<bool, Errno> {
         let look = || -> Result<bool, Fault> {
-            let slot = domain::slot_at(self.pool.layout(), self.domain)?;
+            let slot = domain::slot_at(self.pool.layout(), self.domain())?;
             let map = self.pool.map();
             let state = load_value(map, field!(slot, DomainSlot, state))?;
             let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
-            Ok(state == DomainState::Alive as u32 && epoch == self.epoch)
+            Ok(state == DomainState::Alive as u32 && epoch == self.epoch())
         };
         look().map_err(|_| Errno::IO)
     }
 }
 
-/// Takes a free slot for a new client and returns its name.
-fn next_incarnation(txn: &mut Txn<'_>, slot: u64, index: u32) -> Result<u32, Fault> {
-    let at = field!(slot, ClientSlot, incarnation);
-    let incarnation = txn.get(at)?.wrapping_add(1);
-    txn.set(at, incarnation)?;
-    Ok(compose(index, incarnation))
+/// Takes the client slot that has been free for longest, and returns the name of who is in it now.
+fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<ClientName>, Fault> {
+    let (first_at, last_at) = (
+        field!(layout.registry, Registry, free_clients),
+        field!(layout.registry, Registry, free_clients_last),
+    );
+    let high_at = field!(layout.registry, Registry, clients_high);
+    let index = match txn.get(first_at)?.checked_sub(1) {
+        Some(index) => {
+            let next = txn.get(field!(client_at(layout, index)?, ClientSlot, next))?;
+            txn.set(first_at, next)?;
+            if next == 0 {
+                txn.set(last_at, 0)?;
+            }
+            index
+        }
+        None => {
+            let high = txn.get(high_at)?;
+            if u64::from(high) >= layout.clients.count {
+                return Ok(None);
+            }
+            txn.set(high_at, high + 1)?;
+            high
+        }
+    };
+    let slot = client_at(layout, index)?;
+    if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
+        return Err(Fault::corrupt(slot, "a client in the queue of free slots"));
+    }
+    let taken_at = field!(slot, ClientSlot, taken);
+    let taken = txn.get_word(taken_at)?.wrapping_add(1);
+    let client = ClientName::new(index, taken);
+    txn.set_word(taken_at, taken)?;
+    for list in [field!(slot, ClientSlot, threads), field!(slot, ClientSlot, undos)] {
+        txn.set_word(list, Holding::empty(client).pack())?;
+    }
+    Ok(Some(client))
+}
+
+/// Whether a client slot is in the queue of free slots.
+pub(crate) fn is_queued(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Result<bool, Fault> {
+    let mut next = txn.get(field!(layout.registry, Registry, free_clients))?;
+    for _ in 0..=layout.clients.count {
+        let Some(queued) = next.checked_sub(1) else { return Ok(false) };
+        if queued == index {
+            return Ok(true);
+        }
+        next = txn.get(field!(client_at(layout, queued)?, ClientSlot, next))?;
+    }
+    Err(Fault::corrupt(layout.registry, "a queue of free client slots without an end"))
+}
+
+/// Puts a client slot that has become free at the end of the queue of free slots.
+pub(crate) fn free_client(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Result<(), Fault> {
+    let (first_at, last_at) = (
+        field!(layout.registry, Registry, free_clients),
+        field!(layout.registry, Registry, free_clients_last),
+    );
+    let slot = client_at(layout, index)?;
+    txn.set(field!(slot, ClientSlot, state), ClientState::Free as u32)?;
+    txn.update(field!(slot, ClientSlot, next), 0)?;
+    match txn.get(last_at)?.checked_sub(1) {
+        Some(last) => txn.set(field!(client_at(layout, last)?, ClientSlot, next), index + 1)?,
+        None => txn.set(first_at, index + 1)?,
+    }
+    txn.set(last_at, index + 1)
 }
 
 fn write_client(

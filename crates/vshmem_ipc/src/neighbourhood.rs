@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, Neighbours, WordsOwner, field, load_value, ring};
-use vshmem_wire::{ClientSlot, ClientState, Party, Registry, ThreadSlot, WaitState};
+use vshmem_sync::{Fault, Neighbours, WordsOwner, field, load_value, load_word, ring};
+use vshmem_wire::{ClientName, ClientSlot, ClientState, Party, Registry, ThreadSlot, WaitState};
 
 use crate::Member;
-use crate::member::{client_at, index_of};
+use crate::member::{client_at, slot_of};
 use crate::wait::thread_at;
 
 /// The file with the wait words of this user in this domain.
@@ -69,9 +69,11 @@ impl Member {
     fn words_of(&self, slot: u32) -> Result<Option<WordsOwner>, Fault> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
         let thread = thread_at(layout, slot)?;
-        let owner = load_value(map, field!(thread, ThreadSlot, owner))?;
-        let Some(client) = owner.checked_sub(1) else { return Ok(None) };
-        let client = client_at(layout, index_of(client))?;
+        let owner = load_word(map, field!(thread, ThreadSlot, owner))?;
+        let Some(client) = ClientName::of(owner).filter(|client| !client.is_joining()) else {
+            return Ok(None);
+        };
+        let client = slot_of(layout, client)?;
         let uid = load_value(map, field!(client, ClientSlot, words_uid))?;
         let nonce = load_value(map, field!(client, ClientSlot, words_nonce))?;
         Ok(uid.checked_sub(1).map(|uid| WordsOwner { uid, nonce }))

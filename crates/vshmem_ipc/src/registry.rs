@@ -2,7 +2,7 @@
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Txn, field, load_value};
-use vshmem_wire::{Area, Layout, ObjectHeader, ObjectState};
+use vshmem_wire::{Area, Layout, ObjectHeader, ObjectState, Task, ThreadSlot};
 
 use crate::access::Permission;
 use crate::id::{Kind, Place};
@@ -121,6 +121,20 @@ pub(crate) fn take_slot(
 }
 
 /// Gives a slot back; its next object gets another id.
+/// Notes in the thread's slot what it begins with an object, so that whoever buries it goes on with that.
+pub(crate) fn begin_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
+    let desk = *txn.desk();
+    let at = field!(desk.slot_at(desk.slot)?, ThreadSlot, task);
+    txn.set(at, Task { kind: kind as u32, index }.pack())
+}
+
+/// Forgets that, if it is what the thread has begun.
+pub(crate) fn end_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
+    let desk = *txn.desk();
+    let at = field!(desk.slot_at(desk.slot)?, ThreadSlot, task);
+    if txn.get(at)? == (Task { kind: kind as u32, index }).pack() { txn.set(at, 0) } else { Ok(()) }
+}
+
 pub(crate) fn free_slot(
     txn: &mut Txn<'_>,
     layout: &Layout,

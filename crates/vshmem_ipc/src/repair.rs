@@ -1,14 +1,14 @@
 //! Mending what crashes have left, all at once, for an operator who does not want to wait until
 //! somebody comes by.
 
-use vshmem_sync::{Fault, field, holder_of, load_value, with_lock};
+use vshmem_sync::{Fault, field, holder_of, load_value, load_word, with_lock};
 use vshmem_wire::{
-    ClientSlot, ClientState, DomainSlot, DomainState, ObjectHeader, ObjectState, Registry, ShmSlot,
-    ThreadSlot,
+    ClientName, ClientSlot, ClientState, DomainSlot, DomainState, ObjectHeader, ObjectState,
+    Registry, ShmSlot, ThreadSlot,
 };
 
 use crate::id::{Kind, Place};
-use crate::member::{self, client_at};
+use crate::member::{self, client_at, slot_of};
 use crate::queue::Queue;
 use crate::registry::{self, per_kind};
 use crate::semaphore::Set;
@@ -31,6 +31,8 @@ impl Member {
             (Self::mend_clients, "clients"),
             (Self::mend_objects, "objects"),
             (Self::mend_counters, "counters"),
+            (Self::mend_free_clients, "free client slots"),
+            (Self::reclaim_all, "memory of clients that have ended"),
         ] {
             if let Err(errno) = step(self) {
                 left.push(format!("the {what} cannot be mended ({errno})"));
@@ -48,16 +50,12 @@ impl Member {
         let mend = |lock: u64| -> Result<(), Fault> {
             let Some(holder) = holder_of(map, lock)? else { return Ok(()) };
             let owner = match thread_at(layout, holder.slot) {
-                Ok(at) => load_value(map, field!(at, ThreadSlot, owner))?,
+                Ok(at) => load_word(map, field!(at, ThreadSlot, owner))?,
                 Err(_) => 0,
             };
-            let lives = match owner.checked_sub(1) {
-                Some(client) if member::is_stranger(client) => true,
-                Some(client) => {
-                    let slot = client_at(layout, client)?;
-                    load_value(map, field!(slot, ClientSlot, state))? != ClientState::Free as u32
-                }
-                None => false,
+            let lives = match ClientName::of(owner) {
+                Some(client) if client.is_joining() => true,
+                _ => self.is_somebody(owner)?,
             };
             if holder.committed || !lives {
                 with_lock(desk, lock, "repair-lock", |_| Ok(()))?;
@@ -144,8 +142,8 @@ impl Member {
                 let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Dying);
                 match kind {
                     Kind::Segment if standing.is(ObjectState::Creating) => {
-                        let maker = load_value(map, field!(slot, ShmSlot, maker));
-                        let maker = settle(maker.map(Ok))?.checked_sub(1);
+                        let maker = load_word(map, field!(slot, ShmSlot, maker));
+                        let maker = settle(maker.map(Ok))?;
                         if !settle(self.is_somebody(maker).map(Ok))? {
                             self.abandon_segment(&desk, place);
                         }
@@ -162,22 +160,21 @@ impl Member {
                 }
             }
         }
-        let cleaner = load_value(map, field!(layout.registry, Registry, cleaner));
-        let cleaner = settle(cleaner.map(Ok))?.checked_sub(1);
-        if let Some(client) = cleaner
-            && !settle(self.is_somebody(cleaner).map(Ok))?
-        {
-            settle(self.leave_cleaning(&desk, client).map(Ok))?;
+        let cleaner = load_word(map, field!(layout.registry, Registry, cleaner));
+        let cleaner = settle(cleaner.map(Ok))?;
+        if cleaner != 0 && !settle(self.is_somebody(cleaner).map(Ok))? {
+            settle(self.leave_cleaning(&desk, cleaner).map(Ok))?;
         }
         self.ring_everybody();
         Ok(())
     }
 
-    fn is_somebody(&self, client: Option<u32>) -> Result<bool, Fault> {
-        let Some(client) = client else { return Ok(false) };
-        let Ok(slot) = client_at(self.pool().layout(), client) else { return Ok(false) };
+    /// Whether an owner cell carries the name of a client that is still there.
+    fn is_somebody(&self, owner: u64) -> Result<bool, Fault> {
+        let Some(client) = ClientName::of(owner) else { return Ok(false) };
+        let Ok(slot) = slot_of(self.pool().layout(), client) else { return Ok(false) };
         let state = load_value(self.pool().map(), field!(slot, ClientSlot, state))?;
-        Ok(state != ClientState::Free as u32)
+        Ok(state != ClientState::Free as u32 && self.pool().still_holds(slot, client)?)
     }
 
     /// Counts again what the registry counts.
@@ -206,5 +203,24 @@ impl Member {
             Ok(Ok(()))
         });
         settle(step)
+    }
+
+    /// Queues the free client slots again, if any is missing.
+    fn mend_free_clients(&self) -> Result<(), Errno> {
+        let layout = self.pool().layout();
+        let seat = self.seat()?;
+        let desk = self.desk_of(&seat);
+        for client in 0..layout.clients.count as u32 {
+            settle(self.change(&desk, self.pool().registry_lock(), "repair-free", |txn| {
+                let high = txn.get(field!(layout.registry, Registry, clients_high))?;
+                let slot = member::client_at(layout, client)?;
+                let free = txn.get(field!(slot, ClientSlot, state))? == ClientState::Free as u32;
+                if client < high && free && !member::is_queued(txn, layout, client)? {
+                    member::free_client(txn, layout, client)?;
+                }
+                Ok(Ok(()))
+            }))?;
+        }
+        Ok(())
     }
 }

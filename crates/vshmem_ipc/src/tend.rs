@@ -89,7 +89,7 @@ impl Member {
         Ok(objects)
     }
 
-    fn tend_object(
+    pub(crate) fn tend_object(
         &self,
         desk: &Desk<'_>,
         is_set: bool,

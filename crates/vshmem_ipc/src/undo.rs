@@ -5,10 +5,13 @@
 //! killed at any instruction has either done both or neither.
 
 use vshmem_mem::{AtomicU32, Map, Ordering};
-use vshmem_sync::{Desk, Fault, Txn, claim_cell, field, load_value};
-use vshmem_wire::{CELL_BYTES, Cell, Layout, SemSlot, UndoSlot};
+use vshmem_sync::{
+    Desk, Fault, Txn, claim_cell, claim_word, enlist, field, load_cell, load_value, load_word,
+};
+use vshmem_wire::{CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot};
 
 use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::member::slot_of;
 use crate::semaphore::Set;
 use crate::{Errno, Member, Pool, Verdict, floor, settle};
 
@@ -79,16 +82,16 @@ pub(crate) fn walk(
     Err(Fault::corrupt(head, "a list of undo records without an end"))
 }
 
-/// The record that a client (its name plus one) has of a set.
+/// The record that a client has of a set.
 fn find_record(
     txn: &mut Txn<'_>,
     layout: &Layout,
     set: &Set,
-    client: u32,
+    client: ClientName,
 ) -> Result<Option<u32>, Fault> {
     let mut found = None;
     walk(txn, layout, set, |txn, record| {
-        if txn.get(field!(undo_at(layout, record)?, UndoSlot, client))? == client {
+        if txn.get_word(field!(undo_at(layout, record)?, UndoSlot, client))? == client.word() {
             found = Some(record);
         }
         Ok(found.is_none())
@@ -96,16 +99,16 @@ fn find_record(
     Ok(found)
 }
 
-/// Whether a record of a set is a client's (its name plus one); under the set's lock.
+/// Whether a record of a set is a client's; under the set's lock.
 pub(crate) fn belongs(
     txn: &mut Txn<'_>,
     layout: &Layout,
     set: &Set,
     record: u32,
-    client: u32,
+    client: ClientName,
 ) -> Result<bool, Fault> {
     let Ok(at) = undo_at(layout, record) else { return Ok(false) };
-    Ok(txn.get(field!(at, UndoSlot, client))? == client
+    Ok(txn.get_word(field!(at, UndoSlot, client))? == client.word()
         && txn.get(field!(at, UndoSlot, set))? == set.index + 1)
 }
 
@@ -130,13 +133,14 @@ pub(crate) fn close_all(
     floor::raise(pool.map(), pool.layout(), highest)
 }
 
-/// Takes a record, whose adjustments are closed, off its set's list and frees it. Its room passes to `heir`, who discards it.
+/// Takes a record, whose adjustments are closed, off its set's list; its client keeps it. Its room passes to `heir`, who
+/// discards it.
 pub(crate) fn unlink(
     txn: &mut Txn<'_>,
     layout: &Layout,
     set: &Set,
     record: u32,
-    heir: u32,
+    heir: ClientName,
 ) -> Result<Option<Chunk>, Fault> {
     let mut link = field!(set.slot, SemSlot, undos);
     for _ in 0..=layout.undos.count {
@@ -152,11 +156,10 @@ pub(crate) fn unlink(
         txn.set(link, next)?;
         let room = txn.get(field!(at, UndoSlot, adjustments))?.checked_sub(1).map(Chunk);
         if let Some(chunk) = room {
-            heap::pass(txn, layout, chunk, IN_OBJECT, heap::owned_by(heir))?;
+            heap::pass(txn, layout, chunk, IN_OBJECT, heir.word())?;
         }
         txn.set(field!(at, UndoSlot, adjustments), 0)?;
         txn.set(field!(at, UndoSlot, set), 0)?;
-        txn.set(field!(at, UndoSlot, client), 0)?;
         return Ok(room);
     }
     Err(Fault::corrupt(link, "an undo record that is on no list"))
@@ -173,17 +176,17 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// Whether it is a client's (its name plus one) record of a set, and its adjustments still there.
+    /// Whether it is a client's record of a set, and its adjustments still there.
     #[inline(always)]
-    pub fn is_of(&self, map: &Map, client: u32, set: &Set) -> Result<bool, Fault> {
+    pub fn is_of(&self, map: &Map, client: ClientName, set: &Set) -> Result<bool, Fault> {
         Ok(is_of(map, self.at, client, set)?
             && load_value(map, field!(self.at, UndoSlot, adjustments))? == self.unit)
     }
 }
 
 #[inline(always)]
-fn is_of(map: &Map, at: u64, client: u32, set: &Set) -> Result<bool, Fault> {
-    Ok(load_value(map, field!(at, UndoSlot, client))? == client
+fn is_of(map: &Map, at: u64, client: ClientName, set: &Set) -> Result<bool, Fault> {
+    Ok(load_word(map, field!(at, UndoSlot, client))? == client.word()
         && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
 }
 
@@ -191,7 +194,7 @@ impl Member {
     /// This process's record of a set, made if there is none.
     pub(crate) fn undo_record(&self, desk: &Desk<'_>, set: &Set) -> Result<u32, Errno> {
         let layout = self.pool().layout();
-        let me = self.me() + 1;
+        let me = self.me();
         let hint = self.undo_hints.of(set.index);
         if let Some(record) = hint.load(Ordering::Relaxed).checked_sub(1)
             && self.record_is(record, me, set).unwrap_or(false)
@@ -225,12 +228,12 @@ impl Member {
         Ok(fits.then_some(Known { record, base, at, unit }))
     }
 
-    fn record_is(&self, record: u32, client: u32, set: &Set) -> Result<bool, Fault> {
+    fn record_is(&self, record: u32, client: ClientName, set: &Set) -> Result<bool, Fault> {
         let at = undo_at(self.pool().layout(), record)?;
         is_of(self.pool().map(), at, client, set)
     }
 
-    fn make_record(&self, desk: &Desk<'_>, set: &Set, me: u32) -> Result<u32, Errno> {
+    fn make_record(&self, desk: &Desk<'_>, set: &Set, me: ClientName) -> Result<u32, Errno> {
         let layout = self.pool().layout();
         let map = self.pool().map();
         let bytes = u64::from(set.count) * CELL_BYTES;
@@ -238,42 +241,92 @@ impl Member {
         // The record, and whether the room has become part of it.
         let make = || -> Verdict<(u32, bool)> {
             floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
-            let count = layout.undos.count as u32;
-            let from = me.wrapping_mul(31) % count;
-            for step in 0..count {
-                let record = (from + step) % count;
-                let at = undo_at(layout, record)?;
-                if !claim_cell(map, field!(at, UndoSlot, client), 0, me)? {
-                    continue;
+            let Some(record) = self.take_record(me)? else { return Ok(Err(Errno::NOSPC)) };
+            let at = undo_at(layout, record)?;
+            let linked = self.change(desk, set.lock(), "undo-make", |txn| {
+                if !set.alive(txn)? {
+                    return Ok(Err(Errno::IDRM));
                 }
-                let linked = self.change(desk, set.lock(), "undo-make", |txn| {
-                    if !set.alive(txn)? {
-                        return Ok(Err(Errno::IDRM));
-                    }
-                    // Another thread of this process may have made one meanwhile.
-                    if let Some(other) = find_record(txn, layout, set, me)? {
-                        return Ok(Ok(other));
-                    }
-                    let head = field!(set.slot, SemSlot, undos);
-                    let next = txn.get(head)?;
-                    txn.set(field!(at, UndoSlot, next), next)?;
-                    txn.set(field!(at, UndoSlot, set), set.index + 1)?;
-                    txn.set(field!(at, UndoSlot, adjustments), chunk.0 + 1)?;
-                    heap::pass(txn, layout, chunk, heap::owned_by(self.me()), IN_OBJECT)?;
-                    txn.set(head, record + 1)?;
-                    Ok(Ok(record))
-                });
-                if !matches!(linked, Ok(Ok(mine)) if mine == record) {
-                    claim_cell(map, field!(at, UndoSlot, client), me, 0)?;
+                // Another thread of this process may have made one meanwhile.
+                if let Some(other) = find_record(txn, layout, set, me)? {
+                    return Ok(Ok(other));
                 }
-                return linked.map(|found| found.map(|found| (found, found == record)));
+                let head = field!(set.slot, SemSlot, undos);
+                let next = txn.get(head)?;
+                txn.set(field!(at, UndoSlot, next), next)?;
+                txn.set(field!(at, UndoSlot, set), set.index + 1)?;
+                txn.set(field!(at, UndoSlot, adjustments), chunk.0 + 1)?;
+                heap::pass(txn, layout, chunk, me.word(), IN_OBJECT)?;
+                txn.set(head, record + 1)?;
+                Ok(Ok(record))
+            });
+            if !matches!(linked, Ok(Ok(mine)) if mine == record) {
+                claim_cell(map, field!(at, UndoSlot, set), UndoSlot::TAKEN, 0)?;
             }
-            Ok(Err(Errno::NOSPC))
+            linked.map(|found| found.map(|found| (found, found == record)))
         };
         let made = settle(make());
         if !matches!(made, Ok((_, true))) {
             let _ = heap::release(self.pool(), desk, &self.larder, self.me(), chunk);
         }
         made.map(|(record, _)| record)
+    }
+
+    /// Takes a record that serves no set: one of this client's own, or a free one, which the client keeps from then on.
+    fn take_record(&self, me: ClientName) -> Result<Option<u32>, Fault> {
+        /// Own ones that are looked at before a free one is claimed: what was given up last is among them.
+        const LATEST: u64 = 8;
+        let all = self.pool().layout().undos.count;
+        if let Some(record) = self.take_own_record(me, LATEST)? {
+            return Ok(Some(record));
+        }
+        if let Some(record) = self.claim_record(me)? {
+            return Ok(Some(record));
+        }
+        if let Some(record) = self.take_own_record(me, all)? {
+            return Ok(Some(record));
+        }
+        if self.pool().free_dead_undos()? { self.claim_record(me) } else { Ok(None) }
+    }
+
+    fn take_own_record(&self, me: ClientName, most: u64) -> Result<Option<u32>, Fault> {
+        let (layout, map) = (self.pool().layout(), self.pool().map());
+        let list = field!(slot_of(layout, me)?, ClientSlot, undos);
+        let mut holding = Holding::unpack(load_word(map, list)?);
+        for _ in 0..most {
+            let Some(record) = holding.first.checked_sub(1).filter(|_| holding.is_of(me)) else {
+                break;
+            };
+            let at = undo_at(layout, record)?;
+            holding = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
+            let set = load_cell(map, field!(at, UndoSlot, set))?;
+            if load_word(map, field!(at, UndoSlot, client))? != me.word() {
+                break;
+            }
+            if set.word == 0
+                && map.replace_cell(field!(at, UndoSlot, set), set, UndoSlot::TAKEN.into())?
+            {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    fn claim_record(&self, me: ClientName) -> Result<Option<u32>, Fault> {
+        let (layout, map) = (self.pool().layout(), self.pool().map());
+        let list = field!(slot_of(layout, me)?, ClientSlot, undos);
+        let count = layout.undos.count as u32;
+        let from = (me.word() as u32).wrapping_mul(31) % count;
+        for step in 0..count {
+            let record = (from + step) % count;
+            let at = undo_at(layout, record)?;
+            if !claim_word(map, field!(at, UndoSlot, client), 0, me.word())? {
+                continue;
+            }
+            claim_cell(map, field!(at, UndoSlot, set), 0, UndoSlot::TAKEN)?;
+            enlist(map, list, me, field!(at, UndoSlot, sibling), record)?;
+            return Ok(Some(record));
+        }
+        Ok(None)
     }
 }

@@ -212,6 +212,8 @@ impl Member {
         match left {
             Ok((true, reason)) => Ok(reason),
             Ok((false, _)) => self.wait_result(seat),
+            // Whoever buries this process finds the thread in its line, and takes it out.
+            Err(Fault::Evicted) => Err(Fault::Evicted),
             Err(fault) => {
                 // The line makes no sense: at least nobody finds this thread in it any more.
                 let _ = self.wait_result(seat);

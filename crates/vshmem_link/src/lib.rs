@@ -12,7 +12,9 @@ mod file_limit;
 mod ivshmem;
 mod label;
 mod local;
+mod namespace;
 mod peer;
+mod process;
 mod rates;
 mod region;
 mod served;
@@ -23,12 +25,16 @@ mod xen_host;
 
 pub use dax::Dax;
 pub use device::open_again;
-pub use domain::{DomainFacts, ProcessFacts, domain_facts, process_exists, process_facts};
+pub use domain::{Anonymous, DomainFacts, domain_facts};
 pub use file_limit::{FILE_LIMIT, allows as file_limit_allows};
 pub use ivshmem::Ivshmem;
 pub use label::{DAX_FRONT, dax_label};
 pub use local::{Local, PRIVATE_PREFIX};
+pub use namespace::{Sighting, sight};
 pub use peer::peer_groups;
+pub use process::{
+    Life, ProcessFacts, command_name, is_same_start, process_exists, process_facts, process_start,
+};
 pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
 pub use served::{Served, control_socket};

@@ -41,7 +41,7 @@ fn vigil() {
 }
 
 /// Starts an agent if there is none. One that runs already makes it end at once.
-fn ensure(session: &Session) {
+pub fn ensure(session: &Session) {
     if confined::is_confined() {
         return;
     }

@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering,
 
 use libc::pid_t;
 use vshmem_ipc::{ChildSlot, Errno, Process};
-use vshmem_session::{Session, this_process};
+use vshmem_session::{Session, domain_of_child, this_process};
 
 use crate::next::{next, system_call};
-use crate::{advice, attached, books, confined, errno, fixed, parked, process};
+use crate::{advice, agent, attached, books, confined, errno, fixed, parked, process};
 
 /// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
 const LEVELS: usize = 4;
@@ -146,12 +146,26 @@ fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno
         fixed::map_again(session)?;
     }
     vshmem_mem::begin_child();
-    let joined = session.member().become_child(kept, own_process());
+    // A confined one does not look: it would take calls that a filter may not know.
+    let elsewhere = if confined::is_confined() { Ok(None) } else { domain_of_child() };
+    let joined = match &elsewhere {
+        Ok(home) => session
+            .member()
+            .become_child(kept, own_process(), home.as_ref())
+            .map_err(|_| Errno::NOSPC),
+        Err(_) => {
+            session.member().renounce();
+            Err(Errno::NOSYS)
+        }
+    };
     if let Some(mark) = mark() {
         mark.store(1, Ordering::Relaxed);
     }
     session.link().register_process();
-    joined.map_err(|_| Errno::NOSPC)
+    if joined.is_ok() && matches!(elsewhere, Ok(Some(_))) {
+        agent::ensure(session);
+    }
+    joined
 }
 
 /// This process. A confined one does not read its start time: it would take calls that a filter may not know.

@@ -21,11 +21,9 @@ fn give_back(session: &Session, child: pid_t, status: Option<c_int>) {
         && over
         // It would take calls that a filter may not know.
         && !confined::is_confined()
-        // Unless somebody else has the pid already; then it is the agent's to tell them apart.
-        && !vshmem_link::process_exists(pid)
     {
-        // The agent makes up for what fails here.
-        let _ = errno::untouched(|| session.member().bury_process(pid));
+        // Somebody else may have the pid already. The agent makes up for what fails here.
+        let _ = errno::untouched(|| session.member().bury_process(pid, vshmem_session::is_gone));
     }
 }
 

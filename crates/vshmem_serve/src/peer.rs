@@ -46,7 +46,7 @@ impl Peer {
     pub fn new(id: u16, caller: Caller, socket: OwnedFd, bells: Arc<Bells>) -> Self {
         let start = match caller.pid {
             0 => 0,
-            pid => vshmem_link::process_facts(Some(pid)).start,
+            pid => vshmem_link::process_start(pid),
         };
         Self {
             id,

@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::fs::{major, minor};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use vshmem_link::process_facts;
+use vshmem_link::process_start;
 
 use crate::record::RecordedPeer;
 
@@ -44,8 +44,8 @@ impl Stranded {
         let pid = i32::try_from(peer.pid).ok().and_then(Pid::from_raw)?;
         // The descriptor first: from then on the pid cannot mean anybody else.
         let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-        let now = process_facts(Some(peer.pid)).start;
-        (now == peer.start).then_some(Self { peer, process })
+        let now = process_start(peer.pid);
+        (now.abs_diff(peer.start) <= 1).then_some(Self { peer, process })
     }
 }
 

@@ -255,7 +255,7 @@ impl XenServer {
             let settled = row.state == DomainState::Free
                 || (row.state == DomainState::Dead && row.clients == 0);
             if row.boot == boot && !settled {
-                member.bury_domain(row.index).map_err(unreadable)?;
+                member.bury_epoch(row.index, row.epoch).map_err(unreadable)?;
                 buried.push(row.name);
             }
         }

@@ -273,6 +273,7 @@ fn write_home(file: &File, front: u64) -> std::io::Result<()> {
     #[allow(unsafe_code)]
     let mapping = unsafe { map_file(file.as_fd(), front, page, Protection::READ_WRITE, None) }?;
     crate::open::home_of(facts.dev(), facts.ino())
+        .map_err(std::io::Error::other)?
         .write(&Map::of(mapping))
         .map_err(|_| std::io::ErrorKind::InvalidInput.into())
 }

@@ -12,7 +12,7 @@ mod starter;
 pub use create::{CreateError, CreateRequest, create, remove};
 pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
 pub use find::{FindError, Listing, Whose, find, identify, list, list_devices, snapshot};
-pub use open::{Session, SessionError, is_gone, open_pool, this_process};
+pub use open::{Session, SessionError, domain_of_child, is_gone, open_pool, this_process};
 pub use post::{Duty, Post};
 pub use share::{Owner, Share, ShareError};
 pub use starter::{AgentStarter, remember_surroundings};

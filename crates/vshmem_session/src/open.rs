@@ -6,7 +6,9 @@ use std::sync::Arc;
 use vshmem_ipc::{
     Backing, DomainIdentity, Errno, Home, JoinError, Member, Pool, Process, Reach, WaitFile,
 };
-use vshmem_link::{Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts};
+use vshmem_link::{
+    Anonymous, Life, Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts,
+};
 use vshmem_mem::{Map, Protection};
 
 use crate::FindError;
@@ -20,6 +22,9 @@ pub enum SessionError {
     /// It cannot be mapped.
     #[error("pool {0}")]
     Region(#[from] RegionError),
+    /// It cannot be told whom it would be joined as.
+    #[error(transparent)]
+    Anonymous(#[from] Anonymous),
     /// It is no pool that anybody else uses.
     #[error(
         "pool {name}: {} is a copy of it: it was made as another file, or before this machine was booted or restored. Others may be using that one, so nobody joins this one. Use the pool itself, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", place.display(), place.display()
@@ -65,15 +70,15 @@ pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
 }
 
 /// The pool's file as it is written down in the pool.
-pub(crate) fn home_of(device: u64, inode: u64) -> Home {
-    Home { boot_id: domain_facts().boot_id, device, inode }
+pub(crate) fn home_of(device: u64, inode: u64) -> Result<Home, Anonymous> {
+    Ok(Home { boot_id: domain_facts()?.boot_id, device, inode })
 }
 
 /// Nobody joins a copy: the pool would be two from then on, without anybody's knowledge.
 fn refuse_copy(link: &dyn Link, pool: &Pool) -> Result<(), SessionError> {
     let Some(file) = link.file() else { return Ok(()) };
     // A map too short for these words was refused before.
-    if pool.is_copy(&home_of(file.device, file.inode)).unwrap_or(false) {
+    if pool.is_copy(&home_of(file.device, file.inode)?).unwrap_or(false) {
         return Err(SessionError::Copy { name: pool.name(), place: link.place().to_owned() });
     }
     Ok(())
@@ -92,7 +97,7 @@ impl Session {
     /// # Errors
     /// Says what stood in the way.
     pub fn join(link: Box<dyn Link>) -> Result<Self, SessionError> {
-        Self::join_in(link, own_domain())
+        Self::join_in(link, own_domain()?)
     }
 
     /// As [`Session::join`], as a process of the domain that is named. For tests that need more
@@ -112,7 +117,7 @@ impl Session {
     pub fn join_beside(link: Box<dyn Link>) -> Result<Self, SessionError> {
         // A start time that is not known is another one than that of the process's other client, and
         // is nobody's to compare with.
-        Self::join_with(link, own_domain(), Process { start: 0, ..this_process() })
+        Self::join_with(link, own_domain()?, Process { start: 0, ..this_process() })
     }
 
     fn join_with(
@@ -194,30 +199,39 @@ fn wait_file(pool: &Pool, device: &Path) -> Result<WaitFile, RegionError> {
 }
 
 /// The domain of this process.
-fn own_domain() -> DomainIdentity {
-    let facts = domain_facts();
-    DomainIdentity {
+fn own_domain() -> Result<DomainIdentity, Anonymous> {
+    let facts = domain_facts()?;
+    Ok(DomainIdentity {
         boot_id: facts.boot_id,
         pid_namespace: facts.pid_namespace,
+        born: facts.born,
         name: facts.name,
         named: facts.named,
+    })
+}
+
+/// To be asked in a child that has just been forked: its domain, if it may be another one than its parent's. A parent that is outside
+/// the child's PID namespace has no pid there.
+///
+/// # Errors
+/// When it may be and cannot be told.
+pub fn domain_of_child() -> Result<Option<DomainIdentity>, SessionError> {
+    match rustix::process::getppid() {
+        Some(_) => Ok(None),
+        None => Ok(Some(own_domain()?)),
     }
 }
 
 /// Whether a process of this domain is no more, or its pid is somebody else's by now.
 #[must_use]
 pub fn is_gone(pid: u32, start: u64) -> bool {
-    if vshmem_link::process_exists(pid) {
-        let now = process_facts(Some(pid)).start;
-        return start != 0 && now != 0 && now != start;
-    }
-    true
+    !Life::of(pid, start).goes_on()
 }
 
 /// This process, as a pool knows it.
 #[must_use]
 pub fn this_process() -> Process {
-    let facts = process_facts(None);
+    let facts = process_facts();
     Process { pid: facts.pid, start: facts.start, uid: facts.uid }
 }
 

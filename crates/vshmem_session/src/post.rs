@@ -22,31 +22,35 @@ pub enum Duty {
 }
 
 impl Duty {
-    fn byte(self) -> libc::off_t {
+    fn byte(self) -> std::io::Result<libc::off_t> {
         match self {
-            Duty::Agent => libc::off_t::from(domain_facts().pid_namespace),
-            Duty::Server => 1 << 33,
-        }
-    }
-
-    fn lock(self, kind: libc::c_int) -> libc::flock {
-        libc::flock {
-            l_type: kind as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: self.byte(),
-            l_len: 1,
-            l_pid: 0,
+            Duty::Agent => {
+                let facts = domain_facts().map_err(std::io::Error::other)?;
+                Ok(libc::off_t::from(facts.pid_namespace))
+            }
+            Duty::Server => Ok(1 << 33),
         }
     }
 
     /// Whether somebody has this post for the pool at `place` now.
     #[must_use]
     pub fn is_manned(self, place: &Path) -> bool {
-        let mut answer = self.lock(libc::F_WRLCK);
+        let Ok(byte) = self.byte() else { return false };
+        let mut answer = lock(byte, libc::F_WRLCK);
         open(place).is_ok_and(|file| {
             fcntl(&file, FcntlArg::F_OFD_GETLK(&mut answer)).is_ok()
                 && answer.l_type != libc::F_UNLCK as libc::c_short
         })
+    }
+}
+
+fn lock(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: byte,
+        l_len: 1,
+        l_pid: 0,
     }
 }
 
@@ -57,16 +61,16 @@ fn open(place: &Path) -> std::io::Result<File> {
 /// A post, held. Given up on drop.
 #[derive(Debug)]
 pub struct Post {
-    duty: Duty,
+    byte: libc::off_t,
     file: File,
 }
 
 impl Post {
     /// Takes the post; `None` when somebody has it.
     pub fn take(duty: Duty, place: &Path) -> std::io::Result<Option<Self>> {
-        let file = open(place)?;
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&duty.lock(libc::F_WRLCK))) {
-            Ok(_) => Ok(Some(Self { duty, file })),
+        let (byte, file) = (duty.byte()?, open(place)?);
+        match fcntl(&file, FcntlArg::F_OFD_SETLK(&lock(byte, libc::F_WRLCK))) {
+            Ok(_) => Ok(Some(Self { byte, file })),
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
             Err(errno) => Err(errno.into()),
         }
@@ -85,7 +89,7 @@ impl Post {
 /// Closing would do if the file were open here alone; a child between fork and exec has it too.
 impl Drop for Post {
     fn drop(&mut self) {
-        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&self.duty.lock(libc::F_UNLCK)));
+        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&lock(self.byte, libc::F_UNLCK)));
     }
 }
 

@@ -43,4 +43,4 @@ pub use message_ring::{Head, MessageRing, Spot, Tail};
 pub use neighbours::{Neighbours, WordsOwner};
 pub use park::{Parked, Spin, WaitWords, park, ring};
 pub use pledge::{Operated, Semaphore, UndoRecords};
-pub use seat::{Desk, Seat, Seats};
+pub use seat::{Claimant, Desk, Seat, Seats, enlist};

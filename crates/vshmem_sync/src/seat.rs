@@ -1,14 +1,14 @@
 //! The thread slots that this process holds, and taking one for the length of a call.
 
 use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
-use vshmem_wire::{Area, Cell, ThreadSlot, tag_at};
+use vshmem_wire::{Area, Cell, ClientName, Holding, ThreadSlot, tag_at};
 
-use crate::{Fault, claim_cell, field};
+use crate::{Fault, claim_word, field, load_cell, load_word};
 
 /// Thread slots of one process at most: threads inside a call at the same time, signal handlers
 /// that interrupted one included.
 const SEATS: usize = if cfg!(loom) { 1 } else { 2048 };
-/// Seats that are kept for the next call; others go back to the pool.
+/// Seats that are kept for the next call; others go back to the pool when they can.
 const KEPT: usize = 8;
 
 /// What a step on shared state needs to know: the pool, and the slot that it works from.
@@ -51,6 +51,15 @@ impl Desk<'_> {
     }
 }
 
+/// Whom thread slots are claimed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claimant {
+    /// Its name.
+    pub client: ClientName,
+    /// Offset of the list of what it has claimed; `None` for who is only just joining.
+    pub list: Option<u64>,
+}
+
 #[derive(Debug)]
 struct Place {
     /// 0 free; 1 in use.
@@ -79,7 +88,7 @@ pub struct Seat<'a> {
     /// The thread slot.
     pub slot: u32,
     /// Where to give the slot back to, when it is not to be kept.
-    surplus: Option<(&'a Map, u64, u32)>,
+    surplus: Option<(&'a Map, Area, Claimant)>,
 }
 
 impl Seats {
@@ -138,8 +147,8 @@ impl Seats {
         }
     }
 
-    /// Gives the slots that are claimed for `client` and not in use back to the pool.
-    pub fn give_back(&self, map: &Map, threads: Area, client: u32) {
+    /// Gives the slots back to the pool that one who is only just joining has claimed and does not use.
+    pub fn give_back(&self, map: &Map, threads: Area, client: ClientName) {
         for place in &self.places {
             let taken = place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_err() {
@@ -148,13 +157,56 @@ impl Seats {
             let slot = place.slot.swap(0, Ordering::Relaxed);
             if let Some(offset) = slot.checked_sub(1).and_then(|slot| threads.at(slot)) {
                 // A slot that is no longer ours (evicted) stays as it is.
-                let _ = claim_cell(map, field!(offset, ThreadSlot, owner), client + 1, 0);
+                let _ = claim_word(map, field!(offset, ThreadSlot, owner), client.word(), 0);
             }
             place.busy.store(0, Ordering::Release);
         }
     }
 
-    /// Takes a seat, claiming a thread slot for `client` if none is at hand. `None` when the pool
+    /// Gives slots back to the pool that are beyond those that are kept, and not in use: the one that was claimed last, and so
+    /// on as far as that goes.
+    fn give_back_surplus(&self, map: &Map, threads: Area, claimant: Claimant) -> Result<(), Fault> {
+        let Some(list) = claimant.list else { return Ok(()) };
+        for _ in 0..SEATS {
+            let head = load_cell(map, list)?;
+            let holding = Holding::unpack(head.word);
+            let Some(last) =
+                holding.first.checked_sub(1).filter(|_| holding.is_of(claimant.client))
+            else {
+                return Ok(());
+            };
+            let Some(place) = self.idle_surplus(last + 1) else { return Ok(()) };
+            let given = unlist(map, threads, list, head, last);
+            if given == Ok(true) {
+                place.slot.store(0, Ordering::Relaxed);
+                if let Some(offset) = threads.at(last) {
+                    let owner = field!(offset, ThreadSlot, owner);
+                    // A slot that is no longer ours (evicted) stays as it is.
+                    let _ = claim_word(map, owner, claimant.client.word(), 0);
+                }
+            }
+            place.busy.store(0, Ordering::Release);
+            if !given? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The place beyond those that are kept which has `slot` (plus one), made busy.
+    fn idle_surplus(&self, slot: u32) -> Option<&Place> {
+        let place = self.places.iter().skip(KEPT).find(|place| {
+            place.busy.load(Ordering::Relaxed) == 0 && place.slot.load(Ordering::Relaxed) == slot
+        })?;
+        place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        if place.slot.load(Ordering::Relaxed) == slot {
+            return Some(place);
+        }
+        place.busy.store(0, Ordering::Release);
+        None
+    }
+
+    /// Takes a seat, claiming a thread slot for `claimant` if none is at hand. `None` when the pool
     /// has no slot left.
     ///
     /// # Errors
@@ -163,7 +215,7 @@ impl Seats {
         &'a self,
         map: &'a Map,
         threads: Area,
-        client: u32,
+        claimant: Claimant,
     ) -> Result<Option<Seat<'a>>, Fault> {
         let me = this_thread();
         for (index, place) in self.places.iter().enumerate() {
@@ -177,7 +229,7 @@ impl Seats {
             let slot = if known != 0 {
                 known - 1
             } else {
-                match claim(map, threads, client) {
+                match claim(map, threads, claimant) {
                     Ok(Some(slot)) => {
                         place.slot.store(slot + 1, Ordering::Relaxed);
                         slot
@@ -188,9 +240,7 @@ impl Seats {
                     }
                 }
             };
-            let surplus = (index >= KEPT)
-                .then(|| threads.at(slot).map(|offset| (map, offset, client)))
-                .flatten();
+            let surplus = (index >= KEPT).then_some((map, threads, claimant));
             return Ok(Some(Seat { seats: self, place: index, slot, surplus }));
         }
         Ok(None)
@@ -228,27 +278,72 @@ impl Default for Seats {
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         let place = &self.seats.places[self.place];
-        if let Some((map, offset, client)) = self.surplus.take() {
-            place.slot.store(0, Ordering::Relaxed);
-            // A slot that is no longer ours (evicted) stays as it is.
-            let _ = claim_cell(map, field!(offset, ThreadSlot, owner), client + 1, 0);
-        }
         place.busy.store(0, Ordering::Release);
+        if let Some((map, threads, claimant)) = self.surplus.take() {
+            // What cannot be given back is used by a later call.
+            let _ = self.seats.give_back_surplus(map, threads, claimant);
+        }
     }
 }
 
-fn claim(map: &Map, threads: Area, client: u32) -> Result<Option<u32>, Fault> {
+/// Claims a free thread slot, and notes it in the claimant's list, by which the slot is found when it dies. Who dies in between
+/// leaves a slot that carries its name and was never used.
+fn claim(map: &Map, threads: Area, claimant: Claimant) -> Result<Option<u32>, Fault> {
     let count = threads.count as u32;
+    let client = claimant.client;
     // Clients start at different places, so that they do not all try the same slots.
-    let start = client.wrapping_mul(7) % count.max(1);
+    let start = (client.word() as u32).wrapping_mul(7) % count.max(1);
     for step in 0..count {
         let slot = (start + step) % count;
         let offset = threads.at(slot).ok_or(Fault::corrupt(threads.offset, "thread table"))?;
-        if claim_cell(map, field!(offset, ThreadSlot, owner), 0, client + 1)? {
+        if claim_word(map, field!(offset, ThreadSlot, owner), 0, client.word())? {
+            if let Some(list) = claimant.list {
+                enlist(map, list, client, field!(offset, ThreadSlot, sibling), slot)?;
+            }
             return Ok(Some(slot));
         }
     }
     Ok(None)
+}
+
+/// How often a list is tried: others of the same process change it now and then.
+const MOST_TRIES: u32 = 1 << 16;
+
+/// Puts what a client has just claimed at the beginning of a list of its. `sibling` is the offset of the cell that leads from there
+/// to what it had claimed before.
+///
+/// # Errors
+/// [`Fault::Evicted`] when the client's slot is another's by now.
+pub fn enlist(
+    map: &Map,
+    list: u64,
+    client: ClientName,
+    sibling: u64,
+    record: u32,
+) -> Result<(), Fault> {
+    for _ in 0..MOST_TRIES {
+        let head = load_cell(map, list)?;
+        let holding = Holding::unpack(head.word);
+        if !holding.is_of(client) {
+            return Err(Fault::Evicted);
+        }
+        let before = load_cell(map, sibling)?;
+        if !map.replace_cell(sibling, before, head.word)? {
+            continue;
+        }
+        let first = Holding { first: record + 1, ..holding };
+        if map.replace_cell(list, head, first.pack())? {
+            return Ok(());
+        }
+    }
+    Err(Fault::corrupt(list, "a cell that never stays the same"))
+}
+
+/// Takes the first thread slot off a list whose head is `head`; false when that has changed.
+fn unlist(map: &Map, threads: Area, list: u64, head: Cell, slot: u32) -> Result<bool, Fault> {
+    let at = threads.at(slot).ok_or(Fault::corrupt(list, "a list that leads outside its table"))?;
+    let next = load_word(map, field!(at, ThreadSlot, sibling))?;
+    Ok(map.replace_cell(list, head, next)?)
 }
 
 /// A number that differs between the threads of a process.
@@ -257,4 +352,28 @@ fn this_thread() -> usize {
         static MARK: u8 = const { 0 };
     }
     MARK.with(|mark| std::ptr::from_ref(mark).addr())
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_adds_to_the_list_of_a_successor() {
+        let map = Map::anonymous(4096);
+        let (list, sibling) = (64, 128);
+        let (former, next) = (ClientName::new(3, 1), ClientName::new(3, 2));
+        let write = |word| {
+            let seen = load_cell(&map, list).unwrap();
+            assert!(map.replace_cell(list, seen, word).unwrap());
+        };
+        write(Holding::empty(former).pack());
+        enlist(&map, list, former, sibling, 5).unwrap();
+        enlist(&map, list, former, sibling + 16, 6).unwrap();
+        assert_eq!(Holding::unpack(load_word(&map, list).unwrap()).first, 7);
+        assert_eq!(Holding::unpack(load_word(&map, sibling + 16).unwrap()).first, 6);
+        write(Holding::empty(next).pack());
+        assert_eq!(enlist(&map, list, former, sibling, 7), Err(Fault::Evicted));
+        assert_eq!(Holding::unpack(load_word(&map, list).unwrap()), Holding::empty(next));
+    }
 }

@@ -12,6 +12,7 @@ mod cell;
 mod extent;
 mod geometry;
 mod heap;
+mod name;
 mod object;
 mod party;
 mod semaphore;
@@ -21,6 +22,7 @@ pub use cell::{CELL_BYTES, Cell, RawCell, WORD_BYTES, tag_at};
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use geometry::{Area, Geometry, GeometryError, Layout};
 pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+pub use name::{ClientName, Holding, domain_digest};
 pub use object::{
     AttachSlot, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, PERM_BITS, QueueMode,
     RING_CHUNK_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingTrailer, SemSlot, ShmSlot, UndoSlot,
@@ -28,7 +30,7 @@ pub use object::{
 pub use party::{
     AGENT_STARTER, BELL_LOST, ClientSlot, ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS,
     DomainSlot, DomainState, INLINE_OPS, LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, Party,
-    RATES, ThreadSlot, WaitKind, WaitState,
+    RATES, Task, ThreadSlot, WaitKind, WaitState,
 };
 pub use semaphore::{Adjustment, SemWord};
 pub use superblock::{

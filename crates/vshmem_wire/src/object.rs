@@ -71,7 +71,7 @@ pub struct ShmSlot {
     pub creator: RawCell,
     /// Last to attach or detach, as `Party`.
     pub last: RawCell,
-    /// While creating: the client slot of the maker, plus one.
+    /// While creating: the name of the maker.
     pub maker: RawCell,
     /// Its extent.
     pub extent: RawCell,
@@ -188,7 +188,7 @@ pub struct AttachSlot {
     pub count: RawCell,
     /// Next record of the client, or next free one, plus one.
     pub next: RawCell,
-    /// Client slot plus one, for display and checks.
+    /// Name of the client.
     pub client: RawCell,
 }
 
@@ -196,14 +196,24 @@ pub struct AttachSlot {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct UndoSlot {
-    /// Client slot plus one; 0 is free. Claimed by compare-and-swap.
+    /// Name of the client; 0 is free. Claimed by compare-and-swap, and kept until the client ends.
     pub client: RawCell,
-    /// Semaphore set slot plus one once it hangs on the set's list.
+    /// Semaphore set slot plus one once it hangs on the set's list; [`UndoSlot::TAKEN`] shortly before; 0 while it serves no
+    /// set.
     pub set: RawCell,
     /// Next record of the set, plus one.
     pub next: RawCell,
     /// Unit of the heap where the adjustments begin, plus one: a cell per semaphore.
     pub adjustments: RawCell,
+    /// The record that the client has claimed before this one, a [`crate::Holding`].
+    pub sibling: RawCell,
+    /// Room for later.
+    pub spare: [RawCell; 3],
+}
+
+impl UndoSlot {
+    /// A thread of the client has taken the record for a set.
+    pub const TAKEN: u32 = u32::MAX;
 }
 
 /// Bytes before the text of a message in the heap: type and size, a word each.
@@ -217,4 +227,4 @@ const _: () = assert!(
     "the ring has two cache lines of its own"
 );
 const _: () = assert!(size_of::<AttachSlot>() == 64, "an attach record is a cache line");
-const _: () = assert!(size_of::<UndoSlot>() == 64, "an undo record is a cache line");
+const _: () = assert!(size_of::<UndoSlot>() == 128, "an undo record is two cache lines");

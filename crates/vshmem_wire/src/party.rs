@@ -66,6 +66,11 @@ pub struct DomainSlot {
     /// The low half is a word that holds the number of the agent's thread until the kernel takes it out, where sleepers
     /// can sleep on the pool itself.
     pub agent_thread: RawCell,
+    /// When the init of the PID namespace was started, in clock ticks since boot, as in the initial time namespace; 0 when
+    /// unknown. Inodes of namespaces are given again; this is not.
+    pub born: RawCell,
+    /// Room for later.
+    pub spare: [RawCell; 3],
 }
 
 /// States of a client slot.
@@ -106,8 +111,14 @@ pub struct ClientSlot {
     pub attaches: RawCell,
     /// Seconds since 1970 when it joined.
     pub joined: RawCell,
-    /// How often the slot has been taken: what owns something names slot and incarnation.
-    pub incarnation: RawCell,
+    /// How often the slot has been taken, 64 bits: with the slot the client's name ([`crate::ClientName`]).
+    pub taken: RawCell,
+    /// The thread slots that it has claimed, a [`crate::Holding`].
+    pub threads: RawCell,
+    /// The undo records that it has claimed, a [`crate::Holding`].
+    pub undos: RawCell,
+    /// While free: the slot that became free after it, plus one.
+    pub next: RawCell,
     /// User whose file its wait words lie in, plus one; 0 when they lie in the pool.
     pub words_uid: RawCell,
     /// Which of that user's files.
@@ -115,8 +126,6 @@ pub struct ClientSlot {
     /// 1 once the process has announced that it is about to end. What it holds is given back by who
     /// sees that it has: until then its threads may store into what it has attached.
     pub leaving: RawCell,
-    /// Room for later.
-    pub spare: [RawCell; 3],
 }
 
 /// What a sleeper waits for.
@@ -145,6 +154,34 @@ pub enum WaitState {
     Done = 2,
     /// Worth another try; no longer queued.
     Retry = 3,
+}
+
+/// What a thread has begun with an object that nobody but it goes on with while it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Which kind of object, in the order of the tables.
+    pub kind: u32,
+    /// Its slot.
+    pub index: u32,
+}
+
+impl Task {
+    const INDEX_BITS: u32 = 24;
+
+    /// One value; 0 is nothing.
+    #[must_use]
+    pub const fn pack(self) -> u32 {
+        (self.kind + 1) << Self::INDEX_BITS | self.index & ((1 << Self::INDEX_BITS) - 1)
+    }
+
+    /// The reverse; `None`: nothing.
+    #[must_use]
+    pub const fn unpack(value: u32) -> Option<Self> {
+        match (value >> Self::INDEX_BITS).checked_sub(1) {
+            Some(kind) => Some(Self { kind, index: value & ((1 << Self::INDEX_BITS) - 1) }),
+            None => None,
+        }
+    }
 }
 
 /// One entry of an intent record: replace what the cell at `offset` held by the word `new`, and raise its tag.
@@ -183,6 +220,13 @@ impl LogHead {
         self.tag << Self::ENTRY_BITS | self.entries & ((1 << Self::ENTRY_BITS) - 1)
     }
 
+    /// How many entries a record has.
+    #[inline]
+    #[must_use]
+    pub const fn entries_of(word: u64) -> u64 {
+        word & ((1 << Self::ENTRY_BITS) - 1)
+    }
+
     /// How many entries the record `word` has, if it is the one that the lock word with `tag` has committed.
     #[inline]
     #[must_use]
@@ -201,8 +245,12 @@ const _: () = assert!(LOG_ENTRIES + MORE_LOG_ENTRIES < 1 << LogHead::ENTRY_BITS)
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ThreadSlot {
-    /// Client slot plus one; 0 is free.
+    /// Name of the client; 0 is free.
     pub owner: RawCell,
+    /// The thread slot that the client has claimed before this one, a [`crate::Holding`].
+    pub sibling: RawCell,
+    /// What the thread has begun with an object and not finished, a [`Task`].
+    pub task: RawCell,
     /// A [`WaitState`].
     pub wait: RawCell,
     /// A [`WaitKind`].
@@ -272,10 +320,10 @@ impl Party {
     }
 }
 
-const _: () = assert!(size_of::<DomainSlot>() == 384, "a domain slot is six cache lines");
+const _: () = assert!(size_of::<DomainSlot>() == 448, "a domain slot is seven cache lines");
 const _: () = assert!(size_of::<ClientSlot>() == 256, "a client slot is four cache lines");
 const _: () = assert!(size_of::<LogEntry>() == 32, "a log entry is four words");
 const _: () = assert!(
-    size_of::<ThreadSlot>() == 10 * 16 + (3 + INLINE_OPS + 5) * 8 + LOG_ENTRIES * 32,
+    size_of::<ThreadSlot>() == 12 * 16 + (3 + INLINE_OPS + 5) * 8 + LOG_ENTRIES * 32,
     "a thread slot has no padding"
 );

@@ -94,8 +94,12 @@ pub struct Registry {
     pub extents_unused: RawCell,
     /// The extent that is being cleaned, plus one.
     pub cleaning: RawCell,
-    /// The client that cleans it, plus one.
+    /// Name of the client that cleans it.
     pub cleaner: RawCell,
+    /// Free client slots: the one that became free first, plus one.
+    pub free_clients: RawCell,
+    /// The one that became free last, plus one.
+    pub free_clients_last: RawCell,
     /// 1 while some client may have announced its end: who asks about objects looks for those that are
     /// gone by now.
     pub leavers: RawCell,

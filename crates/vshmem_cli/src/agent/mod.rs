@@ -2,6 +2,7 @@
 //! domain's lease. It is on nobody's data path; between its looks, about one a second, it sleeps.
 
 mod clean;
+mod namespaces;
 mod start;
 mod watch;
 mod witness;

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vshmem_ipc::{Errno, Member, Pool, Resident};
-use vshmem_link::{Link, measure_rates};
+use vshmem_link::{Life, Link, measure_rates};
 use vshmem_session::{Duty, Post, Session, find};
 use vshmem_wire::{ClientState, DomainState};
 
 use crate::failure::{Failure, failed};
-use crate::life::Life;
 
 use super::clean::{self, Poke};
+use super::namespaces::Namespaces;
 use super::start::UP;
 use super::witness::{Peer, Witness};
 
@@ -179,6 +179,7 @@ struct Watch<'a> {
     /// Whether sleepers of this domain may rely on being rung, when last looked.
     all_can_ring: bool,
     wards: HashMap<u32, Ward>,
+    namespaces: Namespaces,
     leases: HashMap<u32, Lease>,
     alone_since: Option<Instant>,
     poke: Option<Poke>,
@@ -190,6 +191,8 @@ struct Watch<'a> {
 struct News {
     /// Wards that have ended.
     ended: Vec<Resident>,
+    /// A PID namespace below this one has ended.
+    namespace_ended: bool,
     /// The domain was rung.
     rung: bool,
     /// The link has told of the end of a process.
@@ -227,6 +230,7 @@ impl<'a> Watch<'a> {
             on_host: session.link().kind() == "local",
             all_can_ring: true,
             wards: HashMap::new(),
+            namespaces: Namespaces::new(),
             leases: HashMap::new(),
             alone_since: None,
             poke,
@@ -263,14 +267,17 @@ impl<'a> Watch<'a> {
         }
         self.take_stock()?;
         self.bury_dead()?;
+        self.namespaces.take_stock(self.member)?;
+        self.namespaces.bury_dead(self.member)?;
         self.mind_server()?;
         let domain = self.member.domain();
         self.member.free_strangers(domain, &|pid| vshmem_session::is_gone(pid, 0))?;
+        self.member.reclaim_some()?;
         self.evict_silent()?;
         if let Some(poke) = &self.poke {
             poke.poke();
         }
-        Ok(self.is_idle().then_some(Ending::Idle))
+        Ok(self.is_idle()?.then_some(Ending::Idle))
     }
 
     /// On the host, attends to the pool. In a guest, sees whether the host's memory is still behind the device; if it is a
@@ -363,23 +370,23 @@ impl<'a> Watch<'a> {
             if (lease.epoch, lease.value) != (row.epoch, row.lease) {
                 *lease = fresh();
             } else if lease.since.elapsed() >= patience {
-                silent.push(row.index);
+                silent.push((row.index, row.epoch));
             }
         }
-        for index in silent {
+        for (index, epoch) in silent {
             self.leases.remove(&index);
-            self.member.evict_domain(index)?;
+            self.member.evict_epoch(index, epoch)?;
         }
         Ok(())
     }
 
-    fn is_idle(&mut self) -> bool {
-        if !self.wards.is_empty() {
+    fn is_idle(&mut self) -> Result<bool, Errno> {
+        if !self.wards.is_empty() || self.namespaces.are_in_use(self.member)? {
             self.alone_since = None;
-            return false;
+            return Ok(false);
         }
         let since = *self.alone_since.get_or_insert_with(Instant::now);
-        since.elapsed() >= IDLE || self.post.is_orphaned(self.place)
+        Ok(since.elapsed() >= IDLE || self.post.is_orphaned(self.place))
     }
 
     fn deliver(&self) {
@@ -405,6 +412,10 @@ impl<'a> Watch<'a> {
                 Ok(())
             } else {
                 self.bury_dead().and_then(|()| self.mind_server())
+            };
+            let buried = match news.namespace_ended {
+                true => buried.and(self.namespaces.bury_dead(self.member)),
+                false => buried,
             };
             let looked = if news.told { self.look_after_told() } else { Ok(()) };
             if buried.and(looked).is_err() {
@@ -443,6 +454,10 @@ impl<'a> Watch<'a> {
             .collect();
         let mut looks: Vec<PollFd<'_>> =
             watched.iter().map(|(_, handle)| PollFd::new(*handle, PollFlags::IN)).collect();
+        looks.extend(
+            self.namespaces.handles().map(|init| PollFd::from_borrowed_fd(init, PollFlags::IN)),
+        );
+        let inits = watched.len()..looks.len();
         if let Some(notices) = &self.notices {
             looks.push(PollFd::new(notices, PollFlags::IN | PollFlags::PRI));
         }
@@ -458,9 +473,10 @@ impl<'a> Watch<'a> {
             .filter(|(look, _)| !look.revents().is_empty())
             .map(|(_, (resident, _))| *resident)
             .collect();
-        let notice = looks.get(watched.len()).map_or(PollFlags::empty(), PollFd::revents);
+        let notice = looks.get(inits.end).map_or(PollFlags::empty(), PollFd::revents);
         News {
             ended,
+            namespace_ended: looks[inits].iter().any(|look| !look.revents().is_empty()),
             // A device that is gone hangs up: reading it says so.
             rung: notice.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             told: notice.contains(PollFlags::PRI),
@@ -477,6 +493,7 @@ mod tests {
         let me = vshmem_session::this_process();
         let former = Resident {
             index: 3,
+            name: vshmem_wire::ClientName::new(3, 1),
             domain: 0,
             pid: me.pid,
             start: me.start,

@@ -8,7 +8,7 @@ use vshmem_session::{find, open_pool};
 use vshmem_wire::DomainState;
 
 use crate::failure::{Failure, Outcome, failed, unreadable};
-use crate::life::is_here;
+use crate::here::is_here;
 use crate::show;
 use crate::visit::Visit;
 
@@ -76,7 +76,11 @@ impl Evict {
         }
         let dead = self.dead || row.state == DomainState::Dead;
         let evicted = Visit::join(link)?.with(|member| {
-            if dead { member.bury_domain(row.index) } else { member.evict_domain(row.index) }
+            if dead {
+                member.bury_epoch(row.index, row.epoch)
+            } else {
+                member.evict_epoch(row.index, row.epoch)
+            }
         });
         evicted.unwrap_or(Ok(())).map_err(unreadable(&self.name))?;
         let clients = row.clients;

@@ -11,7 +11,7 @@ use vshmem_session::{FindError, Listing, Whose, snapshot};
 use vshmem_wire::{DomainState, PAGE_BYTES};
 
 use crate::failure::{Failure, Outcome, unreadable};
-use crate::life::is_here;
+use crate::here::is_here;
 use crate::table::Table;
 use crate::{account, show, size};
 

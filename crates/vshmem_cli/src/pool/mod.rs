@@ -14,10 +14,11 @@ pub use ls::overview;
 
 use clap::Subcommand;
 use vshmem_ipc::{ClientRow, DomainRow, Pool};
+use vshmem_link::Life;
 use vshmem_wire::DomainState;
 
 use crate::failure::{Failure, Outcome, unreadable};
-use crate::life::{Life, is_here};
+use crate::here::is_here;
 
 /// Make, list, check and remove pools.
 #[derive(Debug, Subcommand)]

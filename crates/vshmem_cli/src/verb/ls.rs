@@ -6,11 +6,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use serde::Serialize;
 use vshmem_ipc::{ClientRow, DomainRow, Entry, Kind, Particulars, Pool, WaiterRow};
+use vshmem_link::command_name;
 use vshmem_session::open_pool;
 use vshmem_wire::{ClientState, DomainState, Party};
 
 use crate::failure::{Failure, Outcome, unreadable};
-use crate::life::{command_name, is_here};
+use crate::here::is_here;
 use crate::pool::Parties;
 use crate::table::Table;
 use crate::{account, choice, show};

@@ -113,7 +113,7 @@ impl Qemu {
         }
         // A guest that boots again has the name that it had.
         let name = name.split('/').next().unwrap().to_owned();
-        let identity = DomainIdentity { boot_id, pid_namespace: 1, name, named: true };
+        let identity = DomainIdentity { boot_id, pid_namespace: 1, born: 0, name, named: true };
         let words = Map::anonymous(pool.geometry().threads as usize * 4);
         let process = Process { pid, start: u64::from(pid) + 1, uid: 0 };
         let words = Some(WaitFile::of_one_user(Arc::new(words)));

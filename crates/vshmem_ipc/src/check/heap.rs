@@ -4,17 +4,18 @@ use std::collections::HashMap;
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    Adjustment, CELL_BYTES, CHUNK_CLASSES, MSG_HEADER_BYTES, MsgSlot, ObjectState, SLAB_BYTES,
-    SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
+    Adjustment, CELL_BYTES, CHUNK_CLASSES, ClientSlot, Holding, MSG_HEADER_BYTES, MsgSlot,
+    ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
 use super::Look;
 use super::objects::Objects;
-use super::parties::Parties;
+use super::parties::{Owner, Parties};
 use crate::heap::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
 use crate::id::Kind;
+use crate::member::client_at;
 use crate::message::Header;
-use crate::{heap, member, registry, undo};
+use crate::{heap, registry, undo};
 
 /// Chunks that objects refer to, by unit.
 #[derive(Default)]
@@ -71,7 +72,7 @@ impl Look<'_> {
                     break;
                 }
                 let at = undo::undo_at(layout, record)?;
-                let client = self.get(field!(at, UndoSlot, client))?;
+                let client = self.word(field!(at, UndoSlot, client))?;
                 let set = self.get(field!(at, UndoSlot, set))?;
                 if set != index + 1 || client == 0 {
                     self.wrong(format!(
@@ -93,20 +94,63 @@ impl Look<'_> {
                 next = self.get(field!(at, UndoSlot, next))?;
             }
         }
+        let held = self.held_undos(parties)?;
         for (record, listed) in listed.iter().enumerate() {
             let at = undo::undo_at(layout, record as u32)?;
-            let client = self.get(field!(at, UndoSlot, client))?;
+            let client = self.word(field!(at, UndoSlot, client))?;
             let set = self.get(field!(at, UndoSlot, set))?;
-            if let Some(client) = client.checked_sub(1)
-                && !parties.known(client)
-            {
-                self.wrong(format!("undo record {record} is of client {client}, which is nobody"));
+            let serves = set != 0 && set != UndoSlot::TAKEN;
+            match parties.owner(client) {
+                _ if client == 0 && !serves => {}
+                Owner::Client if serves && !held[record] => self.wrong(format!(
+                    "undo record {record} is in use, and its client does not list it"
+                )),
+                Owner::Client => {}
+                Owner::Ended if !serves => {}
+                _ => self.wrong(format!(
+                    "undo record {record} is of {client:#x}, which is nobody's name"
+                )),
             }
-            if !listed && set != 0 {
+            if !listed && serves {
                 self.wrong(format!("undo record {record} is in use and on no list"));
             }
         }
         Ok(())
+    }
+
+    /// Which undo records are on the list of their client.
+    fn held_undos(&mut self, parties: &Parties) -> Result<Vec<bool>, Fault> {
+        let layout = self.layout;
+        let mut held = vec![false; layout.undos.count as usize];
+        for client in 0..layout.clients.count as u32 {
+            let Some(name) = parties.name(client).filter(|_| parties.is_in_use(client)) else {
+                continue;
+            };
+            let slot = client_at(layout, client)?;
+            let mut holding = Holding::unpack(self.word(field!(slot, ClientSlot, undos))?);
+            while let Some(record) = holding.first.checked_sub(1) {
+                let Some(seen) = held.get_mut(record as usize).filter(|_| holding.is_of(name))
+                else {
+                    self.wrong(format!(
+                        "the undo records of client {client} lead to {record}, which is not its own"
+                    ));
+                    break;
+                };
+                if std::mem::replace(seen, true) {
+                    self.wrong(format!("undo record {record} is held twice"));
+                    break;
+                }
+                let at = undo::undo_at(layout, record)?;
+                if self.word(field!(at, UndoSlot, client))? != name.word() {
+                    self.wrong(format!(
+                        "client {client} lists undo record {record}, which is not its own"
+                    ));
+                    break;
+                }
+                holding = Holding::unpack(self.word(field!(at, UndoSlot, sibling))?);
+            }
+        }
+        Ok(held)
     }
 
     fn adjustments(&mut self, record: u32, unit: u32, count: u32) -> Result<(), Fault> {
@@ -270,7 +314,7 @@ impl Look<'_> {
         if found as usize != uses.0.len() {
             for (unit, Use { what, in_ring, .. }) in &uses.0 {
                 let owner = Chunk(*unit).owner(layout).ok();
-                let owner = owner.map(|at| self.get(at)).transpose()?;
+                let owner = owner.map(|at| self.word(at)).transpose()?;
                 if owner != Some(IN_OBJECT) && !in_ring {
                     self.wrong(format!("{what} lies at unit {unit}, which is not its own"));
                 } else {
@@ -326,7 +370,7 @@ impl Look<'_> {
         unit: u32,
         units: u32,
     ) -> Result<bool, Fault> {
-        let owner = self.get(Chunk(unit).owner(self.layout)?)?;
+        let owner = self.word(Chunk(unit).owner(self.layout)?)?;
         let used = uses.0.get(&unit);
         if let Some(Use { what, bytes, .. }) = used
             && *bytes > u64::from(units) * UNIT_BYTES
@@ -347,10 +391,9 @@ impl Look<'_> {
                 self.owner(parties, unit, owner);
                 return Ok(true);
             }
-            (2.., Some(Use { what, .. })) if parties.known(owner - 2) => {
+            (2.., Some(Use { what, .. })) if parties.owner(owner) == Owner::Client => {
                 self.unfinished(format!(
-                    "{what} lies in the chunk at unit {unit}, which client {} has to bury",
-                    owner - 2
+                    "{what} lies in the chunk at unit {unit}, which is a client's ({owner:#x})"
                 ));
                 return Ok(true);
             }
@@ -374,22 +417,22 @@ impl Look<'_> {
         Ok(self.get(field!(slab, SlabMeta, class))? == SlabMeta::RUN)
     }
 
-    fn owner(&mut self, parties: &Parties, unit: u32, owner: u32) {
-        let client = owner.wrapping_sub(2);
-        if member::is_stranger(client) {
-            self.unfinished(format!(
+    fn owner(&mut self, parties: &Parties, unit: u32, owner: u64) {
+        match parties.owner(owner) {
+            // What carries the name of a client that has ended is taken back by whoever needs it.
+            Owner::Client | Owner::Ended => {}
+            Owner::Joining => self.unfinished(format!(
                 "the chunk at unit {unit} is held by a process that was joining"
-            ));
-        } else if !parties.known(client) {
-            self.wrong(format!(
-                "the chunk at unit {unit} belongs to client {client}, which is nobody"
-            ));
+            )),
+            Owner::Nobody => self.wrong(format!(
+                "the chunk at unit {unit} belongs to {owner:#x}, which is nobody's name"
+            )),
         }
     }
 
     /// A unit in which no chunk begins: nobody's, unless a slab is just changing hands.
     fn no_chunk(&mut self, parties: &Parties, unit: u32, class: u32) -> Result<(), Fault> {
-        let owner = self.get(Chunk(unit).owner(self.layout)?)?;
+        let owner = self.word(Chunk(unit).owner(self.layout)?)?;
         if owner == 0 {
             return Ok(());
         }

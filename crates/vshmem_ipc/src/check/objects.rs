@@ -3,9 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{AttachSlot, CELL_BYTES, ClientSlot, ObjectHeader, ObjectState, ShmSlot};
+use vshmem_wire::{
+    AttachSlot, CELL_BYTES, ClientName, ClientSlot, ObjectHeader, ObjectState, ShmSlot,
+};
 
-use super::parties::Parties;
+use super::parties::{Owner, Parties};
 use super::{Look, name_of};
 use crate::id::Kind;
 use crate::member::client_at;
@@ -71,8 +73,8 @@ impl Look<'_> {
         } else if standing.is(ObjectState::Dying) {
             self.unfinished(format!("{name} {index} is removed and not taken apart"));
         } else if standing.is(ObjectState::Creating) {
-            let maker = self.get(field!(slot, ShmSlot, maker))?;
-            if !maker.checked_sub(1).is_some_and(|client| parties.known(client)) {
+            let maker = self.word(field!(slot, ShmSlot, maker))?;
+            if parties.owner(maker) != Owner::Client {
                 self.unfinished(format!("{name} {index} was being made by a client that is gone"));
             }
         }
@@ -196,7 +198,7 @@ impl Look<'_> {
         for client in 0..layout.clients.count as u32 {
             let slot = client_at(layout, client)?;
             let mut next = self.get(field!(slot, ClientSlot, attaches))?;
-            if next != 0 && !parties.known(client) {
+            if next != 0 && !parties.is_in_use(client) {
                 self.wrong(format!("client {client} is nobody and has attaches"));
             }
             let mut segments = HashSet::new();
@@ -214,12 +216,12 @@ impl Look<'_> {
                 let at = attach_at(layout, record)?;
                 let segment = self.get(field!(at, AttachSlot, segment))?;
                 let count = self.get(field!(at, AttachSlot, count))?;
-                let owner = self.get(field!(at, AttachSlot, client))?;
+                let owner = self.word(field!(at, AttachSlot, client))?;
                 let there = segment.checked_sub(1).is_some_and(|segment| {
                     objects.is(Kind::Segment, segment, ObjectState::Live)
                         || objects.is(Kind::Segment, segment, ObjectState::Doomed)
                 });
-                if crate::member::index_of(owner.wrapping_sub(1)) != client
+                if parties.name(client).map(ClientName::word) != Some(owner)
                     || count == 0
                     || !there
                     || !segments.insert(segment)

@@ -215,7 +215,7 @@ impl Look<'_> {
         if !extents.get(&slot).is_some_and(|found| found.is(ExtentState::Cleaning)) {
             self.wrong(format!("extent {slot} is said to be cleaned, and is not"));
         }
-        let cleaner = self.get(field!(self.layout.registry, Registry, cleaner))?;
+        let cleaner = self.word(field!(self.layout.registry, Registry, cleaner))?;
         if !self.lives(cleaner)? {
             self.unfinished(format!("extent {slot} was being cleaned by somebody who is gone"));
         }

@@ -4,46 +4,87 @@ use std::collections::HashSet;
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    ClientSlot, ClientState, DomainSlot, DomainState, Registry, ThreadSlot, WaitKind, WaitState,
+    ClientName, ClientSlot, ClientState, DomainSlot, DomainState, Holding, Registry, ThreadSlot,
+    WaitKind, WaitState,
 };
 
 use super::Look;
-use crate::member::{self, client_at};
+use crate::member::{client_at, slot_of};
 use crate::wait::thread_at;
 
 /// How every client slot stands.
 pub(super) struct Parties {
     /// A [`ClientState`] per slot.
     pub clients: Vec<u32>,
+    /// How often each has been taken.
+    taken: Vec<u64>,
     /// Slots of threads that wait.
     pub waiting: Vec<u32>,
 }
 
+/// Whose name a word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A client's that has not been buried.
+    Client,
+    /// A process's that is only just joining.
+    Joining,
+    /// A client's that has ended: whoever meets what carries it takes it back.
+    Ended,
+    /// Nobody's ever.
+    Nobody,
+}
+
 impl Parties {
+    /// Whose name an owner cell carries.
+    pub fn owner(&self, word: u64) -> Owner {
+        let Some(client) = ClientName::of(word) else { return Owner::Nobody };
+        let Some(slot) = client.slot() else { return Owner::Joining };
+        let (Some(state), Some(taken)) =
+            (self.clients.get(slot as usize), self.taken.get(slot as usize))
+        else {
+            return Owner::Nobody;
+        };
+        let current = ClientName::new(slot, *taken);
+        match client.count().cmp(&current.count()) {
+            std::cmp::Ordering::Less => Owner::Ended,
+            std::cmp::Ordering::Equal if *state == ClientState::Free as u32 => Owner::Ended,
+            std::cmp::Ordering::Equal => Owner::Client,
+            std::cmp::Ordering::Greater => Owner::Nobody,
+        }
+    }
+
+    /// The client that is in a slot now.
+    pub fn name(&self, slot: u32) -> Option<ClientName> {
+        self.taken.get(slot as usize).map(|taken| ClientName::new(slot, *taken))
+    }
+
     /// Whether a client slot is somebody's, alive or not.
-    pub fn known(&self, client: u32) -> bool {
-        self.clients
-            .get(member::index_of(client) as usize)
-            .is_some_and(|state| *state != ClientState::Free as u32)
+    pub fn is_in_use(&self, slot: u32) -> bool {
+        self.clients.get(slot as usize).is_some_and(|state| *state != ClientState::Free as u32)
     }
 }
 
 impl Look<'_> {
-    /// Whether the owner of a thread slot (client plus one) is a client that is not dying.
-    pub(super) fn lives(&self, owner: u32) -> Result<bool, Fault> {
-        let Some(client) = owner.checked_sub(1) else {
-            return Ok(false);
-        };
-        let Ok(slot) = client_at(self.layout, client) else {
-            return Ok(false);
-        };
+    /// Whether an owner cell carries the name of a client that is not dying.
+    pub(super) fn lives(&self, owner: u64) -> Result<bool, Fault> {
+        let Some(client) = ClientName::of(owner) else { return Ok(false) };
+        let Ok(slot) = slot_of(self.layout, client) else { return Ok(false) };
         let state = self.get(field!(slot, ClientSlot, state))?;
-        Ok(state != ClientState::Free as u32 && state != ClientState::Dying as u32)
+        let taken = self.word(field!(slot, ClientSlot, taken))?;
+        Ok(client.slot().is_some_and(|index| ClientName::new(index, taken) == client)
+            && state != ClientState::Free as u32
+            && state != ClientState::Dying as u32)
     }
 
     pub(super) fn parties(&mut self) -> Result<Parties, Fault> {
         let clients = self.clients()?;
-        let mut parties = Parties { clients, waiting: Vec::new() };
+        let mut taken = Vec::new();
+        for client in 0..self.layout.clients.count as u32 {
+            taken.push(self.word(field!(client_at(self.layout, client)?, ClientSlot, taken))?);
+        }
+        let mut parties = Parties { clients, taken, waiting: Vec::new() };
+        self.free_clients(&parties)?;
         self.threads(&mut parties)?;
         Ok(parties)
     }
@@ -138,34 +179,112 @@ impl Look<'_> {
         Ok(())
     }
 
+    /// The queue of free client slots.
+    fn free_clients(&mut self, parties: &Parties) -> Result<(), Fault> {
+        let layout = self.layout;
+        let high = self.get(field!(layout.registry, Registry, clients_high))?;
+        let mut queued = vec![false; parties.clients.len()];
+        let mut next = self.get(field!(layout.registry, Registry, free_clients))?;
+        let mut last = 0;
+        while let Some(client) = next.checked_sub(1) {
+            let Some(seen) = queued.get_mut(client as usize) else {
+                self.wrong(format!("the free client slots lead to {client}, which does not exist"));
+                break;
+            };
+            if std::mem::replace(seen, true) {
+                self.wrong(format!("client slot {client} is among the free ones twice"));
+                break;
+            }
+            if parties.is_in_use(client) {
+                self.wrong(format!("client {client} is in use, and among the free slots"));
+            }
+            last = next;
+            next = self.get(field!(client_at(layout, client)?, ClientSlot, next))?;
+        }
+        if self.get(field!(layout.registry, Registry, free_clients_last))? != last {
+            self.wrong("the last of the free client slots is not known".to_owned());
+        }
+        for (client, queued) in queued.iter().enumerate().take(high as usize) {
+            if !queued && !parties.is_in_use(client as u32) {
+                self.unfinished(format!(
+                    "client slot {client} is free, and not among the free ones"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which thread slots are on the list of their client.
+    fn listed_threads(&mut self, parties: &Parties) -> Result<Vec<bool>, Fault> {
+        let layout = self.layout;
+        let mut listed = vec![false; layout.threads.count as usize];
+        for client in 0..layout.clients.count as u32 {
+            let Some(name) = parties.name(client).filter(|_| parties.is_in_use(client)) else {
+                continue;
+            };
+            let slot = client_at(layout, client)?;
+            let mut holding = Holding::unpack(self.word(field!(slot, ClientSlot, threads))?);
+            while let Some(thread) = holding.first.checked_sub(1) {
+                let Some(seen) = listed.get_mut(thread as usize).filter(|_| holding.is_of(name))
+                else {
+                    self.wrong(format!(
+                        "the thread slots of client {client} lead to {thread}, which is not its own"
+                    ));
+                    break;
+                };
+                if std::mem::replace(seen, true) {
+                    self.wrong(format!("thread slot {thread} is listed twice"));
+                    break;
+                }
+                let at = thread_at(layout, thread)?;
+                if self.word(field!(at, ThreadSlot, owner))? != name.word() {
+                    self.wrong(format!(
+                        "client {client} lists thread slot {thread}, which is not its own"
+                    ));
+                    break;
+                }
+                holding = Holding::unpack(self.word(field!(at, ThreadSlot, sibling))?);
+            }
+        }
+        Ok(listed)
+    }
+
     fn threads(&mut self, parties: &mut Parties) -> Result<(), Fault> {
-        for thread in 0..self.layout.threads.count as u32 {
+        let listed = self.listed_threads(parties)?;
+        for (thread, listed) in (0..).zip(listed) {
             let at = thread_at(self.layout, thread)?;
-            let owner = self.get(field!(at, ThreadSlot, owner))?;
+            let owner = self.word(field!(at, ThreadSlot, owner))?;
             let wait = self.get(field!(at, ThreadSlot, wait))?;
             if wait > WaitState::Retry as u32 {
                 self.wrong(format!("thread slot {thread} is in wait state {wait}, which is none"));
                 continue;
             }
-            if wait == WaitState::Waiting as u32 {
+            let waits = wait == WaitState::Waiting as u32;
+            if waits {
                 parties.waiting.push(thread);
                 let kind = self.get(field!(at, ThreadSlot, kind))?;
                 if kind == WaitKind::None as u32 || kind > WaitKind::Send as u32 {
                     self.wrong(format!("thread slot {thread} waits for {kind}, which is nothing"));
                 }
             }
-            match owner.checked_sub(1) {
-                None if wait != WaitState::Idle as u32 => {
-                    self.wrong(format!("thread slot {thread} waits, and is nobody's"));
+            match parties.owner(owner) {
+                _ if owner == 0 => {
+                    if wait != WaitState::Idle as u32 {
+                        self.wrong(format!("thread slot {thread} waits, and is nobody's"));
+                    }
                 }
-                None => {}
-                Some(client) if member::is_stranger(client) => self.unfinished(format!(
+                Owner::Joining => self.unfinished(format!(
                     "thread slot {thread} is held by a process that was joining"
                 )),
-                Some(client) if !parties.known(client) => self.wrong(format!(
-                    "thread slot {thread} is held by client {client}, which is nobody"
+                Owner::Nobody => self.wrong(format!(
+                    "thread slot {thread} is held by {owner:#x}, which is nobody's name"
                 )),
-                Some(_) => {}
+                Owner::Ended if wait != WaitState::Idle as u32 => {
+                    self.wrong(format!("thread slot {thread} waits, and its client has ended"))
+                }
+                Owner::Client if waits && !listed => self
+                    .wrong(format!("thread slot {thread} waits, and its client does not list it")),
+                Owner::Ended | Owner::Client => {}
             }
         }
         Ok(())

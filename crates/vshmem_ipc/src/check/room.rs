@@ -92,16 +92,17 @@ impl Look<'_> {
             };
             for nth in 0..SLAB_UNITS / step {
                 let owner = Chunk(slab * SLAB_UNITS + nth * step).owner(self.layout)?;
-                match self.get(owner)? {
+                match self.word(owner)? {
                     0 => {}
                     IN_OBJECT => room.chunks_in_objects += 1,
-                    _ => room.chunks_held += 1,
+                    owner => room.chunks_held += u32::from(!self.pool.is_of_dead(owner)?),
                 }
             }
         }
         for thread in 0..self.layout.threads.count as u32 {
             let at = thread_at(self.layout, thread)?;
-            room.threads += u32::from(self.get(field!(at, ThreadSlot, owner))? != 0);
+            let owner = self.word(field!(at, ThreadSlot, owner))?;
+            room.threads += u32::from(owner != 0 && !self.pool.is_of_dead(owner)?);
         }
         for client in 0..self.layout.clients.count as u32 {
             let slot = client_at(self.layout, client)?;

@@ -2,9 +2,9 @@
 
 use super::Queue;
 use super::at;
+use crate::bury_threads::Dead;
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::message::Header;
-use crate::wait::thread_at;
 use crate::{Errno, Member, settle};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Desk, field};
@@ -13,16 +13,10 @@ use vshmem_wire::{MsgSlot, ThreadSlot, WaitKind, WaitState};
 impl Member {
     /// Puts a message back that was handed to a receiver who died before it could know: it is the
     /// oldest of those that the receiver accepts.
-    pub(crate) fn put_back(
-        &self,
-        desk: &Desk<'_>,
-        thread: u32,
-        client: u32,
-        queue: &Queue,
-    ) -> Result<(), Errno> {
+    pub(crate) fn put_back(&self, desk: &Desk<'_>, dead: Dead, queue: &Queue) -> Result<(), Errno> {
         let layout = self.pool().layout();
         let step = self.change_list(desk, queue, "msg-put-back", |txn| {
-            let at = thread_at(layout, thread)?;
+            let at = dead.at;
             let map = txn.desk().map;
             let sequence = map.load(field!(at, ThreadSlot, ops), Ordering::Relaxed)?;
             let unit = txn.get(field!(at, ThreadSlot, message))?;
@@ -30,16 +24,17 @@ impl Member {
                 && txn.get(field!(at, ThreadSlot, result))? == 0
                 && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Receive as u32
                 && txn.get(field!(at, ThreadSlot, object))? == queue.index
+                && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word()
                 && sequence == u64::from(queue.sequence);
             let Some(unit) = unit.checked_sub(1).filter(|_| unseen) else {
                 return Ok(Ok(()));
             };
             let chunk = Chunk(unit);
-            if !queue.alive(txn)? || txn.get(chunk.owner(layout)?)? != heap::owned_by(client) {
+            if !queue.alive(txn)? || txn.get_word(chunk.owner(layout)?)? != dead.client.word() {
                 return Ok(Ok(()));
             }
             let header = Header::read(map, layout, chunk)?;
-            heap::pass(txn, layout, chunk, heap::owned_by(client), IN_OBJECT)?;
+            heap::pass(txn, layout, chunk, dead.client.word(), IN_OBJECT)?;
             let head = txn.get(at!(queue, head))?;
             txn.update(chunk.next(layout)?, head)?;
             txn.set(at!(queue, head), unit + 1)?;

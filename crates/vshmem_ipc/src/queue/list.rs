@@ -2,12 +2,12 @@
 
 use super::Queue;
 use super::at;
-use crate::heap::{self, Chunk};
+use crate::heap::Chunk;
 use crate::message::{Header, Search};
 use crate::wait::{self, Line, Rings, thread_at};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Layout, MsgSlot, ThreadSlot, WaitState};
+use vshmem_wire::{ClientName, Layout, MsgSlot, ThreadSlot, WaitState};
 
 /// The last message of the list: the tail says it only as long as there is one.
 pub(super) fn last(txn: &mut Txn<'_>, queue: &Queue) -> Result<Option<Chunk>, Fault> {
@@ -67,7 +67,7 @@ pub(super) fn take(
     layout: &Layout,
     queue: &Queue,
     found: &Found,
-    client: u32,
+    client: ClientName,
 ) -> Result<(), Fault> {
     let next = txn.get(found.chunk.next(layout)?)?;
     txn.set(found.link, next)?;
@@ -76,7 +76,7 @@ pub(super) fn take(
     {
         txn.set(at!(queue, tail), before.0 + 1)?;
     }
-    pass_from_list(txn, layout, found.chunk, heap::owned_by(client))?;
+    pass_from_list(txn, layout, found.chunk, client.word())?;
     let bytes = txn.get(at!(queue, bytes))?;
     txn.set(at!(queue, bytes), bytes.saturating_sub(found.header.size as u32))?;
     let count = txn.get(at!(queue, count))?;
@@ -88,14 +88,14 @@ pub(super) fn pass_from_list(
     txn: &mut Txn<'_>,
     layout: &Layout,
     chunk: Chunk,
-    to: u32,
+    to: u64,
 ) -> Result<(), Fault> {
     let owner = chunk.owner(layout)?;
     // Usually `IN_OBJECT`; for a moment the name of who buries the sender, see `bury_chunk`.
-    if txn.get(owner)? == 0 {
+    if txn.get_word(owner)? == 0 {
         return Err(Fault::corrupt(owner, "a message in a chunk that is free"));
     }
-    txn.set(owner, to)
+    txn.set_word(owner, to)
 }
 
 /// Whether a message of `size` bytes fits (`msg_fits_inqueue` of `ipc/msg.c`).

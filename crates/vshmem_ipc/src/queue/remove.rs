@@ -28,6 +28,7 @@ impl Member {
                 return Ok(Err(Errno::IDRM));
             }
             txn.set(field!(queue.slot, ObjectHeader, state), queue.stands(ObjectState::Dying))?;
+            registry::begin_task(txn, Kind::Queue, queue.index)?;
             Ok(Ok(()))
         }))?;
         self.dismantle_queue(&desk, &queue)
@@ -82,6 +83,7 @@ impl Member {
             }
             registry::leave_key(txn, layout, Kind::Queue, queue.index)?;
             registry::free_slot(txn, layout, Kind::Queue, queue.index)?;
+            registry::end_task(txn, Kind::Queue, queue.index)?;
             Ok(Ok(()))
         }))
     }

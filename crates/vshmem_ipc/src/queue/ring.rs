@@ -26,11 +26,11 @@ use crate::registry::{self, MOST_TRIES};
 use crate::{Errno, Member, Pool, Verdict, settle};
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{
-    Desk, Fault, MessageRing, Spot, Txn, claim_cell, field, load_cell, load_value, with_lock,
+    Desk, Fault, MessageRing, Spot, Txn, claim_word, field, load_cell, load_value, with_lock,
 };
 use vshmem_wire::{
-    Cell, Layout, MsgSlot, ObjectState, QueueMode, RING_CHUNK_BYTES, RING_SLOTS, RING_TEXT_BYTES,
-    RingTrailer, UNIT_BYTES, tag_at,
+    Cell, ClientName, Layout, MsgSlot, ObjectState, QueueMode, RING_CHUNK_BYTES, RING_SLOTS,
+    RING_TEXT_BYTES, RingTrailer, UNIT_BYTES, tag_at,
 };
 
 /// Above index and position in the place of a message: tells it from what else a chunk may hold.
@@ -149,15 +149,14 @@ impl Parked {
         let place = map.load(field!(trailer, RingTrailer, place), Ordering::Acquire)?;
         // Whoever has claimed it since has written another place before another owner's cell.
         let owner = Cell { word, tag };
-        let parked =
-            place == place_of(index, spot.former_position()) && word > u64::from(IN_OBJECT);
+        let parked = place == place_of(index, spot.former_position()) && word > IN_OBJECT;
         Ok(parked.then_some(Self { chunk, owner_at, owner, trailer }))
     }
 
     /// Makes it this client's own.
     #[inline]
-    fn claim(self, map: &Map, client: u32) -> Result<Option<Held>, Fault> {
-        let mine = heap::owned_by(client).into();
+    fn claim(self, map: &Map, client: ClientName) -> Result<Option<Held>, Fault> {
+        let mine = client.word();
         let claimed = map.replace_cell(self.owner_at, self.owner, mine)?;
         let owner = self.owner.successor(mine);
         let Self { chunk, owner_at, trailer, .. } = self;
@@ -176,7 +175,7 @@ pub(super) fn claim_parked(
     layout: &Layout,
     index: u32,
     spot: Spot,
-    client: u32,
+    client: ClientName,
 ) -> Result<Option<Held>, Fault> {
     match Parked::of(map, layout, index, spot)? {
         Some(parked) => parked.claim(map, client),
@@ -206,9 +205,9 @@ pub(super) fn leave_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> R
 }
 
 /// Stages a cell that this change has not written yet.
-fn write_first(txn: &mut Txn<'_>, at: u64, value: u32) -> Result<(), Fault> {
+fn write_first(txn: &mut Txn<'_>, at: u64, word: u64) -> Result<(), Fault> {
     let seen = load_cell(txn.desk().map, at)?;
-    txn.replace_first(at, seen, value.into())
+    txn.replace_first(at, seen, word)
 }
 
 #[cold]
@@ -229,7 +228,7 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
         }
         match end {
             // That of a message of the ring is not written before its successor is known.
-            Some(last) => write_first(txn, last.next(layout)?, unit + 1)?,
+            Some(last) => write_first(txn, last.next(layout)?, u64::from(unit) + 1)?,
             None => txn.set(at!(queue, head), unit + 1)?,
         }
         write_first(txn, chunk.owner(layout)?, IN_OBJECT)?;
@@ -334,12 +333,12 @@ pub(crate) fn bury_chunk(
     pool: &Pool,
     desk: &Desk<'_>,
     chunk: Chunk,
-    dead: u32,
-    mine: u32,
+    dead: u64,
+    mine: u64,
 ) -> Result<(), Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let owner_at = chunk.owner(layout)?;
-    if !claim_cell(map, owner_at, dead, mine)? {
+    if !claim_word(map, owner_at, dead, mine)? {
         return Ok(());
     }
     // Pairs with `Held::enrol`.
@@ -356,7 +355,7 @@ pub(crate) fn bury_chunk(
             }
         }
     }
-    claim_cell(map, owner_at, mine, 0)?;
+    claim_word(map, owner_at, mine, 0)?;
     Ok(())
 }
 
@@ -366,7 +365,7 @@ fn bury_in(
     desk: &Desk<'_>,
     queue: &Queue,
     chunk: Chunk,
-    mine: u32,
+    mine: u64,
 ) -> Result<bool, Fault> {
     MessageRing::close(desk.map, queue.ring())?;
     with_lock(*desk, queue.lock(), "msg-bury", |txn| {
@@ -374,9 +373,9 @@ fn bury_in(
             return Ok(false);
         }
         let owner_at = chunk.owner(layout)?;
-        if txn.get(owner_at)? == mine {
+        if txn.get_word(owner_at)? == mine {
             let owner = if is_listed(txn, layout, queue, chunk)? { IN_OBJECT } else { 0 };
-            txn.set(owner_at, owner)?;
+            txn.set_word(owner_at, owner)?;
         }
         Ok(true)
     })

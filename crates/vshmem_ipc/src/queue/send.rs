@@ -11,7 +11,9 @@ use crate::wait::{self, Rings, Woken, errno_of, result_of, thread_at};
 use crate::{Errno, Member, Verdict, settle};
 use vshmem_mem::{Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Fault, Seat, Txn, field};
-use vshmem_wire::{MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{
+    ClientName, MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKind, WaitState,
+};
 
 /// What became of a message when it met the sleeping receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -185,12 +187,11 @@ impl Member {
                 wait::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, result)?;
                 return Ok(true);
             }
-            let owner = txn.get(field!(at, ThreadSlot, owner))?;
-            let Some(client) = owner.checked_sub(1) else {
+            let owner = txn.get_word(field!(at, ThreadSlot, owner))?;
+            let Some(client) = ClientName::of(owner) else {
                 return Err(Fault::corrupt(at, "a sleeper without an owner"));
             };
-            let me = heap::owned_by(self.me());
-            heap::pass(txn, layout, chunk, me, heap::owned_by(client))?;
+            heap::pass(txn, layout, chunk, self.me().word(), client.word())?;
             txn.set(field!(at, ThreadSlot, message), chunk.0 + 1)?;
             let receiver = txn.get(field!(at, ThreadSlot, party))?;
             txn.update(at!(queue, receiver), receiver)?;
@@ -215,7 +216,7 @@ impl Member {
         chunk: Chunk,
     ) -> Result<(), Fault> {
         let layout = self.pool().layout();
-        heap::pass(txn, layout, chunk, heap::owned_by(self.me()), IN_OBJECT)?;
+        heap::pass(txn, layout, chunk, self.me().word(), IN_OBJECT)?;
         txn.update(chunk.next(layout)?, 0)?;
         match last(txn, queue)? {
             Some(last) => txn.set(last.next(layout)?, chunk.0 + 1)?,

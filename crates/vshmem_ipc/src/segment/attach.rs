@@ -5,12 +5,14 @@ use super::record::{attach, attach_at, detach};
 use super::{at, pages_of};
 use crate::access::{Caller, READ, WRITE};
 use crate::id::{Kind, Place};
-use crate::member::client_at;
+use crate::member::slot_of;
 use crate::registry::Standing;
 use crate::{Errno, Member, settle};
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Desk, Fault, field};
-use vshmem_wire::{AttachSlot, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES, ShmSlot};
+use vshmem_wire::{
+    AttachSlot, ClientName, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES, ShmSlot,
+};
 
 impl Member {
     /// The shared part of shmat(2): checks, counts, and says where the segment lies.
@@ -97,7 +99,7 @@ impl Member {
     pub(crate) fn add_attaches(
         &self,
         desk: &Desk<'_>,
-        client: u32,
+        client: ClientName,
         segment: u32,
         count: u32,
     ) -> Result<bool, Fault> {
@@ -108,9 +110,9 @@ impl Member {
     }
 
     /// Takes all attaches of a client away. May be left halfway and begun again.
-    pub(crate) fn leave_attaches(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
+    pub(crate) fn leave_attaches(&self, desk: &Desk<'_>, client: ClientName) -> Result<(), Fault> {
         let layout = self.pool().layout();
-        let head_at = field!(client_at(layout, client)?, ClientSlot, attaches);
+        let head_at = field!(slot_of(layout, client)?, ClientSlot, attaches);
         for _ in 0..=layout.attaches.count {
             let more = vshmem_sync::with_lock(
                 *desk,
@@ -121,7 +123,7 @@ impl Member {
                         return Ok(false);
                     };
                     let at = attach_at(layout, record)?;
-                    if txn.get(field!(at, AttachSlot, client))? != client + 1 {
+                    if txn.get_word(field!(at, AttachSlot, client))? != client.word() {
                         // The slot's next holder has begun to attach.
                         return Ok(false);
                     }

@@ -2,7 +2,7 @@
 
 use crate::extent::Extent;
 use crate::{Backing, Errno, Member, dirty, extent, settle};
-use vshmem_sync::{Desk, Fault, crash_point, field, load_value};
+use vshmem_sync::{Desk, Fault, crash_point, field, load_value, load_word};
 use vshmem_wire::{PAGE_BYTES, Registry};
 
 /// Pages that are cleaned at once: while they are, nobody can have them.
@@ -31,7 +31,7 @@ impl Member {
         let Some(extent) = begun else { return Ok(0) };
         let bytes = u64::from(extent.pages) * PAGE_BYTES;
         let cleaned = self.clean(extent, bytes, backing);
-        settle(self.leave_cleaning(&desk, self.me()).map(Ok))?;
+        settle(self.leave_cleaning(&desk, self.me().word()).map(Ok))?;
         cleaned.map(|()| bytes)
     }
 
@@ -42,7 +42,7 @@ impl Member {
         crash_point("clean", "zeroed");
         // Declared dead meanwhile: they may be somebody else's, and what is in them is his.
         let cleaner = field!(layout.registry, Registry, cleaner);
-        if settle(load_value(map, cleaner).map(Ok))? != self.me() + 1 {
+        if settle(load_word(map, cleaner).map(Ok))? != self.me().word() {
             return Err(Errno::IO);
         }
         // The zeros come before the marks: each of these is a compare-and-swap that releases.
@@ -51,10 +51,14 @@ impl Member {
         Ok(())
     }
 
-    /// Gives back what a client was cleaning, if anything.
-    pub(crate) fn leave_cleaning(&self, desk: &Desk<'_>, client: u32) -> Result<(), Fault> {
+    /// Gives back what a client was cleaning, if anything; by the word of its name.
+    pub(crate) fn leave_cleaning(&self, desk: &Desk<'_>, client: u64) -> Result<(), Fault> {
         let pool = self.pool();
         let layout = pool.layout();
+        let cleaner = field!(layout.registry, Registry, cleaner);
+        if load_word(pool.map(), cleaner)? != client {
+            return Ok(());
+        }
         vshmem_sync::with_lock(*desk, pool.registry_lock(), "clean-end", |txn| {
             extent::end_cleaning(txn, layout, client).map(drop)
         })

@@ -171,7 +171,8 @@ impl Member {
             txn.update(at!(slot, pages), extent.pages)?;
             txn.update(at!(slot, extent), extent.slot)?;
             txn.update(at!(slot, attached), 0)?;
-            txn.update(at!(slot, maker), self.me() + 1)?;
+            txn.update_word(at!(slot, maker), self.me().word())?;
+            registry::begin_task(txn, Kind::Segment, place.index)?;
             Ok(Ok((place, extent)))
         });
         settle(step)
@@ -205,6 +206,7 @@ impl Member {
             txn.update(at!(slot, creator), self.party().pack())?;
             txn.update(at!(slot, last), 0)?;
             txn.update(at!(slot, maker), 0)?;
+            registry::end_task(txn, Kind::Segment, place.index)?;
             if key != 0 {
                 registry::enter_key(txn, layout, Kind::Segment, place.index, key)?;
             }
@@ -224,6 +226,7 @@ impl Member {
             let slot = registry::slot_at(layout, Kind::Segment, place.index)?;
             if txn.get(field!(slot, ObjectHeader, state))? == creating.pack() {
                 txn.set(at!(slot, maker), 0)?;
+                registry::end_task(txn, Kind::Segment, place.index)?;
                 destroy(txn, layout, place.index)?;
             }
             Ok(Ok(()))

@@ -70,6 +70,7 @@ impl Member {
             txn.update(at!(slot, creator), self.party().pack())?;
             txn.update(at!(slot, last), self.party().pack())?;
             txn.update(at!(slot, maker), 0)?;
+            registry::end_task(txn, Kind::Segment, place.index)?;
             if !attach(txn, layout, self.me(), place.index, 1)? {
                 txn.clear();
                 return Ok(Err(Errno::NOMEM));

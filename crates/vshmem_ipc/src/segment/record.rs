@@ -3,11 +3,13 @@
 use super::at;
 use crate::extent::{self, Extent};
 use crate::id::Kind;
-use crate::member::client_at;
+use crate::member::slot_of;
 use crate::registry::{self, Standing};
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{AttachSlot, ClientSlot, Layout, ObjectHeader, ObjectState, Registry, ShmSlot};
+use vshmem_wire::{
+    AttachSlot, ClientName, ClientSlot, Layout, ObjectHeader, ObjectState, Registry, ShmSlot,
+};
 
 pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
     layout.attaches.at(record).ok_or(Fault::corrupt(layout.attaches.offset, "no attach record"))
@@ -17,10 +19,10 @@ pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
 fn find_record(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    client: u32,
+    client: ClientName,
     segment: u32,
 ) -> Result<Option<(u64, u64)>, Fault> {
-    let mut link = field!(client_at(layout, client)?, ClientSlot, attaches);
+    let mut link = field!(slot_of(layout, client)?, ClientSlot, attaches);
     for _ in 0..=layout.attaches.count {
         let Some(record) = txn.get(link)?.checked_sub(1) else {
             return Ok(None);
@@ -38,7 +40,7 @@ fn find_record(
 pub(super) fn attach(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    client: u32,
+    client: ClientName,
     segment: u32,
     count: u32,
 ) -> Result<bool, Fault> {
@@ -62,13 +64,13 @@ pub(super) fn attach(
         let Some((record, at)) = free else {
             return Ok(false);
         };
-        let head_at = field!(client_at(layout, client)?, ClientSlot, attaches);
+        let head_at = field!(slot_of(layout, client)?, ClientSlot, attaches);
         let head = txn.get(head_at)?;
         txn.set(hint_at, record + 1)?;
         txn.set(field!(at, AttachSlot, segment), segment + 1)?;
         txn.set(field!(at, AttachSlot, count), count)?;
         txn.set(field!(at, AttachSlot, next), head)?;
-        txn.set(field!(at, AttachSlot, client), client + 1)?;
+        txn.set_word(field!(at, AttachSlot, client), client.word())?;
         txn.set(head_at, record + 1)?;
     }
     let attached = txn.get(at!(slot, attached))?;
@@ -81,7 +83,7 @@ pub(super) fn attach(
 pub(super) fn detach(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    client: u32,
+    client: ClientName,
     segment: u32,
     count: u32,
 ) -> Result<bool, Fault> {

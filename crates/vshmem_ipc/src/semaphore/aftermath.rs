@@ -2,14 +2,14 @@
 
 use super::array::operations_of;
 use super::set::Set;
+use crate::bury_threads::Dead;
 use crate::registry::Standing;
-use crate::wait::thread_at;
 use crate::{Errno, Member, floor, settle, undo};
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Desk, field};
 use vshmem_wire::{
-    Adjustment, CELL_BYTES, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot, WaitKind,
-    WaitState,
+    Adjustment, CELL_BYTES, ClientName, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot,
+    WaitKind, WaitState,
 };
 
 impl Member {
@@ -19,7 +19,7 @@ impl Member {
         desk: &Desk<'_>,
         set: &Set,
         record: u32,
-        client: u32,
+        client: ClientName,
         party: u32,
     ) -> Result<(), Errno> {
         let pool = self.pool();
@@ -35,7 +35,7 @@ impl Member {
             let step = self.change(desk, set.lock(), "undo-apply", |txn| {
                 freed = None;
                 let standing = Standing::unpack(txn.get(field!(set.slot, ObjectHeader, state))?);
-                let same = undo::belongs(txn, layout, set, record, client + 1)?;
+                let same = undo::belongs(txn, layout, set, record, client)?;
                 if !same || standing.sequence != set.sequence {
                     return Ok(Ok(true));
                 }
@@ -87,12 +87,11 @@ impl Member {
     /// without SEM_UNDO, as the others are undone with its adjustments. All of them or none: what
     /// they have brought may have been taken by others meanwhile, and then they stay done, as with
     /// the kernel.
-    pub(crate) fn take_back(&self, desk: &Desk<'_>, thread: u32, set: &Set) -> Result<(), Errno> {
+    pub(crate) fn take_back(&self, desk: &Desk<'_>, dead: Dead, set: &Set) -> Result<(), Errno> {
         let pool = self.pool();
-        let layout = pool.layout();
         let highest = pool.geometry().semvmx as i32;
         let step = self.change(desk, set.lock(), "sem-take-back", |txn| {
-            let at = thread_at(layout, thread)?;
+            let at = dead.at;
             let map = txn.desk().map;
             let count = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
             let sequence = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
@@ -100,6 +99,7 @@ impl Member {
                 && txn.get(field!(at, ThreadSlot, result))? == 0
                 && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Semaphore as u32
                 && txn.get(field!(at, ThreadSlot, object))? == set.index
+                && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word()
                 && sequence == u64::from(set.sequence)
                 && count <= INLINE_OPS as u64;
             if !unseen || !set.alive(txn)? {

@@ -6,7 +6,7 @@ use crate::wait::{self, Rings, result_of, thread_at};
 use crate::{Errno, Pool, undo};
 use vshmem_mem::{Map, Ordering, seconds_now};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Adjustment, INLINE_OPS, SemSlot, SemWord, ThreadSlot, WaitState};
+use vshmem_wire::{Adjustment, ClientName, INLINE_OPS, SemSlot, SemWord, ThreadSlot, WaitState};
 
 /// What an array of operations would do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,8 +85,8 @@ pub(super) fn operations_of(
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnRecord {
     pub record: u32,
-    /// Its owner's name, plus one.
-    pub client: u32,
+    /// Its owner.
+    pub client: ClientName,
 }
 
 /// Tries operations on a set and stages them if all can be done.
@@ -235,9 +235,10 @@ pub(super) fn serve(
                 let operations = operations_of(txn.desk().map, at, count)?;
                 let record =
                     txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
-                let client = txn.get(field!(at, ThreadSlot, owner))?;
-                let record =
-                    (record as u32).checked_sub(1).map(|record| OwnRecord { record, client });
+                let client = ClientName::of(txn.get_word(field!(at, ThreadSlot, owner))?);
+                let record = client
+                    .zip((record as u32).checked_sub(1))
+                    .map(|(client, record)| OwnRecord { record, client });
                 let party = txn.get(field!(at, ThreadSlot, party))?;
                 if operations.iter().any(|one| u32::from(one.number) >= set.count) {
                     return Err(Fault::corrupt(at, "a sleeper at no semaphore"));

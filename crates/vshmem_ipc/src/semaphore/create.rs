@@ -68,7 +68,7 @@ impl Member {
                     txn.update(field!(slot, SemSlot, count), count)?;
                     txn.update(field!(slot, SemSlot, words), chunk.0)?;
                     txn.update(field!(slot, SemSlot, operated), 0)?;
-                    heap::pass(txn, layout, chunk, heap::owned_by(self.me()), IN_OBJECT)?;
+                    heap::pass(txn, layout, chunk, self.me().word(), IN_OBJECT)?;
                     if key != 0 {
                         registry::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
                     }

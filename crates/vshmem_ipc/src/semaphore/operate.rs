@@ -90,7 +90,7 @@ impl Member {
         let stands = || Ok(self.stands() && set.stands_in(map)?);
         let operated = if operation.undo && operation.change != 0 {
             let Some(known) = self.known_undo_record(set)? else { return Ok(None) };
-            let me = self.me() + 1;
+            let me = self.me();
             let at = known.base + u64::from(operation.number) * CELL_BYTES;
             let stands = || Ok(stands()? && known.is_of(map, me, set)?);
             semaphore.operate_undoable(operation.change, highest, known.record, at, stands)?
@@ -163,7 +163,7 @@ impl Member {
                 records += 1;
                 let found = self.undo_record(&desk, set);
                 let gone = |errno| if errno == Errno::IDRM { gone } else { errno };
-                Some(OwnRecord { record: found.map_err(gone)?, client: self.me() + 1 })
+                Some(OwnRecord { record: found.map_err(gone)?, client: self.me() })
             } else {
                 None
             };

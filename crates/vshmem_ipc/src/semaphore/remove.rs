@@ -26,6 +26,7 @@ impl Member {
             }
             let dying = set.stands(ObjectState::Dying as u32);
             txn.set(field!(set.slot, ObjectHeader, state), dying.pack())?;
+            registry::begin_task(txn, Kind::Semaphore, set.index)?;
             Ok(Ok(()))
         });
         settle(removed)?;
@@ -92,6 +93,7 @@ impl Member {
             let unit = txn.get(field!(set.slot, SemSlot, words))?;
             heap::free_from_object(txn, layout, Chunk(unit))?;
             registry::free_slot(txn, layout, Kind::Semaphore, set.index)?;
+            registry::end_task(txn, Kind::Semaphore, set.index)?;
             Ok(Ok(()))
         }))
     }

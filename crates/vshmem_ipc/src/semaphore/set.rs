@@ -3,15 +3,15 @@
 use crate::access::Permission;
 use crate::heap::Chunk;
 use crate::id::{Kind, Place};
-use crate::member::client_at;
+use crate::member::slot_of;
 use crate::registry::{self, Standing};
 use crate::wait::Line;
 use crate::{Errno, Member, Pool, settle, undo};
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value};
+use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value, load_word};
 use vshmem_wire::{
-    CELL_BYTES, Cell, ClientSlot, ObjectHeader, ObjectState, Party, SemSlot, SemWord, UndoSlot,
-    tag_at,
+    CELL_BYTES, Cell, ClientName, ClientSlot, ObjectHeader, ObjectState, Party, SemSlot, SemWord,
+    UndoSlot, tag_at,
 };
 
 /// A set that has been looked up: a private copy of what does not change while it lives.
@@ -193,10 +193,10 @@ impl UndoRecords for Records<'_> {
     fn operator(&self, record: u32) -> Result<u32, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
         let Ok(at) = undo::undo_at(layout, record) else { return Ok(0) };
-        let Some(client) = load_value(map, field!(at, UndoSlot, client))?.checked_sub(1) else {
+        let Some(client) = ClientName::of(load_word(map, field!(at, UndoSlot, client))?) else {
             return Ok(0);
         };
-        let Ok(slot) = client_at(layout, client) else { return Ok(0) };
+        let Ok(slot) = slot_of(layout, client) else { return Ok(0) };
         let domain = load_value(map, field!(slot, ClientSlot, domain))?;
         let pid = load_value(map, field!(slot, ClientSlot, pid))?;
         Ok(Party { domain, pid }.pack())

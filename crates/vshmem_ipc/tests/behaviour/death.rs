@@ -85,8 +85,8 @@ fn a_line_of_receivers_and_senders_survives_a_death() {
 fn a_burial_is_by_pid_within_the_domain() {
     let pool = pool();
     let (me, same, other) = (join(&pool, 10), join(&pool, 11), join_in(&pool, "b", 11));
-    assert_eq!(me.bury_process(11), Ok(true));
-    assert_eq!(me.bury_process(11), Ok(false));
+    assert_eq!(me.bury_process(11, |_, _| true), Ok(true));
+    assert_eq!(me.bury_process(11, |_, _| true), Ok(false));
     let left: Vec<u32> = pool.clients().unwrap().iter().map(|row| row.index).collect();
     assert!(left.contains(&other.client()) && !left.contains(&same.client()));
     empty(&pool, &me);

@@ -119,7 +119,7 @@ pub fn domain(name: &str) -> DomainIdentity {
     for (byte, letter) in boot_id.iter_mut().zip(name.bytes()) {
         *byte = letter;
     }
-    DomainIdentity { boot_id, pid_namespace: 1, name: name.to_owned(), named: false }
+    DomainIdentity { boot_id, pid_namespace: 1, born: 0, name: name.to_owned(), named: false }
 }
 
 pub fn process(pid: u32) -> Process {

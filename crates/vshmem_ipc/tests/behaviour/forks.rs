@@ -17,7 +17,7 @@ fn a_child_inherits_attaches_and_no_adjustments() {
     // The child's own copy of the member: here, the same one under a new name.
     let child = join(&pool, 12);
     last.bury(child.client()).unwrap();
-    child.become_child(Some(kept), process(13)).unwrap();
+    child.become_child(Some(kept), process(13), None).unwrap();
     sound(&pool);
     child.shmdt(a).unwrap();
     assert_eq!(last.segment_stat(a, &ROOT).unwrap().attached, 3);
@@ -59,4 +59,29 @@ fn a_full_table_of_clients_is_eagain_for_fork() {
         parent.cancel_child(slot);
     }
     empty(&pool, &parent);
+}
+
+#[test]
+fn a_child_in_a_pid_namespace_of_its_own_is_a_client_of_another_domain() {
+    let pool = pool();
+    let (parent, last) = (join(&pool, 12), join(&pool, 11));
+    let segment = last.segment(PRIVATE, 4096, 0).unwrap();
+    parent.shmat(segment, true, false, &ROOT).unwrap();
+    let kept = parent.reserve_child().unwrap();
+    let former = parent.domain();
+    // As after fork: this object is now the child, the first process of its namespace.
+    let child = parent;
+    let inside = vshmem_ipc::DomainIdentity { pid_namespace: 2, ..domain("a") };
+    child.become_child(Some(kept), process(1), Some(&inside)).unwrap();
+    assert_ne!(child.domain(), former);
+    // The agent of the former domain does not take it for its own pid 1.
+    assert!(pool.residents(former).unwrap().iter().all(|row| row.pid != 1));
+    let set = last.set(1);
+    child.op(set, &[undone(up(0))]).unwrap();
+    last.bury_domain(child.domain()).unwrap();
+    assert_eq!(last.value(set, 0), 0);
+    assert_eq!(last.segment_stat(segment, &ROOT).unwrap().attached, 1);
+    last.set_remove(set, &ROOT).unwrap();
+    last.segment_remove(segment, &ROOT).unwrap();
+    empty(&pool, &last);
 }

@@ -9,6 +9,7 @@ mod domains;
 mod doorbells;
 mod forks;
 mod heap;
+mod identity;
 mod keys;
 mod limits;
 mod queues;

@@ -96,7 +96,7 @@ fn a_child_sleeps_where_its_parent_did_whoever_it_is_by_then() {
     let kept = member.reserve_child().unwrap();
     // In the child, which has the parent's memory; its process is another user's by now.
     let child = vshmem_ipc::Process { uid: 8, ..process(12) };
-    member.become_child(Some(kept), child).unwrap();
+    member.become_child(Some(kept), child, None).unwrap();
     assert_eq!(handover(&house, &root, &member), [owner(7, 3)]);
 }
 

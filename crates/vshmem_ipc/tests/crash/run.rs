@@ -258,7 +258,9 @@ impl Run {
         for _ in 0..2 {
             for row in survivor.pool().clients().expect("a list") {
                 if row.domain == survivor.domain() && is_gone(row.pid, 0) {
-                    survivor.bury_process(row.pid).map_err(|errno| format!("burial: {errno}"))?;
+                    survivor
+                        .bury_process(row.pid, is_gone)
+                        .map_err(|errno| format!("burial: {errno}"))?;
                 }
             }
             survivor
@@ -392,6 +394,7 @@ pub fn join_as_child(place: &std::path::Path) -> Session {
     let identity = DomainIdentity {
         boot_id: [8; 16],
         pid_namespace: 4,
+        born: 0,
         name: PAUSED.to_owned(),
         named: false,
     };

@@ -545,7 +545,7 @@ fn forks(session: Session) {
     let kept = me.reserve_child().expect("a slot");
     // As the child would: this process goes on under the other slot.
     let process = Process { pid: std::process::id(), start: 1, uid: 0 };
-    me.become_child(Some(kept), process).expect("a place");
+    me.become_child(Some(kept), process, None).expect("a place");
     me.shmdt(other).expect("a detach");
     me.segment_remove(other, &ROOT).expect("a removal");
 }
@@ -629,7 +629,13 @@ fn buries_only_marks(session: &Session) {
 const GONE: &str = "gone";
 
 fn other_domain(name: &str) -> DomainIdentity {
-    DomainIdentity { boot_id: [9; 16], pid_namespace: 4, name: name.to_owned(), named: false }
+    DomainIdentity {
+        boot_id: [9; 16],
+        pid_namespace: 4,
+        born: 0,
+        name: name.to_owned(),
+        named: false,
+    }
 }
 
 /// A domain of which nobody is left.

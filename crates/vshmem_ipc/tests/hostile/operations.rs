@@ -166,7 +166,7 @@ pub const ALL: &[Operation] = &[
     }),
     ("bury", |s| {
         let _ = s.me.bury(s.nth as u32 % 10);
-        let _ = s.far.bury_process(20);
+        let _ = s.far.bury_process(20, |_, _| true);
         if let Ok(rows) = s.pool.residents(s.nth as u32 % 4) {
             for row in rows.iter().filter(|row| row.index != s.me.client()).take(2) {
                 let _ = s.me.bury_resident(row);

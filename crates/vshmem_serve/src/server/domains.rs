@@ -106,7 +106,7 @@ impl Server {
         if settled || is_local(row, member) {
             return;
         }
-        if member.bury_domain(row.index).is_ok() {
+        if member.bury_epoch(row.index, row.epoch).is_ok() {
             self.events.push(Event::Dead { name: row.name.clone(), why });
         }
     }
