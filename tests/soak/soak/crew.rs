@@ -177,7 +177,10 @@ impl Crew {
         self.tally.kills += 1;
         self.journal.settle(worker.number).map_err(|error| error.to_string())?;
         if bury {
-            session.member().bury_process(pid).map_err(|errno| format!("a burial: {errno}"))?;
+            session
+                .member()
+                .bury_process(pid, vshmem_session::is_gone)
+                .map_err(|errno| format!("a burial: {errno}"))?;
         }
         Ok(())
     }

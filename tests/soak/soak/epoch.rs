@@ -184,7 +184,7 @@ fn quiet(session: &Session) -> Result<(), String> {
         end_agent(me)?;
         for row in &others {
             if is_gone(row.pid, row.start) {
-                me.bury_process(row.pid).map_err(said("a burial"))?;
+                me.bury_process(row.pid, vshmem_session::is_gone).map_err(said("a burial"))?;
             }
         }
         if begun.elapsed() > PATIENCE {
