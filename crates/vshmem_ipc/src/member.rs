@@ -12,6 +12,7 @@ use vshmem_wire::{
     Registry, ThreadSlot,
 };
 
+use crate::answerers::Answerers;
 use crate::domain::{self, DomainIdentity, Seek};
 use crate::heap::Larder;
 use crate::told::Told;
@@ -100,6 +101,7 @@ pub struct Member {
     pub(crate) larder: Larder,
     pub(crate) words: WaitWords,
     pub(crate) spin: Spin,
+    pub(crate) answerers: Answerers,
     pub(crate) undo_hints: UndoHints,
     pub(crate) told: Told,
     pub(crate) reach: Reach,
@@ -179,29 +181,9 @@ pub(crate) fn stranger_of(client: u32) -> Option<(u32, u32)> {
         .then_some(((client >> Party::PID_BITS) & 0xff, client & ((1 << Party::PID_BITS) - 1)))
 }
 
-/// How often a waiting thread looks at most before it sleeps. `VSHMEM_SPIN=0` forbids it.
-fn most_looks() -> u32 {
-    if std::env::var_os("VSHMEM_SPIN").is_some_and(|word| word == "0") {
-        return 0;
-    }
-    // Where there is one CPU, whoever is waited for cannot run meanwhile. A process that is bound to
-    // one has its peers on others all the same.
-    if online_cpus_are_several() { 2000 } else { 64 }
-}
-
-/// Whether this kernel runs on more than one CPU. Asked by system calls alone: std and libc use
-/// functions that a program may have replaced by its own, which may come back to us.
-fn online_cpus_are_several() -> bool {
-    let read = || {
-        let path = c"/sys/devices/system/cpu/online";
-        let file = rustix::fs::open(path, rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
-        let mut list = [0; 16];
-        rustix::io::read(&file, &mut list)
-            .map(|bytes| list[..bytes].iter().any(|c| b"-,".contains(c)))
-    };
-    read().unwrap_or_else(|_| {
-        rustix::thread::sched_getaffinity(None).is_ok_and(|set| set.count() > 1)
-    })
+/// `VSHMEM_SPIN=0` forbids waiting threads to look before they sleep.
+fn may_not_spin() -> bool {
+    std::env::var_os("VSHMEM_SPIN").is_some_and(|word| word == "0")
 }
 
 impl Member {
@@ -252,7 +234,8 @@ impl Member {
             seats: Seats::new(),
             larder: Larder::new(),
             words,
-            spin: Spin::new(most_looks()),
+            spin: Spin::new(may_not_spin()),
+            answerers: Answerers::default(),
             undo_hints: UndoHints::new(),
             told: Told::new(pool.layout()),
             reach,

@@ -110,6 +110,13 @@ fn ask(now: u64) -> u32 {
     time.tv_sec as u32
 }
 
+/// CPU time of this thread so far, as its kernel counts it. Always a system call.
+#[must_use]
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// A moment on the monotonic clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Instant(Duration);

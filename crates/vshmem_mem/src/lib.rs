@@ -10,6 +10,7 @@
 mod atomic;
 mod attention;
 mod clock;
+mod confined;
 #[cfg(not(loom))]
 pub mod death_word;
 #[cfg(not(loom))]
@@ -33,7 +34,8 @@ pub use attention::{
     Beside, Interruptions, RING, SLEEPING, cancellable, cancellation_requested, signal_handled,
     signals_handled, sleep,
 };
-pub use clock::{Instant, seconds_now, ticks};
+pub use clock::{Instant, seconds_now, thread_cpu_time, ticks};
+pub use confined::{confine, is_confined};
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
 pub use map::{Map, OutOfPool};
 pub use mapping::{

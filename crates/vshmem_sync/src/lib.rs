@@ -31,6 +31,7 @@ mod message_ring;
 mod park;
 mod pledge;
 mod seat;
+mod spin;
 
 pub use claim::{cell, claim_cell, load_cell, load_value};
 pub use crash::{crash_point, crash_point_names};
@@ -39,6 +40,7 @@ pub use fault::Fault;
 pub use intent::Txn;
 pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};
 pub use message_ring::{Head, MessageRing, Spot, Tail};
-pub use park::{Parked, Spin, WaitWords, park, ring};
+pub use park::{Parked, WaitWords, park, ring};
 pub use pledge::{Operated, Semaphore, UndoRecords};
 pub use seat::{Desk, Seat, Seats};
+pub use spin::{Look, SleepMeter, Spin};

@@ -26,7 +26,7 @@
 //! next sender: it does not overwrite text that is still being read.
 
 use arrayvec::ArrayVec;
-use vshmem_mem::{Map, spin_hint};
+use vshmem_mem::{Map, Ordering, spin_hint};
 use vshmem_wire::{CELL_BYTES, RING_SLOTS};
 
 use crate::{Fault, crash_point};
@@ -227,6 +227,15 @@ impl MessageRing {
                 && spot.is_full() == (nth < count)
                 && (!spot.is_closed() || nth == 0 || nth == count)
         })
+    }
+
+    /// Whether the words that tell a receiver what there is are other ones now.
+    #[inline]
+    #[must_use]
+    pub fn has_moved(&self, map: &Map) -> bool {
+        [self.spot(self.head), self.spot(self.tail)]
+            .into_iter()
+            .any(|spot| !map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word))
     }
 
     /// Whether the words are the same now: then they are those of one moment.

@@ -187,6 +187,23 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(())
     }
 
+    /// The word as it is, to be compared with a later one.
+    ///
+    /// # Errors
+    /// When the word is outside the pool.
+    #[inline]
+    pub fn glance(&self) -> Result<u64, Fault> {
+        Ok(self.map.load(self.at, Ordering::Acquire)?)
+    }
+
+    /// Whether the fast way is closed.
+    ///
+    /// # Errors
+    /// When the word is outside the pool.
+    pub fn is_closed(&self) -> Result<bool, Fault> {
+        Ok(SemWord::unpack(self.glance()?).slow)
+    }
+
     /// The word, and who operated last as a `Party`.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ impl Member {
 
     /// Without the lock, if that will do. `None`: it will not.
     #[inline(always)]
-    fn semop_fast(
+    pub(super) fn semop_fast(
         &self,
         set: &Set,
         operation: Operation,
@@ -94,6 +94,11 @@ impl Member {
         timeout: Option<Duration>,
     ) -> Result<(), Errno> {
         let signals_seen = signals_handled();
+        if let [operation] = operations
+            && settle(self.await_word(set, *operation, timeout, signals_seen))?.is_some()
+        {
+            return Ok(());
+        }
         let deadline = timeout.map(|span| Instant::now().after(span));
         let pool = self.pool();
         let seat = self.seat()?;
