@@ -130,7 +130,7 @@ impl Member {
         let slot = client_at(layout, client)?;
         if client == self.me() {
             // Whoever buries itself goes on until that is done.
-            self.seats.stand_on(0, 0);
+            self.seats.stand_always();
         }
         let state_at = field!(slot, ClientSlot, state);
         let party = with_lock(*desk, pool.registry_lock(), "bury-mark", |txn| {

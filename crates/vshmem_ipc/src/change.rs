@@ -17,8 +17,8 @@ impl Member {
         if !matches!(short, Err(Fault::TooLong)) {
             return short;
         }
-        /// Entries of a longer record: enough for semop's limit, then for a whole set.
-        const LONGER: [usize; 2] = [2000, vshmem_wire::MORE_LOG_ENTRIES];
+        /// Entries of a longer record: enough for semop's limit, for a whole set, and for its adjustments as well.
+        const LONGER: [usize; 3] = [2000, 34_000, vshmem_wire::MORE_LOG_ENTRIES];
         for entries in LONGER {
             let bytes = (entries * size_of::<vshmem_wire::LogEntry>()) as u64;
             let chunk = match self.take_chunk(desk, bytes) {

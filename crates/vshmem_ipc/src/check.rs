@@ -19,7 +19,7 @@ use std::collections::HashMap;
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field, holder_of};
-use vshmem_wire::{Cell, Layout, LogEntry, ObjectHeader, ThreadSlot};
+use vshmem_wire::{Cell, Layout, LogEntry, LogHead, ObjectHeader, ThreadSlot, WORD_BYTES};
 
 use crate::id::Kind;
 use crate::wait::thread_at;
@@ -116,7 +116,7 @@ impl Look<'_> {
 
     /// The value of a cell as it will be.
     fn get(&self, at: u64) -> Result<u32, Fault> {
-        Ok(Cell::unpack(self.word(at)?).value)
+        Ok(self.word(at)? as u32)
     }
 
     /// All lock words, and the changes that are committed and not carried out.
@@ -164,16 +164,16 @@ impl Look<'_> {
     /// Notes what the committed change of a thread slot is about to write.
     fn read_record(&mut self, lock: u64, thread: u64) -> Result<(), Fault> {
         let map = self.pool.map();
-        let generation = map.load(lock, Ordering::Acquire)? >> 32;
+        let committed = map.load_cell(lock)?;
         let head = map.load(field!(thread, ThreadSlot, log_head), Ordering::Acquire)?;
         let of = map.load(field!(thread, ThreadSlot, log_lock), Ordering::Relaxed)?;
-        if head >> 32 != generation || of != lock {
+        let Some(entries) = LogHead::entries_for(head, committed.tag).filter(|_| of == lock) else {
             return Ok(());
-        }
+        };
         let stride = size_of::<LogEntry>() as u64;
         let near = vshmem_wire::LOG_ENTRIES as u64;
         let more = map.load(field!(thread, ThreadSlot, log_more), Ordering::Relaxed)?;
-        let count = (head & 0xffff_ffff).min(near + vshmem_wire::MORE_LOG_ENTRIES as u64);
+        let count = entries.min(near + vshmem_wire::MORE_LOG_ENTRIES as u64);
         for index in 0..count {
             let at = if index < near {
                 Some(field!(thread, ThreadSlot, log) + index * stride)
@@ -183,15 +183,11 @@ impl Look<'_> {
             let Some(at) = at.filter(|at| *at <= self.layout.data.offset - stride) else {
                 return Ok(());
             };
-            let (Ok(offset), Ok(old), Ok(new)) = (
-                map.load(at, Ordering::Relaxed),
-                map.load(at + 8, Ordering::Relaxed),
-                map.load(at + 16, Ordering::Relaxed),
-            ) else {
-                return Ok(());
-            };
+            let load = |nth: u64| map.load(at + nth * WORD_BYTES, Ordering::Relaxed);
+            let (offset, new) = (load(0)?, load(3)?);
+            let old = Cell { word: load(1)?, tag: load(2)? };
             let inside = (vshmem_wire::PAGE_BYTES..self.layout.data.offset).contains(&offset);
-            if inside && map.load(offset, Ordering::Acquire).is_ok_and(|now| now == old) {
+            if inside && map.load_cell(offset).is_ok_and(|now| now == old) {
                 self.pending.insert(offset, new);
             }
         }

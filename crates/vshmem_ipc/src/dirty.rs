@@ -6,8 +6,8 @@
 //! a clean page marked dirty.
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, cell, load_cell, load_value};
-use vshmem_wire::{Cell, Layout, PAGES_PER_MARK};
+use vshmem_sync::{Fault, load_cell, load_value};
+use vshmem_wire::{Layout, PAGES_PER_MARK};
 
 /// How often a change of a cell is tried: others change other bits of it now and then.
 const MOST_TRIES: u32 = 10_000;
@@ -117,10 +117,10 @@ pub(crate) fn mark(
 
 fn change(map: &Map, at: u64, bits: u32, dirty: bool) -> Result<(), Fault> {
     for _ in 0..MOST_TRIES {
-        let word = load_cell(map, at)?;
-        let before = cell(word).value;
+        let seen = load_cell(map, at)?;
+        let before = seen.value();
         let after = if dirty { before | bits } else { before & !bits };
-        if before == after || map.replace(at, word, Cell::successor(word, after))? {
+        if before == after || map.replace_cell(at, seen, after.into())? {
             return Ok(());
         }
     }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use vshmem_mem::{Beside, Ordering, ticks};
+use vshmem_mem::{Beside, Ordering};
 use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_value, ring};
 use vshmem_wire::{
     BELL_LOST, CELL_BYTES, ClientSlot, ClientState, DomainSlot, DomainState, Party, RATES,
@@ -87,11 +87,12 @@ impl Member {
         for &slot in &rings.slots {
             let Some(domain) = self.domain_of_sleeper(slot) else { continue };
             if domain == self.domain() || self.reach == Reach::Kernel {
-                let began = ticks();
                 // A slot that does not exist has nobody to ring.
-                if ring(&self.words, slot) == Ok(true) {
-                    self.spin.note_wake(ticks().wrapping_sub(began));
-                }
+                let _ = if self.words.is_asleep(slot) {
+                    self.spin.wake(|| ring(&self.words, slot))
+                } else {
+                    ring(&self.words, slot)
+                };
             }
             if domain != self.domain() {
                 far.add(domain);

@@ -9,8 +9,6 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{CELL_BYTES, ExtentSlot, ExtentState, Layout, PAGE_BINS, Registry};
 
-use crate::pool::fresh;
-
 /// Pages given to somebody.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
@@ -69,10 +67,10 @@ pub(crate) fn slot_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
 pub(crate) fn format(map: &Map, layout: &Layout) -> Result<(), Fault> {
     let pages = pages_in(layout);
     let at = slot_at(layout, 0)?;
-    map.store(at!(at, pages), fresh(pages), Ordering::Relaxed)?;
-    map.store(at!(at, state), fresh(ExtentState::Free as u32), Ordering::Relaxed)?;
-    map.store(bin_at(layout, bin_of(pages)), fresh(1), Ordering::Relaxed)?;
-    map.store(registry!(layout, extents_high), fresh(1), Ordering::Relaxed)?;
+    map.store(at!(at, pages), pages.into(), Ordering::Relaxed)?;
+    map.store(at!(at, state), ExtentState::Free as u64, Ordering::Relaxed)?;
+    map.store(bin_at(layout, bin_of(pages)), 1, Ordering::Relaxed)?;
+    map.store(registry!(layout, extents_high), 1, Ordering::Relaxed)?;
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use vshmem_mem::{AtomicU32, Map, Ordering};
 use vshmem_sync::{
     Desk, Fault, Txn, claim_cell, crash_point, field, load_cell, load_value, with_lock,
 };
-use vshmem_wire::{CHUNK_CLASSES, Cell, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+use vshmem_wire::{CHUNK_CLASSES, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 
 use crate::{Pool, queue};
 
@@ -20,7 +20,7 @@ pub(crate) const IN_OBJECT: u32 = 1;
 /// Units of a chunk that carries a message through a ring.
 pub(crate) const RING_UNITS: u32 = CHUNK_CLASSES[2];
 /// Slabs of one run at most: what one intent record can take.
-pub(crate) const LONGEST_RUN: u32 = 32;
+pub(crate) const LONGEST_RUN: u32 = 40;
 
 /// How often an allocation tries again with slabs that it has reclaimed and others were faster to
 /// take.
@@ -198,15 +198,15 @@ fn claim_chunk(
     class: u32,
     client: u32,
 ) -> Result<Claim, Fault> {
-    let word = load_cell(map, owner)?;
-    if Cell::unpack(word).value != 0 {
+    let seen = load_cell(map, owner)?;
+    if seen.word != 0 {
         return Ok(Claim::Busy);
     }
     if load_value(map, class_at)? != class {
         return Ok(Claim::OtherClass);
     }
     crash_point("heap-claim", "found");
-    let taken = map.replace(owner, word, Cell::successor(word, client))?;
+    let taken = map.replace_cell(owner, seen, client.into())?;
     crash_point("heap-claim", "taken");
     Ok(if taken { Claim::Taken } else { Claim::Busy })
 }

@@ -21,6 +21,7 @@ mod dirty;
 mod domain;
 mod doorbell;
 mod extent;
+mod floor;
 mod heap;
 mod id;
 mod member;

@@ -330,12 +330,12 @@ impl Member {
     fn stand_on_domain(&self) -> Result<(), Fault> {
         let slot = domain::slot_at(self.pool.layout(), self.domain)?;
         let state_at = field!(slot, DomainSlot, state);
-        let word = load_cell(self.pool.map(), state_at)?;
+        let state = load_cell(self.pool.map(), state_at)?;
         let epoch = load_value(self.pool.map(), field!(slot, DomainSlot, epoch))?;
-        if vshmem_sync::cell(word).value != DomainState::Alive as u32 || epoch != self.epoch {
+        if state.value() != DomainState::Alive as u32 || epoch != self.epoch {
             return Err(Fault::Evicted);
         }
-        self.seats.stand_on(state_at, word);
+        self.seats.stand_on(state_at, state);
         Ok(())
     }
 
@@ -434,14 +434,14 @@ impl Member {
         let threads = self.pool.layout().threads;
         let slot = client_at(self.pool.layout(), client)?;
         let state_at = field!(slot, ClientSlot, state);
-        let word = load_cell(map, state_at)?;
-        let mine = vshmem_sync::cell(word).value == ClientState::Active as u32
-            && self.named(index_of(client))? == client;
+        let state = load_cell(map, state_at)?;
+        let mine =
+            state.value() == ClientState::Active as u32 && self.named(index_of(client))? == client;
         self.seats.give_back(map, threads, self.as_stranger());
         if !mine {
             return Err(Fault::Evicted);
         }
-        self.seats.stand_on(state_at, word);
+        self.seats.stand_on(state_at, state);
         self.client.store(client, Ordering::Release);
         Ok(())
     }
@@ -575,7 +575,7 @@ impl Member {
         // The burial frees the client's thread slots, so it must not work from one of them.
         self.seats.give_back(map, threads, client);
         self.client.store(self.as_stranger(), Ordering::Release);
-        self.seats.stand_on(0, 0);
+        self.seats.stand_always();
         let seat = self.stranger_seat().map_err(|_| Errno::NOMEM)?;
         let left = settle(self.bury_client(&self.desk_of(&seat), client).map(Ok));
         drop(seat);
@@ -678,7 +678,7 @@ impl Member {
         let layout = self.pool.layout();
         let head_at = field!(client_at(layout, from)?, ClientSlot, attaches);
         let head = load_cell(desk.map, head_at)?;
-        let mut next = vshmem_sync::cell(head).value;
+        let mut next = head.value();
         // A client has one record of a segment at most.
         for _ in 0..=layout.attaches.count.min(layout.shm.count) {
             let Some(record) = next.checked_sub(1) else {

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    Cell, FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, PAGE_BYTES, POOL_NAME_BYTES,
-    Superblock,
+    FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, PAGE_BYTES, POOL_NAME_BYTES, Superblock,
 };
 
-use crate::extent;
+use crate::{extent, floor};
 
 /// What a new pool is to be.
 #[derive(Debug, Clone)]
@@ -63,6 +62,11 @@ pub enum OpenError {
     /// Damaged.
     #[error("its superblock is damaged ({0}). Remove it with `vshmem pool rm` and create it again")]
     Damaged(&'static str),
+    /// The processor cannot change a cell.
+    #[error(
+        "this processor has no CMPXCHG16B (cx16 in /proc/cpuinfo), which every change of a pool takes. Where a hypervisor hides it, let it through, as with `-cpu host`"
+    )]
+    Processor,
     /// Its counts cannot be.
     #[error("its superblock holds an impossible count: {0}")]
     Geometry(String),
@@ -127,6 +131,9 @@ impl Pool {
         let short = OpenError::Truncated { found: map.bytes(), needed: PAGE_BYTES };
         map.read(0, &mut header).map_err(|_| short)?;
         let (superblock, layout) = Self::identify(&header, region_bytes)?;
+        if !vshmem_mem::has_wide_swap() {
+            return Err(OpenError::Processor);
+        }
         if map.bytes() < layout.data.offset {
             return Err(OpenError::Truncated { found: map.bytes(), needed: layout.data.offset });
         }
@@ -174,6 +181,7 @@ impl Pool {
         let bytes = Self::header(new)?;
         let layout = new.geometry.layout()?;
         extent::format(map, &layout)?;
+        floor::format(map, &layout, new.uuid)?;
         map.write(8, &bytes[8..]).map_err(Fault::from)?;
         let magic = u64::from_ne_bytes(MAGIC);
         map.store(0, magic, Ordering::Release).map_err(Fault::from)?;
@@ -359,11 +367,6 @@ impl Writer {
         fields!(write);
         bytes
     }
-}
-
-/// A cell's first word with a value in it, for laying out.
-pub(crate) fn fresh(value: u32) -> u64 {
-    Cell { version: 1, value }.pack()
 }
 
 impl Pool {

@@ -6,7 +6,7 @@
 //! long as the id does, or the call fails.
 
 use vshmem_mem::{Map, Mapping, Ordering};
-use vshmem_wire::{CELL_BYTES, Layout};
+use vshmem_wire::{Layout, WORD_BYTES};
 
 use crate::id::{Kind, Place};
 use crate::{Errno, Member};
@@ -24,14 +24,14 @@ pub(crate) struct Told {
 
 impl Told {
     pub fn new(layout: &Layout) -> Self {
-        let bytes = (layout.shm.count + layout.sem.count) * CELL_BYTES;
+        let bytes = (layout.shm.count + layout.sem.count) * WORD_BYTES;
         let words = usize::try_from(bytes).ok().and_then(|bytes| Mapping::anonymous(bytes).ok());
         Self { words: words.map(Map::of), segments: layout.shm.count }
     }
 
     fn at(&self, kind: Kind, index: u32) -> u64 {
         let before = if kind == Kind::Semaphore { self.segments } else { 0 };
-        (before + u64::from(index)) * CELL_BYTES
+        (before + u64::from(index)) * WORD_BYTES
     }
 }
 

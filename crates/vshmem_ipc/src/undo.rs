@@ -4,13 +4,13 @@
 //! the set's lock, so a step on a semaphore and its adjustment are one change: a client that is
 //! killed at any instruction has either done both or neither.
 
-use vshmem_mem::{AtomicU32, Ordering};
+use vshmem_mem::{AtomicU32, Map, Ordering};
 use vshmem_sync::{Desk, Fault, Txn, claim_cell, field, load_value};
-use vshmem_wire::{Adjustment, CELL_BYTES, Cell, Layout, SemSlot, UndoSlot};
+use vshmem_wire::{CELL_BYTES, Cell, Layout, SemSlot, UndoSlot};
 
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::semaphore::Set;
-use crate::{Errno, Member, Pool, Verdict, settle};
+use crate::{Errno, Member, Pool, Verdict, floor, settle};
 
 /// Remembers where this process's record of a set is. A hint: always checked.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Re
 }
 
 /// Closes the fast way to an adjustment, below `base` of a record, of a semaphore that is closed.
-/// Returns where it lies, and its word as this change sees it.
+/// Returns where it lies, and the cell as this change sees it.
 pub(crate) fn close(
     txn: &mut Txn<'_>,
     pool: &Pool,
@@ -48,10 +48,10 @@ pub(crate) fn close(
     record: u32,
     base: u64,
     number: u16,
-) -> Result<(u64, u64), Fault> {
+) -> Result<(u64, Cell), Fault> {
     let at = base + u64::from(number) * CELL_BYTES;
     if txn.has_written(at) {
-        return Ok((at, txn.word(at)?));
+        return Ok((at, txn.cell(at)?));
     }
     let semaphore = set.semaphore(pool, number.into())?;
     Ok((at, semaphore.close_adjustment(record, at)?))
@@ -95,7 +95,41 @@ fn find_record(
     Ok(found)
 }
 
-/// Takes a record off its set's list and frees it. Its room passes to `heir`, who discards it.
+/// Whether a record of a set is a client's (its name plus one); under the set's lock.
+pub(crate) fn belongs(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    record: u32,
+    client: u32,
+) -> Result<bool, Fault> {
+    let Ok(at) = undo_at(layout, record) else { return Ok(false) };
+    Ok(txn.get(field!(at, UndoSlot, client))? == client
+        && txn.get(field!(at, UndoSlot, set))? == set.index + 1)
+}
+
+/// Closes all adjustments of a record of a removed set, which is about to give them up.
+pub(crate) fn close_all(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    record: u32,
+) -> Result<(), Fault> {
+    if txn.get(field!(undo_at(pool.layout(), record)?, UndoSlot, adjustments))? == 0 {
+        return Ok(());
+    }
+    let base = adjustments(txn, pool.layout(), record)?;
+    txn.step(set.count)?;
+    let mut highest = 0;
+    for number in 0..set.count {
+        let at = base + u64::from(number) * CELL_BYTES;
+        let closed = set.semaphore(pool, number)?.close_adjustment(record, at)?;
+        highest = highest.max(closed.tag);
+    }
+    floor::raise(pool.map(), pool.layout(), highest)
+}
+
+/// Takes a record, whose adjustments are closed, off its set's list and frees it. Its room passes to `heir`, who discards it.
 pub(crate) fn unlink(
     txn: &mut Txn<'_>,
     layout: &Layout,
@@ -127,6 +161,31 @@ pub(crate) fn unlink(
     Err(Fault::corrupt(link, "an undo record that is on no list"))
 }
 
+/// An undo record, and where its adjustments were when it was looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    pub record: u32,
+    /// Offset of the first adjustment.
+    pub base: u64,
+    at: u64,
+    unit: u32,
+}
+
+impl Known {
+    /// Whether it is a client's (its name plus one) record of a set, and its adjustments still there.
+    #[inline]
+    pub fn is_of(&self, map: &Map, client: u32, set: &Set) -> Result<bool, Fault> {
+        Ok(is_of(map, self.at, client, set)?
+            && load_value(map, field!(self.at, UndoSlot, adjustments))? == self.unit)
+    }
+}
+
+#[inline]
+fn is_of(map: &Map, at: u64, client: u32, set: &Set) -> Result<bool, Fault> {
+    Ok(load_value(map, field!(at, UndoSlot, client))? == client
+        && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
+}
+
 impl Member {
     /// This process's record of a set, made if there is none.
     pub(crate) fn undo_record(&self, desk: &Desk<'_>, set: &Set) -> Result<u32, Errno> {
@@ -149,32 +208,25 @@ impl Member {
         Ok(record)
     }
 
-    /// This process's record of a set and where its adjustments begin, if it is known without a
-    /// search.
+    /// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its adjustments have been read.
     #[inline]
-    pub(crate) fn known_undo_record(&self, set: &Set) -> Result<Option<(u32, u64)>, Fault> {
+    pub(crate) fn known_undo_record(&self, set: &Set) -> Result<Option<Known>, Fault> {
         let Some(record) = self.undo_hints.of(set.index).load(Ordering::Relaxed).checked_sub(1)
         else {
             return Ok(None);
         };
-        if !self.record_is(record, self.me() + 1, set)? {
-            return Ok(None);
-        }
         let layout = self.pool().layout();
-        let at = field!(undo_at(layout, record)?, UndoSlot, adjustments);
-        let Some(unit) = load_value(self.pool().map(), at)?.checked_sub(1) else {
-            return Ok(None);
-        };
-        let base = Chunk(unit).offset(layout)?;
+        let at = undo_at(layout, record)?;
+        let unit = load_value(self.pool().map(), field!(at, UndoSlot, adjustments))?;
+        let Some(chunk) = unit.checked_sub(1).map(Chunk) else { return Ok(None) };
+        let base = chunk.offset(layout)?;
         let fits = u64::from(set.count) * CELL_BYTES <= layout.heap.end() - base;
-        Ok(fits.then_some((record, base)))
+        Ok(fits.then_some(Known { record, base, at, unit }))
     }
 
     fn record_is(&self, record: u32, client: u32, set: &Set) -> Result<bool, Fault> {
         let at = undo_at(self.pool().layout(), record)?;
-        let map = self.pool().map();
-        Ok(load_value(map, field!(at, UndoSlot, client))? == client
-            && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
+        is_of(self.pool().map(), at, client, set)
     }
 
     fn make_record(&self, desk: &Desk<'_>, set: &Set, me: u32) -> Result<u32, Errno> {
@@ -184,14 +236,7 @@ impl Member {
         let chunk = self.take_chunk(desk, bytes)?;
         // The record, and whether the room has become part of it.
         let make = || -> Verdict<(u32, bool)> {
-            // Cells in the heap start at a version of their own, so that what was prepared
-            // against the memory's former use does not fit.
-            let version = Cell::unpack(map.load(chunk.owner(layout)?, Ordering::Relaxed)?).version;
-            let start = Adjustment::fresh(version.wrapping_mul(0x9e37_79b9)).pack();
-            let base = chunk.offset(layout)?;
-            for number in 0..u64::from(set.count) {
-                map.store(base + number * CELL_BYTES, start, Ordering::Relaxed)?;
-            }
+            floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
             let count = layout.undos.count as u32;
             let from = me.wrapping_mul(31) % count;
             for step in 0..count {

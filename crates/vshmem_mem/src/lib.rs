@@ -26,6 +26,8 @@ mod map;
 mod mapping;
 mod past_cache;
 mod scratch;
+#[cfg(not(loom))]
+mod wide;
 
 pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint};
 #[cfg(feature = "crash-points")]
@@ -43,3 +45,5 @@ pub use mapping::{
 };
 pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};
+#[cfg(not(loom))]
+pub use wide::has_wide_swap;

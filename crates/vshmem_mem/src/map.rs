@@ -3,7 +3,9 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::Mapping;
+use vshmem_wire::{CELL_BYTES, Cell, WORD_BYTES};
+
+use crate::{Mapping, wide};
 
 /// An offset that does not lie in the pool, or not on a word: a peer wrote nonsense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +80,8 @@ impl Map {
 
     #[inline]
     fn word(&self, offset: u64) -> Result<&AtomicU64, OutOfPool> {
-        let fits = offset & 7 == 0 && offset < self.bytes as u64 && self.bytes as u64 - offset >= 8;
+        let bytes = self.bytes as u64;
+        let fits = offset & (WORD_BYTES - 1) == 0 && offset < bytes && bytes - offset >= WORD_BYTES;
         if !fits {
             return Err(OutOfPool { offset });
         }
@@ -110,20 +113,67 @@ impl Map {
         Ok(self.word(offset)?.load(order))
     }
 
-    /// Reads `N` words in a row, one after the other, each with acquire ordering.
+    /// Reads the words of `N` cells in a row, one after the other, each with acquire ordering.
     ///
     /// # Errors
     /// When they are not all inside.
     #[inline]
     pub fn load_row<const N: usize>(&self, offset: u64) -> Result<[u64; N], OutOfPool> {
         let bytes = self.bytes as u64;
-        let fits = offset & 7 == 0 && offset < bytes && (bytes - offset) / 8 >= N as u64;
+        let fits = offset & (CELL_BYTES - 1) == 0
+            && offset < bytes
+            && (bytes - offset) / CELL_BYTES >= N as u64;
         if !fits {
             return Err(OutOfPool { offset });
         }
-        // SAFETY: as in `word`, for N words in a row: the last of them ends inside the mapping.
-        let words = unsafe { &*self.base.as_ptr().add(offset as usize).cast::<[AtomicU64; N]>() };
-        Ok(std::array::from_fn(|nth| words[nth].load(Ordering::Acquire)))
+        // SAFETY: as in `cell_words`, for N cells in a row: the last of them ends inside the mapping.
+        let cells =
+            unsafe { &*self.base.as_ptr().add(offset as usize).cast::<[[AtomicU64; 2]; N]>() };
+        Ok(std::array::from_fn(|nth| cells[nth][0].load(Ordering::Acquire)))
+    }
+
+    /// Word and tag of the cell at `offset`.
+    #[inline]
+    fn cell_words(&self, offset: u64) -> Result<&[AtomicU64; 2], OutOfPool> {
+        let bytes = self.bytes as u64;
+        let fits = offset & (CELL_BYTES - 1) == 0 && offset < bytes && bytes - offset >= CELL_BYTES;
+        if !fits {
+            return Err(OutOfPool { offset });
+        }
+        // SAFETY: the offset is inside the mapping with sixteen bytes to spare and aligned (the base is on a cache
+        // line); atomics may alias what other processes write.
+        Ok(unsafe { &*self.base.as_ptr().add(offset as usize).cast::<[AtomicU64; 2]>() })
+    }
+
+    /// Reads a cell, both halves as they were at one moment, with acquire ordering.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    #[inline]
+    pub fn load_cell(&self, offset: u64) -> Result<Cell, OutOfPool> {
+        Ok(wide::load(self.cell_words(offset)?))
+    }
+
+    /// Replaces `old` by its successor with `word`; says whether it did. Orders as [`Map::replace`].
+    ///
+    /// # Errors
+    /// When the cell is not inside.
+    #[inline]
+    pub fn replace_cell(&self, offset: u64, old: Cell, word: u64) -> Result<bool, OutOfPool> {
+        Ok(wide::replace(self.cell_words(offset)?, old, old.successor(word)))
+    }
+
+    /// Lays a cell into memory that is no cell of anybody's yet. The tag is written first: whoever still compares with
+    /// what was there before finds another one.
+    ///
+    /// # Errors
+    /// When the cell is not inside.
+    #[inline]
+    pub fn lay_cell(&self, offset: u64, cell: Cell) -> Result<(), OutOfPool> {
+        let place = self.cell_words(offset)?;
+        place[1].store(cell.tag, Ordering::Relaxed);
+        place[0].store(cell.word, Ordering::Release);
+        Ok(())
     }
 
     /// Writes a word.
@@ -207,11 +257,55 @@ mod tests {
             assert_eq!(map.load(offset, Ordering::Relaxed), Err(OutOfPool { offset }));
         }
         assert!(map.load(4088, Ordering::Relaxed).is_ok());
-        assert!(map.load_row::<8>(4032).is_ok());
-        assert!(map.load_row::<8>(4040).is_err());
+        assert!(map.load_row::<8>(3968).is_ok());
+        assert!(map.load_row::<8>(3984).is_err());
+        assert!(map.load_row::<8>(8).is_err());
         assert!(map.load_row::<8>(u64::MAX - 7).is_err());
         assert!(map.read(4095, &mut [0; 2]).is_err());
         assert!(map.write(u64::MAX, &[0; 2]).is_err());
         assert!(map.zero(0, 4097).is_err());
+        for offset in [4096, 4088, 8, 4081, u64::MAX - 15] {
+            assert_eq!(map.load_cell(offset), Err(OutOfPool { offset }));
+            assert_eq!(map.replace_cell(offset, Cell::default(), 1), Err(OutOfPool { offset }));
+        }
+        assert_eq!(map.load_cell(4080), Ok(Cell::default()));
+    }
+
+    #[test]
+    fn a_cell_is_replaced_as_a_whole_or_not_at_all() {
+        let map = Map::anonymous(4096);
+        map.lay_cell(32, Cell { word: 5, tag: u64::MAX }).unwrap();
+        let old = map.load_cell(32).unwrap();
+        assert!(!map.replace_cell(32, Cell { word: 6, ..old }, 7).unwrap());
+        assert!(!map.replace_cell(32, Cell { tag: 0, ..old }, 7).unwrap());
+        assert!(map.replace_cell(32, old, 7).unwrap());
+        assert!(!map.replace_cell(32, old, 7).unwrap());
+        assert_eq!(map.load_cell(32), Ok(Cell { word: 7, tag: 0 }));
+        assert_eq!(
+            (map.load_cell(16), map.load_cell(48)),
+            (Ok(Cell::default()), Ok(Cell::default()))
+        );
+    }
+
+    #[test]
+    fn every_write_of_several_threads_counts_and_no_pair_is_torn() {
+        const TURNS: u64 = if cfg!(miri) { 50 } else { 20_000 };
+        let map = Map::anonymous(4096);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..TURNS {
+                        loop {
+                            let seen = map.load_cell(16).unwrap();
+                            assert_eq!(seen.word, seen.tag * 3);
+                            if map.replace_cell(16, seen, seen.word + 3).unwrap() {
+                                break;
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(map.load_cell(16), Ok(Cell { word: 9 * TURNS, tag: 3 * TURNS }));
     }
 }

@@ -1,6 +1,13 @@
 //! The same view over a model checker's atomics.
+//!
+//! The checker has no atomics of 16 bytes. So from the second page on, where the models keep their cells, two words are one atomic: the
+//! number of a pair that has been seen before. The first page, where the thread slots lie, has an atomic for each word.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
 
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use vshmem_wire::{CELL_BYTES, Cell, PAGE_BYTES, WORD_BYTES};
 
 /// An offset that does not lie in the pool, or not on a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,19 +16,50 @@ pub struct OutOfPool {
     pub offset: u64,
 }
 
+/// The pairs that cells have held, numbered in the order of their appearance. No part of the model: what a number means
+/// never changes.
+#[derive(Debug, Default)]
+struct Pairs {
+    known: Vec<Cell>,
+    numbers: HashMap<(u64, u64), u64>,
+}
+
+impl Pairs {
+    fn number(&mut self, cell: Cell) -> u64 {
+        *self.numbers.entry((cell.word, cell.tag)).or_insert_with(|| {
+            self.known.push(cell);
+            self.known.len() as u64 - 1
+        })
+    }
+}
+
 /// Checked access to modelled memory.
 #[derive(Debug)]
 pub struct Map {
     words: Vec<AtomicU64>,
+    cells: Vec<AtomicU64>,
+    pairs: Mutex<Pairs>,
     sleepers: Vec<AtomicU32>,
+}
+
+/// Where a word lies: by itself, or as a half of a cell.
+enum Place<'a> {
+    Word(&'a AtomicU64),
+    Half(&'a AtomicU64, bool),
 }
 
 impl Map {
     /// Modelled memory, all zeros.
     #[must_use]
     pub fn anonymous(bytes: usize) -> Self {
+        let plain = bytes.min(PAGE_BYTES as usize);
+        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        let mut pairs = Pairs::default();
+        pairs.number(Cell::default());
         Self {
-            words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(),
+            words: zeros(plain / WORD_BYTES as usize),
+            cells: zeros((bytes - plain) / CELL_BYTES as usize),
+            pairs: Mutex::new(pairs),
             sleepers: (0..(bytes / 4).min(4)).map(|_| AtomicU32::new(0)).collect(),
         }
     }
@@ -29,14 +67,33 @@ impl Map {
     /// Bytes of the view.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.words.len() as u64 * 8
+        self.words.len() as u64 * WORD_BYTES + self.cells.len() as u64 * CELL_BYTES
     }
 
-    fn word(&self, offset: u64) -> Result<&AtomicU64, OutOfPool> {
-        if offset & 7 != 0 {
+    fn cell(&self, offset: u64) -> Result<&AtomicU64, OutOfPool> {
+        let inside = offset.checked_sub(PAGE_BYTES).filter(|at| at % CELL_BYTES == 0);
+        let cell = inside.and_then(|at| self.cells.get((at / CELL_BYTES) as usize));
+        cell.ok_or(OutOfPool { offset })
+    }
+
+    fn place(&self, offset: u64) -> Result<Place<'_>, OutOfPool> {
+        if offset % WORD_BYTES != 0 {
             return Err(OutOfPool { offset });
         }
-        self.words.get((offset / 8) as usize).ok_or(OutOfPool { offset })
+        if offset >= PAGE_BYTES {
+            let start = offset - offset % CELL_BYTES;
+            return Ok(Place::Half(self.cell(start)?, offset != start));
+        }
+        let word = self.words.get((offset / WORD_BYTES) as usize).ok_or(OutOfPool { offset })?;
+        Ok(Place::Word(word))
+    }
+
+    fn number(&self, cell: Cell) -> u64 {
+        self.pairs.lock().expect("no panic").number(cell)
+    }
+
+    fn pair(&self, number: u64) -> Cell {
+        self.pairs.lock().expect("no panic").known[number as usize]
     }
 
     /// The word at `offset`, to sleep on: one of the first few, and not part of the others.
@@ -52,19 +109,30 @@ impl Map {
     /// # Errors
     /// When it is not inside.
     pub fn load(&self, offset: u64, order: Ordering) -> Result<u64, OutOfPool> {
-        Ok(self.word(offset)?.load(order))
+        Ok(match self.place(offset)? {
+            Place::Word(word) => word.load(order),
+            Place::Half(cell, second) => half(self.pair(cell.load(order)), second),
+        })
     }
 
-    /// Reads `N` words in a row, one after the other.
+    /// Reads the words of `N` cells in a row, one after the other.
     ///
     /// # Errors
     /// When they are not all inside.
     pub fn load_row<const N: usize>(&self, offset: u64) -> Result<[u64; N], OutOfPool> {
         let mut words = [0; N];
         for (nth, word) in words.iter_mut().enumerate() {
-            *word = self.load(offset + nth as u64 * 8, Ordering::Acquire)?;
+            *word = self.load(offset + nth as u64 * CELL_BYTES, Ordering::Acquire)?;
         }
         Ok(words)
+    }
+
+    /// Reads a cell.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    pub fn load_cell(&self, offset: u64) -> Result<Cell, OutOfPool> {
+        Ok(self.pair(self.cell(offset)?.load(Ordering::Acquire)))
     }
 
     /// Writes a word.
@@ -72,8 +140,39 @@ impl Map {
     /// # Errors
     /// When it is not inside.
     pub fn store(&self, offset: u64, value: u64, order: Ordering) -> Result<(), OutOfPool> {
-        self.word(offset)?.store(value, order);
+        match self.place(offset)? {
+            Place::Word(word) => word.store(value, order),
+            Place::Half(cell, second) => {
+                let mut seen = cell.load(Ordering::Relaxed);
+                loop {
+                    let new = self.number(with_half(self.pair(seen), second, value));
+                    match cell.compare_exchange(seen, new, Ordering::AcqRel, Ordering::Relaxed) {
+                        Ok(_) => break,
+                        Err(now) => seen = now,
+                    }
+                }
+            }
+        }
         Ok(())
+    }
+
+    /// Lays a cell into memory that is no cell of anybody's yet.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    pub fn lay_cell(&self, offset: u64, cell: Cell) -> Result<(), OutOfPool> {
+        self.store(vshmem_wire::tag_at(offset), cell.tag, Ordering::Relaxed)?;
+        self.store(offset, cell.word, Ordering::Release)
+    }
+
+    /// Replaces `old` by its successor with `word`; says whether it did.
+    ///
+    /// # Errors
+    /// When the cell is not inside.
+    pub fn replace_cell(&self, offset: u64, old: Cell, word: u64) -> Result<bool, OutOfPool> {
+        let (old, new) = (self.number(old), self.number(old.successor(word)));
+        let cell = self.cell(offset)?;
+        Ok(cell.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok())
     }
 
     /// Replaces `old` by `new`; says whether it did.
@@ -81,9 +180,36 @@ impl Map {
     /// # Errors
     /// When the word is not inside.
     pub fn replace(&self, offset: u64, old: u64, new: u64) -> Result<bool, OutOfPool> {
-        Ok(self
-            .word(offset)?
-            .compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok())
+        let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+        Ok(match self.place(offset)? {
+            Place::Word(word) => word.compare_exchange(old, new, success, failure).is_ok(),
+            Place::Half(cell, second) => {
+                let mut seen = cell.load(Ordering::Acquire);
+                loop {
+                    let pair = self.pair(seen);
+                    if half(pair, second) != old {
+                        // A stale look must not refuse what the newest would take.
+                        match cell.compare_exchange(seen, seen, success, failure) {
+                            Ok(_) => break false,
+                            Err(now) => seen = now,
+                        }
+                        continue;
+                    }
+                    let next = self.number(with_half(pair, second, new));
+                    match cell.compare_exchange(seen, next, success, failure) {
+                        Ok(_) => break true,
+                        Err(now) => seen = now,
+                    }
+                }
+            }
+        })
     }
+}
+
+fn half(cell: Cell, second: bool) -> u64 {
+    if second { cell.tag } else { cell.word }
+}
+
+fn with_half(cell: Cell, second: bool, value: u64) -> Cell {
+    if second { Cell { tag: value, ..cell } } else { Cell { word: value, ..cell } }
 }

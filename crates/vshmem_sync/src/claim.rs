@@ -14,44 +14,60 @@ macro_rules! field {
     };
 }
 
+/// Reads a cell, word and tag of one moment.
+///
+/// # Errors
+/// When the cell is outside the pool.
+#[inline]
+pub fn load_cell(map: &Map, offset: u64) -> Result<Cell, Fault> {
+    Ok(map.load_cell(offset)?)
+}
+
 /// Reads the word of a cell.
 ///
 /// # Errors
 /// When the cell is outside the pool.
 #[inline]
-pub fn load_cell(map: &Map, offset: u64) -> Result<u64, Fault> {
+pub fn load_word(map: &Map, offset: u64) -> Result<u64, Fault> {
     Ok(map.load(offset, Ordering::Acquire)?)
 }
 
-/// Reads the value of a cell.
+/// Reads the number of 32 bits in a cell.
 ///
 /// # Errors
 /// When the cell is outside the pool.
 #[inline]
 pub fn load_value(map: &Map, offset: u64) -> Result<u32, Fault> {
-    Ok(Cell::unpack(load_cell(map, offset)?).value)
+    Ok(load_word(map, offset)? as u32)
 }
 
-/// Takes a word apart.
-#[inline]
-#[must_use]
-pub fn cell(word: u64) -> Cell {
-    Cell::unpack(word)
-}
-
-/// Changes a cell from one value to another by a single compare-and-swap; says whether it did.
+/// Changes a cell from one number of 32 bits to another by a single compare-and-swap; says whether it did.
 ///
 /// # Errors
 /// When the cell is outside the pool.
 #[inline]
 #[cfg_attr(feature = "crash-points", track_caller)]
 pub fn claim_cell(map: &Map, offset: u64, from: u32, to: u32) -> Result<bool, Fault> {
-    let word = load_cell(map, offset)?;
-    if Cell::unpack(word).value != from {
-        return Ok(false);
-    }
+    let seen = load_cell(map, offset)?;
+    if seen.value() == from { claim(map, offset, seen, to.into()) } else { Ok(false) }
+}
+
+/// Changes a cell from one word to another by a single compare-and-swap; says whether it did.
+///
+/// # Errors
+/// When the cell is outside the pool.
+#[inline]
+#[cfg_attr(feature = "crash-points", track_caller)]
+pub fn claim_word(map: &Map, offset: u64, from: u64, to: u64) -> Result<bool, Fault> {
+    let seen = load_cell(map, offset)?;
+    if seen.word == from { claim(map, offset, seen, to) } else { Ok(false) }
+}
+
+#[inline]
+#[cfg_attr(feature = "crash-points", track_caller)]
+fn claim(map: &Map, offset: u64, seen: Cell, to: u64) -> Result<bool, Fault> {
     claim_point("before");
-    let claimed = map.replace(offset, word, Cell::successor(word, to))?;
+    let claimed = map.replace_cell(offset, seen, to)?;
     claim_point("after");
     Ok(claimed)
 }

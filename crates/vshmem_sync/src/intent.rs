@@ -2,9 +2,11 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Ordering, Scratch};
-use vshmem_wire::{CELL_BYTES, Cell, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES, ThreadSlot};
+use vshmem_wire::{
+    CELL_BYTES, Cell, LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, ThreadSlot, WORD_BYTES,
+};
 
-use crate::{Desk, Fault, crash_point, field, load_cell};
+use crate::{Desk, Fault, crash_point, field, load_cell, load_word};
 
 /// Where the part of a long record that does not fit into the thread slot lies.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +71,7 @@ impl<'a> Txn<'a> {
         self.near.iter_mut().rev().find(|entry| entry.offset == offset)
     }
 
-    /// Counts `words` that the change looks at past [`Txn::word`].
+    /// Counts `words` that the change looks at past [`Txn::cell`].
     ///
     /// # Errors
     /// When it has looked at more than any change needs.
@@ -82,53 +84,66 @@ impl<'a> Txn<'a> {
         Ok(())
     }
 
-    /// The word at `offset`, as this change would leave it.
+    /// The cell at `offset`, as this change would leave it.
     ///
     /// # Errors
     /// When it is outside the pool, or this change has looked at more words than any needs.
     #[inline]
-    pub fn word(&mut self, offset: u64) -> Result<u64, Fault> {
+    pub fn cell(&mut self, offset: u64) -> Result<Cell, Fault> {
         self.step(0)?;
         match self.staged(offset) {
-            Some(entry) => Ok(entry.new),
+            Some(entry) => Ok(before(entry).successor(entry.new)),
             None => load_cell(self.desk.map, offset),
         }
     }
 
-    /// Whether this change has written the word at `offset`.
+    /// Whether this change has written the cell at `offset`.
     #[must_use]
     pub fn has_written(&mut self, offset: u64) -> bool {
         self.staged(offset).is_some()
     }
 
-    /// The value of the cell at `offset`, as this change would leave it.
+    /// The word of the cell at `offset`, as this change would leave it.
     ///
     /// # Errors
-    /// When it is outside the pool.
+    /// As [`Txn::cell`].
+    #[inline]
+    pub fn get_word(&mut self, offset: u64) -> Result<u64, Fault> {
+        self.step(0)?;
+        match self.staged(offset) {
+            Some(entry) => Ok(entry.new),
+            None => load_word(self.desk.map, offset),
+        }
+    }
+
+    /// The number of 32 bits in the cell at `offset`, as this change would leave it.
+    ///
+    /// # Errors
+    /// As [`Txn::cell`].
     #[inline]
     pub fn get(&mut self, offset: u64) -> Result<u32, Fault> {
-        Ok(Cell::unpack(self.word(offset)?).value)
+        Ok(self.get_word(offset)? as u32)
     }
 
-    /// As [`Txn::replace`], for a word that this change has not written yet: does not look.
+    /// As [`Txn::replace`], for a cell that this change has not written yet: does not look.
     ///
     /// # Errors
     /// When the record is full.
-    pub fn replace_first(&mut self, offset: u64, old: u64, new: u64) -> Result<(), Fault> {
-        self.push(LogEntry { offset, old, new })
+    pub fn replace_first(&mut self, offset: u64, old: Cell, word: u64) -> Result<(), Fault> {
+        self.push(LogEntry { offset, old: old.word, tag: old.tag, new: word })
     }
 
-    /// Replaces the word at `offset`, which was `old` before this change, by `new`.
+    /// Writes `word` into the cell at `offset`, which was `old` before this change.
     ///
     /// # Errors
     /// When the record is full.
     #[inline]
-    pub fn replace(&mut self, offset: u64, old: u64, new: u64) -> Result<(), Fault> {
+    pub fn replace(&mut self, offset: u64, old: Cell, word: u64) -> Result<(), Fault> {
         if let Some(entry) = self.staged(offset) {
-            entry.new = new;
+            entry.new = word;
             return Ok(());
         }
-        self.push(LogEntry { offset, old, new })
+        self.replace_first(offset, old, word)
     }
 
     #[inline]
@@ -146,18 +161,27 @@ impl<'a> Txn<'a> {
         }
     }
 
-    /// Writes a cell.
+    /// Writes a word into a cell.
     ///
     /// # Errors
     /// When it is outside the pool, or the record is full.
     #[inline]
-    pub fn set(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
+    pub fn set_word(&mut self, offset: u64, word: u64) -> Result<(), Fault> {
         if let Some(entry) = self.staged(offset) {
-            entry.new = Cell::successor(entry.old, value);
+            entry.new = word;
             return Ok(());
         }
         let old = load_cell(self.desk.map, offset)?;
-        self.replace(offset, old, Cell::successor(old, value))
+        self.replace_first(offset, old, word)
+    }
+
+    /// Writes a number of 32 bits into a cell.
+    ///
+    /// # Errors
+    /// As [`Txn::set_word`].
+    #[inline]
+    pub fn set(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
+        self.set_word(offset, value.into())
     }
 
     /// Writes a cell only if it differs.
@@ -167,6 +191,15 @@ impl<'a> Txn<'a> {
     #[inline]
     pub fn update(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
         if self.get(offset)? == value { Ok(()) } else { self.set(offset, value) }
+    }
+
+    /// Writes a word into a cell only if it differs.
+    ///
+    /// # Errors
+    /// As [`Txn::set_word`].
+    #[inline]
+    pub fn update_word(&mut self, offset: u64, word: u64) -> Result<(), Fault> {
+        if self.get_word(offset)? == word { Ok(()) } else { self.set_word(offset, word) }
     }
 
     /// Forgets everything staged: for a refusal that comes late.
@@ -180,10 +213,10 @@ impl<'a> Txn<'a> {
         self.near.is_empty()
     }
 
-    /// Lays the record open in the thread slot. Nobody acts on it before the lock word says
-    /// *committed*.
+    /// Lays the record open in the thread slot. Nobody acts on it before the lock says
+    /// *committed*, with this tag.
     #[inline]
-    pub(crate) fn write_record(&mut self, lock: u64, generation: u32) -> Result<(), Fault> {
+    pub(crate) fn write_record(&mut self, lock: u64, committed: u64) -> Result<(), Fault> {
         let map = self.desk.map;
         let slot = self.desk.slot_at(self.desk.slot)?;
         close_record(map, slot)?;
@@ -200,9 +233,9 @@ impl<'a> Txn<'a> {
             }
             map.store(field!(slot, ThreadSlot, log_more), room.offset, Ordering::Relaxed)?;
         }
-        let count = (self.near.len() + self.far_used) as u64;
+        let entries = (self.near.len() + self.far_used) as u64;
         map.store(field!(slot, ThreadSlot, log_lock), lock, Ordering::Relaxed)?;
-        let head = (u64::from(generation) << 32) | count;
+        let head = LogHead { tag: committed, entries }.pack();
         map.store(field!(slot, ThreadSlot, log_head), head, Ordering::Release)?;
         Ok(())
     }
@@ -216,15 +249,21 @@ impl<'a> Txn<'a> {
                 crash_point(change, "half-applied");
             }
             // Refused only when somebody has helped already.
-            self.desk.map.replace(entry.offset, entry.old, entry.new)?;
+            self.desk.map.replace_cell(entry.offset, before(entry), entry.new)?;
         }
         if let Some(far) = &mut self.far {
             for entry in &far.values()[..self.far_used] {
-                self.desk.map.replace(entry.offset, entry.old, entry.new)?;
+                self.desk.map.replace_cell(entry.offset, before(entry), entry.new)?;
             }
         }
         Ok(())
     }
+}
+
+/// What the cell of an entry holds before the change.
+#[inline]
+fn before(entry: &LogEntry) -> Cell {
+    Cell { word: entry.old, tag: entry.tag }
 }
 
 /// Makes the record of a thread slot invalid, before any of its words is overwritten: somebody who
@@ -237,38 +276,33 @@ pub(crate) fn close_record(map: &vshmem_mem::Map, slot: u64) -> Result<(), Fault
 
 /// `None` when it does not lie in the pool.
 fn read_entry(map: &vshmem_mem::Map, at: u64) -> Option<LogEntry> {
-    let word = |nth: u64| map.load(at.checked_add(nth * 8)?, Ordering::Relaxed).ok();
-    Some(LogEntry { offset: word(0)?, old: word(1)?, new: word(2)? })
+    let word = |nth: u64| map.load(at.checked_add(nth * WORD_BYTES)?, Ordering::Relaxed).ok();
+    Some(LogEntry { offset: word(0)?, old: word(1)?, tag: word(2)?, new: word(3)? })
 }
 
 #[inline]
 fn write_entry(map: &vshmem_mem::Map, at: u64, entry: &LogEntry) -> Result<(), Fault> {
-    map.store(at, entry.offset, Ordering::Relaxed)?;
-    map.store(at + 8, entry.old, Ordering::Relaxed)?;
-    map.store(at + 16, entry.new, Ordering::Relaxed)?;
+    for (nth, word) in [entry.offset, entry.old, entry.tag, entry.new].into_iter().enumerate() {
+        map.store(at + nth as u64 * WORD_BYTES, word, Ordering::Relaxed)?;
+    }
     Ok(())
 }
 
-/// Carries out the committed record of another thread slot, for the given lock and generation.
+/// Carries out the committed record of another thread slot, for the given lock, which has been committed with `tag`.
 ///
 /// A record that has been overwritten meanwhile is left alone: its owner only starts a new one
 /// after it has carried out the old one itself. One that cannot be (a peer wrote it) is nobody's
 /// change: what can be read of it is carried out inside the pool, and the lock goes on.
-pub(crate) fn carry_out(
-    desk: &Desk<'_>,
-    owner: u32,
-    lock: u64,
-    generation: u32,
-) -> Result<(), Fault> {
+pub(crate) fn carry_out(desk: &Desk<'_>, owner: u32, lock: u64, tag: u64) -> Result<(), Fault> {
     let map = desk.map;
     let Ok(slot) = desk.slot_at(owner) else { return Ok(()) };
     let head_at = field!(slot, ThreadSlot, log_head);
     let lock_at = field!(slot, ThreadSlot, log_lock);
     let head = map.load(head_at, Ordering::Acquire)?;
-    if (head >> 32) as u32 != generation || map.load(lock_at, Ordering::Relaxed)? != lock {
+    let Some(count) = LogHead::entries_for(head, tag) else { return Ok(()) };
+    if map.load(lock_at, Ordering::Relaxed)? != lock {
         return Ok(());
     }
-    let count = head & 0xffff_ffff;
     let more = map.load(field!(slot, ThreadSlot, log_more), Ordering::Relaxed)?;
     let near = LOG_ENTRIES as u64;
     for index in 0..count.min(near + MORE_LOG_ENTRIES as u64) {
@@ -280,8 +314,8 @@ pub(crate) fn carry_out(
         let Some(entry) = at.and_then(|at| read_entry(map, at)) else { return Ok(()) };
         // Pairs with the release fence in `write_record`: if a word of a newer record was read
         // above, then the head read now is no longer the one that was checked. It may be as long
-        // and of the same generation, but then it is of another lock, whose offset was written
-        // before it. (A third record, of this lock again, has another generation.)
+        // and of the same tag, but then it is of another lock, whose offset was written
+        // before it. (A third record, of this lock again, has another tag.)
         vshmem_mem::fence(Ordering::Acquire);
         let same = map.load(head_at, Ordering::Acquire)? == head
             && map.load(lock_at, Ordering::Relaxed)? == lock;
@@ -290,7 +324,7 @@ pub(crate) fn carry_out(
         }
         let allowed = entry.offset >= vshmem_wire::PAGE_BYTES && entry.offset < desk.words_end;
         if allowed && entry.offset.is_multiple_of(CELL_BYTES) {
-            map.replace(entry.offset, entry.old, entry.new)?;
+            map.replace_cell(entry.offset, before(&entry), entry.new)?;
         }
     }
     Ok(())

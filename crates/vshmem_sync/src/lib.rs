@@ -1,14 +1,14 @@
 //! Locks that nobody can hold hostage, changes that cannot be torn, and sleeping.
 //!
 //! # Locking
-//! A lock is one word: generation, holder, state. Its holder changes nothing directly. It collects
-//! its writes in an intent record, turns the lock word from *held* to *committed* with one
+//! A lock is one cell: holder and state. Its holder changes nothing directly. It collects
+//! its writes in an intent record, turns the lock from *held* to *committed* with one
 //! compare-and-swap, and only then carries the record out, each write a compare-and-swap against
-//! the exact word it read. So:
+//! the exact cell it read, tag and all. So:
 //! * before the commit nothing has happened: anybody may take the lock over and the loser starts
 //!   again;
 //! * after the commit everything has happened: anybody may carry the record out, as often as they
-//!   like, because a write that is already done no longer finds the old word.
+//!   like, because a write that is already done no longer finds the old cell: each write raises the tag, of 64 bits, by one.
 //!
 //! A holder that dies, stops, or is interrupted by a signal handler that wants the same lock is
 //! therefore all one case: after a short patience the next one takes over. No holder's liveness is
@@ -33,7 +33,7 @@ mod pledge;
 mod seat;
 mod spin;
 
-pub use claim::{cell, claim_cell, load_cell, load_value};
+pub use claim::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
 pub use doorbell::Doorbell;
 pub use fault::Fault;

@@ -1,10 +1,10 @@
 //! The lock word, and running a change under it.
 
 use vshmem_mem::{Map, Ordering, spin_hint};
-use vshmem_wire::ThreadSlot;
+use vshmem_wire::{Cell, ThreadSlot};
 
 use crate::intent::{Overflow, Txn, carry_out, close_record};
-use crate::{Desk, Fault, crash_point, field, load_cell};
+use crate::{Desk, Fault, crash_point, field, load_cell, load_word};
 
 /// Times that a waiting thread just looks again.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 400 };
@@ -15,7 +15,7 @@ const YIELDS: u32 = 8;
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// Every so often, who has held a lock last as well leaves it to others for some looks.
-const STREAK: u32 = 128;
+const STREAK: u64 = 128;
 const ASIDE: u32 = 16;
 
 /// Whoever has lost a lock before its commit is twice as patient with the next holder, up to this
@@ -74,11 +74,9 @@ const FREE: u32 = 0;
 const HELD: u32 = 1;
 const COMMITTED: u32 = 2;
 
-/// A lock word taken apart.
+/// The word of a lock taken apart. The cell's tag tells one time that it was taken from any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LockWord {
-    /// Raised each time the lock is taken.
-    pub generation: u32,
     /// Thread slot of the holder.
     pub holder: u32,
     state: u32,
@@ -87,17 +85,19 @@ pub struct LockWord {
 impl LockWord {
     #[inline]
     fn unpack(word: u64) -> Self {
-        Self {
-            generation: (word >> 32) as u32,
-            holder: (word as u32) >> 2,
-            state: (word as u32) & 3,
-        }
+        Self { holder: (word as u32) >> 2, state: (word as u32) & 3 }
     }
 
     #[inline]
     fn pack(self) -> u64 {
-        (u64::from(self.generation) << 32) | u64::from(self.holder << 2 | self.state)
+        u64::from(self.holder << 2 | self.state)
     }
+}
+
+/// The word of the lock that `seen` is of, in another state.
+#[inline]
+fn in_state(seen: Cell, state: u32) -> u64 {
+    LockWord { state, ..LockWord::unpack(seen.word) }.pack()
 }
 
 /// Who holds a lock.
@@ -114,7 +114,7 @@ pub struct LockHolder {
 /// # Errors
 /// When it is outside the pool.
 pub fn holder_of(map: &Map, offset: u64) -> Result<Option<LockHolder>, Fault> {
-    let word = LockWord::unpack(load_cell(map, offset)?);
+    let word = LockWord::unpack(load_word(map, offset)?);
     Ok(match word.state {
         HELD => Some(LockHolder { slot: word.holder, committed: false }),
         COMMITTED => Some(LockHolder { slot: word.holder, committed: true }),
@@ -190,8 +190,7 @@ fn run<'a, R>(
             }
             Err(fault) => {
                 txn.clear();
-                let released = LockWord { state: FREE, ..held };
-                let still_mine = desk.map.replace(offset, held.pack(), released.pack())?;
+                let still_mine = desk.map.replace_cell(offset, held, in_state(held, FREE))?;
                 if still_mine && fault != Fault::Lost {
                     return Err(fault);
                 }
@@ -210,31 +209,31 @@ fn finish(
     txn: &mut Txn<'_>,
     desk: &Desk<'_>,
     offset: u64,
-    held: LockWord,
+    held: Cell,
     change: &'static str,
 ) -> Result<bool, Fault> {
-    let free = LockWord { state: FREE, ..held }.pack();
+    let free = in_state(held, FREE);
     if txn.is_empty() {
-        return Ok(desk.map.replace(offset, held.pack(), free)?);
+        return Ok(desk.map.replace_cell(offset, held, free)?);
     }
-    txn.write_record(offset, held.generation)?;
+    let committed = held.successor(in_state(held, COMMITTED));
+    txn.write_record(offset, committed.tag)?;
     crash_point(change, "written");
-    let committed = LockWord { state: COMMITTED, ..held };
     // The commit: releases the record, pairs with the acquire of whoever takes over.
-    if !desk.map.replace(offset, held.pack(), committed.pack())? {
+    if !desk.map.replace_cell(offset, held, committed.word)? {
         return Ok(false);
     }
     crash_point(change, "committed");
     txn.apply(change)?;
     crash_point(change, "applied");
     // Refused only when somebody took over after the commit, and then it is done as well.
-    desk.map.replace(offset, committed.pack(), free)?;
+    desk.map.replace_cell(offset, committed, free)?;
     crash_point(change, "released");
     Ok(true)
 }
 
 #[inline]
-fn acquire(desk: &Desk<'_>, offset: u64, losses: u32, wait: &mut Wait) -> Result<LockWord, Fault> {
+fn acquire(desk: &Desk<'_>, offset: u64, losses: u32, wait: &mut Wait) -> Result<Cell, Fault> {
     // Written down first, so that whoever buries this process knows which lock it may hold. The
     // slot's former record is carried out: that it seems to be of this lock now harms nobody.
     desk.map.store(
@@ -242,16 +241,14 @@ fn acquire(desk: &Desk<'_>, offset: u64, losses: u32, wait: &mut Wait) -> Result
         offset,
         Ordering::Relaxed,
     )?;
-    let word = desk.map.load(offset, Ordering::Acquire)?;
-    let seen = LockWord::unpack(word);
-    if cfg!(not(loom)) && seen.holder == desk.slot && seen.generation.is_multiple_of(STREAK) {
-        stand_aside(desk.map, offset, word)?;
+    let seen = load_cell(desk.map, offset)?;
+    let word = LockWord::unpack(seen.word);
+    if cfg!(not(loom)) && word.holder == desk.slot && seen.tag.is_multiple_of(STREAK) {
+        stand_aside(desk.map, offset, seen.word)?;
     }
-    if seen.state == FREE {
-        let mine = taken(seen, desk.slot);
-        if desk.map.replace(offset, word, mine.pack())? {
-            return Ok(mine);
-        }
+    let mine = taken(desk.slot);
+    if word.state == FREE && desk.map.replace_cell(offset, seen, mine)? {
+        return Ok(seen.successor(mine));
     }
     acquire_contended(desk, offset, losses, wait)
 }
@@ -275,8 +272,8 @@ fn acquire_contended(
     offset: u64,
     losses: u32,
     wait: &mut Wait,
-) -> Result<LockWord, Fault> {
-    let mut last = 0;
+) -> Result<Cell, Fault> {
+    let mut last = Cell::default();
     let mut looks = 0;
     let mut standstill = Standstill::default();
     let mut turn = 0u32;
@@ -285,10 +282,10 @@ fn acquire_contended(
         if turn.is_multiple_of(TURNS) && wait.is_over() {
             return Err(Fault::corrupt(offset, "a lock that nobody can take"));
         }
-        let word = desk.map.load(offset, Ordering::Acquire)?;
-        let seen = LockWord::unpack(word);
-        if word != last {
-            last = word;
+        let cell = load_cell(desk.map, offset)?;
+        let seen = LockWord::unpack(cell.word);
+        if cell != last {
+            last = cell;
             looks = 0;
             standstill = Standstill::default();
         }
@@ -296,11 +293,11 @@ fn acquire_contended(
         let lasts = looks >= LOOKS && standstill.has_lasted(losses);
         if seen.state == FREE || interrupted_self || lasts {
             if seen.state == COMMITTED {
-                carry_out(desk, seen.holder, offset, seen.generation)?;
+                carry_out(desk, seen.holder, offset, cell.tag)?;
             }
-            let mine = taken(seen, desk.slot);
-            if desk.map.replace(offset, word, mine.pack())? {
-                return Ok(mine);
+            let mine = taken(desk.slot);
+            if desk.map.replace_cell(offset, cell, mine)? {
+                return Ok(cell.successor(mine));
             }
             continue;
         }
@@ -315,8 +312,9 @@ fn acquire_contended(
     }
 }
 
-fn taken(seen: LockWord, slot: u32) -> LockWord {
-    LockWord { generation: seen.generation.wrapping_add(1), holder: slot, state: HELD }
+/// The word of a lock that `slot` holds.
+fn taken(slot: u32) -> u64 {
+    LockWord { holder: slot, state: HELD }.pack()
 }
 
 fn yield_cpu() {

@@ -1,6 +1,9 @@
 //! A ring of eight message slots that is worked without a lock.
 //!
 //! # The words
+//! A slot is a cell, and what follows is about its word. Sending and receiving replace the word alone, by a compare-and-swap of 8 bytes:
+//! the position in it tells one time from another. A change under the lock also raises the tag, as with any cell.
+//!
 //! Messages are counted through: the one at *position* p lies in slot p mod 8, and that slot's word
 //! says, with the *lap* p / 8, whether p is still free or full. Taking the message makes the slot
 //! free for p + 8. So a word never comes back, and a compare-and-swap from an old one fails.
@@ -27,20 +30,31 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Map, Ordering, spin_hint};
-use vshmem_wire::{CELL_BYTES, RING_SLOTS};
+use vshmem_wire::{CELL_BYTES, Cell, MAX_SLABS, RING_SLOTS, SLAB_BYTES, UNIT_BYTES, tag_at};
 
 use crate::{Fault, crash_point};
 
 /// The chunk in the low bits is a message.
-const FULL: u64 = 1 << 30;
+const FULL: u64 = 1 << 26;
 /// Only a change under the lock may replace the word.
-const CLOSED: u64 = 1 << 31;
+const CLOSED: u64 = 1 << 27;
 /// Unit of the chunk plus one: that of the message; when free, of the message last taken.
 const CHUNK: u64 = FULL - 1;
+const _: () =
+    assert!(MAX_SLABS * (SLAB_BYTES / UNIT_BYTES) < CHUNK, "a word has room for every unit");
 /// Added for the next lap.
-const LAP: u64 = 1 << 32;
-/// Positions are counted modulo 2^35.
-const POSITIONS: u64 = (RING_SLOTS as u64) << 32;
+const LAP: u64 = 1 << LAP_SHIFT;
+const LAP_SHIFT: u32 = 28;
+const LAP_BITS: u32 = 64 - LAP_SHIFT;
+/// Positions are counted modulo 2^39: at 50 million messages a second a position comes back after three hours.
+const POSITIONS: u64 = (RING_SLOTS as u64) << LAP_BITS;
+
+/// How many laps `word` is ahead of `origin`. Laps go round; those of one ring are close together.
+fn laps_from(origin: u64, word: u64) -> i64 {
+    // The shift up makes the highest bit of a lap the sign.
+    let ahead = (word & !(LAP - 1)).wrapping_sub(origin & !(LAP - 1));
+    ahead.cast_signed() >> LAP_SHIFT
+}
 
 /// Looks after which a ring that cannot be closed makes no sense: each but a few has met somebody
 /// else's progress.
@@ -61,7 +75,7 @@ impl Spot {
     #[inline]
     #[must_use]
     pub fn position(self) -> u64 {
-        (self.word >> 32) * RING_SLOTS as u64 + self.index as u64
+        (self.word >> LAP_SHIFT) * RING_SLOTS as u64 + self.index as u64
     }
 
     /// The position that was taken from the slot last.
@@ -76,6 +90,14 @@ impl Spot {
     #[must_use]
     pub fn chunk(self) -> Option<u32> {
         ((self.word & CHUNK) as u32).checked_sub(1)
+    }
+
+    /// The cell that holds the word, for a change under the lock. Only such changes raise its tag.
+    ///
+    /// # Errors
+    /// When it is outside the pool.
+    pub fn cell(self, map: &Map) -> Result<Cell, Fault> {
+        Ok(Cell { word: self.word, tag: map.load(tag_at(self.at), Ordering::Acquire)? })
     }
 
     fn is_full(self) -> bool {
@@ -151,12 +173,9 @@ impl MessageRing {
     #[inline]
     #[must_use]
     pub fn of(base: u64, words: [u64; RING_SLOTS]) -> Self {
-        let origin = (words[0] >> 32) as u32;
         let (mut head, mut tail) = (i64::MAX, i64::MAX);
         for (index, word) in words.iter().enumerate() {
-            // Laps go round; those of one ring are close together.
-            let lap = ((*word >> 32) as u32).wrapping_sub(origin) as i32;
-            let position = i64::from(lap) * RING_SLOTS as i64 + index as i64;
+            let position = laps_from(words[0], *word) * RING_SLOTS as i64 + index as i64;
             let next = position + if word & FULL != 0 { RING_SLOTS as i64 } else { 0 };
             head = head.min(position);
             tail = tail.min(next);
@@ -326,10 +345,9 @@ impl MessageRing {
     /// The words of that ring.
     #[must_use]
     pub fn renewed_words(&self) -> [u64; RING_SLOTS] {
-        let origin = (self.words[0] >> 32) as u32;
-        let laps = self.words.iter().map(|word| ((word >> 32) as u32).wrapping_sub(origin) as i32);
-        let lap = origin.wrapping_add_signed(laps.max().unwrap_or(0)).wrapping_add(1);
-        [u64::from(lap) << 32; RING_SLOTS]
+        let most = self.words.iter().map(|word| laps_from(self.words[0], *word)).max();
+        let lap = (self.words[0] >> LAP_SHIFT).wrapping_add_signed(most.unwrap_or(0) + 1);
+        [lap << LAP_SHIFT; RING_SLOTS]
     }
 }
 
@@ -376,10 +394,11 @@ mod tests {
 
     #[test]
     fn messages_come_out_in_order_over_all_laps_and_closings() {
-        for lap in [0, u64::from(u32::MAX) - 3] {
+        for lap in [0, (1 << LAP_BITS) - 4] {
             let map = Map::anonymous(4096);
             for slot in 0..RING_SLOTS as u64 {
-                map.store(slot * 8, lap << 32, vshmem_mem::Ordering::Relaxed).expect("a word");
+                map.store(slot * CELL_BYTES, lap << LAP_SHIFT, vshmem_mem::Ordering::Relaxed)
+                    .expect("a word");
             }
             let mut model = VecDeque::new();
             // A pattern with every depth from empty to full, and closings at each.
@@ -418,8 +437,8 @@ mod tests {
     #[test]
     fn words_that_make_no_sense_are_told_and_can_be_renewed() {
         let map = Map::anonymous(4096);
-        for (slot, word) in [(0, u64::MAX), (3, FULL | 9), (5, 77 << 32), (6, CLOSED)] {
-            map.store(slot * 8, word, vshmem_mem::Ordering::Relaxed).expect("a word");
+        for (slot, word) in [(0, u64::MAX), (3, FULL | 9), (5, 77 << LAP_SHIFT), (6, CLOSED)] {
+            map.store(slot * CELL_BYTES, word, vshmem_mem::Ordering::Relaxed).expect("a word");
         }
         let ring = MessageRing::look(&map, 0).expect("a ring");
         assert!(!ring.makes_sense() && ring.opened().is_none());

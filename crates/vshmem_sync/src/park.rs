@@ -40,18 +40,17 @@ impl WaitWords {
     }
 }
 
-/// Wakes the thread in `slot`, if it sleeps in this kernel; says whether the kernel had to be asked.
+/// Wakes the thread in `slot`, if it sleeps in this kernel.
 ///
 /// # Errors
 /// When there is no such word.
-pub fn ring(words: &WaitWords, slot: u32) -> Result<bool, Fault> {
+pub fn ring(words: &WaitWords, slot: u32) -> Result<(), Fault> {
     let word = words.of(slot)?;
     let before = word.fetch_add(RING, Ordering::SeqCst);
-    let sleeps = before & SLEEPING != 0;
-    if sleeps {
+    if before & SLEEPING != 0 {
         futex_wake(word);
     }
-    Ok(sleeps)
+    Ok(())
 }
 
 impl WaitWords {

@@ -1,35 +1,60 @@
 //! Semaphore operations without the lock: one compare-and-swap, or with SEM_UNDO two.
 //!
-//! An operation with SEM_UNDO changes two words: the semaphore's, and this client's adjustment. A
+//! An operation with SEM_UNDO changes two cells: the semaphore, and this client's adjustment. A
 //! client may be killed between the two, and must then have done both or neither. So it first
-//! *pledges*: it swaps the adjustment for one that names the operation it is about to do. Then
-//! it swaps the semaphore's word for one that shows the operation: the UNDO flag, the undo
-//! record, the version. The second swap is the commit. Whether a pledge counts is told by the
-//! semaphore's word alone:
+//! *pledges*: it swaps the adjustment for one that names the operation it is about to do, by the tag that the
+//! semaphore will have after it. Then it swaps the semaphore's word for one that shows the operation: the UNDO flag and
+//! the undo record. The second swap is the commit. Whether a pledge counts is told by the semaphore alone:
 //!
-//! * the word shows it: it counts, and whoever replaces that word settles the pledge first;
-//! * the word is the one before: it is not decided yet. Its owner may go on at any time, so
-//!   somebody who has to know replaces the word by an equal one, and then it can not;
-//! * the word is any other: it never will.
+//! * it shows the operation: the pledge counts, and whoever replaces that word settles the pledge first;
+//! * its tag is the one before: it is not decided yet. Its owner may go on at any time, so
+//!   somebody who has to know replaces the word by an equal one, which raises the tag, and then it can not;
+//! * anything else: it never will.
 //!
 //! The owner itself leaves the pledge of its last operation as it is, and settles it together with
 //! its next pledge.
 //!
+//! # The order of reading
+//! Each step here that writes an adjustment has read, in this order: the adjustment; the semaphore; and then whether the set and the
+//! undo record still stand. Its compare-and-swap is against the adjustment that was read first.
+//!
+//! * *Adjustment before semaphore.* Every operation of the record's owner, whichever thread does it, writes the adjustment
+//!   before the semaphore. So as long as the adjustment is what it was, the owner's last operation is the one it names, and what
+//!   the semaphore says afterwards decides it. Read the other way round, a thread could pledge for a state of the semaphore that another
+//!   thread of the same process has brought about since, and take that operation for its own.
+//! * *Both before the question whether they stand.* Who gives a record or a set up first closes all its cells, which raises
+//!   their tags, and only then does the memory become something else. So what was read before the question belonged to the
+//!   record, and if it is given up after the question, then the tag has risen and the swap is refused. What lies there
+//!   next starts above every tag that was there before (`Registry::tag_floor`).
+//!
+//! # How long a mark must be
+//! A pledge names the tag by its low 30 bits. For a pledge to be taken for done by mistake, the semaphore would have to show an
+//! operation of the same record, and another tag with the same low bits, while the pledge is still there. But that operation's own
+//! pledge has replaced this one before it was done, after whoever made it had found out that this one never will be done, or made that so. So
+//! while a pledge stands, the only operation of its record that the semaphore can show is the one before it, whose
+//! tag is lower by one or more, or its own; and those two differ in the lowest 30 bits, because nobody pledges while a semaphore shows a tag of
+//! which the adjustment names another one: it is decided first. (One bit would do.) To be taken for undecided by mistake only costs a restatement.
+//!
 //! # Memory ordering
-//! Words are read with acquire and replaced with sequentially consistent swaps, so that a hand-over
-//! carries what was written before it. Where two words have to be seen at one instant, the first
-//! is read, then the second, then the first again.
+//! Cells are read with acquire and replaced with sequentially consistent swaps, so that a hand-over
+//! carries what was written before it.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_wire::{Adjustment, SemWord};
+use vshmem_wire::{Adjustment, Cell, SemWord};
 
-use crate::{Fault, crash_point};
+use crate::{Fault, crash_point, load_cell};
 
 /// Turns after which a word that others keep changing is believed to be a peer's mischief.
 const MOST_TURNS: u32 = 1 << 20;
 
 /// Finds what an undo record says.
 pub trait UndoRecords {
+    /// Whether the semaphore still lies where it was found: its set is not taken apart yet.
+    ///
+    /// # Errors
+    /// When the set cannot be read.
+    fn stand(&self) -> Result<bool, Fault>;
+
     /// Offset of the record's adjustment of the semaphore. `None` when there is no such record of
     /// this set.
     ///
@@ -57,12 +82,12 @@ pub enum Operated {
     Closed,
 }
 
-/// One semaphore, by the offset of its word.
+/// One semaphore, by the offset of its cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Semaphore<'a, R> {
     /// The pool.
     pub map: &'a Map,
-    /// Offset of its word.
+    /// Offset of its cell.
     pub at: u64,
     /// The set's undo records.
     pub records: R,
@@ -83,8 +108,8 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
         for _ in 0..MOST_TURNS {
-            let raw = self.map.load(self.at, Ordering::Acquire)?;
-            let word = SemWord::unpack(raw);
+            let seen = load_cell(self.map, self.at)?;
+            let word = SemWord::unpack(seen.word);
             if word.slow || !stands()? {
                 return Ok(Operated::Closed);
             }
@@ -93,18 +118,20 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 Err(answer) => return Ok(answer),
             };
             if word.undo {
-                self.settle(raw)?;
+                self.settle(seen)?;
             }
-            if self.map.replace(self.at, raw, word.after(value, party, false).pack())? {
+            let next = SemWord::of(value, party, false);
+            if self.map.replace_cell(self.at, seen, next.pack())? {
                 crash_point("semop-fast", "done");
                 return Ok(Operated::Done);
             }
         }
-        Err(Fault::corrupt(self.at, "a semaphore that never stands still"))
+        Err(self.restless())
     }
 
     /// Adds `change`, which is not 0, and takes it from the adjustment at `adjustment_at` of the
-    /// undo record `record`, which is the caller's.
+    /// undo record `record`, which is the caller's. `stands` tells, after both were read, whether the set is still there and
+    /// the record still the caller's.
     ///
     /// # Errors
     /// When the pool does not make sense.
@@ -118,28 +145,22 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
         for _ in 0..MOST_TURNS {
-            let raw = self.map.load(self.at, Ordering::Acquire)?;
-            let word = SemWord::unpack(raw);
-            if word.slow || !stands()? {
+            let old = load_cell(self.map, adjustment_at)?;
+            let seen = load_cell(self.map, self.at)?;
+            let (adjustment, word) = (Adjustment::unpack(old.word), SemWord::unpack(seen.word));
+            if adjustment.closed || word.slow || !stands()? {
                 return Ok(Operated::Closed);
             }
             let value = match sum(word, change, highest) {
                 Ok(value) => value,
                 Err(answer) => return Ok(answer),
             };
-            let old = self.map.load(adjustment_at, Ordering::Acquire)?;
-            let adjustment = Adjustment::unpack(old);
-            let total = if adjustment.closed {
-                return Ok(Operated::Closed);
-            } else if !adjustment.pledged {
+            let total = if !adjustment.pledged {
                 adjustment.total
-            } else if word.undo && word.operator == record && word.mark() == adjustment.mark {
-                if self.map.load(self.at, Ordering::Acquire)? != raw {
-                    continue;
-                }
+            } else if shows(seen, record, adjustment) {
                 adjustment.kept()
             } else {
-                self.resolve(record, adjustment_at)?;
+                self.decide(record, adjustment_at, old, seen)?;
                 continue;
             };
             let Some(pledge) = change.checked_neg().filter(|p| total.checked_add(*p).is_some())
@@ -147,41 +168,42 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 return Ok(Operated::Closed);
             };
             if word.undo && word.operator != record {
-                self.settle(raw)?;
+                self.settle(seen)?;
             }
-            let next = word.after_undoable(value, record);
-            let pledged = adjustment.after_pledging(total, pledge, next.mark());
-            if !self.map.replace(adjustment_at, old, pledged.pack())? {
+            let next = seen.successor(SemWord::of_undoable(value, record).pack());
+            let pledged = Adjustment::pledging(total, pledge, next.tag);
+            if !self.map.replace_cell(adjustment_at, old, pledged.pack())? {
                 continue;
             }
             crash_point("semop-undo", "pledged");
-            if self.map.replace(self.at, raw, next.pack())? {
+            if self.map.replace_cell(self.at, seen, next.word)? {
                 crash_point("semop-undo", "done");
                 return Ok(Operated::Done);
             }
         }
-        Err(Fault::corrupt(self.at, "a semaphore that never stands still"))
+        Err(self.restless())
     }
 
-    /// Makes the pledge count that the word `raw`, which has the UNDO flag, may show. Nothing
-    /// happens if the word is no longer that.
+    /// Makes the pledge count that the semaphore, which was `seen` with the UNDO flag, may show. Nothing
+    /// happens if it is no longer that.
     ///
     /// # Errors
     /// When the pool does not make sense.
     #[cold]
-    pub fn settle(&self, raw: u64) -> Result<(), Fault> {
-        let word = SemWord::unpack(raw);
-        let Some(at) = self.records.adjustment(word.operator)? else {
+    pub fn settle(&self, seen: Cell) -> Result<(), Fault> {
+        let record = SemWord::unpack(seen.word).operator;
+        let Some(at) = self.records.adjustment(record)? else {
             return Ok(());
         };
-        let old = self.map.load(at, Ordering::Acquire)?;
-        let adjustment = Adjustment::unpack(old);
+        let old = load_cell(self.map, at)?;
+        let adjustment = Adjustment::unpack(old.word);
+        // A record is not given up before no semaphore names it: so if this one still does, then what was read is the record's.
         if adjustment.pledged
-            && adjustment.mark == word.mark()
-            && self.map.load(self.at, Ordering::Acquire)? == raw
+            && shows(seen, record, adjustment)
+            && load_cell(self.map, self.at)? == seen
         {
-            let kept = adjustment.after(adjustment.kept(), false);
-            self.map.replace(at, old, kept.pack())?;
+            let kept = Adjustment::of(adjustment.kept(), adjustment.closed);
+            self.map.replace_cell(at, old, kept.pack())?;
             crash_point("semop-settle", "settled");
         }
         Ok(())
@@ -210,105 +232,141 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     /// When the pool does not make sense.
     pub fn read(&self) -> Result<(SemWord, u32), Fault> {
         for _ in 0..MOST_TURNS {
-            let raw = self.map.load(self.at, Ordering::Acquire)?;
-            let word = SemWord::unpack(raw);
+            let seen = load_cell(self.map, self.at)?;
+            let word = SemWord::unpack(seen.word);
             if !word.undo {
                 return Ok((word, word.operator));
             }
             let operator = self.records.operator(word.operator)?;
             // A record is not given to another before no word names it.
-            if self.map.load(self.at, Ordering::Acquire)? == raw {
+            if load_cell(self.map, self.at)? == seen {
                 return Ok((word, operator));
             }
         }
-        Err(Fault::corrupt(self.at, "a semaphore that never stands still"))
+        Err(self.restless())
+    }
+
+    /// Closes the fast way to the semaphore, and returns what then stands there.
+    ///
+    /// # Errors
+    /// When the pool does not make sense, or the set has gone.
+    pub fn close(&self) -> Result<Cell, Fault> {
+        for _ in 0..MOST_TURNS {
+            let seen = load_cell(self.map, self.at)?;
+            if SemWord::unpack(seen.word).slow {
+                return Ok(seen);
+            }
+            self.require(self.records.stand()?)?;
+            if let Some(closed) = self.restate(seen, true)? {
+                return Ok(closed);
+            }
+        }
+        Err(self.restless())
     }
 
     /// Makes the word name no longer an undo record that is about to go, nor anything that its
     /// owner could still do without the lock: its adjustment is closed.
     ///
     /// # Errors
-    /// When the pool does not make sense.
+    /// When the pool does not make sense, or the set has gone.
     pub fn forget(&self, record: u32) -> Result<(), Fault> {
         for _ in 0..MOST_TURNS {
-            let raw = self.map.load(self.at, Ordering::Acquire)?;
-            let word = SemWord::unpack(raw);
-            if !word.undo || word.operator != record || self.restate(raw, false)?.is_some() {
+            let seen = load_cell(self.map, self.at)?;
+            let word = SemWord::unpack(seen.word);
+            if !word.undo || word.operator != record {
+                return Ok(());
+            }
+            self.require(self.records.stand()?)?;
+            if self.restate(seen, false)?.is_some() {
                 return Ok(());
             }
         }
-        Err(Fault::corrupt(self.at, "a semaphore that never stands still"))
+        Err(self.restless())
     }
 
-    /// Replaces the word, if it is still `raw`, by an equal one that names its operator, and closes
+    /// Replaces the word, if the semaphore is still `seen`, by an equal one that names its operator, and closes
     /// the fast way if `slow`. Says what stands there now, if it did.
     ///
-    /// # Errors
-    /// When the pool does not make sense.
-    pub fn restate(&self, raw: u64, slow: bool) -> Result<Option<SemWord>, Fault> {
-        let word = SemWord::unpack(raw);
+    /// That the set still stands was asked after `seen` was read.
+    fn restate(&self, seen: Cell, slow: bool) -> Result<Option<Cell>, Fault> {
+        let word = SemWord::unpack(seen.word);
         let mut operator = word.operator;
         if word.undo {
-            self.settle(raw)?;
+            self.settle(seen)?;
             operator = self.records.operator(word.operator)?;
         }
-        let next = word.after(word.value, operator, slow);
-        Ok(self.map.replace(self.at, raw, next.pack())?.then_some(next))
+        let next = SemWord::of(word.value, operator, slow).pack();
+        Ok(self.map.replace_cell(self.at, seen, next)?.then(|| seen.successor(next)))
     }
 
-    /// Decides whether the pledge of an adjustment counts, and writes that down. Returns what then
-    /// stands there.
-    ///
-    /// # Errors
-    /// When the pool does not make sense.
-    pub fn resolve(&self, record: u32, adjustment_at: u64) -> Result<u64, Fault> {
-        for _ in 0..MOST_TURNS {
-            let old = self.map.load(adjustment_at, Ordering::Acquire)?;
-            let adjustment = Adjustment::unpack(old);
-            if !adjustment.pledged {
-                return Ok(old);
-            }
-            let raw = self.map.load(self.at, Ordering::Acquire)?;
-            let word = SemWord::unpack(raw);
-            if self.map.load(adjustment_at, Ordering::Acquire)? != old {
-                continue;
-            }
-            let total = if word.undo && word.operator == record && word.mark() == adjustment.mark {
-                adjustment.kept()
-            } else if !word.slow && word.mark().wrapping_add(1) == adjustment.mark {
-                self.restate(raw, false)?;
-                continue;
-            } else {
-                adjustment.total
-            };
-            let next = adjustment.after(total, adjustment.closed).pack();
-            if self.map.replace(adjustment_at, old, next)? {
-                crash_point("semop-resolve", "resolved");
-                return Ok(next);
-            }
-        }
-        Err(Fault::corrupt(adjustment_at, "an adjustment that never stands still"))
+    /// Decides whether the pledge of an adjustment counts that was `old` before the semaphore was `seen`, and writes that down. Returns what
+    /// then stands there, or nothing: then it has to be looked at again.
+    fn decide(
+        &self,
+        record: u32,
+        adjustment_at: u64,
+        old: Cell,
+        seen: Cell,
+    ) -> Result<Option<Cell>, Fault> {
+        let adjustment = Adjustment::unpack(old.word);
+        let total = if shows(seen, record, adjustment) {
+            adjustment.kept()
+        } else if !SemWord::unpack(seen.word).slow
+            && Adjustment::mark_of(seen.tag.wrapping_add(1)) == adjustment.mark
+        {
+            self.restate(seen, false)?;
+            return Ok(None);
+        } else {
+            adjustment.total
+        };
+        let next = Adjustment::of(total, adjustment.closed).pack();
+        let decided = self.map.replace_cell(adjustment_at, old, next)?;
+        crash_point("semop-resolve", "resolved");
+        Ok(decided.then(|| old.successor(next)))
     }
 
-    /// Closes the fast way to an adjustment, and returns its word. No pledge is left in it.
+    /// Closes the fast way to an adjustment, and returns what then stands there. No pledge is left in it.
     ///
     /// # Errors
-    /// When the pool does not make sense.
-    pub fn close_adjustment(&self, record: u32, adjustment_at: u64) -> Result<u64, Fault> {
+    /// When the pool does not make sense, or the record has been given up.
+    pub fn close_adjustment(&self, record: u32, adjustment_at: u64) -> Result<Cell, Fault> {
         for _ in 0..MOST_TURNS {
-            let old = self.resolve(record, adjustment_at)?;
-            let adjustment = Adjustment::unpack(old);
-            if adjustment.closed {
+            let old = load_cell(self.map, adjustment_at)?;
+            let seen = load_cell(self.map, self.at)?;
+            let adjustment = Adjustment::unpack(old.word);
+            if adjustment.closed && !adjustment.pledged {
                 return Ok(old);
             }
-            let closed = adjustment.after(adjustment.total, true).pack();
-            if self.map.replace(adjustment_at, old, closed)? {
+            self.require(self.records.adjustment(record)? == Some(adjustment_at))?;
+            if adjustment.pledged {
+                self.decide(record, adjustment_at, old, seen)?;
+                continue;
+            }
+            let closed = Adjustment::of(adjustment.total, true).pack();
+            if self.map.replace_cell(adjustment_at, old, closed)? {
                 crash_point("semop-undo", "closed");
-                return Ok(closed);
+                return Ok(old.successor(closed));
             }
         }
         Err(Fault::corrupt(adjustment_at, "an adjustment that never stands still"))
     }
+
+    /// What has gone while its lock was held has gone because the lock was lost, or a peer has written nonsense. The lock tells
+    /// which.
+    fn require(&self, stands: bool) -> Result<(), Fault> {
+        if stands { Ok(()) } else { Err(Fault::corrupt(self.at, "a semaphore that has gone")) }
+    }
+
+    fn restless(&self) -> Fault {
+        Fault::corrupt(self.at, "a semaphore that never stands still")
+    }
+}
+
+/// Whether a semaphore shows the operation that the pledge of an adjustment of `record` is for.
+#[inline]
+fn shows(seen: Cell, record: u32, adjustment: Adjustment) -> bool {
+    let word = SemWord::unpack(seen.word);
+    word.undo && word.operator == record && Adjustment::mark_of(seen.tag) == adjustment.mark
 }
 
 /// The value after an operation.

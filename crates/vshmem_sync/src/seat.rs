@@ -1,7 +1,7 @@
 //! The thread slots that this process holds, and taking one for the length of a call.
 
 use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
-use vshmem_wire::{Area, ThreadSlot};
+use vshmem_wire::{Area, Cell, ThreadSlot, tag_at};
 
 use crate::{Fault, claim_cell, field};
 
@@ -51,7 +51,8 @@ struct Place {
 #[derive(Debug)]
 pub struct Seats {
     places: Box<[Place]>,
-    /// Where the pool says how this process stands, and the word there as long as it may go on.
+    /// Where the pool says how often that cell was written which says how this process stands, and how often that is as long as
+    /// it may go on.
     /// Private to the process: nothing for a model checker to order.
     standing: (std::sync::atomic::AtomicU64, std::sync::atomic::AtomicU64),
 }
@@ -79,12 +80,16 @@ impl Seats {
         Self { places: (0..SEATS).map(|_| place()).collect(), standing: Default::default() }
     }
 
-    /// From now on changes are made only while the pool holds `word` at `offset`. 0 and 0: come
-    /// what may.
-    pub fn stand_on(&self, offset: u64, word: u64) {
+    /// From now on changes are made only while the cell at `offset` is still `cell`: has not been written since.
+    pub fn stand_on(&self, offset: u64, cell: Cell) {
         self.standing.0.store(0, Ordering::Relaxed);
-        self.standing.1.store(word, Ordering::Release);
-        self.standing.0.store(offset, Ordering::Release);
+        self.standing.1.store(cell.tag, Ordering::Release);
+        self.standing.0.store(tag_at(offset), Ordering::Release);
+    }
+
+    /// From now on changes are made come what may.
+    pub fn stand_always(&self) {
+        self.standing.0.store(0, Ordering::Release);
     }
 
     /// Whether this process may go on as the member that it was.

@@ -11,13 +11,14 @@
 //! and one is measured.
 //!
 //! # Less after it was in vain
-//! Who has looked in vain looks for a quarter of that next time, until a look succeeds. So one that is always answered late
-//! spends a quarter more than one that sleeps at once.
+//! Who has looked in vain looks for a quarter of that next time, and when tries (below) fail as well for a sixteenth, until a
+//! look succeeds. So one that is always answered late spends little more than one that sleeps at once.
 //!
 //! # Tries
 //! Two that wait for each other and both sleep take a wake-up each to answer, which on most machines is longer than its CPU time:
 //! looking for that would never show either of them that the other is quick. So one wait in some is a *try* that looks for as
-//! long as a sleep lasts that is woken at once. Tries are so rare that they cost an eighth of a sleep for each wait.
+//! long as a sleep lasts that is woken at once. A try that succeeds is followed by some more, so that the try of the one
+//! meets that of the other. Tries are so rare that they cost an eighth of a sleep for each wait.
 //!
 //! # A crowded CPU
 //! A thread that finds a gap between two looks was not running meanwhile: somebody else wants this CPU, and may be the one
@@ -38,6 +39,10 @@ const MOST_COST: u32 = 1 << 19;
 const MOST_TRY: u32 = 1 << 20;
 /// Who has looked in vain still looks for the time in which a peer answers that is looking itself.
 const PROMPT: u32 = 1 << 13;
+/// Tries that are so many waits apart have failed some times: there is no such peer.
+const TRY_IN_VAIN: u32 = 256;
+/// Tries on end, after one that has succeeded.
+const STREAK: u32 = 8;
 /// One wait in so many is a try, at first and at least.
 const TRY_EVERY: u32 = 32;
 /// Tries that fail come to be so many waits apart.
@@ -69,11 +74,14 @@ pub struct Spin {
     left: AtomicU32,
     /// Waits from one try to the next.
     apart: AtomicU32,
+    /// Tries on end that have succeeded.
+    streak: AtomicU32,
     /// Waits that sleep at once because the CPU is crowded.
     rest: AtomicU32,
     /// How many there are after the next gap.
     next_rest: AtomicU32,
     sleeps: AtomicU32,
+    wakes: AtomicU32,
     /// The kernel counts CPU time too coarsely for a single sleep.
     is_coarse: AtomicBool,
 }
@@ -90,9 +98,11 @@ impl Spin {
             in_vain: AtomicU32::new(0),
             left: AtomicU32::new(TRY_EVERY),
             apart: AtomicU32::new(TRY_EVERY),
+            streak: AtomicU32::new(0),
             rest: AtomicU32::new(0),
             next_rest: AtomicU32::new(REST),
             sleeps: AtomicU32::new(0),
+            wakes: AtomicU32::new(0),
             is_coarse: AtomicBool::new(false),
         }
     }
@@ -141,12 +151,16 @@ impl Spin {
         }
         let cost = self.cost();
         if self.is_try(cost) {
-            let span = self.span.load(Relaxed).clamp(cost, MOST_TRY);
-            return (span.into(), true);
+            // A little longer, as no two wake-ups last the same.
+            let span = self.span.load(Relaxed);
+            return ((span + span / 4).clamp(cost, MOST_TRY).into(), true);
         }
-        let length = match self.in_vain.load(Relaxed) {
-            0 => cost,
-            _ => (cost / 4).max(PROMPT).min(cost),
+        let length = if self.in_vain.load(Relaxed) == 0 {
+            cost
+        } else if self.apart.load(Relaxed) < TRY_IN_VAIN {
+            (cost / 4).max(PROMPT).min(cost)
+        } else {
+            cost / 16
         };
         (length.into(), false)
     }
@@ -159,7 +173,9 @@ impl Spin {
             return false;
         }
         let apart = self.apart.load(Relaxed);
-        let affordable = self.span.load(Relaxed).min(MOST_TRY) / (cost / 8);
+        // Those that went before this one without a pause count as well.
+        let tries = self.streak.load(Relaxed) + 1;
+        let affordable = tries * (self.span.load(Relaxed).min(MOST_TRY) / (cost / 8));
         self.left.store(apart.max(affordable), Relaxed);
         self.apart.store((apart * 2).min(TRY_SELDOM), Relaxed);
         true
@@ -168,18 +184,28 @@ impl Spin {
     /// To be called before a sleep, which its answer measures.
     pub fn measure_sleep(&self) -> SleepMeter<'_> {
         let began = ticks();
-        let account = self.is_sampled().then(|| self.account()).flatten();
+        let account = self.is_sampled(&self.sleeps).then(|| self.account()).flatten();
         SleepMeter { spin: self, began, account }
     }
 
-    /// Whether the CPU time of the sleep that comes is to be measured.
-    fn is_sampled(&self) -> bool {
-        let sleeps = self.sleeps.load(Relaxed);
-        self.sleeps.store(sleeps.wrapping_add(1), Relaxed);
+    /// Wakes somebody, and now and then measures it.
+    pub fn wake<T>(&self, wake: impl FnOnce() -> T) -> T {
+        let account = self.is_sampled(&self.wakes).then(|| self.account()).flatten();
+        let woken = wake();
+        if let Some(cpu) = account.and_then(Account::spent) {
+            average(&self.wake, cpu, self.wakes.load(Relaxed) <= 1);
+        }
+        woken
+    }
+
+    /// Whether the CPU time of the next of those is to be measured.
+    fn is_sampled(&self, of: &AtomicU32) -> bool {
+        let before = of.load(Relaxed);
+        of.store(before.wrapping_add(1), Relaxed);
         !self.is_forbidden
             && !is_confined()
             && !self.is_coarse.load(Relaxed)
-            && (sleeps < SAMPLED_FIRST || sleeps.is_multiple_of(SAMPLED_EVERY))
+            && (before < SAMPLED_FIRST || before.is_multiple_of(SAMPLED_EVERY))
     }
 
     /// Reads the clocks; `None` if that of CPU time stands still meanwhile, so that one sleep cannot be measured by it.
@@ -208,11 +234,6 @@ impl Spin {
     fn note_sleep(&self, cpu: u64) {
         average(&self.sleep, cpu, self.sleeps.load(Relaxed) <= 1);
     }
-
-    /// Takes note of the CPU time of waking somebody.
-    pub fn note_wake(&self, cpu: u64) {
-        average(&self.wake, cpu, self.wake.load(Relaxed) == 0);
-    }
 }
 
 /// The clocks at a moment.
@@ -221,6 +242,18 @@ struct Account {
     ticks: u64,
     clock: Instant,
     cpu: Duration,
+}
+
+impl Account {
+    /// CPU time of this thread since then, in ticks.
+    fn spent(self) -> Option<u64> {
+        let (cpu, clock, now) = (thread_cpu_time(), Instant::now(), ticks());
+        let elapsed = clock.remaining(self.clock).as_nanos();
+        let spent = cpu.saturating_sub(self.cpu).as_nanos();
+        let ticked = u128::from(now.wrapping_sub(self.ticks));
+        let ticks = (spent * ticked).checked_div(elapsed)?;
+        Some(u64::try_from(ticks).unwrap_or(u64::MAX))
+    }
 }
 
 /// Measures a wait that sleeps.
@@ -234,13 +267,8 @@ pub struct SleepMeter<'a> {
 impl SleepMeter<'_> {
     /// To be called after the first sleep, however it has ended.
     pub fn slept_once(&mut self) {
-        let Some(before) = self.account.take() else { return };
-        let (cpu, clock, now) = (thread_cpu_time(), Instant::now(), ticks());
-        let elapsed = clock.remaining(before.clock).as_nanos() as u64;
-        let spent = cpu.saturating_sub(before.cpu).as_nanos() as u64;
-        let ticked = now.wrapping_sub(before.ticks);
-        if let Some(cpu) = (u128::from(spent) * u128::from(ticked)).checked_div(elapsed.into()) {
-            self.spin.note_sleep(u64::try_from(cpu).unwrap_or(u64::MAX));
+        if let Some(cpu) = self.account.take().and_then(Account::spent) {
+            self.spin.note_sleep(cpu);
         }
     }
 
@@ -315,13 +343,19 @@ impl<T: Fn() -> u64> Look<'_, T> {
     #[inline]
     pub fn succeed(self) {
         let spin = self.spin;
+        store_changed(&spin.next_rest, REST);
         // What takes longer than a sleep costs is found by tries alone.
         if !self.is_try || self.last.wrapping_sub(self.began) < spin.cost().into() {
             store_changed(&spin.in_vain, 0);
+            store_changed(&spin.streak, 0);
+            store_changed(&spin.apart, TRY_EVERY);
+            return;
         }
-        store_changed(&spin.next_rest, REST);
-        if self.is_try {
-            spin.apart.store(TRY_EVERY, Relaxed);
+        spin.apart.store(TRY_EVERY, Relaxed);
+        let streak = spin.streak.load(Relaxed) + 1;
+        spin.streak.store(streak % STREAK, Relaxed);
+        if streak < STREAK {
+            spin.left.store(1, Relaxed);
         }
     }
 }
@@ -350,7 +384,7 @@ mod tests {
     /// Waits for an answer after so many ticks. Returns the ticks that were spent looking, and whether it was seen.
     fn wait(spin: &Spin, answer: u64) -> (u64, bool) {
         let at = Cell::new(0);
-        let mut look = spin.begin_at(clock(&at, 100));
+        let mut look = spin.begin_at(clock(&at, 200));
         let began = at.get();
         loop {
             if look.is_over() {
@@ -402,7 +436,7 @@ mod tests {
     fn spent_over_best(cost: u64, span: u64, answers: impl Fn(u64) -> u64) -> f64 {
         let spin = spin_of_cost(cost, span);
         let (mut spent, mut best) = (0, 0);
-        for nth in 0..20_000 {
+        for nth in 0..2500 {
             let answer = answers(nth);
             let (looked, seen) = wait(&spin, answer);
             spent += looked + if seen { 0 } else { cost };
@@ -429,15 +463,36 @@ mod tests {
 
     #[test]
     fn two_that_sleep_find_each_other_again() {
-        // A wake-up lasts five times as long as what it costs.
-        let spin = spin_of_cost(10_000, 50_000);
-        for _ in 0..100 {
-            wait(&spin, u64::MAX);
+        const PROMPTLY: u64 = 3000;
+        for (cost, wake_up, before) in [
+            (60_000, 80_000, 5),
+            (60_000, 80_000, 5000),
+            (10_000, 100_000, 5),
+            (10_000, 100_000, 5000),
+        ] {
+            let both = [(); 2].map(|()| spin_of_cost(cost, wake_up + PROMPTLY));
+            for _ in 0..before {
+                both.iter().for_each(|spin| _ = wait(spin, u64::MAX));
+            }
+            // They take turns; who is asleep takes a wake-up to answer.
+            let (mut asleep, mut prompt) = (true, 0);
+            let waits = (0..1_000_000).take_while(|turn| {
+                let answer = PROMPTLY + if asleep { wake_up } else { 0 };
+                asleep = !wait(&both[turn % 2], answer).1;
+                prompt = if asleep { 0 } else { prompt + 1 };
+                prompt < 50
+            });
+            let waits = waits.count();
+            assert!(waits < 20_000, "{cost} {wake_up} {before}: {waits} waits");
         }
-        let tries = (0..=2 * TRY_SELDOM).position(|_| wait(&spin, 45_000).1);
-        assert!(tries.is_some(), "the answer comes in time for a try");
-        assert!(wait(&spin, 2000).1, "and the prompt one is waited for");
-        assert!(wait(&spin, 9000).1, "and from then on as long as a sleep costs");
+    }
+
+    #[test]
+    fn who_is_never_answered_while_it_looks_hardly_looks() {
+        let spin = spin_of_cost(10_000, 12_000);
+        (0..1000).for_each(|_| _ = wait(&spin, u64::MAX));
+        let spent: u64 = (0..10_000).map(|_| wait(&spin, u64::MAX).0).sum();
+        assert!(spent / 10_000 <= 10_000 / 8, "{}", spent / 10_000);
     }
 
     #[test]
@@ -450,10 +505,10 @@ mod tests {
         };
         gap(&spin);
         for _ in 0..REST {
-            assert_eq!(wait(&spin, 100), (100, false), "it sleeps at once");
+            assert_eq!(wait(&spin, 200), (200, false), "it sleeps at once");
         }
         gap(&spin);
-        let rests = (0..100).take_while(|_| !wait(&spin, 200).1).count();
+        let rests = (0..100).take_while(|_| !wait(&spin, 400).1).count();
         assert_eq!(rests as u32, 2 * REST, "longer when it happens again");
     }
 
@@ -461,19 +516,18 @@ mod tests {
     fn costs_are_learned_and_bounded() {
         let spin = Spin::new(false);
         assert_eq!(spin.cost(), FIRST_GUESS);
-        assert!(spin.is_sampled());
+        assert!(spin.is_sampled(&spin.sleeps));
         spin.note_sleep(5000);
         assert_eq!(spin.cost(), 5000, "the first measurement replaces the guess");
-        spin.note_wake(20_000);
+        average(&spin.wake, 20_000, true);
         assert_eq!(spin.cost(), 25_000, "waking counts as well");
         for _ in 0..100 {
-            assert!(spin.is_sampled() || true);
             spin.note_sleep(u64::MAX);
         }
         assert_eq!(spin.cost(), MOST_COST);
         for _ in 0..1000 {
             spin.note_sleep(1);
-            spin.note_wake(1);
+            average(&spin.wake, 1, false);
         }
         assert_eq!(spin.cost(), LEAST_COST);
     }

@@ -14,17 +14,17 @@ use vshmem_sync::{
     Desk, Fault, Operated, Parked, Seats, Semaphore, Txn, UndoRecords, WaitWords, holder_of,
     load_value, park, ring, with_lock,
 };
-use vshmem_wire::{Adjustment, Area, Cell, PAGE_BYTES, ThreadSlot};
+use vshmem_wire::{Adjustment, Area, Cell, PAGE_BYTES, SemWord, ThreadSlot};
 
 /// Thread slots lie in front, cells where a record may name them.
 const THREADS: Area = Area { offset: 0, stride: size_of::<ThreadSlot>() as u64, count: 3 };
 const LOCK: u64 = PAGE_BYTES;
-const OTHER_LOCK: u64 = PAGE_BYTES + 8;
-const A: u64 = PAGE_BYTES + 16;
-const B: u64 = PAGE_BYTES + 24;
-const C: u64 = PAGE_BYTES + 32;
-const D: u64 = PAGE_BYTES + 40;
-const END: u64 = PAGE_BYTES + 64;
+const OTHER_LOCK: u64 = PAGE_BYTES + 16;
+const A: u64 = PAGE_BYTES + 32;
+const B: u64 = PAGE_BYTES + 48;
+const C: u64 = PAGE_BYTES + 64;
+const D: u64 = PAGE_BYTES + 80;
+const END: u64 = PAGE_BYTES + 128;
 
 /// The pool as one process with one thread sees it.
 struct Process {
@@ -47,6 +47,14 @@ impl Process {
             seats: &self.seats,
         };
         with_lock(desk, lock, "model", body).expect("a change")
+    }
+
+    /// Raises a cell.
+    fn raise_one(&self, lock: u64, cell: u64) {
+        self.change(lock, |txn| {
+            let before = txn.get(cell)?;
+            txn.set(cell, before + 1)
+        });
     }
 
     /// Raises two cells, and says what they were.
@@ -113,14 +121,13 @@ fn a_record_is_not_carried_out_for_another_lock_or_after_its_time() {
         // Whoever carries out the first record may still be at it when its slot has the second,
         // and would make a change of it that never was committed.
         let both = |process: &Process| {
-            process.raise(LOCK, [A, B]);
-            process.raise(OTHER_LOCK, [C, D]);
+            process.raise_one(LOCK, A);
+            process.raise_one(OTHER_LOCK, C);
         };
         let other = thread::spawn(move || both(&two));
         both(&one);
         other.join().expect("a thread");
-        assert_eq!((value(&map, A), value(&map, B)), (2, 2));
-        assert_eq!((value(&map, C), value(&map, D)), (2, 2));
+        assert_eq!((value(&map, A), value(&map, C)), (2, 2));
     });
 }
 
@@ -130,34 +137,34 @@ mod fast {
 
     pub const SLOW: u32 = 1 << 15;
 
-    fn replace(map: &Map, word: u64, value: u32) -> bool {
-        map.replace(A, word, Cell::successor(word, value)).expect("a cell")
+    fn replace(map: &Map, seen: Cell, value: u32) -> bool {
+        map.replace_cell(A, seen, value.into()).expect("a cell")
     }
 
     /// One up without the lock; false when the way is closed.
     pub fn up(map: &Map) -> bool {
         loop {
-            let word = map.load(A, Ordering::Acquire).expect("a cell");
-            let value = Cell::unpack(word).value;
+            let seen = map.load_cell(A).expect("a cell");
+            let value = seen.value();
             if value & SLOW != 0 {
                 return false;
             }
-            if replace(map, word, value + 1) {
+            if replace(map, seen, value + 1) {
                 return true;
             }
         }
     }
 
-    /// Closes the way and returns the word and the value.
-    pub fn close(txn: &mut Txn<'_>) -> Result<(u64, u32), Fault> {
+    /// Closes the way and returns the cell and the value.
+    pub fn close(txn: &mut Txn<'_>) -> Result<(Cell, u32), Fault> {
         loop {
-            let word = txn.word(A)?;
-            let value = Cell::unpack(word).value;
+            let seen = txn.cell(A)?;
+            let value = seen.value();
             if value & SLOW != 0 {
-                return Ok((word, value & !SLOW));
+                return Ok((seen, value & !SLOW));
             }
-            if replace(txn.desk().map, word, value | SLOW) {
-                return Ok((Cell::successor(word, value | SLOW), value));
+            if replace(txn.desk().map, seen, value | SLOW) {
+                return Ok((seen.successor((value | SLOW).into()), value));
             }
         }
     }
@@ -170,15 +177,15 @@ fn a_fast_operation_and_a_change_under_the_lock_both_count() {
         let (one, two) = (Process::new(&map, 0), Process::new(&map, 1));
         let slow = |process: &Process| {
             process.change(LOCK, |txn| {
-                let (word, value) = fast::close(txn)?;
-                txn.replace(A, word, Cell::successor(word, value + 1))
+                let (cell, value) = fast::close(txn)?;
+                txn.replace(A, cell, (value + 1).into())
             });
         };
         let other = thread::spawn(move || {
             if !fast::up(&two.map) {
                 two.change(LOCK, |txn| {
-                    let (word, value) = fast::close(txn)?;
-                    txn.replace(A, word, Cell::successor(word, value + 1))
+                    let (cell, value) = fast::close(txn)?;
+                    txn.replace(A, cell, (value + 1).into())
                 });
             }
         });
@@ -198,21 +205,21 @@ fn nobody_lies_down_past_a_fast_rise() {
         let other = thread::spawn(move || {
             if !fast::up(&riser.map) {
                 riser.change(LOCK, |txn| {
-                    let (word, value) = fast::close(txn)?;
+                    let (cell, value) = fast::close(txn)?;
                     let waits = txn.get(B)? == 1;
                     txn.update(B, if waits { 2 } else { 0 })?;
-                    txn.replace(A, word, Cell::successor(word, value + 1))
+                    txn.replace(A, cell, (value + 1).into())
                 });
             }
         });
         let took = sleeper.change(LOCK, |txn| {
-            let (word, value) = fast::close(txn)?;
+            let (cell, value) = fast::close(txn)?;
             if value == 0 {
                 // The way stays closed.
                 txn.set(B, 1)?;
                 return Ok(false);
             }
-            txn.replace(A, word, Cell::successor(word, value - 1))?;
+            txn.replace(A, cell, (value - 1).into())?;
             Ok(true)
         });
         other.join().expect("a thread");
@@ -233,8 +240,8 @@ fn a_sleeper_is_never_missed() {
         let waker = {
             let (map, words) = (Arc::clone(&map), Arc::clone(&words));
             thread::spawn(move || {
-                let word = map.load(A, Ordering::Acquire).expect("a cell");
-                assert!(map.replace(A, word, Cell::successor(word, 1)).expect("a cell"));
+                let seen = map.load_cell(A).expect("a cell");
+                assert!(map.replace_cell(A, seen, 1).expect("a cell"));
                 ring(&words, 0).expect("a ring");
             })
         };
@@ -253,6 +260,10 @@ fn a_sleeper_is_never_missed() {
 struct Records;
 
 impl UndoRecords for Records {
+    fn stand(&self) -> Result<bool, Fault> {
+        Ok(true)
+    }
+
     fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
         Ok(Some(adjustment_of(record)))
     }
@@ -286,9 +297,9 @@ fn buried(map: &Map) -> i32 {
     let mut value = 0;
     for record in [1, 2] {
         let at = adjustment_of(record);
-        let word = semaphore(map).close_adjustment(record, at).expect("an adjustment");
+        let closed = semaphore(map).close_adjustment(record, at).expect("an adjustment");
         semaphore(map).forget(record).expect("a semaphore");
-        value += i32::from(Adjustment::unpack(word).total);
+        value += i32::from(Adjustment::unpack(closed.word).total);
     }
     let (word, _) = semaphore(map).read().expect("a semaphore");
     assert!(!word.undo);
@@ -330,6 +341,139 @@ fn two_threads_of_a_client_share_an_adjustment() {
 }
 
 #[test]
+fn a_thread_never_takes_an_operation_of_another_for_its_own() {
+    // Two threads of one client, and a stranger between their operations.
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let (two, stranger) = (Arc::clone(&map), Arc::clone(&map));
+        let other = thread::spawn(move || assert!(up_undoably(&two, 1, 3)));
+        let third = thread::spawn(move || {
+            semaphore(&stranger).operate(1, 100, 7, || Ok(true)).expect("an operation");
+        });
+        assert!(up_undoably(&map, 1, 5));
+        other.join().expect("a thread");
+        third.join().expect("a thread");
+        let (word, _) = semaphore(&map).read().expect("a semaphore");
+        assert_eq!(word.value, 9);
+        assert_eq!(buried(&map), 1);
+    });
+}
+
+/// As [`Records`], of a set that stands as long as [`STATE`] says 0.
+struct Passing<'a>(&'a Map);
+
+const STATE: u64 = D;
+
+impl UndoRecords for Passing<'_> {
+    fn stand(&self) -> Result<bool, Fault> {
+        Ok(load_value(self.0, STATE)? == 0)
+    }
+
+    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
+        Ok(self.stand()?.then_some(adjustment_of(record)))
+    }
+
+    fn operator(&self, record: u32) -> Result<u32, Fault> {
+        Ok(record + 100)
+    }
+}
+
+fn passing(map: &Map) -> Semaphore<'_, Passing<'_>> {
+    Semaphore { map, at: A, records: Passing(map) }
+}
+
+/// What a message holds that comes to lie where cells were.
+const TEXT: [u64; 2] = [0x0a21_6f6c_6c65_4800, 0];
+
+/// Takes the set apart as whoever removes it does, and makes its memory a message.
+fn take_apart(map: &Map, cells: &[u64]) {
+    passing(map).close().expect("a semaphore");
+    passing(map).close_adjustment(1, B).expect("an adjustment");
+    let seen = map.load_cell(STATE).expect("a cell");
+    assert!(map.replace_cell(STATE, seen, 1).expect("a cell"));
+    for at in cells {
+        map.store(*at, TEXT[0], Ordering::Relaxed).expect("a word");
+        map.store(at + 8, TEXT[1], Ordering::Relaxed).expect("a word");
+    }
+}
+
+fn is_text(map: &Map, at: u64) -> bool {
+    map.load_cell(at).expect("a cell") == Cell { word: TEXT[0], tag: TEXT[1] }
+}
+
+#[test]
+fn nothing_is_stored_into_a_record_that_was_given_up() {
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let (late, stranger) = (Arc::clone(&map), Arc::clone(&map));
+        let other = thread::spawn(move || {
+            let stands = || Passing(&late).stand();
+            let done = passing(&late).operate_undoable(5, 100, 1, B, stands);
+            done.expect("an operation");
+        });
+        let third = thread::spawn(move || {
+            let stands = || Passing(&stranger).stand();
+            passing(&stranger).operate(1, 100, 7, stands).expect("an operation");
+        });
+        take_apart(&map, &[B]);
+        other.join().expect("a thread");
+        third.join().expect("a thread");
+        assert!(is_text(&map, B), "overwritten");
+    });
+}
+
+#[test]
+fn nothing_is_stored_into_a_semaphore_that_was_removed() {
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let (late, holder) = (Arc::clone(&map), Arc::clone(&map));
+        assert!(up_undoably(&map, 1, 3));
+        let other = thread::spawn(move || {
+            let stands = || Passing(&late).stand();
+            passing(&late).operate(1, 100, 7, stands).expect("an operation");
+        });
+        // Who has lost the set's lock, and does not know it yet.
+        let third = thread::spawn(move || {
+            let _ = passing(&holder).close();
+            let _ = passing(&holder).forget(1);
+            let _ = passing(&holder).close_adjustment(1, B);
+        });
+        take_apart(&map, &[A, B]);
+        other.join().expect("a thread");
+        third.join().expect("a thread");
+        assert!(is_text(&map, A) && is_text(&map, B), "overwritten");
+    });
+}
+
+#[test]
+fn who_is_late_finds_other_tags_in_memory_that_is_a_record_again() {
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let late = Arc::clone(&map);
+        let other = thread::spawn(move || {
+            let stands = || Passing(&late).stand();
+            let done = passing(&late).operate_undoable(5, 100, 1, B, stands);
+            done.expect("an operation") == Operated::Done
+        });
+        passing(&map).close().expect("a semaphore");
+        let floor = passing(&map).close_adjustment(1, B).expect("an adjustment").tag + 1;
+        let seen = map.load_cell(STATE).expect("a cell");
+        assert!(map.replace_cell(STATE, seen, 1).expect("a cell"));
+        // Another set in the same place, which stands from now on.
+        let fresh = Cell { word: 0, tag: floor + 1 };
+        map.lay_cell(A, fresh).expect("a cell");
+        map.lay_cell(B, fresh).expect("a cell");
+        let seen = map.load_cell(STATE).expect("a cell");
+        assert!(map.replace_cell(STATE, seen, 0).expect("a cell"));
+        let late = other.join().expect("a thread");
+        // Either it came before, and is gone with the first set, or after, to the second.
+        let value = load_value(&map, A).expect("a word") & 0x7fff;
+        assert!(value == 0 || late && value == 5);
+        assert_eq!(buried(&map), 0);
+    });
+}
+
+#[test]
 fn a_burial_meets_an_operation_with_undo_before_or_after_never_halfway() {
     explore(3, || {
         let map = Arc::new(Map::anonymous(END as usize));
@@ -353,18 +497,15 @@ fn a_closed_semaphore_and_its_adjustment_stand_still() {
         let two = Arc::clone(&map);
         assert!(up_undoably(&map, 1, 5));
         let other = thread::spawn(move || up_undoably(&two, 1, 3));
-        let closed = loop {
-            let raw = map.load(A, Ordering::Acquire).expect("a word");
-            if let Some(closed) = semaphore(&map).restate(raw, true).expect("a semaphore") {
-                break closed;
-            }
-        };
+        let closed = semaphore(&map).close().expect("a semaphore");
+        let value = SemWord::unpack(closed.word).value;
         let adjustment = semaphore(&map).close_adjustment(1, B).expect("an adjustment");
-        assert_eq!(-i32::from(Adjustment::unpack(adjustment).total), closed.value as i32);
+        assert_eq!(-i32::from(Adjustment::unpack(adjustment.word).total), value as i32);
         // As a change under the lock would carry them out.
-        let next = Adjustment::unpack(adjustment).after(0, false).pack();
-        assert!(map.replace(B, adjustment, next).expect("a word"));
-        assert!(map.replace(A, closed.pack(), closed.after(0, 9, false).pack()).expect("a word"));
+        let next = Adjustment::of(0, false).pack();
+        assert!(map.replace_cell(B, adjustment, next).expect("a cell"));
+        let next = SemWord::of(0, 9, false).pack();
+        assert!(map.replace_cell(A, closed, next).expect("a cell"));
         let late = other.join().expect("a thread");
         let (word, _) = semaphore(&map).read().expect("a semaphore");
         assert!(word.value == 0 || late && word.value == 3, "{word:?}");
@@ -377,8 +518,8 @@ mod message_ring {
     use super::*;
     use vshmem_sync::{Head, MessageRing, Tail};
 
-    pub const RING: u64 = PAGE_BYTES + 64;
-    pub const BYTES: u64 = PAGE_BYTES + 128;
+    pub const RING: u64 = PAGE_BYTES + 128;
+    pub const BYTES: u64 = PAGE_BYTES + 256;
 
     /// Sends; false when the ring is closed.
     pub fn send(map: &Map, message: u32) -> bool {
@@ -405,7 +546,7 @@ mod message_ring {
     /// Closes the ring as somebody who dies after the first step.
     pub fn begin_to_close(map: &Map) {
         if let Tail::Free(spot) = MessageRing::look(map, RING).expect("a ring").tail() {
-            let _ = map.replace(spot.at, spot.word, spot.word | 1 << 31).expect("a word");
+            let _ = map.replace(spot.at, spot.word, spot.word | 1 << 27).expect("a word");
         }
     }
 
@@ -415,7 +556,8 @@ mod message_ring {
         let ring = MessageRing::look(map, RING).expect("a ring");
         assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
         for (spot, word) in ring.emptied() {
-            assert!(map.replace(spot.at, spot.word, word).expect("a word"), "not frozen");
+            let seen = spot.cell(map).expect("a cell");
+            assert!(map.replace_cell(spot.at, seen, word).expect("a cell"), "not frozen");
         }
         ring.messages().filter_map(|spot| spot.chunk()).collect()
     }
@@ -424,7 +566,8 @@ mod message_ring {
     pub fn open(map: &Map) {
         let ring = MessageRing::look(map, RING).expect("a ring");
         let (spot, word) = ring.opened().expect("a closed ring");
-        assert!(map.replace(spot.at, spot.word, word).expect("a word"), "not closed");
+        let seen = spot.cell(map).expect("a cell");
+        assert!(map.replace_cell(spot.at, seen, word).expect("a cell"), "not closed");
     }
 }
 
@@ -545,14 +688,14 @@ fn whoever_was_stopped_while_the_ring_was_closed_and_opened_comes_too_late_or_in
 }
 
 /// The word that says how a process stands: anything but 0, and it may not go on.
-const STANDING: u64 = PAGE_BYTES + 48;
+const STANDING: u64 = PAGE_BYTES + 96;
 
 #[test]
 fn an_evicted_holder_changes_nothing_any_more() {
     explore(3, || {
         let map = Arc::new(Map::anonymous(END as usize));
         let (evicted, evictor) = (Process::new(&map, 0), Process::new(&map, 1));
-        evicted.seats.stand_on(STANDING, 0);
+        evicted.seats.stand_on(STANDING, Cell::default());
         let other = thread::spawn(move || {
             let desk = Desk {
                 map: &evicted.map,
@@ -566,7 +709,7 @@ fn an_evicted_holder_changes_nothing_any_more() {
                 txn.set(B, 1)
             })
         });
-        assert!(map.replace(STANDING, 0, 1).expect("a word"));
+        assert!(map.replace_cell(STANDING, Cell::default(), 1).expect("a cell"));
         vshmem_mem::fence(Ordering::SeqCst);
         if holder_of(&map, LOCK).expect("a lock").is_some() {
             evictor.change(LOCK, |_| Ok(()));

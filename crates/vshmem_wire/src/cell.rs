@@ -1,45 +1,60 @@
-//! The cell: one 64-bit word that is only ever changed by compare-and-swap.
+//! The cell: a word and its tag, replaced together by one compare-and-swap.
 
 /// Bytes of a cell.
-pub const CELL_BYTES: u64 = 8;
+pub const CELL_BYTES: u64 = 16;
+/// Bytes of a plain word: of what is no cell, as the text of a record.
+pub const WORD_BYTES: u64 = 8;
 
 /// A cell as it lies in the pool. Read and written through the accessors of `vshmem_mem` alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[repr(transparent)]
-pub struct RawCell(pub u64);
-
-/// A cell taken apart: a value, and how many times the cell has been written.
 ///
-/// The version is what makes a late write harmless: each write raises it by one, so a
-/// compare-and-swap prepared by somebody who was stopped in between no longer finds what it
-/// expects.
+/// Its word comes first, so that whoever only wants to know the value reads one word at the offset of the cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C, align(16))]
+pub struct RawCell {
+    /// What it says.
+    pub word: u64,
+    /// How often it was written.
+    pub tag: u64,
+}
+
+/// What a cell held at one moment.
+///
+/// Each write raises the tag by one, whoever makes it and for whatever reason, and the compare-and-swap compares both
+/// halves. So no pair ever comes back, and a write that was prepared by somebody who was stopped in between no longer finds
+/// what it expects: 64 bits do not wrap at any rate (`docs/wire-format.md`, "Counters").
+///
+/// A cell holds whatever fits into 64 bits. What is a number of 32 bits is read and written as `u32` ([`Cell::value`], `Txn::get`,
+/// `Txn::set`, `claim_cell`); what needs all of them, as names that must not come back, as `u64` (`Cell::word`, `Txn::get_word`, `Txn::set_word`,
+/// `claim_word`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cell {
-    /// How often the cell was written, modulo 2^32.
-    pub version: u32,
     /// What it says.
-    pub value: u32,
+    pub word: u64,
+    /// How often it was written.
+    pub tag: u64,
 }
 
 impl Cell {
-    /// Takes a word apart.
+    /// The number of 32 bits that it says.
     #[inline]
     #[must_use]
-    pub const fn unpack(word: u64) -> Self {
-        Self { version: (word >> 32) as u32, value: word as u32 }
+    pub const fn value(self) -> u32 {
+        self.word as u32
     }
 
-    /// Puts the word together.
+    /// The cell that follows when `word` is written.
     #[inline]
     #[must_use]
-    pub const fn pack(self) -> u64 {
-        ((self.version as u64) << 32) | self.value as u64
-    }
-
-    /// The word that replaces `word` when `value` is written.
-    #[inline]
-    #[must_use]
-    pub const fn successor(word: u64, value: u32) -> u64 {
-        Self { version: ((word >> 32) as u32).wrapping_add(1), value }.pack()
+    pub const fn successor(self, word: u64) -> Self {
+        Self { word, tag: self.tag.wrapping_add(1) }
     }
 }
+
+/// Offset of the tag of the cell at `offset`, for who only asks whether a cell was written.
+#[inline]
+#[must_use]
+pub const fn tag_at(offset: u64) -> u64 {
+    offset + core::mem::offset_of!(RawCell, tag) as u64
+}
+
+const _: () = assert!(size_of::<RawCell>() as u64 == CELL_BYTES, "a cell is two words");

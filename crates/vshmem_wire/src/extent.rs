@@ -50,4 +50,4 @@ pub const fn extent_slots(segments: u32) -> u64 {
     2 * segments as u64 + 3
 }
 
-const _: () = assert!(size_of::<ExtentSlot>() == 64, "an extent is one cache line");
+const _: () = assert!(size_of::<ExtentSlot>() == 128, "an extent is two cache lines");

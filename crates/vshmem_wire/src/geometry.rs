@@ -1,9 +1,9 @@
 //! Counts, and where the areas that follow from them lie.
 
 use crate::{
-    AttachSlot, CELL_BYTES, ClientSlot, DomainSlot, ExtentSlot, KEY_BUCKETS, MAX_OBJECTS, MsgSlot,
-    PAGE_BYTES, PAGES_PER_MARK, SLAB_BYTES, SemSlot, ShmSlot, SlabMeta, ThreadSlot, UNIT_BYTES,
-    UndoSlot, UnitMeta, extent_slots,
+    AttachSlot, CELL_BYTES, ClientSlot, DomainSlot, ExtentSlot, KEY_BUCKETS, MAX_OBJECTS,
+    MAX_SLABS, MsgSlot, PAGE_BYTES, PAGES_PER_MARK, SLAB_BYTES, SemSlot, ShmSlot, SlabMeta,
+    ThreadSlot, UNIT_BYTES, UndoSlot, UnitMeta, extent_slots,
 };
 
 /// Every count of a pool. The layout is a function of these numbers alone.
@@ -164,7 +164,7 @@ impl Geometry {
             ("threads", self.threads.into(), 2, 1 << 20),
             ("attaches", self.attaches.into(), 1, 1 << 24),
             ("undos", self.undos.into(), 1, 1 << 24),
-            ("slabs", self.slabs.into(), 1, 1 << 20),
+            ("slabs", self.slabs.into(), 1, MAX_SLABS),
             ("semmsl", self.semmsl.into(), 1, 32000),
             ("semmns", self.semmns.into(), 1, 1 << 30),
             ("semopm", self.semopm.into(), 1, 1000),

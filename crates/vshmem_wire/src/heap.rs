@@ -6,6 +6,8 @@ use crate::RawCell;
 pub const SLAB_BYTES: u64 = 64 << 10;
 /// Bytes of a unit: the smallest chunk.
 pub const UNIT_BYTES: u64 = 128;
+/// Slabs at most: a word of a queue's ring has 26 bits for a unit (`docs/wire-format.md`).
+pub const MAX_SLABS: u64 = (1 << 17) - 1;
 /// Units per chunk, class by class. The last one below a slab holds a message of 8 KiB.
 pub const CHUNK_CLASSES: [u32; 8] = [1, 2, 4, 8, 16, 32, 65, 128];
 
@@ -37,6 +39,6 @@ pub struct UnitMeta {
     pub next: RawCell,
 }
 
-const _: () = assert!(size_of::<SlabMeta>() == 16, "a slab's bookkeeping is two cells");
-const _: () = assert!(size_of::<UnitMeta>() == 16, "a unit's bookkeeping is two cells");
+const _: () = assert!(size_of::<SlabMeta>() == 32, "a slab's bookkeeping is two cells");
+const _: () = assert!(size_of::<UnitMeta>() == 32, "a unit's bookkeeping is two cells");
 const _: () = assert!(SLAB_BYTES.is_multiple_of(UNIT_BYTES), "a slab is made of units");

@@ -17,18 +17,18 @@ mod party;
 mod semaphore;
 mod superblock;
 
-pub use cell::{CELL_BYTES, Cell, RawCell};
+pub use cell::{CELL_BYTES, Cell, RawCell, WORD_BYTES, tag_at};
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use geometry::{Area, Geometry, GeometryError, Layout};
-pub use heap::{CHUNK_CLASSES, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 pub use object::{
     AttachSlot, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, PERM_BITS, QueueMode,
     RING_CHUNK_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingTrailer, SemSlot, ShmSlot, UndoSlot,
 };
 pub use party::{
     AGENT_STARTER, BELL_LOST, ClientSlot, ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS,
-    DomainSlot, DomainState, INLINE_OPS, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES, Party, RATES,
-    ThreadSlot, WaitKind, WaitState,
+    DomainSlot, DomainState, INLINE_OPS, LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, Party,
+    RATES, ThreadSlot, WaitKind, WaitState,
 };
 pub use semaphore::{Adjustment, SemWord};
 pub use superblock::{FORMAT_VERSION, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry, Superblock};

@@ -81,8 +81,8 @@ pub struct ShmSlot {
 
 /// A semaphore set.
 ///
-/// A semaphore is one word of its own format, see `docs/wire-format.md`: value, flags, last
-/// operator and version together.
+/// A semaphore is a cell whose word has a format of its own, see `docs/wire-format.md`: value, flags and last operator
+/// together.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct SemSlot {
@@ -143,16 +143,16 @@ pub struct MsgSlot {
     pub send_tail: RawCell,
     /// A [`QueueMode`].
     pub mode: RawCell,
-    /// The ring: words of a format of their own, see `docs/wire-format.md`.
+    /// The ring: cells whose words have a format of their own, see `docs/wire-format.md`.
     pub ring: [RawCell; RING_SLOTS],
 }
 
-/// Slots in the ring of a queue: one cache line of words.
+/// Slots in the ring of a queue: two cache lines of cells.
 pub const RING_SLOTS: usize = 8;
 /// Bytes of a chunk that carries a message through a ring.
 pub const RING_CHUNK_BYTES: u64 = 512;
 /// Bytes of text of a message in the ring at most: what is left of its chunk between the header
-/// and the two words of [`RingTrailer`].
+/// and the three words of [`RingTrailer`].
 pub const RING_TEXT_BYTES: u64 =
     RING_CHUNK_BYTES - MSG_HEADER_BYTES - size_of::<RingTrailer>() as u64;
 
@@ -162,8 +162,10 @@ pub const RING_TEXT_BYTES: u64 =
 pub struct RingTrailer {
     /// Where in which ring the message was put: see `docs/wire-format.md`.
     pub place: u64,
-    /// The word of the chunk's owner cell when it was.
+    /// What the chunk's owner cell said when it was.
     pub owner: u64,
+    /// The tag of that cell.
+    pub tag: u64,
 }
 
 /// Where the messages of a queue are.
@@ -207,12 +209,12 @@ pub struct UndoSlot {
 /// Bytes before the text of a message in the heap: type and size, a word each.
 pub const MSG_HEADER_BYTES: u64 = 16;
 
-const _: () = assert!(size_of::<ShmSlot>() == 192, "a segment slot is three cache lines");
-const _: () = assert!(size_of::<SemSlot>() == 192, "a semaphore set slot is three cache lines");
-const _: () = assert!(size_of::<MsgSlot>() == 256, "a queue slot is four cache lines");
+const _: () = assert!(size_of::<ShmSlot>() == 384, "a segment slot is six cache lines");
+const _: () = assert!(size_of::<SemSlot>() == 384, "a semaphore set slot is six cache lines");
+const _: () = assert!(size_of::<MsgSlot>() == 512, "a queue slot is eight cache lines");
 const _: () = assert!(
-    core::mem::offset_of!(MsgSlot, ring) == 192 && RING_SLOTS == 8,
-    "the ring is a cache line of its own"
+    core::mem::offset_of!(MsgSlot, ring) == 384 && RING_SLOTS == 8,
+    "the ring has two cache lines of its own"
 );
-const _: () = assert!(size_of::<AttachSlot>() == 32, "two attach records in a cache line");
-const _: () = assert!(size_of::<UndoSlot>() == 32, "two undo records in a cache line");
+const _: () = assert!(size_of::<AttachSlot>() == 64, "an attach record is a cache line");
+const _: () = assert!(size_of::<UndoSlot>() == 64, "an undo record is a cache line");

@@ -9,7 +9,7 @@ pub const DOMAIN_NAME_CELLS: usize = DOMAIN_NAME_BYTES / 4;
 /// Bandwidths that a domain notes.
 pub const RATES: usize = 4;
 /// Entries of an intent record that lie in the thread slot itself.
-pub const LOG_ENTRIES: usize = 40;
+pub const LOG_ENTRIES: usize = 44;
 /// Entries of an intent record that lie elsewhere at most: a change to a whole semaphore set.
 pub const MORE_LOG_ENTRIES: usize = 80_000;
 /// Semaphore operations of a sleeper that lie in the thread slot itself.
@@ -140,17 +140,55 @@ pub enum WaitState {
     Retry = 3,
 }
 
-/// One entry of an intent record: replace `old` by `new` at `offset`.
+/// One entry of an intent record: replace what the cell at `offset` held by the word `new`, and raise its tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct LogEntry {
-    /// Byte offset of the word.
+    /// Byte offset of the cell.
     pub offset: u64,
-    /// What it holds before.
+    /// Its word before.
     pub old: u64,
-    /// What it holds after.
+    /// Its tag before.
+    pub tag: u64,
+    /// Its word after.
     pub new: u64,
 }
+
+/// Which change an intent record is of, and how long it is.
+///
+/// The tag is that of the lock word that says *committed*. It lacks its highest 17 bits: the lock would have to be taken 2^45 times,
+/// which takes a month at a rate that no lock has, between two looks of one who carries a record out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogHead {
+    /// Tag of the committed lock word.
+    pub tag: u64,
+    /// Entries.
+    pub entries: u64,
+}
+
+impl LogHead {
+    const ENTRY_BITS: u32 = 17;
+
+    /// One word; 0 is no record.
+    #[inline]
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        self.tag << Self::ENTRY_BITS | self.entries & ((1 << Self::ENTRY_BITS) - 1)
+    }
+
+    /// How many entries the record `word` has, if it is the one that the lock word with `tag` has committed.
+    #[inline]
+    #[must_use]
+    pub const fn entries_for(word: u64, tag: u64) -> Option<u64> {
+        if word >> Self::ENTRY_BITS == tag & (u64::MAX >> Self::ENTRY_BITS) {
+            Some(word & ((1 << Self::ENTRY_BITS) - 1))
+        } else {
+            None
+        }
+    }
+}
+
+const _: () = assert!(LOG_ENTRIES + MORE_LOG_ENTRIES < 1 << LogHead::ENTRY_BITS);
 
 /// One thread at work in the pool: its intent record and its wait record.
 #[derive(Debug, Clone, Copy)]
@@ -187,12 +225,14 @@ pub struct ThreadSlot {
     pub ops: [u64; INLINE_OPS],
     /// Offset of the lock that the intent record belongs to.
     pub log_lock: u64,
-    /// Generation of that lock (high half) and number of entries (low half).
+    /// What that lock is committed with ([`LogHead`]).
     pub log_head: u64,
     /// Offset of further entries, or 0.
     pub log_more: u64,
     /// Futex word of the sleeper on links where the kernel can sleep on pool memory.
     pub doorbell: u64,
+    /// Room for later.
+    pub spare: u64,
     /// The intent record.
     pub log: [LogEntry; LOG_ENTRIES],
 }
@@ -225,10 +265,10 @@ impl Party {
     }
 }
 
-const _: () = assert!(size_of::<DomainSlot>() == 192, "a domain slot is three cache lines");
-const _: () = assert!(size_of::<ClientSlot>() == 128, "a client slot is two cache lines");
-const _: () = assert!(size_of::<LogEntry>() == 24, "a log entry is three words");
+const _: () = assert!(size_of::<DomainSlot>() == 384, "a domain slot is six cache lines");
+const _: () = assert!(size_of::<ClientSlot>() == 256, "a client slot is four cache lines");
+const _: () = assert!(size_of::<LogEntry>() == 32, "a log entry is four words");
 const _: () = assert!(
-    size_of::<ThreadSlot>() == (10 + 3 + INLINE_OPS + 4) * 8 + LOG_ENTRIES * 24,
+    size_of::<ThreadSlot>() == 10 * 16 + (3 + INLINE_OPS + 5) * 8 + LOG_ENTRIES * 32,
     "a thread slot has no padding"
 );

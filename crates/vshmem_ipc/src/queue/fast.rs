@@ -29,9 +29,9 @@ const SHORT: usize = 64;
 /// Who and when, of the last msgsnd or msgrcv: not part of the step, whoever writes it last.
 struct Stamp {
     party_at: u64,
-    party: u64,
+    party: Cell,
     time_at: u64,
-    time: u64,
+    time: Cell,
 }
 
 impl Stamp {
@@ -44,12 +44,12 @@ impl Stamp {
 
     #[inline]
     fn renew(&self, map: &Map, party: u32) -> Result<(), Fault> {
-        if Cell::unpack(self.party).value != party {
-            map.replace(self.party_at, self.party, Cell::successor(self.party, party))?;
+        if self.party.value() != party {
+            map.replace_cell(self.party_at, self.party, party.into())?;
         }
         let now = seconds_now();
-        if Cell::unpack(self.time).value != now {
-            map.replace(self.time_at, self.time, Cell::successor(self.time, now))?;
+        if self.time.value() != now {
+            map.replace_cell(self.time_at, self.time, now.into())?;
         }
         Ok(())
     }

@@ -30,12 +30,13 @@ use vshmem_sync::{
 };
 use vshmem_wire::{
     Cell, Layout, MsgSlot, ObjectState, QueueMode, RING_CHUNK_BYTES, RING_SLOTS, RING_TEXT_BYTES,
-    RingTrailer, UNIT_BYTES,
+    RingTrailer, UNIT_BYTES, tag_at,
 };
 
 /// Above index and position in the place of a message: tells it from what else a chunk may hold.
-const MARK: u64 = 0x5a3d << 49;
-const INDEX_SHIFT: u32 = 35;
+const MARK: u64 = 0x5a3 << MARK_SHIFT;
+const MARK_SHIFT: u32 = 53;
+const INDEX_SHIFT: u32 = 39;
 const INDEX_MASK: u64 = (1 << 14) - 1;
 
 /// Where a message was put: the queue's slot and the position in its ring.
@@ -46,10 +47,10 @@ pub(crate) fn place_of(index: u32, position: u64) -> u64 {
 /// The queue's slot in such a place.
 fn index_in(place: u64) -> Option<u32> {
     let index = (place >> INDEX_SHIFT) & INDEX_MASK;
-    (place >> 49 == MARK >> 49).then_some(index as u32)
+    (place >> MARK_SHIFT == MARK >> MARK_SHIFT).then_some(index as u32)
 }
 
-/// Offset of the two words at the end of a chunk of the ring.
+/// Offset of the words at the end of a chunk of the ring.
 fn trailer_of(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
     let start = chunk.offset(layout)?;
     if layout.heap.end() - start < RING_CHUNK_BYTES {
@@ -73,7 +74,7 @@ pub(super) struct Held {
     /// Offset of its owner cell.
     owner_at: u64,
     /// What that says as long as the chunk is ours.
-    owner: u64,
+    owner: Cell,
     trailer: u64,
 }
 
@@ -95,7 +96,7 @@ impl Held {
     /// Whether nobody has taken it away from a client that was thought to be dead.
     #[inline]
     pub fn is_ours(&self, map: &Map) -> Result<bool, Fault> {
-        Ok(map.load(self.owner_at, Ordering::SeqCst)? == self.owner)
+        Ok(map.load(tag_at(self.owner_at), Ordering::SeqCst)? == self.owner.tag)
     }
 
     /// Writes the message, to be put where `spot` is.
@@ -111,14 +112,16 @@ impl Held {
     ) -> Result<(), Fault> {
         let place = place_of(index, spot.position());
         map.store(field!(self.trailer, RingTrailer, place), place, Ordering::Relaxed)?;
-        // Pairs with the acquire in `Parked::of`: who reads this word reads that place or a later.
-        map.store(field!(self.trailer, RingTrailer, owner), self.owner, Ordering::Release)?;
+        let owner = field!(self.trailer, RingTrailer, owner);
+        map.store(owner, self.owner.word, Ordering::Relaxed)?;
+        // Pairs with the acquire in `Parked::of`: who reads this tag reads that place or a later.
+        map.store(field!(self.trailer, RingTrailer, tag), self.owner.tag, Ordering::Release)?;
         Header::write_text(map, layout, self.chunk, kind, text)
     }
 
     /// Gives it back to the heap.
     pub fn free(self, map: &Map) -> Result<(), Fault> {
-        map.replace(self.owner_at, self.owner, Cell::successor(self.owner, 0))?;
+        map.replace_cell(self.owner_at, self.owner, 0)?;
         Ok(())
     }
 }
@@ -128,7 +131,7 @@ impl Held {
 struct Parked {
     chunk: Chunk,
     owner_at: u64,
-    owner: u64,
+    owner: Cell,
     trailer: u64,
 }
 
@@ -141,25 +144,28 @@ impl Parked {
         let (Ok(owner_at), Ok(trailer)) = (chunk.owner(layout), trailer_of(layout, chunk)) else {
             return Ok(None);
         };
-        let owner = map.load(field!(trailer, RingTrailer, owner), Ordering::Acquire)?;
+        let tag = map.load(field!(trailer, RingTrailer, tag), Ordering::Acquire)?;
+        let word = map.load(field!(trailer, RingTrailer, owner), Ordering::Acquire)?;
         let place = map.load(field!(trailer, RingTrailer, place), Ordering::Acquire)?;
-        // Whoever has claimed it since has written another place before another owner's word.
-        let parked = place == place_of(index, spot.former_position())
-            && Cell::unpack(owner).value > IN_OBJECT;
+        // Whoever has claimed it since has written another place before another owner's cell.
+        let owner = Cell { word, tag };
+        let parked =
+            place == place_of(index, spot.former_position()) && word > u64::from(IN_OBJECT);
         Ok(parked.then_some(Self { chunk, owner_at, owner, trailer }))
     }
 
     /// Makes it this client's own.
     #[inline]
     fn claim(self, map: &Map, client: u32) -> Result<Option<Held>, Fault> {
-        let owner = Cell::successor(self.owner, heap::owned_by(client));
-        let claimed = map.replace(self.owner_at, self.owner, owner)?;
+        let mine = heap::owned_by(client).into();
+        let claimed = map.replace_cell(self.owner_at, self.owner, mine)?;
+        let owner = self.owner.successor(mine);
         let Self { chunk, owner_at, trailer, .. } = self;
         Ok(claimed.then_some(Held { chunk, owner_at, owner, trailer }))
     }
 
     fn free(self, map: &Map) -> Result<bool, Fault> {
-        Ok(map.replace(self.owner_at, self.owner, Cell::successor(self.owner, 0))?)
+        Ok(map.replace_cell(self.owner_at, self.owner, 0)?)
     }
 }
 
@@ -201,8 +207,8 @@ pub(super) fn leave_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> R
 
 /// Stages a cell that this change has not written yet.
 fn write_first(txn: &mut Txn<'_>, at: u64, value: u32) -> Result<(), Fault> {
-    let word = load_cell(txn.desk().map, at)?;
-    txn.replace_first(at, word, Cell::successor(word, value))
+    let seen = load_cell(txn.desk().map, at)?;
+    txn.replace_first(at, seen, value.into())
 }
 
 #[cold]
@@ -233,7 +239,7 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     }
     // After the owner cells: what is not in the ring any more is in an object.
     for (spot, word) in ring.emptied() {
-        txn.replace_first(spot.at, spot.word, word)?;
+        txn.replace_first(spot.at, spot.cell(map)?, word)?;
     }
     if let Some(last) = end.filter(|_| count > 0) {
         txn.update(last.next(layout)?, 0)?;
@@ -272,29 +278,31 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
         return Ok(());
     };
     if let Some(parked) = Parked::of(map, layout, queue.index, spot)?
-        && txn.word(parked.owner_at)? == parked.owner
+        && txn.cell(parked.owner_at)? == parked.owner
     {
         // The slot forgets it.
-        txn.replace(parked.owner_at, parked.owner, Cell::successor(parked.owner, 0))?;
+        txn.replace(parked.owner_at, parked.owner, 0)?;
     }
     txn.set(at!(queue, mode), QueueMode::Ring as u32)?;
-    txn.replace(spot.at, spot.word, word)
+    txn.replace(spot.at, spot.cell(map)?, word)
 }
 
 /// Stages the ring of a new queue: empty, whatever was there, and open if there is always room for
 /// eight messages.
 pub(super) fn new_ring(txn: &mut Txn<'_>, queue: &Queue, limit: u32) -> Result<(), Fault> {
-    let mut ring = MessageRing::look(txn.desk().map, queue.ring())?;
+    let map = txn.desk().map;
+    let mut ring = MessageRing::look(map, queue.ring())?;
     if !ring.makes_sense() || ring.messages().next().is_some() {
         // A peer has written into it.
         for (spot, word) in ring.renewed() {
-            txn.replace(spot.at, spot.word, word)?;
+            txn.replace(spot.at, spot.cell(map)?, word)?;
         }
         ring = MessageRing::of(queue.ring(), ring.renewed_words());
     }
     let open = u64::from(limit) >= ALWAYS_ROOM;
     if let Some((spot, word)) = if open { ring.opened() } else { ring.closed() } {
-        txn.replace(spot.at, spot.word, word)?;
+        // What is staged for it already keeps the cell that was there before.
+        txn.replace(spot.at, spot.cell(map)?, word)?;
     }
     let mode = if open { QueueMode::Ring } else { QueueMode::List };
     txn.update(at!(queue, mode), mode as u32)

@@ -4,11 +4,12 @@ use super::array::operations_of;
 use super::set::Set;
 use crate::registry::Standing;
 use crate::wait::thread_at;
-use crate::{Errno, Member, settle, undo};
+use crate::{Errno, Member, floor, settle, undo};
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Desk, field};
 use vshmem_wire::{
-    Adjustment, CELL_BYTES, INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind, WaitState,
+    Adjustment, CELL_BYTES, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot, WaitKind,
+    WaitState,
 };
 
 impl Member {
@@ -23,7 +24,7 @@ impl Member {
     ) -> Result<(), Errno> {
         let pool = self.pool();
         let layout = pool.layout();
-        let highest = pool.geometry().semvmx as i32;
+        let most = pool.geometry().semvmx as i32;
         /// Semaphores adjusted in one change: two words each, and room for sleepers.
         const AT_ONCE: usize = 8;
         // Adjustments below this are zero, as an earlier round has left them.
@@ -33,37 +34,40 @@ impl Member {
             let mut next = from;
             let step = self.change(desk, set.lock(), "undo-apply", |txn| {
                 freed = None;
-                let at = undo::undo_at(layout, record)?;
                 let standing = Standing::unpack(txn.get(field!(set.slot, ObjectHeader, state))?);
-                let same = txn.get(field!(at, vshmem_wire::UndoSlot, client))? == client + 1
-                    && txn.get(field!(at, vshmem_wire::UndoSlot, set))? == set.index + 1;
+                let same = undo::belongs(txn, layout, set, record, client + 1)?;
                 if !same || standing.sequence != set.sequence {
                     return Ok(Ok(true));
                 }
                 let base = undo::adjustments(txn, layout, record)?;
                 let mut adjusted = 0;
+                let mut highest = 0;
                 txn.step(set.count)?;
                 for number in from..set.count {
                     // Closed whether there is anything to add or not: nothing may be left that
                     // names the record once it is another's.
                     let at = base + u64::from(number) * CELL_BYTES;
                     let semaphore = set.semaphore(pool, number)?;
-                    let raw = semaphore.close_adjustment(record, at)?;
+                    let closed = semaphore.close_adjustment(record, at)?;
                     semaphore.forget(record)?;
-                    let adjustment = Adjustment::unpack(raw);
-                    if adjustment.total == 0 {
+                    let total = Adjustment::unpack(closed.word).total;
+                    highest = highest.max(closed.tag);
+                    if total == 0 {
                         continue;
                     }
                     if adjusted == AT_ONCE {
                         next = number;
+                        floor::raise(pool.map(), layout, highest)?;
                         return Ok(Ok(false));
                     }
-                    let (word_at, word) = set.close(txn, pool, number)?;
-                    let value = word.value as i32 + i32::from(adjustment.total);
-                    set.write(txn, word_at, word, value.clamp(0, highest) as u32, party)?;
-                    txn.replace_first(at, raw, adjustment.after(0, true).pack())?;
+                    let (word_at, cell) = set.close(txn, pool, number)?;
+                    let value = SemWord::unpack(cell.word).value as i32 + i32::from(total);
+                    set.write(txn, word_at, cell, value.clamp(0, most) as u32, party)?;
+                    // One more write: the floor that is raised below is above that, too.
+                    txn.replace_first(at, closed, Adjustment::of(0, true).pack())?;
                     adjusted += 1;
                 }
+                floor::raise(pool.map(), layout, highest)?;
                 freed = undo::unlink(txn, layout, set, record, self.me())?;
                 if adjusted > 0 {
                     txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
@@ -107,13 +111,13 @@ impl Member {
                 if operation.undo || operation.change == 0 {
                     continue;
                 }
-                let (at, word) = set.close(txn, pool, operation.number.into())?;
-                let value = word.value as i32 - i32::from(operation.change);
+                let (at, cell) = set.close(txn, pool, operation.number.into())?;
+                let value = SemWord::unpack(cell.word).value as i32 - i32::from(operation.change);
                 if !(0..=highest).contains(&value) {
                     txn.clear();
                     break;
                 }
-                set.write(txn, at, word, value as u32, party)?;
+                set.write(txn, at, cell, value as u32, party)?;
             }
             txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
             Ok(Ok(()))

@@ -17,6 +17,8 @@ pub(super) enum Trial {
     Blocks(usize),
     /// They never can.
     Fails(Errno),
+    /// The undo record is no longer that of whoever wants them.
+    NoRecord,
 }
 
 /// Values that an array of operations has come by, before any is written.
@@ -79,26 +81,42 @@ pub(super) fn operations_of(
         .collect()
 }
 
+/// The undo record of whoever wants operations done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnRecord {
+    pub record: u32,
+    /// Its owner's name, plus one.
+    pub client: u32,
+}
+
 /// Tries operations on a set and stages them if all can be done.
 pub(super) fn perform(
     txn: &mut Txn<'_>,
     pool: &Pool,
     set: &Set,
     operations: &[Operation],
-    record: Option<u32>,
+    record: Option<OwnRecord>,
     party: u32,
 ) -> Result<Trial, Fault> {
     let highest = pool.geometry().semvmx as i32;
     let mut values = Values::new(operations.len())?;
     let mut totals = Values::new(if record.is_some() { operations.len() } else { 0 })?;
     let adjustments = match record {
-        Some(record) => Some((record, undo::adjustments(txn, pool.layout(), record)?)),
+        Some(OwnRecord { record, client }) => {
+            if !undo::belongs(txn, pool.layout(), set, record, client)? {
+                return Ok(Trial::NoRecord);
+            }
+            Some((record, undo::adjustments(txn, pool.layout(), record)?))
+        }
         None => None,
     };
     for (index, operation) in operations.iter().enumerate() {
         let value = match values.get(operation.number) {
             Some(value) => value,
-            None => set.close(txn, pool, operation.number.into())?.1.value as i32,
+            None => {
+                let (_, cell) = set.close(txn, pool, operation.number.into())?;
+                SemWord::unpack(cell.word).value as i32
+            }
         };
         let blocked =
             if operation.no_wait { Trial::Fails(Errno::AGAIN) } else { Trial::Blocks(index) };
@@ -121,8 +139,8 @@ pub(super) fn perform(
             let known = match totals.get(operation.number) {
                 Some(total) => total,
                 None => {
-                    let (_, word) = undo::close(txn, pool, set, record, base, operation.number)?;
-                    Adjustment::unpack(word).total.into()
+                    let (_, cell) = undo::close(txn, pool, set, record, base, operation.number)?;
+                    Adjustment::unpack(cell.word).total.into()
                 }
             };
             let total = known - change;
@@ -137,18 +155,18 @@ pub(super) fn perform(
     if let Some((record, base)) = adjustments {
         for operation in operations.iter().filter(|one| one.undo && one.change != 0) {
             if let Some(total) = totals.get(operation.number) {
-                let (at, word) = undo::close(txn, pool, set, record, base, operation.number)?;
-                let next = Adjustment::unpack(word).after(total as i16, false);
-                txn.replace(at, word, next.pack())?;
+                let (at, cell) = undo::close(txn, pool, set, record, base, operation.number)?;
+                txn.replace(at, cell, Adjustment::of(total as i16, false).pack())?;
             }
         }
     }
     for operation in operations {
         let number = operation.number;
         let value = values.get(number).unwrap_or(0);
-        let (at, word) = set.close(txn, pool, number.into())?;
+        let (at, cell) = set.close(txn, pool, number.into())?;
+        let word = SemWord::unpack(cell.word);
         if word.value != value as u32 || word.operator != party {
-            set.write(txn, at, word, value as u32, party)?;
+            set.write(txn, at, cell, value as u32, party)?;
         }
     }
     Ok(Trial::Done)
@@ -161,10 +179,10 @@ pub(super) fn reopen(txn: &mut Txn<'_>, set: &Set, operations: &[Operation]) -> 
     }
     for operation in operations {
         let at = set.word(operation.number.into())?;
-        let raw = txn.word(at)?;
-        let word = SemWord::unpack(raw);
+        let cell = txn.cell(at)?;
+        let word = SemWord::unpack(cell.word);
         if word.slow {
-            txn.replace(at, raw, word.after(word.value, word.operator, false).pack())?;
+            txn.replace(at, cell, SemWord { slow: false, ..word }.pack())?;
         }
     }
     Ok(())
@@ -212,7 +230,9 @@ pub(super) fn serve(
                 let operations = operations_of(txn.desk().map, at, count)?;
                 let record =
                     txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
-                let record = (record as u32).checked_sub(1);
+                let client = txn.get(field!(at, ThreadSlot, owner))?;
+                let record =
+                    (record as u32).checked_sub(1).map(|record| OwnRecord { record, client });
                 let party = txn.get(field!(at, ThreadSlot, party))?;
                 if operations.iter().any(|one| u32::from(one.number) >= set.count) {
                     return Err(Fault::corrupt(at, "a sleeper at no semaphore"));
@@ -225,6 +245,7 @@ pub(super) fn serve(
                         return Ok(true);
                     }
                     Trial::Fails(errno) => (WaitState::Done, result_of(errno)),
+                    Trial::NoRecord => (WaitState::Retry, 0),
                     Trial::Done => {
                         again = helps_earlier(&operations, zero_awaited);
                         (WaitState::Done, 0)
@@ -259,7 +280,7 @@ fn still_blocked(
     if u32::from(operation.number) >= set.count {
         return Ok(None);
     }
-    let word = SemWord::unpack(txn.word(set.word(operation.number.into())?)?);
+    let word = SemWord::unpack(txn.get_word(set.word(operation.number.into())?)?);
     let left = word.value as i32 + i32::from(operation.change);
     let blocks = left < 0 || (operation.change == 0 && left != 0);
     let stays = word.slow && blocks && !operation.no_wait;

@@ -95,7 +95,7 @@ impl Member {
                 }
             }
             for number in 0..set.count {
-                let word = SemWord::unpack(txn.word(set.word(number)?)?);
+                let word = SemWord::unpack(txn.get_word(set.word(number)?)?);
                 each(number as usize, word.value as u16);
             }
             Ok(Ok(()))
@@ -170,9 +170,9 @@ impl Member {
             let sleepers = txn.get(field!(set.slot, SemSlot, waiting))? != 0;
             for number in (0..set.count).filter(|&number| value(number).is_some()) {
                 // Nothing is staged for these words yet, so the pool's own word is the one.
-                let (at, word) = set.close_first(pool, number)?;
-                let next = word.after(value(number).unwrap_or(0), party, sleepers);
-                txn.replace_first(at, word.pack(), next.pack())?;
+                let semaphore = set.semaphore(pool, number)?;
+                let next = SemWord::of(value(number).unwrap_or(0), party, sleepers);
+                txn.replace_first(semaphore.at, semaphore.close()?, next.pack())?;
             }
             undo::walk(txn, layout, set, |txn, record| {
                 let base = undo::adjustments(txn, layout, record)?;
@@ -183,9 +183,8 @@ impl Member {
                     if seen.total == 0 && !seen.pledged && !seen.closed {
                         continue;
                     }
-                    let raw = set.semaphore(pool, number)?.close_adjustment(record, at)?;
-                    let next = Adjustment::unpack(raw).after(0, false);
-                    txn.replace_first(at, raw, next.pack())?;
+                    let closed = set.semaphore(pool, number)?.close_adjustment(record, at)?;
+                    txn.replace_first(at, closed, Adjustment::of(0, false).pack())?;
                 }
                 Ok(true)
             })?;

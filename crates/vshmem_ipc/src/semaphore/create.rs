@@ -4,12 +4,10 @@ use crate::access::{Caller, Permission, mode_of};
 use crate::heap::{self, IN_OBJECT};
 use crate::id::{Kind, Place};
 use crate::registry::{self, MOST_TRIES, Standing, per_kind};
-use crate::{Errno, Member, Verdict, settle};
-use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{Fault, Txn, field, load_cell};
-use vshmem_wire::{
-    CELL_BYTES, Cell, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord,
-};
+use crate::{Errno, Member, Verdict, floor, settle};
+use vshmem_mem::seconds_now;
+use vshmem_sync::{Fault, Txn, field};
+use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
 impl Member {
     /// semget(2).
@@ -50,14 +48,7 @@ impl Member {
             let chunk = self.take_chunk(&desk, u64::from(count) * CELL_BYTES)?;
             let make = || -> Verdict<Option<Place>> {
                 let base = chunk.offset(layout)?;
-                // Words start at a version of their own, so that what was prepared against the
-                // memory's former use does not fit.
-                let owner = Cell::unpack(load_cell(pool.map(), chunk.owner(layout)?)?);
-                let version = owner.version.wrapping_mul(0x9e37_79b9);
-                let word = SemWord { version, ..SemWord::default() }.pack();
-                for number in 0..u64::from(count) {
-                    pool.map().store(base + number * CELL_BYTES, word, Ordering::Relaxed)?;
-                }
+                floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
                 let permission = Permission::of_new(key, flags, caller);
                 self.change(&desk, pool.registry_lock(), "semget", |txn| {
                     let exists = key != 0

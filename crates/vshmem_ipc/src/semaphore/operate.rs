@@ -1,17 +1,27 @@
 //! semop(2) and semtimedop(2).
 
 use super::Operation;
-use super::array::{Trial, blocked_at, perform, reopen, serve};
+use super::array::{OwnRecord, Trial, blocked_at, perform, reopen, serve};
 use super::set::Set;
 use crate::access::{Caller, Permission, READ, WRITE};
 use crate::heap::{self, Chunk};
-use crate::registry::{self};
+use crate::registry::{self, MOST_TRIES};
 use crate::wait::{self, Rings, Woken, errno_of, thread_at};
 use crate::{Errno, Member, settle};
 use std::time::Duration;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Desk, Fault, Operated, Seat, Txn, field, load_value};
 use vshmem_wire::{CELL_BYTES, INLINE_OPS, ObjectState, SemSlot, ThreadSlot, WaitKind};
+
+/// How a try to do operations under the lock ended.
+enum Step {
+    /// They are done; `more` sleepers may be able to go on.
+    Done { more: bool },
+    /// This thread is in line.
+    Asleep,
+    /// The undo record has gone.
+    Again,
+}
 
 impl Member {
     /// semop(2) and semtimedop(2).
@@ -58,15 +68,15 @@ impl Member {
         let map = pool.map();
         let semaphore = set.semaphore(pool, operation.number.into())?;
         let highest = pool.geometry().semvmx;
-        // Looked at after the word, so that the word was the set's when it was read: memory that
-        // has become something else since refuses the swap by its version.
+        // Looked at after the cells, so that they were the set's when they were read: memory that
+        // has become something else since refuses the swap by its tag.
         let stands = || Ok(self.stands() && set.stands_in(map)?);
         let operated = if operation.undo && operation.change != 0 {
-            let Some((record, base)) = self.known_undo_record(set)? else {
-                return Ok(None);
-            };
-            let at = base + u64::from(operation.number) * CELL_BYTES;
-            semaphore.operate_undoable(operation.change, highest, record, at, stands)?
+            let Some(known) = self.known_undo_record(set)? else { return Ok(None) };
+            let me = self.me() + 1;
+            let at = known.base + u64::from(operation.number) * CELL_BYTES;
+            let stands = || Ok(stands()? && known.is_of(map, me, set)?);
+            semaphore.operate_undoable(operation.change, highest, known.record, at, stands)?
         } else {
             semaphore.operate(operation.change, highest, self.party().pack(), stands)?
         };
@@ -104,20 +114,13 @@ impl Member {
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
         let wants_undo = operations.iter().any(|operation| operation.undo);
-        let record = if wants_undo {
-            Some(
-                self.undo_record(&desk, set)
-                    .map_err(|errno| if errno == Errno::IDRM { Errno::INVAL } else { errno })?,
-            )
-        } else {
-            None
-        };
         let long = if operations.len() > INLINE_OPS {
             Some(self.take_chunk(&desk, operations.len() as u64 * 8)?)
         } else {
             None
         };
-        let result = self.semop_until(set, operations, record, long, deadline, signals_seen, &seat);
+        let result =
+            self.semop_until(set, operations, wants_undo, long, deadline, signals_seen, &seat);
         if let Some(chunk) = long {
             let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
         }
@@ -129,7 +132,7 @@ impl Member {
         &self,
         set: &Set,
         operations: &[Operation],
-        record: Option<u32>,
+        wants_undo: bool,
         long: Option<Chunk>,
         deadline: Option<Instant>,
         signals_seen: u32,
@@ -141,15 +144,25 @@ impl Member {
         let mut gone = Errno::INVAL;
         // Why this call does not sleep again: a peer may keep on sending it to try again.
         let mut over = None;
+        let mut records = 0;
         loop {
+            // Looked up each time: it may have been given up, with all adjustments of this process, by a thread that exits.
+            let record = if wants_undo {
+                records += 1;
+                let found = self.undo_record(&desk, set);
+                let gone = |errno| if errno == Errno::IDRM { gone } else { errno };
+                Some(OwnRecord { record: found.map_err(gone)?, client: self.me() + 1 })
+            } else {
+                None
+            };
             let mut rings = Rings::default();
-            // Some(blocked): asleep from now on. None: done.
             let step = self.change(&desk, set.lock(), "semop", |txn| {
                 rings.clear();
                 if !set.alive(txn)? {
                     return Ok(Err(gone));
                 }
                 match perform(txn, pool, set, operations, record, party)? {
+                    Trial::NoRecord => Ok(Ok(Step::Again)),
                     Trial::Fails(errno) => {
                         reopen(txn, set, operations)?;
                         Ok(Err(errno))
@@ -158,24 +171,30 @@ impl Member {
                         txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
                         let more = serve(txn, pool, set, &mut rings)?;
                         reopen(txn, set, operations)?;
-                        Ok(Ok(Some(more)))
+                        Ok(Ok(Step::Done { more }))
                     }
                     Trial::Blocks(_) if over.is_some() => {
                         reopen(txn, set, operations)?;
                         Ok(Err(over.unwrap_or(Errno::AGAIN)))
                     }
                     Trial::Blocks(index) => {
+                        let record = record.map(|own| own.record);
                         self.lie_down(txn, set, operations, index, record, long, seat.slot)?;
-                        Ok(Ok(None))
+                        Ok(Ok(Step::Asleep))
                     }
                 }
             });
-            if let Some(more) = settle(step)? {
-                self.ring_all(&rings);
-                if more {
-                    self.serve_rest(&desk, set)?;
+            match settle(step)? {
+                Step::Done { more } => {
+                    self.ring_all(&rings);
+                    if more {
+                        self.serve_rest(&desk, set)?;
+                    }
+                    return Ok(());
                 }
-                return Ok(());
+                Step::Again if records < MOST_TRIES => continue,
+                Step::Again => return Err(Errno::IO),
+                Step::Asleep => {}
             }
             // Whoever dies between changing the set and serving its sleepers is made up for here.
             let tend = || match self.tend_set(&desk, set) {

@@ -6,8 +6,8 @@ use crate::heap::{self, Chunk};
 use crate::id::Kind;
 use crate::registry::{self};
 use crate::wait::{self, Rings, result_of};
-use crate::{Errno, Member, settle, undo};
-use vshmem_sync::{Desk, field};
+use crate::{Errno, Member, floor, settle, undo};
+use vshmem_sync::{Desk, Fault, field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, SemSlot, WaitState};
 
 impl Member {
@@ -38,6 +38,12 @@ impl Member {
         let layout = pool.layout();
         let dying = set.stands(ObjectState::Dying as u32).pack();
         let state_at = field!(set.slot, ObjectHeader, state);
+        // Before any record goes: no semaphore may name it any more, nor be written by whoever is late.
+        if let Err(fault) = self.close_semaphores(set) {
+            let now = load_value(pool.map(), state_at);
+            // Somebody else may have been faster.
+            return if now == Ok(dying) { settle(Err(fault)) } else { Ok(()) };
+        }
         // Each round but the last takes a sleeper or an undo record away.
         let mut rounds = layout.threads.count + layout.undos.count + 1;
         loop {
@@ -67,6 +73,7 @@ impl Member {
                 let Some(record) = txn.get(field!(set.slot, SemSlot, undos))?.checked_sub(1) else {
                     return Ok(Ok(true));
                 };
+                undo::close_all(txn, pool, set, record)?;
                 freed = undo::unlink(txn, layout, set, record, self.me())?;
                 Ok(Ok(false))
             });
@@ -87,5 +94,15 @@ impl Member {
             registry::free_slot(txn, layout, Kind::Semaphore, set.index)?;
             Ok(Ok(()))
         }))
+    }
+
+    /// Closes all semaphores of a removed set: nobody opens them again.
+    fn close_semaphores(&self, set: &Set) -> Result<(), Fault> {
+        let pool = self.pool();
+        let mut highest = 0;
+        for number in 0..set.count {
+            highest = highest.max(set.semaphore(pool, number)?.close()?.tag);
+        }
+        floor::raise(pool.map(), pool.layout(), highest)
     }
 }

@@ -10,7 +10,8 @@ use crate::{Errno, Member, Pool, settle, undo};
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value};
 use vshmem_wire::{
-    CELL_BYTES, ClientSlot, ObjectHeader, ObjectState, Party, SemSlot, SemWord, UndoSlot,
+    CELL_BYTES, Cell, ClientSlot, ObjectHeader, ObjectState, Party, SemSlot, SemWord, UndoSlot,
+    tag_at,
 };
 
 /// A set that has been looked up: a private copy of what does not change while it lives.
@@ -22,8 +23,10 @@ pub(crate) struct Set {
     pub slot: u64,
     /// Semaphores.
     pub count: u32,
-    /// Byte offset of the first word.
+    /// Byte offset of the first semaphore.
     words: u64,
+    /// Tag of the cell that says that it stands.
+    state_tag: u64,
 }
 
 impl Set {
@@ -40,13 +43,16 @@ impl Set {
         }
         let set = Self::read(pool, place, slot)?;
         // What was read belongs to this incarnation only if it still stands.
-        Ok((registry::standing(map, slot)? == standing).then_some(set))
+        let same = registry::standing(map, slot)? == standing && set.stands_in(map)?;
+        Ok(same.then_some(set))
     }
 
     /// Reads the slot's fields, whatever its state.
     #[inline(always)]
     pub fn read(pool: &Pool, place: Place, slot: u64) -> Result<Self, Fault> {
         let (layout, map) = (pool.layout(), pool.map());
+        let state_at = field!(slot, ObjectHeader, state);
+        let state_tag = map.load(tag_at(state_at), Ordering::Acquire)?;
         let count = load_value(map, field!(slot, SemSlot, count))?;
         let unit = load_value(map, field!(slot, SemSlot, words))?;
         let words = Chunk(unit).offset(layout)?;
@@ -55,7 +61,7 @@ impl Set {
         if !possible || u64::from(count) * CELL_BYTES > room {
             return Err(Fault::corrupt(slot, "a semaphore set of a size that cannot be"));
         }
-        Ok(Self { index: place.index, sequence: place.sequence, slot, count, words })
+        Ok(Self { index: place.index, sequence: place.sequence, slot, count, words, state_tag })
     }
 
     pub fn lock(&self) -> u64 {
@@ -85,10 +91,20 @@ impl Set {
         Ok(Standing::unpack(value) == self.stands(ObjectState::Live as u32))
     }
 
-    /// Whether the set is still there; outside its lock, so it may be gone in a moment.
+    /// Whether nothing has happened to the set since it was looked up; outside its lock, so that may be true for a moment only.
     #[inline]
     pub(super) fn stands_in(&self, map: &Map) -> Result<bool, Fault> {
-        Ok(registry::standing(map, self.slot)? == self.stands(ObjectState::Live as u32))
+        let tag = map.load(tag_at(field!(self.slot, ObjectHeader, state)), Ordering::Acquire)?;
+        Ok(tag == self.state_tag)
+    }
+
+    /// Whether the semaphores still lie where they were found: until a removed set has been taken apart.
+    fn has_memory(&self, pool: &Pool) -> Result<bool, Fault> {
+        let standing = registry::standing(pool.map(), self.slot)?;
+        let unit = load_value(pool.map(), field!(self.slot, SemSlot, words))?;
+        Ok((standing.is(ObjectState::Live) || standing.is(ObjectState::Dying))
+            && standing.sequence == self.sequence
+            && Chunk(unit).offset(pool.layout())? == self.words)
     }
 
     /// One semaphore, with the undo records that its word may name.
@@ -99,47 +115,27 @@ impl Set {
         number: u32,
     ) -> Result<Semaphore<'a, Records<'a>>, Fault> {
         let at = self.word(number)?;
-        Ok(Semaphore { map: pool.map(), at, records: Records { pool, set: self.index, number } })
+        Ok(Semaphore { map: pool.map(), at, records: Records { pool, set: *self, number } })
     }
 
-    /// Closes the fast way to a semaphore and returns its word as this change sees it.
+    /// Closes the fast way to a semaphore and returns its cell as this change sees it.
     pub(super) fn close(
         &self,
         txn: &mut Txn<'_>,
         pool: &Pool,
         number: u32,
-    ) -> Result<(u64, SemWord), Fault> {
+    ) -> Result<(u64, Cell), Fault> {
         let at = self.word(number)?;
-        loop {
-            let raw = txn.word(at)?;
-            let word = SemWord::unpack(raw);
-            if word.slow {
-                return Ok((at, word));
-            }
-            // What is staged over a semaphore keeps it closed, unless a peer has laid something
-            // else into the same memory.
-            if txn.has_written(at) {
-                return Err(Fault::corrupt(at, "a semaphore where something else lies"));
-            }
-            if let Some(closed) = self.semaphore(pool, number)?.restate(raw, true)? {
-                return Ok((at, closed));
-            }
+        let cell = txn.cell(at)?;
+        if SemWord::unpack(cell.word).slow {
+            return Ok((at, cell));
         }
-    }
-
-    /// As [`Set::close`], for a word that the change has not written: does not look.
-    pub(super) fn close_first(&self, pool: &Pool, number: u32) -> Result<(u64, SemWord), Fault> {
-        let semaphore = self.semaphore(pool, number)?;
-        loop {
-            let raw = semaphore.map.load(semaphore.at, Ordering::Acquire)?;
-            let word = SemWord::unpack(raw);
-            if word.slow {
-                return Ok((semaphore.at, word));
-            }
-            if let Some(closed) = semaphore.restate(raw, true)? {
-                return Ok((semaphore.at, closed));
-            }
+        // What is staged over a semaphore keeps it closed, unless a peer has laid something
+        // else into the same memory.
+        if txn.has_written(at) {
+            return Err(Fault::corrupt(at, "a semaphore where something else lies"));
         }
+        Ok((at, self.semaphore(pool, number)?.close()?))
     }
 
     /// Stages a new word over one that was closed before.
@@ -147,13 +143,12 @@ impl Set {
         &self,
         txn: &mut Txn<'_>,
         at: u64,
-        word: SemWord,
+        cell: Cell,
         value: u32,
         party: u32,
     ) -> Result<(), Fault> {
         // The word stays closed in the staged copy; `open` decides at the end of the change.
-        let old = word.pack();
-        txn.replace(at, old, word.after(value, party, true).pack())
+        txn.replace(at, cell, SemWord::of(value, party, true).pack())
     }
 }
 
@@ -161,16 +156,20 @@ impl Set {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Records<'a> {
     pool: &'a Pool,
-    set: u32,
+    set: Set,
     number: u32,
 }
 
 impl UndoRecords for Records<'_> {
+    fn stand(&self) -> Result<bool, Fault> {
+        self.set.has_memory(self.pool)
+    }
+
     fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
         // What a peer wrote there may be any number.
         let Ok(at) = undo::undo_at(layout, record) else { return Ok(None) };
-        if load_value(map, field!(at, UndoSlot, set))? != self.set + 1 {
+        if load_value(map, field!(at, UndoSlot, set))? != self.set.index + 1 {
             return Ok(None);
         }
         let room = load_value(map, field!(at, UndoSlot, adjustments))?;

@@ -4,6 +4,7 @@ use crate::fixture::*;
 use proptest::prelude::*;
 use vshmem_ipc::{Member, Pool, Severity};
 use vshmem_mem::Ordering;
+use vshmem_wire::CELL_BYTES;
 
 /// A pool with a bit of everything in it.
 fn busy() -> (std::sync::Arc<Pool>, Member) {
@@ -50,24 +51,24 @@ fn most_single_changes_of_a_table_are_noticed() {
     let (pool, _me) = busy();
     let layout = pool.layout();
     let cells = [
-        ("first free page bin", layout.registry + 8 * 17 + 8 * 7),
-        ("pages of a segment", layout.shm.offset + 8 * 13),
-        ("attaches of a segment", layout.shm.offset + 8 * 14),
-        ("count of a set", layout.sem.offset + 8 * 10),
-        ("undo list of a set", layout.sem.offset + 8 * 16),
-        ("sleepers of a set", layout.sem.offset + 8 * 15),
-        ("bytes of a queue", layout.msg.offset + 8 * 11),
-        ("count of a queue", layout.msg.offset + 8 * 12),
-        ("first message", layout.msg.offset + 8 * 13),
-        ("last message", layout.msg.offset + 8 * 14),
-        ("message in a ring", layout.msg.offset + 256 + 8 * 24),
-        ("list beside a ring", layout.msg.offset + 256 + 8 * 13),
-        ("mode of a queue", layout.msg.offset + 8 * 23),
-        ("state of a segment", layout.shm.offset + 8),
-        ("key of a set", layout.sem.offset + 16),
+        ("first free page bin", layout.registry + CELL_BYTES * 24),
+        ("pages of a segment", layout.shm.offset + CELL_BYTES * 13),
+        ("attaches of a segment", layout.shm.offset + CELL_BYTES * 14),
+        ("count of a set", layout.sem.offset + CELL_BYTES * 10),
+        ("undo list of a set", layout.sem.offset + CELL_BYTES * 16),
+        ("sleepers of a set", layout.sem.offset + CELL_BYTES * 15),
+        ("bytes of a queue", layout.msg.offset + CELL_BYTES * 11),
+        ("count of a queue", layout.msg.offset + CELL_BYTES * 12),
+        ("first message", layout.msg.offset + CELL_BYTES * 13),
+        ("last message", layout.msg.offset + CELL_BYTES * 14),
+        ("message in a ring", layout.msg.offset + 512 + CELL_BYTES * 24),
+        ("list beside a ring", layout.msg.offset + 512 + CELL_BYTES * 13),
+        ("mode of a queue", layout.msg.offset + CELL_BYTES * 23),
+        ("state of a segment", layout.shm.offset + CELL_BYTES),
+        ("key of a set", layout.sem.offset + CELL_BYTES * 2),
         ("attach record", layout.attaches.offset),
         ("undo record", layout.undos.offset),
-        ("length of the first extent", layout.extents.offset + 16),
+        ("length of the first extent", layout.extents.offset + CELL_BYTES * 2),
         ("class of a slab", layout.slab_meta.offset),
         ("owner of a unit", layout.unit_meta.offset),
     ];
@@ -106,7 +107,7 @@ proptest! {
 
     #[test]
     fn garbage_in_tables_in_use_is_survived_by_every_call(changes in prop::collection::vec(
-        (0usize..12, 0u64..96, prop_oneof![0u64..70, any::<u64>()]), 1..12))
+        (0usize..12, 0u64..192, prop_oneof![0u64..70, any::<u64>()]), 1..12))
     {
         let (pool, me) = busy();
         let layout = pool.layout();

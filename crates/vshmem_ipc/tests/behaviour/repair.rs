@@ -38,7 +38,7 @@ fn counters_are_counted_again() {
     let me = join(&pool, 10);
     let segment = me.segment(PRIVATE, 9000, 0).unwrap();
     for cell in [7, 8, 9, 14] {
-        let at = pool.layout().registry + cell * 8;
+        let at = pool.layout().registry + cell * vshmem_wire::CELL_BYTES;
         let word = pool.map().load(at, Ordering::Relaxed).unwrap();
         pool.map().store(at, word + 5, Ordering::Relaxed).unwrap();
     }

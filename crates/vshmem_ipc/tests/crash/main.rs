@@ -123,3 +123,37 @@ fn what_was_done_for_a_dead_sleeper_is_taken_back_whole_or_not_at_all() {
     let values: Vec<u32> = (0..3).map(|number| me.value(set, number)).collect();
     assert_eq!(values.iter().sum::<u32>(), scenario::ALL_TOKENS, "{values:?}");
 }
+
+/// It has committed its change and is stopped before it carries it out, for as long as others need for 2^18 operations: as
+/// often as a word of a semaphore could once be written before it came back.
+#[test]
+#[expect(clippy::zombie_processes, reason = "`tend` waits, by pid: it must also see it stop")]
+fn whoever_is_stopped_after_its_commit_finds_nothing_that_came_back() {
+    const OPERATIONS: u32 = 1 << 18;
+    let run = Run::new(&SCENARIOS[3]);
+    let session = run.join();
+    let me = session.member();
+    scenario::prepare(&session);
+    let set = scenario::tokens(me);
+    std::thread::scope(|scope| {
+        // As long as somebody sleeps, all operations go under the lock, and each is one write.
+        let sleeper = scope.spawn(|| me.op(set, &[down(2)]));
+        until("asleep", || run::sleeping(me, std::process::id()) == 1);
+        me.op(set, &[up(0)]).expect("a token more");
+        me.op(set, &[down(0)]).expect("a token less");
+        let child = run.spawn("porter", &[("VSHMEM_CRASH", "semop/committed:1:stop")]);
+        assert_eq!(run.tend(me, child.id()), run::Rest::Stopped);
+        // The child's own write, which the first of these carries out, is one of them.
+        for nth in 1..OPERATIONS {
+            let operation = if nth % 2 == 1 { up(0) } else { down(0) };
+            me.op(set, &[operation]).expect("an operation");
+        }
+        me.op(set, &[down(1)]).expect("the token that was moved");
+        kill_process(run::pid_of(child.id()), Signal::CONT).expect("SIGCONT");
+        assert_eq!(run.tend(me, child.id()), run::Rest::Ended(0));
+        let values: Vec<u32> = (0..3).map(|number| me.value(set, number)).collect();
+        me.op(set, &[up(2)]).expect("the sleeper's token");
+        sleeper.join().expect("a thread").expect("the token");
+        assert_eq!(values, [scenario::ALL_TOKENS, 0, 0]);
+    });
+}

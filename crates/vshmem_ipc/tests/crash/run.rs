@@ -417,6 +417,7 @@ pub fn be_child() {
     match name.to_str() {
         Some("victim") => return scenario::victim(&session),
         Some("mover") => return scenario::mover(&session),
+        Some("porter") => return scenario::porter(&session),
         _ => {}
     }
     let scenario = scenario::SCENARIOS.iter().find(|s| name == s.name).expect("a scenario");

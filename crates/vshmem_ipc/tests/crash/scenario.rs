@@ -117,7 +117,7 @@ fn make(session: &Session, key: i32, size: u64) -> i32 {
     id(session.member().shmget(key, size, CREATE | 0o600, &ROOT, session))
 }
 
-fn prepare(session: &Session) {
+pub fn prepare(session: &Session) {
     let me = session.member();
     let set = id(me.semget(key(TOKENS), 3, CREATE | 0o600, &ROOT));
     me.put(set, 0, ALL_TOKENS as i32);
@@ -594,6 +594,12 @@ pub fn victim(session: &Session) {
 }
 
 /// Sleeps until it can move a token from the second semaphore to the third.
+/// Moves a token, under the lock.
+pub fn porter(session: &Session) {
+    let me = session.member();
+    me.op(tokens(me), &[down(0), up(1)]).expect("a token moved");
+}
+
 pub fn mover(session: &Session) {
     let me = session.member();
     let _ = me.op(tokens(me), &[down(1), up(2)]);

@@ -1,6 +1,6 @@
 //! Where a pool can be scribbled over, and with what.
 
-use vshmem_wire::{Area, CELL_BYTES, Layout, PAGE_BYTES};
+use vshmem_wire::{Area, Layout, PAGE_BYTES, WORD_BYTES};
 
 /// A range of words that belong together.
 #[derive(Debug, Clone, Copy)]
@@ -14,20 +14,20 @@ pub struct Place {
 
 impl Place {
     fn of(name: &'static str, area: Area) -> Self {
-        let each = area.stride / CELL_BYTES;
-        Self { name, offset: area.offset, words: area.stride * area.count / CELL_BYTES, each }
+        let each = area.stride / WORD_BYTES;
+        Self { name, offset: area.offset, words: area.stride * area.count / WORD_BYTES, each }
     }
 
     pub fn word(&self, nth: u64) -> u64 {
-        self.offset + nth % self.words * CELL_BYTES
+        self.offset + nth % self.words * WORD_BYTES
     }
 }
 
 /// Every structure of the pool.
 pub fn all(layout: &Layout) -> Vec<Place> {
     vec![
-        Place { name: "superblock", offset: 0, words: PAGE_BYTES / CELL_BYTES, each: 1 },
-        Place { name: "registry", offset: layout.registry, words: 80, each: 80 },
+        Place { name: "superblock", offset: 0, words: PAGE_BYTES / WORD_BYTES, each: 1 },
+        Place { name: "registry", offset: layout.registry, words: 128, each: 128 },
         Place::of("domains", layout.domains),
         Place::of("clients", layout.clients),
         Place::of("threads", layout.threads),
@@ -51,7 +51,7 @@ pub fn named(layout: &Layout, names: &[&str]) -> Vec<Place> {
     all(layout).into_iter().filter(|place| names.contains(&place.name)).collect()
 }
 
-/// Replaces the value of a cell and keeps its version.
+/// Replaces the number of 32 bits in a cell.
 fn cell(old: u64, value: u32) -> u64 {
     old & 0xffff_ffff_0000_0000 | u64::from(value)
 }

@@ -8,7 +8,7 @@ use crate::scene::{Scene, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
 use vshmem_sync::field;
-use vshmem_wire::{Layout, LogEntry, ThreadSlot};
+use vshmem_wire::{CELL_BYTES, LOG_ENTRIES, Layout, LogEntry, LogHead, ThreadSlot, tag_at};
 
 const HELD: u64 = 1;
 const COMMITTED: u64 = 2;
@@ -25,17 +25,21 @@ fn write(pool: &Pool, at: u64, value: u64) {
 /// Makes thread slot 7 the holder of a lock, with a record of `count` entries for `offset`.
 fn forge(pool: &Pool, lock: u64, state: u64, count: u64, offset: u64, more: u64) {
     let slot = pool.layout().threads.at(7).unwrap();
-    let generation = 0xffff_ffff;
-    write(pool, lock, generation << 32 | 7 << 2 | state);
+    let tag = u64::MAX;
+    write(pool, tag_at(lock), tag);
+    write(pool, lock, 7 << 2 | state);
     write(pool, field!(slot, ThreadSlot, log_lock), lock);
-    write(pool, field!(slot, ThreadSlot, log_head), generation << 32 | count);
+    let head = LogHead { tag, entries: count }.pack();
+    write(pool, field!(slot, ThreadSlot, log_head), head);
     write(pool, field!(slot, ThreadSlot, log_more), more);
-    for nth in 0..40 {
+    for nth in 0..LOG_ENTRIES as u64 {
         let entry = field!(slot, ThreadSlot, log) + nth * size_of::<LogEntry>() as u64;
-        let offset = offset.wrapping_add(nth * 8);
-        write(pool, entry, offset);
-        write(pool, entry + 8, pool.map().load(offset, Ordering::Relaxed).unwrap_or(0));
-        write(pool, entry + 16, u64::MAX - nth);
+        let offset = offset.wrapping_add(nth * CELL_BYTES);
+        let seen = pool.map().load_cell(offset).unwrap_or_default();
+        let words = [offset, seen.word, seen.tag, u64::MAX - nth];
+        for (at, word) in (entry..).step_by(8).zip(words) {
+            write(pool, at, word);
+        }
     }
 }
 
@@ -53,9 +57,9 @@ fn forged_records_are_carried_out_inside_the_pool_or_not_at_all() {
                 (40, layout.sem.offset, 0),
                 (40, 0, 0),
                 (40, 3, 0),
-                (40, layout.data.offset - 8, 0),
-                (41, layout.threads.offset, u64::MAX),
-                (41, layout.msg.offset, layout.data.end() - 8),
+                (40, layout.data.offset - 16, 0),
+                (45, layout.threads.offset, u64::MAX),
+                (45, layout.msg.offset, layout.data.end() - 8),
                 (100_000, layout.heap.offset, layout.heap.offset),
                 (0xffff_ffff, layout.unit_meta.offset, 5),
                 (0xffff_ffff, u64::MAX - 7, layout.threads.offset),
@@ -86,7 +90,7 @@ fn a_holder_that_does_not_exist_holds_nothing_up() {
         scene.restore(&pool);
         let me = newcomer(&pool, "a", 12).unwrap();
         for lock in locks(pool.layout()) {
-            write(&pool, lock, 5 << 32 | 0x3fff_ffff << 2 | state);
+            write(&pool, lock, 0x3fff_ffff << 2 | state);
         }
         use crate::fixture::{Calls, PRIVATE, up};
         assert!(me.segment(PRIVATE, 1, 0).is_ok());

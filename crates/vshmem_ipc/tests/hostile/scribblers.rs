@@ -10,7 +10,7 @@ use crate::scene::{Scene, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
 use vshmem_sync::field;
-use vshmem_wire::{CELL_BYTES, ThreadSlot};
+use vshmem_wire::{ThreadSlot, WORD_BYTES};
 
 /// How long the members of one test are troubled.
 const SPAN: Duration = Duration::from_secs(4);
@@ -45,8 +45,8 @@ fn release(pool: &Pool) {
     let layout = pool.layout();
     let zero = |at: u64| pool.map().store(at, 0, Ordering::Relaxed).unwrap();
     for area in [layout.sem, layout.msg] {
-        let words = area.stride * area.count / CELL_BYTES;
-        (0..words).for_each(|word| zero(area.offset + word * CELL_BYTES));
+        let words = area.stride * area.count / WORD_BYTES;
+        (0..words).for_each(|word| zero(area.offset + word * WORD_BYTES));
     }
     for slot in 0..layout.threads.count as u32 {
         let at = field!(layout.threads.at(slot).unwrap(), ThreadSlot, wait);

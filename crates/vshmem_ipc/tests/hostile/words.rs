@@ -23,7 +23,7 @@ fn words_in_use(pool: &Pool, place: &Place) -> Vec<u64> {
     (0..place.words / place.each)
         .map(|nth| nth * place.each..(nth + 1) * place.each)
         .filter(|structure| structure.clone().any(|word| load(word) != 0))
-        .flat_map(|structure| structure.take(32))
+        .flat_map(|structure| structure.take(64))
         .map(|word| place.word(word))
         .collect()
 }
