@@ -25,6 +25,8 @@ mod map;
 mod map;
 mod mapping;
 mod past_cache;
+#[cfg(not(loom))]
+mod prefetch;
 mod scratch;
 #[cfg(not(loom))]
 mod wide;

@@ -47,7 +47,7 @@ const STREAK: u32 = 8;
 const TRY_EVERY: u32 = 32;
 /// Tries that fail come to be so many waits apart.
 const TRY_SELDOM: u32 = 1024;
-/// A thread that has not looked for so long was not running: no look takes a tenth of that.
+/// A thread that has not looked for so long, or for as long as a sleep costs, was not running: no look takes a tenth of that.
 const GAP: u64 = 1 << 15;
 /// Waits without looking after the first gap, and at most.
 const REST: u32 = 4;
@@ -311,7 +311,9 @@ impl<T: Fn() -> u64> Look<'_, T> {
         if self.turns % TURNS == 0 && self.is_late() {
             return true;
         }
-        if self.turns > 0 {
+        /// Looks without a pause: a pause is longer than a cache line takes to come.
+        const BRISK: u32 = 64;
+        if self.turns > BRISK {
             spin_hint();
         }
         self.turns += 1;
@@ -326,7 +328,7 @@ impl<T: Fn() -> u64> Look<'_, T> {
             return true;
         }
         let spin = self.spin;
-        if gap > GAP {
+        if gap > GAP.max(spin.cost().into()) {
             let rest = spin.next_rest.load(Relaxed);
             spin.rest.store(rest, Relaxed);
             spin.next_rest.store((rest * 2).min(LONG_REST), Relaxed);
@@ -500,7 +502,7 @@ mod tests {
         let spin = spin_of_cost(400_000, 400_000);
         let at = Cell::new(0);
         let gap = |spin: &Spin| {
-            let mut look = spin.begin_at(clock(&at, GAP + 1));
+            let mut look = spin.begin_at(clock(&at, 400_001));
             assert!(look.is_over());
         };
         gap(&spin);

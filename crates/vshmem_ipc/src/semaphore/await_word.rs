@@ -39,7 +39,10 @@ impl Member {
             if seen == Some(word) {
                 continue;
             }
-            seen = Some(word);
+            if seen.replace(word).is_some() {
+                // Somebody has changed it: mostly it can be taken from now.
+                self.pool().map().will_write(semaphore.at);
+            }
             if let Some(result) = self.semop_fast(set, operation)? {
                 look.succeed();
                 return Ok(result.map(Some));
