@@ -81,7 +81,6 @@ pub enum Parked {
 ///
 /// # Errors
 /// When there is no wait word for `slot`.
-#[expect(clippy::too_many_arguments, reason = "all that a sleep depends on")]
 pub fn park(
     words: &WaitWords,
     slot: u32,

@@ -55,6 +55,8 @@ const LONG_REST: u32 = 64;
 /// Sleeps of which the CPU time is measured: the first ones, then one in so many.
 const SAMPLED_FIRST: u32 = 4;
 const SAMPLED_EVERY: u32 = 64;
+/// Pauses of the processor between two looks.
+const PAUSES: u32 = 3;
 /// Parts of a moving average that stay.
 const INERTIA: u32 = 8;
 
@@ -308,12 +310,12 @@ impl<T: Fn() -> u64> Look<'_, T> {
     pub fn is_over(&mut self) -> bool {
         /// Looks from one reading of the counter to the next.
         const TURNS: u32 = 4;
-        if self.turns % TURNS == 0 && self.is_late() {
+        if self.turns.is_multiple_of(TURNS) && self.is_late() {
             return true;
         }
-        /// Looks without a pause: a pause is longer than a cache line takes to come.
-        const BRISK: u32 = 64;
-        if self.turns > BRISK {
+        // Some pauses, about as long as a cache line takes: a look that comes sooner takes the line away from whoever is
+        // about to write its answer there.
+        for _ in 0..PAUSES {
             spin_hint();
         }
         self.turns += 1;
@@ -429,7 +431,7 @@ mod tests {
         assert!(!seen && (39_000..41_000).contains(&first), "{first}");
         let (second, _) = wait(&spin, u64::MAX);
         assert!((9000..11_000).contains(&second), "{second}");
-        assert_eq!(wait(&spin, 5000).1, true);
+        assert!(wait(&spin, 5000).1);
         let (third, _) = wait(&spin, u64::MAX);
         assert!((39_000..41_000).contains(&third), "a success gives the whole time back: {third}");
     }

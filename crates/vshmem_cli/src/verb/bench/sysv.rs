@@ -205,7 +205,7 @@ impl Sysv {
 fn chosen(all: Vec<Comparison>, only: &[String]) -> Result<Vec<Comparison>, Failure> {
     if let Some(name) = only.iter().find(|name| all.iter().all(|one| one.name != **name)) {
         return Err(Failure::Usage(format!(
-            "--only {name}: there is nothing of that name. `vshmem bench sysv --list` shows what there is"
+            "--only {name}: there is nothing of that name. `vshmem bench sysv --list`, with `--guests` or without, shows what there is"
         )));
     }
     Ok(all.into_iter().filter(|one| only.is_empty() || only.contains(&one.name)).collect())
