@@ -156,20 +156,9 @@ impl Member {
     ///
     /// `tend` is called now and then, outside any lock: a chance to notice what a waker that died
     /// has left undone.
+    ///
+    /// `has_looked`: this thread need not look before it sleeps.
     pub(crate) fn sleep_in_line(
-        &self,
-        seat: &Seat<'_>,
-        line: Line,
-        deadline: Option<Instant>,
-        signals_seen: u32,
-        tend: impl FnMut() -> Result<(), Fault>,
-    ) -> Result<Woken, Fault> {
-        self.sleep_after_looking(seat, line, false, deadline, signals_seen, tend)
-    }
-
-    /// As [`Member::sleep_in_line`], for a thread that may have looked long enough before it joined
-    /// the line: `has_looked`.
-    pub(crate) fn sleep_after_looking(
         &self,
         seat: &Seat<'_>,
         line: Line,

@@ -15,8 +15,19 @@ use vshmem_mem::signals_handled;
 /// A shorter timeout may be over before the look is.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
 
+/// What came of looking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// The operation is done.
+    Done,
+    /// It has to wait in line.
+    InVain,
+    /// The same, and this thread has not looked.
+    NotAtAll,
+}
+
 impl Member {
-    /// Looks until the operation can be done, or must wait in line (`None`).
+    /// Looks for a while until the operation can be done.
     #[cold]
     pub(super) fn await_word(
         &self,
@@ -24,16 +35,16 @@ impl Member {
         operation: Operation,
         timeout: Option<Duration>,
         signals_seen: u32,
-    ) -> Verdict<Option<()>> {
+    ) -> Verdict<Looked> {
         let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
         // The record that is needed for the fast way is made under the lock.
         let has_way = !operation.undo || self.known_undo_record(set)?.is_some();
         if operation.no_wait || is_short || !has_way || !self.may_be_answered() {
-            return Ok(Ok(None));
+            return Ok(Ok(Looked::NotAtAll));
         }
         let semaphore = set.semaphore(self.pool(), operation.number.into())?;
         let mut look = self.spin.begin();
-        let mut seen = None;
+        let (mut seen, mut looked) = (None, Looked::NotAtAll);
         while !look.is_over() && signals_handled() == signals_seen {
             let word = semaphore.glance()?;
             if seen == Some(word) {
@@ -45,12 +56,13 @@ impl Member {
             }
             if let Some(result) = self.semop_fast(set, operation)? {
                 look.succeed();
-                return Ok(result.map(Some));
+                return Ok(result.map(|()| Looked::Done));
             }
             if semaphore.is_closed()? {
                 break;
             }
+            looked = Looked::InVain;
         }
-        Ok(Ok(None))
+        Ok(Ok(looked))
     }
 }

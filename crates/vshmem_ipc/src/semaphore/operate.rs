@@ -2,6 +2,7 @@
 
 use super::Operation;
 use super::array::{OwnRecord, Trial, blocked_at, perform, reopen, serve};
+use super::await_word::Looked;
 use super::set::Set;
 use crate::access::{Caller, Permission, READ, WRITE};
 use crate::heap::{self, Chunk};
@@ -104,12 +105,15 @@ impl Member {
         timeout: Option<Duration>,
     ) -> Result<(), Errno> {
         let signals_seen = signals_handled();
-        if let [operation] = operations
-            && settle(self.await_word(set, *operation, timeout, signals_seen))?.is_some()
-        {
+        let deadline = timeout.map(|span| Instant::now().after(span));
+        let looked = match operations {
+            [operation] => settle(self.await_word(set, *operation, timeout, signals_seen))?,
+            _ => Looked::NotAtAll,
+        };
+        if looked == Looked::Done {
             return Ok(());
         }
-        let deadline = timeout.map(|span| Instant::now().after(span));
+        let has_looked = looked == Looked::InVain;
         let pool = self.pool();
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
@@ -119,8 +123,16 @@ impl Member {
         } else {
             None
         };
-        let result =
-            self.semop_until(set, operations, wants_undo, long, deadline, signals_seen, &seat);
+        let result = self.semop_until(
+            set,
+            operations,
+            wants_undo,
+            long,
+            deadline,
+            signals_seen,
+            has_looked,
+            &seat,
+        );
         if let Some(chunk) = long {
             let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
         }
@@ -136,14 +148,16 @@ impl Member {
         long: Option<Chunk>,
         deadline: Option<Instant>,
         signals_seen: u32,
+        mut has_looked: bool,
         seat: &Seat<'_>,
     ) -> Result<(), Errno> {
         let pool = self.pool();
         let desk = self.desk_of(seat);
         let party = self.party().pack();
-        let mut gone = Errno::INVAL;
+        // Who has looked has waited already, for others to see.
+        let mut gone = if has_looked { Errno::IDRM } else { Errno::INVAL };
         // Why this call does not sleep again: a peer may keep on sending it to try again.
-        let mut over = None;
+        let mut over = (has_looked && signals_handled() != signals_seen).then_some(Errno::INTR);
         let mut records = 0;
         loop {
             // Looked up each time: it may have been given up, with all adjustments of this process, by a thread that exits.
@@ -201,7 +215,9 @@ impl Member {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
             };
-            let slept = self.sleep_in_line(seat, set.line(), deadline, signals_seen, tend);
+            let line = set.line();
+            let slept = self.sleep_in_line(seat, line, has_looked, deadline, signals_seen, tend);
+            has_looked = false;
             let woken = settle(slept.map(Ok))?;
             if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
                 self.reopen_all(&desk, set, operations)?;
