@@ -25,8 +25,6 @@ mod map;
 mod map;
 mod mapping;
 mod past_cache;
-#[cfg(not(loom))]
-mod prefetch;
 mod scratch;
 #[cfg(not(loom))]
 mod wide;

@@ -107,10 +107,6 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         party: u32,
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
-        if change > 0 {
-            // This one does not wait, so it writes.
-            self.map.will_write(self.at);
-        }
         for _ in 0..MOST_TURNS {
             let seen = load_cell(self.map, self.at)?;
             let word = SemWord::unpack(seen.word);

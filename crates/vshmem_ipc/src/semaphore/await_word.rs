@@ -50,10 +50,7 @@ impl Member {
             if seen == Some(word) {
                 continue;
             }
-            if seen.replace(word).is_some() {
-                // Somebody has changed it: mostly it can be taken from now.
-                self.pool().map().will_write(semaphore.at);
-            }
+            seen = Some(word);
             if let Some(result) = self.semop_fast(set, operation)? {
                 look.succeed();
                 return Ok(result.map(|()| Looked::Done));
