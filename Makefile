@@ -2,10 +2,11 @@
 CARGO := $(shell command -v cargo || echo $(HOME)/.cargo/bin/cargo)
 PREFIX ?= /usr/local
 
-.PHONY: help setup setup-guests setup-all build programs demo test check bench install clean
+.PHONY: help setup setup-guests setup-all build programs demo test test-long check bench install clean
 help:
 	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs (GUEST=qemu: under QEMU; GUEST=xen: domains of an emulated Xen)'
 	@echo 'make test     every test that this machine can run'
+	@echo 'make test-long     what takes longer: stress, soak, fuzzing, sanitizers, every device (some four hours)'
 	@echo 'make bench    the papers'"'"' measurements in some two minutes, and a report of them (vshmem-bench-DATE/report.html)'
 	@echo 'make build    target/release/vshmem and the libraries'
 	@echo 'make third-party   other people'\''s programs on a pool, 30 s each (THIRD_PARTY_SECONDS)'
@@ -35,12 +36,19 @@ programs: setup
 	@$(MAKE) -s -C tests/conformance/share
 	@$(MAKE) -s -C tests/mpi
 	@$(MAKE) -s -C tests/team
+	@$(MAKE) -s -C tests/signals
+	@$(MAKE) -s -C tests/stress
 
 demo: setup-guests build programs
 	@GUEST=$(GUEST) demo/run
 
 test: setup-all build programs
 	@tests/run
+
+# TEST_LONG names some of its steps.
+TEST_LONG ?=
+test-long: setup-all build programs
+	@tests/run_long $(TEST_LONG)
 
 check:
 	$(CARGO) fmt --all --check

@@ -3,9 +3,9 @@
  * Everything here but interface_4_1.c is the same for all releases of Open MPI; that file holds what
  * differs: the component's structure, how peers learn addresses, how a message is handed up.
  *
- * Locking: a lane is used under its endpoint's lock; operations and replies that wait are in lists
- * under the module's. Callbacks are called with neither held. Only one thread at a time is inside
- * vshmem_btl_progress.
+ * Locking: a lane is used under its endpoint's lock, and so is what waits for room in it; the module's
+ * lock may be taken inside it, never around it. Callbacks are called with neither held. Only one thread
+ * at a time is inside vshmem_btl_progress.
  */
 #ifndef BTL_VSHMEM_H
 #define BTL_VSHMEM_H
@@ -29,6 +29,8 @@
 struct vshmem_card {
 	uint8_t pool[16];
 	struct vshmem_address port;
+	struct vshmem_domain domain;
+	uint32_t max_send_size;
 };
 
 /* A peer, or somebody whom only a reply goes to. */
@@ -38,7 +40,10 @@ struct mca_btl_base_endpoint_t {
 	vshmem_lane *lane;
 	uint64_t nonce; /* of the peer's port */
 	opal_list_t waiting; /* fragments that found no room */
+	opal_list_t unasked; /* operations that are not asked for in full */
+	opal_list_t unanswered; /* replies that found no room */
 	bool for_replies;
+	bool broken; /* nothing can be asked of the peer any more */
 };
 typedef struct mca_btl_base_endpoint_t vshmem_endpoint;
 OBJ_CLASS_DECLARATION(vshmem_endpoint);
@@ -101,6 +106,8 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *btl);
 void vshmem_btl_limits(void);
 
 /* endpoint.c */
+/* That some peer goes over the network, and why. */
+void vshmem_btl_tell_once(const char *why);
 vshmem_endpoint *vshmem_endpoint_open(const struct vshmem_address *port);
 void vshmem_endpoint_close(vshmem_endpoint *endpoint);
 vshmem_endpoint *vshmem_endpoint_of_lane(uint32_t lane);
@@ -122,6 +129,8 @@ int vshmem_send_waiting(vshmem_endpoint *endpoint);
 
 /* progress.c */
 int vshmem_btl_progress(void);
+/* This thread is inside it. */
+bool vshmem_makes_progress(void);
 
 /* memory.c */
 mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_module_t *btl,
@@ -155,17 +164,34 @@ int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
 		      void *local_address, uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
 		      mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
 		      int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
-int vshmem_onesided_waiting(void);
+bool vshmem_onesided_open(void);
+/* Asks for, and answers, what had to wait for room. */
+int vshmem_onesided_waiting(vshmem_endpoint *endpoint);
+int vshmem_onesided_fail(vshmem_endpoint *endpoint);
+/* Drops what waits, without a word. */
+void vshmem_onesided_forget(vshmem_endpoint *endpoint);
 /* A message with VSHMEM_TAG. */
 void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
 void vshmem_onesided_close(void);
 
 /* patience.c */
 void vshmem_patience(int events);
+/* Of a counter of one to a few GHz. */
+uint64_t vshmem_ticks(void);
+
+/* watch.c */
+/* Processes of the job are in a domain. */
+void vshmem_watch(const struct vshmem_domain *domain);
+/* Looks whether the job's domains live, now and then. */
+void vshmem_watch_look(void);
 
 /* interface_4_1.c. Hands a message up. */
 void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
 /* No other process of the job is in this kernel. */
 bool vshmem_alone(void);
+/* Watches the domains of all processes of the job. */
+void vshmem_watch_job(void);
+/* Says why, and ends the job. Comes back when Open MPI has not told us how. */
+void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -12,19 +12,13 @@
 #include "opal/util/arch.h"
 
 #include "btl_vshmem.h"
+#include "number.h"
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
 #error "this file is for Open MPI 4.1"
 #endif
 
-struct vshmem_coll_parameters vshmem_coll_parameters = {
-	.priority = 50, /* above tuned (30) */
-	.most_members = 64,
-	.most_teams = 64,
-	.after = 256,
-	.most_bytes = 8 << 10,
-	.piece_bytes = 8 << 10,
-};
+struct vshmem_coll_parameters vshmem_coll_parameters;
 
 /* What a process tells the others. Who has other bounds would go another way. */
 struct card {
@@ -65,26 +59,28 @@ static const mca_base_component_t btl = { MCA_BTL_DEFAULT_VERSION("vshmem") };
 
 static int register_parameters(void)
 {
-	struct { const char *name, *help; int type; void *value; } rows[] = {
-		{ "priority", "Rank among the components for collective calls; 0: not used", MCA_BASE_VAR_TYPE_INT,
-		  &vshmem_coll_parameters.priority },
-		{ "max_members", "Processes of a communicator whose calls go by a team, at most", MCA_BASE_VAR_TYPE_INT,
-		  &vshmem_coll_parameters.most_members },
-		{ "max_teams", "Communicators of a process that have a team at once, at most", MCA_BASE_VAR_TYPE_INT,
-		  &vshmem_coll_parameters.most_teams },
+	static struct vshmem_parameter numbers[] = {
+		/* Above tuned (30). */
+		{ "priority", "Rank among the components for collective calls; 0: not used", -1, 100, 50, NULL, "" },
+		{ "max_members", "Processes of a communicator whose calls go by a team, at most", 0, 4096, 64, NULL, "" },
+		{ "max_teams", "Communicators of a process that have a team at once, at most", 0, INT32_MAX, 64, NULL, "" },
 		{ "after", "Calls of a communicator, by messages, before it gets a team: making one takes as long as many calls",
-		  MCA_BASE_VAR_TYPE_INT, &vshmem_coll_parameters.after },
-		{ "max_bytes", "Bytes of each process in a call that goes by a team, at most", MCA_BASE_VAR_TYPE_SIZE_T,
-		  &vshmem_coll_parameters.most_bytes },
-		{ "piece_bytes", "How much of it goes at once. A team takes four times that for each member",
-		  MCA_BASE_VAR_TYPE_SIZE_T, &vshmem_coll_parameters.piece_bytes },
-		{ "count", "Say at the end how many collective calls went by teams", MCA_BASE_VAR_TYPE_INT,
-		  &vshmem_coll_parameters.verbose },
+		  0, INT32_MAX, 256, NULL, "" },
+		{ "max_bytes", "Bytes of each process in a call that goes by a team, at most", 0, INT32_MAX, 8 << 10, NULL, "" },
+		{ "piece_bytes", "How much of it goes at once. A team takes four times that for each member", 1, 64 << 20, 8 << 10,
+		  NULL, "" },
+		{ "count", "Say at the end how many collective calls went by teams", 0, 1, 0, NULL, "" },
 	};
-	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++)
-		mca_base_component_var_register(&mca_coll_vshmem_component.collm_version, rows[row].name, rows[row].help,
-						rows[row].type, NULL, 0, 0, OPAL_INFO_LVL_5,
-						MCA_BASE_VAR_SCOPE_READONLY, rows[row].value);
+	vshmem_numbers(&mca_coll_vshmem_component.collm_version, "coll_vshmem", numbers, sizeof(numbers) / sizeof(numbers[0]));
+	vshmem_coll_parameters = (struct vshmem_coll_parameters){
+		.priority = (int)numbers[0].value,
+		.most_members = (int)numbers[1].value,
+		.most_teams = (int)numbers[2].value,
+		.after = (int)numbers[3].value,
+		.most_bytes = (size_t)numbers[4].value,
+		.piece_bytes = (size_t)numbers[5].value,
+		.verbose = (int)numbers[6].value,
+	};
 	return OMPI_SUCCESS;
 }
 

@@ -7,9 +7,12 @@ static void construct(vshmem_endpoint *endpoint)
 {
 	OBJ_CONSTRUCT(&endpoint->lock, opal_mutex_t);
 	OBJ_CONSTRUCT(&endpoint->waiting, opal_list_t);
+	OBJ_CONSTRUCT(&endpoint->unasked, opal_list_t);
+	OBJ_CONSTRUCT(&endpoint->unanswered, opal_list_t);
 	endpoint->lane = NULL;
 	endpoint->nonce = 0;
 	endpoint->for_replies = false;
+	endpoint->broken = false;
 }
 
 static void destruct(vshmem_endpoint *endpoint)
@@ -18,11 +21,21 @@ static void destruct(vshmem_endpoint *endpoint)
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&endpoint->waiting)))
 		vshmem_btl_free(&vshmem_btl.super, (mca_btl_base_descriptor_t *)item);
+	vshmem_onesided_forget(endpoint);
 	OBJ_DESTRUCT(&endpoint->waiting);
+	OBJ_DESTRUCT(&endpoint->unasked);
+	OBJ_DESTRUCT(&endpoint->unanswered);
 	OBJ_DESTRUCT(&endpoint->lock);
 }
 
 OBJ_CLASS_INSTANCE(vshmem_endpoint, opal_list_item_t, construct, destruct);
+
+void vshmem_btl_tell_once(const char *why)
+{
+	if (!vshmem_btl.told)
+		vshmem_say("a peer cannot be reached through the pool, and goes over the network: %s", why);
+	vshmem_btl.told = true;
+}
 
 static vshmem_endpoint *find(uint64_t nonce)
 {
@@ -40,18 +53,18 @@ static vshmem_endpoint *make(const struct vshmem_address *port, bool for_replies
 	int rc = vshmem_lane_claim(vshmem_btl.pool, port, vshmem_btl.port, 0, &lane);
 	if (rc == 0 && vshmem_lane_most_bytes(lane) < vshmem_btl.super.btl_max_send_size) {
 		vshmem_lane_close(lane);
-		rc = -EMSGSIZE;
+		rc = -EPROTO;
+	}
+	if (rc == -ENOENT) {
+		vshmem_btl_tell_once("its port is gone");
+		return NULL;
 	}
 	if (rc != 0) {
-		if (!vshmem_btl.told) {
-			const char *why =
-				rc == -EAGAIN ? "all lanes of its port are taken: it expected fewer senders" :
-				rc == -ENOMEM ? "the pool's table of attaches is full: make the pool with a larger --limit attaches=N" :
-				rc == -EMSGSIZE ? "its lanes are shorter than ours: give all processes the same btl_vshmem parameters" :
-				rc == -ENOENT ? "its port is gone" : "the pool does not make sense";
-			vshmem_say("a peer cannot be reached through the pool, and goes over the network: %s", why);
-			vshmem_btl.told = true;
-		}
+		/* The peer may have found its way here: it must not be answered another way. */
+		vshmem_abort("a lane of a peer's port cannot be had: %s",
+			     rc == -EAGAIN ? "others than its job's processes have taken them" :
+			     rc == -ENOMEM ? "the pool's table of attaches is full: make the pool with a larger --limit attaches=N" :
+					     "what the pool says does not make sense");
 		return NULL;
 	}
 	vshmem_endpoint *endpoint = OBJ_NEW(vshmem_endpoint);

@@ -1,12 +1,16 @@
 /* What is particular to Open MPI 4.1: BTL interface 3.1.0. */
 #include "btl_vshmem.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "opal/class/opal_bitmap.h"
 #include "opal/mca/pmix/pmix.h"
 #include "opal/util/proc.h"
+
+#include "number.h"
 
 #if BTL_VERSION != 310
 #error "this file is for BTL interface 3.1.0"
@@ -16,7 +20,10 @@
  * peer's atomics and the CPU's own may be mixed, which here they may: they are the same. */
 #define CPU_ATOMICS_MIX MCA_BTL_ATOMIC_SUPPORTS_GLOB
 
-struct vshmem_parameters vshmem_parameters = { .port_bytes = 4 << 20, .lane_bytes = 256 << 10 };
+struct vshmem_parameters vshmem_parameters;
+
+/* Processes of the job. */
+static uint32_t job;
 
 static int register_parameters(void);
 static int open_component(void);
@@ -27,6 +34,7 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
 		     struct mca_btl_base_endpoint_t **endpoints);
 static int ft_event(int state);
+static int register_error(struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback);
 
 /* The symbol that Open MPI looks for. */
 OPAL_MODULE_DECLSPEC extern mca_btl_base_component_t mca_btl_vshmem_component;
@@ -62,6 +70,7 @@ struct vshmem_btl vshmem_btl = {
 		.btl_register_mem = vshmem_register_mem,
 		.btl_deregister_mem = vshmem_deregister_mem,
 		.btl_ft_event = ft_event,
+		.btl_register_error = register_error,
 	},
 };
 
@@ -91,17 +100,19 @@ static int register_parameters(void)
 	mca_base_component_var_register(me, "pool", "Name of the pool (default: VSHMEM_POOL, or the guest's own)",
 					MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_3,
 					MCA_BASE_VAR_SCOPE_READONLY, &vshmem_parameters.pool);
-	mca_base_component_var_register(me, "port_bytes",
-					"Memory of the pool that each process receives in, however many send to it; at most what leaves half "
-					"of the pool free",
-					MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_5,
-					MCA_BASE_VAR_SCOPE_READONLY, &vshmem_parameters.port_bytes);
-	mca_base_component_var_register(me, "lane_bytes", "The most of it for one sender",
-					MCA_BASE_VAR_TYPE_SIZE_T, NULL, 0, 0, OPAL_INFO_LVL_5,
-					MCA_BASE_VAR_SCOPE_READONLY, &vshmem_parameters.lane_bytes);
-	mca_base_component_var_register(me, "count", "Say at the end how many messages went through the pool",
-					MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_5,
-					MCA_BASE_VAR_SCOPE_READONLY, &vshmem_parameters.verbose);
+	static struct vshmem_parameter numbers[] = {
+		{ "port_bytes",
+		  "Memory of the pool that each process receives in, however many send to it; at most what leaves half "
+		  "of the pool free",
+		  4096, INT64_C(1) << 40, 4 << 20, NULL, "" },
+		{ "lane_bytes", "The most of it for one sender; a power of two", 4096, 4 << 20, 256 << 10, NULL, "" },
+		{ "count", "Say at the end how many messages went through the pool", 0, 1, 0, NULL, "" },
+	};
+	vshmem_numbers(me, "btl_vshmem", numbers, sizeof(numbers) / sizeof(numbers[0]));
+	vshmem_parameters.port_bytes = (size_t)numbers[0].value;
+	for (vshmem_parameters.lane_bytes = 4096; vshmem_parameters.lane_bytes * 2 <= (size_t)numbers[1].value;)
+		vshmem_parameters.lane_bytes *= 2;
+	vshmem_parameters.verbose = (int)numbers[2].value;
 	vshmem_btl_limits();
 	return mca_btl_base_param_register(me, &vshmem_btl.super);
 }
@@ -135,7 +146,8 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 {
 	(void)progress_threads, (void)mpi_threads;
 	*count = 0;
-	if (!vshmem_btl_open(peers()))
+	job = peers();
+	if (!vshmem_btl_open(job))
 		return NULL;
 	vshmem_btl.super.btl_flags |= CPU_ATOMICS_MIX;
 	int rc;
@@ -151,35 +163,98 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 	return modules;
 }
 
+/* What a process has told; false when it has told nothing, or is in another pool, or reads it otherwise. */
+static bool card_of(const opal_process_name_t *name, bool known, struct vshmem_card *card)
+{
+	struct vshmem_card *found = NULL;
+	size_t bytes = 0;
+	int rc;
+	if (known) {
+		/* Only if it is there already: it is not asked for. */
+		opal_value_t flag, *value = NULL;
+		opal_list_t how;
+		char *key = mca_base_component_to_string(&mca_btl_vshmem_component.btl_version);
+		OBJ_CONSTRUCT(&how, opal_list_t);
+		OBJ_CONSTRUCT(&flag, opal_value_t);
+		flag.key = strdup(OPAL_PMIX_IMMEDIATE);
+		flag.type = OPAL_BOOL;
+		flag.data.flag = true;
+		opal_list_append(&how, &flag.super);
+		rc = key ? opal_pmix.get(name, key, &how, &value) : OPAL_ERR_OUT_OF_RESOURCE;
+		if (rc == OPAL_SUCCESS && value) {
+			found = (struct vshmem_card *)value->data.bo.bytes;
+			bytes = value->data.bo.size;
+			value->data.bo.bytes = NULL;
+			OBJ_RELEASE(value);
+		}
+		opal_list_remove_first(&how);
+		OBJ_DESTRUCT(&flag);
+		OBJ_DESTRUCT(&how);
+		free(key);
+	} else {
+		OPAL_MODEX_RECV(rc, &mca_btl_vshmem_component.btl_version, name, (void **)&found, &bytes);
+	}
+	bool ours = rc == OPAL_SUCCESS && found && bytes == sizeof(*found) &&
+		    memcmp(found->pool, vshmem_btl.card.pool, sizeof(found->pool)) == 0;
+	if (ours)
+		*card = *found;
+	free(found);
+	return ours;
+}
+
+/* Both ends of a pair must come to the same answer, or ob1 uses a way back that the other end does not have (and
+ * crashes). So it is made of what both know alike: their cards, and their ranks. */
+static bool is_peer(const opal_process_name_t *name, const struct vshmem_card *card)
+{
+	const opal_process_name_t *me = &OPAL_PROC_MY_NAME;
+	const struct vshmem_card *own = &vshmem_btl.card;
+	/* A port has a lane for each process of its job, and none for those of jobs that come later. */
+	if (name->jobid != me->jobid || name->vpid >= job)
+		return false;
+	if (card->port.most_bytes < own->max_send_size || own->port.most_bytes < card->max_send_size) {
+		vshmem_btl_tell_once("its lanes are not as long as ours: give all processes the same btl_vshmem parameters");
+		return false;
+	}
+	/* A pair takes two of the pool's attaches. Where there are not enough for all, each process has the same number of
+	 * peers: those that are nearest by rank. */
+	uint32_t apart = name->vpid > me->vpid ? name->vpid - me->vpid : me->vpid - name->vpid;
+	apart = apart < job - apart ? apart : job - apart;
+	if ((uint64_t)apart * 2 > vshmem_attaches(vshmem_btl.pool) / 4 * 3 / job) {
+		vshmem_btl_tell_once("the pool's table of attaches is too small for all pairs: make the pool with a larger --limit attaches=N");
+		return false;
+	}
+	return true;
+}
+
+void vshmem_watch_job(void)
+{
+	opal_process_name_t name = OPAL_PROC_MY_NAME;
+	struct vshmem_card card;
+	for (name.vpid = 0; name.vpid < job; name.vpid++)
+		if (name.vpid != OPAL_PROC_MY_NAME.vpid && card_of(&name, true, &card))
+			vshmem_watch(&card.domain);
+}
+
 static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
 		     struct mca_btl_base_endpoint_t **endpoints, struct opal_bitmap_t *reachable)
 {
 	(void)btl;
 	const opal_proc_t *me = opal_proc_local_get();
 	for (size_t nth = 0; nth < count; nth++) {
-		struct vshmem_card *card = NULL;
-		size_t bytes = 0;
-		int rc;
+		struct vshmem_card card = vshmem_btl.card;
 		endpoints[nth] = NULL;
 		if (procs[nth]->proc_arch != me->proc_arch)
 			continue;
-		if (procs[nth] == me) {
-			endpoints[nth] = vshmem_endpoint_open(&vshmem_btl.card.port);
-			if (endpoints[nth] && reachable)
-				opal_bitmap_set_bit(reachable, (int)nth);
-			continue;
-		}
-		OPAL_MODEX_RECV(rc, &mca_btl_vshmem_component.btl_version, &procs[nth]->proc_name, (void **)&card,
-				&bytes);
 		/* Who has no card, or one of another pool, is somebody else's to reach. */
-		if (rc == OPAL_SUCCESS && card && bytes == sizeof(*card) &&
-		    memcmp(card->pool, vshmem_btl.card.pool, sizeof(card->pool)) == 0) {
-			endpoints[nth] = vshmem_endpoint_open(&card->port);
-			/* Open MPI asks for one peer without saying which. */
-			if (endpoints[nth] && reachable)
-				opal_bitmap_set_bit(reachable, (int)nth);
-		}
-		free(card);
+		if (procs[nth] != me && !card_of(&procs[nth]->proc_name, false, &card))
+			continue;
+		if (!is_peer(&procs[nth]->proc_name, &card))
+			continue;
+		vshmem_watch(&card.domain);
+		endpoints[nth] = vshmem_endpoint_open(&card.port);
+		/* Open MPI asks for one peer without saying which. */
+		if (endpoints[nth] && reachable)
+			opal_bitmap_set_bit(reachable, (int)nth);
 	}
 	return OPAL_SUCCESS;
 }
@@ -194,6 +269,27 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 		endpoints[nth] = NULL;
 	}
 	return OPAL_SUCCESS;
+}
+
+static mca_btl_base_module_error_cb_fn_t failed;
+
+static int register_error(struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback)
+{
+	(void)btl;
+	failed = callback;
+	return OPAL_SUCCESS;
+}
+
+void vshmem_abort(const char *format, ...)
+{
+	static char text[512];
+	va_list arguments;
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	vshmem_say("%s", text);
+	if (failed)
+		failed(&vshmem_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
 }
 
 static int ft_event(int state)

@@ -56,6 +56,7 @@ bool vshmem_btl_open(uint32_t peers)
 	}
 	vshmem_identify(btl->pool, btl->card.pool);
 	vshmem_port_address(btl->port, &btl->card.port);
+	vshmem_domain(btl->pool, &btl->card.domain);
 	btl->base = vshmem_base(btl->pool);
 	btl->bytes = vshmem_bytes(btl->pool);
 	/* Nothing comes within the kernel: then looking here again is quicker than looking everywhere. */
@@ -70,7 +71,8 @@ bool vshmem_btl_open(uint32_t peers)
 	if (btl->super.btl_eager_limit == 0 || btl->super.btl_eager_limit > eager)
 		btl->super.btl_eager_limit = eager;
 	btl->super.btl_rndv_eager_limit = btl->super.btl_eager_limit;
-	return lists(btl->super.btl_eager_limit, btl->super.btl_max_send_size);
+	btl->card.max_send_size = (uint32_t)btl->super.btl_max_send_size;
+	return lists(btl->super.btl_eager_limit, btl->super.btl_max_send_size) && vshmem_onesided_open();
 }
 
 void vshmem_btl_limits(void)
@@ -85,7 +87,9 @@ void vshmem_btl_limits(void)
 	module->btl_min_rdma_pipeline_size = SIZE_MAX;
 	/* Between Open MPI's own shared memory (65536) and every network. */
 	module->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 10;
-	module->btl_latency = 1;
+	/* Not vader's 1: osc/rdma takes the shortest of those that reach all processes of a window, and of equal ones the first that
+	 * each process happens to find, which need not be the same for all. */
+	module->btl_latency = 2;
 	module->btl_bandwidth = 40000;
 	module->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
 	module->btl_get_limit = UINT32_MAX;
@@ -97,7 +101,6 @@ void vshmem_btl_limits(void)
 	module->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
 				   MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
 				   MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |
-				   MCA_BTL_ATOMIC_SUPPORTS_MIN | MCA_BTL_ATOMIC_SUPPORTS_MAX |
 				   MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
 }
 

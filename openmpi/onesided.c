@@ -1,6 +1,15 @@
 /* put, get and atomics. On memory of the pool they are done at once, by whoever asks: it is mapped
  * here, too. On private memory its owner is asked by a message, and does them when it makes
  * progress; what it is asked is checked against what it has registered.
+ *
+ * An operation is asked for in parts, a message each. A part is in a table until it is answered; its
+ * index and the generation of that entry are the token that the answer must bear. So an answer is
+ * matched to one part that is outstanding, and to each once, whatever comes. Operations that are not
+ * asked for in full wait in a queue of their endpoint, in order; when too many do, the caller is told
+ * to come back (it then makes progress), so neither memory nor the time for each grows with their number.
+ *
+ * Locking: an endpoint's queues are used under its lock, the table and an operation's count of what
+ * is left under the module's, which is taken inside the endpoint's.
  */
 #include "btl_vshmem.h"
 
@@ -25,67 +34,110 @@ struct request {
 
 /* An operation of this process that is under way. */
 struct operation {
-	opal_list_item_t super;
+	opal_free_list_item_t super;
 	struct request request; /* as it is sent; address and bytes are those of the whole */
 	vshmem_endpoint *endpoint;
 	char *local;
-	uint64_t asked, answered; /* bytes, or for atomics 0 and 1 */
+	uint64_t asked; /* bytes */
+	uint64_t left;	/* bytes that no answer has come for */
 	int status;
-	uint32_t index, turn;
 	mca_btl_base_registration_handle_t *local_handle;
 	mca_btl_base_rdma_completion_fn_t done;
 	void *context, *data;
-	bool listed;
 };
-OBJ_CLASS_DECLARATION(operation_t);
 typedef struct operation operation_t;
-OBJ_CLASS_INSTANCE(operation_t, opal_list_item_t, NULL, NULL);
+OBJ_CLASS_DECLARATION(operation_t);
+OBJ_CLASS_INSTANCE(operation_t, opal_free_list_item_t, NULL, NULL);
 
 /* A reply that found no room. */
 struct reply {
-	opal_list_item_t super;
+	opal_free_list_item_t super;
 	struct request reply;
-	vshmem_endpoint *endpoint;
 };
 typedef struct reply reply_t;
 OBJ_CLASS_DECLARATION(reply_t);
-OBJ_CLASS_INSTANCE(reply_t, opal_list_item_t, NULL, NULL);
+OBJ_CLASS_INSTANCE(reply_t, opal_free_list_item_t, NULL, NULL);
 
-static struct operation **table; /* by index; a token is turn and index */
-static uint32_t table_size, turns;
-static opal_list_t unasked, unanswered;
-static bool ready;
+/* Parts that are asked for and not answered. A peer that is asked for more at once keeps as many answers at most. */
+#define PARTS 4096
+/* Operations that wait to be asked for, before callers are told to come back. */
+#define QUEUED 1024
+#define NONE UINT32_MAX
+
+static struct part {
+	operation_t *operation; /* NULL: free */
+	uint64_t at, bytes;	/* of the operation */
+	uint32_t generation;
+	uint32_t next; /* free entry */
+} *parts;
+/* The one that was freed longest ago is taken next: generations then last longest. */
+static uint32_t first_free, last_free;
+static opal_free_list_t operations, replies;
+static uint32_t queued;
+
+bool vshmem_onesided_open(void)
+{
+	parts = calloc(PARTS, sizeof(*parts));
+	if (!parts)
+		return false;
+	for (uint32_t index = 0; index < PARTS; index++)
+		parts[index].next = index + 1 < PARTS ? index + 1 : NONE;
+	first_free = 0;
+	last_free = PARTS - 1;
+	queued = 0;
+	struct { opal_free_list_t *list; size_t bytes; opal_class_t *class; } rows[] = {
+		{ &operations, sizeof(operation_t), OBJ_CLASS(operation_t) },
+		{ &replies, sizeof(reply_t), OBJ_CLASS(reply_t) },
+	};
+	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
+		OBJ_CONSTRUCT(rows[row].list, opal_free_list_t);
+		if (opal_free_list_init(rows[row].list, rows[row].bytes, 64, rows[row].class, 0, 0, 0, -1, 64, NULL, 0, NULL,
+					NULL, NULL) != OPAL_SUCCESS)
+			return false;
+	}
+	return true;
+}
 
 static uint64_t chunk(void)
 {
 	return (vshmem_btl.super.btl_max_send_size - sizeof(struct request)) & ~UINT64_C(63);
 }
 
-/* Under the module's lock. */
-static bool enter(struct operation *operation)
+static bool is_atomic(uint8_t what)
 {
-	if (!ready) {
-		OBJ_CONSTRUCT(&unasked, opal_list_t);
-		OBJ_CONSTRUCT(&unanswered, opal_list_t);
-		ready = true;
+	return what == ATOMIC || what == SWAP_IF;
+}
+
+/* An entry for a part; NONE when the table is full. */
+static uint32_t enter(operation_t *operation, uint64_t at, uint64_t bytes, uint64_t *token)
+{
+	OPAL_THREAD_LOCK(&vshmem_btl.lock);
+	uint32_t index = first_free;
+	if (index != NONE) {
+		struct part *part = &parts[index];
+		first_free = part->next;
+		if (first_free == NONE)
+			last_free = NONE;
+		part->operation = operation;
+		part->at = at;
+		part->bytes = bytes;
+		part->generation++;
+		*token = (uint64_t)part->generation << 32 | index;
 	}
-	uint32_t index = 0;
-	while (index < table_size && table[index])
-		index++;
-	if (index == table_size) {
-		uint32_t more = table_size ? table_size * 2 : 64;
-		struct operation **grown = realloc(table, more * sizeof(*grown));
-		if (!grown)
-			return false;
-		memset(grown + table_size, 0, (more - table_size) * sizeof(*grown));
-		table = grown;
-		table_size = more;
-	}
-	table[index] = operation;
-	operation->index = index;
-	operation->turn = ++turns;
-	operation->request.token = (uint64_t)operation->turn << 32 | index;
-	return true;
+	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+	return index;
+}
+
+/* Under the module's lock. */
+static void leave(uint32_t index)
+{
+	parts[index].operation = NULL;
+	parts[index].next = NONE;
+	if (last_free == NONE)
+		first_free = index;
+	else
+		parts[last_free].next = index;
+	last_free = index;
 }
 
 /* With the endpoint's lock held: one message. The order of messages does not matter to those that
@@ -99,29 +151,34 @@ static int tell(vshmem_endpoint *endpoint, const struct request *request, const 
 	return vshmem_send(endpoint->lane, parts, bytes ? 2 : 1, VSHMEM_TAG);
 }
 
-/* Asks for as much of an operation as there is room for. True when all is asked for. */
-static bool ask(struct operation *operation)
+/* With the endpoint's lock held: asks for as much of an operation as there is room for. 0: all is asked for, and the
+ * operation may have been answered in full, and be another's. */
+static int ask(operation_t *operation)
 {
 	vshmem_endpoint *endpoint = operation->endpoint;
-	struct request *whole = &operation->request;
-	bool atomic = whole->what == ATOMIC || whole->what == SWAP_IF;
-	OPAL_THREAD_LOCK(&endpoint->lock);
-	int rc = 0;
-	while (rc == 0 && operation->asked < (atomic ? 1 : whole->bytes)) {
-		struct request part = *whole;
-		uint64_t left = whole->bytes - operation->asked;
-		if (!atomic) {
-			part.address += operation->asked;
-			part.bytes = left < chunk() ? left : chunk();
-			/* Where a reply's data goes. */
-			part.operand[0] = operation->asked;
+	struct request part = operation->request;
+	uint64_t whole = part.bytes, base = part.address;
+	char *local = operation->local;
+	bool atomic = is_atomic(part.what);
+	for (uint64_t at = operation->asked; at < whole; at += part.bytes) {
+		uint64_t left = whole - at;
+		part.bytes = atomic || left < chunk() ? left : chunk();
+		part.address = base + at;
+		uint32_t index = enter(operation, at, part.bytes, &part.token);
+		if (index == NONE)
+			return -EAGAIN;
+		/* The answer may be there before this is done with. */
+		operation->asked = at + part.bytes;
+		int rc = tell(endpoint, &part, local + at, part.what == PUT ? part.bytes : 0);
+		if (rc != 0) {
+			operation->asked = at;
+			OPAL_THREAD_LOCK(&vshmem_btl.lock);
+			leave(index);
+			OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+			return rc;
 		}
-		rc = tell(endpoint, &part, operation->local + operation->asked, whole->what == PUT ? part.bytes : 0);
-		if (rc == 0)
-			operation->asked += atomic ? 1 : part.bytes;
 	}
-	OPAL_THREAD_UNLOCK(&endpoint->lock);
-	return rc != -EAGAIN;
+	return 0;
 }
 
 static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void *local, uint64_t address,
@@ -131,7 +188,12 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 {
 	if (!remote)
 		return OPAL_ERR_BAD_PARAM;
-	struct operation *operation = OBJ_NEW(operation_t);
+	if (endpoint->broken)
+		return OPAL_ERR_UNREACH;
+	/* Whoever is called while progress is made cannot make any: it is not told to come back. */
+	if (__atomic_load_n(&queued, __ATOMIC_RELAXED) >= QUEUED && !vshmem_makes_progress())
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	operation_t *operation = (operation_t *)opal_free_list_get(&operations);
 	if (!operation)
 		return OPAL_ERR_OUT_OF_RESOURCE;
 	operation->request = (struct request){ .what = what, .op = op, .flags = (uint32_t)flags, .slot = remote->slot,
@@ -140,28 +202,34 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 	operation->endpoint = endpoint;
 	operation->local = local;
 	operation->local_handle = local_handle;
-	operation->asked = operation->answered = 0;
+	operation->asked = 0;
+	operation->left = bytes;
 	operation->status = OPAL_SUCCESS;
 	operation->done = done;
 	operation->context = context;
 	operation->data = data;
-	operation->listed = false;
-	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	bool entered = enter(operation);
-	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
-	if (!entered) {
-		OBJ_RELEASE(operation);
-		return OPAL_ERR_OUT_OF_RESOURCE;
+	OPAL_THREAD_LOCK(&endpoint->lock);
+	int rc = opal_list_is_empty(&endpoint->unasked) ? ask(operation) : -EAGAIN;
+	if (rc != 0) {
+		/* A lane that is of no use any more fails all operations of its endpoint when progress is made. */
+		endpoint->broken |= rc != -EAGAIN;
+		opal_list_append(&endpoint->unasked, (opal_list_item_t *)operation);
+		OPAL_THREAD_ADD_FETCH32(&vshmem_btl.waiting, 1);
+		__atomic_add_fetch(&queued, 1, __ATOMIC_RELAXED);
 	}
-	/* All asking is done where progress is made: an answer cannot overtake it. */
-	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	opal_list_append(&unasked, &operation->super);
-	vshmem_btl.waiting++;
-	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+	OPAL_THREAD_UNLOCK(&endpoint->lock);
 	return OPAL_SUCCESS;
 }
 
-/* What an operation makes of two numbers; numbers of 32 bits come with their sign extended. */
+/* Whether an operation is done here. Not the smaller and the larger of two numbers: nobody says whether they have a
+ * sign. Nor the logical ones: their numbers may be of any kind. osc/rdma then does both under a lock. */
+static bool can(int op)
+{
+	return op == MCA_BTL_ATOMIC_ADD || op == MCA_BTL_ATOMIC_AND || op == MCA_BTL_ATOMIC_OR ||
+	       op == MCA_BTL_ATOMIC_XOR || op == MCA_BTL_ATOMIC_SWAP;
+}
+
+/* What an operation makes of two numbers. */
 static uint64_t combined(int op, uint64_t old, uint64_t operand)
 {
 	switch (op) {
@@ -170,8 +238,6 @@ static uint64_t combined(int op, uint64_t old, uint64_t operand)
 	case MCA_BTL_ATOMIC_OR: return old | operand;
 	case MCA_BTL_ATOMIC_XOR: return old ^ operand;
 	case MCA_BTL_ATOMIC_SWAP: return operand;
-	case MCA_BTL_ATOMIC_MIN: return (int64_t)operand < (int64_t)old ? operand : old;
-	case MCA_BTL_ATOMIC_MAX: return (int64_t)operand > (int64_t)old ? operand : old;
 	default: return old;
 	}
 }
@@ -189,7 +255,7 @@ static uint32_t atomically32(uint32_t *word, int op, uint32_t operand)
 {
 	uint32_t old = __atomic_load_n(word, __ATOMIC_RELAXED), new;
 	do
-		new = (uint32_t)combined(op, (uint64_t)(int32_t)old, (uint64_t)(int32_t)operand);
+		new = (uint32_t)combined(op, old, operand);
 	while (!__atomic_compare_exchange_n(word, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 	return old;
 }
@@ -258,6 +324,9 @@ static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoin
 		  uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
 {
 	uint64_t bytes = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4 : 8;
+	/* Open MPI asks for any, whatever btl_atomic_flags says. */
+	if (what == ATOMIC && (!can(op) || flags & MCA_BTL_ATOMIC_FLAG_FLOAT))
+		return OPAL_ERR_NOT_SUPPORTED;
 	void *there = address % bytes == 0 ? vshmem_in_pool(remote, address, bytes) : NULL;
 	if (!there)
 		return start(endpoint, what, local, address, local_handle, remote, bytes, (uint16_t)op, flags, first,
@@ -297,8 +366,8 @@ int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
 		      compare, value, cbfunc, cbcontext, cbdata);
 }
 
-/* Sends a reply with what a GET asked for. True when it is sent, or never can be. */
-static bool answer(vshmem_endpoint *endpoint, const struct request *reply)
+/* With the endpoint's lock held: sends a reply with what a GET asked for. */
+static int answer(vshmem_endpoint *endpoint, const struct request *reply)
 {
 	void *data = NULL;
 	struct request sent = *reply;
@@ -309,10 +378,7 @@ static bool answer(vshmem_endpoint *endpoint, const struct request *reply)
 		if (!data)
 			sent.status = 1;
 	}
-	OPAL_THREAD_LOCK(&endpoint->lock);
-	int rc = tell(endpoint, &sent, data, data ? reply->bytes : 0);
-	OPAL_THREAD_UNLOCK(&endpoint->lock);
-	return rc != -EAGAIN;
+	return tell(endpoint, &sent, data, data ? reply->bytes : 0);
 }
 
 /* Does what a peer asks for. */
@@ -322,18 +388,21 @@ static void serve(uint32_t lane, const struct request *request, const void *data
 					   [ATOMIC] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC,
 					   [SWAP_IF] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC };
 	vshmem_endpoint *endpoint = vshmem_endpoint_of_lane(lane);
-	if (!endpoint)
+	/* Whoever does not read its answers gets none. An honest peer has no more outstanding than this. */
+	if (!endpoint || opal_list_get_size(&endpoint->unanswered) >= PARTS)
 		return;
 	struct request reply = *request;
 	reply.what = REPLY;
 	reply.op = request->what;
 	reply.status = 1;
 	uint64_t size = request->bytes;
-	bool word = request->what == ATOMIC || request->what == SWAP_IF;
+	bool word = is_atomic(request->what);
 	bool sane = word ? size == (request->flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4u : 8u) && request->address % size == 0 :
 		    request->what == PUT ? size == bytes : size <= chunk();
 	void *there = sane ? vshmem_registered(request->slot, request->key, request->address, size,
 					       access[request->what]) : NULL;
+	if (there && word && request->what == ATOMIC && !can(request->op))
+		there = NULL;
 	if (there) {
 		reply.status = 0;
 		if (request->what == PUT)
@@ -342,64 +411,65 @@ static void serve(uint32_t lane, const struct request *request, const void *data
 			reply.operand[1] = act(there, request->what, request->op, (int)request->flags,
 					       request->operand[0], request->operand[1]);
 	}
-	if (answer(endpoint, &reply))
-		return;
-	struct reply *later = OBJ_NEW(reply_t);
-	if (!later)
-		return;
-	later->reply = reply;
-	later->endpoint = endpoint;
-	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	if (!ready) {
-		OBJ_CONSTRUCT(&unasked, opal_list_t);
-		OBJ_CONSTRUCT(&unanswered, opal_list_t);
-		ready = true;
+	OPAL_THREAD_LOCK(&endpoint->lock);
+	int rc = opal_list_is_empty(&endpoint->unanswered) ? answer(endpoint, &reply) : -EAGAIN;
+	reply_t *later = rc == -EAGAIN ? (reply_t *)opal_free_list_get(&replies) : NULL;
+	if (later) {
+		later->reply = reply;
+		opal_list_append(&endpoint->unanswered, (opal_list_item_t *)later);
+		OPAL_THREAD_ADD_FETCH32(&vshmem_btl.waiting, 1);
 	}
-	opal_list_append(&unanswered, &later->super);
-	vshmem_btl.waiting++;
-	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+	OPAL_THREAD_UNLOCK(&endpoint->lock);
 }
 
-static void finish(struct operation *operation)
+/* An operation of which nothing is in the table nor in a queue. */
+static void finish(operation_t *operation)
 {
-	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	table[operation->index] = NULL;
-	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
-	if (operation->done)
-		operation->done(&vshmem_btl.super, operation->endpoint, operation->local, operation->local_handle,
-				operation->context, operation->data, operation->status);
-	OBJ_RELEASE(operation);
+	mca_btl_base_rdma_completion_fn_t done = operation->done;
+	vshmem_endpoint *endpoint = operation->endpoint;
+	mca_btl_base_registration_handle_t *handle = operation->local_handle;
+	void *local = operation->local, *context = operation->context, *data = operation->data;
+	int status = operation->status;
+	opal_free_list_return(&operations, &operation->super);
+	if (done)
+		done(&vshmem_btl.super, endpoint, local, handle, context, data, status);
 }
 
 /* A peer has answered. */
-static void settle(const struct request *reply, const void *data, uint64_t bytes)
+static void settle(uint32_t lane, const struct request *reply, const void *data, uint64_t bytes)
 {
-	uint32_t index = (uint32_t)reply->token;
-	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	struct operation *operation = index < table_size ? table[index] : NULL;
-	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
-	if (!operation || operation->request.token != reply->token || operation->request.what != reply->op)
+	uint32_t index = (uint32_t)reply->token, generation = (uint32_t)(reply->token >> 32);
+	struct vshmem_sender sender;
+	if (index >= PARTS || vshmem_sender(vshmem_btl.port, lane, &sender) != 0)
 		return;
-	uint64_t whole = operation->request.bytes;
-	if (reply->op == ATOMIC || reply->op == SWAP_IF) {
-		if (reply->status == 0)
+	OPAL_THREAD_LOCK(&vshmem_btl.lock);
+	struct part part = parts[index];
+	operation_t *operation = part.operation;
+	/* It is outstanding, it is what was asked for, and it was asked of this peer. */
+	bool matched = operation && part.generation == generation && operation->request.what == reply->op &&
+		       operation->endpoint->nonce == sender.port.nonce;
+	if (matched)
+		leave(index);
+	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+	if (!matched)
+		return;
+	/* From here on nobody else finishes it: this part is still left. */
+	bool good = reply->status == 0;
+	if (is_atomic(operation->request.what)) {
+		if (good)
 			store(operation->local, (int)operation->request.flags, reply->operand[1]);
-		whole = operation->answered = 1;
-	} else {
-		uint64_t at = reply->operand[0], size = reply->bytes;
-		/* Nobody may be answered more than was asked for, nor elsewhere. */
-		if (at > operation->asked || size > operation->asked - at || size > whole - operation->answered)
-			return;
-		if (reply->op == GET && reply->status == 0) {
-			if (size != bytes)
-				return;
-			memcpy(operation->local + at, data, size);
-		}
-		operation->answered += size;
+	} else if (operation->request.what == GET) {
+		good = good && bytes == part.bytes;
+		if (good)
+			memcpy(operation->local + part.at, data, part.bytes);
 	}
-	if (reply->status != 0)
+	OPAL_THREAD_LOCK(&vshmem_btl.lock);
+	if (!good)
 		operation->status = OPAL_ERROR;
-	if (operation->answered >= whole)
+	operation->left -= part.bytes;
+	bool last = operation->left == 0;
+	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+	if (last)
 		finish(operation);
 }
 
@@ -411,67 +481,99 @@ void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes)
 	memcpy(&request, text, sizeof(request));
 	const void *data = (const char *)text + sizeof(request);
 	if (request.what == REPLY)
-		settle(&request, data, bytes - sizeof(request));
+		settle(lane, &request, data, bytes - sizeof(request));
 	else if (request.what >= PUT && request.what <= SWAP_IF)
 		serve(lane, &request, data, bytes - sizeof(request));
 }
 
-int vshmem_onesided_waiting(void)
+/* With the endpoint's lock held: what was at the head of a queue. */
+static opal_list_item_t *dequeue(opal_list_t *queue)
 {
+	OPAL_THREAD_ADD_FETCH32(&vshmem_btl.waiting, -1);
+	return opal_list_remove_first(queue);
+}
+
+/* Tells the callers of all operations of an endpoint that they have failed: its peer can no longer be asked, nor answered.
+ * Called where progress is made, by one thread at a time. */
+int vshmem_onesided_fail(vshmem_endpoint *endpoint)
+{
+	opal_list_t failed;
 	int done = 0;
-	if (!ready)
-		return 0;
-	/* Each once: one that finds no room does not keep those to other peers waiting. */
+	OBJ_CONSTRUCT(&failed, opal_list_t);
+	OPAL_THREAD_LOCK(&endpoint->lock);
+	endpoint->broken = true;
+	while (!opal_list_is_empty(&endpoint->unanswered))
+		opal_free_list_return(&replies, (opal_free_list_item_t *)dequeue(&endpoint->unanswered));
 	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	size_t replies = opal_list_get_size(&unanswered), asks = opal_list_get_size(&unasked);
+	while (!opal_list_is_empty(&endpoint->unasked)) {
+		operation_t *operation = (operation_t *)dequeue(&endpoint->unasked);
+		__atomic_sub_fetch(&queued, 1, __ATOMIC_RELAXED);
+		operation->left -= operation->request.bytes - operation->asked;
+		operation->status = OPAL_ERR_UNREACH;
+		if (operation->left == 0)
+			opal_list_append(&failed, (opal_list_item_t *)operation);
+	}
+	for (uint32_t index = 0; index < PARTS; index++) {
+		operation_t *operation = parts[index].operation;
+		if (!operation || operation->endpoint != endpoint)
+			continue;
+		operation->left -= parts[index].bytes;
+		operation->status = OPAL_ERR_UNREACH;
+		leave(index);
+		if (operation->left == 0)
+			opal_list_append(&failed, (opal_list_item_t *)operation);
+	}
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
-	while (replies-- > 0) {
-		OPAL_THREAD_LOCK(&vshmem_btl.lock);
-		struct reply *reply = (struct reply *)opal_list_remove_first(&unanswered);
-		OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
-		if (!reply)
-			break;
-		bool sent = answer(reply->endpoint, &reply->reply);
-		OPAL_THREAD_LOCK(&vshmem_btl.lock);
-		if (sent)
-			vshmem_btl.waiting--, done++;
-		else
-			opal_list_append(&unanswered, &reply->super);
-		OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
-		if (sent)
-			OBJ_RELEASE(reply);
-	}
-	while (asks-- > 0) {
-		OPAL_THREAD_LOCK(&vshmem_btl.lock);
-		struct operation *operation = (struct operation *)opal_list_remove_first(&unasked);
-		OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
-		if (!operation)
-			break;
-		/* Answers are taken by this thread alone, after this. */
-		bool asked = ask(operation);
-		OPAL_THREAD_LOCK(&vshmem_btl.lock);
-		if (asked)
-			vshmem_btl.waiting--, done++;
-		else
-			opal_list_append(&unasked, &operation->super);
-		OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
-	}
+	OPAL_THREAD_UNLOCK(&endpoint->lock);
+	opal_list_item_t *item;
+	for (; (item = opal_list_remove_first(&failed)); done++)
+		finish((operation_t *)item);
+	OBJ_DESTRUCT(&failed);
 	return done;
+}
+
+int vshmem_onesided_waiting(vshmem_endpoint *endpoint)
+{
+	int done = 0, rc = 0;
+	OPAL_THREAD_LOCK(&endpoint->lock);
+	while (rc == 0 && !opal_list_is_empty(&endpoint->unanswered)) {
+		rc = answer(endpoint, &((reply_t *)opal_list_get_first(&endpoint->unanswered))->reply);
+		if (rc == 0) {
+			opal_free_list_return(&replies, (opal_free_list_item_t *)dequeue(&endpoint->unanswered));
+			done++;
+		}
+	}
+	while (rc == 0 && !opal_list_is_empty(&endpoint->unasked)) {
+		/* Asked for in full, it may be another's: it leaves the queue before. */
+		operation_t *operation = (operation_t *)dequeue(&endpoint->unasked);
+		rc = ask(operation);
+		if (rc == 0) {
+			__atomic_sub_fetch(&queued, 1, __ATOMIC_RELAXED);
+			done++;
+		} else {
+			opal_list_prepend(&endpoint->unasked, (opal_list_item_t *)operation);
+			OPAL_THREAD_ADD_FETCH32(&vshmem_btl.waiting, 1);
+		}
+	}
+	endpoint->broken |= rc != 0 && rc != -EAGAIN;
+	bool failed = endpoint->broken && !(opal_list_is_empty(&endpoint->unasked) && opal_list_is_empty(&endpoint->unanswered));
+	OPAL_THREAD_UNLOCK(&endpoint->lock);
+	return failed ? done + vshmem_onesided_fail(endpoint) : done;
+}
+
+/* The endpoints are closed by then. */
+void vshmem_onesided_forget(vshmem_endpoint *endpoint)
+{
+	while (!opal_list_is_empty(&endpoint->unanswered))
+		opal_free_list_return(&replies, (opal_free_list_item_t *)dequeue(&endpoint->unanswered));
+	while (!opal_list_is_empty(&endpoint->unasked))
+		opal_free_list_return(&operations, (opal_free_list_item_t *)dequeue(&endpoint->unasked));
 }
 
 void vshmem_onesided_close(void)
 {
-	if (ready) {
-		opal_list_item_t *item;
-		while ((item = opal_list_remove_first(&unasked)))
-			OBJ_RELEASE(item);
-		while ((item = opal_list_remove_first(&unanswered)))
-			OBJ_RELEASE(item);
-		OBJ_DESTRUCT(&unasked);
-		OBJ_DESTRUCT(&unanswered);
-		ready = false;
-	}
-	free(table);
-	table = NULL;
-	table_size = 0;
+	OBJ_DESTRUCT(&operations);
+	OBJ_DESTRUCT(&replies);
+	free(parts);
+	parts = NULL;
 }

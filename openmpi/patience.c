@@ -1,7 +1,7 @@
 /* Giving the CPU away where others need it.
  *
- * Nobody tells a process in a guest, or in a network namespace, that it shares its CPU with others.
- * It finds out. As long as the pool has no more users in this kernel than there are CPUs, nobody yields:
+ * Nobody tells a process in a guest, or in a container, that it shares its CPU with others.
+ * It finds out. As long as the pool has no more users in this kernel, in all its containers, than there are CPUs, nobody yields:
  * what runs beside them is none of their job's. (A yield takes 40 us in a User Mode Linux guest.) When it
  * has more, whoever looks in vain yields, and when that did not help either, sleeps: a scheduler that is
  * fair lets a process that only yields have its whole share again and again. The more share a CPU, the
@@ -27,7 +27,7 @@
 /* Looks in vain before it is asked how many there are. */
 #define ASK (1 << 16)
 
-static inline uint64_t ticks(void)
+uint64_t vshmem_ticks(void)
 {
 #if defined(__x86_64__)
 	return __builtin_ia32_rdtsc();
@@ -69,7 +69,7 @@ void vshmem_patience(int events)
 	}
 	if (++looks < LOOKS) {
 		if (looks == 1 && each > 1)
-			began = ticks();
+			began = vshmem_ticks();
 		return;
 	}
 	looks = 0;
@@ -81,7 +81,7 @@ void vshmem_patience(int events)
 	until_asked -= LOOKS;
 	if (each <= 1 || began == 0)
 		return;
-	uint64_t now = ticks(), took = now - began;
+	uint64_t now = vshmem_ticks(), took = now - began;
 	/* It is forgotten in time: looks were shorter before other transports were there to look at. */
 	shortest = took < shortest ? took : shortest + shortest / 256 + 1;
 	if (took / 4 > shortest) {

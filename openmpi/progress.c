@@ -6,6 +6,14 @@
 /* Messages taken in one go: others make progress, too. */
 #define AT_ONCE 32
 
+/* Inside vshmem_btl_progress. */
+static __thread bool progressing;
+
+bool vshmem_makes_progress(void)
+{
+	return progressing;
+}
+
 static int waiting(void)
 {
 	if (vshmem_btl.waiting == 0)
@@ -14,8 +22,18 @@ static int waiting(void)
 	vshmem_endpoint *endpoint, *next;
 	/* Endpoints are only ever added while there is something to send. */
 	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
-		done += vshmem_send_waiting(endpoint);
-	return done + vshmem_onesided_waiting();
+		done += vshmem_send_waiting(endpoint) + vshmem_onesided_waiting(endpoint);
+	return done;
+}
+
+/* A sender is gone. What was asked of those that are dead is not answered any more. */
+static void fail_dead(void)
+{
+	vshmem_endpoint *endpoint, *next;
+	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint) {
+		if (!endpoint->broken && !vshmem_lane_alive(endpoint->lane))
+			vshmem_onesided_fail(endpoint);
+	}
 }
 
 /* Whoever waits for one message, and gets it, is let go at once. Only when the next one is there already as soon as it is
@@ -46,6 +64,8 @@ static int receive(void)
 		} else if (rc == -EBADMSG) {
 			vshmem_say("what a peer (client %u of the pool) sends makes no sense; it is not read any more",
 				   message.lane);
+		} else if (rc == -EPIPE) {
+			fail_dead();
 		}
 	}
 	return taken;
@@ -64,9 +84,12 @@ int vshmem_btl_progress(void)
 		inside = 1;
 	}
 	int events = 0;
+	progressing = true;
 	if (vshmem_btl.port)
 		events = receive() + waiting();
+	progressing = false;
 	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
 	vshmem_patience(events);
+	vshmem_watch_look();
 	return events;
 }

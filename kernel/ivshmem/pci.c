@@ -61,9 +61,22 @@ static void shut_interrupts(struct pci_dev *pci, struct vshmem_device *device)
 	pci_clear_master(pci);
 }
 
-static void release_regions(void *pci)
+/*
+ * Keeps others off the device's BARs until the driver's other resources have been given up. Not by pci_request_regions:
+ * what becomes of those at the end differs between kernels (before 6.12 they are freed once more by pcim_enable_device).
+ */
+static int request_regions(struct pci_dev *pci)
 {
-	pci_release_regions(pci);
+	int bar;
+
+	for (bar = 0; bar < PCI_STD_NUM_BARS; bar++) {
+		if (!(pci_resource_flags(pci, bar) & IORESOURCE_MEM) || !pci_resource_len(pci, bar))
+			continue;
+		if (!devm_request_mem_region(&pci->dev, pci_resource_start(pci, bar),
+					     pci_resource_len(pci, bar), "vshmem"))
+			return -EBUSY;
+	}
+	return 0;
 }
 
 static int vshmem_probe(struct pci_dev *pci, const struct pci_device_id *id)
@@ -74,11 +87,7 @@ static int vshmem_probe(struct pci_dev *pci, const struct pci_device_id *id)
 	result = pcim_enable_device(pci);
 	if (result)
 		return result;
-	result = pci_request_regions(pci, "vshmem");
-	if (result)
-		return result;
-	/* Kernels before 6.16 or so would do it by themselves. After the memory has been given up. */
-	result = devm_add_action_or_reset(&pci->dev, release_regions, pci);
+	result = request_regions(pci);
 	if (result)
 		return result;
 	device = vshmem_device_new(&pci->dev);

@@ -20,7 +20,7 @@ deliver() { # deliver FILE
 		timeout 60 "$vshmem" lab --name "$lab" exec $guest -- sh -c "mkdir -p $programs && cat >$place && chmod 755 $place" <"$1" || exit 1
 	done
 }
-for file in build/mpi/{messages,windows,threads,collectives} build/team/team; do deliver "$file"; done
+for file in build/mpi/{messages,windows,threads,collectives,spawn,victim} build/team/team; do deliver "$file"; done
 passed=0 failed=0
 check() { # check NAME CONDITION...
 	local what=$1
@@ -31,9 +31,11 @@ check() { # check NAME CONDITION...
 		failed=$((failed + 1)); echo "FAILED: $what"; tail -20 "$log"
 	fi
 }
-passes() { # passes COUNT PROGRAM
+passes() { # passes COUNT PROGRAM [SLOTS WORDS-OF-MPIRUN...]
+	local count=$1 program=$2 slots=${3:-$(($1 / 2))}
+	shift $(($# > 3 ? 3 : $#))
 	timeout -k 5 400 "$vshmem" lab --name "$lab" exec 1 -- sh -c "eval \"\$(vshmem mpi-env)\"
-		OMPI_MCA_btl_vshmem_count=1 OMPI_MCA_coll_vshmem_count=1 exec mpirun --oversubscribe -H guest1:$(($1 / 2)),guest2:$(($1 / 2)) -np $1 $programs/$2" >"$log" 2>&1 </dev/null
+		OMPI_MCA_btl_vshmem_count=1 OMPI_MCA_coll_vshmem_count=1 exec mpirun --oversubscribe -H guest1:$slots,guest2:$slots $* -np $count $programs/$program" >"$log" 2>&1 </dev/null
 	grep -q '[1-9][0-9]* passed, 0 failed' "$log"
 }
 by_teams() { grep -q 'vshmem: [1-9][0-9]* collective calls by [1-9][0-9]* teams' "$log"; }
@@ -61,5 +63,19 @@ team() { # four members, two in each guest, in a segment of the pool
 }
 : >"$log"
 check "a team of four" team
+# Without slots for them Open MPI 4.1 loses them, over the network alone, too.
+check "processes that are spawned later" passes 2 spawn 4 --map-by node
+# Last: a guest's power goes off, which the pool knows at once and mpirun's network after minutes.
+ends() { # ends WORDS-OF-VICTIM...
+	"$vshmem" lab --name "$lab" exec 1 -- sh -c "eval \"\$(vshmem mpi-env)\"
+		exec timeout -k 1 30 mpirun --oversubscribe -H guest1:2,guest2:2 -np 4 $programs/victim guest $*" >"$log" 2>&1 </dev/null &
+	local job=$!
+	for _ in $(seq 600); do ! grep -q going "$log" || break; sleep 0.1; done
+	"$vshmem" lab --name "$lab" kill 2 >>"$log" 2>&1
+	wait $job
+	# Not by the time that it has.
+	[ $? != 124 ] && grep -q 'is dead, and processes of this job with it' "$log"
+}
+check "a guest that is killed ends the job" ends
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

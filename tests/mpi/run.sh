@@ -40,12 +40,23 @@ check "  where messages do not go through the pool: neither do they" without
 export OMPI_MCA_coll_vshmem_count=0
 check "one-sided, 2 processes" passes -np 2 build/mpi/windows
 check "one-sided, 4 processes" passes -np 4 build/mpi/windows
+check "one-sided, many at once" mpi 60 -np 2 build/mpi/puts 60000
+check "accumulates of every kind, 3 processes: right, or refused" passes -np 3 build/mpi/accumulates
+check "  within a machine" passes -np 2 --map-by slot build/mpi/accumulates
+# Who shares the CPUs is in another container: three processes on two must give them away all the same.
+each_gives_way() { [ "$(grep -c 'the CPU given away [1-9]' "$log")" = "${1:-0}" ]; }
+contained() { NODES_CONTAINERS=1 passes -np $(($(nproc) + 1)) build/mpi/windows && each_gives_way $(($(nproc) + 1)); }
+check "one-sided in containers: they know who else is on their CPUs" contained
+check "processes that are spawned later" passes -np 2 build/mpi/spawn
 check "threads, 2 processes" passes -np 2 build/mpi/threads
 check "threads, 4 processes" passes -np 4 build/mpi/threads
 # Crowded: 32 for each CPU of two. They share what the pool has.
 check "messages, 64 processes" passes -np 64 build/mpi/messages
 check "  went through the pool" through_pool
 check "short lanes" passes -np 4 --mca btl_vshmem_port_bytes 65536 build/mpi/messages
+bad_word() { passes -np 2 --mca btl_vshmem_port_bytes abc --mca coll_vshmem_after 3x build/mpi/brief && grep -q 'btl_vshmem_port_bytes=abc: not a number' "$log" && grep -q 'coll_vshmem_after=3x: not a number' "$log"; }
+check "a parameter that is no number: a sentence that names it" bad_word
+check "hostile messages" make -s -C openmpi check
 check "the pool is clean" clean
 
 check "a killed process ends the job" aborts
@@ -61,6 +72,10 @@ fill 1M
 fill 64K
 falls_back() { passes -np 4 --mca btl_vshmem_pool "$name-small" build/mpi/threads && grep -q 'has no room for the' "$log"; }
 check "a pool that is too small: a sentence, and the network" falls_back
+"$vshmem" pool rm "$name-small" --force >/dev/null
+"$vshmem" pool create "$name-small" --size 128M --mode 0666 --limit attaches=60 >/dev/null || exit 1
+few_attaches() { passes -np 8 --mca btl_vshmem_pool "$name-small" build/mpi/threads && grep -q 'table of attaches is too small' "$log"; }
+check "a table of attaches that is too small: both ends of a pair take the network" few_attaches
 no_pool() { passes -np 2 --mca btl_vshmem_pool "$name-absent" build/mpi/threads && grep -q 'go over the network' "$log"; }
 check "no such pool: a sentence, and the network" no_pool
 

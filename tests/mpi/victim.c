@@ -1,19 +1,35 @@
 /* The last rank is killed in the middle of an exchange of all with all that would never end; with the argument
- * "collectives", of calls that all make. */
+ * "collectives", of calls that all make. With the argument "guest" (after it) none is: somebody else kills its machine, as soon as
+ * rank 0 has said that it is going. With "silent" that rank has never been heard of by then, and all wait for it. */
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pattern.h"
 
 int main(int argc, char **argv)
 {
-	int collective = argc > 1 && strcmp(argv[1], "collectives") == 0;
+	int collective = 0, guest = 0, silent = 0;
+	for (int nth = 1; nth < argc; nth++) {
+		collective |= strcmp(argv[nth], "collectives") == 0;
+		guest |= strcmp(argv[nth], "guest") == 0;
+		silent |= strcmp(argv[nth], "silent") == 0;
+	}
 	begin(&argc, &argv, MPI_THREAD_SINGLE);
 	static char out[20000], in[20000];
+	if (silent) {
+		if (rank == 0)
+			fprintf(stderr, "going\n");
+		if (rank == ranks - 1)
+			pause();
+		MPI_Recv(in, 1, MPI_BYTE, ranks - 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
 	for (unsigned round = 0;; round++) {
 		int distance = 1 + (int)round % (ranks - 1), mine = (int)round, all;
-		if (rank == ranks - 1 && round == 1000)
+		if (rank == ranks - 1 && round == 1000 && !guest)
 			raise(SIGKILL);
+		if (rank == 0 && round == 200 && guest)
+			fprintf(stderr, "going\n");
 		if (!collective) {
 			MPI_Sendrecv(out, 1 + (int)(round * 37) % 20000, MPI_BYTE, (rank + distance) % ranks, 1, in, 20000,
 				     MPI_BYTE, (rank + ranks - distance) % ranks, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -31,8 +31,22 @@ void vshmem_close(vshmem_pool *pool);
 void vshmem_identify(const vshmem_pool *pool, uint8_t uuid[16]);
 /* The pool's name in 64 bytes, and this process's place in it: its domain and its name there. */
 void vshmem_whoami(const vshmem_pool *pool, char name[64], uint32_t *domain, uint32_t *client);
-/* Processes of this kernel (or container) that use the pool's memory now, this one among them. */
+/* Processes of this kernel, in all its containers, that use the pool's memory now, this one among them. */
 int vshmem_neighbours(const vshmem_pool *pool);
+
+/* A member domain (a guest, the host, a container) as long as it lives: no later one has the same name. */
+struct vshmem_domain {
+	uint32_t index, epoch;
+};
+/* That of this process. */
+int vshmem_domain(const vshmem_pool *pool, struct vshmem_domain *domain);
+/* That of the living domain of a name; -ENOENT: there is none. */
+int vshmem_domain_named(const vshmem_pool *pool, const char *name, struct vshmem_domain *domain);
+/* 1: it takes part; 0: it was declared dead, or evicted. */
+int vshmem_domain_alive(const vshmem_pool *pool, const struct vshmem_domain *domain);
+
+/* Attaches that the pool has room for, of all processes together. A claimed lane is one, and so is memory that is held. */
+uint32_t vshmem_attaches(const vshmem_pool *pool);
 
 /* Where the pool lies in this process; other processes have it elsewhere. */
 void *vshmem_base(const vshmem_pool *pool);

@@ -1,14 +1,20 @@
-//! Seeing to it that this domain has an agent, which notices deaths.
-//!
-//! It must never be a child that the program could wait for, nor hold what the program holds open:
-//! it is forked by a raw system call with no exit signal, and `vshmem agent` leaves its parent
-//! behind by itself.
+//! The agent of this domain, which notices deaths: started when a pool is opened and there is none.
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use vshmem_session::Session;
+use vshmem_session::{AgentStarter, Session};
+
+/// Runs when the library is loaded.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        vshmem_session::remember_surroundings();
+    }
+    at_load
+};
 
 /// The `vshmem` command: VSHMEM_COMMAND, or beside this library, or in the `bin` of the place where
 /// it is installed.
@@ -44,35 +50,9 @@ fn library() -> Option<PathBuf> {
 /// Starts an agent if there is none, and waits until it is up. Without one deaths are noticed later,
 /// by an agent that somebody else starts: no reason to fail.
 pub fn ensure(session: &Session) {
-    if !session.member().must_start_agent(vshmem_link::process_exists).unwrap_or(false) {
-        return;
-    }
-    let text = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
-    let Some(command) = command().as_deref().and_then(text) else { return };
-    let Some(place) = text(session.link().place()) else { return };
-    let argv =
-        [command.as_ptr(), c"agent".as_ptr(), c"--pool".as_ptr(), place.as_ptr(), std::ptr::null()];
-    let envp: [*const libc::c_char; 1] = [std::ptr::null()];
-    // SAFETY: fork without shared memory and without an exit signal; the child makes only system
-    // calls on memory that was prepared before, then becomes the command or ends.
-    unsafe {
-        let child = libc::syscall(libc::SYS_clone, 0, 0, 0, 0, 0);
-        if child == 0 {
-            libc::syscall(libc::SYS_setsid);
-            libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0);
-            for _ in 0..3 {
-                libc::syscall(
-                    libc::SYS_openat,
-                    libc::AT_FDCWD,
-                    c"/dev/null".as_ptr(),
-                    libc::O_RDWR,
-                );
-            }
-            libc::syscall(libc::SYS_execve, argv[0], argv.as_ptr(), envp.as_ptr());
-            libc::syscall(libc::SYS_exit_group, 127);
-        }
-        if child > 0 {
-            libc::syscall(libc::SYS_wait4, child, 0, libc::__WCLONE, 0);
-        }
+    if let Some(command) = command()
+        && let Some(starter) = AgentStarter::open(&command, session.link().place())
+    {
+        starter.ensure(session, true);
     }
 }

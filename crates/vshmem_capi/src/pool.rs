@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use vshmem_ipc::{Attachment, ClientRow, Errno};
+use vshmem_ipc::{Attachment, ClientRow, DomainRow, Errno};
 use vshmem_mem::{Map, Protection};
 use vshmem_session::{Session, SessionError};
 
@@ -245,6 +245,70 @@ pub unsafe extern "C" fn vshmem_whoami(
     }
 }
 
+/// `struct vshmem_domain`.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Domain {
+    index: u32,
+    epoch: u32,
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_domain(pool: *const Pool, domain: *mut Domain) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.session().and_then(|session| {
+        let index = session.member().domain();
+        let epoch = session.member().pool().domain_epoch(index)?.ok_or(Errno::IO)?;
+        // SAFETY: the caller passes a place for the domain.
+        unsafe { domain.write(Domain { index, epoch }) };
+        Ok(0)
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_domain_named(
+    pool: *const Pool,
+    name: *const c_char,
+    domain: *mut Domain,
+) -> c_int {
+    // SAFETY: the caller passes an open pool and a C string.
+    let (pool, name) = unsafe { (borrow(pool), CStr::from_ptr(name).to_bytes()) };
+    answer(pool.session().and_then(|session| {
+        let members = session.member().pool();
+        let rows = members.domains()?;
+        let living = |row: &&DomainRow| {
+            members.domain_epoch(row.index) == Ok(Some(row.epoch)) && row.name.as_bytes() == name
+        };
+        let found = rows.iter().find(living).ok_or(Errno::NOENT)?;
+        // SAFETY: the caller passes a place for the domain.
+        unsafe { domain.write(Domain { index: found.index, epoch: found.epoch }) };
+        Ok(0)
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_domain_alive(pool: *const Pool, domain: *const Domain) -> c_int {
+    // SAFETY: the caller passes an open pool and a domain.
+    let (pool, domain) = unsafe { (borrow(pool), *domain) };
+    answer(pool.session().and_then(|session| {
+        let epoch = session.member().pool().domain_epoch(domain.index)?;
+        Ok((epoch == Some(domain.epoch)).into())
+    }))
+}
+
 /// See vshmem.h.
 ///
 /// # Safety
@@ -255,10 +319,24 @@ pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
     let pool = unsafe { borrow(pool) };
     answer(pool.session().and_then(|session| {
         let member = session.member();
-        let rows = member.pool().clients()?;
-        let here = |row: &&ClientRow| row.domain == member.domain() && row.attaches > 0;
-        Ok(rows.iter().filter(here).count() as c_int)
+        let domains = member.pool().domains()?;
+        // Containers are domains of their own and share the CPUs of their kernel.
+        let boot_of = |index| domains.iter().find(|row| row.index == index).map(|row| row.boot);
+        let mine = boot_of(member.domain());
+        let here = |row: &&ClientRow| row.attaches > 0 && boot_of(row.domain) == mine;
+        Ok(member.pool().clients()?.iter().filter(here).count() as c_int)
     }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_attaches(pool: *const Pool) -> u32 {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    pool.session().map_or(0, |session| session.member().pool().layout().attaches.count as u32)
 }
 
 /// See vshmem.h.

@@ -227,3 +227,19 @@ fn unknown_pools_are_named() {
     assert_eq!(output.status.code(), Some(1));
     refusal(&["ls", "--pool", "/dev/shm/clitest-nowhere"], &["no such pool"]);
 }
+
+#[test]
+fn a_copy_of_a_pool_is_joined_by_nobody() {
+    let (pool, copy) = (Name::with_pool("original"), Name::new("copy"));
+    fs::copy(pool.place(), copy.place()).unwrap();
+    let place = copy.place().display().to_string();
+    let parts = ["is a copy of it", &place, "vshmem pool create"];
+    refusal(&["pool", "serve", &copy.0], &parts);
+    // It can still be looked at, and the pool itself is none the worse.
+    expect(0, &["ls", "--pool", &copy.0]);
+    expect(0, &["run", "--pool", &pool.0, "--", "ipcmk", "-S", "1"]);
+    // The same file by another name is no copy.
+    fs::remove_file(copy.place()).unwrap();
+    fs::hard_link(pool.place(), copy.place()).unwrap();
+    expect(0, &["run", "--pool", &copy.0, "--", "ipcmk", "-S", "1"]);
+}

@@ -225,6 +225,20 @@ impl Pool {
         settle(look().map(Ok))
     }
 
+    /// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or evicted.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn domain_epoch(&self, index: u32) -> Result<Option<u32>, Errno> {
+        let look = || -> Result<Option<u32>, Fault> {
+            let slot = domain::slot_at(self.layout(), index)?;
+            let state = load_value(self.map(), field!(slot, DomainSlot, state))?;
+            let epoch = load_value(self.map(), field!(slot, DomainSlot, epoch))?;
+            Ok((state == DomainState::Alive as u32).then_some(epoch))
+        };
+        settle(look().map(Ok))
+    }
+
     /// All clients.
     ///
     /// # Errors
@@ -279,6 +293,28 @@ impl Pool {
             next = load_value(map, field!(at, AttachSlot, next))?;
         }
         Ok(total)
+    }
+
+    /// Numbers of the files that clients of a user have their wait words in, as the pool has them.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn wait_files_of(&self, uid: u32) -> Result<Vec<u32>, Errno> {
+        let (map, layout) = (self.map(), self.layout());
+        let look = || -> Result<Vec<u32>, Fault> {
+            let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+            let mut numbers = Vec::new();
+            for index in 0..high.min(layout.clients.count as u32) {
+                let slot = client_at(layout, index)?;
+                let number = load_value(map, field!(slot, ClientSlot, words_nonce))?;
+                let owner = load_value(map, field!(slot, ClientSlot, words_uid))?;
+                if number != 0 && owner == uid.wrapping_add(1) && !numbers.contains(&number) {
+                    numbers.push(number);
+                }
+            }
+            Ok(numbers)
+        };
+        settle(look().map(Ok))
     }
 
     /// All sleepers.

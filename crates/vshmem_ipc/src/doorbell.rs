@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use vshmem_mem::{Beside, Ordering};
-use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_value, ring};
+use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_value};
 use vshmem_wire::{
     BELL_LOST, CELL_BYTES, ClientSlot, ClientState, DomainSlot, DomainState, Party, RATES,
     Registry, ThreadSlot, WaitState,
@@ -87,12 +87,7 @@ impl Member {
         for &slot in &rings.slots {
             let Some(domain) = self.domain_of_sleeper(slot) else { continue };
             if domain == self.domain() || self.reach == Reach::Kernel {
-                // A slot that does not exist has nobody to ring.
-                let _ = if self.words.is_asleep(slot) {
-                    self.spin.wake(|| ring(&self.words, slot))
-                } else {
-                    ring(&self.words, slot)
-                };
+                self.ring_near(slot);
             }
             if domain != self.domain() {
                 far.add(domain);
@@ -110,26 +105,26 @@ impl Member {
             };
             let wait = load_value(self.pool().map(), field!(at, ThreadSlot, wait));
             if wait.is_ok_and(|wait| wait != WaitState::Idle as u32) {
-                let _ = ring(&self.words, slot);
+                self.ring_near(slot);
             }
         }
         self.ring_domains(Domains(!0));
     }
 
     /// Wakes those threads of this domain, or of this kernel, that sleep although they have been
-    /// served: what is to be done when the doorbell has rung. Returns how many.
+    /// served: what is to be done when the doorbell has rung. Returns how many of this user's there were.
     pub fn deliver_rings(&self) -> usize {
         let (layout, map) = (self.pool().layout(), self.pool().map());
         let mut woken = 0;
         for slot in 0..layout.threads.count as u32 {
-            if !self.words.is_asleep(slot) {
+            if !self.words.is_asleep(slot) && !self.is_neighbour_in_line(slot) {
                 continue;
             }
             let Ok(at) = thread_at(layout, slot) else { continue };
             let served = map
                 .load(field!(at, ThreadSlot, wait), Ordering::SeqCst)
                 .is_ok_and(|word| word as u32 != WaitState::Waiting as u32);
-            if served && ring(&self.words, slot).is_ok() {
+            if served && self.ring_near(slot) {
                 woken += 1;
             }
         }

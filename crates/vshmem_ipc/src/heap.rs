@@ -37,6 +37,7 @@ pub(crate) struct Chunk(pub u32);
 
 impl Chunk {
     /// Byte offset of the chunk.
+    #[inline]
     pub fn offset(self, layout: &Layout) -> Result<u64, Fault> {
         if u64::from(self.0) >= layout.unit_meta.count {
             return Err(Fault::corrupt(layout.unit_meta.offset, "no such unit"));

@@ -23,9 +23,12 @@ mod doorbell;
 mod extent;
 mod floor;
 mod heap;
+mod home;
 mod id;
+mod leave;
 mod member;
 mod message;
+mod neighbourhood;
 mod pool;
 mod queue;
 mod registry;
@@ -43,8 +46,10 @@ pub use census::{
 };
 pub use check::{Finding, Room, Severity};
 pub use domain::DomainIdentity;
+pub use home::Home;
 pub use id::{Kind, is_pool_id};
 pub use member::{Backing, ChildSlot, JoinError, Member, Process, Reach};
+pub use neighbourhood::WaitFile;
 pub use pool::{NewPool, OpenError, Pool};
 pub use queue::{Deliver, MsgInfo, QueueStat, Receive};
 pub use rustix::io::Errno;
@@ -62,6 +67,7 @@ fn settle<T>(verdict: Verdict<T>) -> Result<T, Errno> {
     match verdict {
         Ok(result) => result,
         Err(Fault::TooLong) => Err(Errno::NOMEM),
+        Err(Fault::Refused(errno)) => Err(Errno::from_raw_os_error(errno)),
         // `Lost` never leaves the lock module.
         Err(Fault::Corrupt { .. } | Fault::Lost | Fault::Evicted) => Err(Errno::IO),
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use vshmem_mem::{AtomicU32, Map, Ordering, seconds_now};
+use vshmem_mem::{AtomicU32, Ordering, seconds_now};
 use vshmem_sync::{
     Desk, Doorbell, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field, load_cell,
     load_value, with_lock,
@@ -15,6 +15,7 @@ use vshmem_wire::{
 use crate::answerers::Answerers;
 use crate::domain::{self, DomainIdentity, Seek};
 use crate::heap::Larder;
+use crate::neighbourhood::{Neighbourhood, WaitFile};
 use crate::told::Told;
 use crate::undo::UndoHints;
 use crate::{Errno, Pool, settle};
@@ -69,7 +70,7 @@ pub enum JoinError {
     },
     /// This domain has been evicted.
     #[error(
-        "this domain was evicted from the pool; it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot"
+        "this domain was evicted from the pool, by an operator or because it was cut off from the others with a copy of it (after a migration or a restored snapshot; the kernel's log says so); it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot"
     )]
     Evicted,
     /// The pool does not make sense.
@@ -100,6 +101,7 @@ pub struct Member {
     pub(crate) seats: Seats,
     pub(crate) larder: Larder,
     pub(crate) words: WaitWords,
+    pub(crate) neighbourhood: Option<Neighbourhood>,
     pub(crate) spin: Spin,
     pub(crate) answerers: Answerers,
     pub(crate) undo_hints: UndoHints,
@@ -198,7 +200,7 @@ impl Member {
         pool: Arc<Pool>,
         identity: &DomainIdentity,
         process: Process,
-        words: Option<Arc<Map>>,
+        words: Option<WaitFile>,
         reach: Reach,
     ) -> Result<Self, JoinError> {
         Self::join_over_dead(pool, identity, process, words, reach, &|_, _| false)
@@ -213,16 +215,16 @@ impl Member {
         pool: Arc<Pool>,
         identity: &DomainIdentity,
         process: Process,
-        words: Option<Arc<Map>>,
+        words: Option<WaitFile>,
         reach: Reach,
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<Self, JoinError> {
         let threads = pool.layout().threads;
-        let words = match words {
-            Some(file) => WaitWords::new(file, 0, 4),
+        let (words, neighbourhood) = match words {
+            Some(file) => (WaitWords::new(file.words, 0, 4), file.neighbourhood),
             None => {
                 let base = field!(threads.offset, ThreadSlot, doorbell);
-                WaitWords::new(Arc::clone(pool.map()), base, threads.stride)
+                (WaitWords::new(Arc::clone(pool.map()), base, threads.stride), None)
             }
         };
         let mut member = Self {
@@ -234,6 +236,7 @@ impl Member {
             seats: Seats::new(),
             larder: Larder::new(),
             words,
+            neighbourhood,
             spin: Spin::new(may_not_spin()),
             answerers: Answerers::default(),
             undo_hints: UndoHints::new(),
@@ -360,6 +363,7 @@ impl Member {
                 let reserved =
                     txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32;
                 if reserved && is_in(txn, slot, client)? {
+                    self.name_words(txn, slot)?;
                     write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
                     return Ok(Some(Entered { client, before_exec: false }));
                 }
@@ -379,6 +383,8 @@ impl Member {
                 {
                     let incarnation = txn.get(field!(slot, ClientSlot, incarnation))?;
                     let client = compose(client, incarnation);
+                    // It may be another user by now.
+                    self.name_words(txn, slot)?;
                     return Ok(Some(Entered { client, before_exec: true }));
                 }
             }
@@ -392,10 +398,19 @@ impl Member {
             };
             let slot = client_at(layout, client)?;
             let client = next_incarnation(txn, slot, client)?;
+            self.name_words(txn, slot)?;
             write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
             Ok(Some(Entered { client, before_exec: false }))
         })?;
         taken.ok_or(JoinError::Full { table: "clients", count: layout.clients.count })
+    }
+
+    /// Notes in a client's slot whose file this process's wait words lie in.
+    fn name_words(&self, txn: &mut Txn<'_>, slot: u64) -> Result<(), Fault> {
+        let owner = self.neighbourhood.as_ref().map(|here| here.own);
+        let uid = owner.map_or(0, |owner| owner.uid.wrapping_add(1));
+        txn.update(field!(slot, ClientSlot, words_uid), uid)?;
+        txn.update(field!(slot, ClientSlot, words_nonce), owner.map_or(0, |owner| owner.nonce))
     }
 
     /// A thread slot for the time of joining: its owner is nobody yet.
@@ -550,6 +565,13 @@ impl Member {
             }
         }
         Ok(())
+    }
+
+    /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is not
+    /// when the parent was killed before it had named the child, and was buried.
+    #[must_use]
+    pub fn is_in(&self, kept: ChildSlot) -> bool {
+        self.me() == kept.0
     }
 
     /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
@@ -738,6 +760,18 @@ impl Member {
         look().map_err(|_| Errno::IO)
     }
 
+    /// If it is this process that was to start an agent, leaves that to others: it cannot any more.
+    pub fn renounce_agent(&self) {
+        let renounce = || -> Result<bool, Fault> {
+            let map = self.pool.map();
+            let at = field!(domain::slot_at(self.pool.layout(), self.domain)?, DomainSlot, agent);
+            let me = self.pid.load(Ordering::Relaxed) | AGENT_STARTER;
+            if load_value(map, at)? == me { claim_cell(map, at, me, 0) } else { Ok(false) }
+        };
+        // Whoever finds a process of that number gone starts one all the same.
+        let _ = renounce();
+    }
+
     /// Renews this domain's lease; for the agent.
     ///
     /// # Errors
@@ -802,6 +836,7 @@ fn write_client(
     txn.update(field!(slot, ClientSlot, start_low), process.start as u32)?;
     txn.update(field!(slot, ClientSlot, start_high), (process.start >> 32) as u32)?;
     txn.update(field!(slot, ClientSlot, uid), process.uid)?;
+    txn.update(field!(slot, ClientSlot, leaving), 0)?;
     txn.update(field!(slot, ClientSlot, joined), seconds_now())?;
     txn.set(field!(slot, ClientSlot, state), state as u32)
 }

@@ -17,7 +17,8 @@ use crate::wait::thread_at;
 use crate::{Errno, Member, Reach, domain, registry, settle};
 
 impl Member {
-    /// Where the agent's thread is named: beside the wait words.
+    /// Where the agent's thread is named: beside the wait words, where sleepers of its own user see it. Others go on looking
+    /// once a second.
     fn agent_word(&self) -> Result<&AtomicU32, Fault> {
         let layout = self.pool().layout();
         match self.reach {
@@ -57,6 +58,7 @@ impl Member {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn tend_sleepers(&self) -> Result<(), Errno> {
+        settle(self.look_for_neighbours().map(Ok))?;
         let objects = settle(self.objects_slept_at().map(Ok))?;
         if objects.is_empty() {
             return Ok(());
@@ -74,7 +76,7 @@ impl Member {
         let (layout, map) = (self.pool().layout(), self.pool().map());
         let mut objects = BTreeSet::new();
         for slot in 0..layout.threads.count as u32 {
-            if !self.words.is_asleep(slot) {
+            if !self.words.is_asleep(slot) && !self.is_neighbour_in_line(slot) {
                 continue;
             }
             let at = thread_at(layout, slot)?;

@@ -26,6 +26,7 @@ impl UndoHints {
     }
 }
 
+#[inline]
 pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
     layout.undos.at(record).ok_or(Fault::corrupt(layout.undos.offset, "no such undo record"))
 }
@@ -173,14 +174,14 @@ pub(crate) struct Known {
 
 impl Known {
     /// Whether it is a client's (its name plus one) record of a set, and its adjustments still there.
-    #[inline]
+    #[inline(always)]
     pub fn is_of(&self, map: &Map, client: u32, set: &Set) -> Result<bool, Fault> {
         Ok(is_of(map, self.at, client, set)?
             && load_value(map, field!(self.at, UndoSlot, adjustments))? == self.unit)
     }
 }
 
-#[inline]
+#[inline(always)]
 fn is_of(map: &Map, at: u64, client: u32, set: &Set) -> Result<bool, Fault> {
     Ok(load_value(map, field!(at, UndoSlot, client))? == client
         && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
@@ -209,7 +210,7 @@ impl Member {
     }
 
     /// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its adjustments have been read.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn known_undo_record(&self, set: &Set) -> Result<Option<Known>, Fault> {
         let Some(record) = self.undo_hints.of(set.index).load(Ordering::Relaxed).checked_sub(1)
         else {

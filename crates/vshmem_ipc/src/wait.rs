@@ -6,7 +6,9 @@
 
 use std::time::Duration;
 
-use vshmem_mem::{Instant, Ordering, signals_handled};
+use vshmem_mem::{
+    Instant, Ordering, Sleeper, hide_sleeper, show_sleeper, signals_handled, take_sleeper,
+};
 use vshmem_sync::{Desk, Fault, Parked, Seat, Txn, field, load_value, park, with_lock};
 use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
 
@@ -23,16 +25,22 @@ pub(crate) struct Line {
     pub length: Option<u64>,
 }
 
-thread_local! {
-    /// The line that this thread sleeps in, with its slot: for a signal handler's entry.
-    static ASLEEP: std::cell::Cell<Option<(Line, u32)>> = const { std::cell::Cell::new(None) };
+impl Line {
+    /// As a signal handler finds it, with the slot of the thread that is in it.
+    fn shown(self, slot: u32) -> Sleeper {
+        [self.head, self.tail, self.lock, self.length.unwrap_or(0), slot.into()]
+    }
+
+    fn taken([head, tail, lock, length, slot]: Sleeper) -> (Self, u32) {
+        (Self { head, tail, lock, length: (length != 0).then_some(length) }, slot as u32)
+    }
 }
 
 pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
     layout.threads.at(slot).ok_or(Fault::corrupt(layout.threads.offset, "no such thread slot"))
 }
 
-/// Puts `slot` at the end of the line, as waiting.
+/// Puts `slot`, which is the calling thread's, at the end of the line, as waiting.
 pub(crate) fn join_line(
     txn: &mut Txn<'_>,
     layout: &Layout,
@@ -42,6 +50,8 @@ pub(crate) fn join_line(
     object: u32,
 ) -> Result<(), Fault> {
     let at = thread_at(layout, slot)?;
+    // Before the change can happen: a handler may run the moment that it has.
+    show_sleeper(line.shown(slot));
     let tail = txn.get(line.tail)?;
     txn.update(field!(at, ThreadSlot, next), 0)?;
     txn.update(field!(at, ThreadSlot, previous), tail)?;
@@ -167,9 +177,20 @@ impl Member {
         signals_seen: u32,
         tend: impl FnMut() -> Result<(), Fault>,
     ) -> Result<Woken, Fault> {
-        let outer = ASLEEP.replace(Some((line, seat.slot)));
         let woken = self.sleep_until(seat, has_looked, deadline, signals_seen, tend);
-        ASLEEP.set(outer);
+        let ended = self.end_sleep(seat, line, woken);
+        // Only now: a handler that does not come back must not leave anybody in the line.
+        hide_sleeper();
+        ended
+    }
+
+    /// Takes the thread out of the line, however its sleep has ended.
+    fn end_sleep(
+        &self,
+        seat: &Seat<'_>,
+        line: Line,
+        woken: Result<Option<Woken>, Fault>,
+    ) -> Result<Woken, Fault> {
         let desk = self.desk_of(seat);
         let left = match woken {
             Ok(None) => return self.wait_result(seat),
@@ -193,12 +214,16 @@ impl Member {
     /// To be called as a signal handler is entered: a call that it has interrupted is over, as far
     /// as others can see, before the handler runs.
     pub fn interrupt(&self) {
-        let Some((line, slot)) = ASLEEP.take() else { return };
+        let Some((line, slot)) = take_sleeper().map(Line::taken) else { return };
+        // A call that came to its end without a sleep may have left word of a line that it never joined; its slot is not this
+        // thread's any more then. And whatever stands there: what is no lock is never taken for one.
+        if !self.seats.is_mine(slot) || !self.is_lock(line.lock) {
+            return;
+        }
         if let Ok(seat) = self.seat() {
             // The sleeper itself finds out how it stands when it goes on.
             let _ = self.leave_one(&self.desk_of(&seat), line, slot);
         }
-        ASLEEP.set(Some((line, slot)));
     }
 
     /// Takes a sleeper off its line, if nobody has acted on it yet.

@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -25,13 +25,30 @@ pub(crate) struct Device {
     region: Region,
 }
 
+/// Whether files may be opened again.
+static MAY_OPEN: AtomicBool = AtomicBool::new(true);
+
+/// Says whether a pool's file is opened again when the program has closed it. If not, what needs it fails with EBADF: a program
+/// may have forbidden itself to open files.
+pub fn open_again(may: bool) {
+    MAY_OPEN.store(may, Ordering::Relaxed);
+}
+
 fn region_of(file: BorrowedFd<'_>) -> Result<Region, Errno> {
     let stat = rustix::fs::fstat(file)?;
-    Ok(Region { device: stat.st_dev, inode: stat.st_ino, bytes: stat.st_size as u64 })
+    Ok(Region {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+        bytes: stat.st_size as u64,
+        owner: stat.st_uid,
+        mode: stat.st_mode,
+    })
 }
 
 fn open_high(place: &Path) -> Result<OwnedFd, Errno> {
-    let low = rustix::fs::open(place, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    // Without waiting for somebody who has a lease on it, or for the other end of a pipe.
+    let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
+    let low = rustix::fs::open(place, flags, Mode::empty())?;
     match rustix::io::fcntl_dupfd_cloexec(&low, HIGH) {
         Ok(high) => Ok(high),
         // The limit is below: stay where we are.
@@ -71,14 +88,16 @@ impl Device {
         // SAFETY: the number is only used to ask what it means; a closed one gives EBADF, and one
         // that means another file is not used.
         let kept = unsafe { BorrowedFd::borrow_raw(number) };
-        let same = region_of(kept)
-            .is_ok_and(|now| now.device == self.region.device && now.inode == self.region.inode);
+        let same = region_of(kept).is_ok_and(|now| now.is_same(&self.region));
         if same {
             return use_it(kept);
         }
+        if !MAY_OPEN.load(Ordering::Relaxed) {
+            return Err(Errno::BADF);
+        }
         let file = open_high(&self.place)?;
         let now = region_of(file.as_fd())?;
-        if now.device != self.region.device || now.inode != self.region.inode {
+        if !now.is_same(&self.region) {
             // The pool was removed and made again: not the one that is mapped.
             return Err(Errno::STALE);
         }

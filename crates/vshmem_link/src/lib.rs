@@ -8,9 +8,11 @@
 mod dax;
 mod device;
 mod domain;
+mod file_limit;
 mod ivshmem;
 mod label;
 mod local;
+mod peer;
 mod rates;
 mod region;
 mod served;
@@ -20,15 +22,18 @@ mod xen;
 mod xen_host;
 
 pub use dax::Dax;
+pub use device::open_again;
 pub use domain::{DomainFacts, ProcessFacts, domain_facts, process_exists, process_facts};
+pub use file_limit::{FILE_LIMIT, allows as file_limit_allows};
 pub use ivshmem::Ivshmem;
 pub use label::{DAX_FRONT, dax_label};
-pub use local::Local;
+pub use local::{Local, PRIVATE_PREFIX};
+pub use peer::peer_groups;
 pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
 pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
-pub use words::open_wait_file;
+pub use words::{OwnWords, open_wait_words, wait_files};
 pub use xen::{Store as XenStore, Xen};
 pub use xen_host::{
     Admission as XenAdmission, Member as XenMember, PoolDomain, Room as XenRoom, Slot as XenSlot,
@@ -82,6 +87,22 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         at: Option<NonNull<u8>>,
     ) -> Result<Mapping, Errno>;
 
+    /// Copies bytes out of the pool, from a whole page on. Returns how many there are.
+    ///
+    /// # Errors
+    /// What mapping or reading gives. Where another user can shorten the region, an error and no signal.
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        // SAFETY: no address is given.
+        let mapping = unsafe { self.map(offset, into.len(), Protection::default(), None) }?;
+        vshmem_mem::Map::of(mapping).read(0, into).map_err(|_| Errno::IO)?;
+        Ok(into.len())
+    }
+
+    /// The user that the region belongs to, by the open file, where users can make regions themselves.
+    fn owner(&self) -> Option<u32> {
+        None
+    }
+
     /// Makes sure that memory stands behind a range, so that touching it cannot fail later; with
     /// `zero`, that it reads as zeros.
     ///
@@ -121,6 +142,11 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// How well the link works here, where it can be had in several ways; "" otherwise.
     fn grade(&self) -> &'static str {
         ""
+    }
+
+    /// The pool's file, where the pool is one of this machine's.
+    fn file(&self) -> Option<Region> {
+        None
     }
 
     /// What rings other domains, where the link can.
@@ -176,11 +202,10 @@ pub struct Candidate {
     pub place: PathBuf,
 }
 
-/// Everything on this machine that might hold a pool. Superblocks are the caller's to read.
+/// Everything that this machine was given and that might hold a pool. Superblocks are the caller's to read.
 #[must_use]
-pub fn candidates() -> Vec<Candidate> {
-    let mut found = Local::candidates();
-    found.extend(Uml::candidates());
+pub fn devices() -> Vec<Candidate> {
+    let mut found = Uml::candidates();
     found.extend(Ivshmem::candidates());
     found.extend(Dax::candidates());
     found.extend(Xen::candidates());

@@ -13,6 +13,17 @@ pub struct Region {
     pub inode: u64,
     /// Bytes.
     pub bytes: u64,
+    /// User that the file belongs to.
+    pub owner: u32,
+    /// Its kind and mode, as fstat(2) has them.
+    pub mode: u32,
+}
+
+impl Region {
+    /// Whether it is the same file. The number of one that is gone may be given to a stranger's.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (self.device, self.inode, self.owner) == (other.device, other.inode, other.owner)
+    }
 }
 
 /// Why a region cannot be used.
@@ -41,6 +52,18 @@ pub enum RegionError {
         place: PathBuf,
         /// What to do.
         remedy: &'static str,
+    },
+    /// Called a user's private pool, and not that.
+    #[error(
+        "{place}: {why}, so it is not the private pool of user {uid}. Name another pool with --pool or VSHMEM_POOL, or have this file removed"
+    )]
+    NotPrivate {
+        /// File.
+        place: PathBuf,
+        /// Whose it would have to be.
+        uid: u32,
+        /// What was found.
+        why: String,
     },
     /// The hypervisor or the kernel has no room for another mapping.
     #[error("{place}: cannot {tried}: {errno}. {remedy}")]

@@ -5,22 +5,17 @@
 //! go unnoticed. So the preload library counts handler runs here, and the handler also changes
 //! the word that its thread is about to sleep on.
 
-use std::cell::Cell;
+use std::sync::atomic::compiler_fence;
 use std::time::Duration;
 
 use crate::atomic::{AtomicU32, Ordering};
+use crate::confined::is_confined;
 use crate::futex::{FutexOutcome, futex_wait, futex_wait_two};
+use crate::interrupted::with;
 
 /// Threads of this process that were asked to end (pthread_cancel).
 /// Not a part of any model.
 static CANCELLATIONS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-
-thread_local! {
-    /// Whether this thread is in a call that a cancellation ends.
-    static CANCELLABLE: Cell<bool> = const { Cell::new(false) };
-    static HANDLED: Cell<u32> = const { Cell::new(0) };
-    static ASLEEP_ON: Cell<*const AtomicU32> = const { Cell::new(std::ptr::null()) };
-}
 
 /// A wait word holds this bit while its owner sleeps or is about to.
 pub const SLEEPING: u32 = 1;
@@ -29,25 +24,34 @@ pub const RING: u32 = 2;
 
 /// To be called at the start of every signal handler, in the handler.
 pub fn signal_handled() {
-    HANDLED.with(|count| count.set(count.get().wrapping_add(1)));
-    let word = ASLEEP_ON.with(Cell::get);
-    if !word.is_null() {
-        // SAFETY: `sleep` keeps the word alive while the pointer is set, and clears the pointer
-        // on this same thread before it returns.
-        unsafe { (*word).fetch_add(RING, Ordering::Release) };
-    }
+    with(|here| {
+        // A handler that interrupts this one has counted itself. What is lost of the sum is no matter: it differs from what the
+        // interrupted call has seen.
+        let handled = here.handled.load(Ordering::Relaxed);
+        here.handled.store(handled.wrapping_add(1), Ordering::Relaxed);
+        // Pairs with the fence in `sleep`: either the count is seen there, or the word here.
+        compiler_fence(Ordering::SeqCst);
+        let word = here.asleep_on.load(Ordering::Relaxed);
+        if !word.is_null() {
+            // SAFETY: `sleep` keeps the word alive while the pointer is set, and clears the pointer
+            // on this same thread before it returns.
+            unsafe { (*word).fetch_add(RING, Ordering::Release) };
+        }
+    });
 }
 
 /// How many handlers have run on this thread so far; and how many cancellations were asked for, in
 /// a call that they end.
 #[must_use]
 pub fn signals_handled() -> u32 {
-    let handled = HANDLED.with(Cell::get);
-    if CANCELLABLE.with(Cell::get) {
-        handled.wrapping_add(CANCELLATIONS.load(Ordering::Relaxed))
-    } else {
-        handled
-    }
+    with(|here| {
+        let handled = here.handled.load(Ordering::Relaxed);
+        if here.cancellable.load(Ordering::Relaxed) != 0 {
+            handled.wrapping_add(CANCELLATIONS.load(Ordering::Relaxed))
+        } else {
+            handled
+        }
+    })
 }
 
 /// To be called when some thread of this process was asked to end.
@@ -57,9 +61,13 @@ pub fn cancellation_requested() {
 
 /// Makes a call whose sleep ends as by a signal handler when a cancellation is asked for.
 pub fn cancellable<T>(call: impl FnOnce() -> T) -> T {
-    let outer = CANCELLABLE.with(|flag| flag.replace(true));
+    let outer = with(|here| {
+        let outer = here.cancellable.load(Ordering::Relaxed);
+        here.cancellable.store(1, Ordering::Relaxed);
+        outer
+    });
     let result = call();
-    CANCELLABLE.with(|flag| flag.set(outer));
+    with(|here| here.cancellable.store(outer, Ordering::Relaxed));
     result
 }
 
@@ -74,7 +82,7 @@ impl Interruptions {
     /// Up to now.
     #[must_use]
     pub fn now() -> Self {
-        let handled = HANDLED.with(Cell::get);
+        let handled = with(|here| here.handled.load(Ordering::Relaxed));
         Self { handled, cancellations: CANCELLATIONS.load(Ordering::Relaxed) }
     }
 
@@ -106,10 +114,18 @@ pub fn sleep(
     timeout: Duration,
     seen: u32,
 ) -> FutexOutcome {
-    let outer = ASLEEP_ON.with(|slot| slot.replace(word));
+    let outer = with(|here| {
+        let outer = here.asleep_on.load(Ordering::Relaxed);
+        here.asleep_on.store(std::ptr::from_ref(word).cast_mut(), Ordering::Relaxed);
+        outer
+    });
+    // The word is shown before the count is read; pairs with the fence in `signal_handled`.
+    compiler_fence(Ordering::SeqCst);
     let outcome = if signals_handled() == seen {
         match beside {
             None => futex_wait(word, expected, timeout),
+            // It may have forbidden itself the call for two.
+            Some(other) if is_confined() => futex_wait(word, expected, timeout.min(other.alone)),
             Some(other) => {
                 match futex_wait_two((word, expected), (other.word, other.expected), timeout) {
                     FutexOutcome::Unsupported => {
@@ -122,7 +138,8 @@ pub fn sleep(
     } else {
         FutexOutcome::Interrupted
     };
-    ASLEEP_ON.with(|slot| slot.set(outer));
+    with(|here| here.asleep_on.store(outer, Ordering::Relaxed));
+    compiler_fence(Ordering::SeqCst);
     if signals_handled() == seen { outcome } else { FutexOutcome::Interrupted }
 }
 

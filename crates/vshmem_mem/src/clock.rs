@@ -5,8 +5,10 @@
 //! that stamps an object is remembered together with the counter, and only asked again when the
 //! counter cannot vouch for it any more. Which of the two it is, is measured once.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
+
+use crate::RememberedSecond;
 
 /// The CPU's free running counter. Only differences within one domain mean anything.
 #[inline]
@@ -39,8 +41,12 @@ const TRUSTED_TICKS: u64 = 1 << 24;
 /// Nanoseconds into a second after which it is not remembered: 16.8 ms could cross into the next.
 const TRUSTED_NANOS: i64 = 980_000_000;
 
-static REMEMBERED_SECOND: AtomicU64 = AtomicU64::new(0);
-static REMEMBERED_TICK: AtomicU64 = AtomicU64::new(0);
+#[cfg(not(loom))]
+static REMEMBERED: RememberedSecond = RememberedSecond::new();
+#[cfg(loom)]
+loom::lazy_static! {
+    static ref REMEMBERED: RememberedSecond = RememberedSecond::new();
+}
 
 /// How this machine's clock is best read; one of the constants below.
 static WAY: AtomicU8 = AtomicU8::new(UNKNOWN);
@@ -87,25 +93,16 @@ fn measure() -> u32 {
 #[inline]
 fn remembered() -> u32 {
     let now = ticks();
-    let second = REMEMBERED_SECOND.load(Ordering::Acquire);
-    let tick = REMEMBERED_TICK.load(Ordering::Relaxed);
-    if second != 0 && now.wrapping_sub(tick) < TRUSTED_TICKS {
-        // A racing writer could have paired an old tick with a new second; both were true
-        // within the trusted span, so the second is.
-        return second as u32;
-    }
-    ask(now)
+    REMEMBERED.recall(now, TRUSTED_TICKS).unwrap_or_else(|| ask(now))
 }
 
+/// Asks the clock, `now` being a tick from before: whatever comes between makes the pair older than it is.
 #[cold]
 fn ask(now: u64) -> u32 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    // What was remembered earlier is not for long enough to come into the next second either.
     if time.tv_nsec < TRUSTED_NANOS && now != 0 {
-        REMEMBERED_SECOND.store(0, Ordering::Relaxed);
-        REMEMBERED_TICK.store(now, Ordering::Relaxed);
-        REMEMBERED_SECOND.store(time.tv_sec as u64, Ordering::Release);
-    } else {
-        REMEMBERED_SECOND.store(0, Ordering::Release);
+        REMEMBERED.remember(now, time.tv_sec as u32);
     }
     time.tv_sec as u32
 }
@@ -115,6 +112,11 @@ fn ask(now: u64) -> u32 {
 pub fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// To be called in a child that `fork` has made, by its only thread.
+pub fn begin_child() {
+    REMEMBERED.start_over();
 }
 
 /// A moment on the monotonic clock.

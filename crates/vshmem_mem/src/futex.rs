@@ -21,6 +21,8 @@ pub enum FutexOutcome {
     Interrupted,
     /// The kernel cannot sleep on this mapping (EFAULT on BARs, grants and mmapper).
     Unsupported,
+    /// Not for this process, with this errno: a filter of seccomp(2).
+    Refused(i32),
 }
 
 /// Sleeps while `word` holds `expected`, for at most `timeout`.
@@ -33,7 +35,12 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> FutexOu
         tv_sec: timeout.as_secs().min(1 << 30) as i64,
         tv_nsec: timeout.subsec_nanos().into(),
     };
-    outcome_of(futex::wait(word, futex::Flags::empty(), expected, Some(&span)))
+    match futex::wait(word, futex::Flags::empty(), expected, Some(&span)) {
+        Err(refused @ (Errno::PERM | Errno::ACCESS | Errno::NOSYS)) => {
+            FutexOutcome::Refused(refused.raw_os_error())
+        }
+        slept => outcome_of(slept),
+    }
 }
 
 /// Sleeps while each of two words holds what goes with it, for at most `timeout`, which signal handlers do not prolong.
@@ -68,8 +75,8 @@ fn outcome_of(slept: Result<(), Errno>) -> FutexOutcome {
     }
 }
 
-/// Wakes everybody who sleeps on `word`.
-pub fn futex_wake(word: &AtomicU32) {
+/// Wakes everybody who sleeps on `word`. Says whether there was anybody.
+pub fn futex_wake(word: &AtomicU32) -> bool {
     // Where the kernel cannot key the mapping nobody sleeps on it either.
-    let _ = futex::wake(word, futex::Flags::empty(), i32::MAX as u32);
+    futex::wake(word, futex::Flags::empty(), i32::MAX as u32).is_ok_and(|woken| woken > 0)
 }

@@ -17,6 +17,8 @@ pub enum FutexOutcome {
     Interrupted,
     /// The kernel cannot sleep on this mapping.
     Unsupported,
+    /// Not for this process, with this errno.
+    Refused(i32),
 }
 
 loom::lazy_static! {
@@ -52,8 +54,9 @@ pub fn futex_wait_two(
     FutexOutcome::Woken
 }
 
-/// Wakes everybody.
-pub fn futex_wake(_: &AtomicU32) {
+/// Wakes everybody. Whether there was anybody is more than the model knows.
+pub fn futex_wake(_: &AtomicU32) -> bool {
     let _guard = KERNEL.0.lock();
     KERNEL.1.notify_all();
+    true
 }

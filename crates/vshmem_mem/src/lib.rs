@@ -14,18 +14,26 @@ mod confined;
 #[cfg(not(loom))]
 pub mod death_word;
 #[cfg(not(loom))]
+mod foreign;
+#[cfg(not(loom))]
 mod futex;
 #[cfg(loom)]
 #[path = "futex_model.rs"]
 mod futex;
+mod interrupted;
 #[cfg(not(loom))]
 mod map;
 #[cfg(loom)]
 #[path = "map_model.rs"]
 mod map;
 mod mapping;
+#[cfg(not(loom))]
 mod past_cache;
+#[cfg(not(loom))]
+mod racing;
 mod scratch;
+mod second;
+mod system_call;
 #[cfg(not(loom))]
 mod wide;
 
@@ -36,14 +44,20 @@ pub use attention::{
     Beside, Interruptions, RING, SLEEPING, cancellable, cancellation_requested, signal_handled,
     signals_handled, sleep,
 };
-pub use clock::{Instant, seconds_now, thread_cpu_time, ticks};
+pub use clock::{Instant, begin_child, seconds_now, thread_cpu_time, ticks};
 pub use confined::{confine, is_confined};
+#[cfg(not(loom))]
+pub use foreign::ForeignWords;
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
+pub use interrupted::{Sleeper, hide_sleeper, is_sleeper_shown, show_sleeper, take_sleeper};
 pub use map::{Map, OutOfPool};
 pub use mapping::{
     Mapping, Protection, map_file, map_file_free, protect, relocate, remap_part, reserve, unmap,
 };
+#[cfg(not(loom))]
 pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};
+pub use second::RememberedSecond;
+pub use system_call::system_call;
 #[cfg(not(loom))]
 pub use wide::has_wide_swap;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use vshmem_wire::{CELL_BYTES, Cell, WORD_BYTES};
 
+use crate::racing::{clear, copy_in, copy_out};
 use crate::{Mapping, wide};
 
 /// An offset that does not lie in the pool, or not on a word: a peer wrote nonsense.
@@ -154,6 +155,18 @@ impl Map {
         Ok(wide::load(self.cell_words(offset)?))
     }
 
+    /// Reads a cell only to replace it, with acquire ordering: the tag, and then the word. Had it been written in between, they would not
+    /// belong together, and the swap is refused.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    #[inline]
+    pub fn load_to_replace(&self, offset: u64) -> Result<Cell, OutOfPool> {
+        let cell = self.cell_words(offset)?;
+        let tag = cell[1].load(Ordering::Acquire);
+        Ok(Cell { word: cell[0].load(Ordering::Acquire), tag })
+    }
+
     /// Replaces `old` by its successor with `word`; says whether it did. Orders as [`Map::replace`].
     ///
     /// # Errors
@@ -218,7 +231,7 @@ impl Map {
         let from = self.range(offset, into.len())?;
         // SAFETY: source inside the mapping, destination a live buffer outside it; a peer that
         // writes meanwhile gives torn bytes, which the caller treats as untrusted anyway.
-        unsafe { std::ptr::copy_nonoverlapping(from.cast_const(), into.as_mut_ptr(), into.len()) };
+        unsafe { copy_out(from.cast_const(), into.as_mut_ptr(), into.len()) };
         Ok(())
     }
 
@@ -230,7 +243,7 @@ impl Map {
     pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), OutOfPool> {
         let to = self.range(offset, bytes.len())?;
         // SAFETY: destination inside the mapping, source a live buffer outside it.
-        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+        unsafe { copy_in(bytes.as_ptr(), to, bytes.len()) };
         Ok(())
     }
 
@@ -241,7 +254,7 @@ impl Map {
     pub fn zero(&self, offset: u64, bytes: usize) -> Result<(), OutOfPool> {
         let to = self.range(offset, bytes)?;
         // SAFETY: destination inside the mapping.
-        unsafe { std::ptr::write_bytes(to, 0, bytes) };
+        unsafe { clear(to, bytes) };
         Ok(())
     }
 }

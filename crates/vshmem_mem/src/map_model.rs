@@ -135,6 +135,15 @@ impl Map {
         Ok(self.pair(self.cell(offset)?.load(Ordering::Acquire)))
     }
 
+    /// Reads a cell only to replace it: the tag, and then the word.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    pub fn load_to_replace(&self, offset: u64) -> Result<Cell, OutOfPool> {
+        let tag = self.load(vshmem_wire::tag_at(offset), Ordering::Acquire)?;
+        Ok(Cell { word: self.load(offset, Ordering::Acquire)?, tag })
+    }
+
     /// Writes a word.
     ///
     /// # Errors

@@ -295,16 +295,24 @@ pub fn reserve(start: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
     if got.addr() == start.as_ptr().addr() { Ok(()) } else { Err(Errno::EXIST) }
 }
 
-/// Unmaps a range.
+/// Unmaps a range. Where that is refused (a filter of seccomp(2)) its addresses stay taken, and what lay there is out of reach all
+/// the same.
 ///
 /// # Errors
-/// What munmap(2) says.
+/// What munmap(2) says, if neither is possible.
 ///
 /// # Safety
 /// Nothing in the range may be in use.
 pub unsafe fn unmap(start: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
     // SAFETY: by this function's own contract.
-    unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) }
+    unsafe { rustix::mm::munmap(start.as_ptr().cast(), bytes) }.or_else(|refused| {
+        let (flags, none) =
+            (MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE, ProtFlags::empty());
+        // SAFETY: as above; nothing but the range is replaced.
+        unsafe { rustix::mm::mmap_anonymous(start.as_ptr().cast(), bytes, none, flags) }
+            .map(drop)
+            .map_err(|_| refused)
+    })
 }
 
 #[cfg(test)]

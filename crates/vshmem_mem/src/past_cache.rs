@@ -1,5 +1,7 @@
 //! Copies that do not stay in the copier's cache.
 
+use crate::racing::call_memcpy;
+
 /// From so many bytes on the detour by memory is the shorter way.
 const WORTH_WHILE: usize = 4096;
 
@@ -15,7 +17,7 @@ const WORTH_WHILE: usize = 4096;
 pub unsafe fn copy_past_cache(from: *const u8, to: *mut u8, bytes: usize) {
     if bytes < WORTH_WHILE || cfg!(miri) {
         // SAFETY: the caller's promise.
-        unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+        unsafe { call_memcpy(to, from, bytes) };
     } else {
         // SAFETY: the caller's promise, and there is at least a line.
         unsafe { large(from, to, bytes) };
@@ -25,7 +27,7 @@ pub unsafe fn copy_past_cache(from: *const u8, to: *mut u8, bytes: usize) {
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn large(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's promise.
-    unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+    unsafe { call_memcpy(to, from, bytes) };
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -37,7 +39,7 @@ unsafe fn large(from: *const u8, to: *mut u8, bytes: usize) {
     let tail = head + lines * LINE;
     // SAFETY: head, lines and tail are what the caller promised, one after the other; the lines of the destination are aligned.
     unsafe {
-        std::ptr::copy_nonoverlapping(from, to, head);
+        call_memcpy(to, from, head);
         for line in 0..lines {
             let at = head + line * LINE;
             let (from, to) = (from.add(at).cast::<__m128i>(), to.add(at).cast::<__m128i>());
@@ -46,7 +48,7 @@ unsafe fn large(from: *const u8, to: *mut u8, bytes: usize) {
                 _mm_stream_si128(to.add(nth), word);
             }
         }
-        std::ptr::copy_nonoverlapping(from.add(tail), to.add(tail), bytes - tail);
+        call_memcpy(to.add(tail), from.add(tail), bytes - tail);
         // Such stores are not ordered with later ones, of which one will say that the message is there.
         _mm_sfence();
     }

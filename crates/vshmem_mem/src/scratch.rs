@@ -11,15 +11,12 @@ pub struct Scratch<T: Copy> {
     value: std::marker::PhantomData<T>,
 }
 
-impl<T: Copy + Default> Scratch<T> {
+impl<T: Copy + ZeroIsValid> Scratch<T> {
     /// Room for `length` values, all zero bytes.
     ///
     /// Returns `None` when there is no memory.
     #[must_use]
-    pub fn new(length: usize) -> Option<Self>
-    where
-        T: ZeroIsValid,
-    {
+    pub fn new(length: usize) -> Option<Self> {
         let bytes = length.max(1).checked_mul(size_of::<T>())?;
         let mapping = Mapping::anonymous(bytes).ok()?;
         Some(Self { mapping, length, value: std::marker::PhantomData })
@@ -35,9 +32,17 @@ impl<T: Copy + Default> Scratch<T> {
 }
 
 /// Types for which all-zero bytes are a value.
-pub trait ZeroIsValid {}
-impl ZeroIsValid for u8 {}
-impl ZeroIsValid for u16 {}
-impl ZeroIsValid for u32 {}
-impl ZeroIsValid for u64 {}
-impl ZeroIsValid for vshmem_wire::LogEntry {}
+///
+/// # Safety
+/// A place of this type that is all zero bytes, padding included, holds a value of it.
+pub unsafe trait ZeroIsValid {}
+// SAFETY: an integer: every pattern of bits is one.
+unsafe impl ZeroIsValid for u8 {}
+// SAFETY: an integer: every pattern of bits is one.
+unsafe impl ZeroIsValid for u16 {}
+// SAFETY: an integer: every pattern of bits is one.
+unsafe impl ZeroIsValid for u32 {}
+// SAFETY: an integer: every pattern of bits is one.
+unsafe impl ZeroIsValid for u64 {}
+// SAFETY: three integers.
+unsafe impl ZeroIsValid for vshmem_wire::LogEntry {}

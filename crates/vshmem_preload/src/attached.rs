@@ -1,198 +1,137 @@
-//! Which addresses of this process are pieces of attached segments.
-//!
-//! A fixed table without a lock, because shmat and shmdt may be called from signal handlers. An
-//! entry is claimed by its state word; the other words are its claimer's until the state says so.
+//! What this process has attached: its address books ([`crate::books`]), and the pool that counts.
 
-use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use vshmem_ipc::Member;
+
+use crate::books::{self, Counts, Marks, Piece, Rights, Table, TooMany};
+use crate::{errno, parked, unmap};
 
 /// Pieces of one process at most.
 const MOST: usize = 16384;
 
-const FREE: u32 = 0;
-const CLAIMED: u32 = 1;
-const USED: u32 = 2;
+static PIECES: Table<MOST> = Table::new();
 
-#[derive(Debug)]
-struct Entry {
-    state: AtomicU32,
-    id: AtomicI32,
-    start: AtomicUsize,
-    bytes: AtomicUsize,
-    /// Where the segment's first byte would be: what shmdt is given.
-    base: AtomicUsize,
-    offset: AtomicU64,
-    /// `Rights` as bits.
-    rights: AtomicU32,
-}
-
-/// What a piece may be used for, and what mprotect may make of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rights {
-    /// PROT_ bits now.
-    pub now: u32,
-    /// Whether it may ever be written: not when attached with SHM_RDONLY.
-    pub writable: bool,
-    /// Whether a forked child has it too: not after MADV_DONTFORK.
-    pub inherited: bool,
-}
-
-impl Rights {
-    const WRITABLE: u32 = 1 << 31;
-    const INHERITED: u32 = 1 << 30;
-
-    fn pack(self) -> u32 {
-        self.now
-            | if self.writable { Self::WRITABLE } else { 0 }
-            | if self.inherited { Self::INHERITED } else { 0 }
-    }
-
-    fn unpack(bits: u32) -> Self {
-        Self {
-            now: bits & !(Self::WRITABLE | Self::INHERITED),
-            writable: bits & Self::WRITABLE != 0,
-            inherited: bits & Self::INHERITED != 0,
-        }
-    }
-}
-
-impl Rights {
-    /// Whether reading, or writing, is allowed now.
-    pub fn allow(self, write: bool) -> bool {
-        let wanted = if write { libc::PROT_WRITE } else { libc::PROT_READ };
-        self.now & wanted as u32 != 0
-    }
-}
-
-/// Rights of the piece at an address, if there is one.
-pub fn rights_at(address: usize) -> Option<Rights> {
-    let mut found = None;
-    each(|piece| {
-        if (piece.start..piece.end()).contains(&address) {
-            found = Some(piece.rights);
-        }
-    });
-    found
-}
-
-/// A mapped piece of a segment. A whole attach is one piece until the program cuts it up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Piece {
-    pub id: i32,
-    pub start: usize,
-    pub bytes: usize,
-    pub base: usize,
-    /// Where in the pool the segment begins.
-    pub offset: u64,
-    pub rights: Rights,
-}
-
-impl Piece {
-    pub fn end(self) -> usize {
-        self.start + self.bytes
-    }
-
-    /// Whether it is mapped as a plain attach for loads and stores maps it.
-    pub fn is_plain(self) -> bool {
-        let plain = libc::PROT_READ as u32 | libc::PROT_WRITE as u32;
-        self.rights == Rights { now: plain, writable: true, inherited: true }
-    }
-
-    /// Unmaps it, or keeps the mapping for later where the program does not know it.
-    pub fn detach(self) {
-        if self.is_plain() {
-            let offset = self.offset + (self.start - self.base) as u64;
-            crate::parked::put_away(offset, self.start, self.bytes);
-        } else {
-            crate::unmap::drop_mapping(self.start, self.bytes);
-        }
-    }
-}
-
-static ENTRIES: [Entry; MOST] = [const {
-    Entry {
-        state: AtomicU32::new(FREE),
-        id: AtomicI32::new(0),
-        start: AtomicUsize::new(0),
-        bytes: AtomicUsize::new(0),
-        base: AtomicUsize::new(0),
-        offset: AtomicU64::new(0),
-        rights: AtomicU32::new(0),
-    }
-}; MOST];
-/// Entries ever used.
-static HIGH: AtomicUsize = AtomicUsize::new(0);
-
-/// Adds a piece; false when the table is full.
-pub fn add(piece: Piece) -> bool {
-    for (index, entry) in ENTRIES.iter().enumerate() {
-        let free = entry.state.load(Ordering::Relaxed) == FREE
-            && entry
-                .state
-                .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
-        if free {
-            entry.id.store(piece.id, Ordering::Relaxed);
-            entry.start.store(piece.start, Ordering::Relaxed);
-            entry.bytes.store(piece.bytes, Ordering::Relaxed);
-            entry.base.store(piece.base, Ordering::Relaxed);
-            entry.offset.store(piece.offset, Ordering::Relaxed);
-            entry.rights.store(piece.rights.pack(), Ordering::Relaxed);
-            HIGH.fetch_max(index + 1, Ordering::AcqRel);
-            entry.state.store(USED, Ordering::Release);
-            return true;
-        }
-    }
-    false
+/// Adds a piece.
+pub fn add(piece: Piece) -> Result<(), TooMany> {
+    PIECES.add(piece)
 }
 
 /// Takes a piece out that satisfies `wanted`. It is the caller's then.
-pub fn take(mut wanted: impl FnMut(Piece) -> bool) -> Option<Piece> {
-    for entry in &ENTRIES[..HIGH.load(Ordering::Acquire)] {
-        let mine = entry.state.load(Ordering::Acquire) == USED
-            && wanted(entry.piece())
-            && entry
-                .state
-                .compare_exchange(USED, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
-                .is_ok();
-        if !mine {
-            continue;
-        }
-        let piece = entry.piece();
-        // Between the look and the claim it may have become another one.
-        if wanted(piece) {
-            entry.state.store(FREE, Ordering::Release);
-            return Some(piece);
-        }
-        entry.state.store(USED, Ordering::Release);
-    }
-    None
+pub fn take(wanted: impl FnMut(Piece) -> bool) -> Option<Piece> {
+    PIECES.take(wanted)
 }
 
 /// Calls `each` with every piece.
-pub fn each(mut each: impl FnMut(Piece)) {
-    for entry in &ENTRIES[..HIGH.load(Ordering::Acquire)] {
-        if entry.state.load(Ordering::Acquire) == USED {
-            each(entry.piece());
-        }
-    }
+pub fn each(each: impl FnMut(Piece)) {
+    PIECES.each(each);
+}
+
+/// A piece that satisfies `wanted`.
+pub fn find(wanted: impl FnMut(Piece) -> bool) -> Option<Piece> {
+    PIECES.find(wanted)
 }
 
 /// Whether there are none.
 pub fn is_empty() -> bool {
-    let mut empty = true;
-    each(|_| empty = false);
-    empty
+    PIECES.is_empty()
 }
 
-impl Entry {
-    fn piece(&self) -> Piece {
-        Piece {
-            id: self.id.load(Ordering::Relaxed),
-            start: self.start.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            base: self.base.load(Ordering::Relaxed),
-            offset: self.offset.load(Ordering::Relaxed),
-            rights: Rights::unpack(self.rights.load(Ordering::Relaxed)),
+/// Whether all of a range is attached, in however many pieces.
+pub fn holds(start: usize, bytes: usize) -> bool {
+    let end = start.saturating_add(bytes);
+    let mut at = start;
+    while at < end {
+        match find(|piece| piece.holds(at, 1)) {
+            Some(piece) => at = piece.end(),
+            None => return false,
         }
+    }
+    true
+}
+
+/// Rights of the piece at an address, if there is one.
+pub fn rights_at(address: usize) -> Option<Rights> {
+    find(|piece| piece.holds(address, 1)).map(|piece| piece.rights)
+}
+
+/// Whether a range touches a piece, or may: somebody is changing pieces just now.
+pub fn may_touch(start: usize, bytes: usize) -> bool {
+    let end = start.saturating_add(bytes.max(1));
+    books::quietly(|| find(|piece| piece.touches(start, end)).is_some()).unwrap_or(true)
+}
+
+/// The pool's counts. What fails has nobody to go to: the mapping has changed whatever we say.
+#[derive(Debug)]
+struct Of<'a>(&'a Member);
+
+impl Counts for Of<'_> {
+    fn one_more(&self, id: i32) {
+        let _ = self.0.attach_again(id);
+    }
+
+    fn one_less(&self, id: i32) {
+        let _ = self.0.shmdt(id);
+    }
+}
+
+/// Cuts pieces, see [`books::recut`].
+pub fn recut(
+    member: &Member,
+    start: usize,
+    bytes: usize,
+    touched: impl Fn(Piece) -> bool,
+    each: impl FnMut(Piece) -> Option<Piece>,
+) {
+    errno::untouched(|| books::recut(&PIECES, &Of(member), start, bytes, touched, each));
+}
+
+/// Takes a range that is no longer mapped, or no longer a segment's, out of the books.
+pub fn forget_range(member: &Member, start: usize, bytes: usize) {
+    errno::untouched(|| books::take_range(&PIECES, &Of(member), start, bytes));
+}
+
+/// A mapping was made longer in place.
+pub fn advance(start: usize, bytes: usize, more: usize) {
+    let _ = books::advance(&PIECES, start, bytes, more);
+}
+
+/// The kernel's marks of a range have changed, where `done` says so.
+pub fn mark(
+    member: &Member,
+    start: usize,
+    bytes: usize,
+    done: impl Fn(Piece) -> bool,
+    change: impl Fn(Marks) -> Marks,
+) {
+    recut(
+        member,
+        start,
+        bytes,
+        |piece| change(piece.rights.marks) != piece.rights.marks && done(piece),
+        |piece| {
+            let marks = change(piece.rights.marks);
+            Some(Piece { rights: Rights { marks, ..piece.rights }, ..piece })
+        },
+    );
+}
+
+/// A forked child's pieces: without those that it does not inherit, and with nothing locked.
+pub fn begin_child(mut gone: impl FnMut(Piece)) {
+    while let Some(piece) = take(|piece| !piece.rights.is_inherited()) {
+        gone(piece);
+    }
+    let locked = Marks::LOCKED.and(Marks::LOCKED_ON_FAULT);
+    let is_locked = |piece: Piece| piece.rights.marks.without(locked) != piece.rights.marks;
+    while let Some(piece) = take(is_locked) {
+        let marks = piece.rights.marks.without(locked);
+        let _ = add(Piece { rights: Rights { marks, ..piece.rights }, ..piece });
+    }
+}
+
+/// Unmaps a piece, or keeps the mapping for later where the program does not know it.
+pub fn detach(piece: Piece) {
+    if piece.is_plain() {
+        parked::put_away(piece.offset_of(piece.start), piece.start, piece.bytes);
+    } else {
+        unmap::drop_mapping(piece.start, piece.bytes);
     }
 }

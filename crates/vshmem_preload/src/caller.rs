@@ -4,8 +4,7 @@
 //! after every libc call that may change them. Raw system calls: programs like fakeroot override
 //! libc's.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 use vshmem_ipc::Caller;
 
@@ -17,15 +16,66 @@ static CHANGES: AtomicU32 = AtomicU32::new(1);
 /// number and capset those of one.
 static BY_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// What is remembered for all threads; `changes` 0: nothing.
-static KNOWN: AtomicU32 = AtomicU32::new(0);
-static UID: AtomicU32 = AtomicU32::new(0);
-static GID: AtomicU32 = AtomicU32::new(0);
-static CAPABILITIES: AtomicU32 = AtomicU32::new(0);
+/// Credentials, and the value of `CHANGES` that they belong to: 0 while they are being written. Whoever finds them being
+/// written, which may be by the very thread that a signal handler has interrupted, asks for itself.
+#[derive(Debug)]
+struct Known {
+    changes: AtomicU32,
+    uid: AtomicU32,
+    gid: AtomicU32,
+    capabilities: AtomicU32,
+    /// 1 while somebody writes.
+    busy: AtomicU32,
+}
+
+impl Known {
+    const fn nothing() -> Self {
+        Self {
+            changes: AtomicU32::new(0),
+            uid: AtomicU32::new(0),
+            gid: AtomicU32::new(0),
+            capabilities: AtomicU32::new(0),
+            busy: AtomicU32::new(0),
+        }
+    }
+
+    #[inline]
+    fn get(&self, changes: u32) -> Option<Me> {
+        if self.changes.load(Ordering::Acquire) != changes {
+            return None;
+        }
+        let me = Me {
+            uid: self.uid.load(Ordering::Relaxed),
+            gid: self.gid.load(Ordering::Relaxed),
+            capabilities: self.capabilities.load(Ordering::Relaxed),
+        };
+        // Pairs with the fence in `set`: who has read a newer word reads that it was being written.
+        fence(Ordering::Acquire);
+        (self.changes.load(Ordering::Relaxed) == changes).then_some(me)
+    }
+
+    /// Not if somebody else is at it.
+    fn set(&self, changes: u32, me: Me) {
+        let mine = self.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if !mine {
+            return;
+        }
+        self.changes.store(0, Ordering::Relaxed);
+        fence(Ordering::Release);
+        self.uid.store(me.uid, Ordering::Relaxed);
+        self.gid.store(me.gid, Ordering::Relaxed);
+        self.capabilities.store(me.capabilities, Ordering::Relaxed);
+        self.changes.store(changes, Ordering::Release);
+        self.busy.store(0, Ordering::Release);
+    }
+}
+
+/// What is remembered for all threads.
+static KNOWN: Known = Known::nothing();
 
 thread_local! {
-    /// What is remembered for this thread, and the value of `CHANGES` that it belongs to.
-    static OWN: Cell<(u32, Me)> = const { Cell::new((0, Me { uid: 0, gid: 0, capabilities: 0 })) };
+    /// What is remembered for this thread.
+    static OWN: Known = const { Known::nothing() };
 }
 
 const OWNS: u32 = 1;
@@ -60,18 +110,7 @@ impl Me {
         if BY_THREAD.load(Ordering::Relaxed) {
             return Self::of_this_thread(changes);
         }
-        if KNOWN.load(Ordering::Acquire) != changes {
-            let me = Self::ask();
-            UID.store(me.uid, Ordering::Relaxed);
-            GID.store(me.gid, Ordering::Relaxed);
-            CAPABILITIES.store(me.capabilities, Ordering::Relaxed);
-            KNOWN.store(changes, Ordering::Release);
-        }
-        Self {
-            uid: UID.load(Ordering::Relaxed),
-            gid: GID.load(Ordering::Relaxed),
-            capabilities: CAPABILITIES.load(Ordering::Relaxed),
-        }
+        KNOWN.get(changes).unwrap_or_else(|| Self::ask_for(&KNOWN, changes))
     }
 
     /// Bytes that may be locked; none said: all, with CAP_IPC_LOCK.
@@ -84,16 +123,16 @@ impl Me {
     }
 
     fn of_this_thread(changes: u32) -> Self {
-        let (known, me) = OWN.get();
-        if known == changes {
-            return me;
-        }
-        let me = Self::ask();
-        OWN.set((changes, me));
-        me
+        OWN.with(|own| own.get(changes).unwrap_or_else(|| Self::ask_for(own, changes)))
     }
 
     #[cold]
+    fn ask_for(known: &Known, changes: u32) -> Self {
+        let me = Self::ask();
+        known.set(changes, me);
+        me
+    }
+
     fn ask() -> Self {
         use rustix::thread::CapabilitySet as Set;
         let mut capabilities = 0;

@@ -5,7 +5,7 @@ use vshmem_ipc::{Errno, Kind, Member, is_pool_id};
 use vshmem_session::Owner;
 use vshmem_wire::INDEX_BASE;
 
-use crate::{errno, process, route};
+use crate::{errno, exit, process, route};
 
 /// IPC_INFO, the same for all kinds.
 pub const IPC_INFO: c_int = 3;
@@ -58,9 +58,7 @@ impl Call {
             errno::set(Errno::INVAL);
             return -1;
         }
-        errno::answer_int(
-            process::watchful_session().and_then(|session| pool(session.member(), None)),
-        )
+        errno::answer_int(from_pool(&pool, None))
     }
 }
 
@@ -72,9 +70,17 @@ fn both(
     if first == -1 {
         return -1;
     }
-    errno::answer_int(
-        process::watchful_session().and_then(|session| pool(session.member(), Some(first))),
-    )
+    errno::answer_int(from_pool(&pool, Some(first)))
+}
+
+/// The pool's answer, without what processes hold that have ended.
+fn from_pool(
+    pool: &impl Fn(&Member, Option<c_int>) -> Result<c_int, Errno>,
+    kernel: Option<c_int>,
+) -> Result<c_int, Errno> {
+    let member = process::watchful_session()?.member();
+    exit::bury_leavers(member);
+    pool(member, kernel)
 }
 
 /// Highest index in use, as the *_INFO commands return it: of the pool's objects alone, or of those

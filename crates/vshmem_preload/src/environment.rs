@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use vshmem_mem::Scratch;
 
-use crate::process;
+use crate::{exec, process};
 
 /// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
 const NAMES: [&str; 7] = [
@@ -81,11 +81,28 @@ fn preload_before(word: &CStr, library: &[u8]) -> Option<Scratch<u64>> {
 }
 
 impl Environment {
-    /// Completes `envp`. Without the heap: callers may be vfork children.
+    /// Completes `envp` for a program that replaces this one. Without the heap: callers may be vfork
+    /// children.
     ///
     /// # Safety
     /// `envp` is null, or a list of C strings that ends with a null, and stays so while this lives.
     pub unsafe fn completed(envp: *const *const c_char) -> Self {
+        let rejoins = process::joined()
+            .is_some_and(|session| session.member().others_busy() || exec::leaves_attaches());
+        // SAFETY: the same contract.
+        unsafe { Self::with_words(envp, rejoins) }
+    }
+
+    /// Completes `envp` for the program of a child, which has nothing to take over.
+    ///
+    /// # Safety
+    /// As for [`Environment::completed`].
+    pub unsafe fn of_child(envp: *const *const c_char) -> Self {
+        // SAFETY: the same contract.
+        unsafe { Self::with_words(envp, false) }
+    }
+
+    unsafe fn with_words(envp: *const *const c_char, rejoins: bool) -> Self {
         let untouched = Self { original: envp, added: None, preload: None };
         let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
         let library = library(words);
@@ -115,7 +132,6 @@ impl Environment {
                 count += 1;
             }
         }
-        let rejoins = process::joined().is_some_and(|session| session.member().others_busy());
         if !rejoins && others.is_none() && present.iter().zip(words).all(|(seen, _)| *seen) {
             return untouched;
         }

@@ -2,28 +2,35 @@
 //! adjustments.
 //!
 //! The books are changed before the kernel is asked, because nobody is left to change them after;
-//! if exec fails, they are put back. A program that plainly cannot be executed is not even tried.
+//! if exec fails, they are put back. A program that plainly cannot be executed is not even tried. While
+//! other threads run, which may store into what is attached, the books are left alone: the new program
+//! finds the attaches of the one before it, and gives them up when it begins.
 
 use libc::{c_char, c_int};
 
 use crate::environment::Environment;
 use crate::next::{next, system_call};
-use crate::{attached, errno, fork, process};
+use crate::{attached, confined, errno, exit, process};
 
 /// Runs an exec with nothing attached.
 pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_int {
     let Some(session) = process::joined() else { return exec() };
     let member = session.member();
     // A vfork child works in its parent's memory; what it holds is its parent's.
-    let mine = !fork::is_unknown_child() && member.is_process(rustix::process::getpid());
+    let mine = exit::ending().is_some();
     // The kernel reads the path: the pointer may be anything.
-    let executable = path.is_none_or(|path| {
-        let words =
-            [libc::AT_FDCWD as usize, path.addr(), libc::X_OK as usize, libc::AT_EACCESS as usize];
-        // SAFETY: the call reads a path, and fails where there is none.
-        unsafe { system_call(libc::SYS_faccessat2, words) == 0 || errno::get() == libc::ENOSYS }
-    });
-    if !mine || !executable || attached::is_empty() {
+    let executable = confined::is_confined()
+        || path.is_none_or(|path| {
+            let words = [
+                libc::AT_FDCWD as usize,
+                path.addr(),
+                libc::X_OK as usize,
+                libc::AT_EACCESS as usize,
+            ];
+            // SAFETY: the call reads a path, and fails where there is none.
+            unsafe { system_call(libc::SYS_faccessat2, words) == 0 || errno::get() == libc::ENOSYS }
+        });
+    if !mine || !executable || attached::is_empty() || !exit::is_alone() {
         return exec();
     }
     let _ = errno::untouched(|| member.detach_all());
@@ -34,6 +41,11 @@ pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_
         });
     });
     result
+}
+
+/// Whether the attaches are left to the new program.
+pub fn leaves_attaches() -> bool {
+    exit::ending().is_some() && !attached::is_empty() && !exit::is_alone()
 }
 
 /// execve(2).
@@ -156,7 +168,7 @@ macro_rules! spawned {
             envp: *const *const c_char,
         ) -> c_int {
             // SAFETY: by this function's contract.
-            let mut environment = unsafe { Environment::completed(envp) };
+            let mut environment = unsafe { Environment::of_child(envp) };
             let envp = environment.list();
             next!($symbol: fn(*mut libc::pid_t, *const c_char,
                               *const libc::posix_spawn_file_actions_t,

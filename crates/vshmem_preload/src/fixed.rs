@@ -10,75 +10,33 @@ use vshmem_ipc::Errno;
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
-use crate::attached::{self, Piece};
+use crate::attached;
+use crate::books::Piece;
 use crate::next::system_call;
 use crate::process;
+use crate::remap::Wish;
 
 /// Whether this process's mappings are of that kind.
 pub fn are_ours() -> bool {
     process::joined().is_some_and(|session| session.link().is_fixed())
 }
 
-/// The piece that holds a range, if there is one.
-fn piece_of(start: usize, bytes: usize) -> Option<Piece> {
-    let mut found = None;
-    if are_ours() {
-        attached::each(|piece| {
-            if piece.start <= start && start.saturating_add(bytes.max(1)) <= piece.end() {
-                found = Some(piece);
-            }
-        });
-    }
-    found
-}
-
 /// mremap(2) of a part of a segment, as far as the kernel's books go: the new range holds the same
 /// memory, and what is behind it faults. The old range is gone, unless its size was 0.
-pub fn remap(
-    start: usize,
-    bytes: usize,
-    new_bytes: usize,
-    flags: c_int,
-    target: usize,
-) -> Result<usize, Errno> {
-    let page = |bytes: usize| bytes.next_multiple_of(4096);
-    let (bytes, new_bytes) = (page(bytes), page(new_bytes));
-    let session = process::joined().ok_or(Errno::INVAL)?;
-    let piece = piece_of(start, bytes).ok_or(Errno::FAULT)?;
-    let (may_move, fixed) = (flags & libc::MREMAP_MAYMOVE != 0, flags & libc::MREMAP_FIXED != 0);
-    let unknown = flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) != 0;
-    let overlaps =
-        fixed && target < start.saturating_add(bytes) && start < target.saturating_add(new_bytes);
-    if unknown
-        || new_bytes == 0
-        || !start.is_multiple_of(4096)
-        || (fixed && (!may_move || !target.is_multiple_of(4096) || overlaps))
-        || (bytes == 0 && !may_move)
-    {
-        return Err(Errno::INVAL);
+pub fn remap(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
+    let Wish { start, bytes, new_bytes, .. } = wish;
+    wish.check()?;
+    if !piece.holds(start, bytes) {
+        return Err(Errno::FAULT);
     }
-    let begin = |at: usize| NonNull::new(at as *mut u8).ok_or(Errno::INVAL);
-    if !fixed && bytes != 0 && new_bytes > bytes {
-        // In place, if there is room; the caller covers what is behind the segment.
-        let more = vshmem_mem::reserve(begin(start + bytes)?, new_bytes - bytes);
-        match more {
-            Ok(()) => return Ok(start),
-            Err(_) if !may_move => return Err(Errno::NOMEM),
-            Err(_) => {}
-        }
+    let to = wish.reserve_or_extend()?;
+    let rights = piece.rights.now;
+    if to == start {
+        // In place. The segment may go on where it had been cut.
+        let more = new_bytes.saturating_sub(bytes);
+        return map(session, piece, start + bytes, more, rights).map(|()| to);
     }
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let (at, flags) = if fixed { (target, flags | libc::MAP_FIXED) } else { (0, flags) };
-    // SAFETY: the program has asked for what lies at the target to be replaced; elsewhere the kernel
-    // chooses a free range.
-    let got = unsafe {
-        let none = libc::PROT_NONE as usize;
-        system_call(libc::SYS_mmap, [at, new_bytes, none, flags as usize, usize::MAX, 0])
-    };
-    let to = usize::try_from(got).map_err(|_| Errno::NOMEM)?;
-    let length = if bytes == 0 { piece.end() - start } else { bytes }.min(new_bytes);
-    let there = Piece { start: to, base: to.wrapping_sub(start - piece.base), ..piece };
-    let mapped = map(session, there, to, length, piece.rights.now);
+    let mapped = map(session, piece.moved(start, to), to, new_bytes, rights);
     if mapped.is_err() {
         crate::unmap::drop_range(to, new_bytes);
         return mapped.map(|()| to);
@@ -94,7 +52,7 @@ pub fn touches(start: usize, bytes: usize) -> bool {
     let end = start.saturating_add(bytes.max(1));
     let mut touched = false;
     if are_ours() {
-        attached::each(|piece| touched |= piece.start < end && piece.end() > start);
+        attached::each(|piece| touched |= piece.touches(start, end));
     }
     touched
 }
@@ -104,7 +62,7 @@ pub fn holds(start: usize, bytes: usize) -> bool {
     let mut inside = false;
     if are_ours() {
         attached::each(|piece| {
-            inside |= piece.start <= start && start.saturating_add(bytes) <= piece.end();
+            inside |= piece.holds(start, bytes);
         });
     }
     inside
@@ -120,14 +78,14 @@ pub fn holds(start: usize, bytes: usize) -> bool {
 pub fn map_again(session: &Session) -> Result<(), Errno> {
     session.reserve_tables()?;
     attached::each(|piece| {
-        if piece.rights.inherited && !reserve(piece) {
+        if piece.rights.is_inherited() && !reserve(piece) {
             // Something else lies there by now: it is no longer attached.
             let _ = attached::take(|other| other == piece);
         }
     });
     session.renew_tables()?;
     attached::each(|piece| {
-        if piece.rights.inherited {
+        if piece.rights.is_inherited() {
             // What cannot be mapped is a place that faults, as it would be without.
             let _ = map(session, piece, piece.start, piece.bytes, piece.rights.now);
         }
@@ -175,7 +133,8 @@ pub fn protect(start: usize, bytes: usize, rights: c_int) -> c_int {
     0
 }
 
-/// Maps a part of a piece with these rights, in place of what is there.
+/// Maps a part of a piece with these rights, in place of what is there. Behind the segment nothing is
+/// mapped: what is reserved there stays.
 fn map(
     session: &Session,
     piece: Piece,
@@ -183,7 +142,10 @@ fn map(
     bytes: usize,
     rights: u32,
 ) -> Result<(), Errno> {
-    let bytes = bytes.next_multiple_of(4096);
+    let bytes = bytes.next_multiple_of(4096).min(piece.rest(start));
+    if bytes == 0 {
+        return Ok(());
+    }
     let allows = |bit: c_int| rights & bit as u32 != 0;
     if !allows(libc::PROT_READ) && !allows(libc::PROT_WRITE) && !allows(libc::PROT_EXEC) {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
@@ -196,7 +158,7 @@ fn map(
     }
     let protection =
         Protection { write: allows(libc::PROT_WRITE), execute: allows(libc::PROT_EXEC) };
-    let offset = piece.offset + start.wrapping_sub(piece.base) as u64;
+    let offset = piece.offset_of(start);
     // SAFETY: the range is an attached segment's, and the same memory follows in its place.
     let mapping =
         unsafe { session.link().map(offset, bytes, protection, NonNull::new(start as *mut u8)) }?;

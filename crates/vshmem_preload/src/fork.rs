@@ -6,27 +6,96 @@
 //! raw clone knows itself by a page that the kernel wipes on fork.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence};
 
 use libc::pid_t;
-use vshmem_ipc::{ChildSlot, Errno};
+use vshmem_ipc::{ChildSlot, Errno, Process};
 use vshmem_session::{Session, this_process};
 
 use crate::next::{next, system_call};
-use crate::{attached, errno, fixed, parked, process};
+use crate::{advice, attached, books, confined, errno, fixed, parked, process};
+
+/// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
+const LEVELS: usize = 4;
+
+/// What is kept for the child of one fork.
+#[derive(Debug)]
+struct Kept {
+    slot: Cell<Option<ChildSlot>>,
+    /// How often attaches had changed when it was.
+    at: Cell<u64>,
+}
+
+impl Kept {
+    const fn nothing() -> Self {
+        Self { slot: Cell::new(None), at: Cell::new(0) }
+    }
+}
+
+/// What a thread has kept for the children of forks that are under way.
+#[derive(Debug)]
+struct UnderWay {
+    /// Calls of `fork` below that have not returned. Raised before a level is used: a handler that comes in between has the next.
+    depth: AtomicUsize,
+    /// For the child of each.
+    kept: [Kept; LEVELS],
+    /// For the child of a fork inside libc.
+    inside: Kept,
+    /// This thread keeps the others from the address books. No handler runs meanwhile.
+    holds_books: Cell<bool>,
+}
+
+impl UnderWay {
+    fn depth(&self) -> usize {
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    fn set_depth(&self, depth: usize) {
+        self.depth.store(depth, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    }
+
+    /// What is kept for the child of the innermost fork.
+    fn innermost(&self) -> &Kept {
+        match self.depth().checked_sub(1) {
+            Some(level) => &self.kept[level.min(LEVELS - 1)],
+            None => &self.inside,
+        }
+    }
+
+    /// In a child: what is kept for others is its parent's.
+    fn begin_child(&self) {
+        for kept in self.kept.iter().chain([&self.inside]) {
+            kept.slot.set(None);
+        }
+    }
+}
 
 thread_local! {
-    /// What this thread has kept for the child of the fork that is under way.
-    static KEPT: Cell<Option<ChildSlot>> = const { Cell::new(None) };
-    /// The slot was kept by `fork` below; the handlers need not.
-    static PREPARED: Cell<bool> = const { Cell::new(false) };
+    static UNDER_WAY: UnderWay = const {
+        UnderWay {
+            depth: AtomicUsize::new(0),
+            kept: [const { Kept::nothing() }; LEVELS],
+            inside: Kept::nothing(),
+            holds_books: Cell::new(false),
+        }
+    };
 }
 
 /// A page that reads 1 here and 0 in a child that nobody has prepared.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static HANDLERS: AtomicBool = AtomicBool::new(false);
 
-/// Sets up the mark and the handlers. Once, at set-up.
+/// Has forks come by here. At load: what registers last is called first before a fork, and the books
+/// must not be held while a handler of the program waits for one of its threads.
+pub fn register() {
+    if !HANDLERS.swap(true, Ordering::AcqRel) {
+        // SAFETY: the handlers are functions of this library, which is never unloaded.
+        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
+    }
+}
+
+/// Sets up the mark. Once, at set-up.
 pub fn prepare_marks() {
     if let Ok(page) = vshmem_mem::Mapping::anonymous(4096) {
         let start = page.leak().as_ptr();
@@ -40,10 +109,6 @@ pub fn prepare_marks() {
                 MARK.store(mark, Ordering::Release);
             }
         }
-    }
-    if !HANDLERS.swap(true, Ordering::AcqRel) {
-        // SAFETY: the handlers are functions of this library, which is never unloaded.
-        unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     }
 }
 
@@ -62,24 +127,43 @@ pub fn is_unknown_child() -> bool {
 /// gets here.
 #[cold]
 pub fn adopt_unknown_child(session: &'static Session) -> Result<&'static Session, Errno> {
+    books::begin_child();
     errno::untouched(|| become_client(session, None))?;
-    while attached::take(|piece| !piece.rights.inherited).is_some() {}
+    begin_child(|_| {});
+    count_attaches(session);
+    Ok(session)
+}
+
+/// Counts what is attached here for this process.
+fn count_attaches(session: &Session) {
     attached::each(|piece| {
         let _ = session.member().attach_again(piece.id);
     });
-    Ok(session)
 }
 
 fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno> {
     if !session.link().is_inherited() {
         fixed::map_again(session)?;
     }
-    let joined = session.member().become_child(kept, this_process());
+    vshmem_mem::begin_child();
+    let joined = session.member().become_child(kept, own_process());
     if let Some(mark) = mark() {
         mark.store(1, Ordering::Relaxed);
     }
     session.link().register_process();
     joined.map_err(|_| Errno::NOSPC)
+}
+
+/// This process. A confined one does not read its start time: it would take calls that a filter may not know.
+fn own_process() -> Process {
+    if !confined::is_confined() {
+        return this_process();
+    }
+    Process {
+        pid: rustix::process::getpid().as_raw_nonzero().get() as u32,
+        start: 0,
+        uid: rustix::process::getuid().as_raw(),
+    }
 }
 
 /// Keeps a slot for a child.
@@ -88,66 +172,122 @@ fn keep() -> Result<(), Errno> {
     if is_unknown_child() {
         adopt_unknown_child(session)?;
     }
-    let kept = session.member().reserve_child()?;
-    KEPT.set(Some(kept));
+    let at = books::changes();
+    let slot = session.member().reserve_child()?;
+    UNDER_WAY.with(|forks| {
+        forks.innermost().at.set(at);
+        forks.innermost().slot.set(Some(slot));
+    });
     Ok(())
 }
 
+/// Takes what is kept for the child of the innermost fork.
+fn take_kept() -> Option<ChildSlot> {
+    UNDER_WAY.with(|forks| forks.innermost().slot.take())
+}
+
+/// Whether a slot is kept for the child, with the attaches that there are now.
+fn is_kept() -> bool {
+    UNDER_WAY.with(|forks| {
+        let kept = forks.innermost();
+        kept.slot.get().is_some() && kept.at.get() == books::changes()
+    })
+}
+
+/// From here to the end of the fork nobody attaches, detaches or changes pieces: the child is to have in
+/// its books, and counted, just what it has in its addresses.
 extern "C" fn before() {
-    if !PREPARED.get() {
-        // A fork inside libc cannot be refused by a handler: a child without a slot joins at its
-        // first call.
-        let _ = errno::untouched(keep);
+    let Some(session) = process::inherited() else { return };
+    errno::untouched(|| {
+        if is_unknown_child() {
+            let _ = adopt_unknown_child(session);
+        }
+        books::hold_for_fork();
+        UNDER_WAY.with(|forks| forks.holds_books.set(true));
+        if is_kept() {
+            return;
+        }
+        if let (Some(session), Some(kept)) = (process::joined(), take_kept()) {
+            session.member().cancel_child(kept);
+        }
+        // A fork cannot be refused from here: a child without a slot joins at its first call.
+        let _ = keep();
+    });
+}
+
+/// Lets the others at the address books again.
+fn release_books() {
+    if UNDER_WAY.with(|forks| forks.holds_books.take()) {
+        errno::untouched(books::release_after_fork);
     }
 }
 
 extern "C" fn in_parent() {
-    if !PREPARED.get() {
-        KEPT.set(None);
-    }
+    release_books();
+    UNDER_WAY.with(|forks| forks.inside.slot.set(None));
+}
+
+/// Without what a child does not inherit.
+fn begin_child(gone: impl FnMut(books::Piece)) {
+    advice::begin_child();
+    attached::begin_child(gone);
 }
 
 extern "C" fn in_child() {
+    books::begin_child();
     parked::begin_child();
     if let Some(session) = process::inherited() {
         // A child that cannot join finds out at its first call.
-        let joined = errno::untouched(|| become_client(session, KEPT.take()));
-        if joined.is_err() && !session.link().is_inherited() {
-            PREPARED.set(false);
-            return;
+        let kept = take_kept();
+        UNDER_WAY.with(UnderWay::begin_child);
+        let joined = errno::untouched(|| become_client(session, kept));
+        if joined.is_ok() && kept.is_none_or(|kept| !session.member().is_in(kept)) {
+            // Nothing was counted for it, or it was given back already.
+            errno::untouched(|| count_attaches(session));
         }
-        while let Some(piece) = attached::take(|piece| !piece.rights.inherited) {
-            let _ = session.member().shmdt(piece.id);
+        if joined.is_ok() || session.link().is_inherited() {
+            begin_child(|piece| {
+                let _ = session.member().shmdt(piece.id);
+            });
         }
     }
-    PREPARED.set(false);
+    release_books();
 }
 
 /// Runs a fork of libc's with a slot kept for the child.
 fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
-    if let Err(error) = errno::untouched(keep) {
-        errno::set(error);
-        return -1;
-    }
-    PREPARED.set(true);
+    let level = UNDER_WAY.with(|forks| {
+        let level = forks.depth();
+        forks.set_depth(level + 1);
+        level
+    });
+    let child = match errno::untouched(keep) {
+        Ok(()) => fork_prepared(fork),
+        Err(error) => {
+            errno::set(error);
+            -1
+        }
+    };
+    UNDER_WAY.with(|forks| {
+        forks.innermost().slot.set(None);
+        forks.set_depth(level);
+    });
+    child
+}
+
+fn fork_prepared(fork: impl FnOnce() -> pid_t) -> pid_t {
     let child = fork();
     if child == 0 {
         process::begin();
     }
-    if child == 0 && is_unknown_child() {
-        // _Fork runs no handlers.
-        in_child();
-    }
     if child != 0
-        && let (Some(session), Some(kept)) = (process::joined(), KEPT.get())
+        && let (Some(session), Some(kept)) = (process::joined(), take_kept())
     {
         errno::untouched(|| match u32::try_from(child) {
             Ok(pid) => session.member().name_child(kept, pid),
             Err(_) => session.member().cancel_child(kept),
         });
     }
-    PREPARED.set(false);
-    KEPT.set(None);
     child
 }
 
@@ -166,5 +306,20 @@ pub unsafe extern "C" fn fork() -> pid_t {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Fork() -> pid_t {
-    with_slot(|| next!(c"_Fork": fn() -> pid_t, (), -1))
+    with_slot(|| {
+        // It runs no handlers.
+        before();
+        let child = next!(c"_Fork": fn() -> pid_t, (), -1);
+        errno::untouched(if child == 0 { child_of_bare_fork } else { parent_of_bare_fork });
+        child
+    })
+}
+
+fn child_of_bare_fork() {
+    process::begin();
+    in_child();
+}
+
+fn parent_of_bare_fork() {
+    in_parent();
 }

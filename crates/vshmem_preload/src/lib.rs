@@ -12,11 +12,15 @@
 #![allow(unsafe_code)] // the boundary to C
 #![allow(non_camel_case_types)]
 
+mod advice;
 mod agent;
 mod attached;
+mod books;
 mod caller;
 mod cancel;
+mod confined;
 mod control;
+mod descriptors;
 mod environment;
 mod errno;
 mod exec;
@@ -31,7 +35,9 @@ mod numbers;
 mod parked;
 mod process;
 mod procfs;
+mod protect;
 mod reap;
+mod remap;
 mod route;
 mod segment_calls;
 mod semaphore_calls;
@@ -44,9 +50,11 @@ mod user;
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
+        vshmem_session::remember_surroundings();
         environment::remember();
         route::remember();
         process::begin();
+        fork::register();
         process::rejoin();
     }
     at_load

@@ -47,11 +47,26 @@ macro_rules! next {
 }
 pub(crate) use next;
 
-/// A system call by number, past our own syscall(2), for this library itself.
+/// A system call for this library itself, as libc's `syscall` answers it: -1 and errno. Past every symbol of that name.
 ///
 /// # Safety
 /// As the call of that number demands.
 pub unsafe fn system_call<const N: usize>(number: libc::c_long, words: [usize; N]) -> libc::c_long {
+    // SAFETY: by this function's own contract.
+    let result = unsafe { vshmem_mem::system_call(number, words) };
+    if (-4095..0).contains(&result) {
+        // SAFETY: libc's errno location is valid for the calling thread.
+        unsafe { *libc::__errno_location() = -result as libc::c_int };
+        return -1;
+    }
+    result as libc::c_long
+}
+
+/// A system call that the program has made by number, handed to the next library that answers such.
+///
+/// # Safety
+/// As the call of that number demands.
+pub unsafe fn pass_on<const N: usize>(number: libc::c_long, words: [usize; N]) -> libc::c_long {
     let word = |index: usize| words.get(index).copied().unwrap_or(0);
     next!(c"syscall":
         fn(libc::c_long, usize, usize, usize, usize, usize, usize) -> libc::c_long,

@@ -2,11 +2,12 @@
 
 use libc::{c_char, c_int, c_long, c_void};
 
+use crate::books::Marks;
 use crate::environment::Environment;
-use crate::next::system_call;
+use crate::next::pass_on;
 use crate::{
-    caller, exec, exit, identity, message_calls, process, reap, segment_calls, semaphore_calls,
-    unmap,
+    advice, caller, confined, descriptors, exec, exit, identity, message_calls, process, procfs,
+    protect, reap, remap, segment_calls, semaphore_calls, unmap,
 };
 
 /// IPC_64, which libc adds to the commands of the raw control calls.
@@ -29,7 +30,7 @@ pub unsafe extern "C" fn syscall(
     let int = |word: usize| word as c_int;
     let command = |word: usize| word as c_int & !IPC_64;
     // SAFETY: the arguments are those that the program has passed for the call of this number.
-    let kernel = || unsafe { system_call(number, [a, b, c, d, e, f]) };
+    let kernel = || unsafe { pass_on(number, [a, b, c, d, e, f]) };
     let kernel_int = || kernel() as c_int;
     let kernel_address = || kernel() as usize as *mut c_void;
     // SAFETY: as above.
@@ -54,30 +55,50 @@ pub unsafe extern "C" fn syscall(
                 message_calls::msgrcv(int(a), b as *mut c_void, c, d as c_long, int(e)) as c_long
             }
             libc::SYS_msgctl => message_calls::msgctl(int(a), command(b), c as *mut _).into(),
-            libc::SYS_mmap => unmap::map(b, int(d), kernel_address).addr() as c_long,
+            libc::SYS_mmap => unmap::map(a, b, int(d), kernel_address).addr() as c_long,
             libc::SYS_munmap => unmap::unmap(a, b, kernel_int).into(),
-            libc::SYS_mremap => unmap::remap(a, b, c, int(d), e, kernel_address).addr() as c_long,
-            libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
-                unmap::protect(a, b, int(c), kernel_int).into()
+            libc::SYS_mremap => remap::remap(a, b, c, int(d), e, kernel_address).addr() as c_long,
+            libc::SYS_remap_file_pages => remap::show(a, b, int(c), d, kernel_int).into(),
+            libc::SYS_mprotect => protect::protect(a, b, int(c), None, kernel_int).into(),
+            libc::SYS_pkey_mprotect => {
+                protect::protect(a, b, int(c), Some(int(d)), kernel_int).into()
             }
-            libc::SYS_madvise => unmap::advise(a, b, int(c), kernel_int).into(),
+            libc::SYS_madvise => advice::advise(a, b, int(c), kernel_int).into(),
+            libc::SYS_mlock => advice::lock(a, b, Marks::LOCKED, kernel_int).into(),
+            libc::SYS_mlock2 => advice::lock(a, b, advice::locks_of(c as u32), kernel_int).into(),
+            libc::SYS_munlock => advice::lock(a, b, Marks::none(), kernel_int).into(),
+            libc::SYS_mlockall => advice::lock_all(int(a), kernel_int).into(),
+            libc::SYS_munlockall => advice::unlock_all(kernel_int).into(),
+            libc::SYS_openat => procfs::opening(b as *const c_char, kernel_int).into(),
             libc::SYS_execve => {
                 let mut environment = Environment::completed(c as *const *const c_char);
                 let list = environment.list().addr();
-                let call = || system_call(number, [a, b, list]) as c_int;
+                let call = || pass_on(number, [a, b, list]) as c_int;
                 exec::detached(Some(a as *const c_char), call).into()
             }
             libc::SYS_execveat => {
                 let mut environment = Environment::completed(d as *const *const c_char);
                 let list = environment.list().addr();
-                exec::detached(None, || system_call(number, [a, b, c, list, e]) as c_int).into()
+                exec::detached(None, || pass_on(number, [a, b, c, list, e]) as c_int).into()
             }
             libc::SYS_wait4 => {
-                let call = |own: *mut c_int| system_call(number, [a, own.addr(), c, d]) as c_int;
+                let call = |own: *mut c_int| pass_on(number, [a, own.addr(), c, d]) as c_int;
                 reap::reap(b as *mut c_int, call).into()
             }
             libc::SYS_exit_group => exit::_exit(int(a)),
             libc::SYS_chroot => in_time(kernel),
+            libc::SYS_setrlimit => {
+                descriptors::limit_is_set(0, a as u32, true);
+                kernel()
+            }
+            libc::SYS_prlimit64 => {
+                descriptors::limit_is_set(int(a), b as u32, c != 0);
+                kernel()
+            }
+            libc::SYS_prctl if int(a) == libc::PR_SET_SECCOMP => {
+                confined::confine(kernel_int).into()
+            }
+            libc::SYS_seccomp if confined::confines(a) => confined::confine(kernel_int).into(),
             libc::SYS_unshare | libc::SYS_setns => {
                 let result = of_this_thread(kernel);
                 let flags = int(if number == libc::SYS_setns { b } else { a });

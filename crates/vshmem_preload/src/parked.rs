@@ -123,7 +123,7 @@ impl Entry {
 }
 
 /// A program with a bound on its address space needs all of it itself.
-fn is_allowed() -> bool {
+pub fn is_allowed() -> bool {
     match ALLOWED.load(Ordering::Relaxed) {
         YES => !CLOSED.load(Ordering::Relaxed),
         NO => false,
@@ -264,31 +264,6 @@ pub fn drop_range(start: usize, bytes: usize) {
             let (from, length) = entry.range();
             from < end && from + length > start
         });
-    }
-}
-
-/// Takes what lies in a range out of the table: the program has unmapped it, or mapped something
-/// else over it.
-pub fn forget_range(start: usize, bytes: usize) {
-    if TOTAL.load(Ordering::Relaxed) == 0 {
-        return;
-    }
-    let end = start.saturating_add(bytes);
-    for entry in &ENTRIES {
-        let overlaps = |entry: &Entry| {
-            let (from, length) = entry.range();
-            from < end && from + length > start
-        };
-        if entry.claim(overlaps) {
-            let (from, length) = entry.range();
-            if from < start {
-                drop_mapping(from, start - from);
-            }
-            if from + length > end {
-                drop_mapping(end, from + length - end);
-            }
-            entry.vacate();
-        }
     }
 }
 

@@ -1,28 +1,28 @@
 //! This process's session, set up at the first call.
 
-use std::cell::Cell;
 use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use vshmem_ipc::Errno;
 use vshmem_session::{Session, SessionError};
 
-use crate::{agent, cancel, errno, fork};
+use crate::{agent, caller, cancel, errno, fork, parked};
 
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether children do not have the mappings of their parents.
 static BARE_CHILDREN: AtomicBool = AtomicBool::new(false);
-static SETUP: AtomicU32 = AtomicU32::new(FRESH);
+/// How far setting up is, or which thread is at it: one word, so that a signal handler of that thread recognises itself at every
+/// moment.
+static SETUP: AtomicUsize = AtomicUsize::new(FRESH);
 
-thread_local! {
-    /// Whether it is this thread that sets up.
-    static SETTING_UP: Cell<bool> = const { Cell::new(false) };
+const FRESH: usize = 0;
+const READY: usize = 1;
+
+/// A number above the constants that differs between the threads of a process, and that a thread keeps in a child.
+fn this_thread() -> usize {
+    // SAFETY: the address is only told apart from others.
+    unsafe { libc::__errno_location() }.addr()
 }
-
-const FRESH: u32 = 0;
-const UNDER_WAY: u32 = 1;
-const READY: u32 = 2;
-const FAILED: u32 = 3;
 
 /// The session, if there is one already that can be used as it is. A child that has come about behind
 /// our back has none while it has not its parent's mappings.
@@ -68,7 +68,10 @@ fn own_pid() -> u32 {
 /// To be called when a process begins: at load, and in a child that `fork` has made.
 pub fn begin() {
     // A thread that was setting up when another one forked is not there in the child.
-    let _ = SETUP.compare_exchange(UNDER_WAY, FRESH, Ordering::AcqRel, Ordering::Acquire);
+    let setup = SETUP.load(Ordering::Acquire);
+    if ![FRESH, READY, this_thread()].contains(&setup) {
+        SETUP.store(FRESH, Ordering::Release);
+    }
     HOME.store(own_pid(), Ordering::Relaxed);
 }
 
@@ -103,27 +106,26 @@ pub fn rejoin() {
 
 #[cold]
 fn set_up() -> Result<&'static Session, Errno> {
+    let me = this_thread();
     loop {
-        match SETUP.compare_exchange(FRESH, UNDER_WAY, Ordering::AcqRel, Ordering::Acquire) {
+        match SETUP.compare_exchange(FRESH, me, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => break,
             Err(READY) => {
                 if let Some(session) = inherited() {
                     return Ok(session);
                 }
             }
-            Err(FAILED) => return Err(Errno::NOSYS),
-            // We come back to ourselves: something that we have called was replaced by a function
-            // of the program's that makes System V calls itself.
-            Err(_) if SETTING_UP.get() => return Err(Errno::NOSYS),
+            // We come back to ourselves: from a signal handler, or something that we have called was
+            // replaced by a function of the program's that makes System V calls itself.
+            Err(setting_up) if setting_up == me => return Err(Errno::NOSYS),
             // Another thread sets up.
             Err(_) => {
                 rustix::thread::sched_yield();
             }
         }
     }
-    SETTING_UP.set(true);
-    let opened = open();
-    SETTING_UP.set(false);
+    let opened = open()
+        .or_else(|error| crate::descriptors::beyond_the_soft_limit(open).unwrap_or(Err(error)));
     match opened {
         Ok(session) => {
             fork::prepare_marks();
@@ -131,6 +133,8 @@ fn set_up() -> Result<&'static Session, Errno> {
             SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release);
             SETUP.store(READY, Ordering::Release);
             let session = inherited().ok_or(Errno::NOSYS)?;
+            // Asked once, and now: a program may come to forbid itself to ask.
+            let _ = (caller::Me::now(), parked::is_allowed(), vshmem_mem::Instant::now());
             agent::watch(session);
             Ok(session)
         }

@@ -1,15 +1,19 @@
-//! /proc/sysvipc tells of the kernel's objects; where a kind has others in the pool its file is not
-//! there, so that `ipcs` and its like ask by *_STAT and *_INFO instead.
+//! What /proc shows of System V objects.
+//!
+//! /proc/sysvipc tells of the kernel's; where a kind has others in the pool its file is not there, so
+//! that `ipcs` and its like ask by *_STAT and *_INFO instead. And /proc/PID/map_files has the files
+//! behind mappings: behind an attach it is the whole pool, which is not to be had so.
 
 use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
 
 use libc::{FILE, c_char, c_int, mode_t};
 
 use vshmem_ipc::Kind;
 use vshmem_session::Owner;
 
-use crate::next::next;
-use crate::{errno, route};
+use crate::next::{next, system_call};
+use crate::{errno, process, route};
 
 /// Whether the kernel's list of a kind would not tell all.
 fn incomplete(kind: Kind) -> bool {
@@ -33,6 +37,47 @@ fn hidden(path: *const c_char) -> bool {
         errno::set(vshmem_ipc::Errno::NOENT);
     }
     hidden
+}
+
+/// Whether a path may lead to the file behind a mapping: it ends with the addresses.
+fn names_mapping(path: *const c_char) -> bool {
+    if path.is_null() {
+        return false;
+    }
+    // SAFETY: the callers' contract is that a path is a C string.
+    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+    let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let mut ends = last.split(|&byte| byte == b'-');
+    let is_address = |end: Option<&[u8]>| {
+        end.is_some_and(|end| !end.is_empty() && end.iter().all(u8::is_ascii_hexdigit))
+    };
+    is_address(ends.next()) && is_address(ends.next()) && ends.next().is_none()
+}
+
+/// Opens a file by whatever call. The pool's, by way of a mapping of it, is refused as the kernel
+/// refuses those who may not open any file so.
+pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
+    let file = call();
+    if file >= 0 && names_mapping(path) && errno::untouched(|| is_the_pools(file)) {
+        // SAFETY: the descriptor was just opened, and nobody knows it.
+        unsafe { system_call(libc::SYS_close, [file as usize]) };
+        errno::set(vshmem_ipc::Errno::PERM);
+        return -1;
+    }
+    file
+}
+
+/// Whether a descriptor is of the pool's file.
+fn is_the_pools(file: c_int) -> bool {
+    let Some(pool) = process::joined().and_then(|session| session.link().descriptor()) else {
+        return false;
+    };
+    let identity = |file: c_int| {
+        // SAFETY: the descriptor is only borrowed for one call.
+        let file = unsafe { BorrowedFd::borrow_raw(file) };
+        rustix::fs::fstat(file).ok().map(|state| (state.st_dev, state.st_ino))
+    };
+    identity(pool).is_some() && identity(pool) == identity(file)
 }
 
 /// fopen(3).
@@ -70,7 +115,10 @@ pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -
     if hidden(path) {
         return -1;
     }
-    next!(c"open": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1)
+    opening(
+        path,
+        || next!(c"open": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1),
+    )
 }
 
 /// open64(2).
@@ -82,7 +130,44 @@ pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t)
     if hidden(path) {
         return -1;
     }
-    next!(c"open64": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1)
+    opening(
+        path,
+        || next!(c"open64": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1),
+    )
+}
+
+/// openat(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    opening(path, || {
+        next!(c"openat": fn(c_int, *const c_char, c_int, mode_t) -> c_int,
+              (folder, path, flags, mode), -1)
+    })
+}
+
+/// openat64(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat64(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    opening(path, || {
+        next!(c"openat64": fn(c_int, *const c_char, c_int, mode_t) -> c_int,
+              (folder, path, flags, mode), -1)
+    })
 }
 
 /// access(2).

@@ -6,7 +6,7 @@ use libc::{c_int, id_t, idtype_t, pid_t, siginfo_t};
 use vshmem_session::Session;
 
 use crate::next::next;
-use crate::{cancel, errno, process};
+use crate::{cancel, confined, errno, process};
 
 fn ended(child: pid_t, status: Option<c_int>) {
     let Some(session) = process::joined() else { return };
@@ -19,6 +19,8 @@ fn give_back(session: &Session, child: pid_t, status: Option<c_int>) {
     if let Ok(pid) = u32::try_from(child)
         && pid > 0
         && over
+        // It would take calls that a filter may not know.
+        && !confined::is_confined()
         // Unless somebody else has the pid already; then it is the agent's to tell them apart.
         && !vshmem_link::process_exists(pid)
     {

@@ -1,16 +1,18 @@
 //! shmget(2), shmat(2), shmdt(2), shmctl(2).
 
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_int, c_ulong, c_void, key_t, size_t};
 use vshmem_ipc::{Errno, Kind, Member, SegmentStat};
 use vshmem_mem::Protection;
+use vshmem_session::Session;
 
-use crate::attached::{self, Piece, Rights};
+use crate::books::{Attaching, Changing, Piece, Rights};
 use crate::caller::Me;
 use crate::control::{Call, Commands, IPC_INFO, highest};
 use crate::next::{next, system_call};
-use crate::{errno, parked, process, route, unmap, user};
+use crate::{advice, attached, errno, exit, parked, process, route, unmap, user};
 
 /// SHMLBA: addresses are rounded to it.
 const BOUNDARY: usize = 4096;
@@ -26,6 +28,9 @@ const SHM_STAT: c_int = 13;
 const SHM_INFO: c_int = 14;
 const SHM_STAT_ANY: c_int = 15;
 const COMMANDS: Commands = Commands { info: SHM_INFO, stat: SHM_STAT, stat_any: SHM_STAT_ANY };
+
+/// Numbers the attaches of this process.
+static ATTACHES: AtomicU32 = AtomicU32::new(0);
 
 /// `struct shminfo`.
 #[repr(C)]
@@ -64,7 +69,10 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
         });
     }
     errno::answer_int(process::watchful_session().and_then(|session| {
-        session.member().shmget(key, size as u64, flags, &Me::now(), &parked::Through(session))
+        let member = session.member();
+        exit::over_leavers(member, &[Errno::NOSPC, Errno::NOMEM], || {
+            member.shmget(key, size as u64, flags, &Me::now(), &parked::Through(session))
+        })
     }))
 }
 
@@ -89,11 +97,12 @@ pub fn attach_by(
     kernel: impl FnOnce() -> *mut c_void,
 ) -> *mut c_void {
     if !route::id_in_pool(Kind::Segment, id) {
-        let start = kernel();
-        if start != libc::MAP_FAILED && flags & SHM_REMAP != 0 {
-            replaced_by_kernels(id, start.addr());
-        }
-        return start;
+        return match replaced_by_kernels(id, address.addr(), flags) {
+            0 => kernel(),
+            bytes => unmap::replacing(address.addr() & !(BOUNDARY - 1), bytes, kernel, |&result| {
+                result != libc::MAP_FAILED
+            }),
+        };
     }
     match attach(id, address.addr(), flags) {
         Ok(start) => start.as_ptr().cast(),
@@ -104,14 +113,16 @@ pub fn attach_by(
     }
 }
 
-/// A segment of the kernel's was attached in place of what lay there.
-fn replaced_by_kernels(id: c_int, start: usize) {
+/// Bytes that an attach of a segment of the kernel's replaces.
+fn replaced_by_kernels(id: c_int, start: usize, flags: c_int) -> usize {
+    if flags & SHM_REMAP == 0 || start == 0 {
+        return 0;
+    }
     // SAFETY: all-zero bytes are a valid shmid_ds.
     let mut state: libc::shmid_ds = unsafe { std::mem::zeroed() };
     // Whoever may attach may ask.
-    if errno::untouched(|| kernels(id, libc::IPC_STAT, &raw mut state)) == 0 {
-        unmap::unmapped(start, state.shm_segsz);
-    }
+    let asked = errno::untouched(|| kernels(id, libc::IPC_STAT, &raw mut state));
+    if asked == 0 { state.shm_segsz } else { 0 }
 }
 
 /// The kernel's shmctl(2).
@@ -145,10 +156,28 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
     }
     let target = target(address, flags)?;
     let session = process::watchful_session()?;
+    // One that takes the place of others changes the books as munmap(2) does.
+    if flags & SHM_REMAP != 0 {
+        let _changing = Changing::begin();
+        return attach_at(session, id, target, flags);
+    }
+    let _attaching = Attaching::begin();
+    attach_at(session, id, target, flags)
+}
+
+/// shmat(2), at a place that is known.
+fn attach_at(
+    session: &Session,
+    id: c_int,
+    target: Option<usize>,
+    flags: c_int,
+) -> Result<NonNull<u8>, Errno> {
     let write = flags & SHM_RDONLY == 0;
     let execute = flags & SHM_EXEC != 0;
     let member = session.member();
-    let segment = member.shmat(id, write, execute, &Me::now())?;
+    let segment = exit::over_leavers(member, &[Errno::NOMEM], || {
+        member.shmat(id, write, execute, &Me::now())
+    })?;
     let bytes = segment.bytes as usize;
     if target.is_some_and(|start| start.checked_add(bytes).is_none()) {
         let _ = member.shmdt(id);
@@ -173,18 +202,21 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
             }
             None => None,
         };
-        if flags & SHM_REMAP != 0
-            && let Some(start) = at
+        if let Some(start) = at
+            && flags & SHM_REMAP != 0
         {
-            unmap::forget_range(member, start.as_ptr().addr(), bytes);
-            parked::forget_range(start.as_ptr().addr(), bytes);
+            parked::drop_range(start.as_ptr().addr(), bytes);
         }
         // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
         // has asked for what lies there to be replaced.
         let mapping = unsafe {
             session.link().map(segment.offset, bytes, Protection { write, execute }, at)
         }?;
-        Ok(mapping.leak())
+        let start = mapping.leak();
+        if flags & SHM_REMAP != 0 {
+            attached::forget_range(member, start.as_ptr().addr(), bytes);
+        }
+        Ok(start)
     };
     let mapped = match map() {
         // What is kept takes addresses.
@@ -203,9 +235,12 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
     let bits = |asked: bool, bit: c_int| if asked { bit as u32 } else { 0 };
     let now =
         libc::PROT_READ as u32 | bits(write, libc::PROT_WRITE) | bits(execute, libc::PROT_EXEC);
-    let rights = Rights { now, writable: write, inherited: true };
-    let offset = segment.offset;
-    if !attached::add(Piece { id, start: begin, bytes, base: begin, offset, rights }) {
+    let rights = Rights { now, writable: write, marks: advice::locks_of_new() };
+    let (offset, base, whole) = (segment.offset, begin, bytes);
+    let attach = ATTACHES.fetch_add(1, Ordering::Relaxed);
+    if attached::add(Piece { id, attach, start: begin, bytes, base, offset, whole, rights })
+        .is_err()
+    {
         unmap::drop_mapping(begin, bytes);
         let _ = member.shmdt(id);
         return Err(Errno::NOMEM);
@@ -255,13 +290,22 @@ pub fn detach_by(base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
         errno::set(Errno::INVAL);
         return -1;
     };
+    let _attaching = Attaching::begin();
+    // What mremap leaves of another attach may have the same base: the lowest piece decides, as in the
+    // kernel.
+    let mut lowest: Option<Piece> = None;
+    attached::each(|piece| {
+        if piece.base == base && lowest.is_none_or(|lowest| piece.start < lowest.start) {
+            lowest = Some(piece);
+        }
+    });
     let mut found = false;
-    // The pieces of one attach share base and id; those of another attach of the same base cannot
-    // be there at the same time.
-    while let Some(piece) = attached::take(|piece| piece.base == base) {
-        piece.detach();
-        let _ = session.member().shmdt(piece.id);
-        found = true;
+    if let Some(lowest) = lowest {
+        while let Some(piece) = attached::take(|piece| piece.goes_with(lowest)) {
+            attached::detach(piece);
+            let _ = session.member().shmdt(piece.id);
+            found = true;
+        }
     }
     if found {
         user::forget();

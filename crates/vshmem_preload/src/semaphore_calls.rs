@@ -9,7 +9,7 @@ use crate::caller::Me;
 use crate::control::{Call, Commands, IPC_INFO, highest};
 use crate::next::next;
 use crate::segment_calls::permission;
-use crate::{errno, process, route, user};
+use crate::{errno, exit, process, route, user};
 
 const SEM_UNDO: c_short = 0x1000;
 const GETPID: c_int = 11;
@@ -158,7 +158,16 @@ fn copy_and_operate<const ROOM: usize>(
             undo: raw.sem_flg & SEM_UNDO != 0,
         };
     }
-    member.semop(id, copied, timeout, &Me::now())
+    let result = member.semop(id, copied, timeout, &Me::now());
+    match result {
+        // It may be held by a process that has ended.
+        Err(Errno::AGAIN)
+            if copied.iter().any(|operation| operation.no_wait) && exit::bury_leavers(member) =>
+        {
+            member.semop(id, copied, timeout, &Me::now())
+        }
+        _ => result,
+    }
 }
 
 /// semctl(2). The last argument is C's variadic `union semun`, which travels like a pointer.

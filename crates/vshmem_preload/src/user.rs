@@ -52,8 +52,8 @@ fn ask(page: usize, write: bool) -> Result<(), Errno> {
     let right = if write { POPULATE_WRITE } else { POPULATE_READ };
     let may = match populate(page, right) {
         0 => true,
-        // Not permitted, or a mapping that cannot be asked: a device, an old kernel.
-        libc::EINVAL => {
+        // Not permitted, or a mapping that cannot be asked: a device, an old kernel, a filter.
+        libc::EINVAL | libc::EPERM | libc::EACCES | libc::ENOSYS => {
             crate::attached::rights_at(page).is_some_and(|rights| rights.allow(write)) || !asks()
         }
         _ => false,

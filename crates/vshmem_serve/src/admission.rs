@@ -37,14 +37,6 @@ impl Caller {
             gid: credentials.gid.as_raw(),
         })
     }
-
-    /// Its further groups.
-    fn groups(self) -> Vec<u32> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid));
-        let status = status.unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("Groups:"));
-        line.unwrap_or_default().split_whitespace().filter_map(|group| group.parse().ok()).collect()
-    }
 }
 
 impl Admission {
@@ -52,8 +44,9 @@ impl Admission {
         Self { owner: file.uid(), group: file.gid(), mode: file.mode() & 0o666 }
     }
 
-    /// Whether that process could open the pool's file for reading and writing.
-    pub fn admits(&self, caller: Caller) -> bool {
+    /// Whether that process could open the pool's file for reading and writing; `groups`: its further ones. As the kernel
+    /// decides it: of owner, group and all others, the first that fits counts.
+    pub fn admits(&self, caller: Caller, groups: &[u32]) -> bool {
         let both = |shift: u32| self.mode >> shift & 0o6 == 0o6;
         if caller.uid == 0 {
             return true;
@@ -61,10 +54,10 @@ impl Admission {
         if caller.uid == self.owner {
             return both(6);
         }
-        if both(0) || (both(3) && caller.gid == self.group) {
-            return true;
+        if caller.gid == self.group || groups.contains(&self.group) {
+            return both(3);
         }
-        both(3) && caller.pid != 0 && caller.groups().contains(&self.group)
+        both(0)
     }
 }
 
@@ -76,16 +69,22 @@ mod tests {
     fn whoever_may_open_the_pool_may_connect() {
         let pool = Admission { owner: 1000, group: 100, mode: 0o660 };
         let caller = |uid, gid| Caller { pid: 0, uid, gid };
-        assert!(pool.admits(caller(0, 0)));
-        assert!(pool.admits(caller(1000, 5)));
-        assert!(pool.admits(caller(7, 100)));
-        assert!(!pool.admits(caller(7, 7)));
+        assert!(pool.admits(caller(0, 0), &[]));
+        assert!(pool.admits(caller(1000, 5), &[]));
+        assert!(pool.admits(caller(7, 100), &[]));
+        assert!(!pool.admits(caller(7, 7), &[]));
         let alone = Admission { mode: 0o600, ..pool };
-        assert!(!alone.admits(caller(7, 100)));
+        assert!(!alone.admits(caller(7, 100), &[]));
         let everybody = Admission { mode: 0o666, ..pool };
-        assert!(everybody.admits(caller(7, 7)));
+        assert!(everybody.admits(caller(7, 7), &[]));
         let read_only = Admission { mode: 0o664, ..pool };
-        assert!(!read_only.admits(caller(7, 7)));
+        assert!(!read_only.admits(caller(7, 7), &[]));
+        assert!(pool.admits(caller(7, 7), &[5, 100]));
+        let not_the_group = Admission { mode: 0o606, ..pool };
+        assert!(
+            !not_the_group.admits(caller(7, 100), &[])
+                && !not_the_group.admits(caller(7, 7), &[100])
+        );
     }
 
     #[test]

@@ -16,6 +16,7 @@
 
 mod admission;
 mod bell;
+mod directory;
 mod event;
 mod listener;
 mod message;

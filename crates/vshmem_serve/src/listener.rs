@@ -1,19 +1,20 @@
 //! Sockets with a name: made with the pool's mode, owner and group, and removed at the end.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::admission::Admission;
+use crate::directory::{Draft, Entry};
 
 /// A bound socket.
 #[derive(Debug)]
 pub(crate) struct Bound {
     socket: OwnedFd,
-    place: PathBuf,
+    entry: Entry,
     inode: (u64, u64),
 }
 
@@ -40,38 +41,30 @@ impl Bound {
     /// Binds a socket at `place`. One that is left over there is replaced; one that somebody
     /// answers is not.
     pub fn new(place: &Path, kind: SocketType, admission: Admission) -> Result<Self, BindError> {
-        match std::fs::symlink_metadata(place) {
-            Ok(meta) if !meta.file_type().is_socket() => return Err(BindError::NotASocket),
-            Ok(_) if is_answered(place, kind)? => return Err(BindError::Answered),
+        // Who connects names this path.
+        SocketAddrUnix::new(place)?;
+        let entry = Entry::of(place)?;
+        match entry.look() {
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Socket => {
+                return Err(BindError::NotASocket);
+            }
+            Ok(_) if is_answered(&entry.path(), kind)? => return Err(BindError::Answered),
             _ => {}
         }
-        let mut draft = place.as_os_str().to_owned();
-        draft.push(".new");
-        let draft = PathBuf::from(draft);
-        // Left over from a server that was killed just then.
-        let _ = std::fs::remove_file(&draft);
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
         // Nobody may write to the socket before it has its owner and mode: connecting asks for
         // write permission on the file, and binding makes it with what the umask leaves.
         rustix::fs::fchmod(&socket, rustix::fs::Mode::empty())?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(&draft)?)?;
-        let finish = || -> Result<(u64, u64), BindError> {
-            share(&draft, admission)?;
-            if kind == SocketType::STREAM {
-                rustix::net::listen(&socket, 16)?;
-            }
-            let meta = std::fs::symlink_metadata(&draft)?;
-            std::fs::rename(&draft, place)?;
-            Ok((meta.dev(), meta.ino()))
-        };
-        match finish() {
-            Ok(inode) => Ok(Self { socket, place: place.to_owned(), inode }),
-            Err(error) => {
-                let _ = std::fs::remove_file(&draft);
-                Err(error)
-            }
+        let draft = Draft::new(&entry)?;
+        rustix::net::bind(&socket, &SocketAddrUnix::new(draft.path())?)?;
+        share(&draft, admission)?;
+        if kind == SocketType::STREAM {
+            rustix::net::listen(&socket, 16)?;
         }
+        let stat = draft.look()?;
+        draft.publish()?;
+        Ok(Self { socket, entry, inode: (stat.st_dev, stat.st_ino) })
     }
 
     pub fn socket(&self) -> BorrowedFd<'_> {
@@ -80,19 +73,19 @@ impl Bound {
 }
 
 /// Gives a socket the pool's owner, group and mode; fewer may use it where this process cannot.
-fn share(place: &Path, admission: Admission) -> std::io::Result<()> {
-    let meta = std::fs::symlink_metadata(place)?;
+fn share(draft: &Draft<'_>, admission: Admission) -> Result<(), Errno> {
+    let stat = draft.look()?;
     let mut mode = admission.mode;
-    let owner = (meta.uid() != admission.owner).then_some(admission.owner);
-    let owned = owner.is_none() || std::os::unix::fs::chown(place, owner, None).is_ok();
-    let group = (meta.gid() != admission.group).then_some(admission.group);
-    if group.is_some() && std::os::unix::fs::chown(place, None, group).is_err() {
+    let owner = (stat.st_uid != admission.owner).then_some(admission.owner);
+    let owned = owner.is_none() || draft.chown(owner, None).is_ok();
+    let group = (stat.st_gid != admission.group).then_some(admission.group);
+    if group.is_some() && draft.chown(None, group).is_err() {
         mode &= 0o606;
     }
     if !owned {
         mode |= 0o600;
     }
-    std::fs::set_permissions(place, std::fs::Permissions::from_mode(mode))
+    draft.chmod(mode)
 }
 
 fn is_answered(place: &Path, kind: SocketType) -> Result<bool, BindError> {
@@ -107,15 +100,13 @@ fn is_answered(place: &Path, kind: SocketType) -> Result<bool, BindError> {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        let meta = std::fs::symlink_metadata(&self.place);
-        if meta.is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode) {
-            let _ = std::fs::remove_file(&self.place);
-        }
+        self.entry.remove(|stat| (stat.st_dev, stat.st_ino) == self.inode);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use std::os::unix::net::{UnixListener, UnixStream};
 
     use super::*;
@@ -165,5 +156,37 @@ mod tests {
         let _second = Bound::new(&place, SocketType::STREAM, mine()).unwrap();
         drop(first);
         assert!(place.exists());
+    }
+
+    #[test]
+    fn a_link_that_is_planted_is_neither_followed_nor_in_the_way() {
+        let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let precious = elsewhere.path().join("precious");
+        std::fs::write(&precious, "precious").unwrap();
+        std::fs::set_permissions(&precious, std::fs::Permissions::from_mode(0o400)).unwrap();
+        let place = directory.path().join("s");
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // The owner of the directory, who sees each name as soon as it is there.
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    for entry in std::fs::read_dir(directory.path()).unwrap().flatten() {
+                        let (path, aside) = (entry.path(), directory.path().join("aside"));
+                        if path != aside && std::fs::rename(&path, &aside).is_ok() {
+                            let _ = symlink(&precious, &path);
+                            let _ = std::fs::remove_file(&path);
+                            let _ = std::fs::rename(&aside, &path);
+                        }
+                    }
+                }
+            });
+            for _ in 0..300 {
+                // It may fail; it may not do harm.
+                drop(Bound::new(&place, SocketType::STREAM, Admission { mode: 0o666, ..mine() }));
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        let meta = std::fs::metadata(&precious).unwrap();
+        assert_eq!((meta.mode() & 0o777, meta.len()), (0o400, 8));
     }
 }

@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::directory::Entry;
+
 /// A guest that is connected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedPeer {
@@ -39,23 +41,25 @@ pub struct Record {
 const LONGEST: u64 = 1 << 23;
 
 impl Record {
-    /// Reads a record; `None` where there is none that makes sense.
+    /// Reads a record; `None` where there is none that makes sense, or one that others can write to: it says which
+    /// domains are dead.
     #[must_use]
     pub fn read(place: &Path) -> Option<Self> {
-        if std::fs::metadata(place).ok()?.len() > LONGEST {
-            return None;
-        }
-        serde_json::from_slice(&std::fs::read(place).ok()?).ok()
+        Self::read_from(&Entry::of(place).ok()?)
+    }
+
+    pub(crate) fn read_from(entry: &Entry) -> Option<Self> {
+        serde_json::from_slice(&entry.read(LONGEST)?).ok()
     }
 
     /// Writes it, in one step.
     ///
     /// # Errors
     /// What came back.
-    pub fn write(&self, place: &Path) -> std::io::Result<()> {
-        let mut draft = place.as_os_str().to_owned();
-        draft.push(".new");
-        std::fs::write(&draft, serde_json::to_vec(self)?)?;
-        std::fs::rename(&draft, place)
+    pub(crate) fn write_to(&self, entry: &Entry) -> std::io::Result<()> {
+        let text = serde_json::to_vec(self)?;
+        // Beyond the limit, writing would end the server by a signal.
+        vshmem_link::file_limit_allows(text.len() as u64)?;
+        entry.write(&text)
     }
 }

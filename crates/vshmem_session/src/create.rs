@@ -1,15 +1,15 @@
 //! Making and removing pools: the host's privilege.
 
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{AtFlags, CWD, FallocateFlags};
 use rustix::io::Errno;
 use vshmem_ipc::{NewPool, Pool};
-use vshmem_link::{DAX_FRONT, Local, dax_label};
+use vshmem_link::{DAX_FRONT, Local, dax_label, file_limit_allows};
 use vshmem_mem::{Map, Protection, map_file};
 use vshmem_wire::{Geometry, GeometryError, Layout, PAGE_BYTES};
 
@@ -90,6 +90,16 @@ pub enum CreateError {
         place: PathBuf,
         /// What came back.
         errno: Errno,
+    },
+    /// A file so long is not allowed.
+    #[error(
+        "pool {name}: its file would have {bytes} bytes, and the limit on the size of files (ulimit -f) is below. Raise it with `ulimit -f unlimited`, or take a smaller --size"
+    )]
+    FileLimit {
+        /// The name.
+        name: String,
+        /// Bytes wanted.
+        bytes: u64,
     },
     /// Not in a domain of Xen's.
     #[error("pool {name}: {error}")]
@@ -182,21 +192,16 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
         let (name, place) = (name.clone(), place.clone());
         move |error| CreateError::Failed { name, place, tried, error }
     };
-    if place.exists() {
+    if place.symlink_metadata().is_ok() {
         return Err(exists());
     }
-    // Made under another name, so that nobody opens it half made, and gone if this process dies.
-    let draft = place.with_file_name(format!(".{}.{}", name, std::process::id()));
-    let guard = Draft(draft.clone());
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&draft)
-        .map_err(failed("create"))?;
     let front = if request.dax { DAX_FRONT } else { 0 };
     let total = file_bytes(request, front + layout.total_bytes.max(request.bytes));
+    if file_limit_allows(total).is_err() {
+        return Err(CreateError::FileLimit { name: name.clone(), bytes: total });
+    }
+    let draft = Draft::new(&place).map_err(failed("create"))?;
+    let file = &draft.file;
     file.set_len(total).map_err(failed("size"))?;
     let backed = if request.backed { total } else { front + layout.data.offset };
     rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, backed).map_err(|errno| {
@@ -214,24 +219,22 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
         backed: request.backed,
     };
     if request.dax {
-        write_label(&file, total, &new.uuid).map_err(failed("label"))?;
+        write_label(file, total, &new.uuid).map_err(failed("label"))?;
     }
-    lay_out(&file, front, layout.data.offset, &new).map_err(failed("lay out"))?;
+    lay_out(file, front, layout.data.offset, &new).map_err(failed("lay out"))?;
+    write_home(file, front).map_err(failed("write down which file it is, in"))?;
     // Huge pages are few, and cleared when they are backed.
     let untouched = if request.huge_page.is_some() { 0 } else { request.prepare };
-    touch(&file, front + layout.data.offset, untouched).map_err(failed("prepare memory of"))?;
+    touch(file, front + layout.data.offset, untouched).map_err(failed("prepare memory of"))?;
     if request.group.is_some() {
-        std::os::unix::fs::fchown(&file, None, request.group)
-            .map_err(failed("set the group of"))?;
+        std::os::unix::fs::fchown(file, None, request.group).map_err(failed("set the group of"))?;
     }
     file.set_permissions(std::fs::Permissions::from_mode(request.mode))
         .map_err(failed("set the mode of"))?;
-    // A link, unlike a rename, does not replace a pool that somebody else made meanwhile.
-    match std::fs::hard_link(&draft, &place) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Err(exists()),
-        other => other.map_err(failed("publish")),
+    match draft.publish(&place) {
+        Err(Errno::EXIST) => Err(exists()),
+        other => other.map_err(std::io::Error::from).map_err(failed("publish")),
     }?;
-    drop(guard);
     Ok(place)
 }
 
@@ -261,6 +264,19 @@ fn lay_out(file: &File, front: u64, bytes: u64, new: &NewPool) -> std::io::Resul
     Pool::format(&Map::of(mapping), new).map_err(std::io::Error::other)
 }
 
+/// Writes down which file the pool is, so that a copy can be told from it.
+fn write_home(file: &File, front: u64) -> std::io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let facts = file.metadata()?;
+    let page = PAGE_BYTES as usize;
+    // SAFETY: no address is given, so nothing is replaced.
+    #[allow(unsafe_code)]
+    let mapping = unsafe { map_file(file.as_fd(), front, page, Protection::READ_WRITE, None) }?;
+    crate::open::home_of(facts.dev(), facts.ino())
+        .write(&Map::of(mapping))
+        .map_err(|_| std::io::ErrorKind::InvalidInput.into())
+}
+
 /// Writes zeros into the pages that the first segments will get: they are backed already, and the
 /// kernel would clear each at its first touch.
 fn touch(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
@@ -276,13 +292,42 @@ fn touch(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A file under its temporary name; removed when dropped.
-struct Draft(PathBuf);
+/// A file that has no name yet: nobody opens it half made, and it is gone if this process dies.
+struct Draft {
+    file: File,
+    /// Its temporary name, where the file system has no files without.
+    name: Option<PathBuf>,
+}
+
+impl Draft {
+    fn new(place: &Path) -> std::io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o600);
+        let directory = place.parent().unwrap_or(Path::new("."));
+        match options.clone().custom_flags(libc::O_TMPFILE).open(directory) {
+            Ok(file) => return Ok(Self { file, name: None }),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => {
+            }
+            Err(error) => return Err(error),
+        }
+        let name = place.with_file_name(format!(".draft-{}", uuid::Uuid::new_v4()));
+        let file = options.create_new(true).open(&name)?;
+        Ok(Self { file, name: Some(name) })
+    }
+
+    /// Gives it its name. A link, unlike a rename, does not replace a pool that somebody else made meanwhile.
+    fn publish(&self, place: &Path) -> Result<(), Errno> {
+        let itself = || PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+        let from = self.name.clone().unwrap_or_else(itself);
+        rustix::fs::linkat(CWD, from, CWD, place, AtFlags::SYMLINK_FOLLOW)
+    }
+}
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // It is gone already when nothing was made.
-        let _ = std::fs::remove_file(&self.0);
+        if let Some(name) = &self.name {
+            let _ = std::fs::remove_file(name);
+        }
     }
 }
 

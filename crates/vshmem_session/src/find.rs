@@ -1,14 +1,16 @@
 //! Finding pools: by name, through every link.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use vshmem_ipc::{OpenError, Pool};
-use vshmem_link::{Link, RegionError};
-use vshmem_mem::{Map, Protection};
+use vshmem_link::PRIVATE_PREFIX;
+use vshmem_link::{Candidate, Link, Local, RegionError};
+use vshmem_mem::{Map, Mapping};
 use vshmem_wire::{Layout, Superblock};
 
-/// What the name of a user's own pool begins with; the uid follows.
-pub const PRIVATE_PREFIX: &str = "private-";
+use crate::SessionError;
 
 /// Why a pool is not found.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +26,24 @@ pub enum FindError {
     /// A region of that name is there and cannot be opened.
     #[error("pool {0}")]
     Region(#[from] RegionError),
+    /// It is a file of another user's, and was not asked for.
+    #[error("{}: it belongs to user {owner}, so it was not looked into", place.display())]
+    NotAsked {
+        /// File.
+        place: PathBuf,
+        /// Whose it is.
+        owner: u32,
+    },
+    /// Its tables are too large to be looked at.
+    #[error("{}: its tables have {bytes} bytes, and no more than {most} are looked at. `vshmem pool check NAME` maps them", place.display())]
+    Large {
+        /// File.
+        place: PathBuf,
+        /// Bytes they have.
+        bytes: u64,
+        /// Bytes that are read.
+        most: u64,
+    },
     /// What lies there is not a pool that this release can use.
     #[error("{}: {error}", place.display())]
     Damaged {
@@ -58,31 +78,117 @@ pub fn identify(link: &dyn Link) -> Result<(Superblock, Layout), FindError> {
         let needed = vshmem_wire::PAGE_BYTES;
         return Err(damaged(OpenError::Truncated { found: link.bytes(), needed }));
     }
-    let page = vshmem_wire::PAGE_BYTES as usize;
-    // SAFETY: no address is given, so nothing is replaced.
-    #[allow(unsafe_code)]
-    let mapping = unsafe { link.map(0, page, Protection::default(), None) }
-        .map_err(|errno| RegionError::Failed { place: place.clone(), tried: "map it", errno })?;
-    let mut header = vec![0; Pool::HEADER_BYTES];
-    Map::of(mapping).read(0, &mut header).map_err(|_| damaged(OpenError::Magic))?;
-    Pool::identify(&header, link.bytes()).map_err(damaged)
+    let mut page = vec![0; vshmem_wire::PAGE_BYTES as usize];
+    let read = link.read(0, &mut page).map_err(|errno| RegionError::Failed {
+        place: place.clone(),
+        tried: "read it",
+        errno,
+    })?;
+    Pool::identify(&page[..read.min(Pool::HEADER_BYTES)], link.bytes()).map_err(damaged)
+}
+
+/// Whose pools are looked into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// The caller's and root's files, and what this machine was given as a device.
+    Mine,
+    /// Everybody's.
+    Everybodys,
+}
+
+impl Whose {
+    fn includes(self, owner: u32) -> bool {
+        self == Self::Everybodys || is_trusted(owner)
+    }
+}
+
+/// Whether a user's files are as good as the caller's own.
+fn is_trusted(owner: u32) -> bool {
+    owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
 /// Every region on this machine that might be a pool.
 #[must_use]
-pub fn list() -> Vec<Listing> {
-    vshmem_link::candidates()
+pub fn list(whose: Whose) -> Vec<Listing> {
+    let mut rows: Vec<Listing> =
+        Local::candidates().into_iter().map(|candidate| look_at_file(candidate, whose)).collect();
+    rows.extend(list_devices());
+    rows
+}
+
+/// Every device of this machine that might be a pool.
+#[must_use]
+pub fn list_devices() -> Vec<Listing> {
+    vshmem_link::devices()
         .into_iter()
-        .map(|candidate| {
-            let link = vshmem_link::open(&candidate.place).map_err(FindError::from);
-            Listing {
-                kind: candidate.kind,
-                grade: link.as_ref().map_or("", |link| link.grade()),
-                found: link.and_then(|link| identify(link.as_ref())),
-                place: candidate.place,
-            }
-        })
+        .map(|candidate| listing(candidate.clone(), vshmem_link::open(&candidate.place)))
         .collect()
+}
+
+fn look_at_file(candidate: Candidate, whose: Whose) -> Listing {
+    let place = candidate.place.clone();
+    let not_asked = |owner| FindError::NotAsked { place: place.clone(), owner };
+    // Before it is opened, and again when it is known what was opened.
+    let owner = std::fs::symlink_metadata(&place).map(|meta| meta.uid());
+    if let Ok(owner) = owner
+        && !whose.includes(owner)
+    {
+        let (kind, grade) = (candidate.kind, "");
+        return Listing { kind, grade, found: Err(not_asked(owner)), place: candidate.place };
+    }
+    let link = Local::open(&place).map(|link| Box::new(link) as Box<dyn Link>);
+    let owner = link.as_ref().ok().and_then(|link| link.owner());
+    let row = listing(candidate, link);
+    match owner.filter(|owner| !whose.includes(*owner)) {
+        Some(owner) => Listing { found: Err(not_asked(owner)), ..row },
+        None => row,
+    }
+}
+
+fn listing(candidate: Candidate, link: Result<Box<dyn Link>, RegionError>) -> Listing {
+    let link = link.map_err(FindError::from);
+    Listing {
+        kind: candidate.kind,
+        grade: link.as_ref().map_or("", |link| link.grade()),
+        found: link.and_then(|link| identify(link.as_ref())),
+        place: candidate.place,
+    }
+}
+
+/// A pool as it is now: enough to list it. Nothing of a file is mapped, so that nobody who shortens it or makes it
+/// large meanwhile does the caller harm.
+///
+/// # Errors
+/// Says what is wrong with it.
+pub fn snapshot(link: &dyn Link) -> Result<Pool, SessionError> {
+    /// Bytes of tables that are read of the caller's own files, or root's: those of a pool of 24 GiB or so.
+    const MOST: u64 = 1 << 30;
+    /// And of other users'.
+    const MOST_OF_OTHERS: u64 = 64 << 20;
+    const PORTION: usize = 1 << 20;
+    let Some(owner) = link.owner() else { return crate::open_pool(link) };
+    let (_, layout) = identify(link)?;
+    let place = || link.place().to_owned();
+    let bytes = layout.data.offset;
+    let most = if is_trusted(owner) { MOST } else { MOST_OF_OTHERS };
+    if bytes > most {
+        return Err(FindError::Large { place: place(), bytes, most }.into());
+    }
+    let failed = |tried| move |errno| RegionError::Failed { place: place(), tried, errno };
+    let copy = Mapping::anonymous(bytes as usize).map_err(failed("find memory for its tables"))?;
+    let copy = Map::of(copy);
+    let mut portion = vec![0; PORTION];
+    for at in (0..bytes).step_by(PORTION) {
+        let wanted = PORTION.min((bytes - at) as usize);
+        let read = link.read(at, &mut portion[..wanted]).map_err(failed("read its tables"))?;
+        // Pages that are never touched cost nothing.
+        if portion[..read].iter().any(|&byte| byte != 0) {
+            let _ = copy.write(at, &portion[..read]);
+        }
+    }
+    let pool = Pool::open(Arc::new(copy), link.bytes())
+        .map_err(|error| FindError::Damaged { place: place(), error })?;
+    Ok(pool)
 }
 
 /// Opens the link of a pool, by name, or by path when there is a slash in it.
@@ -93,11 +199,11 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
     if name.contains('/') {
         return Ok(vshmem_link::open(Path::new(name))?);
     }
-    let file = vshmem_link::Local::place_of(name, false);
-    let huge = vshmem_link::Local::place_of(name, true);
+    let file = Local::place_of(name, false);
+    let huge = Local::place_of(name, true);
     for place in [file, huge] {
-        match vshmem_link::open(&place) {
-            Ok(link) => return Ok(link),
+        match Local::open(&place) {
+            Ok(link) => return Ok(Box::new(link)),
             Err(RegionError::Absent { .. }) => {}
             Err(error) => return Err(error.into()),
         }
@@ -105,10 +211,10 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
     // Devices are known by what lies in their memory. One that cannot be read may be the one that is
     // meant; one that holds something else is not.
     let mut unreadable = None;
-    for candidate in vshmem_link::candidates() {
-        if candidate.kind == "local" {
-            continue;
-        }
+    // What a device's memory says of itself its members have written: nobody's private pool is found there.
+    let devices =
+        if name.starts_with(PRIVATE_PREFIX) { Vec::new() } else { vshmem_link::devices() };
+    for candidate in devices {
         let identified = vshmem_link::open(&candidate.place)
             .map_err(FindError::from)
             .and_then(|link| identify(link.as_ref()).map(|(superblock, _)| (link, superblock)));

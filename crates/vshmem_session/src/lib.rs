@@ -7,10 +7,13 @@ mod find;
 mod open;
 mod post;
 mod share;
+mod starter;
 
 pub use create::{CreateError, CreateRequest, create, remove};
 pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
-pub use find::{FindError, Listing, PRIVATE_PREFIX, find, identify, list};
+pub use find::{FindError, Listing, Whose, find, identify, list, list_devices, snapshot};
 pub use open::{Session, SessionError, is_gone, open_pool, this_process};
 pub use post::{Duty, Post};
 pub use share::{Owner, Share, ShareError};
+pub use starter::{AgentStarter, remember_surroundings};
+pub use vshmem_link::PRIVATE_PREFIX;

@@ -1,9 +1,12 @@
 //! Opening a pool, and joining it.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use vshmem_ipc::{Backing, DomainIdentity, Errno, JoinError, Member, Pool, Process, Reach};
-use vshmem_link::{Link, RegionError, Sleeping, domain_facts, open_wait_file, process_facts};
+use vshmem_ipc::{
+    Backing, DomainIdentity, Errno, Home, JoinError, Member, Pool, Process, Reach, WaitFile,
+};
+use vshmem_link::{Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts};
 use vshmem_mem::{Map, Protection};
 
 use crate::FindError;
@@ -17,6 +20,16 @@ pub enum SessionError {
     /// It cannot be mapped.
     #[error("pool {0}")]
     Region(#[from] RegionError),
+    /// It is no pool that anybody else uses.
+    #[error(
+        "pool {name}: {} is a copy of it: it was made as another file, or before this machine was booted or restored. Others may be using that one, so nobody joins this one. Use the pool itself, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", place.display(), place.display()
+    )]
+    Copy {
+        /// The pool.
+        name: String,
+        /// The file.
+        place: std::path::PathBuf,
+    },
     /// It cannot be joined.
     #[error("pool {name}: {error}")]
     Join {
@@ -49,6 +62,21 @@ pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     let pool = Pool::open(Arc::new(Map::of(mapping)), link.bytes())
         .map_err(|error| FindError::Damaged { place, error })?;
     Ok(pool)
+}
+
+/// The pool's file as it is written down in the pool.
+pub(crate) fn home_of(device: u64, inode: u64) -> Home {
+    Home { boot_id: domain_facts().boot_id, device, inode }
+}
+
+/// Nobody joins a copy: the pool would be two from then on, without anybody's knowledge.
+fn refuse_copy(link: &dyn Link, pool: &Pool) -> Result<(), SessionError> {
+    let Some(file) = link.file() else { return Ok(()) };
+    // A map too short for these words was refused before.
+    if pool.is_copy(&home_of(file.device, file.inode)).unwrap_or(false) {
+        return Err(SessionError::Copy { name: pool.name(), place: link.place().to_owned() });
+    }
+    Ok(())
 }
 
 /// A pool that this process has joined.
@@ -93,16 +121,10 @@ impl Session {
         process: Process,
     ) -> Result<Self, SessionError> {
         let pool = Arc::new(open_pool(link.as_ref())?);
+        refuse_copy(link.as_ref(), &pool)?;
         let (words, reach) = match link.sleeping() {
             Sleeping::InPool => (None, Reach::Kernel),
-            Sleeping::InDomain => {
-                let superblock = pool.superblock();
-                // One for each thread slot, and one for the agent.
-                let bytes = (superblock.geometry.threads as usize + 1) * 4;
-                let file =
-                    open_wait_file(&superblock.uuid, bytes, superblock.owner_uid, link.place())?;
-                (Some(Arc::new(Map::of(file))), Reach::Domain)
-            }
+            Sleeping::InDomain => (Some(wait_file(&pool, link.place())?), Reach::Domain),
         };
         let name = pool.name();
         let member = Member::join_over_dead(pool, &identity, process, words, reach, &is_gone)
@@ -157,6 +179,18 @@ impl Session {
     pub fn member(&self) -> &Member {
         &self.member
     }
+}
+
+/// The wait words of this user, found or made.
+fn wait_file(pool: &Pool, device: &Path) -> Result<WaitFile, RegionError> {
+    let superblock = pool.superblock();
+    // One for each thread slot, and one for the agent.
+    let bytes = (superblock.geometry.threads as usize + 1) * 4;
+    let uid = rustix::process::geteuid().as_raw();
+    let known = || pool.wait_files_of(uid).unwrap_or_default();
+    let own = open_wait_words(&superblock.uuid, bytes, device, &known)?;
+    let words = Arc::new(Map::of(own.mapping));
+    Ok(WaitFile::new(words, own.owner, Arc::new(own.neighbours)))
 }
 
 /// The domain of this process.

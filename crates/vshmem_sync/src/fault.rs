@@ -16,6 +16,8 @@ pub enum Fault {
     },
     /// This process is no member in good standing any more: it was evicted while it was paused.
     Evicted,
+    /// The kernel refuses the sleep, with this errno: a filter of seccomp(2).
+    Refused(i32),
     /// The step needs a longer intent record than it was given.
     TooLong,
 }

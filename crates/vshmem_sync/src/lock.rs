@@ -168,6 +168,7 @@ fn run<'a, R>(
     change: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
+    desk.check_lock(offset)?;
     // Made here and never moved: it is a kilobyte.
     let mut txn = Txn::new(desk);
     if let Some(room) = overflow {
@@ -289,7 +290,7 @@ fn acquire_contended(
             looks = 0;
             standstill = Standstill::default();
         }
-        let interrupted_self = seen.state != FREE && desk.seats.mine(seen.holder);
+        let interrupted_self = seen.state != FREE && desk.seats.is_mine(seen.holder);
         let lasts = looks >= LOOKS && standstill.has_lasted(losses);
         if seen.state == FREE || interrupted_self || lasts {
             if seen.state == COMMITTED {
@@ -328,5 +329,32 @@ fn nap() {
         let span = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 };
         // Cut short by a signal is as good.
         let _ = rustix::thread::nanosleep(&span);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use vshmem_mem::Mapping;
+    use vshmem_wire::{Area, PAGE_BYTES};
+
+    use super::*;
+    use crate::Seats;
+
+    #[test]
+    fn what_cannot_be_a_lock_is_refused_and_stays_as_it_is() {
+        let map = Map::of(Mapping::anonymous(64 << 10).unwrap());
+        let stride = size_of::<ThreadSlot>() as u64;
+        let threads = Area { offset: PAGE_BYTES, stride, count: 1 };
+        let seats = Seats::new();
+        let words_end = 32 << 10;
+        let desk = Desk { map: &map, threads, words_end, slot: 0, seats: &seats };
+        let magic = 0x1234_5678;
+        map.store(0, magic, Ordering::Relaxed).unwrap();
+        for offset in [0, 8, PAGE_BYTES - 16, PAGE_BYTES + 20, words_end, words_end + 16, 1 << 40] {
+            let taken = with_lock(desk, offset, "test", |_| Ok(()));
+            assert!(matches!(taken, Err(Fault::Corrupt { .. })), "{offset}");
+        }
+        assert_eq!(map.load(0, Ordering::Relaxed).unwrap(), magic);
+        assert_eq!(with_lock(desk, words_end - 16, "test", |_| Ok(1)), Ok(1));
     }
 }

@@ -40,17 +40,14 @@ impl WaitWords {
     }
 }
 
-/// Wakes the thread in `slot`, if it sleeps in this kernel.
+/// Wakes the thread in `slot`, if it sleeps on these words. Says whether it did.
 ///
 /// # Errors
 /// When there is no such word.
-pub fn ring(words: &WaitWords, slot: u32) -> Result<(), Fault> {
+pub fn ring(words: &WaitWords, slot: u32) -> Result<bool, Fault> {
     let word = words.of(slot)?;
     let before = word.fetch_add(RING, Ordering::SeqCst);
-    if before & SLEEPING != 0 {
-        futex_wake(word);
-    }
-    Ok(())
+    Ok(before & SLEEPING != 0 && futex_wake(word))
 }
 
 impl WaitWords {
@@ -93,7 +90,7 @@ pub fn park(
     let word = words.of(slot)?;
     let announced = word.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;
     let parked = if changed() {
-        Parked::Changed
+        Ok(Parked::Changed)
     } else {
         let (span, last) = match deadline {
             Some(deadline) => {
@@ -113,12 +110,13 @@ pub fn park(
             futex_wake(other.word);
         }
         match outcome {
-            _ if changed() => Parked::Changed,
-            FutexOutcome::Interrupted => Parked::Interrupted,
-            FutexOutcome::TimedOut if last => Parked::TimedOut,
-            _ => Parked::Recheck,
+            _ if changed() => Ok(Parked::Changed),
+            FutexOutcome::Interrupted => Ok(Parked::Interrupted),
+            FutexOutcome::TimedOut if last => Ok(Parked::TimedOut),
+            FutexOutcome::Refused(errno) => Err(Fault::Refused(errno)),
+            _ => Ok(Parked::Recheck),
         }
     };
     word.fetch_and(!SLEEPING, Ordering::SeqCst);
-    Ok(parked)
+    parked
 }

@@ -27,13 +27,17 @@
 //!   record, and if it is given up after the question, then the tag has risen and the swap is refused. What lies there
 //!   next starts above every tag that was there before (`Registry::tag_floor`).
 //!
+//!
+//! An operation reads the tag of either cell and then the word, and no more. Should the two not belong together, then the cell has been written since the
+//! tag was read, and whatever is concluded ends in a swap that is refused: that of the semaphore by its tag; that of the adjustment because
+//! what has replaced the word that the pledge decides on has written the adjustment first.
+//!
 //! # How long a mark must be
-//! A pledge names the tag by its low 30 bits. For a pledge to be taken for done by mistake, the semaphore would have to show an
-//! operation of the same record, and another tag with the same low bits, while the pledge is still there. But that operation's own
-//! pledge has replaced this one before it was done, after whoever made it had found out that this one never will be done, or made that so. So
-//! while a pledge stands, the only operation of its record that the semaphore can show is the one before it, whose
-//! tag is lower by one or more, or its own; and those two differ in the lowest 30 bits, because nobody pledges while a semaphore shows a tag of
-//! which the adjustment names another one: it is decided first. (One bit would do.) To be taken for undecided by mistake only costs a restatement.
+//! A pledge names the tag by its low 30 bits. It would be taken for done by mistake if the semaphore showed another operation of the same
+//! record, under a tag with the same low bits. But as long as a pledge stands, the owner has begun no other operation, because each
+//! begins by writing the adjustment; and whoever pledged has decided the pledge before it. So the semaphore can only show the operation that the pledge is for, or the owner's last
+//! one before it. If it showed that one when the pledge was made, then the pledge names the very next tag; if it did not, it never will
+//! again. (One bit would do.) To be taken for undecided by mistake costs a restatement and no more.
 //!
 //! # Memory ordering
 //! Cells are read with acquire and replaced with sequentially consistent swaps, so that a hand-over
@@ -99,7 +103,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     ///
     /// # Errors
     /// When the pool does not make sense.
-    #[inline]
+    #[inline(always)]
     pub fn operate(
         &self,
         change: i16,
@@ -108,7 +112,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
         for _ in 0..MOST_TURNS {
-            let seen = load_cell(self.map, self.at)?;
+            let seen = self.map.load_to_replace(self.at)?;
             let word = SemWord::unpack(seen.word);
             if word.slow || !stands()? {
                 return Ok(Operated::Closed);
@@ -135,7 +139,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     ///
     /// # Errors
     /// When the pool does not make sense.
-    #[inline]
+    #[inline(always)]
     pub fn operate_undoable(
         &self,
         change: i16,
@@ -145,8 +149,8 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
         for _ in 0..MOST_TURNS {
-            let old = load_cell(self.map, adjustment_at)?;
-            let seen = load_cell(self.map, self.at)?;
+            let old = self.map.load_to_replace(adjustment_at)?;
+            let seen = self.map.load_to_replace(self.at)?;
             let (adjustment, word) = (Adjustment::unpack(old.word), SemWord::unpack(seen.word));
             if adjustment.closed || word.slow || !stands()? {
                 return Ok(Operated::Closed);
@@ -380,4 +384,55 @@ fn sum(word: SemWord, change: i16, highest: u32) -> Result<u32, Operated> {
         return Err(Operated::TooHigh);
     }
     Ok(value as u32)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const A: u64 = 0;
+    const B: u64 = 16;
+
+    /// Records of a pool in which a peer writes each cell again whenever it has been looked at.
+    #[derive(Debug)]
+    struct Restless<'a>(&'a Map);
+
+    impl Restless<'_> {
+        fn touch(&self, at: u64) {
+            let seen = load_cell(self.0, at).expect("a cell");
+            assert!(self.0.replace_cell(at, seen, seen.word).expect("a cell"));
+        }
+    }
+
+    impl UndoRecords for Restless<'_> {
+        fn stand(&self) -> Result<bool, Fault> {
+            self.touch(A);
+            Ok(true)
+        }
+
+        fn adjustment(&self, _: u32) -> Result<Option<u64>, Fault> {
+            self.touch(B);
+            Ok(Some(B))
+        }
+
+        fn operator(&self, _: u32) -> Result<u32, Fault> {
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn a_semaphore_that_a_peer_keeps_changing_is_an_error_and_no_endless_loop() {
+        let map = Map::anonymous(4096);
+        let semaphore = || Semaphore { map: &map, at: A, records: Restless(&map) };
+        let stands = || semaphore().records.stand();
+        let restless = |done: Result<_, Fault>| matches!(done, Err(Fault::Corrupt { .. }));
+        assert!(restless(semaphore().close().map(drop)));
+        assert!(restless(semaphore().operate(1, 9, 7, stands).map(drop)));
+        assert!(restless(semaphore().operate_undoable(1, 9, 1, B, stands).map(drop)));
+        assert!(restless(semaphore().close_adjustment(1, B).map(drop)));
+        let shown = SemWord::of_undoable(1, 1).pack();
+        let seen = load_cell(&map, A).expect("a cell");
+        assert!(map.replace_cell(A, seen, shown).expect("a cell"));
+        assert!(restless(semaphore().forget(1)));
+    }
 }

@@ -27,6 +27,20 @@ pub struct Desk<'a> {
 }
 
 impl Desk<'_> {
+    /// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock has no locks), behind them, or
+    /// not aligned.
+    ///
+    /// # Errors
+    /// When it is such a one.
+    #[inline]
+    pub(crate) fn check_lock(&self, offset: u64) -> Result<(), Fault> {
+        let inside = (vshmem_wire::PAGE_BYTES..self.words_end).contains(&offset);
+        if inside && offset.is_multiple_of(vshmem_wire::CELL_BYTES) {
+            return Ok(());
+        }
+        Err(Fault::corrupt(offset, "a lock where none can be"))
+    }
+
     /// Offset of a thread slot.
     ///
     /// # Errors
@@ -194,7 +208,8 @@ impl Seats {
     /// Whether `slot` is used further out by the thread that asks: it was interrupted by the
     /// signal handler that we are in.
     #[cold]
-    pub(crate) fn mine(&self, slot: u32) -> bool {
+    #[must_use]
+    pub fn is_mine(&self, slot: u32) -> bool {
         let me = this_thread();
         self.places.iter().any(|place| {
             place.busy.load(Ordering::Relaxed) == 1

@@ -131,6 +131,34 @@ fn a_record_is_not_carried_out_for_another_lock_or_after_its_time() {
     });
 }
 
+#[test]
+fn a_late_change_is_not_carried_out_in_memory_that_was_given_away() {
+    // Two raise a cell as long as it is there; the third gives it away, and it becomes text.
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(END as usize));
+        let raise = |process: &Process| {
+            process.change(LOCK, |txn| {
+                let stands = txn.get(STATE)? == 0;
+                if stands {
+                    let before = txn.get(C)?;
+                    txn.set(C, before + 1)?;
+                    txn.set(B, before + 1)?;
+                }
+                Ok(u32::from(stands))
+            })
+        };
+        let others = [1, 2].map(|slot| {
+            let process = Process::new(&map, slot);
+            thread::spawn(move || raise(&process))
+        });
+        Process::new(&map, 0).change(LOCK, |txn| txn.set(STATE, 1));
+        become_text(&map, C);
+        let raised: u32 = others.map(|other| other.join().expect("a thread")).iter().sum();
+        assert!(is_text(&map, C), "overwritten");
+        assert_eq!(value(&map, B), raised);
+    });
+}
+
 /// A cell that also has a fast way: one compare-and-swap without the lock, as a semaphore's.
 mod fast {
     use super::*;
@@ -392,9 +420,13 @@ fn take_apart(map: &Map, cells: &[u64]) {
     let seen = map.load_cell(STATE).expect("a cell");
     assert!(map.replace_cell(STATE, seen, 1).expect("a cell"));
     for at in cells {
-        map.store(*at, TEXT[0], Ordering::Relaxed).expect("a word");
-        map.store(at + 8, TEXT[1], Ordering::Relaxed).expect("a word");
+        become_text(map, *at);
     }
+}
+
+fn become_text(map: &Map, at: u64) {
+    map.store(at, TEXT[0], Ordering::Relaxed).expect("a word");
+    map.store(at + 8, TEXT[1], Ordering::Relaxed).expect("a word");
 }
 
 fn is_text(map: &Map, at: u64) -> bool {
@@ -684,6 +716,26 @@ fn whoever_was_stopped_while_the_ring_was_closed_and_opened_comes_too_late_or_in
         let mut sorted = found;
         sorted.sort_unstable();
         assert_eq!(sorted, [1, 2]);
+    });
+}
+
+#[test]
+fn a_ring_that_is_emptied_and_opened_again_loses_nothing_of_a_sender_and_a_receiver() {
+    use message_ring::*;
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!(send(&map, 1));
+        let (one, two) = (Arc::clone(&map), Arc::clone(&map));
+        let sender = thread::spawn(move || send(&one, 2));
+        let receiver = thread::spawn(move || receive(&two));
+        let mut found = leave(&map);
+        open(&map);
+        assert!(send(&map, 3));
+        let sent = sender.join().expect("a thread");
+        found.extend(receiver.join().expect("a thread"));
+        found.extend(std::iter::from_fn(|| receive(&map)));
+        found.sort_unstable();
+        assert_eq!(found, if sent { vec![1, 2, 3] } else { vec![1, 3] });
     });
 }
 

@@ -31,7 +31,9 @@ pub use party::{
     RATES, ThreadSlot, WaitKind, WaitState,
 };
 pub use semaphore::{Adjustment, SemWord};
-pub use superblock::{FORMAT_VERSION, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry, Superblock};
+pub use superblock::{
+    FORMAT_VERSION, HOME_OFFSET, Home, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry, Superblock,
+};
 
 /// Bytes in a page of the pool: the granule of segments. Fixed by the format, whatever the CPU.
 pub const PAGE_BYTES: u64 = 4096;

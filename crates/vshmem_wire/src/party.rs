@@ -108,8 +108,15 @@ pub struct ClientSlot {
     pub joined: RawCell,
     /// How often the slot has been taken: what owns something names slot and incarnation.
     pub incarnation: RawCell,
+    /// User whose file its wait words lie in, plus one; 0 when they lie in the pool.
+    pub words_uid: RawCell,
+    /// Which of that user's files.
+    pub words_nonce: RawCell,
+    /// 1 once the process has announced that it is about to end. What it holds is given back by who
+    /// sees that it has: until then its threads may store into what it has attached.
+    pub leaving: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 6],
+    pub spare: [RawCell; 3],
 }
 
 /// What a sleeper waits for.

@@ -45,6 +45,25 @@ pub struct Superblock {
     pub checksum: u64,
 }
 
+/// Where the host's words lie in the first page, behind the superblock.
+pub const HOME_OFFSET: u64 = 2048;
+
+/// What the host writes down about the pool's own file, so that a copy can be told. Zeros: nothing.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Home {
+    /// Boot id of the host's kernel.
+    pub boot_id: [u64; 2],
+    /// Device number of the pool's file.
+    pub device: u64,
+    /// Inode number of the pool's file.
+    pub inode: u64,
+    /// 1 when the words before it are written.
+    pub known: u64,
+    /// Changes about once a second while the host attends to the pool; 0 when nobody does.
+    pub beat: u64,
+}
+
 /// The registry: words that the registry lock protects, in the second page.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -77,11 +96,18 @@ pub struct Registry {
     pub cleaning: RawCell,
     /// The client that cleans it, plus one.
     pub cleaner: RawCell,
+    /// 1 while some client may have announced its end: who asks about objects looks for those that are
+    /// gone by now.
+    pub leavers: RawCell,
     /// No cell that ever lay in the heap and does no longer had a higher tag: cells that are laid there start above it. Raised
     /// outside any lock.
     pub tag_floor: RawCell,
 }
 
-const _: () = assert!(size_of::<Superblock>() <= 4096, "the superblock is one page");
+const _: () = assert!(
+    size_of::<Superblock>() <= HOME_OFFSET as usize
+        && HOME_OFFSET as usize + size_of::<Home>() <= 4096,
+    "the superblock and the host's words are one page"
+);
 const _: () = assert!(size_of::<Registry>() <= 4096, "the registry's words are one page");
 const _: () = assert!(size_of::<Superblock>().is_multiple_of(8), "the superblock is made of words");

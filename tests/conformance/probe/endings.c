@@ -186,10 +186,18 @@ CASE(end_exit_while_a_thread_sleeps)
 	say("value %d", value(a, 0));
 }
 
+struct exec_scene {
+	int set;
+	volatile int *go; /* the sleeper has been counted: without it, the exec may come before the count */
+};
+
 static void exec_with_sleeper(void *context)
 {
-	struct sleeper s = { .id = *(int *)context };
+	struct exec_scene *scene = context;
+	struct sleeper s = { .id = scene->set };
 	asleep_in(sleep_on_semaphore, &s);
+	while (!*scene->go)
+		sched_yield();
 	become("linger", 0);
 }
 
@@ -201,12 +209,13 @@ static void await_count(int set, int count)
 
 CASE(end_exec_while_a_thread_sleeps)
 {
-	int a = set_of(1);
-	pid_t child = start(exec_with_sleeper, &a);
-	await_count(a, 1);
-	await_count(a, 0);
-	step(a, 0, 1, 0);
-	say("after exec nobody takes: value %d", value(a, 0));
+	struct exec_scene scene = { set_of(1), shared_ints() };
+	pid_t child = start(exec_with_sleeper, &scene);
+	await_count(scene.set, 1);
+	*scene.go = 1;
+	await_count(scene.set, 0);
+	step(scene.set, 0, 1, 0);
+	say("after exec nobody takes: value %d", value(scene.set, 0));
 	stop_by(child, SIGKILL);
 }
 

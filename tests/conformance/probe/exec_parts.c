@@ -1,6 +1,22 @@
 /* What this program does when a case has exec'd it: probe --part NAME NUMBER. */
 #include "case.h"
 
+#include <sys/resource.h>
+
+static void leave_no_descriptor(void)
+{
+	while (dup(1) != -1)
+		;
+}
+
+static void allow_no_descriptor(void)
+{
+	struct rlimit limit;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = 0;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int play_part(int argc, char **argv)
 {
 	if (argc != 4)
@@ -15,6 +31,14 @@ int play_part(int argc, char **argv)
 		return step(number, 0, -1, 0) != 0;
 	if (strcmp(argv[2], "give one") == 0)
 		return step(number, 0, +1, 0) != 0;
+	if (strcmp(argv[2], "give one, all descriptors taken") == 0) {
+		leave_no_descriptor();
+		return step(number, 0, +1, 0) == 0 ? 0 : errno;
+	}
+	if (strcmp(argv[2], "give one, no descriptor allowed") == 0) {
+		allow_no_descriptor();
+		return step(number, 0, +1, 0) == 0 ? 0 : errno;
+	}
 	if (strcmp(argv[2], "send one") == 0)
 		return put(number, 1, "sent", 0) != 0;
 	if (strcmp(argv[2], "count attaches") == 0) {

@@ -60,6 +60,31 @@ CASE(around_no_descriptor_left)
 	use_all_three();
 }
 
+struct first_call {
+	const char *part;
+	int set;
+};
+
+static void first_call_without_descriptor(void *context)
+{
+	struct first_call *f = context;
+	struct rlimit limit;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = 128;
+	if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
+		broken("setrlimit");
+	become(f->part, f->set);
+}
+
+CASE(around_no_descriptor_at_the_first_call)
+{
+	struct first_call taken = { "give one, all descriptors taken", set_of(1) };
+	say("all taken: %s", ended(finish(start(first_call_without_descriptor, &taken))));
+	struct first_call none = { "give one, no descriptor allowed", taken.set };
+	say("none allowed: %s", ended(finish(start(first_call_without_descriptor, &none))));
+	say("value %d", value(taken.set, 0));
+}
+
 CASE(around_lowest_descriptor)
 {
 	int before = dup(1);

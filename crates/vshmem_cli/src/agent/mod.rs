@@ -4,6 +4,7 @@
 mod clean;
 mod start;
 mod watch;
+mod witness;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

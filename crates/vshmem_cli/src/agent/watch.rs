@@ -18,6 +18,7 @@ use crate::life::Life;
 
 use super::clean::{self, Poke};
 use super::start::UP;
+use super::witness::{Peer, Witness};
 
 /// Between two looks at the client table, and between two renewals of the lease.
 const ROUND: Duration = Duration::from_secs(1);
@@ -56,6 +57,9 @@ pub fn serve(place: &Path) -> Result<(), Failure> {
         });
         // The words are about to be unmapped, so the kernel could not tell of this end.
         session.member().stop_guarding();
+        if session.link().kind() == "local" {
+            let _ = pool.attend_no_more();
+        }
         if ending == Ending::Evicted {
             // What lies in our slots is not ours any more.
             return Ok(());
@@ -79,6 +83,11 @@ fn report_up() {
     if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(null);
     }
+}
+
+/// Where the administrator of a guest looks. Only root may; the refusals that follow say it as well.
+fn note_in_kernel_log(line: &str) {
+    let _ = std::fs::write("/dev/kmsg", line);
 }
 
 fn allow_many_descriptors() {
@@ -173,6 +182,7 @@ struct Watch<'a> {
     leases: HashMap<u32, Lease>,
     alone_since: Option<Instant>,
     poke: Option<Poke>,
+    witness: Witness,
 }
 
 /// What the agent was woken for.
@@ -220,6 +230,7 @@ impl<'a> Watch<'a> {
             leases: HashMap::new(),
             alone_since: None,
             poke,
+            witness: Witness::default(),
         }
     }
 
@@ -247,6 +258,9 @@ impl<'a> Watch<'a> {
         self.member.deliver_rings();
         self.member.tend_sleepers()?;
         self.mind_the_mute()?;
+        if self.mind_the_host()? {
+            return Ok(Some(Ending::Evicted));
+        }
         self.take_stock()?;
         self.bury_dead()?;
         self.mind_server()?;
@@ -257,6 +271,34 @@ impl<'a> Watch<'a> {
             poke.poke();
         }
         Ok(self.is_idle().then_some(Ending::Idle))
+    }
+
+    /// On the host, attends to the pool. In a guest, sees whether the host's memory is still behind the device; if it is a
+    /// copy, evicts this domain in it, so that its programs get EIO instead of waiting for nobody, and returns true.
+    fn mind_the_host(&mut self) -> Result<bool, Errno> {
+        let pool = self.member.pool();
+        if self.on_host {
+            pool.attend().map_err(|_| Errno::IO)?;
+            return Ok(false);
+        }
+        let beat = pool.beat().map_err(|_| Errno::IO)?;
+        let mut peers = pool.domains()?;
+        peers.retain(|row| {
+            row.state == DomainState::Alive && row.agent != 0 && row.index != self.member.domain()
+        });
+        let peers =
+            peers.iter().map(|row| Peer { index: row.index, epoch: row.epoch, lease: row.lease });
+        if !self.witness.is_alone(beat, peers.collect()) {
+            return Ok(false);
+        }
+        let name = pool.name();
+        note_in_kernel_log(&format!(
+            "vshmem: pool {name}: the host and all other members have fallen silent together: this machine was moved, or restored \
+             from a snapshot, and has a copy of the pool. Programs get EIO from it. Boot this machine anew with the pool's own \
+             memory behind its device\n"
+        ));
+        self.member.evict_domain(self.member.domain())?;
+        Ok(true)
     }
 
     /// Wakes those who rely on being rung when somebody has come who cannot ring.

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use vshmem_link::{Rates, RegionError};
-use vshmem_session::{FindError, Listing, open_pool};
+use vshmem_session::{FindError, Listing, Whose, snapshot};
 use vshmem_wire::{DomainState, PAGE_BYTES};
 
 use crate::failure::{Failure, Outcome, unreadable};
@@ -20,6 +20,9 @@ use super::Parties;
 /// List the pools of this machine.
 #[derive(Debug, Args)]
 pub struct Ls {
+    /// Look into other users' files as well. What lies there is theirs to write.
+    #[arg(long)]
+    all: bool,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -55,15 +58,17 @@ pub struct Overview {
     /// It belongs to somebody who has not let this user in: nothing is wrong with it.
     #[serde(skip)]
     pub denied: bool,
+    /// It is another user's file, and was not looked into.
+    pub unread: bool,
 }
 
 /// All pools of this machine.
-pub fn overview() -> Vec<Overview> {
-    vshmem_session::list().into_iter().map(describe).collect()
+pub fn overview(whose: Whose) -> Vec<Overview> {
+    vshmem_session::list(whose).into_iter().map(describe).collect()
 }
 
 fn describe(listing: Listing) -> Overview {
-    let meta = std::fs::metadata(&listing.place).ok();
+    let meta = std::fs::symlink_metadata(&listing.place).ok();
     let mut row = Overview {
         name: None,
         link: listing.kind,
@@ -81,6 +86,7 @@ fn describe(listing: Listing) -> Overview {
         slow: None,
         error: None,
         denied: false,
+        unread: false,
         place: listing.place,
     };
     let filled = listing.found.map_err(Failure::from).and_then(|(superblock, _)| {
@@ -88,7 +94,12 @@ fn describe(listing: Listing) -> Overview {
         row.size = Some(superblock.total_bytes);
         fill(&mut row)
     });
-    if let Err(error) = filled {
+    if let Err(Failure::Find(FindError::NotAsked { .. })) = filled {
+        row.unread = true;
+        let file = row.place.file_name().and_then(|name| name.to_str());
+        row.name = file.and_then(|name| name.strip_prefix("vshmem.")).map(str::to_owned);
+        row.size = meta.as_ref().map(MetadataExt::size);
+    } else if let Err(error) = filled {
         row.denied = matches!(
             error,
             Failure::Find(FindError::Region(
@@ -102,7 +113,7 @@ fn describe(listing: Listing) -> Overview {
 
 fn fill(row: &mut Overview) -> Result<(), Failure> {
     let link = vshmem_link::open(&row.place).map_err(vshmem_session::FindError::from)?;
-    let pool = open_pool(link.as_ref())?;
+    let pool = snapshot(link.as_ref())?;
     let name = pool.name();
     let parties = Parties::of(&pool)?;
     row.used = Some(pool.usage().map_err(unreadable(&name))?.bytes);
@@ -130,7 +141,7 @@ fn remedy(name: &str, rates: &Rates) -> String {
 impl Ls {
     /// Lists them.
     pub fn carry_out(self) -> Outcome {
-        let rows = overview();
+        let rows = overview(if self.all { Whose::Everybodys } else { Whose::Mine });
         if self.json {
             show::json(&rows)?;
             return Ok(ExitCode::SUCCESS);
@@ -142,6 +153,7 @@ impl Ls {
         let mut table = Table::new("", &columns);
         let number = |count: Option<usize>| count.map(|n| n.to_string()).unwrap_or_default();
         let (mut reasons, mut warnings) = (String::new(), String::new());
+        let unread = rows.iter().filter(|row| row.unread).count();
         for row in rows {
             if let Some(slow) = &row.slow {
                 warnings.push_str(&format!("{}\n", show::clean(slow)));
@@ -150,7 +162,7 @@ impl Ls {
                 reasons.push_str(&format!("{}\n", show::clean(error)));
             }
             table.row(vec![
-                row.name.unwrap_or_else(|| "?".into()),
+                show::clean(&row.name.unwrap_or_else(|| "?".into())),
                 if row.grade.is_empty() {
                     row.link.to_owned()
                 } else {
@@ -164,13 +176,18 @@ impl Ls {
                 row.group.unwrap_or_default(),
                 number(row.domains),
                 number(row.clients),
-                row.place.display().to_string(),
+                show::clean(&row.place.display().to_string()),
             ]);
         }
         let below =
             if reasons.is_empty() { String::new() } else { format!("\nNot readable:\n{reasons}") };
         let slow = if warnings.is_empty() { String::new() } else { format!("\nSlow:\n{warnings}") };
-        show::text(&format!("{table}{slow}{below}"))?;
+        let others = if unread == 0 {
+            String::new()
+        } else {
+            format!("\nNot looked into: {unread} of other users. `vshmem pool ls --all` does\n")
+        };
+        show::text(&format!("{table}{slow}{below}{others}"))?;
         Ok(ExitCode::SUCCESS)
     }
 }

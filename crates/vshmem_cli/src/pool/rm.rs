@@ -97,11 +97,21 @@ pub fn remove(name: &str) -> Result<(), Failure> {
     // Left by a server whose guests went on.
     let _ = std::fs::remove_file(vshmem_serve::Places::usual(name).record);
     if let Some(uuid) = uuid {
-        let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-        // Only domains that cannot sleep on pool memory have one.
-        let _ = std::fs::remove_file(format!("/dev/shm/vshmem-wait.{digits}"));
+        remove_wait_files(&uuid);
     }
     Ok(())
+}
+
+/// Only domains that cannot sleep on pool memory have any, one for each user.
+fn remove_wait_files(uuid: &[u8; 16]) {
+    let (directory, stem) = vshmem_link::wait_files(uuid);
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(stem.as_bytes()) {
+            // Those of other users are theirs, or root's, to remove.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// Removes a pool that has a Xen domain, once its server has seen that it is to go: it would grant

@@ -499,9 +499,11 @@ pub fn built_driver() -> Option<PathBuf> {
 
 /// The components of Open MPI, if they are built: guests find them beside `vshmem`.
 pub fn mpi_components() -> Vec<PathBuf> {
-    let files = ["mca_btl_vshmem.so", "mca_mpool_vshmem.so", "mca_coll_vshmem.so"];
+    let kinds = ["btl", "mpool", "coll", "osc", "rtc"];
     let directory = super::mpi_env::components(None).ok();
-    let files = directory.iter().flat_map(|place| files.map(|file| place.join(file)));
+    let files = directory
+        .iter()
+        .flat_map(|place| kinds.map(|kind| place.join(format!("mca_{kind}_vshmem.so"))));
     files.filter(|file| file.is_file()).collect()
 }
 

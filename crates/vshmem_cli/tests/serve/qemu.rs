@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use vshmem_ipc::{DomainIdentity, Member, Process, Reach};
+use vshmem_ipc::{DomainIdentity, Member, Process, Reach, WaitFile};
 use vshmem_mem::Map;
 use vshmem_sync::Doorbell;
 
@@ -116,7 +116,7 @@ impl Qemu {
         let identity = DomainIdentity { boot_id, pid_namespace: 1, name, named: true };
         let words = Map::anonymous(pool.geometry().threads as usize * 4);
         let process = Process { pid, start: u64::from(pid) + 1, uid: 0 };
-        let words = Some(Arc::new(words));
+        let words = Some(WaitFile::of_one_user(Arc::new(words)));
         let member = Member::join(pool, &identity, process, words, Reach::Domain).unwrap();
         member.use_doorbell(Arc::new(Bell(Arc::clone(&self.learnt))));
         member

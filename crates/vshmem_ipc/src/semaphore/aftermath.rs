@@ -69,9 +69,8 @@ impl Member {
                 }
                 floor::raise(pool.map(), layout, highest)?;
                 freed = undo::unlink(txn, layout, set, record, self.me())?;
-                if adjusted > 0 {
-                    txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
-                }
+                // Whatever there was to add: the end of a process operates on the set (`exit_sem` of Linux).
+                txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
                 Ok(Ok(true))
             });
             let finished = settle(step)?;

@@ -4,7 +4,7 @@ use super::Operation;
 use super::set::Set;
 use crate::wait::{self, Rings, result_of, thread_at};
 use crate::{Errno, Pool, undo};
-use vshmem_mem::{Map, Ordering};
+use vshmem_mem::{Map, Ordering, seconds_now};
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{Adjustment, INLINE_OPS, SemSlot, SemWord, ThreadSlot, WaitState};
 
@@ -188,8 +188,8 @@ pub(super) fn reopen(txn: &mut Txn<'_>, set: &Set, operations: &[Operation]) -> 
     Ok(())
 }
 
-/// Does the work of sleepers that can go on now, in the order of their arrival. True when the
-/// record is full and there may be more to do.
+/// Does the work of sleepers that can go on now, in the order of their arrival, and stamps the set when it has done any.
+/// True when the record is full and there may be more to do.
 pub(super) fn serve(
     txn: &mut Txn<'_>,
     pool: &Pool,
@@ -205,9 +205,14 @@ pub(super) fn serve(
     let alike = set.count == 1 && txn.get(field!(set.slot, SemSlot, mixed))? == 0;
     let mut more = false;
     loop {
+        // Whether the line has to be walked again from its head.
         let mut again = false;
         // Whether somebody has been passed over who waits for a zero.
         let mut zero_awaited = false;
+        // Somebody with several operations has been passed over: whoever goes on after it may change at which of them it
+        // blocks, and so where it is counted.
+        let mut several_passed = false;
+        let mut recount = false;
         wait::walk(txn, layout, set.line(), |txn, slot| {
             let at = thread_at(layout, slot)?;
             let count = txn.desk().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
@@ -219,7 +224,7 @@ pub(super) fn serve(
             }
             // Too many to do on its behalf: it does them itself, if it can.
             let too_many = count > INLINE_OPS as u64;
-            // Leaving the line takes up to seven words, every operation up to two.
+            // Leaving the line takes up to seven words, the set's stamp one, every operation up to two.
             if txn.room() < if too_many { 8 } else { 8 + 2 * count as usize } {
                 more = true;
                 return Ok(false);
@@ -242,12 +247,15 @@ pub(super) fn serve(
                         let operation = operations[index];
                         zero_awaited |= operation.change == 0;
                         txn.update(field!(at, ThreadSlot, blocked), blocked_at(operation))?;
+                        several_passed |= count > 1;
                         return Ok(true);
                     }
                     Trial::Fails(errno) => (WaitState::Done, result_of(errno)),
                     Trial::NoRecord => (WaitState::Retry, 0),
                     Trial::Done => {
+                        txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
                         again = helps_earlier(&operations, zero_awaited);
+                        recount |= several_passed;
                         (WaitState::Done, 0)
                     }
                 }
@@ -256,7 +264,7 @@ pub(super) fn serve(
             rings.add(slot);
             Ok(!again)
         })?;
-        if !again || more {
+        if more || !(again || recount) {
             return Ok(more);
         }
     }

@@ -6,6 +6,7 @@ use super::await_word::Looked;
 use super::set::Set;
 use crate::access::{Caller, Permission, READ, WRITE};
 use crate::heap::{self, Chunk};
+use crate::id::Place;
 use crate::registry::{self, MOST_TRIES};
 use crate::wait::{self, Rings, Woken, errno_of, thread_at};
 use crate::{Errno, Member, settle};
@@ -43,19 +44,35 @@ impl Member {
         if operations.len() > self.pool().geometry().semopm as usize {
             return Err(Errno::TOOBIG);
         }
+        if let [operation] = operations {
+            // What has been seen is believed only if the operation could be done.
+            let place = Place::of(id).ok_or(Errno::INVAL)?;
+            if let Ok(Some(set)) = Set::glimpse(self.pool(), place)
+                && self.may_operate(&set, operations, caller).is_ok()
+                && let Some(result) = settle(self.semop_fast(&set, *operation).map(Ok))?
+            {
+                return result;
+            }
+        }
         let set = self.set(id)?;
+        self.may_operate(&set, operations, caller)?;
+        self.semop_slow(&set, operations, timeout)
+    }
+
+    /// Whether there are these semaphores, and the caller may operate on them.
+    #[inline(always)]
+    fn may_operate<C: Caller>(
+        &self,
+        set: &Set,
+        operations: &[Operation],
+        caller: &C,
+    ) -> Result<(), Errno> {
         if operations.iter().any(|operation| u32::from(operation.number) >= set.count) {
             return Err(Errno::FBIG);
         }
         let alters = operations.iter().any(|operation| operation.change != 0);
         let wanted = if alters { WRITE } else { READ };
-        settle(Permission::check(self.pool().map(), set.slot, caller, wanted))?;
-        if let [operation] = operations
-            && let Some(result) = settle(self.semop_fast(&set, *operation).map(Ok))?
-        {
-            return result;
-        }
-        self.semop_slow(&set, operations, timeout)
+        settle(Permission::check(self.pool().map(), set.slot, caller, wanted))
     }
 
     /// Without the lock, if that will do. `None`: it will not.

@@ -32,27 +32,38 @@ pub(crate) struct Set {
 impl Set {
     #[inline(always)]
     pub fn find(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
-        let layout = pool.layout();
-        let Some(slot) = layout.sem.at(place.index) else {
+        match Self::glimpse(pool, place)? {
+            Some(set) if set.stands_in(pool.map())? => Ok(Some(set)),
+            _ => Ok(None),
+        }
+    }
+
+    /// A set as it may have been: what was read belongs together only if [`Set::stands_in`] says so afterwards.
+    #[inline(always)]
+    pub fn glimpse(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
+        let Some(slot) = pool.layout().sem.at(place.index) else {
             return Ok(None);
         };
-        let map = pool.map();
-        let standing = registry::standing(map, slot)?;
+        let state_at = field!(slot, ObjectHeader, state);
+        let state = pool.map().load_to_replace(state_at)?;
+        let standing = Standing::unpack(state.value());
         if !standing.is(ObjectState::Live) || standing.sequence != place.sequence {
             return Ok(None);
         }
-        let set = Self::read(pool, place, slot)?;
-        // What was read belongs to this incarnation only if it still stands.
-        let same = registry::standing(map, slot)? == standing && set.stands_in(map)?;
-        Ok(same.then_some(set))
+        Self::read_as(pool, place, slot, state.tag).map(Some)
     }
 
     /// Reads the slot's fields, whatever its state.
     #[inline(always)]
     pub fn read(pool: &Pool, place: Place, slot: u64) -> Result<Self, Fault> {
-        let (layout, map) = (pool.layout(), pool.map());
         let state_at = field!(slot, ObjectHeader, state);
-        let state_tag = map.load(tag_at(state_at), Ordering::Acquire)?;
+        let state_tag = pool.map().load(tag_at(state_at), Ordering::Acquire)?;
+        Self::read_as(pool, place, slot, state_tag)
+    }
+
+    #[inline(always)]
+    fn read_as(pool: &Pool, place: Place, slot: u64, state_tag: u64) -> Result<Self, Fault> {
+        let (layout, map) = (pool.layout(), pool.map());
         let count = load_value(map, field!(slot, SemSlot, count))?;
         let unit = load_value(map, field!(slot, SemSlot, words))?;
         let words = Chunk(unit).offset(layout)?;
@@ -92,7 +103,7 @@ impl Set {
     }
 
     /// Whether nothing has happened to the set since it was looked up; outside its lock, so that may be true for a moment only.
-    #[inline]
+    #[inline(always)]
     pub(super) fn stands_in(&self, map: &Map) -> Result<bool, Fault> {
         let tag = map.load(tag_at(field!(self.slot, ObjectHeader, state)), Ordering::Acquire)?;
         Ok(tag == self.state_tag)
@@ -110,12 +121,12 @@ impl Set {
     /// One semaphore, with the undo records that its word may name.
     #[inline]
     pub(crate) fn semaphore<'a>(
-        &self,
+        &'a self,
         pool: &'a Pool,
         number: u32,
     ) -> Result<Semaphore<'a, Records<'a>>, Fault> {
         let at = self.word(number)?;
-        Ok(Semaphore { map: pool.map(), at, records: Records { pool, set: *self, number } })
+        Ok(Semaphore { map: pool.map(), at, records: Records { pool, set: self, number } })
     }
 
     /// Closes the fast way to a semaphore and returns its cell as this change sees it.
@@ -156,7 +167,7 @@ impl Set {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Records<'a> {
     pool: &'a Pool,
-    set: Set,
+    set: &'a Set,
     number: u32,
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::fixture::*;
-use vshmem_ipc::{Errno, Member, Pool, Reach};
+use vshmem_ipc::{Errno, Member, Pool, Reach, WaitFile};
 use vshmem_mem::Map;
 use vshmem_sync::Doorbell;
 
@@ -59,7 +59,7 @@ impl Guest {
     }
 
     fn join(&self, pid: u32) -> Member {
-        let words = Some(Arc::clone(&self.words));
+        let words = Some(WaitFile::of_one_user(Arc::clone(&self.words)));
         Member::join(self.pool.clone(), &domain(self.name), process(pid), words, Reach::Domain)
             .expect("a place in the pool")
     }

@@ -23,3 +23,4 @@ mod semaphores_asleep;
 mod sets_large;
 mod stress;
 mod undo;
+mod users;

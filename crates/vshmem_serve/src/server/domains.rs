@@ -14,6 +14,8 @@ impl Server {
     /// Brings pool and peers together: which domain is which guest, and who can be rung.
     pub(super) fn look_around(&mut self) -> Result<(), Errno> {
         let Some(member) = self.member() else { return Ok(()) };
+        // Guests tell the pool from a copy of it by this.
+        member.pool().attend().map_err(|_| Errno::IO)?;
         let rows: Vec<DomainRow> = member.pool().domains()?;
         let mut changed = false;
         for row in rows.iter().filter(|row| row.state == DomainState::Alive) {

@@ -60,7 +60,9 @@ impl Server {
                 Err(errno) => return self.pause(errno),
             };
             let Ok(caller) = Caller::of(socket.as_fd()) else { continue };
-            if !self.admission.admits(caller) {
+            // Without an answer it has no further groups.
+            let groups = vshmem_link::peer_groups(socket.as_fd()).unwrap_or_default();
+            if !self.admission.admits(caller, &groups) {
                 self.strangers += 1;
                 if self.strangers.is_power_of_two() {
                     let (pid, uid) = (caller.pid, caller.uid);

@@ -21,6 +21,7 @@ use vshmem_session::{Duty, Post, Session};
 
 use crate::admission::Admission;
 use crate::bell::Bells;
+use crate::directory::Entry;
 use crate::event::Event;
 use crate::listener::{BindError, Bound};
 use crate::peer::Peer;
@@ -70,6 +71,7 @@ enum Source {
 pub struct Server {
     name: String,
     places: Places,
+    record_at: Entry,
     vectors: u32,
     /// Peers at most, the host included.
     most: usize,
@@ -127,6 +129,8 @@ impl Server {
         let Some(post) = post else { return Err(ServeError::Taken { name }) };
         let places = Places::choose(&name, request.socket.as_deref())
             .map_err(|error| ServeError::NoPlace { name: name.clone(), error })?;
+        let record_at = Entry::of(&places.record)
+            .map_err(|errno| failed("open the directory of its record")(errno.into()))?;
         let admission = Admission::of(&meta);
         let bind = |place: &Path, kind| {
             Bound::new(place, kind, admission).map_err(|error: BindError| ServeError::Listen {
@@ -167,6 +171,7 @@ impl Server {
             events: Vec::new(),
             post,
             places,
+            record_at,
         };
         server.succeed(&identity).map_err(server.unreadable())?;
         server.save();
@@ -200,7 +205,7 @@ impl Server {
                 tell(&event);
             }
             let left = next_round.saturating_duration_since(Instant::now());
-            let ready = self.wait(stop, left);
+            let ready = self.wait(Some(stop), left);
             if ready.contains(&Source::Stop) {
                 return Ok(Ending::Stopped);
             }
@@ -209,19 +214,40 @@ impl Server {
             }
             if Instant::now() >= next_round {
                 next_round = Instant::now() + ROUND;
-                self.pausing = false;
-                if self.post.is_orphaned(&self.pool) {
-                    return Ok(Ending::Removed);
+                if let Some(ending) = self.round()? {
+                    return Ok(ending);
                 }
-                match self.member().map(Member::in_good_standing).transpose() {
-                    Ok(Some(true)) => {}
-                    Ok(_) => return Ok(Ending::Evicted),
-                    Err(errno) => return Err(self.unreadable()(errno)),
-                }
-                self.look_around().map_err(self.unreadable())?;
-                self.tell_all();
             }
         }
+    }
+
+    /// What is done about once a second.
+    fn round(&mut self) -> Result<Option<Ending>, ServeError> {
+        self.pausing = false;
+        if self.post.is_orphaned(&self.pool) {
+            return Ok(Some(Ending::Removed));
+        }
+        match self.member().map(Member::in_good_standing).transpose() {
+            Ok(Some(true)) => {}
+            Ok(_) => return Ok(Some(Ending::Evicted)),
+            Err(errno) => return Err(self.unreadable()(errno)),
+        }
+        self.look_around().map_err(self.unreadable())?;
+        self.tell_all();
+        Ok(None)
+    }
+
+    /// Deals with what is ready, and then does what is done once a second: [`Server::run`] step by step, for tests.
+    ///
+    /// # Errors
+    /// As [`Server::run`].
+    #[doc(hidden)]
+    pub fn step(&mut self) -> Result<Option<Ending>, ServeError> {
+        self.events.clear();
+        for source in self.wait(None, Duration::ZERO) {
+            self.attend(source);
+        }
+        self.round()
     }
 
     fn member(&self) -> Option<&Member> {
@@ -229,8 +255,9 @@ impl Server {
     }
 
     /// What is ready within a time, rings first.
-    fn wait(&self, stop: BorrowedFd<'_>, within: Duration) -> Vec<Source> {
-        let mut sources = vec![(Source::Stop, stop, PollFlags::IN)];
+    fn wait(&self, stop: Option<BorrowedFd<'_>>, within: Duration) -> Vec<Source> {
+        let mut sources = Vec::new();
+        sources.extend(stop.map(|stop| (Source::Stop, stop, PollFlags::IN)));
         sources.extend(self.bells.all().map(|bell| (Source::Host, bell, PollFlags::IN)));
         sources.push((Source::Control, self.control.socket(), PollFlags::IN));
         for peer in self.peers.values() {
@@ -290,10 +317,11 @@ impl Drop for Server {
     fn drop(&mut self) {
         // The record stays while there are guests: the next server has to know them.
         if self.peers.is_empty() && self.stranded.is_empty() {
-            let _ = std::fs::remove_file(&self.places.record);
+            self.record_at.remove(|_| true);
         }
         if let Some(session) = self.session.take() {
             let member = session.member();
+            let _ = member.pool().attend_no_more();
             if member.in_good_standing() == Ok(true) {
                 let _ = member.lose_bells();
             }

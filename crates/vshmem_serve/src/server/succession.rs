@@ -14,7 +14,7 @@ impl Server {
         let Some(session) = &self.session else { return Ok(()) };
         let member = session.member();
         let rows = member.pool().domains()?;
-        let record = Record::read(&self.places.record).filter(|record| record.pool == identity);
+        let record = Record::read_from(&self.record_at).filter(|record| record.pool == identity);
         // Ids that are known somewhere are not given again.
         let used = rows.iter().filter_map(|row| row.address);
         let used = used.filter_map(|address| u16::try_from(address).ok()).max();
@@ -66,7 +66,7 @@ impl Server {
     pub(super) fn save(&mut self) {
         let Some(record) = self.record() else { return };
         self.unsaved = false;
-        if let Err(error) = record.write(&self.places.record) {
+        if let Err(error) = record.write_to(&self.record_at) {
             self.events.push(Event::Unrecorded { error: error.to_string() });
         }
     }

@@ -2,7 +2,7 @@
 
 use vshmem_acceptance::suite::Test;
 
-use crate::{death, exchange, idle, oracle, soak, step};
+use crate::{death, exchange, idle, oracle, soak, step, users};
 
 pub const TESTS: &[Test] = &[
     ("a_matrix_filled_in_one_guest_is_checked_in_the_other", exchange::matrix),
@@ -22,5 +22,6 @@ pub const TESTS: &[Test] = &[
     ("a_killed_guest_gives_back_what_it_held_and_comes_again", death::guest),
     ("a_guest_behaves_as_its_own_kernel_does", oracle::probe),
     ("killed_at_random_in_two_guests_and_on_the_host_nothing_is_lost", soak::soak),
+    ("any_user_of_a_guest_uses_its_pool_whoever_comes_first", users::all),
     ("idle_sleepers_wake_seldom", idle::sleepers),
 ];

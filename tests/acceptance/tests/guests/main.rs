@@ -7,6 +7,7 @@ mod idle;
 mod oracle;
 mod soak;
 mod step;
+mod users;
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};

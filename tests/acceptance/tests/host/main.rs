@@ -6,6 +6,7 @@ mod hostile;
 mod isolation;
 mod refusal;
 mod soak;
+mod trust;
 mod user;
 
 use std::process::ExitCode;
@@ -19,6 +20,8 @@ const TESTS: &[Test] = &[
     ("a_full_pool_says_so_at_the_call", refusal::full),
     ("a_pool_that_cannot_be_used_says_so_at_the_call", refusal::unusable),
     ("modes_of_objects_hold_between_users", refusal::modes),
+    ("a_limit_on_the_size_of_files_ends_no_program", trust::limited),
+    ("a_private_pool_that_is_not_its_users_alone_is_refused_by_the_library", trust::private),
     ("everything_works_without_root", user::all),
     ("a_program_that_gives_up_root_before_its_first_call_is_served", user::former_root),
     ("a_waker_killed_at_any_step_leaves_nobody_asleep", death::wakers),

@@ -23,6 +23,8 @@ mod soak;
 mod step;
 mod turns;
 mod two_pools;
+#[path = "../guests/users.rs"]
+mod users;
 
 use std::process::ExitCode;
 use std::sync::{Arc, LazyLock, Mutex};

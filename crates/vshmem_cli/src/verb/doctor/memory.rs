@@ -10,15 +10,18 @@ use crate::{choice, size};
 /// A line for the pool that `vshmem run` takes, and for each that this machine has from outside.
 pub fn speeds() -> Vec<Line> {
     let chosen = choice::named(None).and_then(|name| vshmem_session::find(&name).ok());
-    let chosen = chosen.map(|link| link.place().to_owned());
-    let pools = vshmem_session::list().into_iter().filter(|pool| {
-        pool.found.is_ok() && (pool.kind != "local" || chosen.as_ref() == Some(&pool.place))
-    });
-    pools
-        .filter_map(|pool| {
-            let link = vshmem_link::open(&pool.place).ok()?;
+    let chosen = chosen.filter(|link| vshmem_session::identify(link.as_ref()).is_ok());
+    let devices = vshmem_session::list_devices().into_iter().filter(|pool| pool.found.is_ok());
+    let mut places: Vec<_> = devices.map(|pool| pool.place).collect();
+    if let Some(link) = chosen.filter(|link| !places.iter().any(|place| place == link.place())) {
+        places.insert(0, link.place().to_owned());
+    }
+    places
+        .into_iter()
+        .filter_map(|place| {
+            let link = vshmem_link::open(&place).ok()?;
             let rates = measure_rates(link.as_ref()).ok()?;
-            Some(speed(&pool.place.display().to_string(), link.kind(), rates))
+            Some(speed(&place.display().to_string(), link.kind(), rates))
         })
         .collect()
 }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 use serde::Serialize;
 use vshmem_lab::{GuestKind, Lab};
+use vshmem_session::Whose;
 
 use crate::failure::Outcome;
 use crate::{choice, pool, show, size};
@@ -89,7 +90,7 @@ impl Doctor {
 /// The links of this machine, each in the grade in which it works here.
 fn links() -> Line {
     let mut links = vec!["local (files in /dev/shm and /dev/hugepages)".to_owned()];
-    for pool in vshmem_session::list().iter().filter(|pool| pool.kind != "local") {
+    for pool in &vshmem_session::list_devices() {
         let grade = if pool.grade.is_empty() { String::new() } else { format!(", {}", pool.grade) };
         links.push(format!("{} ({}{grade})", pool.kind, pool.place.display()));
     }
@@ -107,7 +108,7 @@ fn shared_memory() -> Line {
             let (free, total) = (stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize);
             let found = format!("{} free of {}", size::show(free), size::show(total));
             // In a guest that has been given a pool nobody makes a private one.
-            let given = vshmem_session::list().iter().any(|pool| pool.kind != "local");
+            let given = !vshmem_session::list_devices().is_empty();
             match (free >= ENOUGH, given) {
                 (true, _) => Line::good(WHAT, found),
                 (false, true) => Line::note(WHAT, found, REMEDY),
@@ -130,14 +131,17 @@ fn library() -> Line {
 
 fn pools() -> Line {
     const WHAT: &str = "pools";
-    let rows = pool::overview();
+    let rows = pool::overview(Whose::Mine);
+    let unread = rows.iter().filter(|row| row.unread).count();
     let denied = rows.iter().filter(|row| row.denied).count();
     let broken: Vec<String> =
         rows.iter().filter(|row| !row.denied).filter_map(|row| row.error.clone()).collect();
-    let found = match denied {
-        0 => format!("{} on this machine", rows.len()),
-        denied => format!("{} on this machine, {denied} of them closed to you", rows.len()),
-    };
+    let mut found = format!("{} on this machine", rows.len());
+    for (count, what) in [(denied, "closed to you"), (unread, "other users', not looked into")] {
+        if count > 0 {
+            found.push_str(&format!(", {count} of them {what}"));
+        }
+    }
     if broken.is_empty() {
         Line::good(WHAT, found)
     } else {

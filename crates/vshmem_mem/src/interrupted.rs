@@ -1,0 +1,161 @@
+//! What a signal handler finds of the thread that it has interrupted.
+//!
+//! A handler runs between any two instructions of its thread. So each thing that it reads is one word, or words that a flag
+//! vouches for: written before the flag is set, and only while it is not set, in an order that the compiler keeps. All of it
+//! lies in the thread's static block, at a place that is known when the library is loaded. (A `thread_local!` of a shared
+//! library is reached through `__tls_get_addr`, which may call malloc after a dlopen, and the handler may have interrupted
+//! malloc.)
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+use crate::atomic::AtomicU32 as WaitWord;
+
+/// Words of a [`Sleeper`].
+const WORDS: usize = 5;
+
+/// Where a thread stands in a line of sleepers, in words whose meaning is the caller's.
+pub type Sleeper = [u64; WORDS];
+
+/// A thread's part. Zeros are its beginning.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Interrupted {
+    /// Handlers that have run.
+    pub handled: AtomicU32,
+    /// 1 in a call that a cancellation ends.
+    pub cancellable: AtomicU32,
+    /// The word that the thread sleeps on, or is about to.
+    pub asleep_on: AtomicPtr<WaitWord>,
+    /// 1 while `sleeper` is true.
+    is_in_line: AtomicU64,
+    sleeper: [AtomicU64; WORDS],
+}
+
+const BYTES: usize = 64;
+const _: () = assert!(size_of::<Interrupted>() == BYTES);
+
+#[cfg(not(any(loom, miri)))]
+mod place {
+    use super::{BYTES, Interrupted};
+
+    // Hidden: each library that this crate is linked into has a block of its own.
+    std::arch::global_asm!(
+        ".pushsection .tbss.vshmem_interrupted,\"awT\",@nobits",
+        ".balign 8",
+        ".globl vshmem_interrupted",
+        ".hidden vshmem_interrupted",
+        ".type vshmem_interrupted, @object",
+        ".size vshmem_interrupted, {bytes}",
+        "vshmem_interrupted:",
+        ".zero {bytes}",
+        ".popsection",
+        bytes = const BYTES,
+    );
+
+    #[inline]
+    pub fn with<R>(read: impl FnOnce(&Interrupted) -> R) -> R {
+        let at: *const Interrupted;
+        // SAFETY: the initial-exec way to a thread-local variable, as the platform's ABI has it: its offset from the thread
+        // pointer stands in the global offset table. Nothing else is touched.
+        unsafe {
+            #[cfg(target_arch = "x86_64")]
+            std::arch::asm!(
+                "mov {at}, qword ptr fs:[0]",
+                "add {at}, qword ptr [rip + vshmem_interrupted@GOTTPOFF]",
+                at = out(reg) at,
+                options(pure, readonly, nostack),
+            );
+            #[cfg(target_arch = "aarch64")]
+            std::arch::asm!(
+                "mrs {at}, tpidr_el0",
+                "adrp {offset}, :gottprel:vshmem_interrupted",
+                "ldr {offset}, [{offset}, #:gottprel_lo12:vshmem_interrupted]",
+                "add {at}, {at}, {offset}",
+                at = out(reg) at,
+                offset = out(reg) _,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        // SAFETY: the variable lies in the thread's static block for as long as the thread runs; it is of this size and
+        // alignment, zeros are a value of it, and all access is by atomics.
+        read(unsafe { &*at })
+    }
+}
+
+#[cfg(any(loom, miri))]
+mod place {
+    use super::Interrupted;
+
+    thread_local! {
+        // SAFETY: zeros are a value of atomic words.
+        static HERE: Interrupted = const { unsafe { std::mem::zeroed() } };
+    }
+
+    pub fn with<R>(read: impl FnOnce(&Interrupted) -> R) -> R {
+        HERE.with(read)
+    }
+}
+
+pub(crate) use place::with;
+
+/// Lets signal handlers of this thread know where it stands in a line; before it can be found there by others.
+pub fn show_sleeper(sleeper: Sleeper) {
+    with(|here| {
+        here.is_in_line.store(0, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        for (word, value) in here.sleeper.iter().zip(sleeper) {
+            word.store(value, Ordering::Relaxed);
+        }
+        compiler_fence(Ordering::SeqCst);
+        here.is_in_line.store(1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    });
+}
+
+/// This thread is in no line any more.
+pub fn hide_sleeper() {
+    with(|here| {
+        compiler_fence(Ordering::SeqCst);
+        here.is_in_line.store(0, Ordering::Relaxed);
+    });
+}
+
+/// Whether this thread has said where it stands.
+#[must_use]
+pub fn is_sleeper_shown() -> bool {
+    with(|here| here.is_in_line.load(Ordering::Relaxed) != 0)
+}
+
+/// Where the thread stands that this handler has interrupted. Told once: a handler that comes while another one runs has
+/// nothing to do.
+#[must_use]
+pub fn take_sleeper() -> Option<Sleeper> {
+    with(|here| {
+        if here.is_in_line.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        compiler_fence(Ordering::SeqCst);
+        let sleeper = here.sleeper.each_ref().map(|word| word.load(Ordering::Relaxed));
+        compiler_fence(Ordering::SeqCst);
+        here.is_in_line.store(0, Ordering::Relaxed);
+        Some(sleeper)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_sees_its_own_place_and_a_handler_takes_it_once() {
+        assert_eq!(take_sleeper(), None);
+        show_sleeper([1, 2, 3, 4, 5]);
+        assert!(is_sleeper_shown());
+        std::thread::spawn(|| assert!(!is_sleeper_shown())).join().unwrap();
+        assert_eq!(take_sleeper(), Some([1, 2, 3, 4, 5]));
+        assert_eq!(take_sleeper(), None);
+        show_sleeper([6; 5]);
+        hide_sleeper();
+        assert_eq!(take_sleeper(), None);
+    }
+}

@@ -1,0 +1,279 @@
+//! Orders the books and the kernel: while pieces are cut, moved or counted for a child, no other thread
+//! attaches or detaches, and no second one cuts.
+//!
+//! Whoever attaches or detaches is one of many: it takes a slot, and may be interrupted by a handler
+//! that does the same, or more, in the middle; what a thread holds itself never keeps it waiting. Whoever
+//! changes pieces is alone, and takes no signal meanwhile: it calls the kernel and the pool, and is soon
+//! done. It waits for those in slots, but hardly for one that was interrupted by a handler: that may wait
+//! for us, or leave by longjmp.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::time::{Duration, Instant};
+
+use rustix::thread::{Timespec, futex};
+
+/// Threads that attach or detach at the same time. More wait.
+const SLOTS: usize = 64;
+/// How long to wait for one who attaches or detaches: as long as a thread may not be scheduled.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for one whose handler runs.
+const PATIENCE_WITH_HANDLERS: Duration = Duration::from_millis(10);
+/// Set in a slot while a handler runs in the middle. Names of threads are addresses of words.
+const PAUSED: usize = 1;
+
+const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+const AWAITED: u32 = 2;
+
+/// Who attaches or detaches: the thread, or 0.
+static BUSY: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
+/// Whether somebody changes pieces, and whether others wait for that.
+static WORD: AtomicU32 = AtomicU32::new(FREE);
+/// The thread that does.
+static OWNER: AtomicUsize = AtomicUsize::new(0);
+/// Odd while pieces are being changed.
+static CHANGES: AtomicU64 = AtomicU64::new(0);
+/// Attaches and detaches that have ended.
+static ATTACHES: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// Whether this thread may be in a slot. Its address names the thread.
+    static IN_SLOT: Cell<usize> = const { Cell::new(0) };
+    /// The signal mask to go back to when a fork is over.
+    static MASK_AT_FORK: Cell<u64> = const { Cell::new(0) };
+}
+
+fn me() -> usize {
+    IN_SLOT.with(|cell| std::ptr::from_ref(cell).addr())
+}
+
+/// Blocks all signals, those of libc's own included, and says which were blocked before.
+fn block_signals() -> u64 {
+    set_signals(libc::SIG_SETMASK, u64::MAX)
+}
+
+fn set_signals(how: libc::c_int, mask: u64) -> u64 {
+    let mut before = 0_u64;
+    // SAFETY: both sets are of the eight bytes that the call is told of.
+    unsafe {
+        let (new, old) = (&raw const mask, &raw mut before);
+        libc::syscall(libc::SYS_rt_sigprocmask, how as usize, new, old, size_of::<u64>());
+    }
+    before
+}
+
+/// How often pieces have been changed or attached so far.
+pub fn changes() -> u64 {
+    CHANGES.load(Ordering::Acquire).wrapping_add(ATTACHES.load(Ordering::Acquire) << 32)
+}
+
+/// Looks at the books without holding anybody up. `None` when pieces were changed meanwhile: then one
+/// of them may have been out of the table.
+pub fn quietly<T>(look: impl FnOnce() -> T) -> Option<T> {
+    let before = CHANGES.load(Ordering::Acquire);
+    let seen = look();
+    fence(Ordering::Acquire);
+    (before & 1 == 0 && CHANGES.load(Ordering::Relaxed) == before).then_some(seen)
+}
+
+/// Waits until nobody changes pieces.
+fn wait_for_change(seen: u32) {
+    let awaited = seen == AWAITED
+        || WORD.compare_exchange(HELD, AWAITED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+    if awaited {
+        // A signal or a change of the word: the caller looks again in any case.
+        let _ = futex::wait(&WORD, futex::Flags::PRIVATE, AWAITED, None);
+    }
+}
+
+/// For as long as it lives, this thread attaches or detaches.
+#[derive(Debug)]
+pub struct Attaching {
+    slot: Option<usize>,
+    was_in_slot: usize,
+}
+
+impl Attaching {
+    /// Waits until nobody changes pieces.
+    pub fn begin() -> Self {
+        let me = me();
+        // Told before the slot is taken: a handler that comes in between looks for itself.
+        let was_in_slot = IN_SLOT.replace(1);
+        let nested = OWNER.load(Ordering::Relaxed) == me
+            || (was_in_slot != 0
+                && BUSY.iter().any(|slot| slot.load(Ordering::Relaxed) & !PAUSED == me));
+        if nested {
+            // The outer call keeps others away.
+            return Self { slot: None, was_in_slot };
+        }
+        loop {
+            let slot = take_slot(me);
+            let word = WORD.load(Ordering::SeqCst);
+            if word == FREE {
+                return Self { slot: Some(slot), was_in_slot };
+            }
+            leave_slot(slot, me);
+            wait_for_change(word);
+        }
+    }
+}
+
+impl Drop for Attaching {
+    fn drop(&mut self) {
+        ATTACHES.fetch_add(1, Ordering::AcqRel);
+        if let Some(slot) = self.slot {
+            leave_slot(slot, me());
+        }
+        IN_SLOT.set(self.was_in_slot);
+    }
+}
+
+fn take_slot(me: usize) -> usize {
+    let first = (me >> 6) % SLOTS;
+    loop {
+        for index in (first..SLOTS).chain(0..first) {
+            let slot = &BUSY[index];
+            if slot.load(Ordering::Relaxed) == 0
+                && slot.compare_exchange(0, me, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+            {
+                return index;
+            }
+        }
+        rustix::thread::sched_yield();
+    }
+}
+
+/// Not when somebody has lost patience with us and emptied it.
+fn leave_slot(slot: usize, me: usize) {
+    let _ = BUSY[slot].compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed);
+}
+
+/// The slot of a call that a handler has interrupted.
+#[derive(Debug)]
+pub struct Paused(Option<usize>);
+
+/// To be called when a handler begins.
+pub fn pause() -> Paused {
+    if IN_SLOT.get() == 0 {
+        return Paused(None);
+    }
+    let me = me();
+    Paused(BUSY.iter().position(|slot| {
+        slot.compare_exchange(me, me | PAUSED, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }))
+}
+
+/// To be called when it has ended.
+pub fn resume(paused: &Paused) {
+    if let Some(slot) = paused.0 {
+        let me = me();
+        // Not when somebody has lost patience with us.
+        let _ = BUSY[slot].compare_exchange(me | PAUSED, me, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}
+
+/// Makes this thread the only one at the books.
+fn seize(me: usize) {
+    while let Err(seen) = WORD.compare_exchange(FREE, HELD, Ordering::SeqCst, Ordering::Relaxed) {
+        wait_for_change(seen);
+    }
+    OWNER.store(me, Ordering::Relaxed);
+    let mut waited = None;
+    let mut looks = 0_u32;
+    for slot in &BUSY {
+        loop {
+            let other = slot.load(Ordering::SeqCst);
+            if other == 0 || other & !PAUSED == me {
+                break;
+            }
+            looks += 1;
+            if looks < 100 {
+                std::hint::spin_loop();
+                continue;
+            }
+            let since = *waited.get_or_insert_with(Instant::now);
+            let patience = if other & PAUSED == 0 { PATIENCE } else { PATIENCE_WITH_HANDLERS };
+            if since.elapsed() > patience {
+                let _ = slot.compare_exchange(other, 0, Ordering::Relaxed, Ordering::Relaxed);
+                break;
+            }
+            if looks < 200 {
+                rustix::thread::sched_yield();
+            } else {
+                // Not libc's, which a cancellation would end.
+                let _ = rustix::thread::nanosleep(&NAP);
+            }
+        }
+    }
+}
+
+fn release() {
+    OWNER.store(0, Ordering::Relaxed);
+    if WORD.swap(FREE, Ordering::SeqCst) == AWAITED {
+        let _ = futex::wake(&WORD, futex::Flags::PRIVATE, i32::MAX as u32);
+    }
+}
+
+/// For as long as it lives, this thread alone is at the books, and takes no signal.
+#[derive(Debug)]
+pub struct Changing {
+    /// The signals that were blocked before; none when an outer one of this thread's goes on.
+    mask: Option<u64>,
+}
+
+impl Changing {
+    /// Waits until it is.
+    pub fn begin() -> Self {
+        let me = me();
+        if OWNER.load(Ordering::Relaxed) == me {
+            return Self { mask: None };
+        }
+        let mask = block_signals();
+        seize(me);
+        CHANGES.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::Release);
+        Self { mask: Some(mask) }
+    }
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        if let Some(mask) = self.mask {
+            CHANGES.fetch_add(1, Ordering::AcqRel);
+            release();
+            set_signals(libc::SIG_SETMASK, mask);
+        }
+    }
+}
+
+/// Keeps everybody from the books for the time of a fork. No signal comes meanwhile.
+pub fn hold_for_fork() {
+    let mask = block_signals();
+    MASK_AT_FORK.set(mask);
+    seize(me());
+}
+
+/// The fork is over, in the parent or with [`begin_child`] in the child.
+pub fn release_after_fork() {
+    release();
+    set_signals(libc::SIG_SETMASK, MASK_AT_FORK.get());
+}
+
+/// What other threads held when a child was made, nobody holds there.
+pub fn begin_child() {
+    let me = me();
+    for slot in &BUSY {
+        if slot.load(Ordering::Relaxed) & !PAUSED != me {
+            slot.store(0, Ordering::Relaxed);
+        }
+    }
+    if OWNER.load(Ordering::Relaxed) != me {
+        OWNER.store(0, Ordering::Relaxed);
+        WORD.store(FREE, Ordering::Relaxed);
+    }
+    let changes = CHANGES.load(Ordering::Relaxed);
+    CHANGES.store(changes & !1, Ordering::Relaxed);
+}

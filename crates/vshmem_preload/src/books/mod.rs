@@ -1,0 +1,18 @@
+//! The address books: which addresses of this process are pieces of attached segments.
+//!
+//! The kernel counts a mapping of a segment as an attach, and cuts mappings in pieces where a program
+//! asks for something about a part of one. These books follow it. They know neither the pool nor the
+//! kernel, so that a test can hold them against a model of mappings.
+
+mod cut;
+mod lock;
+mod piece;
+mod table;
+
+pub use cut::{Counts, advance, recut, take_range};
+pub use lock::{
+    Attaching, Changing, begin_child, changes, hold_for_fork, pause, quietly, release_after_fork,
+    resume,
+};
+pub use piece::{Marks, Piece, Rights};
+pub use table::{Table, TooMany};

@@ -1,0 +1,359 @@
+//! mremap(2) and remap_file_pages(2): a mapping of a segment shows the segment and nothing else.
+//!
+//! To the kernel an attach is a mapping of the pool's file, in which other segments and the pool's own
+//! tables lie before and behind. What would grow over the segment's end, or show another page of the
+//! file, is therefore not left to the kernel: addresses beyond the end are reserved without any access,
+//! before the segment comes to lie in front of them, so that there is no moment at which they show
+//! anything.
+
+use std::ptr::NonNull;
+
+use libc::{c_int, c_void, size_t};
+use vshmem_ipc::{Errno, Member};
+use vshmem_mem::Protection;
+use vshmem_session::Session;
+
+use crate::books::{Marks, Piece, Rights};
+use crate::next::{next, system_call};
+use crate::unmap::{change, drop_range};
+use crate::{attached, errno, fixed, parked, user};
+
+const PAGE: usize = 4096;
+
+/// What mremap(2) is asked for; lengths are whole pages.
+#[derive(Debug, Clone, Copy)]
+pub struct Wish {
+    /// The old range begins here.
+    pub start: usize,
+    /// Its length; 0 asks for a second mapping of the same memory.
+    pub bytes: usize,
+    /// The new length.
+    pub new_bytes: usize,
+    /// MREMAP_ bits.
+    pub flags: c_int,
+    /// The new place, if the flags say so.
+    pub target: usize,
+}
+
+impl Wish {
+    fn has(self, flag: c_int) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Whether the old range stays mapped.
+    fn copies(self) -> bool {
+        self.bytes == 0 || self.has(libc::MREMAP_DONTUNMAP)
+    }
+
+    /// Whether more is to be mapped than was.
+    fn grows(self) -> bool {
+        self.new_bytes > self.bytes
+    }
+
+    /// What the kernel refuses without a look at any mapping.
+    pub fn check(self) -> Result<(), Errno> {
+        let (may_move, fixed) = (self.has(libc::MREMAP_MAYMOVE), self.has(libc::MREMAP_FIXED));
+        let known = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        let overlaps = fixed
+            && self.target < self.start.saturating_add(self.bytes)
+            && self.start < self.target.saturating_add(self.new_bytes);
+        let refused = self.flags & !known != 0
+            || self.new_bytes == 0
+            || !self.start.is_multiple_of(PAGE)
+            || (fixed && (!may_move || !self.target.is_multiple_of(PAGE) || overlaps))
+            || (self.bytes == 0 && !may_move);
+        if refused { Err(Errno::INVAL) } else { Ok(()) }
+    }
+
+    /// Takes the addresses of the new range, without any access: in place of what lies there where the
+    /// program has asked for it, and else where the kernel likes.
+    fn reserve(self) -> Result<usize, Errno> {
+        let fixed = self.has(libc::MREMAP_FIXED);
+        let at = if fixed { self.target } else { 0 };
+        no_access(at, self.new_bytes, if fixed { libc::MAP_FIXED } else { 0 })
+    }
+}
+
+/// Maps addresses without any access; with MAP_FIXED, in place of what is there.
+fn no_access(at: usize, bytes: usize, flags: c_int) -> Result<usize, Errno> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
+    let none = libc::PROT_NONE as usize;
+    // SAFETY: with MAP_FIXED the callers own the range, or the program has asked for what lies there to
+    // be replaced; elsewhere the kernel chooses a free range.
+    let got =
+        unsafe { system_call(libc::SYS_mmap, [at, bytes, none, flags as usize, usize::MAX, 0]) };
+    usize::try_from(got).map_err(|_| Errno::NOMEM)
+}
+
+/// The kernel's mremap(2) to a given place.
+fn second_mapping(start: usize, bytes: usize, at: Option<usize>) -> Result<usize, Errno> {
+    let fixed = if at.is_some() { libc::MREMAP_FIXED } else { 0 };
+    let flags = (libc::MREMAP_MAYMOVE | fixed) as usize;
+    // SAFETY: an old length of 0 leaves what is there; the new place was reserved by the caller, or is
+    // the kernel's choice.
+    let got = unsafe { system_call(libc::SYS_mremap, [start, 0, bytes, flags, at.unwrap_or(0)]) };
+    usize::try_from(got).map_err(|_| Errno::from_raw_os_error(errno::get()))
+}
+
+/// mremap(2). The last argument is C's variadic new address.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mremap(
+    start: *mut c_void,
+    bytes: size_t,
+    new_bytes: size_t,
+    flags: c_int,
+    target: *mut c_void,
+) -> *mut c_void {
+    remap(start.addr(), bytes, new_bytes, flags, target.addr(), || {
+        next!(c"mremap":
+            fn(*mut c_void, size_t, size_t, c_int, *mut c_void) -> *mut c_void,
+            (start, bytes, new_bytes, flags, target), libc::MAP_FAILED)
+    })
+}
+
+/// mremap(2), by whatever call.
+pub fn remap(
+    start: usize,
+    bytes: usize,
+    new_bytes: usize,
+    flags: c_int,
+    target: usize,
+    call: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
+    let pages = |bytes: usize| bytes.checked_next_multiple_of(PAGE);
+    let (Some(bytes), Some(new_bytes)) = (pages(bytes), pages(new_bytes)) else { return call() };
+    let wish = Wish { start, bytes, new_bytes, flags, target };
+    let replaces = wish.has(libc::MREMAP_FIXED);
+    errno::untouched(|| {
+        parked::drop_range(start, bytes.max(1));
+        if replaces {
+            parked::drop_range(target, new_bytes);
+        }
+    });
+    let target_changes = || replaces.then(|| change(target, new_bytes)).flatten();
+    let changing = change(start, bytes).or_else(target_changes);
+    let Some((_, session)) = &changing else { return passed_on(call) };
+    let source = attached::find(|piece| piece.holds(start, 1));
+    let result = match source.map_or(Ok(None), |piece| place(session, piece, wish)) {
+        Ok(None) => call(),
+        Ok(Some(place)) => place as *mut c_void,
+        Err(error) => {
+            errno::set(error);
+            libc::MAP_FAILED
+        }
+    };
+    if result != libc::MAP_FAILED {
+        user::forget();
+        remapped(session.member(), source, wish, result.addr());
+    }
+    result
+}
+
+/// A call that touches nothing that is attached.
+fn passed_on(call: impl FnOnce() -> *mut c_void) -> *mut c_void {
+    let result = call();
+    if result != libc::MAP_FAILED {
+        user::forget();
+    }
+    result
+}
+
+/// Does what the kernel must not do by itself with a piece; `None` where it may.
+fn place(session: &Session, piece: Piece, wish: Wish) -> Result<Option<usize>, Errno> {
+    let Wish { start, bytes, new_bytes, .. } = wish;
+    let more = wish.grows() || bytes == 0;
+    if fixed::are_ours() && (more || wish.flags & !libc::MREMAP_MAYMOVE != 0) {
+        return errno::untouched(|| fixed::remap(session, piece, wish)).map(Some);
+    }
+    if more && !piece.holds(start, bytes) {
+        // Two mappings, even where the kernel has made one of them: EFAULT.
+        return wish.check().and(Err(Errno::FAULT));
+    }
+    let beyond = new_bytes > piece.rest(start) && piece.holds(start, bytes);
+    let moves = more || wish.has(libc::MREMAP_FIXED);
+    if !beyond || !moves || wish.has(libc::MREMAP_DONTUNMAP) {
+        return Ok(None);
+    }
+    wish.check()?;
+    errno::untouched(|| grow(session, piece, wish)).map(Some)
+}
+
+/// A piece that is to be longer than what the segment has from there on.
+fn grow(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
+    let Wish { start, bytes, new_bytes, .. } = wish;
+    let shown = piece.rest(start).min(new_bytes);
+    if session.link().is_device_memory() && shown > 0 {
+        // Such mappings grow nowhere: the kernel's word.
+        drop_range(second_mapping(start, PAGE, None)?, PAGE);
+    }
+    let in_place = bytes != 0
+        && !wish.has(libc::MREMAP_FIXED)
+        && start + bytes == piece.end()
+        && shown <= bytes;
+    if in_place
+        && let Some(behind) = NonNull::new((start + bytes) as *mut u8)
+        && vshmem_mem::reserve(behind, new_bytes - bytes).is_ok()
+    {
+        return Ok(start);
+    }
+    if !wish.has(libc::MREMAP_MAYMOVE) {
+        return Err(Errno::NOMEM);
+    }
+    let to = wish.reserve()?;
+    if shown > 0
+        && let Err(error) = second_mapping(start, shown, Some(to))
+    {
+        drop_range(to, new_bytes);
+        return Err(error);
+    }
+    if bytes != 0 {
+        drop_range(start, bytes);
+    }
+    Ok(to)
+}
+
+impl Wish {
+    /// For mappings that can only be replaced: reserves the new range and says where it is, or that the
+    /// old one was made longer in place.
+    pub fn reserve_or_extend(self) -> Result<usize, Errno> {
+        self.check()?;
+        let behind = NonNull::new((self.start + self.bytes) as *mut u8).ok_or(Errno::INVAL)?;
+        if !self.has(libc::MREMAP_FIXED) && self.bytes != 0 && self.grows() {
+            match vshmem_mem::reserve(behind, self.new_bytes - self.bytes) {
+                Ok(()) => return Ok(self.start),
+                Err(_) if !self.has(libc::MREMAP_MAYMOVE) => return Err(Errno::NOMEM),
+                Err(_) => {}
+            }
+        }
+        self.reserve()
+    }
+}
+
+/// Follows a successful mremap in the books. `source` is the piece at its old start.
+fn remapped(member: &Member, source: Option<Piece>, wish: Wish, to: usize) {
+    let Wish { start: from, bytes: before, new_bytes: kept, .. } = wish;
+    if wish.has(libc::MREMAP_FIXED) && to != from {
+        // What lay at the target has gone.
+        attached::forget_range(member, to, kept);
+    }
+    if wish.copies() {
+        if let Some(piece) = source
+            && errno::untouched(|| member.attach_again(piece.id)).is_ok()
+        {
+            let second = Piece { start: from, bytes: kept, ..piece };
+            let _ = attached::add(second.moved(from, to));
+        }
+        return;
+    }
+    if kept < before {
+        attached::forget_range(member, from.saturating_add(kept), before - kept);
+    }
+    let more = kept.saturating_sub(before);
+    if to != from {
+        attached::recut(
+            member,
+            from,
+            before.min(kept),
+            |_| true,
+            |piece| Some(Piece { bytes: piece.bytes + more, ..piece.moved(from, to) }),
+        );
+    } else if more > 0 {
+        attached::advance(from, before, more);
+    }
+}
+
+/// remap_file_pages(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn remap_file_pages(
+    start: *mut c_void,
+    bytes: size_t,
+    rights: c_int,
+    page: size_t,
+    flags: c_int,
+) -> c_int {
+    show(start.addr(), bytes, rights, page, || {
+        next!(c"remap_file_pages":
+            fn(*mut c_void, size_t, c_int, size_t, c_int) -> c_int,
+            (start, bytes, rights, page, flags), -1)
+    })
+}
+
+/// remap_file_pages(2), by whatever call.
+pub fn show(
+    start: usize,
+    bytes: usize,
+    rights: c_int,
+    page: usize,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    // As the kernel rounds.
+    let (start, bytes) = (start & !(PAGE - 1), bytes & !(PAGE - 1));
+    errno::untouched(|| parked::drop_range(start, bytes));
+    let Some((_, session)) = change(start, bytes) else { return call() };
+    let sought = if rights == 0 { page.checked_mul(PAGE).filter(|_| bytes > 0) } else { None };
+    let shown = sought
+        .ok_or(Errno::INVAL)
+        .and_then(|place| errno::untouched(|| show_pages(session, start, bytes, place)));
+    user::forget();
+    errno::answer_unit(shown)
+}
+
+/// Shows pages from `place` of a segment on in a range of an attach of it.
+fn show_pages(session: &Session, start: usize, bytes: usize, place: usize) -> Result<(), Errno> {
+    let end = start.checked_add(bytes).ok_or(Errno::INVAL)?;
+    place.checked_add(bytes).ok_or(Errno::INVAL)?;
+    let first = attached::find(|piece| piece.holds(start, 1)).ok_or(Errno::INVAL)?;
+    // The range may be in several pieces, if they are alike.
+    let mut at = start;
+    while at < end {
+        let next = attached::find(|piece| {
+            piece.holds(at, 1) && piece.id == first.id && piece.rights == first.rights
+        });
+        at = next.ok_or(Errno::INVAL)?.end();
+    }
+    // Of what the kernel keeps beside the rights only a lock outlives it.
+    let marks = first.rights.marks.only(Marks::LOCKED);
+    let (base, rights) = (start.wrapping_sub(place), Rights { marks, ..first.rights });
+    let shown = Piece { start, bytes, base, rights, ..first };
+    let member = session.member();
+    member.attach_again(first.id)?;
+    if let Err(error) = map_pages(session, shown) {
+        let _ = member.shmdt(first.id);
+        return Err(error);
+    }
+    attached::forget_range(member, start, bytes);
+    attached::add(shown).map_err(|_| Errno::NOMEM)
+}
+
+/// Maps what a piece shows, with its rights, in place of what is there. What would lie behind the
+/// segment is without any access.
+fn map_pages(session: &Session, piece: Piece) -> Result<(), Errno> {
+    let there = piece.rest(piece.start).min(piece.bytes);
+    if there < piece.bytes {
+        no_access(piece.start + there, piece.bytes - there, libc::MAP_FIXED)?;
+    }
+    if there > 0 { map_as(session, piece, there) } else { Ok(()) }
+}
+
+/// Maps the first `bytes` bytes that a piece shows.
+fn map_as(session: &Session, piece: Piece, bytes: usize) -> Result<(), Errno> {
+    let has = |bit: c_int| piece.rights.now & bit as u32 != 0;
+    let protection = Protection { write: has(libc::PROT_WRITE), execute: has(libc::PROT_EXEC) };
+    let at = NonNull::new(piece.start as *mut u8).ok_or(Errno::INVAL)?;
+    let offset = piece.offset_of(piece.start);
+    // SAFETY: the range is an attached segment's, and the program has asked for other pages of the
+    // segment to be there.
+    unsafe { session.link().map(offset, bytes, protection, Some(at)) }?.leak();
+    if !has(libc::PROT_READ) {
+        let words = [piece.start, bytes, piece.rights.now as usize];
+        // SAFETY: the mapping was just made for the program, which has had it with these rights.
+        unsafe { system_call(libc::SYS_mprotect, words) };
+    }
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! The address books of a process against a model of its mappings.
+#![no_main]
+
+#[allow(dead_code, unused_imports, missing_docs)]
+#[path = "../../crates/vshmem_preload/src/books/mod.rs"]
+mod books;
+#[path = "../../crates/vshmem_preload/tests/address_books/story.rs"]
+mod story;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| story::play(bytes));

@@ -1,0 +1,386 @@
+/* What may come from a ring: anything. Random messages are handed to the receive path of btl/vshmem, among them true answers,
+ * repeated ones, and ones that are true but for a few bytes; in between operations are started, lanes fill and break, memory is
+ * registered and given back. Texts lie in memory of exactly their size, so that the sanitizers see each byte too far.
+ *
+ *   incoming [SEED [SECONDS]]      without SECONDS so many steps as take a few
+ *
+ * In the end all honest answers are given: each operation that was started must have ended once.
+ */
+#include "btl_vshmem.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define must(condition)                                                                                              \
+	do {                                                                                                         \
+		if (!(condition)) {                                                                                  \
+			fprintf(stderr, "%s:%d: %s: seed %llu, step %llu\n", __FILE__, __LINE__, #condition,         \
+				(unsigned long long)first_seed, (unsigned long long)step);                           \
+			abort();                                                                                     \
+		}                                                                                                    \
+	} while (0)
+
+static uint64_t first_seed, step, seed;
+static uint64_t any(uint64_t below)
+{
+	seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+	return below ? (seed >> 11) % below : 0;
+}
+
+/* A message: as it is on the wire (onesided.c). */
+struct request {
+	uint8_t what, status;
+	uint16_t op;
+	uint32_t flags, slot, key;
+	uint64_t address, bytes, operand[2], token;
+};
+enum { PUT = 1, GET, ATOMIC, SWAP_IF, REPLY };
+
+enum { PEERS = 3, OPERATIONS = 1 << 14, SENT = 1 << 13, REGIONS = 8 };
+
+/* The library, as far as the receive path calls it. A lane takes messages, has no room, or is broken. */
+struct vshmem_lane {
+	uint32_t peer;
+	enum { OPEN, FULL, BROKEN } state;
+};
+static struct vshmem_lane lanes[PEERS];
+/* Requests that have been sent to a peer and not answered honestly. */
+static struct sent {
+	uint32_t peer;
+	struct request request;
+} sent[SENT];
+static size_t sent_count;
+
+int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t tag)
+{
+	static volatile uint8_t sum;
+	must(tag == VSHMEM_TAG && parts[0].iov_len == sizeof(struct request));
+	if (lane->state != OPEN)
+		return lane->state == FULL ? -EAGAIN : -EIO;
+	for (int nth = 0; nth < count; nth++)
+		for (size_t at = 0; at < parts[nth].iov_len; at++)
+			sum += ((const uint8_t *)parts[nth].iov_base)[at];
+	struct request request;
+	memcpy(&request, parts[0].iov_base, sizeof(request));
+	if (request.what != REPLY) {
+		if (sent_count == SENT)
+			return -EAGAIN;
+		sent[sent_count++] = (struct sent){ lane->peer, request };
+	}
+	return 0;
+}
+
+int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *sender)
+{
+	(void)port;
+	if (lane >= PEERS + 1)
+		return -ENOENT;
+	/* The last one does not tell where it may be answered. */
+	*sender = (struct vshmem_sender){ .port = { .nonce = lane + 1, .id = lane < PEERS ? lane + 1 : 0 } };
+	return 0;
+}
+
+int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own, uint64_t mark,
+		      vshmem_lane **lane)
+{
+	(void)pool, (void)own, (void)mark;
+	if (to->nonce == 0 || to->nonce > PEERS)
+		return -ENOENT;
+	*lane = &lanes[to->nonce - 1];
+	return 0;
+}
+
+uint32_t vshmem_lane_most_bytes(const vshmem_lane *lane)
+{
+	(void)lane;
+	return 1 << 20;
+}
+
+void vshmem_lane_close(vshmem_lane *lane)
+{
+	(void)lane;
+}
+
+void vshmem_say(const char *format, ...)
+{
+	(void)format;
+}
+
+void vshmem_abort(const char *format, ...)
+{
+	(void)format;
+	abort();
+}
+
+bool vshmem_makes_progress(void)
+{
+	return any(8) == 0;
+}
+
+int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
+{
+	(void)btl, (void)descriptor;
+	abort();
+}
+
+struct vshmem_btl vshmem_btl;
+static char *pool_memory;
+static vshmem_endpoint *endpoints[PEERS];
+
+/* Operations under way. */
+static struct operation {
+	char *local;
+	enum { UNUSED, STARTED, ENDED } state;
+} operations[OPERATIONS];
+static size_t started, ended, failed;
+
+static void done(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local,
+		 struct mca_btl_base_registration_handle_t *handle, void *context, void *data, int status)
+{
+	(void)btl, (void)endpoint, (void)handle, (void)data;
+	struct operation *operation = context;
+	must(operation->state == STARTED && operation->local == local);
+	operation->state = ENDED;
+	ended++;
+	failed += status != OPAL_SUCCESS;
+	free(operation->local);
+	operation->local = NULL;
+}
+
+static void start(void)
+{
+	struct operation *operation = &operations[any(OPERATIONS)];
+	if (operation->state == STARTED)
+		return;
+	uint64_t whats = any(5), bytes = whats < 2 ? any(10) ? any(300) + 1 : any(200000) + 1 : 8;
+	vshmem_endpoint *endpoint = endpoints[any(PEERS)];
+	mca_btl_base_registration_handle_t remote = { .base = 4096, .bytes = 1 << 20, .offset = NOT_IN_POOL, .slot = 1, .key = 1 };
+	uint64_t address = 4096 + any(1000) * 8;
+	int flags = any(2) ? MCA_BTL_ATOMIC_FLAG_32BIT : 0;
+	operation->local = malloc(bytes);
+	memset(operation->local, 7, bytes);
+	operation->state = STARTED;
+	started++;
+	struct mca_btl_base_module_t *btl = &vshmem_btl.super;
+	int rc = whats == 0 ? vshmem_btl_put(btl, endpoint, operation->local, address, NULL, &remote, bytes, 0, 0, done, operation, NULL) :
+		 whats == 1 ? vshmem_btl_get(btl, endpoint, operation->local, address, NULL, &remote, bytes, 0, 0, done, operation, NULL) :
+		 whats == 2 ? vshmem_btl_afop(btl, endpoint, operation->local, address, NULL, &remote, MCA_BTL_ATOMIC_ADD, 1, flags, 0,
+					      done, operation, NULL) :
+		 whats == 3 ? vshmem_btl_acswap(btl, endpoint, operation->local, address, NULL, &remote, 1, 2, flags, 0, done,
+						operation, NULL) :
+			      vshmem_btl_afop(btl, endpoint, operation->local, address, NULL, &remote, MCA_BTL_ATOMIC_MAX, 1, flags, 0,
+					      done, operation, NULL);
+	if (rc != OPAL_SUCCESS) {
+		must(rc == OPAL_ERR_OUT_OF_RESOURCE || rc == OPAL_ERR_UNREACH || (rc == OPAL_ERR_NOT_SUPPORTED && whats == 4));
+		must(operation->state == STARTED);
+		operation->state = UNUSED;
+		started--;
+		free(operation->local);
+		operation->local = NULL;
+	}
+}
+
+/* A text of exactly its size, as it lies in a ring. */
+static void deliver(uint32_t lane, const struct request *request, uint64_t data, uint64_t bytes)
+{
+	char *text = malloc(bytes ? bytes : 1);
+	memset(text, (int)data, bytes);
+	memcpy(text, request, bytes < sizeof(*request) ? bytes : sizeof(*request));
+	vshmem_onesided_arrived(lane, text, (uint32_t)bytes);
+	free(text);
+}
+
+static void mutate(struct request *request)
+{
+	for (uint64_t times = any(4); times > 0; times--) {
+		uint8_t *bytes = (uint8_t *)request;
+		switch (any(4)) {
+		case 0: bytes[any(sizeof(*request))] ^= (uint8_t)(1u << any(8)); break;
+		case 1: bytes[any(sizeof(*request))] = (uint8_t)any(256); break;
+		case 2: request->bytes = any(2) ? any(400) : UINT64_MAX - any(64); break;
+		case 3: request->token = (request->token & ~UINT64_C(0xffff)) | any(5000); break;
+		}
+	}
+}
+
+static struct request reply_to(const struct request *request)
+{
+	struct request reply = *request;
+	reply.what = REPLY;
+	reply.op = request->what;
+	return reply;
+}
+
+static void answer(bool honest)
+{
+	if (sent_count == 0)
+		return;
+	size_t nth = any(sent_count);
+	struct sent was = sent[nth];
+	struct request reply = reply_to(&was.request);
+	if (honest) {
+		sent[nth] = sent[--sent_count];
+		reply.status = any(20) == 0;
+		deliver(was.peer, &reply, 1, sizeof(reply) + (was.request.what == GET && !reply.status ? reply.bytes : 0));
+		/* A second time. */
+		if (any(4) == 0)
+			deliver(was.peer, &reply, 1, sizeof(reply) + (was.request.what == GET ? reply.bytes : 0));
+		return;
+	}
+	mutate(&reply);
+	deliver((uint32_t)any(PEERS + 2), &reply, any(256), sizeof(reply) + any(500));
+}
+
+static struct region {
+	char *memory;
+	uint64_t bytes;
+	mca_btl_base_registration_handle_t *handle;
+} regions[REGIONS];
+
+static void give_or_take(void)
+{
+	struct region *region = &regions[any(REGIONS)];
+	if (region->handle) {
+		vshmem_deregister_mem(&vshmem_btl.super, region->handle);
+		free(region->memory);
+		region->handle = NULL;
+		return;
+	}
+	region->bytes = any(500) + 1;
+	region->memory = aligned_alloc(16, (region->bytes + 15) & ~UINT64_C(15));
+	region->handle = vshmem_register_mem(&vshmem_btl.super, NULL, region->memory, region->bytes,
+					     (uint32_t)(any(MCA_BTL_REG_FLAG_ACCESS_ANY) | MCA_BTL_REG_FLAG_REMOTE_WRITE));
+	must(region->handle);
+	memset(region->memory, 1, region->bytes);
+}
+
+static void ask(void)
+{
+	const struct region *region = &regions[any(REGIONS)];
+	struct request request = { .what = (uint8_t)(1 + any(4)), .op = (uint16_t)(any(2) ? MCA_BTL_ATOMIC_ADD : any(64)),
+				   .flags = any(2) ? MCA_BTL_ATOMIC_FLAG_32BIT : 0, .token = any(UINT64_MAX) };
+	request.bytes = request.what >= ATOMIC ? request.flags ? 4 : 8 : any(any(10) ? 300 : 100000);
+	if (region->handle) {
+		request.slot = region->handle->slot;
+		request.key = region->handle->key;
+		request.address = (uint64_t)(uintptr_t)region->memory + (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
+		if (request.what >= ATOMIC && any(2))
+			request.address &= ~UINT64_C(7);
+	}
+	if (any(3) == 0)
+		mutate(&request);
+	uint64_t data = request.what == PUT && request.bytes < 200000 ? request.bytes : 0;
+	deliver((uint32_t)any(PEERS + 2), &request, any(256), sizeof(request) + (any(10) ? data : any(600)));
+}
+
+static void noise(void)
+{
+	uint8_t text[sizeof(struct request)];
+	for (size_t at = 0; at < sizeof(text); at++)
+		text[at] = (uint8_t)any(256);
+	if (any(2))
+		text[0] = (uint8_t)any(7);
+	struct request request;
+	memcpy(&request, text, sizeof(request));
+	deliver((uint32_t)any(PEERS + 2), &request, any(256), any(200));
+}
+
+static void progress(void)
+{
+	vshmem_endpoint *endpoint;
+	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
+		vshmem_onesided_waiting(endpoint);
+}
+
+static void open_all(void)
+{
+	for (uint32_t peer = 0; peer < PEERS; peer++) {
+		lanes[peer] = (struct vshmem_lane){ peer, OPEN };
+		struct vshmem_address port = { .nonce = peer + 1, .id = peer + 1 };
+		endpoints[peer] = vshmem_endpoint_open(&port);
+		must(endpoints[peer]);
+	}
+}
+
+/* A peer is gone, and another with the same number comes. */
+static void replace(uint32_t peer)
+{
+	lanes[peer].state = BROKEN;
+	vshmem_onesided_fail(endpoints[peer]);
+	for (size_t nth = 0; nth < sent_count;)
+		if (sent[nth].peer == peer)
+			sent[nth] = sent[--sent_count];
+		else
+			nth++;
+	lanes[peer].state = OPEN;
+	endpoints[peer]->broken = false;
+}
+
+static void go(uint64_t steps)
+{
+	for (uint64_t end = step + steps; step < end; step++) {
+		uint64_t choice = any(100);
+		if (choice < 30)
+			start();
+		else if (choice < 55)
+			answer(true);
+		else if (choice < 65)
+			answer(false);
+		else if (choice < 80)
+			ask();
+		else if (choice < 85)
+			noise();
+		else if (choice < 88)
+			give_or_take();
+		else if (choice < 96)
+			progress();
+		else if (any(300) == 0)
+			replace((uint32_t)any(PEERS));
+		else
+			lanes[any(PEERS)].state = any(3) ? OPEN : any(200) ? FULL : BROKEN;
+		for (uint32_t peer = 0; peer < PEERS; peer++)
+			if (endpoints[peer]->broken && any(20) == 0)
+				replace(peer);
+	}
+	/* All is answered: all ends. */
+	for (int turn = 0; started != ended; turn++) {
+		must(turn < 100000);
+		for (uint32_t peer = 0; peer < PEERS; peer++) {
+			if (endpoints[peer]->broken)
+				replace(peer);
+			lanes[peer].state = OPEN;
+		}
+		progress();
+		for (size_t count = sent_count; count > 0; count--)
+			answer(true);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	first_seed = seed = argc > 1 ? strtoull(argv[1], NULL, 0) : 1;
+	seed = seed * 0x9e3779b97f4a7c15u | 1;
+	time_t until = argc > 2 ? time(NULL) + strtol(argv[2], NULL, 0) : 0;
+	pool_memory = malloc(1);
+	vshmem_btl.base = (uint8_t *)pool_memory;
+	vshmem_btl.bytes = 0;
+	vshmem_btl.super.btl_max_send_size = 32760;
+	OBJ_CONSTRUCT(&vshmem_btl.lock, opal_mutex_t);
+	OBJ_CONSTRUCT(&vshmem_btl.endpoints, opal_list_t);
+	must(vshmem_onesided_open());
+	open_all();
+	do
+		go(20000);
+	while (until ? time(NULL) < until : step < 200000);
+	must(vshmem_btl.waiting >= 0);
+	printf("%llu steps, %zu operations, of which %zu failed: 1 passed, 0 failed\n", (unsigned long long)step, started, failed);
+	opal_list_item_t *item;
+	while ((item = opal_list_remove_first(&vshmem_btl.endpoints)))
+		OBJ_RELEASE(item);
+	vshmem_onesided_close();
+	vshmem_memory_close();
+	return 0;
+}

@@ -1,0 +1,64 @@
+/* A domain that dies takes processes of the job with it, and nothing they owe comes any more. The pool knows at once;
+ * mpirun, which waits for a network, may take minutes. Whoever of the job looks first ends it.
+ *
+ * Other jobs, which this one has spawned or joined, end as they like.
+ */
+#include "btl_vshmem.h"
+
+/* Domains of a pool at most. */
+#define MOST 64
+/* Looks for a message between looks at the time, and ticks between looks at the domains: a tenth of a second or so. */
+#define LOOKS 64
+#define INTERVAL (UINT64_C(1) << 28)
+/* Looks at the domains, with the job up to then silent about the rest, before all its processes are asked where they are. */
+#define PATIENCE 5
+
+static struct vshmem_domain domains[MOST];
+static unsigned count;
+static bool all_known, ended;
+
+void vshmem_watch(const struct vshmem_domain *domain)
+{
+	OPAL_THREAD_LOCK(&vshmem_btl.lock);
+	bool known = false;
+	for (unsigned nth = 0; nth < count; nth++)
+		known |= domains[nth].index == domain->index && domains[nth].epoch == domain->epoch;
+	if (!known && count < MOST)
+		domains[count++] = *domain;
+	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
+}
+
+static void look(void)
+{
+	static unsigned looks;
+	/* A process may wait for one that it has never talked to. */
+	if (!all_known && ++looks == PATIENCE) {
+		all_known = true;
+		vshmem_watch_job();
+	}
+	for (unsigned nth = 0; nth < count; nth++) {
+		if (vshmem_domain_alive(vshmem_btl.pool, &domains[nth]) != 0)
+			continue;
+		char pool[64] = "";
+		uint32_t domain, client;
+		vshmem_whoami(vshmem_btl.pool, pool, &domain, &client);
+		ended = true;
+		vshmem_abort("domain %u of pool %s is dead, and processes of this job with it: the job ends", domains[nth].index,
+			     pool);
+		return;
+	}
+}
+
+void vshmem_watch_look(void)
+{
+	static unsigned looks;
+	static uint64_t last;
+	if (++looks < LOOKS || ended)
+		return;
+	looks = 0;
+	uint64_t now = vshmem_ticks();
+	if (now - last < INTERVAL)
+		return;
+	last = now;
+	look();
+}

@@ -1,0 +1,228 @@
+/* A program that confines itself with seccomp(2): after that the library makes the calls that docs/sysv.md lists and no others.
+ *   confined kill       any other call ends the process: all twelve calls, sleeps, signals, a child, the end of the process
+ *   confined late       the same, and the first System V call comes after the filter
+ *   confined errno CALL   that one call is refused with EPERM: every call comes back
+ *   confined closed     no descriptor is left, and the file may not be opened again: an errno */
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
+#include <sys/prctl.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static const struct {
+	const char *name;
+	int number;
+} library[] = {
+#define CALL(name) { #name, SYS_##name }
+	CALL(futex), CALL(sched_yield), CALL(nanosleep), CALL(clock_gettime), CALL(getpid), CALL(rt_sigprocmask),
+	CALL(mmap), CALL(munmap), CALL(mremap), CALL(mprotect), CALL(madvise), CALL(fstat), CALL(fallocate), CALL(pwrite64),
+	CALL(geteuid), CALL(getegid), CALL(getgroups), CALL(capget), CALL(prlimit64), CALL(exit_group),
+};
+/* What the program itself does: it prints, has handlers, makes a child and waits for it, and ends. */
+static const int program[] = { SYS_write, SYS_rt_sigreturn, SYS_clone, SYS_wait4, SYS_gettid, SYS_tgkill, SYS_kill, SYS_set_robust_list, SYS_exit,
+	SYS_rseq, SYS_getuid, SYS_brk };
+
+static int shm, sem, msg, unconfined;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "FAILED: %s: %s\n", what, strerror(errno));
+	_exit(1);
+}
+
+/* Installs a filter: without `refused`, every call that is in neither list ends the process; else that one gives EPERM. */
+static void confine(const char *refused)
+{
+	struct sock_filter code[256];
+	size_t used = 0;
+	code[used++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	for (size_t at = 0; at < COUNT(library); at++) {
+		int matches = refused && strcmp(refused, library[at].name) == 0;
+		if (refused && !matches)
+			continue;
+		code[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, library[at].number, 0, 1);
+		code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, matches ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_ALLOW);
+	}
+	for (size_t at = 0; at < COUNT(program); at++) {
+		code[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, program[at], 0, 1);
+		code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	}
+	code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, refused ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS);
+	struct sock_fprog filter = { .len = used, .filter = code };
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+		fail("seccomp");
+}
+
+static void noted(int signal)
+{
+	(void)signal;
+}
+
+/* A process without a filter, which posts for whoever sleeps and receives what is sent. */
+static void helper(key_t key)
+{
+	struct sembuf post = { 0, 1, 0 };
+	int set;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while ((set = semget(key, 1, 0)) == -1)
+		usleep(1000);
+	for (;;) {
+		if (semctl(set, 0, GETNCNT) > 0 && semop(set, &post, 1) != 0)
+			_exit(0);
+		if (semctl(set, 0, GETVAL) == -1)
+			_exit(0);
+		usleep(1000);
+	}
+}
+
+struct text {
+	long kind;
+	char text[64];
+};
+
+/* Ends what it began with only if nothing was refused; the answer to the others is any errno. */
+static int refusals;
+static int answered(const char *what, long result)
+{
+	if (result != -1)
+		return 1;
+	if (errno <= 0 || errno > 4095)
+		fail(what);
+	refusals++;
+	return 0;
+}
+
+static void segments(size_t bytes)
+{
+	shm = shmget(IPC_PRIVATE, bytes, IPC_CREAT | 0600);
+	if (!answered("shmget", shm))
+		return;
+	for (int time = 0; time < 3; time++) {
+		char *at = shmat(shm, NULL, 0);
+		if (answered("shmat", (long)at)) {
+			at[0]++;
+			at[bytes - 1]++;
+			answered("shmdt", shmdt(at));
+		}
+	}
+	struct shmid_ds status;
+	answered("shmctl IPC_STAT", shmctl(shm, IPC_STAT, &status));
+	answered("shmctl IPC_RMID", shmctl(shm, IPC_RMID, NULL));
+}
+
+static void semaphores(key_t key)
+{
+	struct sembuf post = { 0, 1, SEM_UNDO }, take = { 0, -1, SEM_UNDO }, wait = { 0, -1, 0 };
+	struct timespec soon = { 0, 2000000 };
+	sem = semget(key, 1, IPC_CREAT | 0600);
+	if (!answered("semget", sem))
+		return;
+	answered("semop", semop(sem, &post, 1));
+	answered("semop", semop(sem, &take, 1));
+	for (int time = 0; time < 20; time++)
+		answered("semop asleep", semop(sem, &wait, 1));
+	answered("semtimedop", semtimedop(sem, &wait, 1, &soon));
+	answered("semctl", semctl(sem, 0, GETVAL));
+}
+
+static void queues(void)
+{
+	struct text text = { 1, "text" };
+	msg = msgget(IPC_PRIVATE, IPC_CREAT | 0600);
+	if (!answered("msgget", msg))
+		return;
+	if (answered("msgsnd", msgsnd(msg, &text, sizeof text.text, 0)))
+		answered("msgrcv", msgrcv(msg, &text, sizeof text.text, 0, 0));
+	struct msqid_ds status;
+	answered("msgctl", msgctl(msg, IPC_STAT, &status));
+	answered("msgctl", msgctl(msg, IPC_RMID, NULL));
+}
+
+/* A handler ends a sleep, also one on a signal stack. */
+static void signals(void)
+{
+	static char room[64 << 10];
+	stack_t stack = { .ss_sp = room, .ss_size = sizeof room };
+	if (!unconfined)
+		return;
+	sigaltstack(&stack, NULL);
+	struct sigaction action = { .sa_handler = noted, .sa_flags = SA_ONSTACK };
+	if (sigaction(SIGUSR1, &action, NULL) != 0)
+		fail("sigaction");
+}
+
+static void all(key_t key)
+{
+	segments(4096);
+	segments(1 << 20);
+	queues();
+	semaphores(key);
+}
+
+static void child(void)
+{
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct sembuf post = { 0, 1, SEM_UNDO };
+		semop(sem, &post, 1);
+		_exit(0);
+	}
+	int status = 0;
+	if (!answered("fork", pid))
+		return;
+	if (waitpid(pid, &status, 0) != pid || status != 0) {
+		fprintf(stderr, "FAILED: the child has status 0x%x\n", status);
+		_exit(1);
+	}
+}
+
+int main(int count, char **words)
+{
+	const char *way = count > 1 ? words[1] : "kill", *refused = strcmp(way, "errno") == 0 && count > 2 ? words[2] : NULL;
+	key_t key = 0x51600000 | getpid();
+	unconfined = 1;
+	pid_t poster = fork();
+	if (poster == 0)
+		helper(key);
+	signals();
+	if (strcmp(way, "late") != 0)
+		all(key);
+	if (strcmp(way, "closed") == 0) {
+		close_range(3, ~0U, 0);
+	}
+	confine(refused);
+	refusals = 0;
+	all(key);
+	if (strcmp(way, "closed") == 0) {
+		if (refusals == 0)
+			fail("without its descriptor the library was to refuse segments");
+	} else if (!refused) {
+		child();
+		if (refusals > 1) /* semtimedop's time */
+			fail("a call was refused");
+		raise(SIGUSR1);
+	}
+	semctl(sem, 0, IPC_RMID);
+	int status;
+	waitpid(poster, &status, 0);
+	char line[100];
+	int length = snprintf(line, sizeof line, "%s %s: %d calls refused\n", way, refused ? refused : "", refusals);
+	if (write(1, line, length) != length)
+		return 1;
+	return 0;
+}

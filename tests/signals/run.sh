@@ -1,0 +1,59 @@
+#!/bin/bash
+# What a signal, a small stack, a filter or another root meets inside the library: tests/signals/run.sh 'VSHMEM COMMAND' [STEPS]
+# STEPS is how many instructions are tried; 2000 takes some minutes.
+vshmem=$1 steps=$2 passed=0 failed=0 skipped=0
+if [ -z "$vshmem" ]; then
+	echo "usage: $0 'VSHMEM COMMAND' [STEPS]" >&2
+	exit 2
+fi
+here=$(cd "$(dirname "$0")" && pwd)
+programs=${BUILD:-$here/../../build/signals}
+make -s -C "$here" BUILD="$programs" || exit 1
+pool=vshmem-signals-$$
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"; $vshmem pool rm "$pool" --force >/dev/null 2>&1' EXIT
+$vshmem pool create "$pool" --size 32M >"$work/out" 2>&1 || { cat "$work/out"; exit 1; }
+
+ok() { # what, then a command on the pool that must succeed
+	local what=$1
+	shift
+	timeout -k 5 "${LIMIT:-120}" $vshmem run --pool "$pool" -- "$@" >"$work/out" 2>&1 </dev/null
+	local code=$?
+	if [ $code = 0 ] && $vshmem pool check "$pool" >>"$work/out" 2>&1; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAILED $what: exit status $code"
+	fi
+	cat "$work/out"
+}
+skip() {
+	skipped=$((skipped + 1))
+	echo "skipped: $1"
+}
+
+LIMIT=${steps:+3000} ok "a signal at every instruction before a sleep" env VSHMEM_SPIN=0 "$programs/step" $steps
+ok "a handler on a small stack" "$programs/altstack"
+ok "a filter that ends the process" "$programs/confined" kill
+ok "a filter before the first call" "$programs/confined" late
+ok "a filter, and no descriptor left" "$programs/confined" closed
+for call in futex mmap munmap mremap mprotect madvise fstat fallocate pwrite64 geteuid capget rt_sigprocmask; do
+	ok "a filter that refuses $call" "$programs/confined" errno $call
+done
+
+agent="$vshmem ls --pool $pool --json | sed -n 's/.*\"agent\": *\\([0-9]*\\).*/\\1/p' | head -1"
+ok "an agent is started again" "$programs/rooted" same "$agent"
+ok "without descriptors none is started" "$programs/rooted" closed "$agent"
+if [ "$(id -u)" = 0 ]; then
+	ok "another user starts none" "$programs/rooted" user "$agent"
+	# In the jail stands a program of somebody else's where VSHMEM_COMMAND was, with all that it needs.
+	command=$(readlink -f "${vshmem%% *}")
+	mkdir -p "$work/jail$(dirname "$command")" "$work/jail/dev/shm" "$work/jail/dev"
+	cc -O -static -o "$work/jail$command" "$here/planted/planted.c" && : >"$work/jail/dev/null" &&
+		ok "a command in another root is not run" "$programs/rooted" jail "$agent" "$work/jail"
+else
+	skip "another root, another user: needs root"
+fi
+
+echo "$passed passed, $failed failed, $skipped skipped"
+[ $failed = 0 ]

@@ -1,0 +1,52 @@
+# Steps of a test run, for tests/run and tests/run_long: `. tests/steps.sh` from the tree's root.
+# Each step's output goes to $logs/STEP.log, and to the terminal when it fails; `finish` prints the line that counts them all.
+cargo=$(command -v cargo || echo "$HOME/.cargo/bin/cargo")
+mkdir -p "$logs"
+passed=0 failed=0 skipped=0
+
+# Adds up the closing lines of a log: cargo's, and `N passed, N failed[, N skipped]`.
+count() {
+	awk '
+		/^test result:/ { for (i = 2; i <= NF; i++) { if ($i ~ /^passed/) p += $(i-1); if ($i ~ /^failed/) f += $(i-1); if ($i ~ /^ignored/) s += $(i-1) } }
+		/^[0-9]+ passed, [0-9]+ failed/ { p += $1; f += $3; if ($6 ~ /skipped/) s += $5 }
+		/SKIPPED:/ { s++; p-- }
+		END { print p + 0, f + 0, s + 0 }' "$1"
+}
+
+# Runs a command with an end in sight, its output in the step's log.
+bounded() { # bounded NAME SECONDS COMMAND...
+	local log=$logs/$1.log limit=$2 status
+	shift 2
+	timeout -k 10 "$limit" "$@" >"$log" 2>&1 </dev/null
+	status=$?
+	[ $status != 124 ] || echo "it did not end within $limit s" >>"$log"
+	return $status
+}
+
+report() { # report NAME STATUS SECONDS
+	local name=$1 status=$2 log=$logs/$1.log p f s
+	read -r p f s < <(count "$log")
+	# A step that fails without counting a failure has failed as a whole.
+	if [ "$status" != 0 ] && [ "$f" = 0 ]; then f=1; fi
+	if [ "$f" != 0 ]; then
+		echo "==== $name failed (exit status $status); its output:"
+		tail -n 400 "$log"
+		echo "===="
+	fi
+	grep -h 'SKIPPED:' "$log"
+	printf '%-24s %4d passed, %d failed, %d skipped   (%d s)\n' "$name" "$p" "$f" "$s" "$3"
+	passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+}
+
+step() { # step NAME SECONDS COMMAND...
+	local began=$SECONDS
+	bounded "$@"
+	report "$1" $? $((SECONDS - began))
+}
+
+# The last line: `N passed, N failed, N skipped`. Its status is that of the whole run.
+finish() {
+	[ "$skipped" = 0 ] || echo "skipped: $skipped (what this machine cannot run is named above; others skip themselves, as on the kernel)"
+	echo "$passed passed, $failed failed, $skipped skipped"
+	[ "$failed" = 0 ]
+}
