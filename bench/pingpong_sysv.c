@@ -11,6 +11,7 @@
 #include "bakery.h"
 #include "rendezvous.h"
 #include "run.h"
+#include "ticks.h"
 
 /* One direction: the sequence number and, for small payloads, the payload share a cache line, so that a message of 56
  * bytes or less moves as one line. The number is stored last and read first. */
@@ -110,6 +111,18 @@ static void sync_pong(struct transport *t)
 	}
 }
 
+/* What the second role does before it answers: works for --delay. */
+static void think(const struct run *run)
+{
+	static uint64_t delay;
+	if (run->delay == 0)
+		return;
+	if (delay == 0)
+		delay = (uint64_t)((double)run->delay / ns_per_tick());
+	for (uint64_t began = ticks(); ticks() - began < delay && !deadline_passed;)
+		relax();
+}
+
 static void step(unsigned short semaphore, short by)
 {
 	struct sembuf operation = { .sem_num = semaphore, .sem_op = by };
@@ -134,6 +147,7 @@ static void sem_pong(struct transport *t)
 {
 	for (uint64_t count = total_rounds(t->run); count--;) {
 		step(0, -1);
+		think(t->run);
 		memcpy(t->own, t->in->payload, t->run->size);
 		memcpy(t->out->payload, t->own, t->run->size);
 		step(1, +1);
@@ -172,6 +186,7 @@ static void msg_pong(struct transport *t)
 {
 	for (uint64_t count = total_rounds(t->run); count--;) {
 		receive(t, 1);
+		think(t->run);
 		send(t, 2);
 	}
 }

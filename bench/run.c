@@ -40,6 +40,7 @@ static void usage(FILE *out, const struct program *p, const char *name)
 	else
 		fprintf(out, "  --both          fork and play both roles\n"
 			     "  --peer-cpu N    under --both: the second role's CPU\n"
+			     "  --delay NS      sem and msg: nanoseconds that the second role works for an answer (default 0)\n"
 			     "  --path FILE     file for ftok, the same for both roles (default /etc/passwd)\n"
 			     "  --looks N       in shared memory: so many looks in vain, then naps of 50 us, for roles in two guests\n"
 			     "                  that share one CPU (default: no naps)\n");
@@ -68,6 +69,7 @@ void read_options(struct run *run, const struct program *p, int argc, char **arg
 		{ "peer-cpu", required_argument, NULL, 'C' },  { "path", required_argument, NULL, 'k' },
 		{ "host", required_argument, NULL, 'H' },      { "port", required_argument, NULL, 'p' },
 		{ "both", no_argument, NULL, 'B' },            { "looks", required_argument, NULL, 'l' },
+		{ "delay", required_argument, NULL, 'd' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
@@ -88,6 +90,7 @@ void read_options(struct run *run, const struct program *p, int argc, char **arg
 		case 'H': run->host = optarg; break;
 		case 'p': run->port = (int)number(name, optarg, 1); break;
 		case 'B': run->role = BOTH; break;
+		case 'd': run->delay = number(name, optarg, 0); break;
 		case 'l': looks_before_nap = (unsigned)number(name, optarg, 1); break;
 		case 'h': usage(stdout, p, argv[0]); exit(0);
 		default: usage(stderr, p, argv[0]); exit(2);
@@ -178,11 +181,16 @@ void spin(unsigned spins)
 		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 }
 
-uint64_t now_ns(void)
+static uint64_t read_clock(clockid_t clock)
 {
 	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+uint64_t now_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
 }
 
 uint64_t total_rounds(const struct run *run)
@@ -229,7 +237,7 @@ void measure(const struct run *run, rounds_fn *rounds, void *context, const uint
 		give_up("no memory for %zu batches", n);
 	rounds(context, 0, done);
 	double clock = clock_cost();
-	uint64_t before = now_ns();
+	uint64_t cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID), before = now_ns();
 	for (size_t i = 0; i < n; i++, done += per_batch) {
 		rounds(context, done, per_batch);
 		uint64_t after = now_ns();
@@ -240,13 +248,16 @@ void measure(const struct run *run, rounds_fn *rounds, void *context, const uint
 		sum += batch[i];
 		before = after;
 	}
+	cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	qsort(batch, n, sizeof *batch, by_value);
 	struct reading reading = {
 		.rounds = (uint64_t)run->rounds, .lost = lost ? *lost : 0, .batches = n,
 		.median = n % 2 ? batch[n / 2] : (batch[n / 2 - 1] + batch[n / 2]) / 2,
 		.min = batch[0], .p99 = batch[(n * 99 + 99) / 100 - 1], .mean = sum / (double)n, .clock = clock,
 	};
-	print_reading(run, &reading, "");
+	char more[48];
+	snprintf(more, sizeof more, ",\"cpu_ns\":%.1f", (double)cpu / (double)run->rounds);
+	print_reading(run, &reading, more);
 	free(batch);
 }
 

@@ -132,6 +132,8 @@ fn system_v_calls_that_cannot_be_measured_are_refused() {
         (&["--rounds", "1"], "--rounds"),
         (&["--milliseconds", "0"], "--milliseconds"),
         (&["--sizes", "8"], "--sizes"),
+        (&["--lab", "lab"], "--guests"),
+        (&["--guests", "--only", "semop"], "--list"),
     ] {
         let output = expect(2, &[&["bench", "sysv"], words].concat());
         assert!(complaint(&output).contains(part), "{words:?}: {}", complaint(&output));
@@ -171,6 +173,11 @@ fn the_list_names_everything_with_its_target() {
     let output = expect(0, &["bench", "sysv", "--list"]);
     let shown = String::from_utf8_lossy(&output.stdout);
     for part in ["semop-undo", "kernel / pool >= 10", "lookup-shmget", "many / one <= 1.2"] {
+        assert!(shown.contains(part), "no {part:?} in {shown}");
+    }
+    let output = expect(0, &["bench", "sysv", "--list", "--guests"]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    for part in ["sem-trip-guests", "guests / raw <= 4", "tcp / guests >= 40"] {
         assert!(shown.contains(part), "no {part:?} in {shown}");
     }
     let output = expect(0, &["bench", "sysv", "--list", "--only", "getval"]);

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod answerers;
 mod bury;
 mod bury_threads;
 mod census;

@@ -12,6 +12,7 @@ use vshmem_wire::{
     Holding, Layout, Party, Registry, ThreadSlot,
 };
 
+use crate::answerers::Answerers;
 use crate::domain::{self, DomainIdentity, Seek};
 use crate::heap::Larder;
 use crate::neighbourhood::{Neighbourhood, WaitFile};
@@ -104,6 +105,7 @@ pub struct Member {
     pub(crate) words: WaitWords,
     pub(crate) neighbourhood: Option<Neighbourhood>,
     pub(crate) spin: Spin,
+    pub(crate) answerers: Answerers,
     pub(crate) undo_hints: UndoHints,
     pub(crate) told: Told,
     pub(crate) rounds: Rounds,
@@ -162,29 +164,10 @@ struct Entered {
 
 /// Domain of a process that does not know its own yet.
 const UNKNOWN_DOMAIN: u32 = 127;
-/// How often a waiting thread looks at most before it sleeps. `VSHMEM_SPIN=0` forbids it.
-fn most_looks() -> u32 {
-    if std::env::var_os("VSHMEM_SPIN").is_some_and(|word| word == "0") {
-        return 0;
-    }
-    // Where there is one CPU, whoever is waited for cannot run meanwhile. A process that is bound to
-    // one has its peers on others all the same.
-    if online_cpus_are_several() { 2000 } else { 64 }
-}
 
-/// Whether this kernel runs on more than one CPU. Asked by system calls alone: std and libc use
-/// functions that a program may have replaced by its own, which may come back to us.
-fn online_cpus_are_several() -> bool {
-    let read = || {
-        let path = c"/sys/devices/system/cpu/online";
-        let file = rustix::fs::open(path, rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
-        let mut list = [0; 16];
-        rustix::io::read(&file, &mut list)
-            .map(|bytes| list[..bytes].iter().any(|c| b"-,".contains(c)))
-    };
-    read().unwrap_or_else(|_| {
-        rustix::thread::sched_getaffinity(None).is_ok_and(|set| set.count() > 1)
-    })
+/// `VSHMEM_SPIN=0` forbids waiting threads to look before they sleep.
+fn may_not_spin() -> bool {
+    std::env::var_os("VSHMEM_SPIN").is_some_and(|word| word == "0")
 }
 
 impl Member {
@@ -237,7 +220,8 @@ impl Member {
             larder: Larder::new(),
             words,
             neighbourhood,
-            spin: Spin::new(most_looks()),
+            spin: Spin::new(may_not_spin()),
+            answerers: Answerers::default(),
             undo_hints: UndoHints::new(),
             told: Told::new(pool.layout()),
             rounds: Rounds::default(),

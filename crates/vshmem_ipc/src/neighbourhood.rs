@@ -53,7 +53,12 @@ impl Member {
     /// Wakes a thread of this domain, whichever user's it is. Says whether it slept on this process's own words.
     pub(crate) fn ring_near(&self, slot: u32) -> bool {
         // Somebody who was woken is who was meant. A word may also be left as that of a sleeper by a thread that was killed.
-        if ring(&self.words, slot) == Ok(true) {
+        let woken = if self.words.is_asleep(slot) {
+            self.spin.wake(|| ring(&self.words, slot))
+        } else {
+            ring(&self.words, slot)
+        };
+        if woken == Ok(true) {
             return true;
         }
         if let Some(here) = &self.neighbourhood

@@ -6,8 +6,10 @@
 
 use std::time::Duration;
 
-use vshmem_mem::{Instant, Ordering, Sleeper, hide_sleeper, show_sleeper, take_sleeper};
-use vshmem_sync::{Desk, Fault, Parked, Seat, Spin, Txn, field, load_value, park, with_lock};
+use vshmem_mem::{
+    Instant, Ordering, Sleeper, hide_sleeper, show_sleeper, signals_handled, take_sleeper,
+};
+use vshmem_sync::{Desk, Fault, Parked, Seat, Txn, field, load_value, park, with_lock};
 use vshmem_wire::{Layout, ThreadSlot, WaitKind, WaitState};
 
 use crate::{Errno, Member};
@@ -164,29 +166,18 @@ impl Member {
     ///
     /// `tend` is called now and then, outside any lock: a chance to notice what a waker that died
     /// has left undone.
+    ///
+    /// `has_looked`: this thread need not look before it sleeps.
     pub(crate) fn sleep_in_line(
         &self,
         seat: &Seat<'_>,
         line: Line,
+        has_looked: bool,
         deadline: Option<Instant>,
         signals_seen: u32,
         tend: impl FnMut() -> Result<(), Fault>,
     ) -> Result<Woken, Fault> {
-        self.sleep_after_looking(seat, line, Some(&self.spin), deadline, signals_seen, tend)
-    }
-
-    /// As [`Member::sleep_in_line`], for a thread that may have looked long enough before it joined
-    /// the line: then without `spin`.
-    pub(crate) fn sleep_after_looking(
-        &self,
-        seat: &Seat<'_>,
-        line: Line,
-        spin: Option<&Spin>,
-        deadline: Option<Instant>,
-        signals_seen: u32,
-        tend: impl FnMut() -> Result<(), Fault>,
-    ) -> Result<Woken, Fault> {
-        let woken = self.sleep_until(seat, spin, deadline, signals_seen, tend);
+        let woken = self.sleep_until(seat, has_looked, deadline, signals_seen, tend);
         let ended = self.end_sleep(seat, line, woken);
         // Only now: a handler that does not come back must not leave anybody in the line.
         hide_sleeper();
@@ -255,7 +246,7 @@ impl Member {
     fn sleep_until(
         &self,
         seat: &Seat<'_>,
-        spin: Option<&Spin>,
+        has_looked: bool,
         deadline: Option<Instant>,
         signals_seen: u32,
         mut tend: impl FnMut() -> Result<(), Fault>,
@@ -269,20 +260,21 @@ impl Member {
         };
         // Who has others ahead will not be served within a spin's time, and the CPU is better left to them.
         let is_first = load_value(map, field!(at, ThreadSlot, previous))? == 0;
+        if !has_looked && is_first && self.may_be_answered() {
+            let interrupted = || signals_handled() != signals_seen;
+            self.spin.until(|| interrupted() || !waiting());
+            if !waiting() {
+                return Ok(None);
+            }
+        }
         let mut looked = 0;
+        let mut meter = self.spin.measure_sleep();
         loop {
             let (recheck, beside) = self.recheck(looked);
-            let spin = spin.filter(|_| looked == 0 && is_first);
-            let parked = park(
-                &self.words,
-                seat.slot,
-                spin,
-                deadline,
-                recheck,
-                beside,
-                signals_seen,
-                || !waiting(),
-            )?;
+            let words = &self.words;
+            let slot = seat.slot;
+            let parked = park(words, slot, deadline, recheck, beside, signals_seen, || !waiting())?;
+            meter.slept_once();
             match parked {
                 Parked::Interrupted => return Ok(Some(Woken::Interrupted)),
                 Parked::TimedOut => return Ok(Some(Woken::TimedOut)),
@@ -293,7 +285,10 @@ impl Member {
                         self.vigil();
                     }
                 }
-                Parked::Recheck | Parked::Changed => return Ok(None),
+                Parked::Recheck | Parked::Changed => {
+                    meter.woken();
+                    return Ok(None);
+                }
             }
         }
     }

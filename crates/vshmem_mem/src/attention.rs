@@ -9,6 +9,7 @@ use std::sync::atomic::compiler_fence;
 use std::time::Duration;
 
 use crate::atomic::{AtomicU32, Ordering};
+use crate::confined::is_confined;
 use crate::futex::{FutexOutcome, futex_wait, futex_wait_two};
 use crate::interrupted::with;
 
@@ -104,14 +105,6 @@ pub struct Beside<'a> {
     pub alone: Duration,
 }
 
-/// Whether sleepers do with one word: a program may have forbidden itself the call for two.
-static ONE_WORD: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
-
-/// From now on threads sleep on one word only, with futex(2), even if told to sleep on two; or as they like.
-pub fn sleep_on_one_word(only: bool) {
-    ONE_WORD.store(only, Ordering::Relaxed);
-}
-
 /// Sleeps on `word` unless it differs from `expected`, and on another in the same way if there is one; ends with `Interrupted` when a handler has run since `signals_handled` returned `seen`.
 #[must_use]
 pub fn sleep(
@@ -131,9 +124,8 @@ pub fn sleep(
     let outcome = if signals_handled() == seen {
         match beside {
             None => futex_wait(word, expected, timeout),
-            Some(other) if ONE_WORD.load(Ordering::Relaxed) => {
-                futex_wait(word, expected, timeout.min(other.alone))
-            }
+            // It may have forbidden itself the call for two.
+            Some(other) if is_confined() => futex_wait(word, expected, timeout.min(other.alone)),
             Some(other) => {
                 match futex_wait_two((word, expected), (other.word, other.expected), timeout) {
                     FutexOutcome::Unsupported => {

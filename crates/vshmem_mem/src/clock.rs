@@ -107,6 +107,13 @@ fn ask(now: u64) -> u32 {
     time.tv_sec as u32
 }
 
+/// CPU time of this thread so far, as its kernel counts it. Always a system call.
+#[must_use]
+pub fn thread_cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// To be called in a child that `fork` has made, by its only thread.
 pub fn begin_child() {
     REMEMBERED.start_over();

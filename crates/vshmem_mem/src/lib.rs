@@ -10,6 +10,7 @@
 mod atomic;
 mod attention;
 mod clock;
+mod confined;
 #[cfg(not(loom))]
 pub mod death_word;
 #[cfg(not(loom))]
@@ -41,9 +42,10 @@ pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint};
 pub use attention::stop_here;
 pub use attention::{
     Beside, Interruptions, RING, SLEEPING, cancellable, cancellation_requested, signal_handled,
-    signals_handled, sleep, sleep_on_one_word,
+    signals_handled, sleep,
 };
-pub use clock::{Instant, begin_child, seconds_now, ticks};
+pub use clock::{Instant, begin_child, seconds_now, thread_cpu_time, ticks};
+pub use confined::{confine, is_confined};
 #[cfg(not(loom))]
 pub use foreign::ForeignWords;
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};

@@ -21,7 +21,7 @@ pub fn is_confined() -> bool {
 fn set(confined: bool) {
     CONFINED.store(confined, Ordering::Relaxed);
     vshmem_link::open_again(!confined);
-    vshmem_mem::sleep_on_one_word(confined);
+    vshmem_mem::confine(confined);
 }
 
 /// Makes a call that confines the program.

@@ -32,6 +32,7 @@ mod neighbours;
 mod park;
 mod pledge;
 mod seat;
+mod spin;
 
 pub use claim::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
@@ -41,6 +42,7 @@ pub use intent::Txn;
 pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};
 pub use message_ring::{Head, MessageRing, Spot, Tail};
 pub use neighbours::{Neighbours, WordsOwner};
-pub use park::{Parked, Spin, WaitWords, park, ring};
+pub use park::{Parked, WaitWords, park, ring};
 pub use pledge::{Operated, Semaphore, UndoRecords};
 pub use seat::{Claimant, Desk, Seat, Seats, enlist};
+pub use spin::{Look, SleepMeter, Spin};

@@ -248,6 +248,15 @@ impl MessageRing {
         })
     }
 
+    /// Whether the words that tell a receiver what there is are other ones now.
+    #[inline]
+    #[must_use]
+    pub fn has_moved(&self, map: &Map) -> bool {
+        [self.spot(self.head), self.spot(self.tail)]
+            .into_iter()
+            .any(|spot| !map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word))
+    }
+
     /// Whether the words are the same now: then they are those of one moment.
     ///
     /// # Errors

@@ -43,7 +43,7 @@
 //! Cells are read with acquire and replaced with sequentially consistent swaps, so that a hand-over
 //! carries what was written before it.
 
-use vshmem_mem::Map;
+use vshmem_mem::{Map, Ordering};
 use vshmem_wire::{Adjustment, Cell, SemWord};
 
 use crate::{Fault, crash_point, load_cell};
@@ -211,6 +211,23 @@ impl<R: UndoRecords> Semaphore<'_, R> {
             crash_point("semop-settle", "settled");
         }
         Ok(())
+    }
+
+    /// The word as it is, to be compared with a later one.
+    ///
+    /// # Errors
+    /// When the word is outside the pool.
+    #[inline]
+    pub fn glance(&self) -> Result<u64, Fault> {
+        Ok(self.map.load(self.at, Ordering::Acquire)?)
+    }
+
+    /// Whether the fast way is closed.
+    ///
+    /// # Errors
+    /// When the word is outside the pool.
+    pub fn is_closed(&self) -> Result<bool, Fault> {
+        Ok(SemWord::unpack(self.glance()?).slow)
     }
 
     /// The word, and who operated last as a `Party`.

@@ -275,7 +275,7 @@ fn a_sleeper_is_never_missed() {
         };
         let changed = || map.load(A, Ordering::SeqCst).expect("a cell") as u32 == 1;
         loop {
-            let parked = park(&words, 0, None, None, Duration::from_secs(1), None, 0, changed);
+            let parked = park(&words, 0, None, Duration::from_secs(1), None, 0, changed);
             if parked.expect("a wait") == Parked::Changed {
                 break;
             }

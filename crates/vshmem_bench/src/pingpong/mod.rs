@@ -3,15 +3,12 @@
 mod contender;
 mod results;
 
-use std::net::{TcpListener, UdpSocket};
-use std::sync::atomic::{AtomicU16, Ordering};
-
 use crate::Watch;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernels, Reading};
 use crate::machine::Machine;
 use crate::pace::{rounds_to_fill, warmup};
-use crate::site::{Job, Side, Site, play, run_bare};
+use crate::site::{Job, Ports, Side, Site, play, run_bare};
 use crate::turns::{Order, take_turns};
 
 pub use contender::Contender;
@@ -40,9 +37,6 @@ pub struct Plan {
 
 /// Seconds after which a program gives up.
 const TIMEOUT: u32 = 20;
-/// The first of the ports used in guests, where nothing else listens.
-const FIRST_PORT: u16 = 20_000;
-const PORTS: u16 = 20_000;
 
 /// Measures.
 ///
@@ -62,7 +56,7 @@ pub fn measure(
         net: kernels.find(NET_KERNEL)?,
         meeting_place: meeting_place.path().display().to_string(),
         timeout: TIMEOUT.to_string(),
-        turn: AtomicU16::new(0),
+        ports: Ports::default(),
     };
     let machine = Machine::here();
     let mut sizes = Vec::new();
@@ -107,7 +101,7 @@ struct Bench<'a> {
     /// The file from which the rival's key is made: nobody else on this kernel has it.
     meeting_place: String,
     timeout: String,
-    turn: AtomicU16,
+    ports: Ports,
 }
 
 impl Bench<'_> {
@@ -136,7 +130,7 @@ impl Bench<'_> {
         }
         if contender.is_net() {
             common.extend(["--host".into(), self.site.address().to_string()]);
-            common.extend(["--port".into(), self.port()?.to_string()]);
+            common.extend(["--port".into(), self.ports.next(self.site)?.to_string()]);
         }
         let job = |side: Side, role: &str| {
             let cpu = match contender {
@@ -159,19 +153,5 @@ impl Bench<'_> {
             _ => play(&|side, job| self.site.run(side, job), &first, &second),
         }?;
         Reading::of(&first.arguments.join(" "), &output)
-    }
-
-    /// A port that nobody uses at the second side; another one each time.
-    fn port(&self) -> Result<u16> {
-        let address = self.site.address();
-        if address.is_loopback() {
-            let free = || -> std::io::Result<u16> {
-                let port = TcpListener::bind((address, 0))?.local_addr()?.port();
-                UdpSocket::bind((address, port))?;
-                Ok(port)
-            };
-            return free().map_err(Error::io("find a free port"));
-        }
-        Ok(FIRST_PORT + self.turn.fetch_add(1, Ordering::Relaxed) % PORTS)
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::Contender;
 use crate::kernel::Reading;
 use crate::machine::Machine;
-use crate::report::{Rows, bytes, duration, factor, spread};
+use crate::report::{Rows, bytes, duration, factor, microseconds, spread};
 use crate::statistics::{Spread, ratios};
 
 /// Everything that was measured.
@@ -148,13 +148,6 @@ fn summary(size: &SizeResults) -> Value {
 
 fn show(figures: &[f64], unit: impl Fn(f64) -> String) -> String {
     Spread::of(figures).map_or_else(String::new, |one| spread(&one, unit))
-}
-
-fn microseconds(ns: f64) -> String {
-    match ns / 1e3 {
-        us if us < 10.0 => format!("{us:.3}"),
-        us => format!("{us:.0}"),
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,15 @@ pub fn duration(ns: f64) -> String {
     format!("{} {unit}", digits(value))
 }
 
+/// A time given in nanoseconds, in microseconds and without the unit.
+#[must_use]
+pub fn microseconds(ns: f64) -> String {
+    match ns / 1e3 {
+        us if us < 10.0 => format!("{us:.3}"),
+        us => format!("{us:.0}"),
+    }
+}
+
 /// A ratio.
 #[must_use]
 pub fn factor(ratio: f64) -> String {

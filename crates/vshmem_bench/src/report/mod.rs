@@ -4,6 +4,6 @@ mod figure;
 mod json;
 mod rows;
 
-pub use figure::{bytes, duration, factor, spread};
+pub use figure::{bytes, duration, factor, microseconds, spread};
 pub use json::write_lines;
 pub use rows::Rows;

@@ -2,6 +2,7 @@
 
 mod containers;
 mod guests;
+mod ports;
 mod processes;
 mod spawn;
 
@@ -12,6 +13,7 @@ use crate::error::{Error, Result};
 
 pub use containers::Containers;
 pub use guests::Guests;
+pub(crate) use ports::Ports;
 pub use processes::Processes;
 pub(crate) use spawn::{run as run_on_pool, run_bare, two_cpus};
 

@@ -3,8 +3,7 @@
 use super::comparison::{
     Case, Comparison, Contender, Figure, Length, Pins, Place, Question, speed_up,
 };
-use super::{CALLS_KERNEL, Target};
-use crate::pingpong::SYSV_KERNEL;
+use super::{CALLS_KERNEL, Target, trips};
 
 /// Objects that there are at most.
 const MOST_OBJECTS: u64 = 10_000;
@@ -44,7 +43,8 @@ impl KernelLimits {
 #[must_use]
 pub fn catalogue(limits: KernelLimits) -> Vec<Comparison> {
     let mut all = without_waiting();
-    all.extend(round_trips());
+    all.extend(trips::in_one_kernel());
+    all.extend(trips::late_answers());
     all.extend(segments());
     for (call, about, limit) in [
         ("semop", "semop +1, semop -1 by id", limits.semaphore_sets),
@@ -68,7 +68,7 @@ fn calls(words: &[&str]) -> Case {
     }
 }
 
-fn faster(times: f64) -> Option<Target> {
+pub(super) fn faster(times: f64) -> Option<Target> {
     Some(Target::AtLeast(times))
 }
 
@@ -85,34 +85,6 @@ fn without_waiting() -> Vec<Comparison> {
     rows.into_iter()
         .map(|(name, about, words, target)| Comparison::of_both(name, about, &calls(words), target))
         .collect()
-}
-
-fn round_trips() -> Vec<Comparison> {
-    let mut all = Vec::new();
-    for (transport, what, size) in
-        [("sem", "two semaphores", "0"), ("msg", "a queue, 8 B each way", "8")]
-    {
-        for (suffix, how, pins, no_spin, target) in [
-            ("", "two CPUs", Pins::Apart, false, faster(10.0)),
-            ("-asleep", "two CPUs, each waiter sleeps", Pins::Apart, true, faster(1.0)),
-            ("-one-cpu", "both processes on one CPU", Pins::Together, false, None),
-        ] {
-            let case = Case {
-                program: SYSV_KERNEL,
-                words: ["--both", "--transport", transport, "--size", size].map(Into::into).into(),
-                length: Length::Rounds,
-                pins,
-                no_spin,
-            };
-            all.push(Comparison::of_both(
-                &format!("{transport}-trip{suffix}"),
-                &format!("round trip over {what}, {how}"),
-                &case,
-                target,
-            ));
-        }
-    }
-    all
 }
 
 fn segments() -> Vec<Comparison> {
@@ -252,7 +224,8 @@ mod tests {
     use super::*;
 
     fn all() -> Vec<Comparison> {
-        catalogue(KernelLimits { semaphore_sets: 32_000, queues: 32_000, segments: 4096 })
+        let limits = KernelLimits { semaphore_sets: 32_000, queues: 32_000, segments: 4096 };
+        [catalogue(limits), trips::between_guests()].concat()
     }
 
     #[test]

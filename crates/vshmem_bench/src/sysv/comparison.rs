@@ -11,6 +11,10 @@ pub enum Place {
     Pool,
     /// The same on a pool that keeps free memory zeroed ahead of demand.
     PreparedPool,
+    /// One role in each of two guests, on the pool that they share.
+    Guests,
+    /// One role in each of two guests, over their network.
+    Network,
 }
 
 impl Place {
@@ -21,7 +25,20 @@ impl Place {
             Self::Kernel => "kernel",
             Self::Pool => "pool",
             Self::PreparedPool => "prepared pool",
+            Self::Guests => "guests",
+            Self::Network => "network",
         }
+    }
+
+    /// Whether its programs run under `vshmem run`.
+    pub(super) fn is_on_pool(self) -> bool {
+        !matches!(self, Self::Kernel | Self::Network)
+    }
+
+    /// Whether its two roles run in guests.
+    #[must_use]
+    pub fn is_in_guests(self) -> bool {
+        matches!(self, Self::Guests | Self::Network)
     }
 }
 
@@ -30,6 +47,11 @@ impl Place {
 pub enum Length {
     /// Rounds that fill a number of batches.
     Rounds,
+    /// So many rounds.
+    Fixed {
+        /// How many.
+        rounds: u64,
+    },
     /// So many times the length of runs that are measured by time.
     Time {
         /// How many times.
@@ -142,6 +164,12 @@ impl Comparison {
     #[must_use]
     pub fn needs_prepared_pool(&self) -> bool {
         self.contenders.iter().any(|one| one.place == Place::PreparedPool)
+    }
+
+    /// Whether it needs two guests.
+    #[must_use]
+    pub fn needs_guests(&self) -> bool {
+        self.contenders.iter().any(|one| one.place.is_in_guests())
     }
 
     /// The targets, in one line.

@@ -5,8 +5,9 @@ mod comparison;
 mod preparing;
 mod results;
 mod target;
+mod trips;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
@@ -16,21 +17,24 @@ use crate::error::{Error, Result};
 use crate::kernel::{Kernels, Reading, line_of};
 use crate::machine::Machine;
 use crate::pace::{rounds_to_fill, warmup};
-use crate::pingpong::SYSV_KERNEL;
-use crate::site::{Job, run_bare, run_on_pool, two_cpus};
+use crate::pingpong::{NET_KERNEL, SYSV_KERNEL};
+use crate::site::{Job, Ports, Side, Site, play, run_bare, run_on_pool, two_cpus};
 use crate::turns::{Order, take_turns};
 
 pub use catalogue::{KernelLimits, catalogue};
 pub use comparison::{Case, Comparison, Contender, Figure, Length, Pins, Place, Question};
 pub use results::{Answer, Measured, Results};
 pub use target::{Target, Verdict};
+pub use trips::between_guests;
 
 use preparing::CpuTimes;
 
 /// The program that makes the calls.
 pub const CALLS_KERNEL: &str = "sysv_calls";
-/// All programs that take part.
+/// All programs that take part in one kernel.
 pub const PROGRAMS: [&str; 2] = [CALLS_KERNEL, SYSV_KERNEL];
+/// All programs that take part in guests.
+pub const GUEST_PROGRAMS: [&str; 2] = [SYSV_KERNEL, NET_KERNEL];
 
 /// What a pool needs for everything in the catalogue.
 pub const POOL_BYTES: u64 = 256 << 20;
@@ -82,7 +86,7 @@ pub struct Subject<'a> {
 }
 
 /// What is measured.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Venue<'a> {
     /// The `vshmem` command.
     pub command: &'a Path,
@@ -90,6 +94,8 @@ pub struct Venue<'a> {
     pub pool: Subject<'a>,
     /// The prepared one, if the plan needs one.
     pub prepared: Option<Subject<'a>>,
+    /// Two guests, if the plan needs them.
+    pub guests: Option<&'a dyn Site>,
 }
 
 /// What one run has found.
@@ -134,10 +140,10 @@ pub fn measure(
         tempfile::NamedTempFile::new().map_err(Error::io("make a file for ftok"))?;
     let bench = Bench {
         venue,
-        calls: kernels.find(CALLS_KERNEL)?,
-        trips: kernels.find(SYSV_KERNEL)?,
+        kernels,
         meeting_place: meeting_place.path().display().to_string(),
-        cpus: two_cpus(),
+        cpus: venue.guests.map_or_else(two_cpus, Site::cpus),
+        ports: Ports::default(),
         plan,
     };
     let mut results = Results {
@@ -164,11 +170,11 @@ pub fn measure(
 
 struct Bench<'a> {
     venue: &'a Venue<'a>,
-    calls: PathBuf,
-    trips: PathBuf,
+    kernels: &'a Kernels,
     /// The file from which the round trips' keys are made: nobody else on this kernel has it.
     meeting_place: String,
     cpus: [usize; 2],
+    ports: Ports,
     plan: &'a Plan,
 }
 
@@ -214,16 +220,17 @@ impl Bench<'_> {
                 let found = trial.reading.median_ns;
                 Ok(rounds_to_fill(self.plan.batches, self.plan.batch_ns, found))
             }
+            (None, Length::Fixed { rounds }) => Ok(rounds),
             (None, _) => Ok(1),
         }
     }
 
-    fn job(&self, contender: &Contender, rounds: u64, batches: u64) -> Job {
+    fn job(&self, contender: &Contender, rounds: u64, batches: u64) -> Result<Job> {
         let case = &contender.case;
         let mut options = Vec::new();
         let mut option = |name: &str, value: String| options.extend([format!("--{name}"), value]);
         let milliseconds = match case.length {
-            Length::Rounds => None,
+            Length::Rounds | Length::Fixed { .. } => None,
             Length::Time { spans } => Some(spans * self.plan.milliseconds),
             Length::Sustained => Some(self.plan.sustained_milliseconds),
         };
@@ -238,6 +245,8 @@ impl Bench<'_> {
         option("timeout", (TIMEOUT + milliseconds.unwrap_or(0) / 1000).to_string());
         let [first, second] = self.cpus;
         let pins = match case.pins {
+            // A guest has one CPU.
+            _ if contender.place.is_in_guests() => [None, None],
             Pins::Free => [None, None],
             Pins::First => [Some(first), None],
             Pins::Apart => [Some(first), Some(second)],
@@ -248,33 +257,51 @@ impl Bench<'_> {
                 option(name, cpu.to_string());
             }
         }
-        let program = if case.program == CALLS_KERNEL {
-            &self.calls
-        } else {
+        if case.program == SYSV_KERNEL && !contender.place.is_in_guests() {
             option("path", self.meeting_place.clone());
-            &self.trips
-        };
+            options.push("--both".into());
+        }
         options.extend(case.words.iter().cloned());
         let environment =
             if case.no_spin { vec![("VSHMEM_SPIN".to_owned(), "0".to_owned())] } else { vec![] };
-        Job {
-            program: program.clone(),
+        Ok(Job {
+            program: self.kernels.find(case.program)?,
             arguments: options,
             environment,
-            on_pool: contender.place != Place::Kernel,
-        }
+            on_pool: contender.place.is_on_pool(),
+        })
+    }
+
+    /// Plays the two roles of a program in two guests.
+    fn run_in_guests(&self, contender: &Contender, job: &Job) -> Result<String> {
+        let guests = self.venue.guests.ok_or_else(|| not_made("two guests"))?;
+        let mut common = job.arguments.clone();
+        let roles = if contender.place == Place::Network {
+            common.extend(["--host".into(), guests.address().to_string()]);
+            common.extend(["--port".into(), self.ports.next(guests)?.to_string()]);
+            ["client", "server"]
+        } else {
+            ["ping", "pong"]
+        };
+        let [first, second] = roles.map(|role| Job {
+            arguments: [&common[..], &[role.to_owned()]].concat(),
+            ..job.clone()
+        });
+        play(&|side: Side, job| guests.run(side, job), &first, &second)
     }
 
     fn run(&self, contender: &Contender, rounds: u64, batches: u64) -> Result<Sample> {
-        let job = self.job(contender, rounds, batches);
+        let job = self.job(contender, rounds, batches)?;
         let command = job.arguments.join(" ");
         let pool = match contender.place {
             Place::Kernel => return line_of(&command, &run_bare(&job)?),
             Place::Pool => self.venue.pool,
-            Place::PreparedPool => self
-                .venue
-                .prepared
-                .ok_or(Error::NoSite { place: "a prepared pool", why: "none was made".into() })?,
+            Place::PreparedPool => {
+                self.venue.prepared.ok_or_else(|| not_made("a prepared pool"))?
+            }
+            Place::Guests | Place::Network => {
+                return line_of(&command, &self.run_in_guests(contender, &job)?);
+            }
         };
         let others = || {
             (contender.case.length == Length::Sustained).then(|| CpuTimes::of_users_of(pool.file))
@@ -288,4 +315,8 @@ impl Bench<'_> {
         }
         Ok(sample)
     }
+}
+
+fn not_made(place: &'static str) -> Error {
+    Error::NoSite { place, why: "none was made".into() }
 }

@@ -6,7 +6,7 @@ use super::{Comparison, Figure, Question, Sample, Target, Verdict};
 use crate::bootstrap::{Interval, interval, quotient};
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::report::{Rows, duration, factor};
+use crate::report::{Rows, duration, factor, microseconds};
 use crate::statistics::Spread;
 
 /// Everything that was measured.
@@ -134,6 +134,24 @@ impl Results {
                     answer.interval.map_or_else(String::new, range),
                     answer.target.map_or_else(String::new, |target| target.to_string()),
                     answer.verdict.map_or_else(String::new, |verdict| verdict.to_string()),
+                ]);
+            }
+        }
+        rows
+    }
+
+    /// Every run by pair index: a line for each contender.
+    #[must_use]
+    pub fn every_pair(&self) -> Rows {
+        let mut rows = Rows::new("Every pair, in us", ["name", "", "by pair index"]);
+        for measured in &self.measured {
+            for (nth, contender) in measured.comparison.contenders.iter().enumerate() {
+                let times = measured.figures(nth, Figure::Wall);
+                let cells: Vec<String> = times.iter().map(|ns| microseconds(*ns)).collect();
+                rows.rows.push(vec![
+                    measured.comparison.name.clone(),
+                    contender.label.clone(),
+                    cells.join(" "),
                 ]);
             }
         }

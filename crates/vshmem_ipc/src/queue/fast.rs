@@ -13,7 +13,7 @@ use crate::access::{Caller, Permission, READ, WRITE};
 use crate::heap::{self, Chunk};
 use crate::message::{Header, Search};
 use crate::{Errno, Member, Verdict};
-use vshmem_mem::{Map, Ordering, seconds_now, signals_handled};
+use vshmem_mem::{Map, seconds_now, signals_handled};
 use vshmem_sync::{
     Fault, Head, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value,
 };
@@ -58,6 +58,8 @@ impl Stamp {
 /// How an attempt to take the oldest message ended.
 enum Taken {
     Delivered(Result<usize, Errno>),
+    /// There is none for this receiver.
+    Nothing,
     /// Somebody was faster.
     Again,
     /// This is not for the ring.
@@ -182,13 +184,18 @@ impl Member {
         for _ in 0..MOST_ATTEMPTS {
             let ring = MessageRing::look(map, queue.ring())?;
             let taken = match ring.head() {
-                Head::Message(spot) => self.take_first(queue, spot, wanted, caller, deliver)?,
-                Head::Empty(spot) => self.find_nothing(queue, spot, wanted, caller, seen)?,
+                Head::Message(spot) => {
+                    self.take_first(queue, &ring, spot, wanted, caller, deliver)?
+                }
+                Head::Empty(_) => Taken::Nothing,
                 Head::Closed => Taken::Slow,
             };
             match taken {
                 Taken::Delivered(delivered) => return Ok(Ok(Some(delivered))),
                 Taken::Again => {}
+                Taken::Nothing => {
+                    return self.await_message(queue, ring, wanted, caller, deliver, seen);
+                }
                 Taken::Slow => break,
             }
         }
@@ -199,6 +206,7 @@ impl Member {
     fn take_first(
         &self,
         queue: &Queue,
+        ring: &MessageRing,
         spot: Spot,
         wanted: Receive,
         caller: &dyn Caller,
@@ -210,7 +218,10 @@ impl Member {
         let search = Search::of(wanted.kind, wanted.except, false);
         let fits = header.size <= wanted.room as u64 || wanted.cut;
         if header.size > RING_TEXT_BYTES || !fits || !search.takes_first(header.kind) {
-            return Ok(Taken::Slow);
+            if search.accepts(header.kind) {
+                return Ok(Taken::Slow);
+            }
+            return self.pass_over(ring, search);
         }
         let size = (header.size as usize).min(wanted.room);
         let text = chunk.offset(layout)? + MSG_HEADER_BYTES;
@@ -258,34 +269,70 @@ impl Member {
         Ok(Taken::Delivered(delivered))
     }
 
-    /// Waits for a while until something changes in an empty ring.
+    /// Finds out whether there is a message behind the oldest one for this receiver.
     #[cold]
-    fn find_nothing(
+    fn pass_over(&self, ring: &MessageRing, search: Search) -> Result<Taken, Fault> {
+        let (map, layout) = (self.pool().map(), self.pool().layout());
+        for spot in ring.messages().skip(1) {
+            let Some(chunk) = spot.chunk().map(Chunk) else { return Ok(Taken::Slow) };
+            if search.accepts(Header::read(map, layout, chunk)?.kind) {
+                return Ok(Taken::Slow);
+            }
+        }
+        // What was read were these messages if they are still there.
+        Ok(if ring.has_moved(map) { Taken::Again } else { Taken::Nothing })
+    }
+
+    /// Looks for a while for a message in a ring that has none for this receiver.
+    #[cold]
+    fn await_message(
         &self,
         queue: &Queue,
-        spot: Spot,
+        mut ring: MessageRing,
         wanted: Receive,
         caller: &dyn Caller,
+        deliver: &mut Deliver<'_>,
         seen: &mut Option<u32>,
-    ) -> Result<Taken, Fault> {
+    ) -> Verdict<Option<Result<usize, Errno>>> {
         let map = self.pool().map();
         if !self.queue_stands(queue)? {
-            return Ok(Taken::Slow);
+            return Ok(Ok(None));
         }
         if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
-            return Ok(Taken::Delivered(Err(errno)));
-        }
-        let changed = || !map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word);
-        // All before it had been taken by then, and this one was not there.
-        if changed() {
-            return Ok(Taken::Again);
+            return Ok(Ok(Some(Err(errno))));
         }
         if wanted.no_wait {
-            return Ok(Taken::Delivered(Err(Errno::NOMSG)));
+            // All of them had been taken by then, or were for others, and another was not there.
+            let nothing = !ring.has_moved(map) && matches!(ring.head(), Head::Empty(_));
+            return Ok(Ok(nothing.then_some(Err(Errno::NOMSG))));
+        }
+        if !self.may_be_answered() {
+            return Ok(Ok(None));
         }
         let signals_seen = *seen.get_or_insert_with(signals_handled);
-        let interrupted = || signals_handled() != signals_seen;
-        let came = self.spin.until(|| interrupted() || changed());
-        Ok(if came && !interrupted() { Taken::Again } else { Taken::Slow })
+        let mut look = self.spin.begin();
+        while !look.is_over() && signals_handled() == signals_seen {
+            if !ring.has_moved(map) {
+                continue;
+            }
+            ring = MessageRing::look(map, queue.ring())?;
+            let taken = match ring.head() {
+                Head::Message(spot) => {
+                    self.take_first(queue, &ring, spot, wanted, caller, deliver)?
+                }
+                Head::Empty(_) => Taken::Nothing,
+                Head::Closed => Taken::Slow,
+            };
+            match taken {
+                Taken::Delivered(delivered) => {
+                    look.succeed();
+                    return Ok(Ok(Some(delivered)));
+                }
+                // `take_first` may have been late: the next turn looks again.
+                Taken::Again | Taken::Nothing => {}
+                Taken::Slow => break,
+            }
+        }
+        Ok(Ok(None))
     }
 }

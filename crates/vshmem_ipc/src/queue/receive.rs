@@ -92,7 +92,8 @@ impl Member {
         let pool = self.pool();
         let layout = pool.layout();
         let search = Search::of(wanted.kind, wanted.except, wanted.copy);
-        let mut gone = Errno::INVAL;
+        // Who has looked has waited already, for others to see.
+        let mut gone = if looked { Errno::IDRM } else { Errno::INVAL };
         // For MSG_COPY the text is copied under the lock, into a chunk taken before.
         let copy = match wanted.copy {
             true => {

@@ -25,8 +25,7 @@ impl Member {
             Ok(()) => Ok(()),
             Err(_) => Err(Fault::corrupt(queue.slot, "a queue that cannot be served")),
         };
-        let spin = (!has_looked).then_some(&self.spin);
-        settle(self.sleep_after_looking(seat, line, spin, None, signals_seen, tend).map(Ok))
+        settle(self.sleep_in_line(seat, line, has_looked, None, signals_seen, tend).map(Ok))
     }
 
     /// Sends receivers to try again for whom there is a message.

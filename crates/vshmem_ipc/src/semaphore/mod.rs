@@ -15,6 +15,7 @@
 
 mod aftermath;
 mod array;
+mod await_word;
 mod control;
 mod create;
 mod operate;

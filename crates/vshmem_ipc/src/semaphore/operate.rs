@@ -2,6 +2,7 @@
 
 use super::Operation;
 use super::array::{OwnRecord, Trial, blocked_at, perform, reopen, serve};
+use super::await_word::Looked;
 use super::set::Set;
 use crate::access::{Caller, Permission, READ, WRITE};
 use crate::heap::{self, Chunk};
@@ -76,7 +77,7 @@ impl Member {
 
     /// Without the lock, if that will do. `None`: it will not.
     #[inline(always)]
-    fn semop_fast(
+    pub(super) fn semop_fast(
         &self,
         set: &Set,
         operation: Operation,
@@ -122,6 +123,14 @@ impl Member {
     ) -> Result<(), Errno> {
         let signals_seen = signals_handled();
         let deadline = timeout.map(|span| Instant::now().after(span));
+        let looked = match operations {
+            [operation] => settle(self.await_word(set, *operation, timeout, signals_seen))?,
+            _ => Looked::NotAtAll,
+        };
+        if looked == Looked::Done {
+            return Ok(());
+        }
+        let has_looked = looked == Looked::InVain;
         let pool = self.pool();
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
@@ -131,8 +140,16 @@ impl Member {
         } else {
             None
         };
-        let result =
-            self.semop_until(set, operations, wants_undo, long, deadline, signals_seen, &seat);
+        let result = self.semop_until(
+            set,
+            operations,
+            wants_undo,
+            long,
+            deadline,
+            signals_seen,
+            has_looked,
+            &seat,
+        );
         if let Some(chunk) = long {
             let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
         }
@@ -148,14 +165,16 @@ impl Member {
         long: Option<Chunk>,
         deadline: Option<Instant>,
         signals_seen: u32,
+        mut has_looked: bool,
         seat: &Seat<'_>,
     ) -> Result<(), Errno> {
         let pool = self.pool();
         let desk = self.desk_of(seat);
         let party = self.party().pack();
-        let mut gone = Errno::INVAL;
+        // Who has looked has waited already, for others to see.
+        let mut gone = if has_looked { Errno::IDRM } else { Errno::INVAL };
         // Why this call does not sleep again: a peer may keep on sending it to try again.
-        let mut over = None;
+        let mut over = (has_looked && signals_handled() != signals_seen).then_some(Errno::INTR);
         let mut records = 0;
         loop {
             // Looked up each time: it may have been given up, with all adjustments of this process, by a thread that exits.
@@ -213,7 +232,9 @@ impl Member {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
             };
-            let slept = self.sleep_in_line(seat, set.line(), deadline, signals_seen, tend);
+            let line = set.line();
+            let slept = self.sleep_in_line(seat, line, has_looked, deadline, signals_seen, tend);
+            has_looked = false;
             let woken = settle(slept.map(Ok))?;
             if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
                 self.reopen_all(&desk, set, operations)?;

@@ -8,10 +8,10 @@ use clap::Args;
 use serde_json::{Value, json};
 use vshmem_bench::report::{Rows, write_lines};
 use vshmem_bench::sysv::{
-    self, Comparison, KernelLimits, POOL_BYTES, POOL_LIMITS, PREPARED_BYTES, PROGRAMS, Plan,
-    Subject, Venue, catalogue,
+    self, Comparison, GUEST_PROGRAMS, KernelLimits, POOL_BYTES, POOL_LIMITS, PREPARED_BYTES,
+    PROGRAMS, Plan, Subject, Venue, between_guests, catalogue,
 };
-use vshmem_bench::{Kernels, OwnPool};
+use vshmem_bench::{Between, Kernels, Materials, Memory, OwnPool, Site, open_site};
 
 use super::table;
 use super::terminal::Terminal;
@@ -28,6 +28,12 @@ pub struct Sysv {
     /// Show what there is to compare, and its target; measure nothing.
     #[arg(long)]
     list: bool,
+    /// Round trips with one side in each of two guests, beside memory and TCP between them, and beside one kernel.
+    #[arg(long)]
+    guests: bool,
+    /// With --guests: use guests 1 and 2 of this lab, and its pool. Without: a lab is booted, and taken down.
+    #[arg(long, value_name = "NAME", requires = "guests")]
+    lab: Option<String>,
     /// Runs of each side [default: 15, those of ten seconds 5; with --quick 5 and 2].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pairs: Option<u32>,
@@ -56,11 +62,15 @@ pub struct Sysv {
     programs: Option<PathBuf>,
 }
 
+/// Bytes of the pool of guests that are booted for this.
+const GUESTS_POOL_BYTES: u64 = 64 << 20;
+
 const EXAMPLES: &str = "\
 Examples:
   vshmem bench sysv
   vshmem bench sysv --quick --only semop,msg-8 --json runs.jsonl
   vshmem bench sysv --list
+  vshmem bench sysv --guests
   vshmem bench sysv --only semop,contend-sem-8 --pool job7
 
 Kernel and pool take turns within one run, in an order drawn by lot. A verdict is \"unsure\" where the
@@ -70,7 +80,8 @@ a target that is missed is no failure. Compare nothing across runs.";
 impl Sysv {
     /// Measures.
     pub fn carry_out(self) -> Outcome {
-        let comparisons = chosen(catalogue(KernelLimits::here()), &self.only)?;
+        let all = if self.guests { between_guests() } else { catalogue(KernelLimits::here()) };
+        let comparisons = chosen(all, &self.only)?;
         if self.list {
             show::text(&table(listed(&comparisons)).to_string())?;
             return Ok(ExitCode::SUCCESS);
@@ -81,6 +92,7 @@ impl Sysv {
         for program in PROGRAMS {
             kernels.find(program)?;
         }
+        let guests = self.open_guests(&command, &kernels)?;
         let plan = self.plan(comparisons);
         let own = match self.pool {
             Some(_) => None,
@@ -105,14 +117,21 @@ impl Sysv {
             command: &command,
             pool: Subject { name: &name, file: &file },
             prepared: prepared.as_ref().map(|own| Subject { name: own.name(), file: own.place() }),
+            guests: guests.as_deref(),
         };
         let results = sysv::measure(&venue, &kernels, &plan, &terminal);
         terminal.clear();
-        drop((own, prepared));
+        let site = guests.as_ref().map(|site| site.describe());
+        drop((own, prepared, guests));
         let results = results?;
         show::line(results.machine.to_string())?;
         show::line(sentence(&about))?;
-        for rows in [results.times(), results.answers()] {
+        let mut tables = vec![results.times(), results.answers()];
+        if let Some(site) = site {
+            show::line(site)?;
+            tables.push(results.every_pair());
+        }
+        for rows in tables {
             show::text(&format!("\n{}", table(rows)))?;
         }
         if let Some(path) = &self.json {
@@ -127,11 +146,43 @@ impl Sysv {
         }
     }
 
+    /// Two guests, if they are asked for.
+    fn open_guests(
+        &self,
+        command: &Path,
+        kernels: &Kernels,
+    ) -> Result<Option<Box<dyn Site>>, Failure> {
+        if !self.guests {
+            return Ok(None);
+        }
+        let programs = GUEST_PROGRAMS
+            .iter()
+            .map(|program| kernels.find(program))
+            .collect::<Result<Vec<_>, _>>()?;
+        let materials = Materials {
+            command,
+            programs: &programs,
+            lab: self.lab.as_deref(),
+            pool_bytes: GUESTS_POOL_BYTES,
+            guests: 2,
+            memory: Memory::default(),
+            sisters: false,
+            stage: &[],
+        };
+        let note = |line: &str| eprintln!("vshmem: {line}");
+        Ok(Some(open_site(Some(Between::Guests), &materials, &note)?))
+    }
+
     fn plan(&self, comparisons: Vec<Comparison>) -> Plan {
         let (pairs, sustained_pairs, milliseconds, sustained_milliseconds) =
             if self.quick { (5, 2, 200, 1000) } else { (15, 5, 500, 10_000) };
         // Batches are short beside a time slice, so that what else runs spoils few of them.
-        let (batches, batch_ns) = if self.quick { (100, 2e5) } else { (400, 2.5e5) };
+        let (batches, batch_ns) = match (self.guests, self.quick) {
+            // Long beside a reading of the clock, which takes 40 us in a User Mode Linux guest.
+            (true, quick) => (if quick { 20 } else { 50 }, 2e6),
+            (false, true) => (100, 2e5),
+            (false, false) => (400, 2.5e5),
+        };
         let seed = || {
             let now = SystemTime::now().duration_since(UNIX_EPOCH);
             now.map_or(1, |now| now.as_secs())
@@ -154,7 +205,7 @@ impl Sysv {
 fn chosen(all: Vec<Comparison>, only: &[String]) -> Result<Vec<Comparison>, Failure> {
     if let Some(name) = only.iter().find(|name| all.iter().all(|one| one.name != **name)) {
         return Err(Failure::Usage(format!(
-            "--only {name}: there is nothing of that name. `vshmem bench sysv --list` shows what there is"
+            "--only {name}: there is nothing of that name. `vshmem bench sysv --list`, with `--guests` or without, shows what there is"
         )));
     }
     Ok(all.into_iter().filter(|one| only.is_empty() || only.contains(&one.name)).collect())

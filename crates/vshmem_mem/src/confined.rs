@@ -1,0 +1,17 @@
+//! Whether this program has confined itself: then no system call is made that it may have forbidden itself.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static CONFINED: AtomicBool = AtomicBool::new(false);
+
+/// To be called before a program confines itself (seccomp(2)), and when it could not: threads sleep on one word only, with futex(2),
+/// even if told to sleep on two, and what is asked only to be faster is not asked any more.
+pub fn confine(confined: bool) {
+    CONFINED.store(confined, Ordering::Relaxed);
+}
+
+/// Whether it has.
+#[must_use]
+pub fn is_confined() -> bool {
+    CONFINED.load(Ordering::Relaxed)
+}
