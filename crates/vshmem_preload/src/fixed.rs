@@ -93,10 +93,16 @@ pub fn map_again(session: &Session) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Takes a piece's addresses, which are free in a new child; whether it could.
+/// Takes a piece's addresses, which are free in a new child; whether it could. What is mapped without any
+/// access, behind the segment's end or for want of rights, is private memory, and the child has it.
 fn reserve(piece: Piece) -> bool {
+    let any = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    let shown = piece.bytes.min(piece.rest(piece.start));
+    if shown == 0 || piece.rights.now & any as u32 == 0 {
+        return true;
+    }
     NonNull::new(piece.start as *mut u8)
-        .is_some_and(|start| vshmem_mem::reserve(start, piece.bytes).is_ok())
+        .is_some_and(|start| vshmem_mem::reserve(start, shown).is_ok())
 }
 
 /// Other rights for a range, what lies between segments included.
