@@ -45,6 +45,13 @@ fn clean(mut command: Command) -> Command {
     command
 }
 
+/// Whether the preload library was built beside the command; `run` looks for it before anything else. `tests/run` builds it.
+pub fn library_is_beside() -> bool {
+    std::path::Path::new(env!("CARGO_BIN_EXE_vshmem"))
+        .with_file_name("libvshmem_preload.so")
+        .is_file()
+}
+
 /// What a command wrote on standard error.
 pub fn complaint(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
