@@ -1,9 +1,16 @@
 //! Which pool is meant, when the command line does not say.
 
+use std::io::IsTerminal;
+use std::path::PathBuf;
+
+use vshmem_ipc::OpenError;
 use vshmem_link::{Link, Local};
-use vshmem_session::{CreateError, CreateRequest, FindError, PRIVATE_PREFIX, find};
+use vshmem_session::{
+    CreateError, CreateRequest, FindError, Listing, PRIVATE_PREFIX, find, list_devices,
+};
 
 use crate::failure::{Failure, failed};
+use crate::show;
 
 /// Written in a guest by whoever runs it: the name of its pool.
 const CONFIGURED: &str = "/run/vshmem/pool";
@@ -12,8 +19,35 @@ const PRIVATE_BYTES: u64 = 256 << 20;
 /// And the least that is of use.
 const PRIVATE_LEAST: u64 = 16 << 20;
 
+/// The pool that a command is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choice {
+    /// It was named: by option, by VSHMEM_POOL, or by whoever runs this domain.
+    Named(String),
+    /// Nobody named one, and this guest was given one alone: its device.
+    Given {
+        /// File of the device.
+        place: PathBuf,
+        /// What the pool calls itself.
+        name: String,
+    },
+    /// This user's private one.
+    Private,
+}
+
+impl Choice {
+    /// What [`find`] takes, a name or a path; `None` for the private pool.
+    pub fn word(&self) -> Option<String> {
+        match self {
+            Self::Named(name) => Some(name.clone()),
+            Self::Given { place, .. } => Some(place.display().to_string()),
+            Self::Private => None,
+        }
+    }
+}
+
 /// The pool that was named: by option, by VSHMEM_POOL, by whoever runs this domain.
-pub fn named(option: Option<&str>) -> Option<String> {
+fn named(option: Option<&str>) -> Option<String> {
     let option = option.map(str::to_owned);
     let environment = || std::env::var("VSHMEM_POOL").ok();
     let configured = || std::fs::read_to_string(CONFIGURED).ok();
@@ -22,10 +56,51 @@ pub fn named(option: Option<&str>) -> Option<String> {
         .or_else(|| configured().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()))
 }
 
+/// Which pool is meant. A guest that was given several has to be told which.
+pub fn choose(option: Option<&str>) -> Result<Choice, Failure> {
+    match named(option) {
+        Some(name) => Ok(Choice::Named(name)),
+        None => given(list_devices()),
+    }
+}
+
+/// The only one of the devices that holds a pool, or might hold one.
+fn given(devices: Vec<Listing>) -> Result<Choice, Failure> {
+    let mut pools = Vec::new();
+    for device in devices {
+        match device.found {
+            Ok((superblock, _)) => pools.push((
+                device.place,
+                String::from_utf8_lossy(superblock.name_bytes()).into_owned(),
+            )),
+            // Memory that something else uses.
+            Err(FindError::Damaged { error: OpenError::Magic, .. }) => {}
+            // Whoever gave the device meant it to be used: a private pool instead would go unnoticed.
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match pools.len() {
+        0 => Ok(Choice::Private),
+        1 => {
+            let (place, name) = pools.swap_remove(0);
+            Ok(Choice::Given { place, name })
+        }
+        _ => {
+            let names: Vec<String> =
+                pools.into_iter().map(|(_, name)| show::clean(&name)).collect();
+            failed(format!(
+                "no pool is named, and this machine was given several: {}. Name one, as in `vshmem run --pool {} -- CMD`, or set VSHMEM_POOL",
+                names.join(", "),
+                names[0]
+            ))
+        }
+    }
+}
+
 /// Opens the pool that is meant; without a name, this user's private one if there is one.
 pub fn open(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
-    if let Some(name) = named(option) {
-        return Ok(find(&name)?);
+    if let Some(word) = choose(option)?.word() {
+        return Ok(find(&word)?);
     }
     match open_private() {
         Err(Failure::Find(FindError::Unknown { .. })) => failed(
@@ -35,10 +110,17 @@ pub fn open(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
     }
 }
 
-/// As [`open`], and makes the private pool if it is missing.
+/// As [`open`], and makes the private pool if it is missing. A private pool is announced on a terminal: who forgot to
+/// name one would wait for partners that are elsewhere.
 pub fn open_or_make(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
-    if let Some(name) = named(option) {
-        return Ok(find(&name)?);
+    if let Some(word) = choose(option)?.word() {
+        return Ok(find(&word)?);
+    }
+    if std::io::stderr().is_terminal() {
+        eprintln!(
+            "vshmem: no pool is named: this is your private pool {}, for programs of yours on this machine alone (--pool NAME takes another)",
+            private_name()
+        );
     }
     match open_private() {
         Err(Failure::Find(FindError::Unknown { .. })) => {

@@ -15,6 +15,12 @@ pub enum Failure {
     /// The words of the command line do not go together.
     #[error("{0}")]
     Usage(String),
+    /// The program to be run is not there: exit code 127, as env(1) has it.
+    #[error("{0}")]
+    NoProgram(String),
+    /// The program to be run is there and cannot be run, or not on a pool: exit code 126.
+    #[error("{0}")]
+    NotRun(String),
     /// It was tried and failed.
     #[error("{0}")]
     Failed(String),
@@ -47,6 +53,8 @@ impl Failure {
         eprintln!("vshmem: {self}");
         match self {
             Self::Usage(_) => ExitCode::from(2),
+            Self::NoProgram(_) => ExitCode::from(127),
+            Self::NotRun(_) => ExitCode::from(126),
             _ => ExitCode::FAILURE,
         }
     }

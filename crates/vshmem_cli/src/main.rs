@@ -39,7 +39,8 @@ Examples:
 
 Environment: VSHMEM_POOL names the pool when no --pool is given; VSHMEM_LOG=info or debug says more;
 VSHMEM_SPIN=0 lets programs sleep at once where they would look for a moment first.
-Exit codes: 0 done, 1 failed, 2 usage; `run` passes on the program's own.";
+Exit codes: 0 done, 1 failed, 2 usage. `run` passes on the program's own; 127: there is no such
+program, 126: it cannot be run, or not on a pool.";
 
 #[derive(Debug, Subcommand)]
 enum Verb {

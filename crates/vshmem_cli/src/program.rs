@@ -2,16 +2,20 @@
 //! have any effect on it.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::Access;
 
-use crate::failure::{Failure, failed};
+use crate::failure::Failure;
 
 /// Scripts that start scripts, at most (the kernel's own bound is 5).
 const INTERPRETERS: usize = 5;
+
+fn not_run<T>(sentence: String) -> Result<T, Failure> {
+    Err(Failure::NotRun(sentence))
+}
 
 /// Finds a program as execvp(3) does.
 pub fn find(word: &Path) -> Result<PathBuf, Failure> {
@@ -34,7 +38,7 @@ pub fn find(word: &Path) -> Result<PathBuf, Failure> {
         }
     }
     Err(refusal.unwrap_or_else(|| {
-        Failure::Failed(format!(
+        Failure::NoProgram(format!(
             "{}: there is no such program in PATH. Give its path, as in ./{0}",
             word.display()
         ))
@@ -45,15 +49,21 @@ fn executable(place: &Path) -> Result<(), Failure> {
     let shown = place.display();
     let meta = match std::fs::metadata(place) {
         Ok(meta) => meta,
-        Err(error) => return failed(format!("{shown}: cannot run it: {error}. Check the path")),
+        Err(error) => {
+            let sentence = format!("{shown}: cannot run it: {error}. Check the path");
+            return Err(match error.kind() {
+                ErrorKind::NotFound | ErrorKind::NotADirectory => Failure::NoProgram(sentence),
+                _ => Failure::NotRun(sentence),
+            });
+        }
     };
     if meta.is_dir() {
-        return failed(format!("{shown}: cannot run it: it is a directory. Name a program in it"));
+        return not_run(format!("{shown}: cannot run it: it is a directory. Name a program in it"));
     }
     match rustix::fs::access(place, Access::EXEC_OK) {
         Ok(()) => Ok(()),
         Err(errno) => {
-            failed(format!("{shown}: cannot run it: {errno}. Make it executable with chmod +x"))
+            not_run(format!("{shown}: cannot run it: {errno}. Make it executable with chmod +x"))
         }
     }
 }
@@ -67,7 +77,7 @@ pub fn check(place: &Path) -> Result<(), Failure> {
             Form::Script(interpreter) => place = interpreter,
         }
     }
-    failed(format!(
+    not_run(format!(
         "{}: its interpreter is a script, and so on, more than {INTERPRETERS} times; the kernel refuses that",
         place.display()
     ))
@@ -82,12 +92,12 @@ enum Form {
 fn look(place: &Path) -> Result<Form, Failure> {
     let shown = place.display();
     let unreadable = |error: std::io::Error| {
-        Failure::Failed(format!(
+        Failure::NotRun(format!(
             "{shown}: cannot read it to see how it is linked: {error}. `vshmem run` needs read permission on the program"
         ))
     };
     let refuse = |what: &str| {
-        failed(format!(
+        not_run(format!(
             "{shown} is {what}, so it would silently use the kernel's own IPC. {REMEDY}"
         ))
     };
@@ -120,7 +130,7 @@ fn look(place: &Path) -> Result<Form, Failure> {
         }
         Some(elf) if !elf.interpreter => refuse("statically linked"),
         Some(_) => Ok(Form::Dynamic),
-        None => failed(format!(
+        None => not_run(format!(
             "{shown}: it begins as an ELF file and is damaged; the kernel would refuse it"
         )),
     }

@@ -1,22 +1,43 @@
 //! Sizes as people write them: `64M`, `1G`, `1073741824`.
 
-/// Reads a size.
+/// Reads a size. `K`, `KiB` and their kin count by 1024, `KB` and its kin by 1000.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let wrong =
-        || format!("{text:?} is not a size: write a number with K, M, G or T behind it, as in 64M");
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(end);
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
+    let wrong = || {
+        format!(
+            "{text:?} is not a size: write a number with K, M, G or T behind it, as in 64M or 1.5G"
+        )
+    };
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = unit.to_ascii_uppercase();
+    let (prefix, base) = match unit.strip_suffix("IB") {
+        Some(prefix) if !prefix.is_empty() => (prefix, 1024),
+        Some(_) => return Err(wrong()),
+        None => match unit.strip_suffix('B') {
+            Some(prefix) => (prefix, 1000),
+            None => (unit.as_str(), 1024),
+        },
+    };
+    let power = match prefix {
         "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
+        "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
         _ => return Err(wrong()),
     };
-    let bytes = number.checked_mul(1 << shift).ok_or_else(wrong)?;
-    if bytes == 0 { Err(wrong()) } else { Ok(bytes) }
+    let factor = u128::pow(base, power);
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let digits = |text: &str| text.parse::<u128>().map_err(|_| wrong());
+    let mut bytes = digits(whole)?.checked_mul(factor).ok_or_else(wrong)?;
+    if number.contains('.') {
+        let parts = 10u128.checked_pow(part.len() as u32).ok_or_else(wrong)?;
+        bytes += digits(part)?.checked_mul(factor).ok_or_else(wrong)? / parts;
+    }
+    match u64::try_from(bytes) {
+        Ok(bytes) if bytes > 0 => Ok(bytes),
+        _ => Err(wrong()),
+    }
 }
 
 /// Shows a size in the largest unit that leaves it readable.
@@ -44,8 +65,20 @@ mod tests {
         assert_eq!(parse("64m"), Ok(64 << 20));
         assert_eq!(parse("4096"), Ok(4096));
         assert_eq!(parse("2MiB"), Ok(2 << 20));
-        for wrong in ["", "G", "0", "1X", "-1", "1.5G", "99999999999T"] {
+        assert_eq!(parse("1GB"), Ok(1_000_000_000));
+        assert_eq!(parse("100B"), Ok(100));
+        assert_eq!(parse("1.5G"), Ok(3 << 29));
+        assert_eq!(parse("0.25k"), Ok(256));
+        for wrong in ["", "G", "0", "1X", "-1", "1.", ".5G", "1.2.3G", "1iB", "99999999999T", "0.1"]
+        {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_is_read_again() {
+        for bytes in [4096, 3 << 29, 1 << 30, 5 << 40, 777] {
+            assert_eq!(parse(&show(bytes)), Ok(bytes));
         }
     }
 

@@ -16,10 +16,10 @@ fn static_program() -> Vec<u8> {
     bytes
 }
 
-fn refused(installed: &Installed, words: &[&str], part: &str) {
+fn refused(installed: &Installed, code: i32, words: &[&str], part: &str) {
     let output = installed.command().arg("run").args(words).output().unwrap();
     let said = complaint(&output);
-    assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
     assert!(said.starts_with("vshmem: ") && said.lines().count() == 1, "{said}");
     assert!(said.contains(part), "no {part:?} in {said:?}");
 }
@@ -34,21 +34,22 @@ fn programs_that_would_use_the_kernel_are_refused() {
     let fixed = of("fixed", &static_program(), 0o755);
     refused(
         &installed,
+        126,
         &[&fixed],
         "is statically linked, so it would silently use the kernel's own IPC",
     );
     let script = of("script", format!("#!{fixed} -x\n").as_bytes(), 0o755);
-    refused(&installed, &[&script], "statically linked");
-    refused(&installed, &[&of("privileged", &good, 0o4755)], "is setuid");
-    refused(&installed, &[&of("grouped", &good, 0o2755)], "is setgid");
+    refused(&installed, 126, &[&script], "statically linked");
+    refused(&installed, 126, &[&of("privileged", &good, 0o4755)], "is setuid");
+    refused(&installed, 126, &[&of("grouped", &good, 0o2755)], "is setgid");
     let mut foreign = static_program();
     foreign[18] = 8;
-    refused(&installed, &[&of("foreign", &foreign, 0o755)], "another kind of CPU");
-    refused(&installed, &[&of("cut", b"\x7fELF", 0o755)], "damaged");
-    refused(&installed, &[&of("plain", &good, 0o644)], "chmod +x");
-    refused(&installed, &["clitest-no-such-program"], "no such program in PATH");
-    refused(&installed, &["/nowhere/at/all"], "Check the path");
-    refused(&installed, &["/tmp"], "directory");
+    refused(&installed, 126, &[&of("foreign", &foreign, 0o755)], "another kind of CPU");
+    refused(&installed, 126, &[&of("cut", b"\x7fELF", 0o755)], "damaged");
+    refused(&installed, 126, &[&of("plain", &good, 0o644)], "chmod +x");
+    refused(&installed, 127, &["clitest-no-such-program"], "no such program in PATH");
+    refused(&installed, 127, &["/nowhere/at/all"], "Check the path");
+    refused(&installed, 126, &["/tmp"], "directory");
 }
 
 #[test]
@@ -66,7 +67,7 @@ fn usage_is_checked() {
 fn the_library_must_be_there() {
     let installed = Installed::new();
     fs::remove_file(installed.path().join("libvshmem_preload.so")).unwrap();
-    refused(&installed, &["true"], "libvshmem_preload.so is not installed");
+    refused(&installed, 1, &["true"], "libvshmem_preload.so is not installed");
 }
 
 #[test]

@@ -220,9 +220,7 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
             .and_then(|link| identify(link.as_ref()).map(|(superblock, _)| (link, superblock)));
         match identified {
             Ok((link, superblock)) => {
-                let end = superblock.name.iter().position(|&byte| byte == 0);
-                let used = end.unwrap_or(superblock.name.len());
-                if &superblock.name[..used] == name.as_bytes() {
+                if superblock.name_bytes() == name.as_bytes() {
                     return Ok(link);
                 }
             }

@@ -45,6 +45,15 @@ pub struct Superblock {
     pub checksum: u64,
 }
 
+impl Superblock {
+    /// The name without its padding. It may be a peer's: show it with control characters replaced.
+    #[must_use]
+    pub fn name_bytes(&self) -> &[u8] {
+        let used = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
+        &self.name[..used]
+    }
+}
+
 /// Where the host's words lie in the first page, behind the superblock.
 pub const HOME_OFFSET: u64 = 2048;
 

@@ -146,13 +146,12 @@ fn facts(name: &str) -> Result<Facts, Failure> {
     let pool = open_pool(link.as_ref())?;
     let (superblock, layout) = (pool.superblock(), pool.layout());
     let room = pool.room().map_err(unreadable(name))?;
-    let used = superblock.name.iter().position(|&byte| byte == 0).unwrap_or(superblock.name.len());
     let geometry = superblock.geometry;
     let total = superblock.total_bytes;
     // All that is neither, the gaps between them too.
     let metadata = layout.data.offset - (layout.heap.end() - layout.heap.offset);
     Ok(Facts {
-        name: String::from_utf8_lossy(&superblock.name[..used]).into_owned(),
+        name: String::from_utf8_lossy(superblock.name_bytes()).into_owned(),
         link: link.kind(),
         place: link.place().to_owned(),
         uuid: uuid_text(&superblock.uuid),

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 
+use crate::choice::{self, Choice};
 use crate::failure::{Failure, Outcome, failed};
-use crate::{choice, show};
+use crate::show;
 
 /// What is looked for beside this command and where an installation leaves it.
 const COMPONENT: &str = "mca_btl_vshmem.so";
@@ -86,10 +87,15 @@ pub fn words(pool: &str, components: &Path, link: &str) -> Vec<(&'static str, St
 impl MpiEnv {
     /// Prints it.
     pub fn carry_out(self) -> Outcome {
-        let Some(pool) = choice::named(self.pool.as_deref()) else {
-            return failed(
-                "no pool is named. Name one with --pool or VSHMEM_POOL (`vshmem pool ls` shows them)",
-            );
+        let pool = match choice::choose(self.pool.as_deref())? {
+            Choice::Named(name) => name,
+            // Other guests have it under the same name, at places of their own.
+            Choice::Given { name, .. } => name,
+            Choice::Private => {
+                return failed(
+                    "no pool is named. Name one with --pool or VSHMEM_POOL (`vshmem pool ls` shows them)",
+                );
+            }
         };
         // Better said now than by every process of the job.
         let link = vshmem_session::find(&pool)?;

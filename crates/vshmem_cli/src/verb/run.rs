@@ -26,7 +26,7 @@ const BURIALS: Duration = Duration::from_secs(3);
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Run {
-    /// The pool. Without: VSHMEM_POOL, then the pool that this guest was given, then your own
+    /// The pool. Without: VSHMEM_POOL, then the only pool that this guest was given, then your own
     /// private pool, which is made when it is missing.
     #[arg(long)]
     pool: Option<String>,
@@ -119,7 +119,14 @@ impl Run {
             .exec();
         // What is left behind if this fails is buried by the agent.
         let _ = session.leave();
-        failed(format!("{}: cannot run it: {error}", found.display()))
+        let sentence = format!(
+            "{}: cannot run it: {error}. If it is a script, look at the program named in its first line",
+            found.display()
+        );
+        Err(match error.kind() {
+            std::io::ErrorKind::NotFound => Failure::NoProgram(sentence),
+            _ => Failure::NotRun(sentence),
+        })
     }
 }
 

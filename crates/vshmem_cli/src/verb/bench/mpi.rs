@@ -8,10 +8,11 @@ use std::process::{Command, ExitCode, Stdio};
 use clap::Args;
 use vshmem_bench::{Order, Spread, ratios, take_turns};
 
+use crate::choice::{self, Choice};
 use crate::failure::{Failure, Outcome, failed};
+use crate::show;
 use crate::table::Table;
 use crate::verb::mpi_env;
-use crate::{choice, show};
 
 /// The program that measures.
 const PROGRAM: &str = "pairs";
@@ -216,7 +217,12 @@ impl Mpi {
                 spread(&ratios(&of[2], &of[1]), &factor),
             ]);
         }
-        let pool = choice::named(None).map(|name| format!(" on pool {name}")).unwrap_or_default();
+        let pool = match choice::choose(None)? {
+            Choice::Named(name) | Choice::Given { name, .. } => {
+                format!(" on pool {}", show::clean(&name))
+            }
+            Choice::Private => String::new(),
+        };
         show::line(format!("Open MPI, {} processes{pool}", self.processes))?;
         show::text(&format!("\n{times}\n{factors}"))?;
         Ok(ExitCode::SUCCESS)

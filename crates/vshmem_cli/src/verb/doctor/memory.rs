@@ -9,7 +9,10 @@ use crate::{choice, size};
 
 /// A line for the pool that `vshmem run` takes, and for each that this machine has from outside.
 pub fn speeds() -> Vec<Line> {
-    let chosen = choice::named(None).and_then(|name| vshmem_session::find(&name).ok());
+    let chosen = choice::choose(None)
+        .ok()
+        .and_then(|choice| choice.word())
+        .and_then(|word| vshmem_session::find(&word).ok());
     let chosen = chosen.filter(|link| vshmem_session::identify(link.as_ref()).is_ok());
     let devices = vshmem_session::list_devices().into_iter().filter(|pool| pool.found.is_ok());
     let mut places: Vec<_> = devices.map(|pool| pool.place).collect();

@@ -11,8 +11,9 @@ use serde::Serialize;
 use vshmem_lab::{GuestKind, Lab};
 use vshmem_session::Whose;
 
+use crate::choice::{self, Choice};
 use crate::failure::Outcome;
-use crate::{choice, pool, show, size};
+use crate::{pool, show, size};
 
 use super::run;
 
@@ -155,10 +156,23 @@ fn pools() -> Line {
 
 fn chosen() -> Line {
     const WHAT: &str = "pool that `vshmem run` takes";
-    let Some(name) = choice::named(None) else {
-        return Line::good(WHAT, format!("{} (private, made when needed)", choice::private_name()));
+    let (word, name) = match choice::choose(None) {
+        Ok(Choice::Named(name)) => (name.clone(), name),
+        Ok(Choice::Given { place, name }) => (
+            place.display().to_string(),
+            format!("{} (the only one given to this machine)", show::clean(&name)),
+        ),
+        Ok(Choice::Private) => {
+            return Line::good(
+                WHAT,
+                format!("{} (private, made when needed)", choice::private_name()),
+            );
+        }
+        Err(error) => {
+            return Line::bad(WHAT, error.to_string(), "set VSHMEM_POOL to the pool that is meant");
+        }
     };
-    match vshmem_session::find(&name) {
+    match vshmem_session::find(&word) {
         Ok(link) => {
             let manned = if vshmem_session::Duty::Agent.is_manned(link.place()) {
                 "its agent runs"
