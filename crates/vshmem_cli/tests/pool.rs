@@ -249,3 +249,41 @@ fn a_copy_of_a_pool_is_joined_by_nobody() {
     fs::hard_link(pool.place(), copy.place()).unwrap();
     expect(0, &["run", "--pool", &copy.0, "--", "ipcmk", "-S", "1"]);
 }
+
+#[test]
+fn a_file_that_a_monitor_owns_becomes_a_pool() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let directory = tempfile::tempdir_in("/dev/shm").unwrap();
+    let file = directory.path().join("pve-shm-file7");
+    let path = file.to_str().unwrap();
+    let made = std::fs::File::create(&file).unwrap();
+    made.set_len(8 << 20).unwrap();
+    made.set_permissions(std::fs::Permissions::from_mode(0o640)).unwrap();
+    let inode = made.metadata().unwrap().ino();
+    rig::expect(0, &["pool", "create", "file7", "--file", path]);
+    let facts = file.metadata().unwrap();
+    assert_eq!((facts.ino(), facts.len(), facts.mode() & 0o777), (inode, 8 << 20, 0o640));
+    assert_eq!(json(&["pool", "show", path, "--json"])["name"], "file7");
+    let proxmox = rig::expect(0, &["pool", "show", path, "--as", "proxmox"]);
+    assert_eq!(String::from_utf8_lossy(&proxmox.stdout), "ivshmem: size=8,name=file7\n");
+    assert!(rig::complaint(&proxmox).contains("removes this file"));
+    // It is in use now, and the wrong length, and no file at all.
+    refusal(&["pool", "create", "other", "--file", path], &["something is in it", "truncate -s 0"]);
+    refusal(
+        &["pool", "create", "other", "--file", path, "--size", "16M"],
+        &["another length", "16777216 bytes"],
+    );
+    refusal(
+        &["pool", "create", "other", "--file", "/dev/zero", "--size", "8M"],
+        &["no regular file"],
+    );
+    rig::expect(0, &["pool", "rm", path]);
+    assert!(!file.exists());
+    // One that is not there is made, and what is no pool is not removed.
+    refusal(&["pool", "create", "file7", "--file", path], &["--size"]);
+    rig::expect(0, &["pool", "create", "file7", "--file", path, "--size", "8M"]);
+    rig::expect(0, &["pool", "rm", path]);
+    std::fs::write(&file, vec![7; 8192]).unwrap();
+    rig::expect(1, &["pool", "rm", path, "--force"]);
+    assert!(file.exists());
+}

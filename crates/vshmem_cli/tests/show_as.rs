@@ -96,6 +96,35 @@ fn what_a_hypervisor_could_not_use_is_refused() {
     expect(2, &["pool", "show", &odd.0, "--as", "qemu", "--json"]);
 }
 
+/// None of these monitors can be had here: what is compared is what their documents say, which each module names.
+#[test]
+fn monitors_that_are_not_here_get_what_their_documents_say() {
+    let plain = Name::with_pool("monitors");
+    let dax = labelled("monitorsdax");
+    let (place, bytes) = (plain.place().display().to_string(), 8 << 20);
+    let (memory, id) = (dax.place().display().to_string(), format!("vshmem-{}", dax.0));
+    assert_eq!(
+        shown(&[&plain.0, "--as", "cloud-hypervisor"]),
+        format!("--ivshmem path={place},size={bytes}\n")
+    );
+    assert_eq!(shown(&[&dax.0, "--as", "cloud-hypervisor"]), format!("--pmem file={memory}\n"));
+    assert_eq!(shown(&[&dax.0, "--as", "crosvm"]), format!("--pmem {memory}\n"));
+    let firecracker: serde_json::Value =
+        serde_json::from_str(&shown(&[&dax.0, "--as", "firecracker"])).unwrap();
+    let device = serde_json::json!({
+        "id": id, "path_on_host": memory, "root_device": false, "read_only": false,
+    });
+    assert_eq!(firecracker, serde_json::json!({ "pmem": [device] }));
+    let proxmox = shown(&[&plain.0, "--as", "proxmox"]);
+    assert!(proxmox.starts_with("args: -object memory-backend-file,"), "{proxmox}");
+    assert_eq!(proxmox.lines().count(), 1, "{proxmox}");
+    for form in ["firecracker", "crosvm"] {
+        refusal(&["pool", "show", &plain.0, "--as", form], &["has no label", "--dax"]);
+    }
+    expect(2, &["pool", "show", &dax.0, "--as", "crosvm", "--device", "plain"]);
+    expect(2, &["pool", "show", &plain.0, "--as", "cloud-hypervisor", "--device", "doorbell"]);
+}
+
 #[test]
 fn libvirt_takes_the_elements_in_a_domain() {
     if !is_installed("virt-xml-validate") || !is_installed("xmllint") {

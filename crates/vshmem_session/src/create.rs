@@ -79,6 +79,20 @@ pub enum CreateError {
         /// Bytes there are.
         most: u64,
     },
+    /// A file that was named cannot become a pool.
+    #[error(
+        "pool {name}: {} cannot become a pool: {found}. It must be a regular file of {bytes} bytes, all of them zeros; `truncate -s 0 {0} && truncate -s {bytes} {0}` makes it so where nothing in it is needed", place.display()
+    )]
+    File {
+        /// The name.
+        name: String,
+        /// The file.
+        place: PathBuf,
+        /// What is wrong with it.
+        found: &'static str,
+        /// Bytes that it must have.
+        bytes: u64,
+    },
     /// No room.
     #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, free some memory, or enlarge the file system", place.display())]
     Room {
@@ -184,9 +198,26 @@ pub(crate) fn layout_of(request: &CreateRequest) -> Result<(Geometry, Layout), C
 /// # Errors
 /// Says what stood in the way; nothing is left behind.
 pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
+    create_at(request, Local::place_of(&request.name, request.huge_page.is_some()))
+}
+
+/// Makes a pool in a file of another name: one that a monitor of virtual machines knows already, or a new one. What is
+/// there must be a regular file with nothing but zeros in it, as long as asked for; its owner and mode stay.
+///
+/// # Errors
+/// Says what stood in the way.
+pub fn create_in(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
+    match place.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            create_at(request, place.to_owned())
+        }
+        _ => fill(request, place),
+    }
+}
+
+fn create_at(request: &CreateRequest, place: PathBuf) -> Result<PathBuf, CreateError> {
     let name = &request.name;
     let (geometry, layout) = layout_of(request)?;
-    let place = Local::place_of(name, request.huge_page.is_some());
     let exists = || CreateError::Exists { name: name.clone(), place: place.clone() };
     let failed = |tried| {
         let (name, place) = (name.clone(), place.clone());
@@ -207,22 +238,9 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
     rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, backed).map_err(|errno| {
         CreateError::Room { name: name.clone(), bytes: backed, place: place.clone(), errno }
     })?;
-    let new = NewPool {
-        name: name.clone(),
-        uuid: *uuid::Uuid::new_v4().as_bytes(),
-        geometry,
-        owner_uid: rustix::process::geteuid().as_raw(),
-        mode: request.mode,
-        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
-        evict_after: request.evict_after,
-        prepare: request.prepare,
-        backed: request.backed,
-    };
-    if request.dax {
-        write_label(file, total, &new.uuid).map_err(failed("label"))?;
-    }
-    lay_out(file, front, layout.data.offset, &new).map_err(failed("lay out"))?;
-    write_home(file, front).map_err(failed("write down which file it is, in"))?;
+    let owner = rustix::process::geteuid().as_raw();
+    write_pool(file, total, request, geometry, &layout, (owner, request.mode))
+        .map_err(failed("lay out"))?;
     // Huge pages are few, and cleared when they are backed.
     let untouched = if request.huge_page.is_some() { 0 } else { request.prepare };
     touch(file, front + layout.data.offset, untouched).map_err(failed("prepare memory of"))?;
@@ -236,6 +254,92 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
         other => other.map_err(std::io::Error::from).map_err(failed("publish")),
     }?;
     Ok(place)
+}
+
+/// Makes a pool in a file that somebody else has made.
+fn fill(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
+    use std::os::unix::fs::MetadataExt;
+    let name = &request.name;
+    let (geometry, layout) = layout_of(request)?;
+    let failed = |tried| {
+        let (name, place) = (name.clone(), place.to_owned());
+        move |error| CreateError::Failed { name, place, tried, error }
+    };
+    // Neither a link to another file nor a pipe that nobody writes to.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(place)
+        .map_err(failed("open"))?;
+    let facts = file.metadata().map_err(failed("look at"))?;
+    let front = if request.dax { DAX_FRONT } else { 0 };
+    let total = file_bytes(request, front + layout.total_bytes.max(request.bytes));
+    let refused = |found| CreateError::File {
+        name: name.clone(),
+        place: place.to_owned(),
+        found,
+        bytes: total,
+    };
+    if !facts.is_file() {
+        return Err(refused("it is no regular file"));
+    }
+    if facts.len() != total {
+        return Err(refused("it has another length"));
+    }
+    if !is_all_zeros(&file).map_err(failed("read"))? {
+        return Err(refused("something is in it"));
+    }
+    let backed = if request.backed { total } else { front + layout.data.offset };
+    rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, backed).map_err(|errno| {
+        CreateError::Room { name: name.clone(), bytes: backed, place: place.to_owned(), errno }
+    })?;
+    let owner = (facts.uid(), facts.mode() & 0o777);
+    write_pool(&file, total, request, geometry, &layout, owner).map_err(failed("lay out"))?;
+    touch(&file, front + layout.data.offset, request.prepare)
+        .map_err(failed("prepare memory of"))?;
+    Ok(place.to_owned())
+}
+
+fn is_all_zeros(file: &File) -> std::io::Result<bool> {
+    use std::os::unix::fs::FileExt;
+    let mut portion = vec![0; 1 << 20];
+    let mut at = 0;
+    loop {
+        match file.read_at(&mut portion, at)? {
+            0 => return Ok(true),
+            read if portion[..read].iter().any(|&byte| byte != 0) => return Ok(false),
+            read => at += read as u64,
+        }
+    }
+}
+
+/// Writes the tables of a pool into a file of zeros; who opens it meanwhile finds no pool.
+fn write_pool(
+    file: &File,
+    total: u64,
+    request: &CreateRequest,
+    geometry: Geometry,
+    layout: &Layout,
+    (owner_uid, mode): (u32, u32),
+) -> std::io::Result<()> {
+    let front = if request.dax { DAX_FRONT } else { 0 };
+    let new = NewPool {
+        name: request.name.clone(),
+        uuid: *uuid::Uuid::new_v4().as_bytes(),
+        geometry,
+        owner_uid,
+        mode,
+        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs()),
+        evict_after: request.evict_after,
+        prepare: request.prepare,
+        backed: request.backed,
+    };
+    if request.dax {
+        write_label(file, total, &new.uuid)?;
+    }
+    lay_out(file, front, layout.data.offset, &new)?;
+    write_home(file, front)
 }
 
 /// Bytes of the file behind a pool. As many as were asked for, even if the layout leaves some at
@@ -337,8 +441,11 @@ impl Drop for Draft {
 /// # Errors
 /// Says why not.
 pub fn remove(name: &str) -> Result<PathBuf, CreateError> {
-    for huge in [false, true] {
-        let place = Local::place_of(name, huge);
+    let places = match name.contains('/') {
+        true => vec![PathBuf::from(name)],
+        false => [false, true].map(|huge| Local::place_of(name, huge)).to_vec(),
+    };
+    for place in places {
         match std::fs::remove_file(&place) {
             Ok(()) => return Ok(place),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

@@ -9,7 +9,7 @@ mod post;
 mod share;
 mod starter;
 
-pub use create::{CreateError, CreateRequest, create, remove};
+pub use create::{CreateError, CreateRequest, create, create_in, remove};
 pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
 pub use find::{FindError, Listing, Whose, find, identify, list, list_devices, snapshot};
 pub use open::{Session, SessionError, domain_of_child, is_gone, open_pool, this_process};

@@ -1,9 +1,10 @@
 //! `vshmem pool create`.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use vshmem_link::XenAdmission;
+use vshmem_link::{DAX_FRONT, XenAdmission};
 use vshmem_session::CreateRequest;
 
 use crate::failure::{Failure, Outcome, failed};
@@ -16,8 +17,13 @@ pub struct Create {
     /// Its name: letters, digits, '-', '_' and '.', at most 48.
     name: String,
     /// Its size: a number with K, M, G or T behind it.
-    #[arg(long, value_parser = size::parse)]
-    size: u64,
+    #[arg(long, value_parser = size::parse, required_unless_present = "file")]
+    size: Option<u64>,
+    /// Make it in this file, which a monitor of virtual machines knows already, as
+    /// /dev/shm/pve-shm-job7 of Proxmox VE; without --size as long as that is. The file must hold
+    /// zeros alone; its owner and mode stay. Such a pool goes by its path.
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["xen", "hugepages", "group"])]
+    file: Option<PathBuf>,
     /// Back it with huge pages of this size (on /dev/hugepages).
     #[arg(long)]
     hugepages: Option<HugePage>,
@@ -70,6 +76,7 @@ Examples:
   vshmem pool create fast --size 1G --prepare 128M
   vshmem pool create big --size 8G --hugepages 2M --limit shmmni=100
   vshmem pool create pmem7 --size 1G --dax
+  vshmem pool create job7 --file /dev/shm/pve-shm-job7
   vshmem pool create grid --size 16M --xen --member web1 --member web2";
 
 /// Sizes of huge pages.
@@ -135,9 +142,10 @@ impl Create {
         if let Some(page) = self.hugepages {
             require_huge_pages(page.bytes())?;
         }
+        let bytes = self.bytes()?;
         let request = CreateRequest {
             name: self.name.clone(),
-            bytes: self.size,
+            bytes,
             mode: self.mode,
             group: self.group.as_deref().map(account::group).transpose()?,
             huge_page: self.hugepages.map(HugePage::bytes),
@@ -145,12 +153,15 @@ impl Create {
             evict_after: self.evict_after,
             backed: !self.sparse,
             dax: self.dax,
-            prepare: self.prepare.map_or(0, |asked| asked.unwrap_or(self.size / 8)),
+            prepare: self.prepare.map_or(0, |asked| asked.unwrap_or(bytes / 8)),
         };
         if self.xen {
             return create_xen(&request, self.slots, self.members);
         }
-        let place = vshmem_session::create(&request)?;
+        let place = match &self.file {
+            Some(file) => vshmem_session::create_in(&request, file)?,
+            None => vshmem_session::create(&request)?,
+        };
         let prepared = match request.prepare {
             0 => String::new(),
             bytes => format!(", {} of it prepared", size::show(bytes)),
@@ -158,10 +169,28 @@ impl Create {
         show::line(format!(
             "pool {}: {}{prepared} at {}",
             self.name,
-            size::show(self.size),
+            size::show(bytes),
             place.display()
         ))?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Its size: what was asked for, or that of the file.
+    fn bytes(&self) -> Result<u64, Failure> {
+        match (self.size, &self.file) {
+            (Some(bytes), _) => Ok(bytes),
+            (None, Some(file)) => match std::fs::metadata(file) {
+                Ok(facts) => Ok(facts.len().saturating_sub(if self.dax { DAX_FRONT } else { 0 })),
+                Err(error) => failed(format!(
+                    "pool {}: {}: cannot look at it: {error}. Say how large the pool is to be with --size, and the file is made",
+                    self.name,
+                    file.display()
+                )),
+            },
+            (None, None) => {
+                Err(Failure::Usage("say how large it is to be, as in --size 1G".into()))
+            }
+        }
     }
 }
 

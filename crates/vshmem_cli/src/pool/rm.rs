@@ -15,7 +15,7 @@ use super::Parties;
 /// Remove a pool.
 #[derive(Debug, Args)]
 pub struct Rm {
-    /// Its name.
+    /// Its name, or the path of its file.
     name: String,
     /// Even if programs use it: they keep what they have mapped, and nobody finds it any more.
     #[arg(long)]
@@ -80,15 +80,15 @@ impl Rm {
 /// Removes a pool's file, and this domain's wait file for it.
 pub fn remove(name: &str) -> Result<(), Failure> {
     if name.contains('/') {
-        return Err(Failure::Usage(format!(
-            "{name}: give the pool's name, not its path; `vshmem pool ls` shows the names"
-        )));
+        // A file of any name: only what is a pool is removed.
+        vshmem_session::identify(find(name)?.as_ref())?;
     }
     let uuid = find(name)
         .ok()
         .and_then(|link| vshmem_session::identify(link.as_ref()).ok())
         .map(|(superblock, _)| superblock.uuid);
-    match vshmem_session::retire_xen(name)? {
+    let xen = if name.contains('/') { None } else { vshmem_session::retire_xen(name)? };
+    match xen {
         None => {
             vshmem_session::remove(name)?;
         }

@@ -20,7 +20,7 @@ use super::show_as::{self, Device, Form};
 pub struct Show {
     /// Its name.
     name: String,
-    /// What to put on a hypervisor's command line or into its configuration.
+    /// What to put on the command line of a monitor of virtual machines, or into its configuration.
     #[arg(long = "as", value_name = "TOOL", conflicts_with = "json")]
     form: Option<Form>,
     /// With --as: what kind of device. The default is what the pool was made for: dax when it was

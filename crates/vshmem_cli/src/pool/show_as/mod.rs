@@ -1,4 +1,12 @@
-//! `vshmem pool show --as`: a pool in the words of a hypervisor's tools.
+//! `vshmem pool show --as`: a pool in the words of a monitor of virtual machines. One file per monitor has its words.
+
+mod cloud_hypervisor;
+mod crosvm;
+mod firecracker;
+mod libvirt;
+mod proxmox;
+mod qemu;
+mod xl;
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,8 +27,34 @@ pub enum Form {
     Qemu,
     /// Elements of a libvirt domain.
     Libvirt,
+    /// Lines of a guest's configuration of Proxmox VE.
+    Proxmox,
+    /// Arguments of Cloud Hypervisor's command line.
+    CloudHypervisor,
+    /// A part of Firecracker's configuration file.
+    Firecracker,
+    /// Arguments of crosvm's command line.
+    Crosvm,
     /// Lines of an xl configuration.
     Xl,
+}
+
+impl Form {
+    /// What this monitor can show to a guest.
+    fn devices(self) -> &'static [Device] {
+        match self {
+            Self::Qemu | Self::Libvirt | Self::Proxmox => {
+                &[Device::Plain, Device::Doorbell, Device::Dax]
+            }
+            Self::CloudHypervisor => &[Device::Plain, Device::Dax],
+            Self::Firecracker | Self::Crosvm => &[Device::Dax],
+            Self::Xl => &[],
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 /// What a guest sees.
@@ -53,14 +87,19 @@ pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
         return show_xl(name, device);
     }
     let lent = Lent::of(name)?;
-    let device = device.unwrap_or(lent.usual_device());
+    let device = device.unwrap_or(lent.usual_device(form));
     lent.require(device, form)?;
     for hint in lent.hints(device, form) {
         eprintln!("vshmem: {hint}");
     }
     show::text(&match form {
-        Form::Libvirt => lent.libvirt(device),
-        _ => lent.qemu(device),
+        Form::Qemu => qemu::arguments(&lent, device),
+        Form::Libvirt => libvirt::elements(&lent, device),
+        Form::Proxmox => proxmox::lines(&lent, device),
+        Form::CloudHypervisor => cloud_hypervisor::arguments(&lent, device),
+        Form::Firecracker => firecracker::configuration(&lent),
+        Form::Crosvm => crosvm::arguments(&lent),
+        Form::Xl => unreachable!("has been shown"),
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -92,16 +131,8 @@ fn show_xl(name: &str, device: Option<Device>) -> Outcome {
     eprintln!(
         "vshmem: pool {name}: `vshmem pool serve {name}` in dom0 grants it to guests that are created later"
     );
-    show::text(&xl(pool.room().pages))?;
+    show::text(&xl::lines(pool.room().pages))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Each process maps the tables and what it attaches, and each page that is mapped takes an entry of
-/// its domain's maptrack table: 512 to a frame. Room for 32 processes that have mapped all.
-fn xl(pages: u32) -> String {
-    const XENS_OWN: u32 = 1024;
-    let frames = pages.saturating_mul(32).div_ceil(512);
-    format!("max_maptrack_frames = {}\n", frames.max(XENS_OWN))
 }
 
 impl Lent {
@@ -141,17 +172,30 @@ impl Lent {
         })
     }
 
-    fn usual_device(&self) -> Device {
+    fn usual_device(&self, form: Form) -> Device {
         match (self.labelled, self.served) {
             (true, _) => Device::Dax,
-            (false, true) => Device::Doorbell,
-            (false, false) => Device::Plain,
+            _ if form.devices() == [Device::Dax] => Device::Dax,
+            (false, true) if form.devices().contains(&Device::Doorbell) => Device::Doorbell,
+            (false, _) => Device::Plain,
         }
     }
 
     /// Refuses what a guest could not use.
     fn require(&self, device: Device, form: Form) -> Result<(), Failure> {
         let name = &self.name;
+        if !form.devices().contains(&device) {
+            let devices: Vec<String> = form
+                .devices()
+                .iter()
+                .filter_map(|device| Some(device.to_possible_value()?.get_name().to_owned()))
+                .collect();
+            return Err(Failure::Usage(format!(
+                "--as {}: this monitor has no such device. Use --device {}",
+                form.name(),
+                devices.join(" or ")
+            )));
+        }
         match device {
             Device::Dax if !self.labelled => failed(format!(
                 "pool {name}: --device dax: it has no label, so a guest would show it as a block device. Create it with `vshmem pool create {name} --size {} --dax`",
@@ -186,6 +230,12 @@ impl Lent {
                 "pool {name}: it has no server yet; start `vshmem pool serve {name}` before the guest"
             ));
         }
+        if form == Form::Proxmox && file_name(&self.place).starts_with(proxmox::PREFIX) {
+            hints.push(format!(
+                "{}: Proxmox VE removes this file when the guest stops. A pool of another name is given by an `args:` line and stays",
+                self.place.display()
+            ));
+        }
         if device == Device::Dax && form == Form::Libvirt {
             hints.push(
                 "the domain needs room for it as well: <maxMemory slots='4' unit='GiB'>...</maxMemory> and a NUMA cell (<cpu><numa><cell .../></numa></cpu>)".to_owned(),
@@ -199,54 +249,6 @@ impl Lent {
         }
         hints
     }
-
-    fn qemu(&self, device: Device) -> String {
-        let id = format!("vshmem-{}", self.name);
-        let memory = format!(
-            "-object memory-backend-file,id={id},share=on,mem-path={},size={}",
-            self.place.display(),
-            self.bytes
-        );
-        match device {
-            Device::Plain => format!("{memory}\n-device ivshmem-plain,memdev={id}\n"),
-            Device::Doorbell => format!(
-                "-chardev socket,id={id},path={}\n-device ivshmem-doorbell,chardev={id},vectors={}\n",
-                self.socket.display(),
-                self.vectors
-            ),
-            // Options of -machine and -m add up with those given elsewhere.
-            Device::Dax => format!(
-                "-machine nvdimm=on\n-m slots=4,maxmem={}G\n{memory},align=2M\n-device nvdimm,memdev={id}\n",
-                self.room()
-            ),
-        }
-    }
-
-    /// GiB of address space for a guest with the pool and its own memory.
-    fn room(&self) -> u64 {
-        (self.bytes.next_power_of_two() >> 30).max(64) * 2
-    }
-
-    fn libvirt(&self, device: Device) -> String {
-        match device {
-            Device::Plain => format!(
-                "<shmem name='{}'>\n  <model type='ivshmem-plain'/>\n  <size unit='KiB'>{}</size>\n</shmem>\n",
-                file_name(&self.place),
-                self.bytes >> 10
-            ),
-            Device::Doorbell => format!(
-                "<shmem name='{}'>\n  <model type='ivshmem-doorbell'/>\n  <server path='{}'/>\n  <msi vectors='{}' ioeventfd='on'/>\n</shmem>\n",
-                file_name(&self.place),
-                self.socket.display(),
-                self.vectors
-            ),
-            Device::Dax => format!(
-                "<memory model='nvdimm' access='shared'>\n  <source>\n    <path>{}</path>\n    <alignsize unit='KiB'>2048</alignsize>\n  </source>\n  <target>\n    <size unit='KiB'>{}</size>\n    <node>0</node>\n  </target>\n</memory>\n",
-                self.place.display(),
-                self.bytes >> 10
-            ),
-        }
-    }
 }
 
 fn file_name(place: &Path) -> String {
@@ -259,16 +261,5 @@ fn pool_name(place: &Path, link: &dyn Link) -> String {
     match file.strip_prefix("vshmem.") {
         Some(name) => name.to_owned(),
         None => file_name(link.place()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::xl;
-
-    #[test]
-    fn a_guest_of_xens_may_map_a_large_pool_many_times() {
-        assert_eq!(xl(4096), "max_maptrack_frames = 1024\n");
-        assert_eq!(xl(65536), "max_maptrack_frames = 4096\n");
     }
 }

@@ -1,0 +1,8 @@
+//! Arguments of `crosvm run` (crosvm.dev/book/devices/pmem). Not tried with one.
+
+use super::Lent;
+
+/// The arguments.
+pub fn arguments(lent: &Lent) -> String {
+    format!("--pmem {}\n", lent.place.display())
+}

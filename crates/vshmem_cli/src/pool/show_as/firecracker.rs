@@ -1,0 +1,16 @@
+//! A part of Firecracker's configuration file (its docs/pmem.md; from 1.14 on). Not tried with one.
+
+use serde_json::json;
+
+use super::Lent;
+
+/// The member `pmem` of the configuration; the object in it is also the body of `PUT /pmem/ID`.
+pub fn configuration(lent: &Lent) -> String {
+    let device = json!({
+        "id": format!("vshmem-{}", lent.name),
+        "path_on_host": lent.place,
+        "root_device": false,
+        "read_only": false,
+    });
+    format!("{:#}\n", json!({ "pmem": [device] }))
+}
