@@ -86,3 +86,14 @@ fn a_user_who_shortens_its_file_harms_nobody_else(guests: &Guests) {
     }
     assert_eq!(root.ask(&format!("semctl {set} 0 rmid")), "0");
 }
+
+/// As nobody has named a pool: the guest's only device is taken, not a private pool that its programs would share with nobody.
+pub fn only_pool() {
+    let guests = crate::shared();
+    let unnamed = "unset VSHMEM_POOL; mv /run/vshmem/pool /run/vshmem/pool.away; ";
+    let back = "; code=$?; mv /run/vshmem/pool.away /run/vshmem/pool; exit $code";
+    let ran =
+        guests.shell(1, &format!("{unnamed} vshmem run sh -c 'echo $VSHMEM_POOL_NAME'{back}"));
+    assert_eq!(ran.ok().trim(), guests.pool().name());
+    assert_eq!(guests.shell(1, &format!("{unnamed} vshmem ls{back}")).code, 0);
+}
