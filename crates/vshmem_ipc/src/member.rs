@@ -533,6 +533,22 @@ impl Member {
         self.seats.forget();
         self.larder.forget();
         self.pid.store(process.pid, Ordering::Release);
+        let placed = self.find_childs_place(kept, process, elsewhere);
+        if placed.is_err() {
+            let (map, threads) = (self.pool.map(), self.pool.layout().threads);
+            self.seats.give_back(map, threads, self.as_stranger());
+            self.renounce();
+        }
+        placed
+    }
+
+    /// Everything of becoming a child that may be refused.
+    fn find_childs_place(
+        &self,
+        kept: Option<ChildSlot>,
+        process: Process,
+        elsewhere: Option<&DomainIdentity>,
+    ) -> Result<(), JoinError> {
         if let Some(identity) = elsewhere {
             self.digest.store(identity.digest(), Ordering::Release);
             self.client.store(self.as_stranger().word(), Ordering::Release);
@@ -541,16 +557,8 @@ impl Member {
         }
         self.client.store(self.as_stranger().word(), Ordering::Release);
         self.stand_on_domain()?;
-        match self.enter(process, kept) {
-            Ok(entered) => self.settle_in(entered.client)?,
-            Err(error) => {
-                let threads = self.pool.layout().threads;
-                self.seats.give_back(self.pool.map(), threads, self.as_stranger());
-                self.renounce();
-                return Err(error);
-            }
-        }
-        Ok(())
+        let entered = self.enter(process, kept)?;
+        Ok(self.settle_in(entered.client)?)
     }
 
     /// To be called in a child that cannot become a member: it is not its parent, and none of its calls may act as that.
