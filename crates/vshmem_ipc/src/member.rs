@@ -698,6 +698,11 @@ impl Member {
         let claimant = Claimant { client, list: list.ok() };
         let take = || self.seats.take(map, layout.threads, claimant).map_err(|_| Errno::IO);
         match take()? {
+            Some(seat) if seat.is_surplus() => {
+                let desk = self.desk_of(&seat);
+                self.seats.recover_abandoned(&seat, |slot| self.recover_thread(&desk, slot));
+                Ok(seat)
+            }
             Some(seat) => Ok(seat),
             None if settle(self.pool.free_dead_threads().map(Ok))? => take()?.ok_or(Errno::NOMEM),
             None => Err(Errno::NOMEM),
