@@ -14,7 +14,7 @@ use vshmem_mem::unless_confined;
 use vshmem_session::{Session, domain_of_child, this_process};
 
 use crate::next::{next, system_call};
-use crate::{advice, agent, attached, books, errno, fixed, parked, process};
+use crate::{advice, agent, attached, books, caller, errno, fixed, parked, process};
 
 /// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
 const LEVELS: usize = 4;
@@ -113,6 +113,12 @@ pub unsafe extern "C" fn __register_atfork(
           (prepare, parent, child, library), libc::ENOMEM)
 }
 
+/// At load: when the libraries that the program needs have registered theirs.
+pub fn register_late() {
+    // SAFETY: as in `register`.
+    unsafe { libc::pthread_atfork(None, None, Some(late_in_child)) };
+}
+
 /// Sets up the mark. Once, at set-up.
 pub fn prepare_marks() {
     if let Ok(page) = vshmem_mem::Mapping::anonymous(4096) {
@@ -164,6 +170,7 @@ fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno
         fixed::map_again(session)?;
     }
     vshmem_mem::begin_child();
+    caller::begin_child();
     let elsewhere = unless_confined(domain_of_child).unwrap_or(Ok(None));
     let joined = match &elsewhere {
         Ok(home) => session
@@ -264,6 +271,28 @@ fn begin_child(gone: impl FnMut(books::Piece)) {
 extern "C" fn in_child() {
     books::begin_child();
     parked::begin_child();
+    if !is_first_of_namespace() {
+        take_place();
+    }
+    release_books();
+}
+
+/// To be called when the handlers of others have been: to find out its domain takes a child the heap, which may be one of theirs.
+extern "C" fn late_in_child() {
+    // Not when a handler has been at a call meanwhile.
+    let is_new = mark().is_none_or(|mark| mark.load(Ordering::Relaxed) == 0);
+    if is_new && is_first_of_namespace() {
+        take_place();
+    }
+}
+
+/// Whether this is the first process of a PID namespace, or its parent is outside.
+fn is_first_of_namespace() -> bool {
+    unless_confined(|| rustix::process::getppid().is_none()).unwrap_or(false)
+}
+
+/// Makes a new child a client of its own.
+fn take_place() {
     if let Some(session) = process::inherited() {
         // A child that cannot join finds out at its first call.
         let kept = take_kept();
@@ -279,7 +308,6 @@ extern "C" fn in_child() {
             });
         }
     }
-    release_books();
 }
 
 /// Runs a fork of libc's with a slot kept for the child.
@@ -346,6 +374,7 @@ pub unsafe extern "C" fn _Fork() -> pid_t {
 fn child_of_bare_fork() {
     process::begin();
     in_child();
+    late_in_child();
 }
 
 fn parent_of_bare_fork() {
