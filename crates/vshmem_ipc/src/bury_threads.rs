@@ -89,6 +89,8 @@ impl Member {
     }
 
     /// Finishes what a thread of this process had begun from a slot, in a call that it has left by longjmp. Whether the slot can be used again.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn recover_thread(&self, desk: &Desk<'_>, thread: u32) -> bool {
         let recover = || -> Result<(), Fault> {
             let at = thread_at(self.pool().layout(), thread)?;

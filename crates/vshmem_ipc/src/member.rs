@@ -698,15 +698,23 @@ impl Member {
         let claimant = Claimant { client, list: list.ok() };
         let take = || self.seats.take(map, layout.threads, claimant).map_err(|_| Errno::IO);
         match take()? {
-            Some(seat) if seat.is_surplus() => {
-                let desk = self.desk_of(&seat);
-                self.seats.recover_abandoned(&seat, |slot| self.recover_thread(&desk, slot));
+            Some(seat) => {
+                if seat.is_surplus() {
+                    self.recover_abandoned(&seat);
+                }
                 Ok(seat)
             }
-            Some(seat) => Ok(seat),
             None if settle(self.pool.free_dead_threads().map(Ok))? => take()?.ok_or(Errno::NOMEM),
             None => Err(Errno::NOMEM),
         }
+    }
+
+    /// Out of line: it takes stack that no other call needs.
+    #[cold]
+    #[inline(never)]
+    fn recover_abandoned(&self, seat: &Seat<'_>) {
+        let desk = self.desk_of(seat);
+        self.seats.recover_abandoned(seat, |slot| self.recover_thread(&desk, slot));
     }
 
     #[inline]
