@@ -11,6 +11,9 @@ passed=0 failed=0
 verdict() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $2"; fi; }
 "$vshmem" run --pool "$pool" -- build/stress/mappings "$seconds" ${3:+"$3"}
 verdict $? mappings
+# Who waits for ever has all signals blocked.
+timeout -s KILL 60 "$vshmem" run --pool "$pool" -- build/stress/forks
+verdict $? forks
 "$vshmem" pool check "$pool"
 verdict $? "pool check"
 echo "$passed passed, $failed failed"

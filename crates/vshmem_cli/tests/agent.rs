@@ -2,64 +2,22 @@
 
 mod rig;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::os::fd::AsRawFd;
+use std::process::Command;
 
+use rig::client::Client;
 use rig::{Name, expect, json, until, vshmem};
 use rustix::process::{Pid, Signal, kill_process};
-use vshmem_ipc::Caller;
+use vshmem_ipc::Superuser;
 use vshmem_session::{Session, find};
 
-const POOL: &str = "CLITEST_POOL";
 const IPC_CREAT: i32 = 0o1000;
-
-struct Anybody;
-
-impl Caller for Anybody {
-    fn uid(&self) -> u32 {
-        0
-    }
-    fn gid(&self) -> u32 {
-        0
-    }
-    fn in_group(&self, _: u32) -> bool {
-        false
-    }
-    fn owns_all(&self) -> bool {
-        true
-    }
-    fn administers(&self) -> bool {
-        true
-    }
-    fn unlimited(&self) -> bool {
-        true
-    }
-}
 
 /// Not a test: the client process of the tests below, which start it under this name.
 #[test]
 #[ignore = "a client process that the other tests start"]
 fn client() {
-    let Ok(pool) = std::env::var(POOL) else { return };
-    let session = Session::join(find(&pool).unwrap()).unwrap();
-    let id = session.member().shmget(77, 4096, IPC_CREAT | 0o600, &Anybody, &session).unwrap();
-    session.member().shmat(id, true, false, &Anybody).unwrap();
-    println!("\nclient is ready");
-    loop {
-        std::thread::park();
-    }
-}
-
-fn start_client(name: &Name) -> Child {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "client", "--ignored", "--nocapture"])
-        .env(POOL, &name.0)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    assert!(lines.any(|line| line.unwrap().contains("client is ready")));
-    child
+    rig::client::be();
 }
 
 fn start_agent(name: &Name) {
@@ -86,20 +44,15 @@ fn is_over(pid: u64) -> bool {
     stat.is_empty() || stat.contains(") Z ")
 }
 
-fn kill(child: &mut Child) {
-    child.kill().unwrap();
-    child.wait().unwrap();
-}
-
 #[test]
 fn a_killed_client_keeps_nothing() {
     let name = Name::with_pool("killed");
-    let (mut one, mut other) = (start_client(&name), start_client(&name));
+    let (one, other) = (Client::start(&name), Client::start(&name));
     start_agent(&name);
     assert_eq!(attaches(&name), 2);
-    kill(&mut one);
+    one.kill();
     until("its attach is gone", || attaches(&name) == 1);
-    kill(&mut other);
+    other.kill();
     until("no attach is left", || attaches(&name) == 0);
     until("only the agent is left", || contents(&name)["clients"].as_array().unwrap().len() <= 1);
     until("the agent has gone too", || contents(&name)["clients"].as_array().unwrap().is_empty());
@@ -113,8 +66,8 @@ fn memory_that_has_become_dirty_is_cleaned_where_the_pool_asks_for_it() {
     expect(0, &["pool", "create", &name.0, "--size", "16M", "--prepare", "4M"]);
     let session = Session::join(find(&name.0).unwrap()).unwrap();
     let me = session.member();
-    let id = me.shmget(78, 3 << 20, IPC_CREAT | 0o600, &Anybody, &session).unwrap();
-    me.segment_remove(id, &Anybody).unwrap();
+    let id = me.shmget(78, 3 << 20, IPC_CREAT | 0o600, &Superuser, &session).unwrap();
+    me.segment_remove(id, &Superuser).unwrap();
     let shown = || json(&["pool", "show", &name.0, "--json"]);
     let before = shown();
     assert_eq!(before["free"].as_u64().unwrap() - before["clean"].as_u64().unwrap(), 3 << 20);
@@ -127,7 +80,7 @@ fn memory_that_has_become_dirty_is_cleaned_where_the_pool_asks_for_it() {
 #[test]
 fn there_is_one_agent_and_another_after_it() {
     let name = Name::with_pool("successor");
-    let mut child = start_client(&name);
+    let client = Client::start(&name);
     let starters: Vec<_> = (0..4)
         .map(|_| {
             std::thread::spawn({
@@ -150,7 +103,7 @@ fn there_is_one_agent_and_another_after_it() {
     kill_process(Pid::from_raw(first as i32).unwrap(), Signal::KILL).unwrap();
     // Until then it still has its post.
     until("the first agent is dead", || is_over(first));
-    kill(&mut child);
+    client.kill();
     start_agent(&name);
     let second = agent_of(&name).unwrap();
     assert_ne!(second, first);
@@ -163,10 +116,37 @@ fn there_is_one_agent_and_another_after_it() {
     until("the agent of a removed pool ends", || is_over(second));
 }
 
+/// Programs keep the command open by which they start an agent. An upgrade of vshmem removes it from its directory.
+#[test]
+fn an_agent_is_started_by_a_command_that_was_removed_or_replaced() {
+    let name = Name::with_pool("upgraded");
+    let client = Client::start(&name);
+    let directory = tempfile::tempdir().unwrap();
+    let place = directory.path().join("vshmem");
+    std::fs::copy(env!("CARGO_BIN_EXE_vshmem"), &place).unwrap();
+    let kept = std::fs::File::open(&place).unwrap();
+    std::fs::remove_file(&place).unwrap();
+    let start = || {
+        let mut command = Command::new(format!("/proc/self/fd/{}", kept.as_raw_fd()));
+        command.args(["agent", "--pool"]).arg(name.place()).output().unwrap()
+    };
+    let output = start();
+    assert!(output.status.success(), "{}", rig::complaint(&output));
+    let first = agent_of(&name).unwrap();
+    kill_process(Pid::from_raw(first as i32).unwrap(), Signal::KILL).unwrap();
+    until("the first agent is dead", || is_over(first));
+    // What lies there now is not what was kept.
+    std::fs::copy("/bin/false", &place).unwrap();
+    let output = start();
+    assert!(output.status.success(), "{}", rig::complaint(&output));
+    assert_ne!(agent_of(&name).unwrap(), first);
+    client.kill();
+}
+
 #[test]
 fn the_agent_is_nobodys_child_and_holds_nothing() {
     let name = Name::with_pool("detached");
-    let mut child = start_client(&name);
+    let client = Client::start(&name);
     start_agent(&name);
     let agent = agent_of(&name).unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{agent}/stat")).unwrap();
@@ -187,19 +167,19 @@ fn the_agent_is_nobodys_child_and_holds_nothing() {
         std::fs::read_link(format!("/proc/{agent}/cwd")).unwrap(),
         std::path::Path::new("/")
     );
-    kill(&mut child);
+    client.kill();
 }
 
 #[test]
 fn objects_are_listed_and_removed() {
     let name = Name::with_pool("objects");
-    let mut child = start_client(&name);
+    let client = Client::start(&name);
     let segment = contents(&name)["segments"][0].clone();
     assert_eq!(
         (&segment["key"], &segment["bytes"], &segment["perms"]),
         (&"0x0000004d".into(), &4096.into(), &"600".into())
     );
-    assert!(segment["creator"].as_str().unwrap().ends_with(&format!(":{}", child.id())));
+    assert!(segment["creator"].as_str().unwrap().ends_with(&format!(":{}", client.id())));
     let narrow = json(&["ls", "-q", "--pool", &name.0, "--json"]);
     assert!(narrow.get("segments").is_none() && narrow["queues"].is_array());
     expect(2, &["rm", "--pool", &name.0]);
@@ -209,7 +189,7 @@ fn objects_are_listed_and_removed() {
     expect(0, &["rm", "-M", "0x4d", "--pool", &name.0]);
     // Still attached: it stays until then.
     assert_eq!(contents(&name)["segments"][0]["status"][0], "dest");
-    kill(&mut child);
+    client.kill();
     start_agent(&name);
     until("the segment goes with its last attach", || {
         contents(&name)["segments"].as_array().unwrap().is_empty()

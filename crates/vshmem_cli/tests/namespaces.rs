@@ -3,114 +3,19 @@
 
 mod rig;
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
+use rig::client::{Client, KEY};
 use rig::{Name, expect, json, until};
-use vshmem_ipc::{Caller, DomainRow, Operation};
+use vshmem_ipc::{DomainRow, Superuser};
 use vshmem_session::{Session, find, open_pool};
 use vshmem_wire::DomainState;
-
-const POOL: &str = "CLITEST_POOL";
-/// A command that the client starts the agent of its domain with.
-const AGENT: &str = "CLITEST_AGENT";
-const IPC_CREAT: i32 = 0o1000;
-
-struct Anybody;
-
-impl Caller for Anybody {
-    fn uid(&self) -> u32 {
-        0
-    }
-    fn gid(&self) -> u32 {
-        0
-    }
-    fn in_group(&self, _: u32) -> bool {
-        false
-    }
-    fn owns_all(&self) -> bool {
-        true
-    }
-    fn administers(&self) -> bool {
-        true
-    }
-    fn unlimited(&self) -> bool {
-        true
-    }
-}
 
 /// Not a test: the client process of the tests below, which start it under this name.
 #[test]
 #[ignore = "a client process that the other tests start"]
 fn client() {
-    let Ok(pool) = std::env::var(POOL) else { return };
-    let session = match Session::join(find(&pool).unwrap()) {
-        Ok(session) => session,
-        Err(error) => {
-            println!("\nclient is refused: {error}");
-            std::process::exit(0);
-        }
-    };
-    let me = session.member();
-    let id = me.shmget(77, 4096, IPC_CREAT | 0o600, &Anybody, &session).unwrap();
-    me.shmat(id, true, false, &Anybody).unwrap();
-    let set = me.semget(77, 1, IPC_CREAT | 0o600, &Anybody).unwrap();
-    let add = Operation { number: 0, change: 1, no_wait: true, undo: true };
-    me.semop(set, &[add], None, &Anybody).unwrap();
-    if let Ok(command) = std::env::var(AGENT) {
-        let place = session.link().place();
-        assert!(
-            Command::new(command).args(["agent", "--pool"]).arg(place).status().unwrap().success()
-        );
-    }
-    println!("\nclient is ready");
-    // It ends with the test, however that ends.
-    let _ = std::io::stdin().lines().next();
-    std::process::exit(0);
-}
-
-/// A client in namespaces of its own.
-struct Client {
-    child: Child,
-    said: String,
-}
-
-impl Client {
-    /// Starts it under `unshare` with `words`, or as it is when there are none.
-    fn start(name: &Name, words: &[&str], with_agent: bool) -> Self {
-        let me = std::env::current_exe().unwrap();
-        let mut command = match words {
-            [] => Command::new(me),
-            words => {
-                let mut command = Command::new("unshare");
-                command.args(words).arg(me);
-                command
-            }
-        };
-        if with_agent {
-            command.env(AGENT, env!("CARGO_BIN_EXE_vshmem"));
-        }
-        let mut child = command
-            .args(["--exact", "client", "--ignored", "--nocapture"])
-            .env(POOL, &name.0)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let said = lines.map_while(Result::ok).find(|line| line.contains("client is "));
-        Self { child, said: said.unwrap_or_default() }
-    }
-
-    fn is_ready(&self) -> bool {
-        self.said.contains("client is ready")
-    }
-
-    /// Kills it, and with `unshare --kill-child` everything in its PID namespace.
-    fn kill(mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
+    rig::client::be();
 }
 
 /// Whether this user may make such namespaces on this kernel; says so when not.
@@ -166,8 +71,8 @@ fn attaches(name: &Name) -> u64 {
 fn value(name: &Name) -> u32 {
     let session = Session::join(find(&name.0).unwrap()).unwrap();
     let me = session.member();
-    let set = me.semget(77, 1, 0, &Anybody).unwrap();
-    let value = me.semaphore_value(set, 0, &Anybody).unwrap();
+    let set = me.semget(KEY, 1, 0, &Superuser).unwrap();
+    let value = me.semaphore_value(set, 0, &Superuser).unwrap();
     session.leave().unwrap();
     value
 }
@@ -179,7 +84,7 @@ fn lives_and_dies(test: &str, client: &[&str], agent: &[&str]) {
         return;
     }
     let name = Name::with_pool(test);
-    let client = Client::start(&name, client, false);
+    let client = Client::start_in(&name, client, false);
     assert!(client.is_ready());
     start_agent(&name, agent);
     wait_for_rounds(&name, 3);
@@ -206,7 +111,7 @@ fn a_client_in_a_pid_namespace_without_a_proc_of_its_own_is_not_taken_for_dead()
         return;
     }
     let name = Name::with_pool("no-own-proc");
-    let client = Client::start(&name, &OWN, true);
+    let client = Client::start_in(&name, &OWN, true);
     assert!(client.is_ready());
     wait_for_rounds(&name, 3);
     assert_eq!((attaches(&name), value(&name)), (1, 1), "a living client was buried");
@@ -220,7 +125,7 @@ fn a_domain_that_cannot_be_told_from_others_is_refused() {
         return;
     }
     let name = Name::with_pool("no-proc");
-    let client = Client::start(&name, &covered, false);
+    let client = Client::start_in(&name, &covered, false);
     assert!(!client.is_ready(), "it was let in");
     assert!(client.said.contains("mount -t proc proc /proc"), "{}", client.said);
     expect(0, &["pool", "check", &name.0]);
@@ -245,7 +150,7 @@ fn what_a_killed_container_held_is_given_back() {
         return;
     }
     let name = Name::with_pool("container");
-    let container = Client::start(&name, &CONTAINER, true);
+    let container = Client::start_in(&name, &CONTAINER, true);
     assert!(container.is_ready());
     let namespace = namespace_of_container(&name);
     start_agent(&name, &[]);
@@ -264,7 +169,7 @@ fn what_a_container_held_that_was_killed_while_nobody_looked_is_given_back() {
         return;
     }
     let name = Name::with_pool("container-alone");
-    let container = Client::start(&name, &CONTAINER, true);
+    let container = Client::start_in(&name, &CONTAINER, true);
     assert!(container.is_ready());
     let namespace = namespace_of_container(&name);
     container.kill();

@@ -88,6 +88,17 @@ impl Member {
         self.finish_task(desk, dead)
     }
 
+    /// Finishes what a thread of this process had begun from a slot, in a call that it has left by longjmp. Whether the slot can be used again.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn recover_thread(&self, desk: &Desk<'_>, thread: u32) -> bool {
+        let recover = || -> Result<(), Fault> {
+            let at = thread_at(self.pool().layout(), thread)?;
+            self.leave_thread(desk, Dead { thread, client: self.me(), at })
+        };
+        recover().is_ok()
+    }
+
     /// Takes a client's sleepers out of their lines and lets it keep their slots.
     pub(crate) fn leave_sleepers(&self, desk: &Desk<'_>, client: ClientName) -> Result<(), Fault> {
         let (layout, map) = (self.pool().layout(), self.pool().map());

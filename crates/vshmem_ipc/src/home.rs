@@ -61,6 +61,25 @@ impl Pool {
         Ok(false)
     }
 
+    /// Boot id of the host's kernel, as the domain table has those of its rows; `None` when the host has not written it down.
+    ///
+    /// # Errors
+    /// When the map is too short.
+    pub fn host_boot(&self) -> Result<Option<[u32; 4]>, Fault> {
+        let map = self.map();
+        if map.load(field!(HOME_OFFSET, Words, known), Ordering::Acquire)? == 0 {
+            return Ok(None);
+        }
+        let mut boot = [0; 4];
+        for (nth, words) in boot.chunks_exact_mut(2).enumerate() {
+            let half = map.load(HOME_OFFSET + nth as u64 * 8, Ordering::Relaxed)?.to_ne_bytes();
+            for (word, bytes) in words.iter_mut().zip(half.chunks_exact(4)) {
+                *word = u32::from_ne_bytes(std::array::from_fn(|at| bytes[at]));
+            }
+        }
+        Ok(Some(boot))
+    }
+
     /// On the host, about once a second: says that somebody attends to this pool.
     ///
     /// # Errors

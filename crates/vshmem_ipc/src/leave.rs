@@ -53,24 +53,30 @@ impl Member {
     fn bury_announced(&self, desk: &Desk<'_>, gone: &dyn Fn(u32) -> bool) -> Result<bool, Fault> {
         let (layout, map) = (self.pool().layout(), self.pool().map());
         let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
-        let mut found = false;
+        let (mut found, mut others_leave) = (false, false);
         for index in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, index)?;
             // The name first: if the slot changes hands after this, the burial finds another one there.
             let client = self.pool().named(index)?;
-            let announced = load_value(map, field!(slot, ClientSlot, leaving))? != 0
-                && load_value(map, field!(slot, ClientSlot, state))? == ClientState::Active as u32
-                && load_value(map, field!(slot, ClientSlot, domain))? == self.domain();
-            if !announced {
+            let state = load_value(map, field!(slot, ClientSlot, state))?;
+            let leaves = load_value(map, field!(slot, ClientSlot, leaving))? != 0;
+            if !leaves || state == ClientState::Free as u32 {
                 continue;
             }
+            let here = state == ClientState::Active as u32
+                && load_value(map, field!(slot, ClientSlot, domain))? == self.domain();
             let pid = load_value(map, field!(slot, ClientSlot, pid))?;
-            if gone(pid) {
+            if here && gone(pid) {
                 self.bury_client(desk, client)?;
                 found = true;
+            } else {
+                others_leave = true;
             }
         }
-        self.forget_leavers(desk)?;
+        // One that takes its time, perhaps in another domain, must not have everybody at the registry's lock.
+        if !others_leave {
+            self.forget_leavers(desk)?;
+        }
         Ok(found)
     }
 

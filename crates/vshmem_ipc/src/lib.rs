@@ -42,7 +42,7 @@ mod told;
 mod undo;
 mod wait;
 
-pub use access::{Caller, Permission};
+pub use access::{Caller, Permission, Superuser};
 pub use census::{
     ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage,
     WaiterRow,
@@ -56,7 +56,7 @@ pub use neighbourhood::WaitFile;
 pub use pool::{NewPool, OpenError, Pool};
 pub use queue::{Deliver, MsgInfo, QueueStat, Receive};
 pub use rustix::io::Errno;
-pub use segment::{Attachment, SegmentStat, ShmInfo};
+pub use segment::{Attachment, SegmentStat, ShmInfo, Suspended};
 pub use semaphore::{Operation, SemInfo, SetStat};
 
 use vshmem_sync::Fault;

@@ -533,6 +533,22 @@ impl Member {
         self.seats.forget();
         self.larder.forget();
         self.pid.store(process.pid, Ordering::Release);
+        let placed = self.find_childs_place(kept, process, elsewhere);
+        if placed.is_err() {
+            let (map, threads) = (self.pool.map(), self.pool.layout().threads);
+            self.seats.give_back(map, threads, self.as_stranger());
+            self.renounce();
+        }
+        placed
+    }
+
+    /// Everything of becoming a child that may be refused.
+    fn find_childs_place(
+        &self,
+        kept: Option<ChildSlot>,
+        process: Process,
+        elsewhere: Option<&DomainIdentity>,
+    ) -> Result<(), JoinError> {
         if let Some(identity) = elsewhere {
             self.digest.store(identity.digest(), Ordering::Release);
             self.client.store(self.as_stranger().word(), Ordering::Release);
@@ -541,16 +557,8 @@ impl Member {
         }
         self.client.store(self.as_stranger().word(), Ordering::Release);
         self.stand_on_domain()?;
-        match self.enter(process, kept) {
-            Ok(entered) => self.settle_in(entered.client)?,
-            Err(error) => {
-                let threads = self.pool.layout().threads;
-                self.seats.give_back(self.pool.map(), threads, self.as_stranger());
-                self.renounce();
-                return Err(error);
-            }
-        }
-        Ok(())
+        let entered = self.enter(process, kept)?;
+        Ok(self.settle_in(entered.client)?)
     }
 
     /// To be called in a child that cannot become a member: it is not its parent, and none of its calls may act as that.
@@ -690,10 +698,23 @@ impl Member {
         let claimant = Claimant { client, list: list.ok() };
         let take = || self.seats.take(map, layout.threads, claimant).map_err(|_| Errno::IO);
         match take()? {
-            Some(seat) => Ok(seat),
+            Some(seat) => {
+                if seat.is_surplus() {
+                    self.recover_abandoned(&seat);
+                }
+                Ok(seat)
+            }
             None if settle(self.pool.free_dead_threads().map(Ok))? => take()?.ok_or(Errno::NOMEM),
             None => Err(Errno::NOMEM),
         }
+    }
+
+    /// Out of line: it takes stack that no other call needs.
+    #[cold]
+    #[inline(never)]
+    fn recover_abandoned(&self, seat: &Seat<'_>) {
+        let desk = self.desk_of(seat);
+        self.seats.recover_abandoned(seat, |slot| self.recover_thread(&desk, slot));
     }
 
     #[inline]

@@ -6,10 +6,11 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use vshmem_mem::unless_confined;
 
 use crate::{Region, RegionError};
 
@@ -23,15 +24,6 @@ pub(crate) struct Device {
     place: PathBuf,
     descriptor: AtomicI32,
     region: Region,
-}
-
-/// Whether files may be opened again.
-static MAY_OPEN: AtomicBool = AtomicBool::new(true);
-
-/// Says whether a pool's file is opened again when the program has closed it. If not, what needs it fails with EBADF: a program
-/// may have forbidden itself to open files.
-pub fn open_again(may: bool) {
-    MAY_OPEN.store(may, Ordering::Relaxed);
 }
 
 fn region_of(file: BorrowedFd<'_>) -> Result<Region, Errno> {
@@ -79,7 +71,7 @@ impl Device {
         self.descriptor.load(Ordering::Relaxed)
     }
 
-    /// Uses the file, opened again if need be.
+    /// Uses the file, opened again if need be and if the program has not confined itself: EBADF then.
     pub fn with<T>(
         &self,
         use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,
@@ -92,10 +84,7 @@ impl Device {
         if same {
             return use_it(kept);
         }
-        if !MAY_OPEN.load(Ordering::Relaxed) {
-            return Err(Errno::BADF);
-        }
-        let file = open_high(&self.place)?;
+        let file = unless_confined(|| open_high(&self.place)).unwrap_or(Err(Errno::BADF))?;
         let now = region_of(file.as_fd())?;
         if !now.is_same(&self.region) {
             // The pool was removed and made again: not the one that is mapped.

@@ -24,7 +24,6 @@ mod xen;
 mod xen_host;
 
 pub use dax::Dax;
-pub use device::open_again;
 pub use domain::{Anonymous, DomainFacts, domain_facts};
 pub use file_limit::{FILE_LIMIT, allows as file_limit_allows};
 pub use ivshmem::Ivshmem;

@@ -6,6 +6,8 @@
 //! to read. Whoever is first makes its own user's file. It appears under its name when it is whole, and is never made
 //! longer.
 //!
+//! A program that has confined itself opens no further files: it wakes whom it has woken before, and others look by themselves.
+//!
 //! Somebody else may have put something there before. Then the user takes another file with a number that cannot be known
 //! ahead behind its name, and the pool says which.
 
@@ -16,7 +18,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use vshmem_mem::{ForeignWords, Mapping, Protection, SLEEPING, map_file};
+use vshmem_mem::{ForeignWords, Mapping, Protection, SLEEPING, map_file, unless_confined};
 use vshmem_sync::{Neighbours, WordsOwner};
 
 use crate::RegionError;
@@ -236,7 +238,7 @@ impl Files {
         if let Some(start) = self.others.find(owner) {
             return use_them(&ForeignWords::mapped_at(start, self.bytes));
         }
-        let Some(file) = self.open_other(owner) else { return };
+        let Some(file) = unless_confined(|| self.open_other(owner)).flatten() else { return };
         let Ok(words) = ForeignWords::map(file.as_fd(), self.bytes) else { return };
         use_them(&words);
         if !self.others.keep(owner, words.start()) {
@@ -330,10 +332,12 @@ impl Neighbours for Files {
                 if words.wake(at) != Ok(0) {
                     return;
                 }
-                match words.read(at) {
-                    Ok(word) if word & SLEEPING != 0 => rustix::thread::sched_yield(),
-                    // It is awake and will look.
-                    _ => return,
+                match unless_confined(|| words.read(at)) {
+                    // It is awake and will look; or nobody is left whose file this was.
+                    Some(Ok(word)) if word & SLEEPING == 0 => return,
+                    Some(Err(Errno::FAULT | Errno::INVAL)) => return,
+                    // It may be about to sleep. So it may where a filter does not let us look.
+                    _ => rustix::thread::sched_yield(),
                 }
             }
         });
@@ -495,6 +499,54 @@ mod tests {
         scene.files().ring(owner.owner, 10);
         scene.files().ring(WordsOwner { uid: me(), nonce: 9 }, 10);
         waker.ring(owner.owner, u32::MAX);
+    }
+
+    /// Installs a filter that ends the process at calls which docs/sysv.md does not list, as far as [`Files`] could make them.
+    fn forbid() {
+        const RETURN: u16 = 0x06;
+        const LOAD: u16 = 0x20;
+        const EQUAL: u16 = 0x15;
+        let forbidden =
+            [libc::SYS_openat, libc::SYS_process_vm_readv, libc::SYS_newfstatat, libc::SYS_close];
+        let step = |code, jt, k| libc::sock_filter { code, jt, jf: 0, k };
+        let mut filter = [step(RETURN, 0, libc::SECCOMP_RET_ALLOW); 7];
+        filter[0] = step(LOAD, 0, 0);
+        for (nth, number) in forbidden.into_iter().enumerate() {
+            filter[nth + 1] = step(EQUAL, 4 - nth as u8, number as u32);
+        }
+        filter[6] = step(RETURN, 0, libc::SECCOMP_RET_KILL_PROCESS);
+        let program = libc::sock_fprog { len: 7, filter: filter.as_mut_ptr() };
+        // SAFETY: the filter outlives the calls, which copy it.
+        unsafe {
+            assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+            let mode = libc::SECCOMP_MODE_FILTER;
+            assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program, 0, 0), 0);
+        }
+    }
+
+    #[test]
+    fn a_waker_that_has_confined_itself_makes_no_call_that_its_filter_may_not_know() {
+        let scene = Scene::new();
+        let words = scene.open(&none);
+        let (known, unknown) = (scene.files(), scene.files());
+        known.ring(words.owner, 10);
+        // As if it were about to sleep: the waker is in no hurry to give up.
+        let map = Map::of(words.mapping);
+        map.futex(40).unwrap().store(SLEEPING, Ordering::SeqCst);
+        // SAFETY: the child makes system calls on what was prepared before, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            vshmem_mem::confine(true);
+            forbid();
+            known.ring(words.owner, 10);
+            unknown.ring(words.owner, 10);
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is live.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status), "ended by signal {}", libc::WTERMSIG(status));
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub use attention::{
     signals_handled, sleep,
 };
 pub use clock::{Instant, begin_child, seconds_now, thread_cpu_time, ticks};
-pub use confined::{confine, is_confined};
+pub use confined::{confine, is_confined, unless_confined};
 #[cfg(not(loom))]
 pub use foreign::ForeignWords;
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use vshmem_session::{AgentStarter, Session};
 
-use crate::{cancel, confined, errno, process};
+use crate::{cancel, errno, process};
 
 /// How to start an agent, if `VSHMEM_COMMAND` tells. Made before it is needed: a program may clear its environment, and a
 /// sleeper must not use the heap.
@@ -42,10 +42,7 @@ fn vigil() {
 
 /// Starts an agent if there is none. One that runs already makes it end at once.
 pub fn ensure(session: &Session) {
-    if confined::is_confined() {
-        return;
-    }
     if let Some(starter) = STARTER.get() {
-        starter.ensure(session, false);
+        vshmem_mem::unless_confined(|| starter.ensure(session, false));
     }
 }

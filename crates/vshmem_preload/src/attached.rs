@@ -53,10 +53,10 @@ pub fn rights_at(address: usize) -> Option<Rights> {
     find(|piece| piece.holds(address, 1)).map(|piece| piece.rights)
 }
 
-/// Whether a range touches a piece, or may: somebody is changing pieces just now.
+/// Whether a range touches a piece, or may: this very thread is changing pieces.
 pub fn may_touch(start: usize, bytes: usize) -> bool {
     let end = start.saturating_add(bytes.max(1));
-    books::quietly(|| find(|piece| piece.touches(start, end)).is_some()).unwrap_or(true)
+    books::settled(|| find(|piece| piece.touches(start, end)).is_some()).unwrap_or(true)
 }
 
 /// The pool's counts. What fails has nobody to go to: the mapping has changed whatever we say.

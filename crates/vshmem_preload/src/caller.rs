@@ -83,6 +83,12 @@ const ADMINISTERS: u32 = 2;
 const UNLIMITED: u32 = 4;
 const LOCKS: u32 = 8;
 
+/// To be called in a child that fork has made: another thread of the parent may have been writing what is remembered.
+pub fn begin_child() {
+    KNOWN.changes.store(0, Ordering::Relaxed);
+    KNOWN.busy.store(0, Ordering::Relaxed);
+}
+
 /// To be called when the credentials of all threads may have changed.
 pub fn changed() {
     CHANGES.fetch_add(1, Ordering::Release);

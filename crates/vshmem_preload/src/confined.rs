@@ -1,38 +1,25 @@
 //! Programs that confine themselves: seccomp(2), by its own number or by prctl(2).
 //!
 //! A filter may end the process for a call that it has not foreseen. So the library makes ready for one: it joins and asks what
-//! it has to ask, then does with the calls that docs/sysv.md lists. What needs others is left to those who are free: starting
-//! an agent, noticing a child's end at once, opening the pool's file again.
-
-use std::sync::atomic::{AtomicBool, Ordering};
+//! it has to ask, then does with the calls that docs/sysv.md lists. What needs others goes through a gate
+//! ([`vshmem_mem::unless_confined`]) and is left to those who are free: starting an agent, noticing a child's end at once, opening
+//! the pool's file again.
 
 use libc::{c_int, c_ulong};
+use vshmem_mem::is_confined;
 
 use crate::next::next;
 use crate::process;
-
-static CONFINED: AtomicBool = AtomicBool::new(false);
-
-/// Whether this program has confined itself.
-pub fn is_confined() -> bool {
-    CONFINED.load(Ordering::Relaxed)
-}
-
-fn set(confined: bool) {
-    CONFINED.store(confined, Ordering::Relaxed);
-    vshmem_link::open_again(!confined);
-    vshmem_mem::confine(confined);
-}
 
 /// Makes a call that confines the program.
 pub fn confine(call: impl FnOnce() -> c_int) -> c_int {
     process::join_in_time();
     let before = is_confined();
-    set(true);
+    vshmem_mem::confine(true);
     let result = call();
     // seccomp(2) with SECCOMP_FILTER_FLAG_NEW_LISTENER gives a descriptor; with TSYNC, a thread that could not follow.
     if result == -1 {
-        set(before);
+        vshmem_mem::confine(before);
     }
     result
 }

@@ -1,8 +1,10 @@
 //! The environment of a program that is executed: the pool goes along even if the program clears
 //! it, because the kernel's IPC would.
 
+use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char};
 use std::os::unix::ffi::OsStrExt;
+use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use vshmem_mem::Scratch;
@@ -39,14 +41,60 @@ pub fn remember() {
     });
 }
 
+/// A list that a child of vfork has made in its parent's memory, and left there as its program was replaced: whose, where, and how
+/// long. What the thread whose child it was executes next gives it back, or its next child.
+struct LeftBehind {
+    list: Cell<(usize, usize)>,
+    preload: Cell<(usize, usize)>,
+}
+
+const NOWHERE: (usize, usize) = (0, 0);
+
+thread_local! {
+    static LEFT_BEHIND: LeftBehind =
+        const { LeftBehind { list: Cell::new(NOWHERE), preload: Cell::new(NOWHERE) } };
+}
+
+impl LeftBehind {
+    /// To be called where the thread's last child of vfork is over.
+    fn give_back() {
+        LEFT_BEHIND.with(|left| {
+            for range in [&left.list, &left.preload] {
+                let (start, bytes) = range.replace(NOWHERE);
+                if let Some(start) = NonNull::new(start as *mut u8) {
+                    // SAFETY: the child that has made it does not run in this memory any more, and nobody else knows it.
+                    let _ = unsafe { vshmem_mem::unmap(start, bytes) };
+                }
+            }
+        });
+    }
+
+    fn note(list: &mut Scratch<u64>, preload: Option<&mut Scratch<u64>>) {
+        let range = |values: &mut [u64]| (values.as_ptr().addr(), size_of_val(values));
+        LEFT_BEHIND.with(|left| {
+            left.list.set(range(list.values()));
+            left.preload.set(preload.map_or(NOWHERE, |words| range(words.values())));
+        });
+    }
+
+    /// The child has given it back itself: its program was not replaced.
+    fn forget() {
+        LEFT_BEHIND.with(|left| {
+            left.list.set(NOWHERE);
+            left.preload.set(NOWHERE);
+        });
+    }
+}
+
 /// An environment with our words in it. The program's own pointers stay its own.
 #[derive(Debug)]
 pub struct Environment {
     original: *const *const c_char,
     added: Option<Scratch<u64>>,
     /// A word of `added` that was composed.
-    #[expect(dead_code, reason = "kept for as long as the list points to it")]
     preload: Option<Scratch<u64>>,
+    /// Made in the memory of another process, which outlives this one's program.
+    is_away: bool,
 }
 
 /// Path of this library: the first in the LD_PRELOAD that we were started with.
@@ -103,7 +151,10 @@ impl Environment {
     }
 
     unsafe fn with_words(envp: *const *const c_char, rejoins: bool) -> Self {
-        let untouched = Self { original: envp, added: None, preload: None };
+        // A thread has one child of vfork at a time: the last one is over.
+        LeftBehind::give_back();
+        let is_away = !process::is_home();
+        let untouched = Self { original: envp, added: None, preload: None, is_away: false };
         let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
         let library = library(words);
         let mut count = 0;
@@ -154,7 +205,10 @@ impl Environment {
         for (slot, word) in slots[count..].iter_mut().zip(words) {
             *slot = word.as_ptr().addr() as u64;
         }
-        Self { original: envp, added: Some(list), preload }
+        if is_away {
+            LeftBehind::note(&mut list, preload.as_mut());
+        }
+        Self { original: envp, added: Some(list), preload, is_away }
     }
 
     /// The list to execute with.
@@ -163,6 +217,17 @@ impl Environment {
             Some(list) => list.values().as_ptr().cast(),
             None => self.original,
         }
+    }
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        if self.is_away {
+            LeftBehind::forget();
+        }
+        // The list points to it.
+        drop(self.added.take());
+        drop(self.preload.take());
     }
 }
 

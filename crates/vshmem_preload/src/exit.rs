@@ -8,9 +8,10 @@
 
 use libc::c_int;
 use vshmem_ipc::{Errno, Member};
+use vshmem_mem::unless_confined;
 
 use crate::next::system_call;
-use crate::{confined, errno, fork, process};
+use crate::{errno, fork, process};
 
 /// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in its
 /// parent's memory, nor for one unknown.
@@ -22,13 +23,10 @@ pub fn ending() -> Option<&'static Member> {
 
 /// Whether the calling thread is the only one of its process.
 pub fn is_alone() -> bool {
-    // A filter may not know the call below.
-    if confined::is_confined() {
-        return false;
-    }
     // Without /proc, nobody can say so. The kernel counts a process's threads as links of this folder,
     // beside the two that every folder has.
-    rustix::fs::stat(c"/proc/self/task").is_ok_and(|folder| folder.st_nlink == 3)
+    let is_one = || rustix::fs::stat(c"/proc/self/task").is_ok_and(|folder| folder.st_nlink == 3);
+    unless_confined(is_one).unwrap_or(false)
 }
 
 /// Before destructors and the writing of what was printed: nothing of ours is told of the last.
@@ -51,6 +49,16 @@ static AT_EXIT: extern "C" fn() = {
     at_exit
 };
 
+fn block_signals() {
+    let (all, no_matter) = (u64::MAX, 0);
+    let how = libc::SIG_SETMASK as usize;
+    // SAFETY: the set is of the eight bytes that the call is told of.
+    unsafe {
+        let words = [how, (&raw const all).addr(), no_matter, size_of::<u64>()];
+        system_call(libc::SYS_rt_sigprocmask, words);
+    }
+}
+
 /// _exit(2).
 ///
 /// # Safety
@@ -58,8 +66,13 @@ static AT_EXIT: extern "C" fn() = {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _exit(status: c_int) -> ! {
     if let Some(member) = ending() {
-        // Nothing comes after this but the end.
-        let _ = if is_alone() { member.farewell() } else { member.announce_end() };
+        let _ = if is_alone() {
+            // Nothing comes after this but the end, and no handler that stores into what is given up.
+            block_signals();
+            member.farewell()
+        } else {
+            member.announce_end()
+        };
     }
     // SAFETY: exit_group does not return.
     unsafe { system_call(libc::SYS_exit_group, [status as usize]) };
@@ -80,12 +93,12 @@ pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
 
 /// Gives back what processes held that had left a note and are gone by now. True when there was one.
 pub fn bury_leavers(member: &Member) -> bool {
-    // A filter may not know the calls that tell whether a process is there.
-    if !member.somebody_leaves() || confined::is_confined() {
+    if !member.somebody_leaves() {
         return false;
     }
     let gone = |pid| !vshmem_link::process_exists(pid);
-    errno::untouched(|| member.bury_leavers(&gone)).unwrap_or(false)
+    let bury = || errno::untouched(|| member.bury_leavers(&gone)).unwrap_or(false);
+    unless_confined(bury).unwrap_or(false)
 }
 
 /// Tries again what was refused for want of something that such a process may have held.

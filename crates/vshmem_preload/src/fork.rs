@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering,
 
 use libc::pid_t;
 use vshmem_ipc::{ChildSlot, Errno, Process};
+use vshmem_mem::unless_confined;
 use vshmem_session::{Session, domain_of_child, this_process};
 
 use crate::next::{next, system_call};
-use crate::{advice, agent, attached, books, confined, errno, fixed, parked, process};
+use crate::{advice, agent, attached, books, caller, errno, fixed, parked, process};
 
 /// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
 const LEVELS: usize = 4;
@@ -86,13 +87,36 @@ thread_local! {
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static HANDLERS: AtomicBool = AtomicBool::new(false);
 
-/// Has forks come by here. At load: what registers last is called first before a fork, and the books
-/// must not be held while a handler of the program waits for one of its threads.
+/// Has forks come by here. Before anybody else registers handlers: what registers last is called first before a fork, and the books
+/// must not be held while a handler of somebody else's waits for one of the program's threads.
 pub fn register() {
     if !HANDLERS.swap(true, Ordering::AcqRel) {
         // SAFETY: the handlers are functions of this library, which is never unloaded.
         unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     }
+}
+
+/// What pthread_atfork(3) is in every library and program, noticed: libraries that the program needs are set up before this one, and
+/// register theirs then.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __register_atfork(
+    prepare: usize,
+    parent: usize,
+    child: usize,
+    library: *mut libc::c_void,
+) -> libc::c_int {
+    register();
+    next!(c"__register_atfork": fn(usize, usize, usize, *mut libc::c_void) -> libc::c_int,
+          (prepare, parent, child, library), libc::ENOMEM)
+}
+
+/// At load: when the libraries that the program needs have registered theirs.
+pub fn register_late() {
+    // SAFETY: as in `register`.
+    unsafe { libc::pthread_atfork(None, None, Some(late_in_child)) };
 }
 
 /// Sets up the mark. Once, at set-up.
@@ -146,8 +170,8 @@ fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno
         fixed::map_again(session)?;
     }
     vshmem_mem::begin_child();
-    // A confined one does not look: it would take calls that a filter may not know.
-    let elsewhere = if confined::is_confined() { Ok(None) } else { domain_of_child() };
+    caller::begin_child();
+    let elsewhere = unless_confined(domain_of_child).unwrap_or(Ok(None));
     let joined = match &elsewhere {
         Ok(home) => session
             .member()
@@ -168,16 +192,13 @@ fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno
     joined
 }
 
-/// This process. A confined one does not read its start time: it would take calls that a filter may not know.
+/// This process. A confined one does without its start time.
 fn own_process() -> Process {
-    if !confined::is_confined() {
-        return this_process();
-    }
-    Process {
+    unless_confined(this_process).unwrap_or_else(|| Process {
         pid: rustix::process::getpid().as_raw_nonzero().get() as u32,
         start: 0,
         uid: rustix::process::getuid().as_raw(),
-    }
+    })
 }
 
 /// Keeps a slot for a child.
@@ -250,6 +271,28 @@ fn begin_child(gone: impl FnMut(books::Piece)) {
 extern "C" fn in_child() {
     books::begin_child();
     parked::begin_child();
+    if !is_first_of_namespace() {
+        take_place();
+    }
+    release_books();
+}
+
+/// To be called when the handlers of others have been: to find out its domain takes a child the heap, which may be one of theirs.
+extern "C" fn late_in_child() {
+    // Not when a handler has been at a call meanwhile.
+    let is_new = mark().is_none_or(|mark| mark.load(Ordering::Relaxed) == 0);
+    if is_new && is_first_of_namespace() {
+        take_place();
+    }
+}
+
+/// Whether this is the first process of a PID namespace, or its parent is outside.
+fn is_first_of_namespace() -> bool {
+    unless_confined(|| rustix::process::getppid().is_none()).unwrap_or(false)
+}
+
+/// Makes a new child a client of its own.
+fn take_place() {
     if let Some(session) = process::inherited() {
         // A child that cannot join finds out at its first call.
         let kept = take_kept();
@@ -265,7 +308,6 @@ extern "C" fn in_child() {
             });
         }
     }
-    release_books();
 }
 
 /// Runs a fork of libc's with a slot kept for the child.
@@ -332,6 +374,7 @@ pub unsafe extern "C" fn _Fork() -> pid_t {
 fn child_of_bare_fork() {
     process::begin();
     in_child();
+    late_in_child();
 }
 
 fn parent_of_bare_fork() {

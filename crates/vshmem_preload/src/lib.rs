@@ -55,6 +55,7 @@ static AT_LOAD: extern "C" fn() = {
         route::remember();
         process::begin();
         fork::register();
+        fork::register_late();
         process::rejoin();
     }
     at_load

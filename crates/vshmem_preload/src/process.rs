@@ -61,6 +61,11 @@ pub fn watchful_session() -> Result<&'static Session, Errno> {
 /// Pid of the process whose memory this is, as far as known: a vfork child runs in its parent's.
 static HOME: AtomicU32 = AtomicU32::new(0);
 
+/// Whether this is the process whose memory it runs in: a child of vfork runs in its parent's.
+pub fn is_home() -> bool {
+    HOME.load(Ordering::Relaxed) == own_pid()
+}
+
 fn own_pid() -> u32 {
     rustix::process::getpid().as_raw_nonzero().get() as u32
 }
@@ -79,7 +84,7 @@ pub fn begin() {
 /// rights) the pool may be out of reach. A program that has made no call yet would otherwise find
 /// none to join at its first.
 pub fn join_in_time() {
-    if joined().is_none() && HOME.load(Ordering::Relaxed) == own_pid() {
+    if joined().is_none() && is_home() {
         // What stands in the way is told at the first call.
         let _ = errno::untouched(|| cancel::uncancelled(set_up));
     }

@@ -9,7 +9,7 @@ use std::os::fd::BorrowedFd;
 
 use libc::{FILE, c_char, c_int, mode_t};
 
-use vshmem_ipc::Kind;
+use vshmem_ipc::{Errno, Kind};
 use vshmem_session::Owner;
 
 use crate::next::{next, system_call};
@@ -20,32 +20,25 @@ fn incomplete(kind: Kind) -> bool {
     route::owner(kind) != Owner::Kernel
 }
 
-fn hidden(path: *const c_char) -> bool {
-    if path.is_null() {
-        return false;
-    }
-    // SAFETY: the callers' contract is that a path is a C string.
-    let path = unsafe { CStr::from_ptr(path) };
-    let hidden = match path.to_bytes().strip_prefix(b"/proc/sysvipc") {
+/// A path that the kernel has read just now. Before that, the pointer may be anything: EFAULT is for the kernel to say.
+fn read_by_kernel<'a>(path: *const c_char) -> &'a [u8] {
+    // SAFETY: a call has succeeded with it, so it leads to a C string; the program keeps it for the time of its call.
+    unsafe { CStr::from_ptr(path) }.to_bytes()
+}
+
+/// Whether a path is that of a list of objects which does not tell all.
+fn is_hidden(path: &[u8]) -> bool {
+    match path.strip_prefix(b"/proc/sysvipc") {
         None => false,
         Some(b"/shm") => incomplete(Kind::Segment),
         Some(b"/sem") => incomplete(Kind::Semaphore),
         Some(b"/msg") => incomplete(Kind::Queue),
         Some(_) => Kind::ALL.into_iter().all(incomplete),
-    };
-    if hidden {
-        errno::set(vshmem_ipc::Errno::NOENT);
     }
-    hidden
 }
 
 /// Whether a path may lead to the file behind a mapping: it ends with the addresses.
-fn names_mapping(path: *const c_char) -> bool {
-    if path.is_null() {
-        return false;
-    }
-    // SAFETY: the callers' contract is that a path is a C string.
-    let path = unsafe { CStr::from_ptr(path) }.to_bytes();
+fn names_mapping(path: &[u8]) -> bool {
     let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let mut ends = last.split(|&byte| byte == b'-');
     let is_address = |end: Option<&[u8]>| {
@@ -54,17 +47,37 @@ fn names_mapping(path: *const c_char) -> bool {
     is_address(ends.next()) && is_address(ends.next()) && ends.next().is_none()
 }
 
-/// Opens a file by whatever call. The pool's, by way of a mapping of it, is refused as the kernel
-/// refuses those who may not open any file so.
+/// Opens a file by whatever call. A list that does not tell all is not there. The pool's file, by way of a mapping of it, is
+/// refused as the kernel refuses those who may not open any file so.
 pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
     let file = call();
-    if file >= 0 && names_mapping(path) && errno::untouched(|| is_the_pools(file)) {
-        // SAFETY: the descriptor was just opened, and nobody knows it.
-        unsafe { system_call(libc::SYS_close, [file as usize]) };
-        errno::set(vshmem_ipc::Errno::PERM);
-        return -1;
+    if file < 0 {
+        return file;
     }
-    file
+    let path = read_by_kernel(path);
+    let refusal = if is_hidden(path) {
+        Errno::NOENT
+    } else if names_mapping(path) && errno::untouched(|| is_the_pools(file)) {
+        Errno::PERM
+    } else {
+        return file;
+    };
+    // SAFETY: the descriptor was just opened, and nobody knows it.
+    unsafe { system_call(libc::SYS_close, [file as usize]) };
+    errno::set(refusal);
+    -1
+}
+
+/// Opens a stream of a file by whatever call.
+fn opening_stream(path: *const c_char, call: impl FnOnce() -> *mut FILE) -> *mut FILE {
+    let stream = call();
+    if stream.is_null() || !is_hidden(read_by_kernel(path)) {
+        return stream;
+    }
+    // SAFETY: the stream was just opened, and nobody knows it.
+    unsafe { libc::fclose(stream) };
+    errno::set(Errno::NOENT);
+    std::ptr::null_mut()
 }
 
 /// Whether a descriptor is of the pool's file.
@@ -86,11 +99,10 @@ fn is_the_pools(file: c_int) -> bool {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
-    if hidden(path) {
-        return std::ptr::null_mut();
-    }
-    next!(c"fopen": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
-          std::ptr::null_mut())
+    opening_stream(path, || {
+        next!(c"fopen": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
+              std::ptr::null_mut())
+    })
 }
 
 /// fopen64(3).
@@ -99,11 +111,10 @@ pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
-    if hidden(path) {
-        return std::ptr::null_mut();
-    }
-    next!(c"fopen64": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
-          std::ptr::null_mut())
+    opening_stream(path, || {
+        next!(c"fopen64": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
+              std::ptr::null_mut())
+    })
 }
 
 /// open(2).
@@ -112,9 +123,6 @@ pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *m
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    if hidden(path) {
-        return -1;
-    }
     opening(
         path,
         || next!(c"open": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1),
@@ -127,9 +135,6 @@ pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
-    if hidden(path) {
-        return -1;
-    }
     opening(
         path,
         || next!(c"open64": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1),
@@ -176,8 +181,10 @@ pub unsafe extern "C" fn openat64(
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
-    if hidden(path) {
+    let result = next!(c"access": fn(*const c_char, c_int) -> c_int, (path, mode), -1);
+    if result == 0 && is_hidden(read_by_kernel(path)) {
+        errno::set(Errno::NOENT);
         return -1;
     }
-    next!(c"access": fn(*const c_char, c_int) -> c_int, (path, mode), -1)
+    result
 }

@@ -6,7 +6,7 @@ use libc::{c_int, id_t, idtype_t, pid_t, siginfo_t};
 use vshmem_session::Session;
 
 use crate::next::next;
-use crate::{cancel, confined, errno, process};
+use crate::{cancel, errno, process};
 
 fn ended(child: pid_t, status: Option<c_int>) {
     let Some(session) = process::joined() else { return };
@@ -19,11 +19,10 @@ fn give_back(session: &Session, child: pid_t, status: Option<c_int>) {
     if let Ok(pid) = u32::try_from(child)
         && pid > 0
         && over
-        // It would take calls that a filter may not know.
-        && !confined::is_confined()
     {
         // Somebody else may have the pid already. The agent makes up for what fails here.
-        let _ = errno::untouched(|| session.member().bury_process(pid, vshmem_session::is_gone));
+        let bury = || session.member().bury_process(pid, vshmem_session::is_gone);
+        let _ = errno::untouched(|| vshmem_mem::unless_confined(bury));
     }
 }
 

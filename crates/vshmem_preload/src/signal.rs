@@ -13,7 +13,7 @@
 //! | `HANDLERS` here | one word for each signal. `DETAILED` is read by sigaction alone |
 //! | `process::SESSION`, `fork::MARK` | one word, set once; what it points to is never freed |
 //! | `process::SETUP` | one word, which says who sets up: a handler that has interrupted it gets ENOSYS and does not wait for itself |
-//! | `process::HOME`, `BARE_CHILDREN`, `confined::CONFINED`, `parked::ALLOWED`, `CLOSED`, `agent::LAST`, `vshmem_mem`'s `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s `MAY_OPEN` and descriptor numbers | one word each |
+//! | `process::HOME`, `BARE_CHILDREN`, `parked::ALLOWED`, `CLOSED`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
 //! | the clock's remembered second | 0 while it is written with its tick |
 //! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; whoever finds them so asks the kernel |
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |

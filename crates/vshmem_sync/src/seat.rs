@@ -10,6 +10,8 @@ use crate::{Fault, claim_word, field, load_cell, load_word};
 const SEATS: usize = if cfg!(loom) { 1 } else { 2048 };
 /// Seats that are kept for the next call; others go back to the pool when they can.
 const KEPT: usize = 8;
+/// Calls of one thread inside each other, by way of handlers, which are not doubted.
+const NESTED: usize = 8;
 
 /// What a step on shared state needs to know: the pool, and the slot that it works from.
 #[derive(Debug, Clone, Copy)]
@@ -62,12 +64,14 @@ pub struct Claimant {
 
 #[derive(Debug)]
 struct Place {
-    /// 0 free; 1 in use.
+    /// 0 free; 1 in use; 2 left by longjmp, and being recovered.
     busy: AtomicU32,
     /// Thread slot plus one; 0 when none is claimed yet.
     slot: AtomicU32,
     /// Which thread uses it.
     thread: AtomicUsize,
+    /// How far its stack had grown then.
+    frame: AtomicUsize,
 }
 
 /// All seats of this process.
@@ -99,6 +103,7 @@ impl Seats {
             busy: AtomicU32::new(0),
             slot: AtomicU32::new(0),
             thread: AtomicUsize::new(0),
+            frame: AtomicUsize::new(0),
         };
         Self { places: (0..SEATS).map(|_| place()).collect(), standing: Default::default() }
     }
@@ -225,6 +230,7 @@ impl Seats {
                 continue;
             }
             place.thread.store(me, Ordering::Relaxed);
+            place.frame.store(this_frame(), Ordering::Relaxed);
             let known = place.slot.load(Ordering::Relaxed);
             let slot = if known != 0 {
                 known - 1
@@ -246,6 +252,34 @@ impl Seats {
         Ok(None)
     }
 
+    /// Calls `recover` with each thread slot that a handler of the calling thread has left in use by longjmp, out of the call that
+    /// it had interrupted; whoever recovers one says so, and it can be used again. `seat` is the caller's own.
+    ///
+    /// The frame of such a call is gone: the stack, which grows down, has not even reached it now. To be asked when many seats are in
+    /// use: then it is no matter that a handler on a stack of its own cannot be told from that.
+    #[cold]
+    pub fn recover_abandoned(&self, seat: &Seat<'_>, mut recover: impl FnMut(u32) -> bool) {
+        let (me, frame) = (this_thread(), self.places[seat.place].frame.load(Ordering::Relaxed));
+        let mine = |place: &&Place| {
+            place.busy.load(Ordering::Relaxed) == 1 && place.thread.load(Ordering::Relaxed) == me
+        };
+        if self.places.iter().filter(mine).count() <= NESTED {
+            return;
+        }
+        for (index, place) in self.places.iter().enumerate() {
+            let left = index != seat.place
+                && mine(&place)
+                && place.frame.load(Ordering::Relaxed) <= frame.saturating_add(FRAME)
+                && place.busy.compare_exchange(1, 2, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            if !left {
+                continue;
+            }
+            let slot = place.slot.load(Ordering::Relaxed);
+            let again = slot.checked_sub(1).is_none_or(&mut recover);
+            place.busy.store(if again { 0 } else { 1 }, Ordering::Release);
+        }
+    }
+
     /// Whether other threads of this process are in the middle of calls.
     #[must_use]
     pub fn others_busy(&self) -> bool {
@@ -262,7 +296,7 @@ impl Seats {
     pub fn is_mine(&self, slot: u32) -> bool {
         let me = this_thread();
         self.places.iter().any(|place| {
-            place.busy.load(Ordering::Relaxed) == 1
+            place.busy.load(Ordering::Relaxed) != 0
                 && place.slot.load(Ordering::Relaxed) == slot.wrapping_add(1)
                 && place.thread.load(Ordering::Relaxed) == me
         })
@@ -272,6 +306,15 @@ impl Seats {
 impl Default for Seats {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+impl Seat<'_> {
+    /// Whether it is beyond those that are kept: many are in use.
+    #[must_use]
+    #[inline]
+    pub fn is_surplus(&self) -> bool {
+        self.surplus.is_some()
     }
 }
 
@@ -344,6 +387,17 @@ fn unlist(map: &Map, threads: Area, list: u64, head: Cell, slot: u32) -> Result<
     let at = threads.at(slot).ok_or(Fault::corrupt(list, "a list that leads outside its table"))?;
     let next = load_word(map, field!(at, ThreadSlot, sibling))?;
     Ok(map.replace_cell(list, head, next)?)
+}
+
+/// How much the frames differ at most from which the same program asks, one call like the other. A handler's is further off: the
+/// kernel's own frame lies between.
+const FRAME: usize = 256;
+
+/// How far the stack of the calling thread has grown.
+#[inline(always)]
+fn this_frame() -> usize {
+    let here = 0u8;
+    std::hint::black_box(std::ptr::from_ref(&here)).addr()
 }
 
 /// A number that differs between the threads of a process.

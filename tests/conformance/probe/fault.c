@@ -141,6 +141,18 @@ CASE(fault_of_what_was_good)
 }
 
 
+CASE(fault_of_paths)
+{
+	/* The library looks at paths, too: not before the kernel. */
+	char *paths[] = { NULL, (char *)16, straddling(2) };
+	memset(paths[2], 'x', 1);
+	for (int i = 0; i < 3; i++) {
+		say("%d: open %s, openat %s, access %s", i, got(open(paths[i], O_RDONLY)),
+		    got(openat(AT_FDCWD, paths[i], O_RDONLY)), got(access(paths[i], R_OK)));
+		say("%d: fopen %s", i, got(fopen(paths[i], "r") ? 0 : -1));
+	}
+}
+
 CASE(fault_of_a_detached_segment)
 {
 	/* The memory of the call lies in a segment itself. */

@@ -182,6 +182,23 @@ CASE(shm_exec_that_fails)
 	say("detach: %s", got(shmdt(s.at)));
 }
 
+CASE(shm_exec_that_fails_with_a_removed_segment)
+{
+	struct scene s = attached_scene();
+	say("remove: %s", got(shmctl(s.segment, IPC_RMID, NULL)));
+	strcpy(s.at, "kept");
+	say("%s", got(execlp("no-such-program", "x", (char *)NULL)));
+	say("attaches %ld", attaches(s.segment));
+	int others[4];
+	for (int i = 0; i < 4; i++) {
+		others[i] = segment_of(PAGE);
+		strcpy(attach(others[i]), "another's");
+	}
+	say("%s", s.at);
+	say("detach: %s", got(shmdt(s.at)));
+	say("then it is gone: %s", got(shmctl(s.segment, IPC_STAT, &(struct shmid_ds){ 0 })));
+}
+
 static void vfork_exec(struct scene *s)
 {
 	char text[16];

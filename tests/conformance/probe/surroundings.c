@@ -244,6 +244,38 @@ CASE(around_exec_with_empty_environment)
 	say("value %d", value(s, 0));
 }
 
+/* What this process has mapped, in kilobytes. */
+static long mapped(void)
+{
+	long pages = -1;
+	FILE *file = fopen("/proc/self/statm", "r");
+	if (!file || fscanf(file, "%ld", &pages) != 1)
+		broken("/proc/self/statm");
+	fclose(file);
+	return pages * (PAGE / 1024);
+}
+
+static int vfork_and_exec(void)
+{
+	pid_t child = vfork();
+	if (child == 0) {
+		execve("/bin/true", (char *[]){ "true", NULL }, (char *[]){ "A=1", NULL });
+		_exit(99);
+	}
+	return finish(child);
+}
+
+CASE(around_vfork_and_exec)
+{
+	/* The child works in this process's memory until its program is replaced. */
+	set_of(1);
+	int well = vfork_and_exec() == 0;
+	long before = mapped();
+	for (int i = 0; i < 60; i++)
+		well += vfork_and_exec() == 0;
+	say("%d of 61, more is mapped: %s", well, yes(mapped() - before > 100));
+}
+
 static volatile sig_atomic_t handled;
 static int timer_set, timer_queue;
 

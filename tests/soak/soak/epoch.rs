@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use vshmem_ipc::{Errno, Member, Pool, Room};
+use vshmem_ipc::{Errno, Member, Pool, Room, Superuser};
 use vshmem_session::{Session, is_gone, open_pool};
 
 use crate::crew::{CREW_FIRST, CREW_WORKERS, Crew, STORM_FIRST, STORM_WORKERS, Storm, Tally};
@@ -15,7 +15,7 @@ use crate::dice::Dice;
 use crate::journal::{Accounts, Journal, Seen};
 use crate::message;
 pub use crate::objects::Objects;
-use crate::objects::{FAST, MAGIC, MOVED, MOVED_SEMAPHORES, Root, TOKENS, receive, values};
+use crate::objects::{FAST, MAGIC, MOVED, MOVED_SEMAPHORES, TOKENS, receive, values};
 
 /// The pool and what stays in it.
 #[derive(Debug)]
@@ -79,7 +79,8 @@ pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
         let collector = scope.spawn(|| collect(me, ground.on.strict));
         let tally = load(ground, &session, seconds, &mut dice);
         // Whatever came of it, the collector must end.
-        let told = me.msgsnd(ground.on.strict, END, b"", false, &Root).map_err(said("the end"));
+        let told =
+            me.msgsnd(ground.on.strict, END, b"", false, &Superuser).map_err(said("the end"));
         let strict = collector.join().map_err(|_| "the collector panicked".to_owned())?;
         told.and(Ok((tally?, strict?)))
     })?;
@@ -216,7 +217,7 @@ fn semaphores(ground: &Ground, me: &Member, accounts: &Accounts) -> Result<(), S
         return Err(format!("single operations: {fast}, not within {least}..={most}"));
     }
     // Whoever died between down and up has kept its token: given back for the next epoch.
-    me.set_semaphore(on.fast, 0, FAST as i32, &Root).map_err(said("SETVAL"))
+    me.set_semaphore(on.fast, 0, FAST as i32, &Superuser).map_err(said("SETVAL"))
 }
 
 fn pool_file(ground: &Ground) -> Result<File, String> {
@@ -226,7 +227,7 @@ fn pool_file(ground: &Ground) -> Result<File, String> {
 /// Who is inside the critical section, and how many have been.
 fn shared_words(ground: &Ground, me: &Member) -> Result<(u64, u64), String> {
     let place =
-        me.shmat(ground.on.segment, true, false, &Root).map_err(said("the shared segment"))?;
+        me.shmat(ground.on.segment, true, false, &Superuser).map_err(said("the shared segment"))?;
     let file = pool_file(ground)?;
     let mut words = [0; 24];
     file.read_exact_at(&mut words, place.offset).map_err(said("the shared segment"))?;

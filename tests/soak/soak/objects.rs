@@ -1,6 +1,6 @@
 //! What everybody works on, and shorter calls.
 
-use vshmem_ipc::{Caller, Errno, Kind, Member, Operation, Receive};
+use vshmem_ipc::{Errno, Kind, Member, Operation, Receive, Superuser};
 use vshmem_session::Session;
 
 /// Tokens of each semaphore that are held with SEM_UNDO only.
@@ -16,31 +16,6 @@ pub const FIRST_KEY: i32 = 500;
 pub const KEYS: i32 = 3;
 /// At the start of the shared segment; then who is inside, and how many have been.
 pub const MAGIC: u64 = 0x50a4;
-
-/// The superuser.
-#[derive(Debug)]
-pub struct Root;
-
-impl Caller for Root {
-    fn uid(&self) -> u32 {
-        0
-    }
-    fn gid(&self) -> u32 {
-        0
-    }
-    fn in_group(&self, _: u32) -> bool {
-        true
-    }
-    fn owns_all(&self) -> bool {
-        true
-    }
-    fn administers(&self) -> bool {
-        true
-    }
-    fn unlimited(&self) -> bool {
-        true
-    }
-}
 
 /// Ids, in the order of `struct objects` in programs/storm.c.
 #[derive(Debug, Clone, Copy)]
@@ -61,9 +36,9 @@ impl Objects {
     pub fn make(session: &Session) -> Result<Self, Errno> {
         let me = session.member();
         let set = |count: u16, value: u32| {
-            let id = me.semget(0, i32::from(count), CREATE, &Root)?;
+            let id = me.semget(0, i32::from(count), CREATE, &Superuser)?;
             for at in 0..count {
-                me.set_semaphore(id, i32::from(at), value as i32, &Root)?;
+                me.set_semaphore(id, i32::from(at), value as i32, &Superuser)?;
             }
             Ok::<_, Errno>(id)
         };
@@ -72,9 +47,9 @@ impl Objects {
             moved: set(MOVED_SEMAPHORES, MOVED)?,
             fast: set(1, FAST)?,
             mutex: set(1, 1)?,
-            strict: me.msgget(0, CREATE, &Root)?,
-            mixed: me.msgget(0, CREATE, &Root)?,
-            segment: me.shmget(0, 8192, CREATE, &Root, session)?,
+            strict: me.msgget(0, CREATE, &Superuser)?,
+            mixed: me.msgget(0, CREATE, &Superuser)?,
+            segment: me.shmget(0, 8192, CREATE, &Superuser, session)?,
         })
     }
 
@@ -98,9 +73,9 @@ impl Objects {
                     continue;
                 }
                 let removed = match kind {
-                    Kind::Segment => me.segment_remove(id, &Root),
-                    Kind::Semaphore => me.set_remove(id, &Root),
-                    Kind::Queue => me.queue_remove(id, &Root),
+                    Kind::Segment => me.segment_remove(id, &Superuser),
+                    Kind::Semaphore => me.set_remove(id, &Superuser),
+                    Kind::Queue => me.queue_remove(id, &Superuser),
                 };
                 removed.map_err(|errno| format!("removal of {kind:?} {id}: {errno}"))?;
             }
@@ -112,7 +87,7 @@ impl Objects {
 pub fn values(me: &Member, set: i32) -> Result<Vec<u32>, Errno> {
     let mut values: Vec<u32> = Vec::new();
     // May begin again from the first.
-    me.semaphore_values(set, &Root, |at, value| {
+    me.semaphore_values(set, &Superuser, |at, value| {
         values.truncate(at);
         values.push(value.into());
     })?;
@@ -130,7 +105,7 @@ pub fn undone(number: u16, change: i16) -> Operation {
 pub fn receive(me: &Member, queue: i32, kind: i64, no_wait: bool) -> Result<(i64, Vec<u8>), Errno> {
     let wanted = Receive { kind, room: 8192, no_wait, cut: false, except: false, copy: false };
     let mut got = (0, Vec::new());
-    me.msgrcv(queue, wanted, &Root, &mut |kind, size, copy| {
+    me.msgrcv(queue, wanted, &Superuser, &mut |kind, size, copy| {
         let mut text = vec![0; size];
         copy(&mut text);
         got = (kind, text);

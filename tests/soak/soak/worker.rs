@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use vshmem_ipc::{Errno, Member};
+use vshmem_ipc::{Errno, Member, Superuser};
 use vshmem_session::Session;
 
 use crate::dice::Dice;
 use crate::journal::{Journal, Word};
 use crate::message::{self, Origin};
 use crate::objects::{
-    FIRST_KEY, KEYS, MOVED_SEMAPHORES, Objects, Root, TOKEN_SEMAPHORES, receive, step, undone,
+    FIRST_KEY, KEYS, MOVED_SEMAPHORES, Objects, TOKEN_SEMAPHORES, receive, step, undone,
 };
 
 struct Worker {
@@ -87,10 +87,10 @@ impl Worker {
         let give = [undone(a, 1), undone(b as u16, 1)];
         let number = 1 + self.dice.roll(2) as usize;
         let patience = self.dice.even().then_some(Duration::from_millis(2));
-        match self.me().semop(self.on.tokens, &take[..number], patience, &Root) {
+        match self.me().semop(self.on.tokens, &take[..number], patience, &Superuser) {
             Ok(()) => self
                 .me()
-                .semop(self.on.tokens, &give[..number], None, &Root)
+                .semop(self.on.tokens, &give[..number], None, &Superuser)
                 .map_err(refused("tokens given")),
             Err(Errno::AGAIN) => Ok(()),
             Err(errno) => Err(refused("tokens taken")(errno)),
@@ -105,7 +105,7 @@ impl Worker {
         call[0].no_wait = self.dice.even();
         call.extend((1..=to).map(|n| step((from + n) % count, 1)));
         let patience = Some(Duration::from_millis(1));
-        match self.me().semop(self.on.moved, &call, patience, &Root) {
+        match self.me().semop(self.on.moved, &call, patience, &Superuser) {
             Ok(()) | Err(Errno::AGAIN) => Ok(()),
             Err(errno) => Err(refused("an array")(errno)),
         }
@@ -115,14 +115,16 @@ impl Worker {
         let before = self.journalled(Word::Lowering)? - 1;
         let mut down = step(0, -1);
         down.no_wait = true;
-        match self.me().semop(self.on.fast, &[down], None, &Root) {
+        match self.me().semop(self.on.fast, &[down], None, &Superuser) {
             Ok(()) => {}
             Err(Errno::AGAIN) => return self.set(Word::Lowering, before),
             Err(errno) => return Err(refused("a step down")(errno)),
         }
         self.journalled(Word::Lowered)?;
         self.journalled(Word::Raising)?;
-        self.me().semop(self.on.fast, &[step(0, 1)], None, &Root).map_err(refused("a step up"))?;
+        self.me()
+            .semop(self.on.fast, &[step(0, 1)], None, &Superuser)
+            .map_err(refused("a step up"))?;
         self.journalled(Word::Raised).map(|_| ())
     }
 
@@ -138,7 +140,7 @@ impl Worker {
         let (kind, text) = message::make(origin, length);
         self.set(sending, number)?;
         let no_wait = self.dice.roll(4) != 0;
-        match self.me().msgsnd(queue, kind, &text, no_wait, &Root) {
+        match self.me().msgsnd(queue, kind, &text, no_wait, &Superuser) {
             Ok(()) => self.set(sent, number),
             Err(Errno::AGAIN) => self.set(sending, number - 1),
             Err(errno) => Err(refused("msgsnd")(errno)),
@@ -170,18 +172,18 @@ impl Worker {
         let key = if self.dice.even() { self.key() } else { 0 };
         let size = 8192 * (1 + if key == 0 { self.dice.roll(4) } else { 0 });
         let me = self.me();
-        let id = match me.shmget(key, size, 0o1600, &Root, &self.session) {
+        let id = match me.shmget(key, size, 0o1600, &Superuser, &self.session) {
             Ok(id) => id,
             Err(errno) if gone(&errno) => return Ok(()),
             Err(errno) => return Err(refused("shmget")(errno)),
         };
-        match me.shmat(id, true, false, &Root) {
+        match me.shmat(id, true, false, &Superuser) {
             Ok(_) => {}
             Err(errno) if gone(&errno) => return Ok(()),
             Err(errno) => return Err(refused("shmat")(errno)),
         }
         if key == 0 || self.dice.roll(4) == 0 {
-            match self.me().segment_remove(id, &Root) {
+            match self.me().segment_remove(id, &Superuser) {
                 Err(errno) if !gone(&errno) => return Err(refused("IPC_RMID")(errno)),
                 _ => {}
             }
@@ -192,9 +194,9 @@ impl Worker {
     fn sets(&mut self) -> Result<(), String> {
         let key = if self.dice.even() { self.key() } else { 0 };
         let me = self.me();
-        let made = me.semget(key, 3, 0o1600, &Root).and_then(|id| {
-            me.semop(id, &[undone(0, 1), step(2, 3)], None, &Root)?;
-            me.set_remove(id, &Root)
+        let made = me.semget(key, 3, 0o1600, &Superuser).and_then(|id| {
+            me.semop(id, &[undone(0, 1), step(2, 3)], None, &Superuser)?;
+            me.set_remove(id, &Superuser)
         });
         match made {
             Err(errno) if !gone(&errno) => Err(refused("a set of its own")(errno)),
@@ -206,12 +208,12 @@ impl Worker {
         let key = if self.dice.even() { self.key() } else { 0 };
         let text = vec![7; self.dice.roll(600) as usize];
         let me = self.me();
-        let made = me.msgget(key, 0o1600, &Root).and_then(|id| {
-            match me.msgsnd(id, 1, &text, true, &Root) {
+        let made = me.msgget(key, 0o1600, &Superuser).and_then(|id| {
+            match me.msgsnd(id, 1, &text, true, &Superuser) {
                 Err(Errno::AGAIN) => Ok(()),
                 other => other,
             }?;
-            me.queue_remove(id, &Root)
+            me.queue_remove(id, &Superuser)
         });
         match made {
             Err(errno) if !gone(&errno) => Err(refused("a queue of its own")(errno)),

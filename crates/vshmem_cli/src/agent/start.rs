@@ -3,8 +3,11 @@
 //! `start` runs `vshmem agent` and waits for it; that process starts the agent proper in a session
 //! of its own and ends, so the agent belongs to init, not to the program that runs next.
 
+use std::fs::Metadata;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -72,13 +75,23 @@ pub fn detach(place: &Path) -> Result<(), Failure> {
     failed("the agent ended before it was up")
 }
 
+/// Where this very binary is. Programs keep it open for as long as they run, and it may be removed or replaced meanwhile: then its
+/// path leads nowhere, or to another release.
+fn own_binary() -> PathBuf {
+    let running = PathBuf::from("/proc/self/exe");
+    let identity =
+        |path: &Path| path.metadata().ok().map(|meta: Metadata| (meta.dev(), meta.ino()));
+    std::env::current_exe()
+        .ok()
+        .filter(|path| identity(path).is_some() && identity(path) == identity(&running))
+        .unwrap_or(running)
+}
+
 /// This binary as `vshmem agent`, with nothing of the environment: no LD_PRELOAD above all.
 fn own_command(place: &Path) -> Result<Command, Failure> {
-    let me = std::env::current_exe().map_err(|error| {
-        Failure::Failed(format!("cannot find this binary to start the agent: {error}"))
-    })?;
     let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
-    let mut command = Command::new(me);
+    let mut command = Command::new(own_binary());
+    command.arg0("vshmem");
     command.arg("agent").arg("--pool").arg(place).env_clear();
     Ok(command)
 }

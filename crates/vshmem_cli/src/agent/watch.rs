@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use vshmem_ipc::{Errno, Member, Pool, Resident};
+use vshmem_ipc::{DomainRow, Errno, Member, Pool, Resident};
 use vshmem_link::{Life, Link, measure_rates};
 use vshmem_session::{Duty, Post, Session, find};
 use vshmem_wire::{ClientState, DomainState};
@@ -18,7 +18,7 @@ use crate::failure::{Failure, failed};
 use super::clean::{self, Poke};
 use super::namespaces::Namespaces;
 use super::start::UP;
-use super::witness::{Peer, Witness};
+use super::witness::{Peer, Verdict, Witness};
 
 /// Between two looks at the client table, and between two renewals of the lease.
 const ROUND: Duration = Duration::from_secs(1);
@@ -289,16 +289,20 @@ impl<'a> Watch<'a> {
             return Ok(false);
         }
         let beat = pool.beat().map_err(|_| Errno::IO)?;
-        let mut peers = pool.domains()?;
-        peers.retain(|row| {
-            row.state == DomainState::Alive && row.agent != 0 && row.index != self.member.domain()
-        });
-        let peers =
-            peers.iter().map(|row| Peer { index: row.index, epoch: row.epoch, lease: row.lease });
-        if !self.witness.is_alone(beat, peers.collect()) {
-            return Ok(false);
-        }
+        let peers = self.foreign_peers()?;
         let name = pool.name();
+        match self.witness.judge(beat, peers) {
+            Verdict::Well => return Ok(false),
+            Verdict::HostSilent => {
+                note_in_kernel_log(&format!(
+                    "vshmem: pool {name}: nobody attends to it on the host any more. Should this machine have been moved, or restored \
+                     from a snapshot, then it has a copy of the pool and must be booted anew. If not, run `vshmem pool serve {name}` \
+                     on the host\n"
+                ));
+                return Ok(false);
+            }
+            Verdict::Alone => {}
+        }
         note_in_kernel_log(&format!(
             "vshmem: pool {name}: the host and all other members have fallen silent together: this machine was moved, or restored \
              from a snapshot, and has a copy of the pool. Programs get EIO from it. Boot this machine anew with the pool's own \
@@ -306,6 +310,22 @@ impl<'a> Watch<'a> {
         ));
         self.member.evict_domain(self.member.domain())?;
         Ok(true)
+    }
+
+    /// The domains with an agent that are neither of this kernel nor of the host's: what the host's own agents do falls silent with
+    /// the host's beat, as one agent may be behind both.
+    fn foreign_peers(&self) -> Result<Vec<Peer>, Errno> {
+        let pool = self.member.pool();
+        // Who the host is was not written down: then nobody can be told from it.
+        let Some(host) = pool.host_boot().map_err(|_| Errno::IO)? else { return Ok(Vec::new()) };
+        let rows = pool.domains()?;
+        let own = rows.iter().find(|row| row.index == self.member.domain()).map(|row| row.boot);
+        let is_peer = |row: &&DomainRow| {
+            let is_foreign = row.boot != host && Some(row.boot) != own;
+            is_foreign && row.state == DomainState::Alive && row.agent != 0
+        };
+        let peer = |row: &DomainRow| Peer { index: row.index, epoch: row.epoch, lease: row.lease };
+        Ok(rows.iter().filter(is_peer).map(peer).collect())
     }
 
     /// Wakes those who rely on being rung when somebody has come who cannot ring.

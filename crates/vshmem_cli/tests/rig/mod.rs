@@ -1,6 +1,8 @@
 //! What the tests of the command share: a pool of their own, and the command itself.
 #![allow(dead_code, missing_docs)] // each test file uses a part
 
+pub mod client;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

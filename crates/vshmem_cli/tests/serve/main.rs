@@ -13,36 +13,11 @@ use std::path::Path;
 use qemu::Qemu;
 use rig::{expect, refusal, until};
 use server::{Server, is_root, pool};
-use vshmem_ipc::{Caller, Member, Operation, Pool};
+use vshmem_ipc::{Member, Operation, Pool, Superuser};
 use vshmem_link::Served;
 use vshmem_session::Session;
 use vshmem_sync::Doorbell;
 use vshmem_wire::DomainState;
-
-/// May everything.
-#[derive(Debug, Clone, Copy)]
-pub struct Root;
-
-impl Caller for Root {
-    fn uid(&self) -> u32 {
-        0
-    }
-    fn gid(&self) -> u32 {
-        0
-    }
-    fn in_group(&self, _: u32) -> bool {
-        false
-    }
-    fn owns_all(&self) -> bool {
-        true
-    }
-    fn administers(&self) -> bool {
-        true
-    }
-    fn unlimited(&self) -> bool {
-        true
-    }
-}
 
 /// This process as a member, on the host.
 pub fn host(name: &rig::Name) -> Session {
@@ -56,12 +31,12 @@ pub fn operation(change: i16, undo: bool) -> [Operation; 1] {
 
 /// A set of one semaphore.
 pub fn new_set(member: &Member) -> i32 {
-    member.semget(0, 1, 0o600, &Root).unwrap()
+    member.semget(0, 1, 0o600, &Superuser).unwrap()
 }
 
 /// How many sleep until that semaphore rises.
 pub fn sleepers(member: &Member, set: i32) -> u32 {
-    member.semaphore_sleepers(set, 0, false, &Root).unwrap()
+    member.semaphore_sleepers(set, 0, false, &Superuser).unwrap()
 }
 
 /// Where a domain can be rung.
@@ -137,17 +112,18 @@ fn the_host_rings_guests_and_guests_ring_the_host() {
     until("the host has a doorbell", || address_of(pool, host.member().domain()) == Some(0));
     let set = new_set(host.member());
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| process.semop(set, &operation(-1, false), None, &Root));
+        let sleeper = scope.spawn(|| process.semop(set, &operation(-1, false), None, &Superuser));
         until("a sleeper in the guest", || sleepers(host.member(), set) == 1);
-        host.member().semop(set, &operation(1, false), None, &Root).unwrap();
+        host.member().semop(set, &operation(1, false), None, &Superuser).unwrap();
         until("a ring at the guest", || guest.was_rung());
         process.deliver_rings();
         sleeper.join().unwrap().unwrap();
     });
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| host.member().semop(set, &operation(-1, false), None, &Root));
+        let sleeper =
+            scope.spawn(|| host.member().semop(set, &operation(-1, false), None, &Superuser));
         until("a sleeper on the host", || sleepers(&process, set) == 1);
-        process.semop(set, &operation(1, false), None, &Root).unwrap();
+        process.semop(set, &operation(1, false), None, &Superuser).unwrap();
         sleeper.join().unwrap().unwrap();
     });
     server.until_said("guest 1: is domain guest-a");
@@ -179,10 +155,11 @@ fn the_end_of_a_guest_is_the_death_of_its_domains() {
     let other = staying.process("guest-b", 7);
     staying.announce(&other);
     let set = new_set(host.member());
-    host.member().semop(set, &operation(1, false), None, &Root).unwrap();
-    holder.semop(set, &operation(-1, true), None, &Root).unwrap();
+    host.member().semop(set, &operation(1, false), None, &Superuser).unwrap();
+    holder.semop(set, &operation(-1, true), None, &Superuser).unwrap();
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| host.member().semop(set, &operation(-1, false), None, &Root));
+        let sleeper =
+            scope.spawn(|| host.member().semop(set, &operation(-1, false), None, &Superuser));
         until("a sleeper on the host", || sleepers(&other, set) == 1);
         drop(dying);
         // The adjustment of the dead holder is applied, and the sleeper has its turn.

@@ -1,24 +1,24 @@
 //! A server that is killed, and the one after it.
 
-use vshmem_ipc::Member;
+use vshmem_ipc::{Member, Superuser};
 use vshmem_wire::DomainState;
 
 use crate::qemu::Qemu;
 use crate::rig::{Name, expect, until};
 use crate::server::{Server, is_root, pool};
-use crate::{Root, address_of, host, new_set, operation, sleepers, state_of};
+use crate::{address_of, host, new_set, operation, sleepers, state_of};
 
 /// Two members hand a semaphore to and fro.
 fn hand_over(one: &Member, other: &Member, set: i32, rounds: u32) {
     std::thread::scope(|scope| {
         let there = scope.spawn(|| {
             for _ in 0..rounds {
-                other.semop(set, &operation(-1, false), None, &Root).unwrap();
+                other.semop(set, &operation(-1, false), None, &Superuser).unwrap();
             }
         });
         for _ in 0..rounds {
-            one.semop(set, &operation(1, false), None, &Root).unwrap();
-            until("it was taken", || one.semaphore_value(set, 0, &Root) == Ok(0));
+            one.semop(set, &operation(1, false), None, &Superuser).unwrap();
+            until("it was taken", || one.semaphore_value(set, 0, &Superuser) == Ok(0));
         }
         there.join().unwrap();
     });
@@ -128,7 +128,9 @@ fn the_death_of_a_guest_is_noticed_across_restarts() {
     guest.wait().unwrap();
     third.until_said("domain guest-z: dead (its virtual machine has ended)");
     // Its adjustment has been applied.
-    until("what it had taken is back", || host.member().semaphore_value(set, 0, &Root) == Ok(1));
+    until("what it had taken is back", || {
+        host.member().semaphore_value(set, 0, &Superuser) == Ok(1)
+    });
     host.leave().unwrap();
     third.stop();
     assert!(!vshmem_serve::Places::usual(&name.0).record.exists());
@@ -148,7 +150,9 @@ fn a_guest_that_ended_while_there_was_no_server_is_found_dead() {
     guest.wait().unwrap();
     let successor = Server::start(&name, &[]);
     successor.until_said("domain guest-z: dead (its virtual machine has ended)");
-    until("what it had taken is back", || host.member().semaphore_value(set, 0, &Root) == Ok(1));
+    until("what it had taken is back", || {
+        host.member().semaphore_value(set, 0, &Superuser) == Ok(1)
+    });
     host.leave().unwrap();
     successor.stop();
 }
@@ -160,8 +164,8 @@ fn a_guest_that_waits_for_its_end() {
     let set = std::env::var("VSHMEM_TEST_SET").unwrap().parse().unwrap();
     let guest = Qemu::connect(std::path::Path::new(&socket), 1);
     let process = guest.process("guest-z", 7);
-    process.semop(set, &operation(1, false), None, &Root).unwrap();
-    process.semop(set, &operation(-1, true), None, &Root).unwrap();
+    process.semop(set, &operation(1, false), None, &Superuser).unwrap();
+    process.semop(set, &operation(-1, true), None, &Superuser).unwrap();
     guest.announce(&process);
     loop {
         std::thread::park();

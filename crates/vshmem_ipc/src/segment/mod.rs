@@ -10,8 +10,10 @@ mod create;
 mod hold;
 mod record;
 mod status;
+mod suspend;
 
 pub(crate) use record::attach_at;
+pub use suspend::Suspended;
 
 use crate::access::Permission;
 use crate::id::Place;

@@ -1,5 +1,6 @@
 use crate::fixture::*;
 use vshmem_ipc::Errno;
+use vshmem_wire::{ClientName, ThreadSlot};
 
 #[test]
 fn a_child_inherits_attaches_and_no_adjustments() {
@@ -84,4 +85,39 @@ fn a_child_in_a_pid_namespace_of_its_own_is_a_client_of_another_domain() {
     last.set_remove(set, &ROOT).unwrap();
     last.segment_remove(segment, &ROOT).unwrap();
     empty(&pool, &last);
+}
+
+#[test]
+fn a_child_that_finds_no_place_is_nobody_in_the_pool() {
+    let pool = pool();
+    let (parent, last) = (join(&pool, 12), join(&pool, 11));
+    let others: Vec<_> =
+        (1..pool.geometry().domains).map(|nth| join_in(&pool, &format!("guest{nth}"), 5)).collect();
+    let (set, segment) = (last.set(1), last.segment(PRIVATE, 4096, 0).unwrap());
+    // As after fork: this object is now the child, the first process of its namespace.
+    let child = parent;
+    let inside = vshmem_ipc::DomainIdentity { pid_namespace: 2, ..domain("a") };
+    assert!(child.become_child(None, process(1), Some(&inside)).is_err());
+    assert_eq!(child.op(set, &[up(0)]), Err(Errno::IO));
+    assert_eq!(child.op(set, &[undone(up(0))]), Err(Errno::IO));
+    assert_eq!(child.shmat(segment, true, false, &ROOT).map(drop), Err(Errno::IO));
+    assert_eq!(last.value(set, 0), 0);
+    assert!(!is_joining_anywhere(&pool), "a thread slot is kept by nobody's name");
+    last.set_remove(set, &ROOT).unwrap();
+    last.segment_remove(segment, &ROOT).unwrap();
+    for other in others {
+        other.leave().unwrap();
+    }
+    last.bury(0).unwrap();
+    empty(&pool, &last);
+}
+
+/// Whether a thread slot carries the name of a process that is only just joining.
+fn is_joining_anywhere(pool: &vshmem_ipc::Pool) -> bool {
+    let threads = pool.layout().threads;
+    (0..threads.count as u32).any(|slot| {
+        let owner = threads.at(slot).unwrap() + std::mem::offset_of!(ThreadSlot, owner) as u64;
+        let word = pool.map().load(owner, vshmem_mem::Ordering::Relaxed).unwrap();
+        ClientName::of(word).is_some_and(ClientName::is_joining)
+    })
 }

@@ -77,6 +77,41 @@ fn attaches_are_counted_per_mapping() {
 }
 
 #[test]
+fn attaches_are_given_up_for_an_exec_and_taken_again_and_removed_segments_stay() {
+    let pool = pool();
+    let (me, other) = (join(&pool, 10), join(&pool, 11));
+    let segment = || me.segment(PRIVATE, 1, 0).unwrap();
+    let (first, removed, twice, shared) = (segment(), segment(), segment(), segment());
+    for id in [first, removed, twice, twice, shared, removed] {
+        me.shmat(id, true, false, &ROOT).unwrap();
+    }
+    other.shmat(shared, true, false, &ROOT).unwrap();
+    assert!(!me.keeps_removed_segments());
+    for id in [removed, shared] {
+        me.segment_remove(id, &ROOT).unwrap();
+    }
+    assert!(me.keeps_removed_segments());
+    let attached = |id| me.segment_stat(id, &ROOT).unwrap().attached;
+    let suspended = me.suspend_attaches().unwrap();
+    assert_eq!([first, removed, twice, shared].map(attached), [0, 2, 0, 1]);
+    // While exec fails others go on.
+    other.shmdt(shared).unwrap();
+    let mut gone = Vec::new();
+    me.resume_attaches(suspended, |id| gone.push(id));
+    assert_eq!(gone, [shared]);
+    assert_eq!([first, removed, twice].map(attached), [1, 2, 2]);
+    sound(&pool);
+    // The next program finds what its predecessor has kept, and gives it up.
+    let _ = me.suspend_attaches().unwrap();
+    let me = join(&pool, 10);
+    assert!(me.segment_stat(removed, &ROOT).is_err());
+    for id in [first, twice] {
+        me.segment_remove(id, &ROOT).unwrap();
+    }
+    empty(&pool, &me);
+}
+
+#[test]
 fn new_segments_read_as_zeros_even_in_used_pages() {
     let pool = pool();
     let me = join(&pool, 10);

@@ -72,11 +72,33 @@ pub fn changes() -> u64 {
 
 /// Looks at the books without holding anybody up. `None` when pieces were changed meanwhile: then one
 /// of them may have been out of the table.
-pub fn quietly<T>(look: impl FnOnce() -> T) -> Option<T> {
+fn quietly<T>(look: impl FnOnce() -> T) -> Option<T> {
     let before = CHANGES.load(Ordering::Acquire);
     let seen = look();
     fence(Ordering::Acquire);
     (before & 1 == 0 && CHANGES.load(Ordering::Relaxed) == before).then_some(seen)
+}
+
+/// As [`quietly`], and looks again until no change has come between; `None` when it is this thread that changes pieces.
+///
+/// Not by waiting for the books: the caller may hold a lock that a fork waits for which holds them, as an allocator does that gives
+/// memory back. A change is over soon, whatever waits behind it.
+pub fn settled<T>(look: impl Fn() -> T) -> Option<T> {
+    let mut looks = 0_u32;
+    loop {
+        if let Some(seen) = quietly(&look) {
+            return Some(seen);
+        }
+        if OWNER.load(Ordering::Relaxed) == me() {
+            return None;
+        }
+        looks = looks.saturating_add(1);
+        if looks < 100 {
+            rustix::thread::sched_yield();
+        } else {
+            let _ = rustix::thread::nanosleep(&NAP);
+        }
+    }
 }
 
 /// Waits until nobody changes pieces.

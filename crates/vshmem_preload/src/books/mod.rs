@@ -11,8 +11,8 @@ mod table;
 
 pub use cut::{Counts, advance, recut, take_range};
 pub use lock::{
-    Attaching, Changing, begin_child, changes, hold_for_fork, pause, quietly, release_after_fork,
-    resume,
+    Attaching, Changing, begin_child, changes, hold_for_fork, pause, release_after_fork, resume,
+    settled,
 };
 pub use piece::{Marks, Piece, Rights};
 pub use table::{Table, TooMany};
