@@ -306,11 +306,8 @@ impl Member {
             let nothing = !ring.has_moved(map) && matches!(ring.head(), Head::Empty(_));
             return Ok(Ok(nothing.then_some(Err(Errno::NOMSG))));
         }
-        if !self.may_be_answered() {
-            return Ok(Ok(None));
-        }
         let signals_seen = *seen.get_or_insert_with(signals_handled);
-        let mut look = self.spin.begin();
+        let mut look = self.spin.begin(self.answerer());
         while !look.is_over() && signals_handled() == signals_seen {
             if !ring.has_moved(map) {
                 continue;
