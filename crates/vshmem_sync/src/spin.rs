@@ -550,6 +550,50 @@ mod tests {
         assert!(spent / 10_000 <= 10_000 / 8, "{}", spent / 10_000);
     }
 
+    /// Waits for somebody on the same CPU. Returns the looks, and whether the answer was there.
+    fn wait_here(spin: &Spin, answerer: Answerer, is_answered: bool) -> (u32, bool) {
+        let at = Cell::new(0);
+        let mut look = spin.begin_at(answerer, clock(&at, 200));
+        let yields = look.plan == Plan::Yield;
+        let mut looks = 0;
+        while !look.is_over() {
+            looks += 1;
+            if yields && is_answered {
+                look.succeed();
+                return (looks, true);
+            }
+        }
+        (looks, false)
+    }
+
+    #[test]
+    fn a_waiter_alone_on_its_cpu_yields_once_and_never_looks() {
+        let spin = spin_of_cost(10_000, 12_000);
+        let waits = [(); 100].map(|()| wait_here(&spin, Answerer::OnThisCpu, false).0);
+        assert!(waits.iter().all(|looks| *looks <= 1));
+        let yields = waits.iter().sum::<u32>();
+        assert!((1..10).contains(&yields), "{yields} yields in vain");
+        let spin = spin_of_cost(10_000, 12_000);
+        let answered = (0..100).filter(|_| wait_here(&spin, Answerer::OnThisCpu, true).1).count();
+        assert!(answered > 90, "{answered}");
+    }
+
+    #[test]
+    fn who_looks_in_vain_finds_out_that_yielding_helps() {
+        let spin = spin_of_cost(10_000, 12_000);
+        let count = || {
+            let waits = (0..1000).map(|_| wait_here(&spin, Answerer::OnAnotherCpu, true));
+            waits.filter(|(_, answered)| *answered).count()
+        };
+        count();
+        let answered = count();
+        assert!(answered > 980, "{answered}");
+        // And that looking does, once it does.
+        let looked = (0..1100).map(|_| wait(&spin, 500)).skip(1090).all(|(spent, _)| spent >= 500);
+        assert!(looked);
+        assert!(!spin.yielding.is_better());
+    }
+
     #[test]
     fn a_thread_that_was_not_running_stops_looking_for_some_waits() {
         let spin = spin_of_cost(400_000, 400_000);
@@ -560,7 +604,7 @@ mod tests {
         };
         gap(&spin);
         for _ in 0..REST {
-            assert_eq!(wait(&spin, 200), (200, false), "it sleeps at once");
+            assert_eq!(wait(&spin, 200), (0, false), "it sleeps at once");
         }
         gap(&spin);
         let rests = (0..100).take_while(|_| !wait(&spin, 400).1).count();

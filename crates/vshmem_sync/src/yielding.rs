@@ -106,9 +106,9 @@ impl Yielding {
     }
 }
 
-/// Gives the CPU to whoever waits for it.
+/// Gives the CPU to whoever waits for it. Not in tests of what comes of it, whose time is not the machine's.
 pub(crate) fn yield_cpu() {
-    #[cfg(not(loom))]
+    #[cfg(not(any(loom, test)))]
     rustix::thread::sched_yield();
 }
 
@@ -117,5 +117,48 @@ pub(crate) fn yield_cpu() {
 pub(crate) fn store_changed(word: &AtomicU32, value: u32) {
     if word.load(Relaxed) != value {
         word.store(value, Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn next_rest(yielding: &Yielding) -> usize {
+        (0..=LONG_REST).take_while(|_| !yielding.is_due()).count()
+    }
+
+    #[test]
+    fn who_yields_in_vain_hardly_yields() {
+        let yielding = Yielding::new();
+        let mut rests = Vec::new();
+        for _ in 0..20 {
+            rests.push(next_rest(&yielding) as u32);
+            yielding.fail();
+        }
+        assert_eq!(rests[..4], [REST, REST, 2 * REST, 4 * REST]);
+        assert_eq!(rests.last(), Some(&LONG_REST));
+    }
+
+    #[test]
+    fn an_answer_after_a_slice_of_somebody_else_is_one_in_vain() {
+        let yielding = Yielding::new();
+        next_rest(&yielding);
+        yielding.succeed(LONG);
+        assert!(yielding.is_due());
+        yielding.succeed(LONG + 1);
+        assert_eq!(next_rest(&yielding) as u32, REST);
+    }
+
+    #[test]
+    fn rests_are_short_again_after_many_answers_only() {
+        let yielding = Yielding::new();
+        (0..3).for_each(|_| yielding.fail());
+        (0..PROVEN).for_each(|_| yielding.succeed(1));
+        yielding.fail();
+        assert_eq!(next_rest(&yielding) as u32, 8 * REST);
+        (0..=PROVEN).for_each(|_| yielding.succeed(1));
+        yielding.fail();
+        assert_eq!(next_rest(&yielding) as u32, REST);
     }
 }
