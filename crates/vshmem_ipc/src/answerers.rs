@@ -40,8 +40,8 @@ impl Answerers {
 }
 
 impl Member {
-    /// Where whoever this thread is about to wait for can run meanwhile.
-    pub(crate) fn answerer(&self) -> Answerer {
+    /// Where whoever this thread is about to wait for can run meanwhile, as found within the last tenth of a second or so.
+    pub fn answerer(&self) -> Answerer {
         let now = ticks();
         let elsewhere = self.answerers.known(now, is_confined()).unwrap_or_else(|| {
             // A table that makes no sense is told by whoever has to rely on it.

@@ -2,7 +2,8 @@
 //!
 //! Who looks for as long as a sleep costs, and then sleeps, spends at most twice what the better of both would have cost,
 //! however long the wait turns out to be: before that time is over looking is the cheaper one, and after it the sleep is
-//! paid on top of as much again. That is as good as can be done without knowing the future.
+//! paid on top of as much again. That is as good as can be done without knowing the future, and no wait but a try (below)
+//! looks for longer. Waits that look for less do so to spend less on sleeps: docs/design.md says what that costs whom.
 //!
 //! # The cost of a sleep
 //! CPU time, in ticks of the CPU's counter: what the kernel charges this thread for a sleep, and what waking somebody takes,
@@ -513,6 +514,35 @@ mod tests {
             let ratio =
                 spent_over_best(cost, span, |nth| if nth % 2 == 0 { 1000 } else { u64::MAX });
             assert!(ratio <= 2.2, "{cost} {span}, by turns: {ratio}");
+        }
+    }
+
+    #[test]
+    fn hardly_more_than_sleeping_at_once_whoever_answers_when() {
+        for (cost, span, most) in [
+            (10_000_u64, 20_000, 2.1),
+            (40_000, 40_000, 1.4),
+            (60_000, 80_000, 1.4),
+            (300_000, 900_000, 1.4),
+        ] {
+            // What an adversary who knows the rule chooses among: just before and just after each time that a look may take.
+            let answers =
+                [1, 6, 7, 24, 26, 99, 101, 150, 400, 100_000].map(|part| cost * part / 100);
+            let mut draw = 1_u64;
+            for kinds in [2, 3, 5, 10] {
+                let spin = spin_of_cost(cost, span);
+                let waits = 20_000;
+                let mut spent = 0;
+                for _ in 0..waits {
+                    draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let nth = (draw >> 33) as usize;
+                    let answer = answers[(nth % kinds * 7 + kinds) % answers.len()];
+                    let (looked, seen) = wait(&spin, answer);
+                    spent += looked + if seen { 0 } else { cost };
+                }
+                let ratio = spent as f64 / (waits * cost) as f64;
+                assert!(ratio <= most, "{cost} {span}, {kinds} kinds of answers: {ratio}");
+            }
         }
     }
 

@@ -4,6 +4,9 @@
 //! chunk still its own) afterwards. Removing a queue, changing its owner and burying a client all
 //! close the ring; so if the compare-and-swap succeeds, then what was found was true when it was
 //! found and nothing has changed since.
+//!
+//! A receiver that looks for a while before it sleeps ([`Member::await_message`]) only reads the ring between its attempts, and each of
+//! them is the one above. So it adds no step at which a crash could leave anything behind.
 
 use super::at;
 use super::receive::Deliver;
