@@ -4,6 +4,9 @@
 //! chunk still its own) afterwards. Removing a queue, changing its owner and burying a client all
 //! close the ring; so if the compare-and-swap succeeds, then what was found was true when it was
 //! found and nothing has changed since.
+//!
+//! A receiver that looks for a while before it sleeps ([`Member::await_message`]) only reads the ring between its attempts, and each of
+//! them is the one above. So it adds no step at which a crash could leave anything behind.
 
 use super::at;
 use super::receive::Deliver;
@@ -306,11 +309,8 @@ impl Member {
             let nothing = !ring.has_moved(map) && matches!(ring.head(), Head::Empty(_));
             return Ok(Ok(nothing.then_some(Err(Errno::NOMSG))));
         }
-        if !self.may_be_answered() {
-            return Ok(Ok(None));
-        }
         let signals_seen = *seen.get_or_insert_with(signals_handled);
-        let mut look = self.spin.begin();
+        let mut look = self.spin.begin(self.answerer());
         while !look.is_over() && signals_handled() == signals_seen {
             if !ring.has_moved(map) {
                 continue;

@@ -4,6 +4,10 @@
 //! can be done. Nobody knows of such a waiter: it is in no line and GETNCNT does not count it, as if it had not called yet.
 //! So it looks for some tens of microseconds only (`vshmem_sync::Spin`), and not at all where somebody is in line already
 //! (the fast way is closed then): it comes after them.
+//!
+//! What is shared is only read here, but for the fast way itself: a look and a yield leave nothing behind in the pool. So whoever is
+//! killed between two looks has not called, and there is no step here for a crash point or a model: those of the fast way
+//! (`vshmem_sync::Semaphore`) and of the line (`wait.rs`) are all there are.
 
 use std::time::Duration;
 
@@ -39,11 +43,15 @@ impl Member {
         let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
         // The record that is needed for the fast way is made under the lock.
         let has_way = !operation.undo || self.known_undo_record(set)?.is_some();
-        if operation.no_wait || is_short || !has_way || !self.may_be_answered() {
+        if operation.no_wait || is_short || !has_way {
             return Ok(Ok(Looked::NotAtAll));
         }
         let semaphore = set.semaphore(self.pool(), operation.number.into())?;
-        let mut look = self.spin.begin();
+        // Somebody is in line, or this operation is for somebody in line.
+        if semaphore.is_closed()? {
+            return Ok(Ok(Looked::NotAtAll));
+        }
+        let mut look = self.spin.begin(self.answerer());
         let (mut seen, mut looked) = (None, Looked::NotAtAll);
         while !look.is_over() && signals_handled() == signals_seen {
             let word = semaphore.glance()?;

@@ -2,6 +2,7 @@
 
 mod fixture;
 
+mod answerers;
 mod check;
 mod clean;
 mod death;
