@@ -227,8 +227,15 @@ impl Member {
             let (layout, map) = (self.pool().layout(), self.pool().map());
             let mut found = Vec::new();
             for index in 0..layout.domains.count as u32 {
-                let state = field!(domain::slot_at(layout, index)?, DomainSlot, state);
-                let is_alive = load_value(map, state)? == DomainState::Alive as u32;
+                let slot = domain::slot_at(layout, index)?;
+                let state = load_value(map, field!(slot, DomainSlot, state))?;
+                // Slots are taken from the first on: behind one that has never been taken there is nobody.
+                if state == DomainState::Free as u32
+                    && load_value(map, field!(slot, DomainSlot, epoch))? == 0
+                {
+                    break;
+                }
+                let is_alive = state == DomainState::Alive as u32;
                 let digest = notify_of(self.pool(), index)? as u32;
                 if is_alive && digest != 0 && index != self.domain() {
                     found.push(Listener { index, digest, relies_on_us: self.relies_on_us(index) });

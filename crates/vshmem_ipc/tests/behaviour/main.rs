@@ -4,6 +4,7 @@ mod fixture;
 
 mod check;
 mod clean;
+mod datagrams;
 mod death;
 mod domains;
 mod doorbells;

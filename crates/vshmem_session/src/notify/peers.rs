@@ -34,6 +34,9 @@ struct Peer {
 #[derive(Debug)]
 struct PeerState {
     to_send: TokenBucket,
+    /// It has been heard since the last round.
+    is_heard: bool,
+    /// The round by which it had last been heard.
     heard: Option<Instant>,
 }
 
@@ -136,6 +139,7 @@ impl Peers {
             address: *address,
             state: Mutex::new(PeerState {
                 to_send: TokenBucket::new(RATE, BURST, now),
+                is_heard: false,
                 heard: None,
             }),
         };
@@ -192,7 +196,7 @@ impl Peers {
                 Received::Foreign
             }
         };
-        if wait && lock(&self.incoming).take(Instant::now()).is_err() {
+        if wait && lock(&self.incoming).take_by(Instant::now).is_err() {
             add_one(&self.counters.floods);
             return Received::Flood;
         }
@@ -201,8 +205,8 @@ impl Peers {
 
     fn note_heard(&self, number: usize) -> bool {
         let mut state = lock(&self.peers[number].state);
-        let is_news = state.heard.is_none();
-        state.heard = Some(Instant::now());
+        let is_news = !state.is_heard && state.heard.is_none();
+        state.is_heard = true;
         is_news
     }
 
@@ -215,7 +219,7 @@ impl Peers {
     }
 
     fn send_to(&self, peer: &Peer) -> Sent {
-        if let Err(wait) = lock(&peer.state).to_send.take(Instant::now()) {
+        if let Err(wait) = lock(&peer.state).to_send.take_by(Instant::now) {
             add_one(&self.counters.put_off);
             return Sent::Later(wait);
         }
@@ -238,13 +242,16 @@ impl Peers {
         }
     }
 
-    /// Digests of the peers that have been heard within a time. The others count as not heard from now on.
+    /// Digests of the peers that have been heard since the last time that this was asked, or up to so long ago. The others count as
+    /// not heard from now on. To be asked about once a second.
     #[must_use]
     pub fn heard_within(&self, time: Duration) -> Vec<u32> {
         let mut heard = Vec::new();
         for peer in &self.peers {
             let mut state = lock(&peer.state);
-            if state.heard.is_some_and(|since| since.elapsed() > time) {
+            if std::mem::take(&mut state.is_heard) {
+                state.heard = Some(Instant::now());
+            } else if state.heard.is_some_and(|since| since.elapsed() >= time) {
                 state.heard = None;
             }
             if state.heard.is_some() {
@@ -307,7 +314,9 @@ mod tests {
             peer.send_to(b"x", agent.own).unwrap();
             assert_eq!(agent.receive(), Received::Peer { number: 0, is_news });
         }
-        assert_eq!(agent.heard_within(Duration::from_secs(60)), [digest_of(&peer_at)]);
+        for _ in 0..2 {
+            assert_eq!(agent.heard_within(Duration::from_secs(60)), [digest_of(&peer_at)]);
+        }
         assert!(agent.heard_within(Duration::ZERO).is_empty());
         peer.send_to(b"x", agent.own).unwrap();
         assert_eq!(agent.receive(), Received::Peer { number: 0, is_news: true }, "silent since");
