@@ -19,8 +19,12 @@ use std::time::Duration;
 
 use vshmem_mem::{AtomicU32, FutexOutcome, Ordering, RING, SLEEPING, futex_wait};
 use vshmem_sync::{Fault, claim_word, field, load_value, load_word, ring_word};
-use vshmem_wire::{AGENT_ASKED_AT, AGENT_BELL_AT, CELL_BYTES, DomainSlot, DomainState};
+use vshmem_wire::{
+    AGENT_ASKED_AT, AGENT_BELL_AT, CELL_BYTES, DomainSlot, DomainState, Party, ThreadSlot,
+    WaitState,
+};
 
+use crate::wait::thread_at;
 use crate::{Domains, Errno, Member, Pool, Reach, domain};
 
 /// Domains that are to be notified. Those whose numbers are the same modulo 32 cannot be told apart here: one of them is then
@@ -169,6 +173,28 @@ impl Member {
         let anybody =
             by_another_user || outcome == FutexOutcome::Woken && self.is_shared_by_users();
         Ok(if anybody { Asked::ALL } else { taken })
+    }
+
+    /// Those of some domains that have threads which have been served and have not noticed yet: what was sent to them is still on
+    /// its way, or lost.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn not_noticed(&self, among: Asked) -> Result<Asked, Errno> {
+        let look = || -> Result<Asked, Fault> {
+            let (layout, map) = (self.pool().layout(), self.pool().map());
+            let mut found = Asked::default();
+            for slot in 0..layout.threads.count as u32 {
+                let at = thread_at(layout, slot)?;
+                let wait = load_value(map, field!(at, ThreadSlot, wait))?;
+                if wait != WaitState::Idle as u32 && wait != WaitState::Waiting as u32 {
+                    let party = load_value(map, field!(at, ThreadSlot, party))?;
+                    found.add(Party::unpack(party).domain);
+                }
+            }
+            Ok(Asked(found.0 & among.0))
+        };
+        look().map_err(|_| Errno::IO)
     }
 
     /// Wakes the thread in [`Member::await_asked`].

@@ -19,8 +19,60 @@ const SILENCE: Duration = Duration::from_secs(16);
 const FLOOD: Duration = Duration::from_millis(4);
 /// Datagrams that are read after that; the kernel keeps fewer.
 const MOST_WAITING: u32 = 256;
+/// A domain is notified again after this time, and then after twice as long each time, while it has not noticed...
+const REPEAT: Duration = Duration::from_millis(2);
+/// ...up to this.
+const LAST_REPEAT: Duration = Duration::from_millis(600);
+/// While somebody asks all the time, this is looked at once in so many times.
+const LOOK_EVERY: u32 = 16;
 /// The sending thread sleeps for so long when nobody asks.
 const UNASKED: Duration = Duration::from_secs(3600);
+
+/// Domains that were notified, of which some thread has perhaps not noticed that it was served: a datagram may be lost, or lie in a
+/// network that has missed an interrupt. The pool says whether it is so, and the next datagram mends either.
+#[derive(Debug)]
+struct Unsettled {
+    sent: Asked,
+    patience: Duration,
+    /// How often somebody asked since the last look.
+    asked: u32,
+}
+
+impl Default for Unsettled {
+    fn default() -> Self {
+        Self { sent: Asked::default(), patience: REPEAT, asked: 0 }
+    }
+}
+
+impl Unsettled {
+    /// How long to wait for somebody who asks.
+    fn patience(&self) -> Duration {
+        if self.sent.is_empty() { UNASKED } else { self.patience }
+    }
+
+    /// Who is to be notified now, when `asked` has been asked for: nobody, after [`Unsettled::patience`].
+    fn next(&mut self, asked: Asked, not_noticed: impl FnOnce(Asked) -> Asked) -> Asked {
+        if asked.is_empty() {
+            self.sent = not_noticed(self.sent);
+            self.patience *= 2;
+            if self.patience > LAST_REPEAT {
+                // Its agent looks for it once a second, if there is one.
+                *self = Self::default();
+            }
+            return self.sent;
+        }
+        self.asked += 1;
+        let mut due = asked;
+        if self.asked.is_multiple_of(LOOK_EVERY) {
+            // Others ask all the time.
+            due = due.and(not_noticed(self.sent));
+            self.sent = Asked::default();
+        }
+        self.sent = self.sent.and(due);
+        self.patience = REPEAT;
+        due
+    }
+}
 
 /// The datagrams of one agent.
 #[derive(Debug)]
@@ -127,15 +179,16 @@ impl<'a> Notifier<'a> {
         self.member.deliver_rings();
     }
 
-    /// Until [`Notifier::end`]: notifies whom programs ask for.
+    /// Until [`Notifier::end`]: notifies whom programs ask for, and again whoever has not noticed.
     pub fn send(&self) {
-        let mut due = Asked::default();
+        let mut unsettled = Unsettled::default();
         loop {
-            let Ok(asked) = self.member.await_asked(UNASKED) else { return };
+            let Ok(asked) = self.member.await_asked(unsettled.patience()) else { return };
             if self.is_over.load(Ordering::SeqCst) {
                 return;
             }
-            due = due.and(asked);
+            let mut due =
+                unsettled.next(asked, |sent| self.member.not_noticed(sent).unwrap_or_default());
             while let Some(wait) = self.notify(&mut due) {
                 std::thread::sleep(wait);
             }
@@ -175,4 +228,58 @@ fn withdraw(member: &Member) {
     // What cannot be written there makes no sense, which the round finds out.
     let _ = member.publish_listening(None);
     let _ = member.publish_heard(Domains::default());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(index: u32) -> Asked {
+        let mut asked = Asked::default();
+        asked.add(index);
+        asked
+    }
+
+    #[test]
+    fn who_has_not_noticed_is_notified_again_ever_more_seldom_and_not_for_ever() {
+        let mut unsettled = Unsettled::default();
+        assert_eq!(unsettled.patience(), UNASKED);
+        assert_eq!(unsettled.next(one(3), |_| unreachable!()), one(3));
+        let (mut waited, mut last) = (Duration::ZERO, Duration::ZERO);
+        while unsettled.patience() != UNASKED {
+            assert!(unsettled.patience() > last);
+            last = unsettled.patience();
+            waited += last;
+            unsettled.next(Asked::default(), |sent| sent);
+        }
+        assert!(
+            (Duration::from_millis(500)..Duration::from_secs(2)).contains(&waited),
+            "{waited:?}"
+        );
+    }
+
+    #[test]
+    fn who_has_noticed_is_left_alone() {
+        let mut unsettled = Unsettled::default();
+        unsettled.next(one(3), |_| unreachable!());
+        unsettled.next(one(4), |_| unreachable!());
+        assert_eq!(
+            unsettled.next(Asked::default(), |sent| {
+                assert_eq!(sent, one(3).and(one(4)));
+                one(4)
+            }),
+            one(4)
+        );
+        assert!(unsettled.next(Asked::default(), |_| Asked::default()).is_empty());
+        assert_eq!(unsettled.patience(), UNASKED);
+    }
+
+    #[test]
+    fn others_who_ask_all_the_time_do_not_keep_one_from_being_notified_again() {
+        let mut unsettled = Unsettled::default();
+        unsettled.next(one(3), |_| unreachable!());
+        let again =
+            (1..LOOK_EVERY).map(|_| unsettled.next(one(4), |sent| sent)).filter(|due| due.has(3));
+        assert_eq!(again.count(), 1);
+    }
 }

@@ -93,6 +93,7 @@ fn a_sleeper_whose_agent_hears_the_waker_is_notified_and_rests() {
                     let [listener] = listeners[..] else { panic!("{listeners:?}") };
                     assert_eq!((listener.digest, listener.relies_on_us), (22, true));
                     agent_b.deliver_rings();
+                    until("noticed", || agent_a.not_noticed(asked) == Ok(Asked::default()));
                 }
                 sleeper.join().unwrap();
             });
@@ -115,8 +116,14 @@ fn an_agent_asleep_is_woken_by_who_asks() {
             let sleeper = scope.spawn(|| other.op(set, &[down(0)]));
             until("asleep", || me.sleepers(set, 0, false) == 1);
             me.op(set, &[up(0)]).unwrap();
-            assert!(asked.join().unwrap().has(agent_b.domain()));
+            let asked = asked.join().unwrap();
+            assert!(asked.has(agent_b.domain()));
+            // It looks by itself once a second; until then it has not noticed.
+            let not_noticed = agent_a.not_noticed(asked).unwrap();
+            assert!(not_noticed.has(agent_b.domain()) || sleeper.is_finished());
+            assert!(!not_noticed.has(agent_a.domain()));
             sleeper.join().unwrap().unwrap();
+            assert_eq!(agent_a.not_noticed(Asked::ALL), Ok(Asked::default()));
         });
     });
 }
