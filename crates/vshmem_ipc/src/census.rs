@@ -14,7 +14,7 @@ use crate::registry::{self, per_kind};
 use crate::segment::attach_at;
 use crate::semaphore::{self, Set};
 use crate::wait::thread_at;
-use crate::{Errno, Member, Pool, domain, settle};
+use crate::{Domains, Errno, Member, Pool, domain, settle};
 
 /// A member domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +41,10 @@ pub struct DomainRow {
     pub pid_namespace: u32,
     /// Where it can be rung over its link; `None` when it cannot.
     pub address: Option<u32>,
+    /// Whether its agent listens for datagrams.
+    pub listens: bool,
+    /// The domains that its agent has heard by datagram lately.
+    pub heard: Domains,
     /// How fast it reads the pool and private memory, and makes locked stores to them, in MiB a
     /// second; 0 when not measured.
     pub rates: [u32; vshmem_wire::RATES],
@@ -234,6 +238,8 @@ impl Pool {
                         BELL_LOST => None,
                         address => address.checked_sub(1),
                     },
+                    listens: load_word(map, field!(slot, DomainSlot, notify))? != 0,
+                    heard: crate::notify::heard_by(self, index)?,
                     rates: domain::rates_of(self, index)?,
                 });
             }

@@ -168,6 +168,10 @@ pub(crate) fn seek(
     txn.update(field!(slot, DomainSlot, renewed), now)?;
     txn.update(field!(slot, DomainSlot, agent), 0)?;
     txn.update(field!(slot, DomainSlot, address), 0)?;
+    txn.update_word(field!(slot, DomainSlot, notify), 0)?;
+    for half in 0..2 {
+        txn.update_word(field!(slot, DomainSlot, heard) + half * CELL_BYTES, 0)?;
+    }
     for i in 0..RATES as u64 {
         txn.update(field!(slot, DomainSlot, rates) + i * CELL_BYTES, 0)?;
     }

@@ -3,7 +3,7 @@
 //! Threads of this domain are rung at their wait words. Another domain is rung once as a whole, over
 //! the link's doorbell; there its agent rings the words of those that have been served
 //! ([`Member::deliver_rings`]). Domains that share a kernel and keep their words in the pool need no
-//! doorbell.
+//! doorbell. Where the link has no doorbell, the domain's agent may notify the other's by datagram ([`crate::notify`]).
 //!
 //! Memory ordering: a sleeper announces itself in its wait word, then looks at its wait cell; a waker
 //! changes the cell, then rings the domain; the agent is rung, then looks at the words. So an agent
@@ -20,19 +20,23 @@ use vshmem_wire::{
 };
 
 use crate::member::client_at;
+use crate::notify::Asked;
 use crate::wait::{Rings, thread_at};
 use crate::{Errno, Member, Reach, domain};
 
 /// A set of domains, by index; there are 127 at most.
-#[derive(Debug, Clone, Copy, Default)]
-struct Domains(u128);
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Domains(pub(crate) u128);
 
 impl Domains {
-    fn add(&mut self, index: u32) {
+    /// Adds one.
+    pub fn add(&mut self, index: u32) {
         self.0 |= 1 << (index & 127);
     }
 
-    fn has(self, index: u32) -> bool {
+    /// Whether one is in it.
+    #[must_use]
+    pub fn has(self, index: u32) -> bool {
         self.0 & 1 << (index & 127) != 0
     }
 }
@@ -143,28 +147,43 @@ impl Member {
         Some(Party::unpack(party).domain)
     }
 
-    /// Rings those domains of a set that are alive, are not reached otherwise, and can be rung.
+    /// Rings those domains of a set that are alive, are not reached otherwise, and can be rung over the link; and has the agent
+    /// notify those that rely on its datagrams.
     fn ring_domains(&self, set: Domains) {
-        let Some(doorbell) = self.doorbell.get() else { return };
         if set.0 == 0 {
+            return;
+        }
+        let notifies = self.is_notifying();
+        if !notifies && self.doorbell.get().is_none() {
             return;
         }
         let (layout, map) = (self.pool().layout(), self.pool().map());
         let mut rung = 0;
+        let mut to_notify = Asked::default();
         for index in 0..layout.domains.count as u32 {
             if !set.has(index) || index == self.domain() || self.is_near(index).unwrap_or(false) {
                 continue;
             }
             let Ok(slot) = domain::slot_at(layout, index) else { continue };
-            let alive = load_value(map, field!(slot, DomainSlot, state));
-            let address = load_value(map, field!(slot, DomainSlot, address)).unwrap_or(0);
-            // Domains that share a device are rung with one ring, mostly.
-            let ringable = is_address(address) && address != rung;
-            if alive == Ok(DomainState::Alive as u32) && ringable {
-                // What cannot be rung looks again by itself.
-                let _ = doorbell.ring(address - 1);
-                rung = address;
+            if load_value(map, field!(slot, DomainSlot, state)) != Ok(DomainState::Alive as u32) {
+                continue;
             }
+            let address = load_value(map, field!(slot, DomainSlot, address)).unwrap_or(0);
+            match self.doorbell.get() {
+                // Domains that share a device are rung with one ring, mostly.
+                Some(doorbell) if is_address(address) => {
+                    if address != rung {
+                        // What cannot be rung looks again by itself.
+                        let _ = doorbell.ring(address - 1);
+                        rung = address;
+                    }
+                }
+                _ if notifies && self.relies_on_us(index) => to_notify.add(index),
+                _ => {}
+            }
+        }
+        if !to_notify.is_empty() {
+            self.ask_agent(to_notify);
         }
     }
 
@@ -208,6 +227,7 @@ impl Member {
         let (layout, map) = (self.pool().layout(), self.pool().map());
         let mine =
             load_value(map, field!(domain::slot_at(layout, self.domain())?, DomainSlot, address))?;
+        let heard = self.heard_now()?;
         let mut mute = Domains::default();
         for index in 0..layout.domains.count as u32 {
             let slot = domain::slot_at(layout, index)?;
@@ -222,10 +242,11 @@ impl Member {
                 continue;
             }
             let address = load_value(map, field!(slot, DomainSlot, address))?;
-            if self.is_near(index)? || (is_address(mine) && is_address(address)) {
+            let rings = is_address(mine) && is_address(address);
+            if rings || heard.is_some_and(|heard| heard.has(index)) || self.is_near(index)? {
                 continue;
             }
-            if !is_address(mine) {
+            if !is_address(mine) && heard.is_none() {
                 return Ok(false);
             }
             mute.add(index);

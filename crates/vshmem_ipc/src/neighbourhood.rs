@@ -16,6 +16,9 @@ use crate::Member;
 use crate::member::{client_at, slot_of};
 use crate::wait::thread_at;
 
+/// Words of such a file behind those of all thread slots: of the agent's thread, of its bell, and of whom it is asked to notify.
+pub const WAIT_WORDS_BEYOND: u32 = 3;
+
 /// The file with the wait words of this user in this domain.
 #[derive(Debug)]
 pub struct WaitFile {
@@ -78,7 +81,12 @@ impl Member {
         let Some(client) = ClientName::of(owner).filter(|client| !client.is_joining()) else {
             return Ok(None);
         };
-        let client = slot_of(layout, client)?;
+        self.words_of_client(slot_of(layout, client)?)
+    }
+
+    /// Whose words the client in the slot at that offset sleeps on, as the slot says.
+    fn words_of_client(&self, client: u64) -> Result<Option<WordsOwner>, Fault> {
+        let map = self.pool().map();
         let uid = load_value(map, field!(client, ClientSlot, words_uid))?;
         let nonce = load_value(map, field!(client, ClientSlot, words_nonce))?;
         Ok(uid.checked_sub(1).map(|uid| WordsOwner { uid, nonce }))
@@ -101,6 +109,25 @@ impl Member {
                 && self.words_of(slot)?.is_some_and(|owner| owner != here.own))
         };
         look().unwrap_or(false)
+    }
+
+    /// The other user of this domain on whose words the client in a slot sleeps; `None` when it is this one, or none.
+    pub(crate) fn other_user_of(&self, client: u32) -> Option<WordsOwner> {
+        let here = self.neighbourhood.as_ref()?;
+        let client = client_at(self.pool().layout(), client).ok()?;
+        self.words_of_client(client).ok()?.filter(|owner| *owner != here.own)
+    }
+
+    /// Wakes whoever sleeps on a word of another user of this domain.
+    pub(crate) fn ring_other_user(&self, owner: WordsOwner, word: u32) {
+        if let Some(here) = &self.neighbourhood {
+            here.neighbours.ring(owner, word);
+        }
+    }
+
+    /// Whether there are clients of other users in this domain, as of the last look.
+    pub(crate) fn is_shared_by_users(&self) -> bool {
+        self.neighbourhood.as_ref().is_some_and(|here| here.is_shared.load(Ordering::Relaxed))
     }
 
     /// Looks whether other users of this domain have clients: for its agent, which then looks after their sleepers as

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use vshmem_mem::{AtomicU32, Ordering, death_word};
 use vshmem_sync::{Desk, Fault, field, load_value};
-use vshmem_wire::{DomainSlot, ObjectState, ThreadSlot, WaitKind, WaitState};
+use vshmem_wire::{AGENT_THREAD_AT, DomainSlot, ObjectState, ThreadSlot, WaitKind, WaitState};
 
 use crate::id::{Kind, Place};
 use crate::queue::Queue;
@@ -25,7 +25,10 @@ impl Member {
             Reach::Domain => self.words.of(layout.threads.count as u32),
             Reach::Kernel => {
                 let slot = domain::slot_at(layout, self.domain())?;
-                Ok(self.pool().map().futex(field!(slot, DomainSlot, agent_thread))?)
+                Ok(self
+                    .pool()
+                    .map()
+                    .futex(field!(slot, DomainSlot, agent_thread) + AGENT_THREAD_AT)?)
             }
         }
     }

@@ -162,6 +162,7 @@ impl Lab {
             device: options.device,
             server: options.server.clone(),
             accelerated: false,
+            notify: options.notify,
             sister_exec: options.sister_exec,
             init: file_name(&binary)?,
             first_uid: free_users()?,

@@ -99,6 +99,8 @@ pub struct UpOptions {
     pub server: Option<Server>,
     /// The driver for ivshmem devices, built for the guests' kernel; loaded when they boot.
     pub driver: Option<PathBuf>,
+    /// Do the guests' agents notify each other by datagrams, over the lab's network?
+    pub notify: bool,
     /// May the root user of one guest run commands in its sister guests (`mpirun` needs it)?
     pub sister_exec: bool,
 }
@@ -126,6 +128,7 @@ impl Default for UpOptions {
             acceleration: Acceleration::default(),
             server: None,
             driver: None,
+            notify: false,
             sister_exec: true,
         }
     }

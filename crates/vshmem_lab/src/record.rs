@@ -16,6 +16,9 @@ use crate::options::{Device, GuestKind, Server};
 /// The port of the guests' agents.
 pub(crate) const AGENT_PORT: u16 = 10077;
 
+/// The port at which the agents of pools hear each other.
+pub(crate) const NOTIFY_PORT: u16 = 7117;
+
 /// A lab, as written in its `lab.json` before anything of it is started.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Record {
@@ -33,6 +36,8 @@ pub(crate) struct Record {
     pub(crate) device_mode: u32,
     pub(crate) device: Device,
     pub(crate) server: Option<Server>,
+    #[serde(default)]
+    pub(crate) notify: bool,
     pub(crate) sister_exec: bool,
     /// Have the guests the host's processor (KVM)?
     pub(crate) accelerated: bool,
@@ -130,6 +135,8 @@ pub(crate) struct Boot {
     /// Its control domain, if that is a guest too.
     pub(crate) dom0: bool,
     pub(crate) pool_name: Option<String>,
+    /// Whether its agents notify the other guests' by datagrams.
+    pub(crate) notify: bool,
     /// Path of the stage as seen in the guest before anything is mounted over it.
     pub(crate) stage: PathBuf,
     pub(crate) init: String,

@@ -4,6 +4,7 @@
 mod create;
 mod create_xen;
 mod find;
+mod notify;
 mod open;
 mod post;
 mod share;
@@ -12,6 +13,10 @@ mod starter;
 pub use create::{CreateError, CreateRequest, create, create_in, remove};
 pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
 pub use find::{FindError, Listing, Whose, find, identify, list, list_devices, snapshot};
+pub use notify::{
+    Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus, Peers, Received, Sent,
+    TokenBucket,
+};
 pub use open::{Session, SessionError, domain_of_child, is_gone, open_pool, this_process};
 pub use post::{Duty, Post};
 pub use share::{Owner, Share, ShareError};

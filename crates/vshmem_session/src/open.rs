@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vshmem_ipc::{
-    Backing, DomainIdentity, Errno, Home, JoinError, Member, Pool, Process, Reach, WaitFile,
+    Backing, DomainIdentity, Errno, Home, JoinError, Member, Pool, Process, Reach,
+    WAIT_WORDS_BEYOND, WaitFile,
 };
 use vshmem_link::{
     Anonymous, Life, Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts,
@@ -189,8 +190,8 @@ impl Session {
 /// The wait words of this user, found or made.
 fn wait_file(pool: &Pool, device: &Path) -> Result<WaitFile, RegionError> {
     let superblock = pool.superblock();
-    // One for each thread slot, and one for the agent.
-    let bytes = (superblock.geometry.threads as usize + 1) * 4;
+    // One for each thread slot, and those of the agent.
+    let bytes = (superblock.geometry.threads + WAIT_WORDS_BEYOND) as usize * 4;
     let uid = rustix::process::geteuid().as_raw();
     let known = || pool.wait_files_of(uid).unwrap_or_default();
     let own = open_wait_words(&superblock.uuid, bytes, device, &known)?;

@@ -43,7 +43,7 @@ pub use intent::Txn;
 pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};
 pub use message_ring::{Head, MessageRing, Spot, Tail};
 pub use neighbours::{Neighbours, WordsOwner};
-pub use park::{Parked, WaitWords, park, ring};
+pub use park::{Parked, WaitWords, park, ring, ring_word};
 pub use pledge::{Operated, Semaphore, UndoRecords};
 pub use seat::{Claimant, Desk, Seat, Seats, enlist};
 pub use spin::{Answerer, Look, SleepMeter, Spin};

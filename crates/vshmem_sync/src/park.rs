@@ -45,9 +45,13 @@ impl WaitWords {
 /// # Errors
 /// When there is no such word.
 pub fn ring(words: &WaitWords, slot: u32) -> Result<bool, Fault> {
-    let word = words.of(slot)?;
+    Ok(ring_word(words.of(slot)?))
+}
+
+/// Wakes the thread that sleeps on a wait word, if one does. Says whether it did.
+pub fn ring_word(word: &AtomicU32) -> bool {
     let before = word.fetch_add(RING, Ordering::SeqCst);
-    Ok(before & SLEEPING != 0 && futex_wake(word))
+    before & SLEEPING != 0 && futex_wake(word)
 }
 
 impl WaitWords {

@@ -28,9 +28,10 @@ pub use object::{
     RING_CHUNK_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingTrailer, SemSlot, ShmSlot, UndoSlot,
 };
 pub use party::{
-    AGENT_STARTER, BELL_LOST, ClientSlot, ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS,
-    DomainSlot, DomainState, INLINE_OPS, LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, Party,
-    RATES, Task, ThreadSlot, WaitKind, WaitState,
+    AGENT_ASKED_AT, AGENT_BELL_AT, AGENT_STARTER, AGENT_THREAD_AT, BELL_LOST, ClientSlot,
+    ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, INLINE_OPS,
+    LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, Party, RATES, Task, ThreadSlot, WaitKind,
+    WaitState,
 };
 pub use semaphore::{Adjustment, SemWord};
 pub use superblock::{

@@ -36,6 +36,13 @@ pub const AGENT_STARTER: u32 = 1 << 31;
 /// the domain's next boot epoch.
 pub const BELL_LOST: u32 = u32::MAX;
 
+/// Where in [`DomainSlot::agent_thread`] the number of the agent's thread is.
+pub const AGENT_THREAD_AT: u64 = 0;
+/// The word there that the agent sleeps on until it is asked to send datagrams.
+pub const AGENT_BELL_AT: u64 = 4;
+/// The word there that says to which domains: a bit for each, by its index modulo 32.
+pub const AGENT_ASKED_AT: u64 = 8;
+
 /// One member domain.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -63,14 +70,18 @@ pub struct DomainSlot {
     /// How fast the domain reads the pool's memory and private memory, and how fast it makes locked
     /// stores to them, in MiB a second; 0 when not measured.
     pub rates: [RawCell; RATES],
-    /// The low half is a word that holds the number of the agent's thread until the kernel takes it out, where sleepers
-    /// can sleep on the pool itself.
+    /// No cell but three words of 32 bits, used where sleepers can sleep on the pool itself: the number of the agent's thread until the
+    /// kernel takes it out ([`AGENT_THREAD_AT`]); what the agent sleeps on until a program asks it to send datagrams
+    /// ([`AGENT_BELL_AT`]); and to which domains ([`AGENT_ASKED_AT`]).
     pub agent_thread: RawCell,
     /// When the init of the PID namespace was started, in clock ticks since boot, as in the initial time namespace; 0 when
     /// unknown. Inodes of namespaces are given again; this is not.
     pub born: RawCell,
-    /// Room for later.
-    pub spare: [RawCell; 3],
+    /// Whether the domain's agent listens for datagrams: 0 when it does not. Otherwise the low half is a digest of its address, by
+    /// which others find that address in their own configuration; the high half is the slot of its client, plus one.
+    pub notify: RawCell,
+    /// The domains whose agents this domain's has heard by datagram lately, a bit for each: it relies on being notified by them.
+    pub heard: [RawCell; 2],
 }
 
 /// States of a client slot.

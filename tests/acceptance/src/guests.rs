@@ -106,6 +106,31 @@ impl Guests {
     /// # Panics
     /// When they do not come up.
     pub fn boot(machine: Machine, suffix: &str, count: u32, pool: Pool, stage: &[PathBuf]) -> Self {
+        Self::boot_with(machine, suffix, count, pool, stage, false)
+    }
+
+    /// Boots that many, whose agents notify each other by datagrams.
+    ///
+    /// # Panics
+    /// When they do not come up.
+    pub fn boot_notifying(
+        machine: Machine,
+        suffix: &str,
+        count: u32,
+        pool: Pool,
+        stage: &[PathBuf],
+    ) -> Self {
+        Self::boot_with(machine, suffix, count, pool, stage, true)
+    }
+
+    fn boot_with(
+        machine: Machine,
+        suffix: &str,
+        count: u32,
+        pool: Pool,
+        stage: &[PathBuf],
+        notify: bool,
+    ) -> Self {
         let name = format!("acceptance{}-{suffix}", std::process::id());
         let vshmem = build::vshmem();
         let notice = ["pool", "evict", "--dead", "--if-there", pool.name(), "{guest}"];
@@ -133,6 +158,7 @@ impl Guests {
             stage: std::iter::once(build::actor()).chain(stage.iter().cloned()).collect(),
             binary: Some(vshmem.clone()),
             on_death: Some(words.collect()),
+            notify,
             ..UpOptions::default()
         });
         lab.unwrap_or_else(|error| panic!("lab {name}: {error}"));

@@ -58,6 +58,13 @@ impl Pool {
         serde_json::from_str(&out).expect("JSON")
     }
 
+    /// What `vshmem pool show --json` says.
+    pub fn show(&self) -> Value {
+        let out =
+            run(Command::new(build::vshmem()).args(["pool", "show", "--json", &self.name])).ok();
+        serde_json::from_str(&out).expect("JSON")
+    }
+
     /// The rows of one of its tables.
     pub fn rows(&self, table: &str) -> Vec<Value> {
         self.ls()[table].as_array().cloned().unwrap_or_default()

@@ -3,6 +3,7 @@
 
 mod clean;
 mod namespaces;
+mod notify;
 mod start;
 mod watch;
 mod witness;

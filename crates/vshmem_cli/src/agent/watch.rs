@@ -17,6 +17,7 @@ use crate::failure::{Failure, failed};
 
 use super::clean::{self, Poke};
 use super::namespaces::Namespaces;
+use super::notify::Notifier;
 use super::start::UP;
 use super::witness::{Peer, Verdict, Witness};
 
@@ -44,16 +45,25 @@ pub fn serve(place: &Path) -> Result<(), Failure> {
             return failed("the pool's domain table does not make sense");
         }
         session.member().guard_sleepers();
+        let notifier = Notifier::start(&session);
         report_up();
         note_rates(&session);
         let ending = std::thread::scope(|scope| {
+            if let Some(notifier) = &notifier {
+                scope.spawn(|| notifier.listen());
+                scope.spawn(|| notifier.send());
+            }
             let poke = (pool.superblock().prepare > 0).then(|| {
                 let (poke, pokes) = clean::channel();
                 let session = &session;
                 scope.spawn(move || clean::serve(session, &pokes));
                 poke
             });
-            Watch::new(&session, &post, place, poke).run()
+            let ending = Watch::new(&session, &post, place, poke, notifier.as_ref()).run();
+            if let Some(notifier) = &notifier {
+                notifier.end();
+            }
+            ending
         });
         // The words are about to be unmapped, so the kernel could not tell of this end.
         session.member().stop_guarding();
@@ -63,6 +73,9 @@ pub fn serve(place: &Path) -> Result<(), Failure> {
         if ending == Ending::Evicted {
             // What lies in our slots is not ours any more.
             return Ok(());
+        }
+        if let Some(notifier) = notifier {
+            notifier.withdraw();
         }
         let _ = session.member().renew_lease(0);
         let _ = session.leave();
@@ -183,6 +196,8 @@ struct Watch<'a> {
     leases: HashMap<u32, Lease>,
     alone_since: Option<Instant>,
     poke: Option<Poke>,
+    /// Datagrams, where an operator has configured them.
+    notifier: Option<&'a Notifier<'a>>,
     witness: Witness,
 }
 
@@ -219,7 +234,13 @@ struct Lease {
 }
 
 impl<'a> Watch<'a> {
-    fn new(session: &'a Session, post: &'a Post, place: &'a Path, poke: Option<Poke>) -> Self {
+    fn new(
+        session: &'a Session,
+        post: &'a Post,
+        place: &'a Path,
+        poke: Option<Poke>,
+        notifier: Option<&'a Notifier<'a>>,
+    ) -> Self {
         Self {
             link: session.link(),
             // Without, sleepers look again by themselves.
@@ -234,6 +255,7 @@ impl<'a> Watch<'a> {
             leases: HashMap::new(),
             alone_since: None,
             poke,
+            notifier,
             witness: Witness::default(),
         }
     }
@@ -258,6 +280,9 @@ impl<'a> Watch<'a> {
         }
         self.member.renew_lease(std::process::id())?;
         self.member.publish_address()?;
+        if let Some(notifier) = self.notifier {
+            notifier.round()?;
+        }
         // A ring may have been lost, or whoever was to ring may have died or been stopped.
         self.member.deliver_rings();
         self.member.tend_sleepers()?;

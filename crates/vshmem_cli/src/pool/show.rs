@@ -4,9 +4,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use vshmem_ipc::{DomainRow, Errno, Pool};
 use vshmem_link::{PoolDomain, XenSlot};
-use vshmem_session::{find, open_pool};
-use vshmem_wire::PAGE_BYTES;
+use vshmem_session::{NotifyStatus, find, open_pool};
+use vshmem_wire::{DomainState, PAGE_BYTES};
 
 use crate::failure::{Failure, Outcome, unreadable};
 use crate::table::Table;
@@ -67,9 +68,55 @@ struct Facts {
     owner_uid: u32,
     mode: String,
     limits: Limits,
+    datagrams: Datagrams,
     /// Rows of the grant table, in dom0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     grants: Vec<Grants>,
+}
+
+/// Datagrams between agents (docs/notify.md).
+#[derive(Debug, Serialize)]
+struct Datagrams {
+    /// What the agent of this domain tells of them.
+    here: Option<String>,
+    domains: Vec<Listening>,
+}
+
+/// A domain whose agent listens.
+#[derive(Debug, Serialize)]
+struct Listening {
+    domain: String,
+    /// Domains whose agents it has heard lately.
+    hears: Vec<String>,
+}
+
+impl Datagrams {
+    fn of(pool: &Pool) -> Result<Self, Errno> {
+        let rows = pool.domains()?;
+        let alive = || rows.iter().filter(|row| row.state == DomainState::Alive);
+        let listening = |row: &DomainRow| Listening {
+            domain: row.name.clone(),
+            hears: alive()
+                .filter(|one| row.heard.has(one.index))
+                .map(|one| one.name.clone())
+                .collect(),
+        };
+        Ok(Self {
+            here: NotifyStatus::read(&pool.superblock().uuid),
+            domains: alive().filter(|row| row.listens).map(listening).collect(),
+        })
+    }
+
+    fn text(&self) -> String {
+        let here = self.here.iter().map(|here| show::clean(here));
+        let domains = self.domains.iter().map(|one| {
+            let hears: Vec<String> = one.hears.iter().map(|name| show::clean(name)).collect();
+            let hears = if hears.is_empty() { "nobody".to_owned() } else { hears.join(", ") };
+            format!("{} hears {hears}", show::clean(&one.domain))
+        });
+        let said: Vec<String> = here.chain(domains).collect();
+        if said.is_empty() { "off".to_owned() } else { said.join("; ") }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -186,6 +233,7 @@ fn facts(name: &str) -> Result<Facts, Failure> {
             undos: geometry.undos,
             slabs: geometry.slabs,
         },
+        datagrams: Datagrams::of(&pool).map_err(unreadable(name))?,
         grants: if link.kind() == "xen" { grants(name)? } else { Vec::new() },
     })
 }
@@ -244,6 +292,7 @@ fn text(facts: &Facts) -> String {
         ),
         ("prepared", prepared),
         ("eviction", evict),
+        ("datagrams", facts.datagrams.text()),
         (
             "segments",
             format!("shmmni {}, shmmax {}, shmall {}", limits.shmmni, limits.shmmax, limits.shmall),

@@ -97,6 +97,9 @@ struct Up {
     /// The driver for ivshmem devices, built for the guests' kernel, or `none` [default: the one that `make build` leaves].
     #[arg(long, value_name = "FILE")]
     driver: Option<PathBuf>,
+    /// Have the guests' agents notify each other by datagrams over the lab's network, where the pool has no doorbell (docs/notify.md).
+    #[arg(long)]
+    notify: bool,
     /// How QEMU guests run.
     #[arg(long, default_value = "auto")]
     accel: Accel,
@@ -278,6 +281,9 @@ impl Up {
             GuestKind::Xen if qemus => failed(
                 "lab up: --device and --driver are for QEMU guests; Xen's domains get the pool by grants. Leave them out",
             ),
+            GuestKind::Xen if self.notify => failed(
+                "lab up: --notify is for guests without a doorbell; Xen's domains have event channels. Leave it out",
+            ),
             GuestKind::Xen if !emulated => failed("lab up: Xen is run emulated. Leave --accel out"),
             GuestKind::Uml if self.cpus != 1 => failed(
                 "lab up: a User Mode Linux guest has one processor. Leave --cpus out, or use --guest qemu",
@@ -348,6 +354,7 @@ impl Up {
             device: made.device,
             device_mode: self.device_mode,
             driver: made.driver,
+            notify: self.notify,
             acceleration: self.accel.into(),
             server: Some(Server {
                 socket: PathBuf::from(SERVED).join(format!("{pool}.sock")),

@@ -5,6 +5,7 @@ mod fixture;
 mod answerers;
 mod check;
 mod clean;
+mod datagrams;
 mod death;
 mod domains;
 mod doorbells;

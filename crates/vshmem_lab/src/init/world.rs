@@ -14,7 +14,7 @@ use super::dom0::BRIDGE;
 use super::{BIN, ORDERS};
 use crate::directory::{open_directory, set_mode};
 use crate::error::{Doing, Result};
-use crate::record::{self, Boot, DOM0, address, domain};
+use crate::record::{self, Boot, DOM0, NOTIFY_PORT, address, domain};
 use crate::tool;
 
 /// Directories that are empty, writable and gone with the guest.
@@ -23,6 +23,9 @@ const SCRATCH: [(&str, u32); 4] =
 
 /// Where the stage waits, on devtmpfs, while `/run` and `/tmp` are covered.
 const WAITING: &str = "/dev/.stage";
+
+/// Where `vshmem` finds whom the agents of pools notify.
+const NOTIFY: &str = "/run/vshmem/notify.d";
 
 /// How long drivers may take to find a device.
 const PROBING: Duration = Duration::from_secs(20);
@@ -127,6 +130,10 @@ fn name(boot: &Boot) -> Result<()> {
     if let Some(pool) = &boot.pool_name {
         write("/run/vshmem/pool", &format!("{pool}\n"))?;
     }
+    if let Some(pool) = boot.pool_name.as_ref().filter(|_| boot.notify) {
+        open_directory(Path::new(NOTIFY))?;
+        write(&format!("{NOTIFY}/{pool}"), &datagrams(boot, pool))?;
+    }
     record::write(Path::new(ORDERS), boot, 0o600)?;
     let mut hosts = "127.0.0.1 localhost\n".to_owned();
     for guest in boot.dom0.then_some(DOM0).into_iter().chain(1..=boot.count) {
@@ -141,6 +148,17 @@ fn name(boot: &Boot) -> Result<()> {
         mount_bind(&own, path).doing(|| format!("bind {own} over {path}"))?;
     }
     Ok(())
+}
+
+/// What `vshmem` reads to have the agents of all guests notify each other: this guest's own address stands among the peers'.
+fn datagrams(boot: &Boot, pool: &str) -> String {
+    let devices = ["mmapper".to_owned(), "dax0.0".to_owned(), format!("vshmem/{pool}")];
+    let mut text: String = devices.iter().map(|device| format!("device /dev/{device}\n")).collect();
+    text.push_str(&format!("listen {}:{NOTIFY_PORT}\n", address(boot.guest)));
+    for guest in 1..=boot.count {
+        text.push_str(&format!("peer {}:{NOTIFY_PORT}\n", address(guest)));
+    }
+    text
 }
 
 fn swap(device: &Path) -> Result<()> {

@@ -176,6 +176,7 @@ fn write_orders(record: &Record, directory: &Directory) -> Result<()> {
             count: record.count,
             dom0: record.guests().contains(&DOM0),
             pool_name: record.pool_name.clone(),
+            notify: record.notify,
             stage: machine.stage(guest, directory),
             init: record.init.clone(),
             device_mode: record.device_mode,

@@ -19,13 +19,14 @@ fn switches(status: &str) -> u64 {
 }
 
 /// Where a process is, and its pid there.
-enum Spot<'a> {
+pub enum Spot<'a> {
     Here(i64),
     Guest(&'a Guests, u32, i64),
 }
 
 impl Spot<'_> {
-    fn switches(&self) -> u64 {
+    /// How often it has gone to sleep so far.
+    pub fn switches(&self) -> u64 {
         match self {
             Spot::Here(pid) => {
                 switches(&std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap())
@@ -36,7 +37,7 @@ impl Spot<'_> {
         }
     }
 
-    fn report(&self, what: &str) {
+    pub fn report(&self, what: &str) {
         // The spin before the first sleep, and the back-off, are over.
         std::thread::sleep(Duration::from_millis(300));
         let (count, rate) = self.watch();
@@ -45,7 +46,7 @@ impl Spot<'_> {
     }
 
     /// A sleeper that everybody can ring: it comes to rest, and then wakes once a minute at most.
-    fn report_rest(&self, what: &str) {
+    pub fn report_rest(&self, what: &str) {
         until("it rests", || {
             let before = self.switches();
             std::thread::sleep(STILL);
@@ -64,7 +65,7 @@ impl Spot<'_> {
     }
 }
 
-fn asleep(actor: &mut Actor, pool: &Pool) -> (i64, i64) {
+pub fn asleep(actor: &mut Actor, pool: &Pool) -> (i64, i64) {
     let pid = actor.pid();
     let set = actor.number("semget 0 1 01600");
     actor.tell(&format!("semop {set} 0,-1"));

@@ -1,6 +1,7 @@
 //! Acceptance on two real guests. Needs root and the package user-mode-linux; says SKIPPED aloud where they are missing.
 
 mod across;
+mod datagrams;
 mod death;
 mod exchange;
 mod idle;
@@ -16,7 +17,7 @@ use vshmem_acceptance::guests::Machine;
 use vshmem_acceptance::suite::{self, Test};
 use vshmem_acceptance::{Guests, Pool, guests};
 
-const TESTS: &[&[Test]] = &[across::TESTS];
+const TESTS: &[&[Test]] = &[across::TESTS, datagrams::TESTS];
 
 static SHARED: Mutex<Option<Arc<Guests>>> = Mutex::new(None);
 

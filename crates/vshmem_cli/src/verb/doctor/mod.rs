@@ -3,6 +3,7 @@
 mod devices;
 mod limits;
 mod memory;
+mod notify;
 
 use std::process::ExitCode;
 
@@ -64,6 +65,7 @@ impl Doctor {
         needed.extend(limits::all());
         let works = needed.iter().all(|line| line.good);
         needed.push(memory::huge_pages());
+        needed.extend(notify::all());
         if !vshmem_lab::in_guest() {
             needed.extend([lab("lab, UML guests (optional)", GuestKind::Uml)]);
             needed.extend([lab("lab, QEMU guests (optional)", GuestKind::Qemu), driver()]);

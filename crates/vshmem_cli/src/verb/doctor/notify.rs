@@ -1,0 +1,44 @@
+//! Datagrams between agents: whether the operator has configured them, and how it goes.
+
+use vshmem_session::{NOTIFY_DIRECTORIES, NotifyConfig, NotifyStatus, find, identify};
+
+use super::Line;
+
+const WHAT: &str = "datagrams between agents (optional)";
+
+/// A line for each file; one when there is none.
+pub fn all() -> Vec<Line> {
+    let files = NotifyConfig::all();
+    if files.is_empty() {
+        let found = format!("off: there is no file in {}", NOTIFY_DIRECTORIES.join(" or "));
+        return vec![Line::good(WHAT, found)];
+    }
+    files
+        .into_iter()
+        .map(|file| file.map_or_else(|error| broken(&error.to_string()), line))
+        .collect()
+}
+
+fn broken(error: &str) -> Line {
+    Line::bad(WHAT, format!("off: {error}"), "what the sentence says; docs/notify.md has examples")
+}
+
+fn line(config: NotifyConfig) -> Line {
+    let peers: Vec<String> = config.peers.iter().map(ToString::to_string).collect();
+    let said = config.pool.iter().filter_map(|place| {
+        let link = find(&place.to_string_lossy()).ok()?;
+        NotifyStatus::read(&identify(link.as_ref()).ok()?.0.uuid)
+    });
+    let status = said.last().unwrap_or_else(|| "no agent has told of them".to_owned());
+    let found = format!(
+        "{}: listens at {}, peers {}; {status}",
+        config.file.display(),
+        config.listen,
+        peers.join(" ")
+    );
+    if status.starts_with("off") {
+        Line::bad(WHAT, found, "what the sentence says; an agent reads the file when it starts")
+    } else {
+        Line::good(WHAT, found)
+    }
+}
