@@ -15,11 +15,7 @@ impl Member {
     /// EINVAL, EACCES.
     pub fn semaphore_value(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
         let (set, number) = self.readable(id, number, caller)?;
-        let read = || -> Verdict<u32> {
-            let word = self.pool().map().load(set.word(number)?, Ordering::Acquire)?;
-            Ok(Ok(SemWord::unpack(word).value))
-        };
-        settle(read())
+        settle(set.semaphore(self.pool(), number).and_then(|one| one.value()).map(Ok))
     }
 
     /// GETPID: the last process to operate on a semaphore.

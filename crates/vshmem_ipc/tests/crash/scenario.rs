@@ -280,7 +280,11 @@ fn cleans(session: Session) {
 fn semaphores(session: Session) {
     let me = session.member();
     let set = tokens(me);
-    me.op(set, &[down(0), up(1)]).expect("an array");
+    // Without the lock: over others than the one before, and over the same.
+    for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2), (0, 1)] {
+        me.op(set, &[down(from), up(to)]).expect("an array");
+    }
+    me.op(set, &[down(0), up(0), down(0), up(1)]).expect("an array");
     me.op(set, &[undone(by(0, -2)), undone(by(2, 2))]).expect("an array");
     me.op(set, &[undone(down(1)), up(2), down(2), undone(up(0))]).expect("an array");
     for one in [undone(down(0)), undone(down(0)), undone(up(1)), undone(down(1))] {
