@@ -340,7 +340,8 @@ mod tests {
         unsafe {
             start.as_ptr().add(5).write(7);
             for turn in 0..20 {
-                let wish = [None, Some(start.addr().get() ^ bytes), Some(usize::MAX - 4095)][turn % 3];
+                let wish =
+                    [None, Some(start.addr().get() ^ bytes), Some(usize::MAX - 4095)][turn % 3];
                 let next = relocate(start, bytes, wish).unwrap();
                 assert_eq!(next.as_ptr().add(5).read(), 7);
                 assert_ne!(next, start);

@@ -200,8 +200,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         if known.state != ArrayState::Done {
             return Ok(true);
         }
-        let elsewhere =
-            |number: &&u16| parts.iter().all(|part| part.number != **number);
+        let elsewhere = |number: &&u16| parts.iter().all(|part| part.number != **number);
         for &number in known.list().iter().filter(elsewhere) {
             if !self.make_plain(number, stands, false)? {
                 return Ok(false);

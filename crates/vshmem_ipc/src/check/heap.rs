@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, ClientSlot, Holding, MSG_HEADER_BYTES, MsgSlot,
-    ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
+    Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, ClientSlot, Holding, MSG_HEADER_BYTES,
+    MsgSlot, ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
 use super::Look;

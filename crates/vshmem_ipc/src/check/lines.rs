@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    ArrayWord, CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, SemWord, ThreadSlot, WaitKind, WaitState,
+    ArrayWord, CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, SemWord, ThreadSlot,
+    WaitKind, WaitState,
 };
 
 use super::objects::Objects;

@@ -110,13 +110,13 @@ impl Member {
         let semaphore = set.semaphore(pool, operation.number.into())?;
         let highest = pool.geometry().semvmx;
         // Looked at after the cells, so that they were the set's when they were read: memory that
-        // has become something else since refuses the swap by its tag.
-        let stands = || Ok(self.stands() && set.stands_in(map)?);
+        // has become something else since refuses the swap by its tag. What cannot be read does not stand: the slow way says why.
+        let stands = || Ok(self.stands() && set.stands_in(map).unwrap_or(false));
         let operated = if operation.undo && operation.change != 0 {
             let Some(known) = self.known_undo_record(set)? else { return Ok(None) };
             let me = self.me();
             let at = known.base + u64::from(operation.number) * CELL_BYTES;
-            let stands = || Ok(stands()? && known.is_of(map, me, set)?);
+            let stands = || Ok(stands()? && known.is_of(map, me, set).unwrap_or(false));
             semaphore.operate_undoable(operation.change, highest, known.record, at, stands)?
         } else {
             semaphore.operate(operation.change, highest, self.party().pack(), stands)?
@@ -149,7 +149,7 @@ impl Member {
             at: field!(set.slot, SemSlot, array),
             find: |number| set.semaphore(pool, number),
         };
-        let stands = || Ok(self.stands() && set.stands_in(map)?);
+        let stands = || Ok(self.stands() && set.stands_in(map).unwrap_or(false));
         let highest = pool.geometry().semvmx;
         let operated = array.operate(&wanted, highest, self.party().pack(), stands)?;
         if operated != Operated::Done {
