@@ -259,16 +259,6 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(SemWord::unpack(load_word(self.map, self.at)?).slow)
     }
 
-    /// The value.
-    ///
-    /// # Errors
-    /// When the pool does not make sense.
-    #[inline]
-    pub fn value(&self) -> Result<u32, Fault> {
-        let word = SemWord::unpack(load_word(self.map, self.at)?);
-        if word.tentative { Ok(self.read()?.0.value) } else { Ok(word.value) }
-    }
-
     /// The word, and who operated last as a `Party`.
     ///
     /// # Errors

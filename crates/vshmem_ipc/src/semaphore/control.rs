@@ -15,7 +15,15 @@ impl Member {
     /// EINVAL, EACCES.
     pub fn semaphore_value(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
         let (set, number) = self.readable(id, number, caller)?;
-        settle(set.semaphore(self.pool(), number).and_then(|one| one.value()).map(Ok))
+        let read = || -> Verdict<u32> {
+            let word = self.pool().map().load(set.word(number)?, Ordering::Acquire)?;
+            let word = SemWord::unpack(word);
+            if word.tentative {
+                return Ok(Ok(set.semaphore(self.pool(), number)?.read()?.0.value));
+            }
+            Ok(Ok(word.value))
+        };
+        settle(read())
     }
 
     /// GETPID: the last process to operate on a semaphore.

@@ -62,7 +62,7 @@ fn operate_one(map: &Map, number: u32, change: i16) -> bool {
 }
 
 fn values(map: &Map) -> [u32; 2] {
-    [0, 1].map(|number| semaphore(map, 0, number).value().expect("a value"))
+    [0, 1].map(|number| semaphore(map, 0, number).read().expect("a value").0.value)
 }
 
 fn lay(map: &Map, value: u32, tag: u64) {
@@ -218,7 +218,7 @@ fn an_array_that_is_late_counts_for_nothing_in_the_next_set_of_the_slot() {
         lay(&map, 1, 1 << 40);
         let done = u32::from(operate_in(&map, 1, &[(0, 1), (1, 1)]));
         other.join().expect("a thread");
-        let now = [0, 1].map(|number| semaphore(&map, 1, number).value().expect("a value"));
+        let now = [0, 1].map(|number| semaphore(&map, 1, number).read().expect("a value").0.value);
         assert_eq!(now, [1 + done; 2]);
     });
 }
