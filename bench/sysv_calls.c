@@ -14,6 +14,8 @@ static const struct {
 } cases[] = {
 	{ "semop", semaphore_pair, "semop +1, semop -1" },
 	{ "semop-undo", semaphore_pair_with_undo, "the same with SEM_UNDO" },
+	{ "semop-program", semaphore_program, "semop +1, semop -1, built before each call, on the first of two semaphores" },
+	{ "semop-program-undo", semaphore_program_with_undo, "the same with SEM_UNDO" },
 	{ "semop-array", semaphore_arrays, "the same on three semaphores at once" },
 	{ "getval", semaphore_value, "semctl GETVAL" },
 	{ "message", message, "msgsnd, msgrcv of --size bytes" },

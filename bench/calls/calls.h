@@ -16,7 +16,7 @@ struct request {
 
 typedef void case_fn(const struct request *request);
 
-case_fn semaphore_pair, semaphore_pair_with_undo, semaphore_value, semaphore_arrays;
+case_fn semaphore_pair, semaphore_pair_with_undo, semaphore_program, semaphore_program_with_undo, semaphore_value, semaphore_arrays;
 case_fn message;
 case_fn segment_cycle, segment_attach, segment_sustained;
 case_fn lookup_semop, lookup_semget, lookup_msgget, lookup_shmget;

@@ -58,6 +58,42 @@ static void measure_pairs(const struct request *request, size_t length, short fl
 	remove_set();
 }
 
+/* As programs call it: a set of which it is not the only semaphore, and operations that are written down just before each call. */
+static void fresh_pairs(void *context, uint64_t first, uint64_t count)
+{
+	const short *flags = context;
+	(void)first;
+	while (count--) {
+		struct sembuf up = { 0, +1, *flags };
+		if (semop(set, &up, 1) != 0)
+			give_up_call("semop");
+		struct sembuf down = { 0, -1, *flags };
+		if (semop(set, &down, 1) != 0)
+			give_up_call("semop");
+	}
+}
+
+static void measure_fresh_pairs(const struct request *request, short flags)
+{
+	make_set(2);
+	if (semctl(set, 0, SETVAL, SENTINEL) != 0)
+		give_up_call("SETVAL");
+	measure(&request->run, fresh_pairs, &flags, NULL);
+	if (semctl(set, 0, GETVAL) != SENTINEL)
+		give_up("the semaphore is %d after as many ups as downs from %d", semctl(set, 0, GETVAL), SENTINEL);
+	remove_set();
+}
+
+void semaphore_program(const struct request *request)
+{
+	measure_fresh_pairs(request, 0);
+}
+
+void semaphore_program_with_undo(const struct request *request)
+{
+	measure_fresh_pairs(request, SEM_UNDO);
+}
+
 void semaphore_pair(const struct request *request)
 {
 	measure_pairs(request, 1, 0);

@@ -212,7 +212,7 @@ pub unsafe fn remap_part(
     Ok(part)
 }
 
-/// Moves a mapping to where the kernel likes, page table entries and all; nothing is mapped at its
+/// Moves a mapping, page table entries and all: to `wish` if that is free, else to where the kernel likes. Nothing is mapped at its
 /// old place any more.
 ///
 /// # Errors
@@ -220,18 +220,26 @@ pub unsafe fn remap_part(
 ///
 /// # Safety
 /// Nothing in the range may be in use.
-pub unsafe fn relocate(start: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, Errno> {
+pub unsafe fn relocate(
+    start: NonNull<u8>,
+    bytes: usize,
+    wish: Option<usize>,
+) -> Result<NonNull<u8>, Errno> {
     // One step that chooses a place and moves there does not exist. What this leaves behind has no
     // page table entries, and is unmapped for little.
-    let moved = move_entries(start, bytes)?;
+    let moved = match wish.map(|place| move_entries(start, bytes, place)) {
+        // Not a place at all: beyond the address space, or where the mapping lies.
+        None | Some(Err(Errno::INVAL)) => move_entries(start, bytes, 0),
+        Some(other) => other,
+    }?;
     // SAFETY: what was in use there has moved.
     unsafe { unmap(start, bytes) }?;
     Ok(moved)
 }
 
-/// mremap(2) with MREMAP_DONTUNMAP to an address of the kernel's choice. That takes a fifth argument
-/// of zero; without one, whatever the register holds is taken for an address.
-fn move_entries(start: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, Errno> {
+/// mremap(2) with MREMAP_DONTUNMAP to an address of the kernel's choice. It takes the fifth argument for a wish, as mmap(2) does its
+/// first, and zero for none.
+fn move_entries(start: NonNull<u8>, bytes: usize, wish: usize) -> Result<NonNull<u8>, Errno> {
     let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP) as usize;
     let result: isize;
     // SAFETY: the source stays mapped and the target is free; the kernel keeps all registers but
@@ -242,7 +250,7 @@ fn move_entries(start: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, Errno> 
             "syscall",
             inlateout("rax") 25usize => result,
             in("rdi") start.as_ptr(), in("rsi") bytes, in("rdx") bytes, in("r10") flags,
-            in("r8") 0usize, lateout("rcx") _, lateout("r11") _,
+            in("r8") wish, lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );
     }
@@ -253,7 +261,7 @@ fn move_entries(start: NonNull<u8>, bytes: usize) -> Result<NonNull<u8>, Errno> 
             "svc 0",
             in("x8") 216usize,
             inlateout("x0") start.as_ptr() as usize => result,
-            in("x1") bytes, in("x2") bytes, in("x3") flags, in("x4") 0usize,
+            in("x1") bytes, in("x2") bytes, in("x3") flags, in("x4") wish,
             options(nostack),
         );
     }
@@ -331,8 +339,10 @@ mod tests {
         // SAFETY: the mapping is this test's, which uses no place of it after it has moved.
         unsafe {
             start.as_ptr().add(5).write(7);
-            for _ in 0..20 {
-                let next = relocate(start, bytes).unwrap();
+            for turn in 0..20 {
+                let wish =
+                    [None, Some(start.addr().get() ^ bytes), Some(usize::MAX - 4095)][turn % 3];
+                let next = relocate(start, bytes, wish).unwrap();
                 assert_eq!(next.as_ptr().add(5).read(), 7);
                 assert_ne!(next, start);
                 // ENOMEM: nothing is mapped there.

@@ -5,7 +5,7 @@
 //! must be, and the entries come along), and the next attach of the same pages hands it out again.
 //! A segment that is made in pages which lie here is cleared through the mapping that is there.
 //!
-//! In a guest, moving costs more: there a mapping stays where it is and is closed to any access, so
+//! In a guest, moving costs more, and so it does for a few pages anywhere: there a mapping stays where it is and is closed to any access, so
 //! that a touch is SIGSEGV as well. Opening it again brings all its pages back at once; a guest that
 //! meets them one by one takes a fault of its own for each, some 180 us in User Mode Linux. Calls on
 //! a range that is closed find it unmapped: it is, before they get to it.
@@ -29,8 +29,12 @@ const MOST: usize = 16;
 const MOST_BYTES: usize = 32 << 20;
 /// Bytes of one at most: what lies here untouched is of no use to anybody.
 const LARGEST: usize = 16 << 20;
-/// Bytes of one at least: fewer pages are mapped, and cleared by a write(2), faster than moved.
-const SMALLEST: usize = 32 << 10;
+/// Bytes of a new segment from which its pages are cleared through a mapping: fewer are cleared faster by a write(2).
+const WORTH_MAPPING: u64 = 32 << 10;
+/// Bytes of a mapping up to which closing it in place and opening it again costs less than moving it.
+const CLOSED_IN_PLACE: usize = 64 << 10;
+/// Bytes that one table of the lowest level of page tables maps.
+const TABLE: usize = 2 << 20;
 
 const FREE: u32 = 0;
 const CLAIMED: u32 = 1;
@@ -160,22 +164,37 @@ pub fn take(offset: u64, bytes: usize) -> Option<usize> {
 
 /// Takes a mapping away from the address that the program knows. The caller owns the range.
 pub fn put_away(offset: u64, start: usize, bytes: usize) {
-    let device = is_device();
-    let least = if device { 0 } else { SMALLEST };
+    let in_place = bytes <= CLOSED_IN_PLACE || is_device();
     let moved = NonNull::new(start as *mut u8)
-        .filter(|_| (least..=LARGEST).contains(&bytes) && is_allowed())
+        .filter(|_| bytes <= LARGEST && is_allowed())
         // SAFETY: the caller owns the range, and the new place is the kernel's choice.
         .and_then(|start| unsafe {
-            if device {
+            if in_place {
                 vshmem_mem::protect(start, bytes, None).ok().map(|()| start)
             } else {
-                vshmem_mem::relocate(start, bytes).ok()
+                vshmem_mem::relocate(start, bytes, place_beside(start.addr().get(), bytes)).ok()
             }
         });
     match moved {
-        Some(place) => park(offset, place.as_ptr().addr(), bytes, device),
+        Some(place) => park(offset, place.as_ptr().addr(), bytes, in_place),
         None => drop_mapping(start, bytes),
     }
+}
+
+/// Where a mapping had better be moved to: within the one page table that it lies in, back and forth between two places. No table is made
+/// or freed then. A mapping that lies in two tables is moved in parts, and for a part of up to 33 pages the kernel flushes them one by one, which
+/// in a virtual machine costs more than all the rest. `None`: it is too large for that.
+fn place_beside(start: usize, bytes: usize) -> Option<usize> {
+    let unit = bytes.next_power_of_two();
+    if 2 * unit > TABLE {
+        return None;
+    }
+    let table = start & !(TABLE - 1);
+    let other = start ^ unit;
+    if start.max(other) + bytes <= table + TABLE {
+        return Some(other);
+    }
+    table.checked_sub(TABLE)
 }
 
 /// Whether the kernel sees the pool as a device's memory, as in a guest.
@@ -289,8 +308,8 @@ impl Backing for Through<'_> {
             drop_mapping(start, entry.range().1);
             entry.vacate();
         }
-        let least = if is_device() { 0 } else { SMALLEST as u64 };
-        if !(least..=LARGEST as u64).contains(&bytes) || !is_allowed() {
+        let is_small = !is_device() && bytes < WORTH_MAPPING;
+        if is_small || bytes > LARGEST as u64 || !is_allowed() {
             return self.0.prepare(offset, bytes, dirty);
         }
         let length = bytes as usize;

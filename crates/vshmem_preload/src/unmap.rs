@@ -111,6 +111,10 @@ pub fn map(
 ) -> *mut c_void {
     let once = || {
         if flags & libc::MAP_FIXED == 0 {
+            // A place that a program asks for is free if a segment was detached there.
+            if start != 0 {
+                errno::untouched(|| parked::drop_range(start, bytes));
+            }
             return call();
         }
         replacing(start, bytes, &call, |&result| result != libc::MAP_FAILED)

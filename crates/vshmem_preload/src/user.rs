@@ -17,14 +17,29 @@ const PAGE: usize = 4096;
 const POPULATE_READ: libc::c_int = 22;
 const POPULATE_WRITE: libc::c_int = 23;
 
-/// Page address, with bit 0 for "may be read" and bit 1 for "may be written".
+/// The number of a page from bit 2 on, with bit 0 for "may be read" and bit 1 for "may be written"; above it the [`EPOCH`] that it
+/// was asked about in.
 static PAGES: [AtomicUsize; REMEMBERED] = [const { AtomicUsize::new(0) }; REMEMBERED];
+/// Raised by [`ONE_EPOCH`] whenever mappings have changed: what was asked about before counts no more.
+static EPOCH: AtomicUsize = AtomicUsize::new(0);
+/// Above the number of any page: 57 bits of address, less the 10 that it is shifted down by.
+const ONE_EPOCH: usize = 1 << 47;
 
 /// Forgets what is known: mappings have changed.
 pub fn forget() {
-    for page in &PAGES {
-        page.store(0, Ordering::Relaxed);
+    let before = EPOCH.fetch_add(ONE_EPOCH, Ordering::AcqRel);
+    // Before an epoch comes back, nothing may be left of the one that had its number.
+    if before.wrapping_add(ONE_EPOCH) == 0 {
+        for page in &PAGES {
+            page.store(0, Ordering::Relaxed);
+        }
     }
+}
+
+/// What stands for a page that is known in an epoch, without its rights.
+#[inline]
+fn known_as(page: usize, epoch: usize) -> usize {
+    epoch | (page & !(PAGE - 1)) >> 10
 }
 
 /// Checks that `bytes` at `start` may be read, or written.
@@ -35,12 +50,13 @@ pub fn check(start: *const u8, bytes: usize, write: bool) -> Result<(), Errno> {
     }
     let first = start.addr() & !(PAGE - 1);
     let end = start.addr().checked_add(bytes).ok_or(Errno::FAULT)?;
+    let epoch = EPOCH.load(Ordering::Acquire);
     let mut page = first;
     while page < end {
         let known = PAGES[(page / PAGE) % REMEMBERED].load(Ordering::Relaxed);
         let right = if write { 2 } else { 1 };
-        if known & !(PAGE - 1) != page || known & right == 0 || page == 0 {
-            ask(page, write)?;
+        if known & !3 != known_as(page, epoch) || known & right == 0 || page == 0 {
+            ask(page, epoch, write)?;
         }
         page = page.checked_add(PAGE).ok_or(Errno::FAULT)?;
     }
@@ -48,7 +64,7 @@ pub fn check(start: *const u8, bytes: usize, write: bool) -> Result<(), Errno> {
 }
 
 #[cold]
-fn ask(page: usize, write: bool) -> Result<(), Errno> {
+fn ask(page: usize, epoch: usize, write: bool) -> Result<(), Errno> {
     let right = if write { POPULATE_WRITE } else { POPULATE_READ };
     let may = match populate(page, right) {
         0 => true,
@@ -62,7 +78,7 @@ fn ask(page: usize, write: bool) -> Result<(), Errno> {
         return Err(Errno::FAULT);
     }
     let rights = if write { 3 } else { 1 };
-    PAGES[(page / PAGE) % REMEMBERED].store(page | rights, Ordering::Relaxed);
+    PAGES[(page / PAGE) % REMEMBERED].store(known_as(page, epoch) | rights, Ordering::Relaxed);
     Ok(())
 }
 

@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod array;
 mod claim;
 mod crash;
 mod doorbell;
@@ -35,6 +36,7 @@ mod seat;
 mod spin;
 mod yielding;
 
+pub use array::SemaphoreArray;
 pub use claim::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
 pub use doorbell::Doorbell;

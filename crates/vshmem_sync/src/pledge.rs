@@ -1,4 +1,4 @@
-//! Semaphore operations without the lock: one compare-and-swap, or with SEM_UNDO two.
+//! Semaphore operations without the lock: one compare-and-swap, or with SEM_UNDO two. Arrays of them are in [`crate::array`].
 //!
 //! An operation with SEM_UNDO changes two cells: the semaphore, and this client's adjustment. A
 //! client may be killed between the two, and must then have done both or neither. So it first
@@ -43,10 +43,10 @@
 //! Cells are read with acquire and replaced with sequentially consistent swaps, so that a hand-over
 //! carries what was written before it.
 
-use vshmem_mem::{Map, Ordering};
+use vshmem_mem::Map;
 use vshmem_wire::{Adjustment, Cell, SemWord};
 
-use crate::{Fault, crash_point, load_cell};
+use crate::{Fault, crash_point, load_cell, load_word};
 
 /// Turns after which a word that others keep changing is believed to be a peer's mischief.
 const MOST_TURNS: u32 = 1 << 20;
@@ -93,6 +93,8 @@ pub struct Semaphore<'a, R> {
     pub map: &'a Map,
     /// Offset of its cell.
     pub at: u64,
+    /// Offset of the cell of the set's last array of operations.
+    pub array: u64,
     /// The set's undo records.
     pub records: R,
 }
@@ -111,13 +113,30 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         party: u32,
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
+        self.replace_value(party, stands, |value| sum(value, change, highest))
+    }
+
+    /// Replaces the value by what `next` makes of it, on behalf of `party`. `stands` as above.
+    #[inline(always)]
+    pub(crate) fn replace_value(
+        &self,
+        party: u32,
+        stands: impl Fn() -> Result<bool, Fault>,
+        next: impl Fn(u32) -> Result<u32, Operated>,
+    ) -> Result<Operated, Fault> {
         for _ in 0..MOST_TURNS {
             let seen = self.map.load_to_replace(self.at)?;
             let word = SemWord::unpack(seen.word);
             if word.slow || !stands()? {
                 return Ok(Operated::Closed);
             }
-            let value = match sum(word, change, highest) {
+            if word.tentative {
+                match self.finish(seen, &next)? {
+                    Some(answer) => return Ok(answer),
+                    None => continue,
+                }
+            }
+            let value = match next(word.value) {
                 Ok(value) => value,
                 Err(answer) => return Ok(answer),
             };
@@ -155,7 +174,13 @@ impl<R: UndoRecords> Semaphore<'_, R> {
             if adjustment.closed || word.slow || !stands()? {
                 return Ok(Operated::Closed);
             }
-            let value = match sum(word, change, highest) {
+            if word.tentative {
+                match self.finish(seen, &|value| sum(value, change, highest))? {
+                    Some(answer) => return Ok(answer),
+                    None => continue,
+                }
+            }
+            let value = match sum(word.value, change, highest) {
                 Ok(value) => value,
                 Err(answer) => return Ok(answer),
             };
@@ -213,13 +238,17 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(())
     }
 
-    /// The word as it is, to be compared with a later one.
+    /// A number that differs from an earlier one if the value has changed in between.
     ///
     /// # Errors
     /// When the word is outside the pool.
     #[inline]
     pub fn glance(&self) -> Result<u64, Fault> {
-        Ok(self.map.load(self.at, Ordering::Acquire)?)
+        let word = load_word(self.map, self.at)?;
+        let is_tentative = SemWord::unpack(word).tentative;
+        // An array that happens changes its own word and not the semaphore's.
+        let array = if is_tentative { load_word(self.map, self.array)? } else { 0 };
+        Ok(word ^ array.rotate_left(32))
     }
 
     /// Whether the fast way is closed.
@@ -227,7 +256,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     /// # Errors
     /// When the word is outside the pool.
     pub fn is_closed(&self) -> Result<bool, Fault> {
-        Ok(SemWord::unpack(self.glance()?).slow)
+        Ok(SemWord::unpack(load_word(self.map, self.at)?).slow)
     }
 
     /// The word, and who operated last as a `Party`.
@@ -238,6 +267,15 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         for _ in 0..MOST_TURNS {
             let seen = load_cell(self.map, self.at)?;
             let word = SemWord::unpack(seen.word);
+            if word.tentative {
+                // Who had operated before an array that was called off is not known any more.
+                match self.amount(seen)? {
+                    Some((value, _)) => {
+                        return Ok((SemWord::of(value, word.operator, false), word.operator));
+                    }
+                    None => continue,
+                }
+            }
             if !word.undo {
                 return Ok((word, word.operator));
             }
@@ -292,14 +330,19 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     /// the fast way if `slow`. Says what stands there now, if it did.
     ///
     /// That the set still stands was asked after `seen` was read.
-    fn restate(&self, seen: Cell, slow: bool) -> Result<Option<Cell>, Fault> {
+    pub(crate) fn restate(&self, seen: Cell, slow: bool) -> Result<Option<Cell>, Fault> {
         let word = SemWord::unpack(seen.word);
-        let mut operator = word.operator;
+        let (mut value, mut operator) = (word.value, word.operator);
         if word.undo {
             self.settle(seen)?;
             operator = self.records.operator(word.operator)?;
+        } else if word.tentative {
+            match self.decided(seen)? {
+                Some(decided) => value = decided,
+                None => return Ok(None),
+            }
         }
-        let next = SemWord::of(word.value, operator, slow).pack();
+        let next = SemWord::of(value, operator, slow).pack();
         Ok(self.map.replace_cell(self.at, seen, next)?.then(|| seen.successor(next)))
     }
 
@@ -361,7 +404,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         if stands { Ok(()) } else { Err(Fault::corrupt(self.at, "a semaphore that has gone")) }
     }
 
-    fn restless(&self) -> Fault {
+    pub(crate) fn restless(&self) -> Fault {
         Fault::corrupt(self.at, "a semaphore that never stands still")
     }
 }
@@ -375,8 +418,8 @@ fn shows(seen: Cell, record: u32, adjustment: Adjustment) -> bool {
 
 /// The value after an operation.
 #[inline]
-fn sum(word: SemWord, change: i16, highest: u32) -> Result<u32, Operated> {
-    let value = word.value as i32 + i32::from(change);
+pub(crate) fn sum(before: u32, change: i16, highest: u32) -> Result<u32, Operated> {
+    let value = before as i32 + i32::from(change);
     if value < 0 || (change == 0 && value != 0) {
         return Err(Operated::Blocks);
     }
@@ -392,6 +435,7 @@ mod tests {
 
     const A: u64 = 0;
     const B: u64 = 16;
+    const C: u64 = 32;
 
     /// Records of a pool in which a peer writes each cell again whenever it has been looked at.
     #[derive(Debug)]
@@ -423,7 +467,7 @@ mod tests {
     #[test]
     fn a_semaphore_that_a_peer_keeps_changing_is_an_error_and_no_endless_loop() {
         let map = Map::anonymous(4096);
-        let semaphore = || Semaphore { map: &map, at: A, records: Restless(&map) };
+        let semaphore = || Semaphore { map: &map, at: A, array: C, records: Restless(&map) };
         let stands = || semaphore().records.stand();
         let restless = |done: Result<_, Fault>| matches!(done, Err(Fault::Corrupt { .. }));
         assert!(restless(semaphore().close().map(drop)));

@@ -5,6 +5,9 @@
 
 #![cfg(loom)]
 
+#[path = "loom/arrays.rs"]
+mod arrays;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -306,7 +309,7 @@ fn adjustment_of(record: u32) -> u64 {
 }
 
 fn semaphore(map: &Map) -> Semaphore<'_, Records> {
-    Semaphore { map, at: A, records: Records }
+    Semaphore { map, at: A, array: D, records: Records }
 }
 
 /// Up by `change`, with SEM_UNDO; false when the fast way is closed.
@@ -407,7 +410,7 @@ impl UndoRecords for Passing<'_> {
 }
 
 fn passing(map: &Map) -> Semaphore<'_, Passing<'_>> {
-    Semaphore { map, at: A, records: Passing(map) }
+    Semaphore { map, at: A, array: STANDING, records: Passing(map) }
 }
 
 /// What a message holds that comes to lie where cells were.

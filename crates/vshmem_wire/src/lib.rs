@@ -33,7 +33,7 @@ pub use party::{
     LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, Party, RATES, Task, ThreadSlot, WaitKind,
     WaitState,
 };
-pub use semaphore::{Adjustment, SemWord};
+pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
 pub use superblock::{
     FORMAT_VERSION, HOME_OFFSET, Home, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry, Superblock,
 };

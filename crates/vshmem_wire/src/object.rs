@@ -105,8 +105,10 @@ pub struct SemSlot {
     /// 1 if there may be a sleeper who waits for something else than a semaphore high enough to take from: for a zero,
     /// or for more than one semaphore.
     pub mixed: RawCell,
+    /// The last array of operations that was done without the lock, an [`crate::ArrayWord`].
+    pub array: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 6],
+    pub spare: [RawCell; 5],
 }
 
 /// A message queue.

@@ -1,5 +1,5 @@
-//! The word of one semaphore, and the word of one client's adjustment of it (semadj). Each is the word of a cell; the cell's
-//! tag tells how often it was written.
+//! The word of one semaphore, the word of one client's adjustment of it (semadj), and that of a set's last array of operations. Each is
+//! the word of a cell; the cell's tag tells how often it was written.
 
 /// The word of one semaphore.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,10 +13,19 @@ pub struct SemWord {
     pub undo: bool,
     /// Last operator as a `Party`; with `undo`, an undo record.
     pub operator: u32,
+    /// `value` is what an array of operations makes of the semaphore. Whether it has happened is told by the set's
+    /// [`ArrayWord`]; as long as it has not, the value is `before`.
+    pub tentative: bool,
+    /// With `tentative`: the value before the array.
+    pub before: u32,
+    /// With `tentative`: the array's [`ArrayWord::mark`].
+    pub mark: u32,
 }
 
 impl SemWord {
     const OPERATOR_BITS: u32 = 29;
+    const BEFORE_AT: u32 = 47;
+    const MARK_AT: u32 = 62;
 
     /// Takes a word apart. The bits that it does not use are ignored.
     #[inline]
@@ -27,6 +36,9 @@ impl SemWord {
             slow: word & (1 << 15) != 0,
             undo: word & (1 << 16) != 0,
             operator: (word >> 17) as u32 & ((1 << Self::OPERATOR_BITS) - 1),
+            tentative: word & (1 << 46) != 0,
+            before: (word >> Self::BEFORE_AT) as u32 & 0x7fff,
+            mark: (word >> Self::MARK_AT) as u32,
         }
     }
 
@@ -38,20 +50,138 @@ impl SemWord {
             | (self.slow as u64) << 15
             | (self.undo as u64) << 16
             | ((self.operator & ((1 << Self::OPERATOR_BITS) - 1)) as u64) << 17
+            | (self.tentative as u64) << 46
+            | ((self.before & 0x7fff) as u64) << Self::BEFORE_AT
+            | ((self.mark & ArrayWord::MARKS) as u64) << Self::MARK_AT
     }
 
     /// The word after an operation of `party` that leaves `value`.
     #[inline]
     #[must_use]
     pub const fn of(value: u32, party: u32, slow: bool) -> Self {
-        Self { value, slow, undo: false, operator: party }
+        Self { value, slow, undo: false, operator: party, tentative: false, before: 0, mark: 0 }
     }
 
     /// The word after an operation with SEM_UNDO of the owner of an undo record.
     #[inline]
     #[must_use]
     pub const fn of_undoable(value: u32, record: u32) -> Self {
-        Self { value, slow: false, undo: true, operator: record }
+        Self { undo: true, ..Self::of(value, record, false) }
+    }
+
+    /// The word after an array of operations of `party`, as far as it happens: `value` instead of `before`.
+    #[inline]
+    #[must_use]
+    pub const fn tentatively(value: u32, before: u32, party: u32, mark: u32) -> Self {
+        Self { tentative: true, before, mark, ..Self::of(value, party, false) }
+    }
+}
+
+/// How an array of operations stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u64)]
+pub enum ArrayState {
+    /// No semaphore says anything of it any more.
+    #[default]
+    Settled = 0,
+    /// Under way: it has not happened, and anybody may call it off.
+    Open = 1,
+    /// It has happened.
+    Done = 2,
+    /// It never will.
+    CalledOff = 3,
+}
+
+/// The last array of operations on a set that was done without its lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ArrayWord {
+    /// How it stands.
+    pub state: ArrayState,
+    /// Whether the array before it has happened.
+    pub former_done: bool,
+    /// What its semaphores name it by. The array before it is named by the mark below.
+    pub mark: u32,
+    /// How many semaphores it is about.
+    pub count: u32,
+    /// Their numbers.
+    pub numbers: [u16; Self::MOST],
+}
+
+impl ArrayWord {
+    /// Semaphores of an array that is done without the lock, at most.
+    pub const MOST: usize = 4;
+    /// Their numbers are below this.
+    pub const NUMBERS: u32 = 1 << Self::NUMBER_BITS;
+    /// The highest mark.
+    pub const MARKS: u32 = 3;
+    const NUMBER_BITS: u32 = 12;
+    const NUMBERS_AT: u32 = 16;
+
+    /// Takes a word apart.
+    #[inline]
+    #[must_use]
+    pub const fn unpack(word: u64) -> Self {
+        let state = match word & 3 {
+            0 => ArrayState::Settled,
+            1 => ArrayState::Open,
+            2 => ArrayState::Done,
+            _ => ArrayState::CalledOff,
+        };
+        let mut numbers = [0; Self::MOST];
+        let mut nth = 0;
+        while nth < Self::MOST {
+            let at = Self::NUMBERS_AT + nth as u32 * Self::NUMBER_BITS;
+            numbers[nth] = (word >> at) as u16 & (Self::NUMBERS - 1) as u16;
+            nth += 1;
+        }
+        let count = (word >> 5) as u32 & 7;
+        let count = if count > Self::MOST as u32 { Self::MOST as u32 } else { count };
+        let (former_done, mark) = (word & 4 != 0, (word >> 3) as u32 & Self::MARKS);
+        Self { state, former_done, mark, count, numbers }
+    }
+
+    /// Puts the word together.
+    #[inline]
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        let mut word = self.state as u64
+            | (self.former_done as u64) << 2
+            | ((self.mark & Self::MARKS) as u64) << 3
+            | ((self.count & 7) as u64) << 5;
+        let mut nth = 0;
+        while nth < Self::MOST {
+            let number = self.numbers[nth] as u64 & (Self::NUMBERS - 1) as u64;
+            word |= number << (Self::NUMBERS_AT + nth as u32 * Self::NUMBER_BITS);
+            nth += 1;
+        }
+        word
+    }
+
+    /// The mark of the array before it.
+    #[inline]
+    #[must_use]
+    pub const fn former_mark(self) -> u32 {
+        self.mark.wrapping_sub(1) & Self::MARKS
+    }
+
+    /// The numbers of its semaphores.
+    #[must_use]
+    pub fn list(&self) -> &[u16] {
+        &self.numbers[..(self.count as usize).min(Self::MOST)]
+    }
+
+    /// What a tentative word amounts to as things stand. `None` when it is of neither array that this word tells about.
+    #[inline]
+    #[must_use]
+    pub const fn value_of(self, word: SemWord) -> Option<u32> {
+        let done = if word.mark == self.mark {
+            matches!(self.state, ArrayState::Done)
+        } else if word.mark == self.former_mark() {
+            self.former_done
+        } else {
+            return None;
+        };
+        Some(if done { word.value } else { word.before })
     }
 }
 
@@ -136,11 +266,34 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_tentative_word_is_worth_what_its_array_says() {
+        let word = |mark| SemWord::tentatively(5, 3, 1, mark);
+        let array = ArrayWord { mark: 0, former_done: true, ..ArrayWord::default() };
+        for (state, value) in
+            [(ArrayState::Open, 3), (ArrayState::CalledOff, 3), (ArrayState::Done, 5)]
+        {
+            let array = ArrayWord { state, ..array };
+            assert_eq!(array.value_of(word(0)), Some(value));
+            assert_eq!(array.value_of(word(3)), Some(5), "the array before it");
+            assert_eq!((array.value_of(word(1)), array.value_of(word(2))), (None, None));
+        }
+    }
+
+    #[test]
     fn words_come_back_as_they_went_in() {
         for word in [0, u64::MAX, 0x8000, 0x1_0000, 0x0123_4567_89ab_cdef] {
-            assert_eq!(SemWord::unpack(word).pack(), word & ((1 << 46) - 1));
+            assert_eq!(SemWord::unpack(word).pack(), word);
             assert_eq!(Adjustment::unpack(word).pack(), word);
         }
+        let array = ArrayWord {
+            state: ArrayState::CalledOff,
+            former_done: true,
+            mark: 2,
+            count: 3,
+            numbers: [7, 0, 4095, 0],
+        };
+        assert_eq!(ArrayWord::unpack(array.pack()), array);
+        assert_eq!((array.list(), array.former_mark()), (&[7, 0, 4095][..], 1));
         let adjustment = Adjustment::pledging(-32768, 32767, u64::MAX - 9);
         assert_eq!(Adjustment::unpack(adjustment.pack()), adjustment);
         assert_eq!(adjustment.mark, Adjustment::mark_of(u64::MAX - 9));

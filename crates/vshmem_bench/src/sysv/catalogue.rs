@@ -73,10 +73,22 @@ pub(super) fn faster(times: f64) -> Option<Target> {
 }
 
 fn without_waiting() -> Vec<Comparison> {
-    let rows: [(&str, &str, &[&str], Option<Target>); 7] = [
+    let rows: [(&str, &str, &[&str], Option<Target>); 9] = [
         ("semop", "semop +1, semop -1", &["semop"], faster(15.0)),
-        ("semop-undo", "semop +1, semop -1 with SEM_UNDO", &["semop-undo"], faster(10.0)),
-        ("semop-array", "semop +1, semop -1 on three semaphores at once", &["semop-array"], None),
+        ("semop-undo", "semop +1, semop -1 with SEM_UNDO", &["semop-undo"], faster(12.0)),
+        (
+            "semop-program",
+            "semop as programs call it: built before each call, one of two semaphores",
+            &["semop-program"],
+            faster(15.0),
+        ),
+        ("semop-program-undo", "the same with SEM_UNDO", &["semop-program-undo"], faster(12.0)),
+        (
+            "semop-array",
+            "semop +1, semop -1 on three semaphores at once",
+            &["semop-array"],
+            faster(3.0),
+        ),
         ("getval", "semctl GETVAL", &["getval"], None),
         ("msg-8", "msgsnd, msgrcv of 8 B", &["--size", "8", "message"], faster(10.0)),
         ("msg-1k", "msgsnd, msgrcv of 1 KiB", &["--size", "1024", "message"], None),
@@ -88,14 +100,23 @@ fn without_waiting() -> Vec<Comparison> {
 }
 
 fn segments() -> Vec<Comparison> {
-    let rows: [(&str, &str, &[&str]); 3] = [
-        ("shm-4k", "shmget, shmat, shmdt, IPC_RMID of 4 KiB", &["--size", "4096", "segment"]),
-        ("shm-4k-touched", "the same, written to", &["--size", "4096", "--touch", "segment"]),
-        ("shm-attach", "shmat, shmdt", &["--size", "4096", "segment-attach"]),
+    let rows: [(&str, &str, &[&str], f64); 5] = [
+        ("shm-4k", "shmget, shmat, shmdt, IPC_RMID of 4 KiB", &["--size", "4096", "segment"], 1.0),
+        ("shm-4k-touched", "the same, written to", &["--size", "4096", "--touch", "segment"], 1.4),
+        ("shm-attach", "shmat, shmdt of 4 KiB", &["--size", "4096", "segment-attach"], 1.2),
+        ("shm-attach-1m", "shmat, shmdt of 1 MiB", &["--size", "1048576", "segment-attach"], 1.2),
+        (
+            "shm-attach-16m",
+            "shmat, shmdt of 16 MiB",
+            &["--size", "16777216", "segment-attach"],
+            1.2,
+        ),
     ];
     let mut all: Vec<Comparison> = rows
         .into_iter()
-        .map(|(name, about, words)| Comparison::of_both(name, about, &calls(words), faster(1.0)))
+        .map(|(name, about, words, times)| {
+            Comparison::of_both(name, about, &calls(words), faster(times))
+        })
         .collect();
     let large = Case {
         length: Length::Sustained,

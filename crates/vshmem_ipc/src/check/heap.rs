@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    Adjustment, CELL_BYTES, CHUNK_CLASSES, ClientSlot, Holding, MSG_HEADER_BYTES, MsgSlot,
-    ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
+    Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, ClientSlot, Holding, MSG_HEADER_BYTES,
+    MsgSlot, ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
 use super::Look;
@@ -194,10 +194,17 @@ impl Look<'_> {
             }
             for number in 0..u64::from(count) {
                 let word = SemWord::unpack(self.word(base + number * CELL_BYTES)?);
-                if word.value > geometry.semvmx {
+                if word.value > geometry.semvmx || word.before > geometry.semvmx {
                     self.wrong(format!(
                         "semaphore {number} of set {index} is {}, above the limit",
                         word.value
+                    ));
+                }
+                let array = ArrayWord::unpack(self.word(field!(slot, SemSlot, array))?);
+                if word.tentative && array.value_of(word).is_none() {
+                    self.wrong(format!(
+                        "semaphore {number} of set {index} names an array of operations that the \
+                         set does not know"
                     ));
                 }
                 if word.undo {

@@ -5,7 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, SemWord, ThreadSlot, WaitKind, WaitState,
+    ArrayWord, CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, SemWord, ThreadSlot,
+    WaitKind, WaitState,
 };
 
 use super::objects::Objects;
@@ -147,7 +148,10 @@ impl Look<'_> {
                 ));
                 return Ok(());
             }
-            let now = SemWord::unpack(self.word(base + u64::from(number) * CELL_BYTES)?).value;
+            let word = SemWord::unpack(self.word(base + u64::from(number) * CELL_BYTES)?);
+            let array = ArrayWord::unpack(self.word(field!(slot, SemSlot, array))?);
+            let tentative = if word.tentative { array.value_of(word) } else { None };
+            let now = tentative.unwrap_or(word.value);
             let value = values.entry(number).or_insert(now as i32);
             let blocks =
                 (operation.change == 0 && *value != 0) || *value + i32::from(operation.change) < 0;

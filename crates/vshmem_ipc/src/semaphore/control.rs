@@ -17,7 +17,11 @@ impl Member {
         let (set, number) = self.readable(id, number, caller)?;
         let read = || -> Verdict<u32> {
             let word = self.pool().map().load(set.word(number)?, Ordering::Acquire)?;
-            Ok(Ok(SemWord::unpack(word).value))
+            let word = SemWord::unpack(word);
+            if word.tentative {
+                return Ok(Ok(set.semaphore(self.pool(), number)?.read()?.0.value));
+            }
+            Ok(Ok(word.value))
         };
         settle(read())
     }

@@ -11,9 +11,24 @@ use crate::registry::{self, MOST_TRIES};
 use crate::wait::{self, Rings, Woken, errno_of, thread_at};
 use crate::{Errno, Member, settle};
 use std::time::Duration;
-use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
-use vshmem_sync::{Desk, Fault, Operated, Seat, Txn, field, load_value};
+use vshmem_mem::{Instant, Map, Ordering, seconds_now, signals_handled};
+use vshmem_sync::{Desk, Fault, Operated, Seat, SemaphoreArray, Txn, field, load_value};
 use vshmem_wire::{CELL_BYTES, INLINE_OPS, ObjectState, SemSlot, ThreadSlot, WaitKind};
+
+/// Operations that are tried without the lock, at most.
+const FEW: usize = 8;
+
+/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds, whoever writes it last.
+#[inline(always)]
+fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
+    let stamp = field!(set.slot, SemSlot, operated);
+    let now = seconds_now();
+    let before = load_value(map, stamp)?;
+    if before != now {
+        vshmem_sync::claim_cell(map, stamp, before, now)?;
+    }
+    Ok(())
+}
 
 /// How a try to do operations under the lock ended.
 enum Step {
@@ -53,6 +68,14 @@ impl Member {
             {
                 return result;
             }
+        } else if operations.len() <= FEW {
+            let place = Place::of(id).ok_or(Errno::INVAL)?;
+            if let Ok(Some(set)) = Set::glimpse(self.pool(), place)
+                && self.may_operate(&set, operations, caller).is_ok()
+                && settle(self.semop_array_fast(&set, operations).map(Ok))?
+            {
+                return Ok(());
+            }
         }
         let set = self.set(id)?;
         self.may_operate(&set, operations, caller)?;
@@ -87,13 +110,13 @@ impl Member {
         let semaphore = set.semaphore(pool, operation.number.into())?;
         let highest = pool.geometry().semvmx;
         // Looked at after the cells, so that they were the set's when they were read: memory that
-        // has become something else since refuses the swap by its tag.
-        let stands = || Ok(self.stands() && set.stands_in(map)?);
+        // has become something else since refuses the swap by its tag. What cannot be read does not stand: the slow way says why.
+        let stands = || Ok(self.stands() && set.stands_in(map).unwrap_or(false));
         let operated = if operation.undo && operation.change != 0 {
             let Some(known) = self.known_undo_record(set)? else { return Ok(None) };
             let me = self.me();
             let at = known.base + u64::from(operation.number) * CELL_BYTES;
-            let stands = || Ok(stands()? && known.is_of(map, me, set)?);
+            let stands = || Ok(stands()? && known.is_of(map, me, set).unwrap_or(false));
             semaphore.operate_undoable(operation.change, highest, known.record, at, stands)?
         } else {
             semaphore.operate(operation.change, highest, self.party().pack(), stands)?
@@ -104,14 +127,36 @@ impl Member {
             Operated::TooHigh => return Ok(Some(Err(Errno::RANGE))),
             Operated::Closed => return Ok(None),
         }
-        // Not part of the step: a clock of whole seconds, whoever writes it last.
-        let stamp = field!(set.slot, SemSlot, operated);
-        let now = seconds_now();
-        let before = load_value(map, stamp)?;
-        if before != now {
-            vshmem_sync::claim_cell(map, stamp, before, now)?;
-        }
+        stamp(map, set)?;
         Ok(Some(Ok(())))
+    }
+
+    /// Several operations without the lock. False: that will not do.
+    #[inline]
+    fn semop_array_fast(&self, set: &Set, operations: &[Operation]) -> Result<bool, Fault> {
+        let pool = self.pool();
+        let map = pool.map();
+        let mut wanted = arrayvec::ArrayVec::<(u16, i16), FEW>::new();
+        for operation in operations {
+            // An adjustment for each as well: that is what the lock is for.
+            if operation.undo && operation.change != 0 {
+                return Ok(false);
+            }
+            wanted.push((operation.number, operation.change));
+        }
+        let array = SemaphoreArray {
+            map,
+            at: field!(set.slot, SemSlot, array),
+            find: |number| set.semaphore(pool, number),
+        };
+        let stands = || Ok(self.stands() && set.stands_in(map).unwrap_or(false));
+        let highest = pool.geometry().semvmx;
+        let operated = array.operate(&wanted, highest, self.party().pack(), stands)?;
+        if operated != Operated::Done {
+            return Ok(false);
+        }
+        stamp(map, set)?;
+        Ok(true)
     }
 
     #[inline(never)]

@@ -126,7 +126,8 @@ impl Set {
         number: u32,
     ) -> Result<Semaphore<'a, Records<'a>>, Fault> {
         let at = self.word(number)?;
-        Ok(Semaphore { map: pool.map(), at, records: Records { pool, set: self, number } })
+        let array = field!(self.slot, SemSlot, array);
+        Ok(Semaphore { map: pool.map(), at, array, records: Records { pool, set: self, number } })
     }
 
     /// Closes the fast way to a semaphore and returns its cell as this change sees it.

@@ -39,6 +39,53 @@ fn an_array_happens_at_once_or_not_at_all() {
 }
 
 #[test]
+fn arrays_single_operations_and_getall_of_many_threads_agree() {
+    const TURNS: u32 = 3000;
+    const TOKENS: u32 = 50;
+    let pool = pool();
+    let me = join(&pool, 10);
+    // Arrays move tokens between the first four, and count themselves in the last.
+    let id = me.set(5);
+    (0..4).for_each(|number| me.put(id, number, TOKENS as i32));
+    let moved = |turn: u32, thread: u32| {
+        let (from, to) = ((turn + thread) % 4, (turn / 3) % 4);
+        let call = [now(down(from as u16)), up(to as u16), up(4)];
+        u32::from(me.op(id, &call).is_ok())
+    };
+    let taken = || u32::from(me.op(id, &[now(down(4))]).is_ok());
+    let counts: Vec<(u32, u32)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3)
+            .map(|thread| {
+                scope.spawn(move || {
+                    let turn = |turn| match turn % 4 {
+                        3 => (0, taken()),
+                        _ => (moved(turn, thread), 0),
+                    };
+                    (0..TURNS).map(turn).fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
+                })
+            })
+            .collect();
+        for _ in 0..TURNS / 10 {
+            let mut sum = 0;
+            me.semaphore_values(id, &ROOT, |number, value| {
+                sum += if number < 4 { u32::from(value) } else { 0 };
+            })
+            .unwrap();
+            assert_eq!(sum, 4 * TOKENS);
+        }
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let moved: u32 = counts.iter().map(|count| count.0).sum();
+    let taken: u32 = counts.iter().map(|count| count.1).sum();
+    assert!(moved > 0 && taken > 0);
+    assert_eq!(me.value(id, 4), moved - taken);
+    assert_eq!((0..4).map(|number| me.value(id, number)).sum::<u32>(), 4 * TOKENS);
+    assert_eq!(me.semaphore_pid(id, 4, &ROOT), Ok(10));
+    me.set_remove(id, &ROOT).unwrap();
+    empty(&pool, &me);
+}
+
+#[test]
 fn what_cannot_be_is_refused_as_semop_does() {
     let pool = pool();
     let me = join(&pool, 10);

@@ -280,7 +280,11 @@ fn cleans(session: Session) {
 fn semaphores(session: Session) {
     let me = session.member();
     let set = tokens(me);
-    me.op(set, &[down(0), up(1)]).expect("an array");
+    // Without the lock: over others than the one before, and over the same.
+    for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2), (0, 1)] {
+        me.op(set, &[down(from), up(to)]).expect("an array");
+    }
+    me.op(set, &[down(0), up(0), down(0), up(1)]).expect("an array");
     me.op(set, &[undone(by(0, -2)), undone(by(2, 2))]).expect("an array");
     me.op(set, &[undone(down(1)), up(2), down(2), undone(up(0))]).expect("an array");
     for one in [undone(down(0)), undone(down(0)), undone(up(1)), undone(down(1))] {
@@ -593,13 +597,14 @@ pub fn victim(session: &Session) {
     });
 }
 
-/// Sleeps until it can move a token from the second semaphore to the third.
-/// Moves a token, under the lock.
+/// Moves a token, under the lock: the array is too long for doing without.
 pub fn porter(session: &Session) {
     let me = session.member();
-    me.op(tokens(me), &[down(0), up(1)]).expect("a token moved");
+    let call = [up(0), down(0)].repeat(4);
+    me.op(tokens(me), &[&call[..], &[down(0), up(1)]].concat()).expect("a token moved");
 }
 
+/// Sleeps until it can move a token from the second semaphore to the third.
 pub fn mover(session: &Session) {
     let me = session.member();
     let _ = me.op(tokens(me), &[down(1), up(2)]);
