@@ -174,23 +174,48 @@ impl MessageRing {
     ///
     /// # Errors
     /// When it is outside the pool.
-    #[inline]
     pub fn look(map: &Map, base: u64) -> Result<Self, Fault> {
-        Ok(Self::of(base, map.load_row(base)?))
+        let mut ring = Self::at(base);
+        ring.refresh(map)?;
+        Ok(ring)
+    }
+
+    /// The ring at `base`, to be read by [`Self::refresh`].
+    #[inline]
+    #[must_use]
+    pub fn at(base: u64) -> Self {
+        Self { base, words: [0; RING_SLOTS], head: 0, tail: 0 }
+    }
+
+    /// Reads the words. In place: a copy of words that have just been stored waits until they all are.
+    ///
+    /// # Errors
+    /// When they are outside the pool.
+    #[inline]
+    pub fn refresh(&mut self, map: &Map) -> Result<(), Fault> {
+        self.words = map.load_row(self.base)?;
+        self.find_ends();
+        Ok(())
     }
 
     /// A ring of these words.
-    #[inline]
     #[must_use]
     pub fn of(base: u64, words: [u64; RING_SLOTS]) -> Self {
+        let mut ring = Self { base, words, head: 0, tail: 0 };
+        ring.find_ends();
+        ring
+    }
+
+    #[inline]
+    fn find_ends(&mut self) {
         let (mut head, mut tail) = (i64::MAX, i64::MAX);
-        for (index, word) in words.iter().enumerate() {
-            let position = laps_from(words[0], *word) * RING_SLOTS as i64 + index as i64;
+        for (index, word) in self.words.iter().enumerate() {
+            let position = laps_from(self.words[0], *word) * RING_SLOTS as i64 + index as i64;
             let next = position + if word & FULL != 0 { RING_SLOTS as i64 } else { 0 };
             head = head.min(position);
             tail = tail.min(next);
         }
-        Self { base, words, head, tail }
+        (self.head, self.tail) = (head, tail);
     }
 
     #[inline]

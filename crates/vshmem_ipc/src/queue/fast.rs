@@ -14,9 +14,7 @@ use crate::heap::{self, Chunk};
 use crate::message::{Header, Search};
 use crate::{Errno, Member, Verdict};
 use vshmem_mem::{Map, seconds_now, signals_handled};
-use vshmem_sync::{
-    Fault, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value,
-};
+use vshmem_sync::{Fault, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value};
 use vshmem_wire::{
     Cell, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_CHUNK_BYTES, RING_TEXT_BYTES,
 };
@@ -55,9 +53,36 @@ impl Stamp {
     }
 }
 
+/// What msgrcv answers, in one word: bytes, or an errno below zero.
+///
+/// A `Result<usize, Errno>` is copied from its odd offsets on, together with what has just been stored in parts: the processor
+/// waits for such a load until all the stores are done. A receiver paid some 30 ns for that on the way of its result.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Answer(i64);
+
+impl Answer {
+    #[inline]
+    fn of(result: Result<usize, Errno>) -> Self {
+        match result {
+            Ok(bytes) => Self(bytes as i64),
+            Err(errno) => Self::error(errno),
+        }
+    }
+
+    #[inline]
+    fn error(errno: Errno) -> Self {
+        Self(-i64::from(errno.raw_os_error()))
+    }
+
+    #[inline]
+    pub fn result(self) -> Result<usize, Errno> {
+        usize::try_from(self.0).map_err(|_| Errno::from_raw_os_error(-self.0 as i32))
+    }
+}
+
 /// How an attempt to take a message ended.
 enum Taken {
-    Delivered(Result<usize, Errno>),
+    Delivered(Answer),
     /// There was none for this receiver, after everything that the ring held had been looked at.
     Nothing,
     /// Somebody was faster.
@@ -104,8 +129,10 @@ impl Member {
         held: &mut Option<Held>,
     ) -> Verdict<bool> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
+        let mut ring = MessageRing::at(queue.ring());
         for _ in 0..MOST_ATTEMPTS {
-            let Tail::Free(spot) = MessageRing::look(map, queue.ring())?.tail() else {
+            ring.refresh(map)?;
+            let Tail::Free(spot) = ring.tail() else {
                 return Ok(Ok(false));
             };
             // Also when there is one in hand: the slot is about to forget what it notes.
@@ -176,23 +203,24 @@ impl Member {
         caller: &dyn Caller,
         deliver: &mut Deliver<'_>,
         seen: &mut Option<u32>,
-    ) -> Verdict<Option<Result<usize, Errno>>> {
+    ) -> Result<Option<Answer>, Fault> {
         if self.is_in_list(queue)? {
-            return Ok(Ok(None));
+            return Ok(None);
         }
         let map = self.pool().map();
+        let mut ring = MessageRing::at(queue.ring());
         for _ in 0..MOST_ATTEMPTS {
-            let ring = MessageRing::look(map, queue.ring())?;
+            ring.refresh(map)?;
             match self.take_first(queue, &ring, wanted, caller, deliver)? {
-                Taken::Delivered(delivered) => return Ok(Ok(Some(delivered))),
+                Taken::Delivered(answer) => return Ok(Some(answer)),
                 Taken::Again => {}
                 Taken::Nothing => {
-                    return self.await_message(queue, ring, wanted, caller, deliver, seen);
+                    return self.await_message(queue, &mut ring, wanted, caller, deliver, seen);
                 }
                 Taken::Slow => break,
             }
         }
-        Ok(Ok(None))
+        Ok(None)
     }
 
     /// Takes the first message that the receiver accepts: see `vshmem_sync::MessageRing` for why it is the first.
@@ -272,7 +300,7 @@ impl Member {
             return Ok(Taken::Slow);
         }
         if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
-            return Ok(Taken::Delivered(Err(errno)));
+            return Ok(Taken::Delivered(Answer::error(errno)));
         }
         let stamp = Stamp::before(map, at!(queue, receiver), at!(queue, received))?;
         crash_point("msg-fast-receive", "copied");
@@ -286,7 +314,7 @@ impl Member {
             let size = into.len().min(text.len());
             into[..size].copy_from_slice(&text[..size]);
         });
-        Ok(Taken::Delivered(delivered))
+        Ok(Taken::Delivered(Answer::of(delivered)))
     }
 
     /// Looks for a while for a message in a ring that has none for this receiver.
@@ -294,25 +322,25 @@ impl Member {
     fn await_message(
         &self,
         queue: &Queue,
-        mut ring: MessageRing,
+        ring: &mut MessageRing,
         wanted: Receive,
         caller: &dyn Caller,
         deliver: &mut Deliver<'_>,
         seen: &mut Option<u32>,
-    ) -> Verdict<Option<Result<usize, Errno>>> {
+    ) -> Result<Option<Answer>, Fault> {
         let map = self.pool().map();
         if !self.queue_stands(queue)? {
-            return Ok(Ok(None));
+            return Ok(None);
         }
         if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
-            return Ok(Ok(Some(Err(errno))));
+            return Ok(Some(Answer::error(errno)));
         }
         if wanted.no_wait {
             // All of them had been taken by then, or were for others, and another was not there.
-            return Ok(Ok((!ring.has_moved(map)).then_some(Err(Errno::NOMSG))));
+            return Ok((!ring.has_moved(map)).then_some(Answer::error(Errno::NOMSG)));
         }
         if !self.may_be_answered() {
-            return Ok(Ok(None));
+            return Ok(None);
         }
         let signals_seen = *seen.get_or_insert_with(signals_handled);
         let mut look = self.spin.begin();
@@ -320,17 +348,17 @@ impl Member {
             if !ring.has_moved(map) {
                 continue;
             }
-            ring = MessageRing::look(map, queue.ring())?;
-            match self.take_first(queue, &ring, wanted, caller, deliver)? {
-                Taken::Delivered(delivered) => {
+            ring.refresh(map)?;
+            match self.take_first(queue, ring, wanted, caller, deliver)? {
+                Taken::Delivered(answer) => {
                     look.succeed();
-                    return Ok(Ok(Some(delivered)));
+                    return Ok(Some(answer));
                 }
                 // `take_first` may have been late: the next turn looks again.
                 Taken::Again | Taken::Nothing => {}
                 Taken::Slow => break,
             }
         }
-        Ok(Ok(None))
+        Ok(None)
     }
 }

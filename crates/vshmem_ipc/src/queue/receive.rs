@@ -38,10 +38,10 @@ impl Member {
         let queue = self.queue(id)?;
         let mut signals_seen = None;
         if !wanted.copy {
-            let received =
-                self.receive_from_ring(&queue, wanted, caller, deliver, &mut signals_seen);
-            if let Some(delivered) = settle(received)? {
-                return delivered;
+            match self.receive_from_ring(&queue, wanted, caller, deliver, &mut signals_seen) {
+                Ok(Some(answer)) => return answer.result(),
+                Ok(None) => {}
+                Err(fault) => return settle(Err(fault)),
             }
         }
         // Whoever has begun to wait has looked for a while.
