@@ -33,6 +33,7 @@ mod park;
 mod pledge;
 mod seat;
 mod spin;
+mod yielding;
 
 pub use claim::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
@@ -45,4 +46,4 @@ pub use neighbours::{Neighbours, WordsOwner};
 pub use park::{Parked, WaitWords, park, ring};
 pub use pledge::{Operated, Semaphore, UndoRecords};
 pub use seat::{Claimant, Desk, Seat, Seats, enlist};
-pub use spin::{Look, SleepMeter, Spin};
+pub use spin::{Answerer, Look, SleepMeter, Spin};

@@ -339,11 +339,8 @@ impl Member {
             // All of them had been taken by then, or were for others, and another was not there.
             return Ok((!ring.has_moved(map)).then_some(Answer::error(Errno::NOMSG)));
         }
-        if !self.may_be_answered() {
-            return Ok(None);
-        }
         let signals_seen = *seen.get_or_insert_with(signals_handled);
-        let mut look = self.spin.begin();
+        let mut look = self.spin.begin(self.answerer());
         while !look.is_over() && signals_handled() == signals_seen {
             if !ring.has_moved(map) {
                 continue;
