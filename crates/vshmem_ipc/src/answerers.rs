@@ -60,10 +60,8 @@ impl Member {
         let is_only = |index| own.count() == 1 && own.is_set(index);
         // Threads of this process may have other CPUs than this one.
         let mut can_run = own.count() > 1 || has_another(Some(rustix::process::getpid()), is_only);
-        let agent = load_value(
-            map,
-            field!(domain::slot_at(layout, self.domain())?, DomainSlot, agent),
-        )?;
+        let agent =
+            load_value(map, field!(domain::slot_at(layout, self.domain())?, DomainSlot, agent))?;
         let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
         for client in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, client)?;
@@ -73,8 +71,8 @@ impl Member {
             let home = load_value(map, field!(slot, ClientSlot, domain))?;
             if home == self.domain() {
                 let pid = load_value(map, field!(slot, ClientSlot, pid))?;
-                can_run = can_run
-                    || (pid != agent && has_another(Pid::from_raw(pid as i32), is_only));
+                can_run =
+                    can_run || (pid != agent && has_another(Pid::from_raw(pid as i32), is_only));
             } else if domain::boot_of(self.pool(), home)? == boot {
                 // A container's processes go by other pids here.
                 can_run = can_run || online_cpus_are_several();

@@ -6,6 +6,7 @@
 //! found and nothing has changed since.
 
 use super::at;
+use super::awaited::{Awaited, says_list};
 use super::receive::Deliver;
 use super::ring::{Held, claim_parked};
 use super::{Queue, Receive};
@@ -14,7 +15,9 @@ use crate::heap::{self, Chunk};
 use crate::message::{Header, Search};
 use crate::{Errno, Member, Verdict};
 use vshmem_mem::{Map, seconds_now, signals_handled};
-use vshmem_sync::{Fault, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value};
+use vshmem_sync::{
+    Fault, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value, load_word,
+};
 use vshmem_wire::{
     Cell, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_CHUNK_BYTES, RING_TEXT_BYTES,
 };
@@ -80,6 +83,15 @@ impl Answer {
     }
 }
 
+/// How an attempt to send a message through the ring ended.
+pub(super) enum InRing {
+    Sent,
+    /// Somebody in line may wait for it.
+    Awaited,
+    /// This is not for the ring.
+    Slow,
+}
+
 /// How an attempt to take a message ended.
 enum Taken {
     Delivered(Answer),
@@ -99,7 +111,7 @@ impl Member {
         Ok(state == queue.stands(ObjectState::Live) && self.stands())
     }
 
-    /// Sends a message through the ring. False: it has to go under the lock.
+    /// Sends a message through the ring. `refused`: nobody in line accepts it as long as this is the cell of the mode.
     #[inline]
     pub(super) fn send_in_ring(
         &self,
@@ -107,12 +119,10 @@ impl Member {
         kind: i64,
         text: &[u8],
         caller: &dyn Caller,
-    ) -> Verdict<bool> {
-        if self.is_in_list(queue)? {
-            return Ok(Ok(false));
-        }
+        refused: Option<Cell>,
+    ) -> Verdict<InRing> {
         let mut held = None;
-        let sent = self.try_to_send(queue, kind, text, caller, &mut held);
+        let sent = self.try_to_send(queue, kind, text, caller, refused, &mut held);
         if let Some(held) = held {
             self.keep(held);
         }
@@ -126,15 +136,26 @@ impl Member {
         kind: i64,
         text: &[u8],
         caller: &dyn Caller,
+        refused: Option<Cell>,
         held: &mut Option<Held>,
-    ) -> Verdict<bool> {
+    ) -> Verdict<InRing> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
         let mut ring = MessageRing::at(queue.ring());
         for _ in 0..MOST_ATTEMPTS {
             ring.refresh(map)?;
             let Tail::Free(spot) = ring.tail() else {
-                return Ok(Ok(false));
+                return Ok(Ok(InRing::Slow));
             };
+            // After the look: whoever lies down later makes that one fail.
+            let mode = load_word(map, at!(queue, mode))?;
+            if says_list(mode) {
+                return Ok(Ok(InRing::Slow));
+            }
+            if Awaited::in_mode(mode).has(kind)
+                && (refused.is_none() || refused != Some(load_cell(map, at!(queue, mode))?))
+            {
+                return Ok(Ok(InRing::Awaited));
+            }
             // Also when there is one in hand: the slot is about to forget what it notes.
             if let Some(parked) = claim_parked(map, layout, queue.index, spot, self.me())? {
                 crash_point("msg-fast-send", "claimed");
@@ -145,19 +166,19 @@ impl Member {
             let Some(chunk) = *held else {
                 *held = self.enrol(queue)?;
                 if held.is_none() {
-                    return Ok(Ok(false));
+                    return Ok(Ok(InRing::Slow));
                 }
                 continue;
             };
             if !self.queue_stands(queue)? {
-                return Ok(Ok(false));
+                return Ok(Ok(InRing::Slow));
             }
             if let Err(errno) = Permission::check(map, queue.slot, caller, WRITE)? {
                 return Ok(Err(errno));
             }
             if !chunk.is_ours(map)? {
                 *held = None;
-                return Ok(Ok(false));
+                return Ok(Ok(InRing::Slow));
             }
             chunk.write(map, layout, queue.index, spot, kind, text)?;
             let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
@@ -167,10 +188,10 @@ impl Member {
                 crash_point("msg-fast-send", "sent");
                 stamp.renew(map, self.party().pack())?;
                 crash_point("msg-fast-send", "stamped");
-                return Ok(Ok(true));
+                return Ok(Ok(InRing::Sent));
             }
         }
-        Ok(Ok(false))
+        Ok(Ok(InRing::Slow))
     }
 
     /// A chunk from the heap, for a ring that has none to spare; `None` when there is none.

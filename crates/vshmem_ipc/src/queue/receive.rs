@@ -16,6 +16,20 @@ use vshmem_wire::{MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKi
 /// Takes a message: its type, its size, and a way to copy its text. Returns what msgrcv does.
 pub type Deliver<'a> = dyn FnMut(i64, usize, &dyn Fn(&mut [u8])) -> Result<usize, Errno> + 'a;
 
+/// What a receiver in line waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub search: Search,
+    /// Bytes; more than there can be where a longer message is cut.
+    room: u64,
+}
+
+impl Wanted {
+    fn of(wanted: Receive, search: Search) -> Self {
+        Self { search, room: if wanted.cut { u64::MAX } else { wanted.room as u64 } }
+    }
+}
+
 impl Member {
     /// msgrcv(2). `deliver` is given the type and the text, and is called once at most; its answer
     /// is the call's.
@@ -115,6 +129,17 @@ impl Member {
                 drop_copy();
                 return Err(errno);
             }
+            let in_line = Wanted::of(wanted, search);
+            let is_beside = !wanted.no_wait
+                && copy.is_none()
+                && settle(self.join_beside_ring(queue, &in_line, desk, seat))?;
+            if is_beside {
+                match self.await_turn(queue, &mut looked, signals_seen, desk, seat)? {
+                    Some(chunk) => return Ok(chunk),
+                    None => gone = Errno::IDRM,
+                }
+                continue;
+            }
             let mut rings = Rings::default();
             let step = self.change_list(desk, queue, "msgrcv", |txn| {
                 rings.clear();
@@ -145,19 +170,7 @@ impl Member {
                 if wanted.no_wait {
                     return Ok(Err(Errno::NOMSG));
                 }
-                let at = thread_at(layout, seat.slot)?;
-                let map = txn.desk().map;
-                let (mode, kind) = search.pack();
-                let room = if wanted.cut { u64::MAX } else { wanted.room as u64 };
-                map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
-                map.store(field!(at, ThreadSlot, argument), kind, Ordering::Relaxed)?;
-                map.store(field!(at, ThreadSlot, size), room, Ordering::Relaxed)?;
-                let sequence = u64::from(queue.sequence);
-                map.store(field!(at, ThreadSlot, ops), sequence, Ordering::Relaxed)?;
-                txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
-                txn.update(field!(at, ThreadSlot, message), 0)?;
-                let line = queue.receivers();
-                wait::join_line(txn, layout, line, seat.slot, WaitKind::Receive, queue.index)?;
+                self.join_receivers(txn, queue, &in_line, seat)?;
                 Ok(Ok(None))
             });
             let taken = match settle(step) {
@@ -174,15 +187,52 @@ impl Member {
                 }
                 return Ok(chunk);
             }
-            let line = queue.receivers();
-            let woken = self.sleep_at_queue(queue, line, looked, signals_seen, desk, seat)?;
-            looked = false;
-            match woken {
-                Woken::Done(0) => return self.handed(seat),
-                Woken::Done(errno) => return Err(errno_of(errno)),
-                Woken::Interrupted => return Err(Errno::INTR),
-                _ => gone = Errno::IDRM,
+            match self.await_turn(queue, &mut looked, signals_seen, desk, seat)? {
+                Some(chunk) => return Ok(chunk),
+                None => gone = Errno::IDRM,
             }
+        }
+    }
+
+    /// Stages that this thread stands at the end of the line of receivers.
+    pub(super) fn join_receivers(
+        &self,
+        txn: &mut Txn<'_>,
+        queue: &Queue,
+        wanted: &Wanted,
+        seat: &Seat<'_>,
+    ) -> Result<(), Fault> {
+        let layout = self.pool().layout();
+        let at = thread_at(layout, seat.slot)?;
+        let map = txn.desk().map;
+        let (mode, kind) = wanted.search.pack();
+        map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
+        map.store(field!(at, ThreadSlot, argument), kind, Ordering::Relaxed)?;
+        map.store(field!(at, ThreadSlot, size), wanted.room, Ordering::Relaxed)?;
+        let sequence = u64::from(queue.sequence);
+        map.store(field!(at, ThreadSlot, ops), sequence, Ordering::Relaxed)?;
+        txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
+        txn.update(field!(at, ThreadSlot, message), 0)?;
+        let line = queue.receivers();
+        wait::join_line(txn, layout, line, seat.slot, WaitKind::Receive, queue.index)
+    }
+
+    /// Sleeps in the line of receivers. `None`: it is worth another try.
+    fn await_turn(
+        &self,
+        queue: &Queue,
+        looked: &mut bool,
+        signals_seen: u32,
+        desk: &Desk<'_>,
+        seat: &Seat<'_>,
+    ) -> Result<Option<Chunk>, Errno> {
+        let line = queue.receivers();
+        let has_looked = std::mem::replace(looked, false);
+        match self.sleep_at_queue(queue, line, has_looked, signals_seen, desk, seat)? {
+            Woken::Done(0) => self.handed(seat).map(Some),
+            Woken::Done(errno) => Err(errno_of(errno)),
+            Woken::Interrupted => Err(Errno::INTR),
+            _ => Ok(None),
         }
     }
 
