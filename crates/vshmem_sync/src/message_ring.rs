@@ -478,6 +478,52 @@ mod tests {
         }
     }
 
+    /// A list of messages, each with its position's number.
+    #[test]
+    fn messages_of_random_types_come_out_as_from_a_list() {
+        let map = Map::anonymous(4096);
+        let (mut model, mut last, mut random) = (VecDeque::new(), 0_u32, 7_u32);
+        for step in 0..20_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let kind = random >> 16 & 3;
+            let ring = MessageRing::look(&map, 0).expect("a ring");
+            assert!(ring.makes_sense(), "step {step}: {ring:x?}");
+            assert_eq!(ring.messages().filter_map(Spot::chunk).collect::<VecDeque<_>>(), model);
+            match random >> 20 & 15 {
+                0 => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
+                1 => {
+                    MessageRing::bar(&map, 0).expect("a barrier");
+                    assert_eq!(fill(&map, 1), Tail::Closed);
+                    let ring = MessageRing::look(&map, 0).expect("a ring");
+                    let (spot, word) = ring.passed().expect("a closed tail");
+                    assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+                    assert!(MessageRing::look(&map, 0).expect("a ring").passed().is_none());
+                }
+                2..9 => {
+                    let number = (last + 1) << 2 | kind;
+                    if let Tail::Free(_) = fill(&map, number) {
+                        model.push_back(number);
+                        last = (last + 1) % 1000;
+                    } else {
+                        assert!(!model.is_empty(), "a ring without messages is never full");
+                    }
+                }
+                _ => {
+                    let found =
+                        ring.messages().find(|spot| spot.chunk().is_some_and(|n| n & 3 == kind));
+                    let expected = model.iter().position(|number| number & 3 == kind);
+                    assert_eq!(
+                        found.and_then(Spot::chunk),
+                        expected.and_then(|at| model.remove(at))
+                    );
+                    if let Some(spot) = found {
+                        assert!(spot.take(&map).expect("a word"));
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn whoever_looked_before_a_closing_comes_too_late() {
         let map = Map::anonymous(4096);

@@ -38,39 +38,56 @@ pub(super) enum Offered {
     List,
 }
 
+/// What became of a receiver that wanted to join the line beside a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Joined {
+    /// It is in line.
+    Yes,
+    /// There is a message for it in the ring.
+    Found,
+    /// It has to go the way of the list.
+    List,
+}
+
 impl Member {
-    /// Joins the line of receivers and leaves the ring in use. False: it cannot be done so, and nothing has happened.
+    /// Joins the line of receivers and leaves the ring in use.
     pub(super) fn join_beside_ring(
         &self,
         queue: &Queue,
         wanted: &Wanted,
         desk: &Desk<'_>,
         seat: &Seat<'_>,
-    ) -> Verdict<bool> {
+    ) -> Verdict<Joined> {
         if self.is_in_list(queue)? {
-            return Ok(Ok(false));
+            return Ok(Ok(Joined::List));
         }
         let (map, layout) = (self.pool().map(), self.pool().layout());
         MessageRing::bar(map, queue.ring())?;
         self.change(desk, queue.lock(), "msg-wait", |txn| {
             let mode = txn.get_word(at!(queue, mode))?;
             if !queue.alive(txn)? || says_list(mode) || !room_beside_ring(txn, queue)? {
-                return Ok(Ok(false));
+                return Ok(Ok(Joined::List));
             }
             let ring = MessageRing::look(map, queue.ring())?;
-            let Some(passed) = ring.passed() else { return Ok(Ok(false)) };
+            let Some(passed) = ring.passed() else { return Ok(Ok(Joined::List)) };
             for spot in ring.messages() {
                 let chunk = spot.chunk().map_or(heap::Chunk(u32::MAX), heap::Chunk);
-                if wanted.search.accepts(Header::read(map, layout, chunk)?.kind) {
-                    return Ok(Ok(false));
+                let header = Header::read(map, layout, chunk)?;
+                if !wanted.search.accepts(header.kind) {
+                    continue;
                 }
+                if !wanted.search.takes_first(header.kind) || header.size > wanted.room {
+                    return Ok(Ok(Joined::List));
+                }
+                let_senders_pass(txn, layout, queue, passed)?;
+                return Ok(Ok(Joined::Found));
             }
             self.join_receivers(txn, queue, wanted, seat)?;
             // Before the tail: who sees that it is open sees the type as well. And written even if it is the same: see `Refused`.
             let awaited = Awaited::in_mode(mode).with(wanted.search);
             txn.set_word(at!(queue, mode), awaited.mode())?;
             let_senders_pass(txn, layout, queue, passed)?;
-            Ok(Ok(true))
+            Ok(Ok(Joined::Yes))
         })
     }
 
@@ -103,8 +120,11 @@ impl Member {
                 if handed == Handed::Undecided {
                     return Ok(Ok(Offered::List));
                 }
-                let awaited = Awaited::in_line(txn, layout, queue)?;
-                txn.update_word(at!(queue, mode), awaited.mode())?;
+                // As long as others sleep, the word is only corrected when it has led somebody here for nothing.
+                if handed == Handed::No || txn.get(at!(queue, receive_head))? == 0 {
+                    let awaited = Awaited::in_line(txn, layout, queue)?;
+                    txn.update_word(at!(queue, mode), awaited.mode())?;
+                }
                 if handed == Handed::No {
                     return Ok(Ok(Offered::Refused(txn.cell(at!(queue, mode))?)));
                 }

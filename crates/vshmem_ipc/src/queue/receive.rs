@@ -1,6 +1,7 @@
 //! msgrcv(2).
 
 use super::at;
+use super::beside::Joined;
 use super::list::{Found, find, take, wake_senders};
 use super::ring::enter_ring;
 use super::{Queue, Receive};
@@ -21,7 +22,7 @@ pub type Deliver<'a> = dyn FnMut(i64, usize, &dyn Fn(&mut [u8])) -> Result<usize
 pub(super) struct Wanted {
     pub search: Search,
     /// Bytes; more than there can be where a longer message is cut.
-    room: u64,
+    pub room: u64,
 }
 
 impl Wanted {
@@ -29,6 +30,9 @@ impl Wanted {
         Self { search, room: if wanted.cut { u64::MAX } else { wanted.room as u64 } }
     }
 }
+
+/// Times that a receiver goes back to the ring because a message for it has come before it could lie down.
+const MOST_TURNS: i32 = 8;
 
 impl Member {
     /// msgrcv(2). `deliver` is given the type and the text, and is called once at most; its answer
@@ -51,23 +55,49 @@ impl Member {
         }
         let queue = self.queue(id)?;
         let mut signals_seen = None;
-        if !wanted.copy {
-            match self.receive_from_ring(&queue, wanted, caller, deliver, &mut signals_seen) {
-                Ok(Some(answer)) => return answer.result(),
-                Ok(None) => {}
-                Err(fault) => return settle(Err(fault)),
+        let mut turns = if wanted.copy { 0 } else { MOST_TURNS };
+        loop {
+            if turns > 0 {
+                match self.receive_from_ring(&queue, wanted, caller, deliver, &mut signals_seen) {
+                    Ok(Some(answer)) => return answer.result(),
+                    Ok(None) => {}
+                    Err(fault) => return settle(Err(fault)),
+                }
+            }
+            turns -= i32::from(turns > 0);
+            if let Some(chunk) =
+                self.receive_in_line(&queue, wanted, turns > 0, signals_seen, caller)?
+            {
+                let delivered = self.deliver(chunk, wanted, deliver);
+                let seat = self.seat()?;
+                let _ = heap::release(
+                    self.pool(),
+                    &self.desk_of(&seat),
+                    &self.larder,
+                    self.me(),
+                    chunk,
+                );
+                return delivered;
             }
         }
+    }
+
+    /// Receives under the lock, and sleeps for it. `None`: there is a message in the ring after all, as may only be where
+    /// `may_return`.
+    fn receive_in_line(
+        &self,
+        queue: &Queue,
+        wanted: Receive,
+        may_return: bool,
+        signals_seen: Option<u32>,
+        caller: &dyn Caller,
+    ) -> Result<Option<Chunk>, Errno> {
         // Whoever has begun to wait has looked for a while.
         let looked = signals_seen.is_some();
         let signals_seen = signals_seen.unwrap_or_else(signals_handled);
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let chunk =
-            self.receive_until(&queue, wanted, looked, signals_seen, caller, &desk, &seat)?;
-        let delivered = self.deliver(chunk, wanted, deliver);
-        let _ = heap::release(self.pool(), &desk, &self.larder, self.me(), chunk);
-        delivered
+        self.receive_until(queue, wanted, may_return, looked, signals_seen, caller, &desk, &seat)
     }
 
     /// Copies a message that this client owns out to the caller.
@@ -91,18 +121,19 @@ impl Member {
         })
     }
 
-    /// Waits for a message and makes it this client's own.
+    /// Waits for a message and makes it this client's own. `None`: see [`Self::receive_in_line`].
     #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn receive_until(
         &self,
         queue: &Queue,
         wanted: Receive,
+        may_return: bool,
         mut looked: bool,
         signals_seen: u32,
         caller: &dyn Caller,
         desk: &Desk<'_>,
         seat: &Seat<'_>,
-    ) -> Result<Chunk, Errno> {
+    ) -> Result<Option<Chunk>, Errno> {
         let pool = self.pool();
         let layout = pool.layout();
         let search = Search::of(wanted.kind, wanted.except, wanted.copy);
@@ -130,15 +161,22 @@ impl Member {
                 return Err(errno);
             }
             let in_line = Wanted::of(wanted, search);
-            let is_beside = !wanted.no_wait
-                && copy.is_none()
-                && settle(self.join_beside_ring(queue, &in_line, desk, seat))?;
-            if is_beside {
-                match self.await_turn(queue, &mut looked, signals_seen, desk, seat)? {
-                    Some(chunk) => return Ok(chunk),
-                    None => gone = Errno::IDRM,
+            let may_lie_beside = may_return && !wanted.no_wait;
+            let joined = match may_lie_beside {
+                true => settle(self.join_beside_ring(queue, &in_line, desk, seat))?,
+                false => Joined::List,
+            };
+            match joined {
+                Joined::List => {}
+                Joined::Found => return Ok(None),
+                Joined::Yes => {
+                    let turn = self.await_turn(queue, &mut looked, signals_seen, desk, seat)?;
+                    if turn.is_some() {
+                        return Ok(turn);
+                    }
+                    gone = Errno::IDRM;
+                    continue;
                 }
-                continue;
             }
             let mut rings = Rings::default();
             let step = self.change_list(desk, queue, "msgrcv", |txn| {
@@ -185,12 +223,13 @@ impl Member {
                 if more {
                     self.serve_senders(desk, queue)?;
                 }
-                return Ok(chunk);
+                return Ok(Some(chunk));
             }
-            match self.await_turn(queue, &mut looked, signals_seen, desk, seat)? {
-                Some(chunk) => return Ok(chunk),
-                None => gone = Errno::IDRM,
+            let turn = self.await_turn(queue, &mut looked, signals_seen, desk, seat)?;
+            if turn.is_some() {
+                return Ok(turn);
             }
+            gone = Errno::IDRM;
         }
     }
 
