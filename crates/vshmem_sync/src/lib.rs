@@ -31,6 +31,7 @@ mod message_ring;
 mod neighbours;
 mod park;
 mod pledge;
+mod room;
 mod seat;
 mod spin;
 
@@ -44,5 +45,6 @@ pub use message_ring::{Head, MessageRing, Spot, Tail};
 pub use neighbours::{Neighbours, WordsOwner};
 pub use park::{Parked, WaitWords, park, ring};
 pub use pledge::{Operated, Semaphore, UndoRecords};
+pub use room::{Room, RoomWait};
 pub use seat::{Claimant, Desk, Seat, Seats, enlist};
 pub use spin::{Look, SleepMeter, Spin};

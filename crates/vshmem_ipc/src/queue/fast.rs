@@ -101,7 +101,8 @@ impl Member {
         Ok(state == queue.stands(ObjectState::Live) && self.stands())
     }
 
-    /// Sends a message through the ring. False: it has to go under the lock.
+    /// Sends a message through the ring. False: it has to go under the lock. `signals_seen` is set when the call has begun to
+    /// wait.
     #[inline]
     pub(super) fn send_in_ring(
         &self,
@@ -109,12 +110,13 @@ impl Member {
         kind: i64,
         text: &[u8],
         caller: &dyn Caller,
+        signals_seen: &mut Option<u32>,
     ) -> Verdict<bool> {
         if self.is_in_list(queue)? {
             return Ok(Ok(false));
         }
         let mut held = None;
-        let sent = self.try_to_send(queue, kind, text, caller, &mut held);
+        let sent = self.try_to_send(queue, kind, text, caller, signals_seen, &mut held);
         if let Some(held) = held {
             self.keep(held);
         }
@@ -122,20 +124,24 @@ impl Member {
     }
 
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn try_to_send(
         &self,
         queue: &Queue,
         kind: i64,
         text: &[u8],
         caller: &dyn Caller,
+        signals_seen: &mut Option<u32>,
         held: &mut Option<Held>,
     ) -> Verdict<bool> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
         let mut ring = MessageRing::at(queue.ring());
         for _ in 0..MOST_ATTEMPTS {
             ring.refresh(map)?;
-            let Tail::Free(spot) = ring.tail() else {
-                return Ok(Ok(false));
+            let spot = match ring.tail() {
+                Tail::Free(spot) => spot,
+                Tail::Full if self.await_room(&ring, signals_seen) => continue,
+                _ => return Ok(Ok(false)),
             };
             // Also when there is one in hand: the slot is about to forget what it notes.
             if let Some(parked) = claim_parked(map, layout, queue.index, spot, self.me())? {
@@ -173,6 +179,17 @@ impl Member {
             }
         }
         Ok(Ok(false))
+    }
+
+    /// Looks for a while for room in a ring that is full.
+    #[cold]
+    fn await_room(&self, ring: &MessageRing, signals_seen: &mut Option<u32>) -> bool {
+        if !self.may_be_answered() {
+            return false;
+        }
+        // A handler that runs from now on interrupts the sleep that this call may come to.
+        signals_seen.get_or_insert_with(signals_handled);
+        self.room.look(|| ring.room(self.pool().map()))
     }
 
     /// A chunk from the heap, for a ring that has none to spare; `None` when there is none.

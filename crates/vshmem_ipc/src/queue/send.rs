@@ -9,7 +9,7 @@ use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::message::{Header, Search};
 use crate::wait::{self, Rings, Woken, errno_of, result_of, thread_at};
 use crate::{Errno, Member, Verdict, settle};
-use vshmem_mem::{Ordering, seconds_now, signals_handled};
+use vshmem_mem::{Ordering, seconds_now, signals_handled, ticks};
 use vshmem_sync::{Fault, Seat, Txn, field};
 use vshmem_wire::{
     ClientName, MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKind, WaitState,
@@ -24,6 +24,13 @@ enum Handed {
     No,
     /// There are too many to tell in one change.
     Undecided,
+}
+
+/// Whether a call that has sent a message has slept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    No,
+    Yes,
 }
 
 impl Member {
@@ -44,12 +51,14 @@ impl Member {
             return Err(Errno::INVAL);
         }
         let queue = self.queue(id)?;
+        let mut signals_seen = None;
         if text.len() as u64 <= RING_TEXT_BYTES
-            && settle(self.send_in_ring(&queue, kind, text, caller))?
+            && settle(self.send_in_ring(&queue, kind, text, caller, &mut signals_seen))?
         {
             return Ok(());
         }
-        self.send_to_list(&queue, kind, text, no_wait, caller)
+        let signals_seen = signals_seen.unwrap_or_else(signals_handled);
+        self.send_to_list(&queue, kind, text, no_wait, signals_seen, caller)
     }
 
     #[inline(never)]
@@ -59,9 +68,10 @@ impl Member {
         kind: i64,
         text: &[u8],
         no_wait: bool,
+        signals_seen: u32,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        let signals_seen = signals_handled();
+        let began = ticks();
         let pool = self.pool();
         let layout = pool.layout();
         let seat = self.seat()?;
@@ -75,10 +85,13 @@ impl Member {
             let header = Header { kind, size: text.len() as u64 };
             self.send_until(queue, header, chunk, no_wait, signals_seen, caller, &seat)
         });
+        if let Ok(Waited::No) = sent {
+            self.room.note_call(ticks().wrapping_sub(began));
+        }
         if sent.is_err() {
             let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
         }
-        sent
+        sent.map(|_| ())
     }
 
     #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
@@ -91,11 +104,12 @@ impl Member {
         signals_seen: u32,
         caller: &dyn Caller,
         seat: &Seat<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<Waited, Errno> {
         let layout = self.pool().layout();
         let desk = self.desk_of(seat);
         let mut gone = Errno::INVAL;
         let mut undecided = 0;
+        let mut waited = Waited::No;
         loop {
             if signals_handled() != signals_seen && gone == Errno::IDRM {
                 return Err(Errno::INTR);
@@ -136,8 +150,8 @@ impl Member {
                     continue;
                 }
                 Some(Handed::Undecided) => return Err(Errno::IO),
-                Some(_) => return Ok(()),
-                None => {}
+                Some(_) => return Ok(waited),
+                None => waited = Waited::Yes,
             }
             let woken =
                 self.sleep_at_queue(queue, queue.senders(), false, signals_seen, &desk, seat)?;
