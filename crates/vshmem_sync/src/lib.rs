@@ -41,7 +41,7 @@ pub use doorbell::Doorbell;
 pub use fault::Fault;
 pub use intent::Txn;
 pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};
-pub use message_ring::{Head, MessageRing, Spot, Tail};
+pub use message_ring::{MessageRing, Spot, Tail};
 pub use neighbours::{Neighbours, WordsOwner};
 pub use park::{Parked, WaitWords, park, ring};
 pub use pledge::{Operated, Semaphore, UndoRecords};

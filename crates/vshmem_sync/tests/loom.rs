@@ -548,10 +548,12 @@ fn a_closed_semaphore_and_its_adjustment_stand_still() {
 /// The ring of a message queue: senders and receivers without the lock, and whoever closes it.
 mod message_ring {
     use super::*;
-    use vshmem_sync::{Head, MessageRing, Tail};
+    use vshmem_sync::{MessageRing, Spot, Tail};
 
     pub const RING: u64 = PAGE_BYTES + 128;
-    pub const BYTES: u64 = PAGE_BYTES + 256;
+    /// A word for each chunk: what is in its message.
+    pub const TEXTS: u64 = PAGE_BYTES + 256;
+    pub const BYTES: u64 = PAGE_BYTES + 384;
 
     /// Sends; false when the ring is closed.
     pub fn send(map: &Map, message: u32) -> bool {
@@ -564,15 +566,58 @@ mod message_ring {
         }
     }
 
-    /// Receives; `None` when there is nothing or the ring is closed.
-    pub fn receive(map: &Map) -> Option<u32> {
+    /// Sends a text in a chunk that a slot notes, or in this one.
+    pub fn send_text(map: &Map, unit: u32, text: u64) -> bool {
         loop {
-            match MessageRing::look(map, RING).expect("a ring").head() {
-                Head::Message(spot) if spot.take(map).expect("a word") => return spot.chunk(),
-                Head::Message(_) => {}
-                _ => return None,
+            let Tail::Free(spot) = MessageRing::look(map, RING).expect("a ring").tail() else {
+                return false;
+            };
+            let unit = spot.chunk().unwrap_or(unit);
+            map.store(TEXTS + 8 * u64::from(unit), text, Ordering::Relaxed).expect("a word");
+            if spot.fill(map, unit).expect("a word") {
+                return true;
             }
         }
+    }
+
+    /// Receives the first message that `accepts` does, by its slot; `None` when there is none or the ring is closed.
+    pub fn receive_if<T>(map: &Map, accepts: impl Fn(Spot) -> Option<T>) -> Option<T> {
+        'look: loop {
+            let ring = MessageRing::look(map, RING).expect("a ring");
+            for spot in ring.messages() {
+                if spot.is_closed() {
+                    return None;
+                }
+                if let Some(found) = accepts(spot) {
+                    if spot.take(map).expect("a word") {
+                        return Some(found);
+                    }
+                    continue 'look;
+                }
+            }
+            if ring.tail() == Tail::Closed || !ring.has_moved(map) {
+                return None;
+            }
+        }
+    }
+
+    /// Receives; `None` when there is nothing or the ring is closed.
+    pub fn receive(map: &Map) -> Option<u32> {
+        receive_if(map, Spot::chunk)
+    }
+
+    /// Receives a message of a type: that is the tens of its number.
+    pub fn receive_of(map: &Map, kind: u32) -> Option<u32> {
+        receive_if(map, |spot| spot.chunk().filter(|number| number / 10 == kind))
+    }
+
+    /// The same where the number is the text.
+    pub fn receive_text(map: &Map, kind: u64) -> Option<u64> {
+        receive_if(map, |spot| {
+            let text = TEXTS + 8 * u64::from(spot.chunk()?);
+            let text = map.load(text, Ordering::Relaxed).expect("a word");
+            (text / 10 == kind).then_some(text)
+        })
     }
 
     /// Closes the ring as somebody who dies after the first step.
@@ -736,6 +781,100 @@ fn a_ring_that_is_emptied_and_opened_again_loses_nothing_of_a_sender_and_a_recei
         found.extend(std::iter::from_fn(|| receive(&map)));
         found.sort_unstable();
         assert_eq!(found, if sent { vec![1, 2, 3] } else { vec![1, 3] });
+    });
+}
+
+#[test]
+fn two_receivers_of_their_own_types_and_a_sender_meet_in_a_ring() {
+    use message_ring::*;
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!([10, 20, 11].into_iter().all(|message| send(&map, message)));
+        let (one, two) = (Arc::clone(&map), Arc::clone(&map));
+        let sender = thread::spawn(move || [send(&one, 21), send(&one, 12)]);
+        let ones = thread::spawn(move || [receive_of(&two, 1), receive_of(&two, 1)]);
+        let mut twos = vec![receive_of(&map, 2), receive_of(&map, 2)];
+        assert_eq!(sender.join().expect("a thread"), [true; 2]);
+        assert_eq!(ones.join().expect("a thread"), [Some(10), Some(11)], "they were there before");
+        assert_eq!(twos[0], Some(20));
+        if twos[1].is_none() {
+            twos[1] = receive_of(&map, 2);
+        }
+        assert_eq!(twos[1], Some(21));
+        assert_eq!([receive(&map), receive(&map)], [Some(12), None]);
+    });
+}
+
+#[test]
+fn two_receivers_of_their_own_types_find_all_or_whoever_closes_does() {
+    use message_ring::*;
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!([10, 20, 11, 21].into_iter().all(|message| send(&map, message)));
+        let others = [1, 2].map(|kind| {
+            let map = Arc::clone(&map);
+            thread::spawn(move || receive_of(&map, kind))
+        });
+        let left = leave(&map);
+        open(&map);
+        assert!(send(&map, 12));
+        let [one, two] = others.map(|other| other.join().expect("a thread"));
+        assert!([None, Some(10), Some(12)].contains(&one), "{one:?}");
+        assert!([None, Some(20)].contains(&two), "{two:?}");
+        let taken = |number: &u32| [one, two].contains(&Some(*number));
+        let all = [10, 20, 11, 21];
+        let expected: Vec<u32> = all.into_iter().filter(|number| !taken(number)).collect();
+        assert_eq!(left, expected, "in order");
+        assert_eq!(receive(&map).is_some(), one != Some(12));
+    });
+}
+
+#[test]
+fn a_receiver_is_not_misled_by_a_chunk_that_is_sent_again() {
+    use message_ring::*;
+    // The chunk of the first message carries one of the other type next, in another slot.
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!(send_text(&map, 1, 10) && send_text(&map, 2, 20) && send_text(&map, 3, 11));
+        let (one, two) = (Arc::clone(&map), Arc::clone(&map));
+        let again = thread::spawn(move || {
+            let taken = receive_text(&one, 1);
+            let unit = match taken {
+                Some(10) => 1,
+                _ => 3,
+            };
+            assert!(send_text(&one, unit, 21));
+            taken
+        });
+        let others = thread::spawn(move || receive_text(&two, 2));
+        let mine = receive_text(&map, 1);
+        let theirs = again.join().expect("a thread");
+        let mut ones = [mine, theirs];
+        ones.sort_unstable();
+        assert_eq!(ones, [Some(10), Some(11)]);
+        assert_eq!(others.join().expect("a thread"), Some(20), "the first of its type");
+        assert_eq!([receive_text(&map, 2), receive_text(&map, 2)], [Some(21), None]);
+    });
+}
+
+#[test]
+fn a_ring_with_gaps_is_frozen_by_two_that_close_it_at_once() {
+    use message_ring::*;
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!([10, 20, 11].into_iter().all(|message| send(&map, message)));
+        let (one, two) = (Arc::clone(&map), Arc::clone(&map));
+        let receiver = thread::spawn(move || receive_of(&one, 2));
+        let closer = thread::spawn(move || {
+            vshmem_sync::MessageRing::close(&two, RING).expect("a close");
+        });
+        let left = leave(&map);
+        closer.join().expect("a thread");
+        match receiver.join().expect("a thread") {
+            Some(number) => assert_eq!((number, left), (20, vec![10, 11])),
+            None => assert_eq!(left, [10, 20, 11]),
+        }
+        assert!(!send(&map, 12), "sent past a closed ring");
     });
 }
 

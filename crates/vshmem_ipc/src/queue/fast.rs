@@ -14,9 +14,7 @@ use crate::heap::{self, Chunk};
 use crate::message::{Header, Search};
 use crate::{Errno, Member, Verdict};
 use vshmem_mem::{Map, seconds_now, signals_handled};
-use vshmem_sync::{
-    Fault, Head, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value,
-};
+use vshmem_sync::{Fault, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value};
 use vshmem_wire::{
     Cell, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_CHUNK_BYTES, RING_TEXT_BYTES,
 };
@@ -82,10 +80,10 @@ impl Answer {
     }
 }
 
-/// How an attempt to take the oldest message ended.
+/// How an attempt to take a message ended.
 enum Taken {
     Delivered(Answer),
-    /// There is none for this receiver.
+    /// There was none for this receiver, after everything that the ring held had been looked at.
     Nothing,
     /// Somebody was faster.
     Again,
@@ -230,14 +228,7 @@ impl Member {
         let mut ring = MessageRing::at(queue.ring());
         for _ in 0..MOST_ATTEMPTS {
             ring.refresh(map)?;
-            let taken = match ring.head() {
-                Head::Message(spot) => {
-                    self.take_first(queue, &ring, spot, wanted, caller, deliver)?
-                }
-                Head::Empty(_) => Taken::Nothing,
-                Head::Closed => Taken::Slow,
-            };
-            match taken {
+            match self.take_first(queue, &ring, wanted, caller, deliver)? {
                 Taken::Delivered(answer) => return Ok(Some(answer)),
                 Taken::Again => {}
                 Taken::Nothing => {
@@ -249,26 +240,53 @@ impl Member {
         Ok(None)
     }
 
+    /// Takes the first message that the receiver accepts: see `vshmem_sync::MessageRing` for why it is the first.
     #[inline]
     fn take_first(
         &self,
         queue: &Queue,
         ring: &MessageRing,
-        spot: Spot,
         wanted: Receive,
         caller: &dyn Caller,
         deliver: &mut Deliver<'_>,
     ) -> Result<Taken, Fault> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
-        let Some(chunk) = spot.chunk().map(Chunk) else { return Ok(Taken::Slow) };
-        let header = Header::read(map, layout, chunk)?;
         let search = Search::of(wanted.kind, wanted.except, false);
-        let fits = header.size <= wanted.room as u64 || wanted.cut;
-        if header.size > RING_TEXT_BYTES || !fits || !search.takes_first(header.kind) {
-            if search.accepts(header.kind) {
+        let mut may_be_lowest = false;
+        for spot in ring.messages() {
+            let Some(chunk) = spot.chunk().map(Chunk).filter(|_| !spot.is_closed()) else {
                 return Ok(Taken::Slow);
+            };
+            let header = Header::read(map, layout, chunk)?;
+            if search.takes_first(header.kind) {
+                return self.take_message(queue, spot, chunk, header, wanted, caller, deliver);
             }
-            return self.pass_over(ring, search);
+            may_be_lowest |= search.accepts(header.kind);
+        }
+        // Which of several types is the lowest is told under the lock.
+        if may_be_lowest || ring.tail() == Tail::Closed {
+            return Ok(Taken::Slow);
+        }
+        Ok(if ring.has_moved(map) { Taken::Again } else { Taken::Nothing })
+    }
+
+    /// Takes a message, if it is short enough for the ring and for the receiver.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+    fn take_message(
+        &self,
+        queue: &Queue,
+        spot: Spot,
+        chunk: Chunk,
+        header: Header,
+        wanted: Receive,
+        caller: &dyn Caller,
+        deliver: &mut Deliver<'_>,
+    ) -> Result<Taken, Fault> {
+        let (map, layout) = (self.pool().map(), self.pool().layout());
+        let fits = header.size <= wanted.room as u64 || wanted.cut;
+        if header.size > RING_TEXT_BYTES || !fits {
+            return Ok(Taken::Slow);
         }
         let size = (header.size as usize).min(wanted.room);
         let text = chunk.offset(layout)? + MSG_HEADER_BYTES;
@@ -316,20 +334,6 @@ impl Member {
         Ok(Taken::Delivered(Answer::of(delivered)))
     }
 
-    /// Finds out whether there is a message behind the oldest one for this receiver.
-    #[cold]
-    fn pass_over(&self, ring: &MessageRing, search: Search) -> Result<Taken, Fault> {
-        let (map, layout) = (self.pool().map(), self.pool().layout());
-        for spot in ring.messages().skip(1) {
-            let Some(chunk) = spot.chunk().map(Chunk) else { return Ok(Taken::Slow) };
-            if search.accepts(Header::read(map, layout, chunk)?.kind) {
-                return Ok(Taken::Slow);
-            }
-        }
-        // What was read were these messages if they are still there.
-        Ok(if ring.has_moved(map) { Taken::Again } else { Taken::Nothing })
-    }
-
     /// Looks for a while for a message in a ring that has none for this receiver.
     #[cold]
     fn await_message(
@@ -350,8 +354,7 @@ impl Member {
         }
         if wanted.no_wait {
             // All of them had been taken by then, or were for others, and another was not there.
-            let nothing = !ring.has_moved(map) && matches!(ring.head(), Head::Empty(_));
-            return Ok(nothing.then_some(Answer::error(Errno::NOMSG)));
+            return Ok((!ring.has_moved(map)).then_some(Answer::error(Errno::NOMSG)));
         }
         if !self.may_be_answered() {
             return Ok(None);
@@ -363,14 +366,7 @@ impl Member {
                 continue;
             }
             ring.refresh(map)?;
-            let taken = match ring.head() {
-                Head::Message(spot) => {
-                    self.take_first(queue, ring, spot, wanted, caller, deliver)?
-                }
-                Head::Empty(_) => Taken::Nothing,
-                Head::Closed => Taken::Slow,
-            };
-            match taken {
+            match self.take_first(queue, ring, wanted, caller, deliver)? {
                 Taken::Delivered(answer) => {
                     look.succeed();
                     return Ok(Some(answer));
