@@ -1,15 +1,18 @@
-//! How long a sender looks for room in a full ring before it sends under the lock.
+//! How long a sender waits for receivers before it sends under the lock.
 //!
-//! Sending under the lock moves the messages of the ring to a list, from which they have to be taken under the lock as well: it costs
-//! about as much as one such call for each slot of the ring, and one more. Who looks for as long as that, and then goes that
-//! way, spends at most twice what the better of both would have cost. What a call costs is measured here: a moving average.
+//! Sending under the lock is slow for both sides: the messages of the ring move to a list, and each has to be taken from there under the
+//! lock as well, until the list is empty. So a sender looks for a while instead, without the lock:
+//! * One that finds the ring full looks for room. What it may spend is what the ring has saved: each message that has been sent
+//!   without the lock adds the cost of a call under the lock, each look takes off what it took. So all looks together never cost more than
+//!   sending all messages under the lock would have, whatever receivers do.
+//! * One that finds messages in the list looks whether receivers take any, for as long as its own call will cost. While it does,
+//!   receivers take two for one that comes, so the list becomes empty and the ring is opened again. It spends at most twice what the call alone costs.
 //!
 //! As with waiters that sleep (`spin.rs`), who has looked in vain looks for a fourth of that next time, then for a sixteenth, until a look succeeds.
-//! So one who fills a queue that nobody reads pays a sixteenth more than without looking. And a thread that was not running for
-//! a while between two looks leaves the CPU to others.
+//! A thread that was not running for a while between two looks leaves the CPU to others. What a call costs is measured here: a moving average.
 //!
 //! Room for one message is not enough to go on: sender and receiver would take turns with every message, and wait for each other's cache
-//! lines each time. A sender goes on when half of the ring is free, or when a part of its patience has passed.
+//! lines each time. A sender goes on when half of the ring is free, or when it has looked for as long as a call under the lock takes.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -17,11 +20,13 @@ use vshmem_mem::{spin_hint, ticks};
 use vshmem_wire::RING_SLOTS;
 
 /// What a call under the lock is taken to cost before any has been measured, in ticks.
-const FIRST_GUESS: u32 = 1 << 11;
+const FIRST_GUESS: u32 = 1 << 10;
 /// It never counts as more: so much longer only one that was kept from the CPU takes.
-const MOST_COST: u32 = 1 << 13;
-/// As many calls go under the lock when one does.
+const MOST_COST: u32 = 1 << 12;
+/// What there is to spend at first: as many calls go under the lock when one does.
 const CALLS: u32 = RING_SLOTS as u32 + 1;
+/// The most that is kept to be spent; on a counter of at least 1 GHz this is at most 65 us: as long as an interrupt keeps a receiver.
+const MOST_CREDIT: u32 = 1 << 16;
 /// A thread that has not looked for so long was not running.
 const GAP: u64 = 1 << 15;
 /// Parts of a moving average that stay.
@@ -29,38 +34,48 @@ const INERTIA: u32 = 8;
 /// The patience is shifted down by so much after the first time in vain, and after more.
 const FOURTH: u32 = 2;
 const SIXTEENTH: u32 = 4;
-/// The part of the patience after which room for one message is enough.
-const PATIENT_PART: u64 = 4;
 /// Pauses of the processor between two looks, about as long as a cache line takes.
 const PAUSES: u32 = 3;
 
-/// How long a sender may look for room: private to a process.
+/// How long a sender may look: private to a process.
 #[derive(Debug)]
 pub struct RoomWait {
     is_forbidden: bool,
     /// Ticks of a call under the lock.
     cost: AtomicU32,
-    /// Part of the patience that is left after looks in vain, as a shift.
-    in_vain: AtomicU32,
+    /// Ticks that may be spent on looking for room.
+    credit: AtomicU32,
+    /// Part of the patience that is left after looks in vain, as a shift: for room, and in the list.
+    in_vain: [AtomicU32; 2],
 }
 
 /// What a look has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Room {
-    /// The ring is full.
+    /// Nothing has changed.
     None,
-    /// There is a free slot.
+    /// There is a free slot; or receivers have taken some messages, and left others.
     Some,
-    /// Half of the ring is free, or something else has changed.
+    /// Half of the ring is free, or the ring is open again.
     Plenty,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum For {
+    Room,
+    Ring,
 }
 
 impl RoomWait {
     /// Nothing is known yet. `is_forbidden`: nobody looks.
     #[must_use]
     pub fn new(is_forbidden: bool) -> Self {
-        let (cost, in_vain) = (AtomicU32::new(FIRST_GUESS), AtomicU32::new(0));
-        Self { is_forbidden, cost, in_vain }
+        Self {
+            is_forbidden,
+            cost: AtomicU32::new(FIRST_GUESS),
+            credit: AtomicU32::new(FIRST_GUESS * CALLS),
+            in_vain: [AtomicU32::new(0), AtomicU32::new(0)],
+        }
     }
 
     /// Takes note of a call under the lock that did not sleep, of so many ticks.
@@ -70,43 +85,74 @@ impl RoomWait {
         self.cost.store(known - known / INERTIA + ticks / INERTIA, Relaxed);
     }
 
-    fn patience(&self) -> u64 {
-        if self.is_forbidden {
-            return 0;
+    /// Takes note of a message that was sent without the lock.
+    #[inline]
+    pub fn note_sent(&self) {
+        // Other threads may do the same at the same time: what is lost of it is not spent.
+        let credit = self.credit.load(Relaxed);
+        if credit < MOST_CREDIT {
+            self.credit.store(credit + self.cost.load(Relaxed), Relaxed);
         }
-        u64::from((self.cost.load(Relaxed) * CALLS) >> self.in_vain.load(Relaxed).min(SIXTEENTH))
     }
 
-    /// Looks until there is room or patience is over; says which it was.
+    /// Looks until there is room in a ring that was full, or patience is over; says which it was.
     #[must_use]
-    pub fn look(&self, look: impl FnMut() -> Room) -> bool {
-        self.look_at(ticks, look)
+    pub fn look_for_room(&self, look: impl FnMut() -> Room) -> bool {
+        self.look(For::Room, ticks, look)
     }
 
-    fn look_at(&self, now: impl Fn() -> u64, mut look: impl FnMut() -> Room) -> bool {
-        let patience = self.patience();
-        if patience == 0 {
+    /// Looks until a queue that uses its list uses its ring again, or patience is over; says which it was.
+    #[must_use]
+    pub fn look_for_ring(&self, look: impl FnMut() -> Room) -> bool {
+        self.look(For::Ring, ticks, look)
+    }
+
+    fn look(&self, what: For, now: impl Fn() -> u64, mut look: impl FnMut() -> Room) -> bool {
+        if self.is_forbidden {
             return false;
         }
+        let in_vain = &self.in_vain[what as usize];
+        let cost = u64::from(self.cost.load(Relaxed));
+        let most = match what {
+            For::Room => u64::from(self.credit.load(Relaxed)),
+            For::Ring => cost,
+        };
+        let patience = most >> in_vain.load(Relaxed).min(SIXTEENTH);
         let began = now();
-        let mut last = began;
-        loop {
-            let found = look();
+        let (mut last, mut found) = (began, Room::None);
+        let mut waited = 0;
+        while waited < patience {
+            found = look();
             let time = now();
-            let waited = time.wrapping_sub(began);
-            if found == Room::Plenty || found == Room::Some && waited > patience / PATIENT_PART {
-                self.in_vain.store(0, Relaxed);
-                return true;
-            }
-            if waited > patience || time.wrapping_sub(last) > GAP {
-                let shift = self.in_vain.load(Relaxed);
-                self.in_vain.store(if shift == 0 { FOURTH } else { SIXTEENTH }, Relaxed);
-                return found == Room::Some;
+            waited = time.wrapping_sub(began);
+            let is_enough = match what {
+                For::Room => found == Room::Some && waited >= cost,
+                For::Ring => false,
+            };
+            if found == Room::Plenty || is_enough || time.wrapping_sub(last) > GAP {
+                break;
             }
             last = time;
             for _ in 0..PAUSES {
                 spin_hint();
             }
+        }
+        if let For::Room = what {
+            let spent = u32::try_from(waited).unwrap_or(u32::MAX);
+            self.credit.store(self.credit.load(Relaxed).saturating_sub(spent), Relaxed);
+        }
+        let before = in_vain.load(Relaxed);
+        let after = match (found, before) {
+            (Room::Some | Room::Plenty, _) => 0,
+            (Room::None, 0) => FOURTH,
+            (Room::None, _) => SIXTEENTH,
+        };
+        if after != before {
+            in_vain.store(after, Relaxed);
+        }
+        match what {
+            For::Room => found != Room::None,
+            For::Ring => found == Room::Plenty,
         }
     }
 }
@@ -116,15 +162,15 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Looks with a clock that goes on by 100 at each reading; there is room after `at` ticks. Returns how long it took, and
-    /// whether there was any.
-    fn look(wait: &RoomWait, room: Room, at: u64) -> (u64, bool) {
+    /// Looks with a clock that goes on by 50 at each reading; `room` is found after `at` ticks. Returns how long it took, and
+    /// what it said.
+    fn look(wait: &RoomWait, what: For, room: Room, at: u64) -> (u64, bool) {
         let clock = Cell::new(0);
         let now = || {
-            clock.set(clock.get() + 100);
+            clock.set(clock.get() + 50);
             clock.get()
         };
-        let found = wait.look_at(now, || if clock.get() >= at { room } else { Room::None });
+        let found = wait.look(what, now, || if clock.get() >= at { room } else { Room::None });
         (clock.get(), found)
     }
 
@@ -133,49 +179,75 @@ mod tests {
         for _ in 0..200 {
             wait.note_call(cost);
         }
+        wait.credit.store(0, Relaxed);
         wait
     }
 
     #[test]
     fn who_may_not_look_does_not() {
         let wait = RoomWait::new(true);
-        assert!(!wait.look(|| unreachable!("nobody may look")));
+        assert!(!wait.look_for_room(|| unreachable!("nobody may look")));
+        assert!(!wait.look_for_ring(|| unreachable!("nobody may look")));
     }
 
     #[test]
-    fn a_look_takes_at_most_what_it_saves_and_less_after_it_was_in_vain() {
+    fn all_looks_for_room_together_take_at_most_what_the_ring_has_saved() {
         let wait = wait_of_cost(1000);
-        let (first, found) = look(&wait, Room::Plenty, u64::MAX);
-        assert!(!found && (8000..9500).contains(&first), "{first}");
-        let (second, _) = look(&wait, Room::Plenty, u64::MAX);
-        assert!((1900..2600).contains(&second), "{second}");
-        for _ in 0..3 {
-            let (later, _) = look(&wait, Room::Plenty, u64::MAX);
-            assert!(later < 900, "{later}");
+        assert_eq!(look(&wait, For::Room, Room::Plenty, 0), (50, false), "nothing saved");
+        let mut spent = 0;
+        for turn in 1..50 {
+            for _ in 0..8 {
+                wait.note_sent();
+            }
+            // Now and then there is room, which makes it patient again.
+            spent += look(&wait, For::Room, Room::Some, 5000).0;
+            assert!(spent <= turn * (8 * 1000 + 100), "{turn}: {spent}");
         }
-        assert!(look(&wait, Room::Plenty, 300).1);
-        assert!(look(&wait, Room::Plenty, 7000).1, "it is patient again");
+        assert!(spent > 50 * 1000, "it does look: {spent}");
+    }
+
+    #[test]
+    fn credit_has_a_bound() {
+        let wait = wait_of_cost(1000);
+        for _ in 0..10_000 {
+            wait.note_sent();
+        }
+        let (spent, found) = look(&wait, For::Room, Room::Plenty, u64::MAX);
+        assert!(!found && spent < u64::from(MOST_CREDIT) + 2000, "{spent}");
+    }
+
+    #[test]
+    fn a_look_for_the_ring_takes_as_long_as_the_call_and_less_after_it_was_in_vain() {
+        let wait = wait_of_cost(2000);
+        let looks: Vec<u64> =
+            (0..4).map(|_| look(&wait, For::Ring, Room::Plenty, u64::MAX).0).collect();
+        assert!((1700..2300).contains(&looks[0]), "{looks:?}");
+        assert!((400..700).contains(&looks[1]) && looks[3] < 300, "{looks:?}");
+        assert!(!look(&wait, For::Ring, Room::Some, 0).1, "receivers take, the list is not empty");
+        assert!(look(&wait, For::Ring, Room::Plenty, 1500).1, "it is patient again");
     }
 
     #[test]
     fn room_for_one_message_is_enough_after_a_while() {
         let wait = wait_of_cost(1000);
-        let (some, found) = look(&wait, Room::Some, 100);
-        assert!(found && (1900..3000).contains(&some), "{some}");
-        let (plenty, found) = look(&wait, Room::Plenty, 100);
-        assert!(found && plenty < 500, "{plenty}");
+        wait.credit.store(50_000, Relaxed);
+        let (some, found) = look(&wait, For::Room, Room::Some, 100);
+        assert!(found && (900..1300).contains(&some), "{some}");
+        let (plenty, found) = look(&wait, For::Room, Room::Plenty, 100);
+        assert!(found && plenty < 300, "{plenty}");
     }
 
     #[test]
     fn who_was_not_running_looks_no_more() {
-        let wait = wait_of_cost(8000);
+        let wait = wait_of_cost(4000);
+        wait.credit.store(MOST_CREDIT, Relaxed);
         let clock = Cell::new(0);
         let now = || {
             clock.set(clock.get() + GAP + 1);
             clock.get()
         };
         let mut looks = 0;
-        let found = wait.look_at(now, || {
+        let found = wait.look(For::Room, now, || {
             looks += 1;
             Room::None
         });

@@ -14,7 +14,9 @@ use crate::heap::{self, Chunk};
 use crate::message::{Header, Search};
 use crate::{Errno, Member, Verdict};
 use vshmem_mem::{Map, seconds_now, signals_handled};
-use vshmem_sync::{Fault, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value};
+use vshmem_sync::{
+    Fault, MessageRing, Room, Spot, Tail, crash_point, field, load_cell, load_value,
+};
 use vshmem_wire::{
     Cell, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_CHUNK_BYTES, RING_TEXT_BYTES,
 };
@@ -171,6 +173,7 @@ impl Member {
             if spot.fill(map, chunk.chunk.0)? {
                 *held = None;
                 crash_point("msg-fast-send", "sent");
+                self.room.note_sent();
                 stamp.renew(map, self.party().pack())?;
                 crash_point("msg-fast-send", "stamped");
                 return Ok(Ok(true));
@@ -187,7 +190,32 @@ impl Member {
         }
         // A handler that runs from now on interrupts the sleep that this call may come to.
         signals_seen.get_or_insert_with(signals_handled);
-        self.room.look(|| ring.room(self.pool().map()))
+        self.room.look_for_room(|| ring.room(self.pool().map()))
+    }
+
+    /// Looks for a while whether a queue that uses its list comes to use its ring again, as receivers take what is in it.
+    pub(super) fn await_ring(&self, queue: &Queue, signals_seen: &mut Option<u32>) -> bool {
+        let map = self.pool().map();
+        let left = || load_value(map, at!(queue, count)).unwrap_or(0);
+        // Who sleeps is woken by the message that is to be sent.
+        let is_idle = load_value(map, at!(queue, receive_head)).is_ok_and(|first| first != 0);
+        let mut least = left();
+        if least == 0 || is_idle || !self.may_be_answered() {
+            return false;
+        }
+        signals_seen.get_or_insert_with(signals_handled);
+        let mut found = Room::None;
+        self.room.look_for_ring(|| {
+            if !self.is_in_list(queue).unwrap_or(true) {
+                return Room::Plenty;
+            }
+            let now = left();
+            if now < least {
+                found = Room::Some;
+            }
+            least = now;
+            found
+        })
     }
 
     /// A chunk from the heap, for a ring that has none to spare; `None` when there is none.

@@ -26,11 +26,14 @@ enum Handed {
     Undecided,
 }
 
-/// Whether a call that has sent a message has slept.
+/// How an attempt to send under the lock ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Waited {
-    No,
+enum Sent {
     Yes,
+    /// It is sent, and the call has slept before.
+    AfterSleep,
+    /// The call has slept, and then found the ring open: the message is not sent yet.
+    RingIsOpen,
 }
 
 impl Member {
@@ -51,17 +54,33 @@ impl Member {
             return Err(Errno::INVAL);
         }
         let queue = self.queue(id)?;
+        let may_use_ring = text.len() as u64 <= RING_TEXT_BYTES;
         let mut signals_seen = None;
-        if text.len() as u64 <= RING_TEXT_BYTES
-            && settle(self.send_in_ring(&queue, kind, text, caller, &mut signals_seen))?
-        {
-            return Ok(());
+        // A queue that goes while the call sleeps is EIDRM.
+        let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
+        loop {
+            if may_use_ring {
+                let sent = self.send_in_ring(&queue, kind, text, caller, &mut signals_seen);
+                if settle(sent)? {
+                    return Ok(());
+                }
+                if !has_looked {
+                    has_looked = true;
+                    if self.await_ring(&queue, &mut signals_seen) {
+                        continue;
+                    }
+                }
+            }
+            let seen = *signals_seen.get_or_insert_with(signals_handled);
+            match self.send_to_list(&queue, kind, text, no_wait, seen, &mut gone, caller)? {
+                Sent::Yes | Sent::AfterSleep => return Ok(()),
+                Sent::RingIsOpen => {}
+            }
         }
-        let signals_seen = signals_seen.unwrap_or_else(signals_handled);
-        self.send_to_list(&queue, kind, text, no_wait, signals_seen, caller)
     }
 
     #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn send_to_list(
         &self,
         queue: &Queue,
@@ -69,8 +88,9 @@ impl Member {
         text: &[u8],
         no_wait: bool,
         signals_seen: u32,
+        gone: &mut Errno,
         caller: &dyn Caller,
-    ) -> Result<(), Errno> {
+    ) -> Result<Sent, Errno> {
         let began = ticks();
         let pool = self.pool();
         let layout = pool.layout();
@@ -83,15 +103,16 @@ impl Member {
         };
         let sent = settle(fill()).and_then(|()| {
             let header = Header { kind, size: text.len() as u64 };
-            self.send_until(queue, header, chunk, no_wait, signals_seen, caller, &seat)
+            self.send_until(queue, header, chunk, no_wait, signals_seen, gone, caller, &seat)
         });
-        if let Ok(Waited::No) = sent {
-            self.room.note_call(ticks().wrapping_sub(began));
+        match sent {
+            Ok(Sent::Yes) => self.room.note_call(ticks().wrapping_sub(began)),
+            Ok(Sent::AfterSleep) => {}
+            Ok(Sent::RingIsOpen) | Err(_) => {
+                let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
+            }
         }
-        if sent.is_err() {
-            let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
-        }
-        sent.map(|_| ())
+        sent
     }
 
     #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
@@ -102,16 +123,16 @@ impl Member {
         chunk: Chunk,
         no_wait: bool,
         signals_seen: u32,
+        gone: &mut Errno,
         caller: &dyn Caller,
         seat: &Seat<'_>,
-    ) -> Result<Waited, Errno> {
+    ) -> Result<Sent, Errno> {
         let layout = self.pool().layout();
         let desk = self.desk_of(seat);
-        let mut gone = Errno::INVAL;
         let mut undecided = 0;
-        let mut waited = Waited::No;
+        let mut sent_now = Sent::Yes;
         loop {
-            if signals_handled() != signals_seen && gone == Errno::IDRM {
+            if signals_handled() != signals_seen && *gone == Errno::IDRM {
                 return Err(Errno::INTR);
             }
             settle(Permission::check(self.pool().map(), queue.slot, caller, WRITE))?;
@@ -119,7 +140,7 @@ impl Member {
             let step = self.change_list(&desk, queue, "msgsnd", |txn| {
                 rings.clear();
                 if !queue.alive(txn)? {
-                    return Ok(Err(gone));
+                    return Ok(Err(*gone));
                 }
                 if fits(txn, queue, header.size)? {
                     txn.update(at!(queue, sender), self.party().pack())?;
@@ -150,8 +171,8 @@ impl Member {
                     continue;
                 }
                 Some(Handed::Undecided) => return Err(Errno::IO),
-                Some(_) => return Ok(waited),
-                None => waited = Waited::Yes,
+                Some(_) => return Ok(sent_now),
+                None => sent_now = Sent::AfterSleep,
             }
             let woken =
                 self.sleep_at_queue(queue, queue.senders(), false, signals_seen, &desk, seat)?;
@@ -160,7 +181,10 @@ impl Member {
                     return Err(errno_of(errno));
                 }
                 Woken::Interrupted => return Err(Errno::INTR),
-                _ => gone = Errno::IDRM,
+                _ => *gone = Errno::IDRM,
+            }
+            if header.size <= RING_TEXT_BYTES && self.await_ring(queue, &mut Some(signals_seen)) {
+                return Ok(Sent::RingIsOpen);
             }
         }
     }
