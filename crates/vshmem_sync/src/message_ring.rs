@@ -50,7 +50,7 @@
 use vshmem_mem::{Map, Ordering, fence, spin_hint};
 use vshmem_wire::{CELL_BYTES, Cell, MAX_SLABS, RING_SLOTS, SLAB_BYTES, UNIT_BYTES, tag_at};
 
-use crate::{Fault, crash_point};
+use crate::{Fault, Room, crash_point};
 
 /// The chunk in the low bits is a message.
 const FULL: u64 = 1 << 26;
@@ -248,6 +248,21 @@ impl MessageRing {
             0 => Tail::Free(spot),
             FULL => Tail::Full,
             _ => Tail::Closed,
+        }
+    }
+
+    /// How much room there is by now in a ring that was full.
+    #[inline]
+    #[must_use]
+    pub fn room(&self, map: &Map) -> Room {
+        // Half of the ring is free once the message has been taken that is so many behind the oldest.
+        let half = self.slot_of(self.tail + RING_SLOTS as i64 / 2 - 1);
+        let is_same =
+            |spot: Spot| map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word);
+        match (is_same(half), is_same(self.slot_of(self.tail))) {
+            (false, _) => Room::Plenty,
+            (true, false) => Room::Some,
+            (true, true) => Room::None,
         }
     }
 

@@ -16,7 +16,8 @@ use crate::message::{Header, Search};
 use crate::{Errno, Member, Verdict};
 use vshmem_mem::{Map, seconds_now, signals_handled};
 use vshmem_sync::{
-    Fault, MessageRing, Spot, Tail, crash_point, field, load_cell, load_value, load_word,
+    Answerer, Fault, MessageRing, Room, Spot, Tail, crash_point, field, load_cell, load_value,
+    load_word,
 };
 use vshmem_wire::{
     Cell, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_CHUNK_BYTES, RING_TEXT_BYTES,
@@ -112,6 +113,7 @@ impl Member {
     }
 
     /// Sends a message through the ring. `refused`: nobody in line accepts it as long as this is the cell of the mode.
+    /// `signals_seen` is set when the call has begun to wait.
     #[inline]
     pub(super) fn send_in_ring(
         &self,
@@ -120,9 +122,10 @@ impl Member {
         text: &[u8],
         caller: &dyn Caller,
         refused: Option<Cell>,
+        signals_seen: &mut Option<u32>,
     ) -> Verdict<InRing> {
         let mut held = None;
-        let sent = self.try_to_send(queue, kind, text, caller, refused, &mut held);
+        let sent = self.try_to_send(queue, kind, text, caller, refused, signals_seen, &mut held);
         if let Some(held) = held {
             self.keep(held);
         }
@@ -130,6 +133,7 @@ impl Member {
     }
 
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn try_to_send(
         &self,
         queue: &Queue,
@@ -137,15 +141,13 @@ impl Member {
         text: &[u8],
         caller: &dyn Caller,
         refused: Option<Cell>,
+        signals_seen: &mut Option<u32>,
         held: &mut Option<Held>,
     ) -> Verdict<InRing> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
         let mut ring = MessageRing::at(queue.ring());
         for _ in 0..MOST_ATTEMPTS {
             ring.refresh(map)?;
-            let Tail::Free(spot) = ring.tail() else {
-                return Ok(Ok(InRing::Slow));
-            };
             // After the look: whoever lies down later makes that one fail.
             let mode = load_word(map, at!(queue, mode))?;
             if says_list(mode) {
@@ -156,6 +158,11 @@ impl Member {
             {
                 return Ok(Ok(InRing::Awaited));
             }
+            let spot = match ring.tail() {
+                Tail::Free(spot) => spot,
+                Tail::Full if self.await_room(&ring, signals_seen) => continue,
+                _ => return Ok(Ok(InRing::Slow)),
+            };
             // Also when there is one in hand: the slot is about to forget what it notes.
             if let Some(parked) = claim_parked(map, layout, queue.index, spot, self.me())? {
                 crash_point("msg-fast-send", "claimed");
@@ -186,12 +193,49 @@ impl Member {
             if spot.fill(map, chunk.chunk.0)? {
                 *held = None;
                 crash_point("msg-fast-send", "sent");
+                self.room.note_sent();
                 stamp.renew(map, self.party().pack())?;
                 crash_point("msg-fast-send", "stamped");
                 return Ok(Ok(InRing::Sent));
             }
         }
         Ok(Ok(InRing::Slow))
+    }
+
+    /// Looks for a while for room in a ring that is full.
+    #[cold]
+    fn await_room(&self, ring: &MessageRing, signals_seen: &mut Option<u32>) -> bool {
+        if self.answerer() == Answerer::OnThisCpu {
+            return false;
+        }
+        // A handler that runs from now on interrupts the sleep that this call may come to.
+        signals_seen.get_or_insert_with(signals_handled);
+        self.room.look_for_room(|| ring.room(self.pool().map()))
+    }
+
+    /// Looks for a while whether a queue that uses its list comes to use its ring again, as receivers take what is in it.
+    pub(super) fn await_ring(&self, queue: &Queue, signals_seen: &mut Option<u32>) -> bool {
+        let map = self.pool().map();
+        let left = || load_value(map, at!(queue, count)).unwrap_or(0);
+        // Who sleeps is woken by the message that is to be sent.
+        let is_idle = load_value(map, at!(queue, receive_head)).is_ok_and(|first| first != 0);
+        let mut least = left();
+        if least == 0 || is_idle || self.answerer() == Answerer::OnThisCpu {
+            return false;
+        }
+        signals_seen.get_or_insert_with(signals_handled);
+        let mut found = Room::None;
+        self.room.look_for_ring(|| {
+            if !self.is_in_list(queue).unwrap_or(true) {
+                return Room::Plenty;
+            }
+            let now = left();
+            if now < least {
+                found = Room::Some;
+            }
+            least = now;
+            found
+        })
     }
 
     /// A chunk from the heap, for a ring that has none to spare; `None` when there is none.

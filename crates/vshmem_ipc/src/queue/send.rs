@@ -11,7 +11,7 @@ use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::message::{Header, Search};
 use crate::wait::{self, Rings, Woken, errno_of, result_of, thread_at};
 use crate::{Errno, Member, Verdict, settle};
-use vshmem_mem::{Ordering, seconds_now, signals_handled};
+use vshmem_mem::{Ordering, seconds_now, signals_handled, ticks};
 use vshmem_sync::{Fault, Seat, Txn, field};
 use vshmem_wire::{
     ClientName, MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKind, WaitState,
@@ -26,6 +26,16 @@ pub(super) enum Handed {
     No,
     /// There are too many to tell in one change.
     Undecided,
+}
+
+/// How an attempt to send under the lock ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Yes,
+    /// It is sent, and the call has slept before.
+    AfterSleep,
+    /// The call has slept, and then found the ring open: the message is not sent yet.
+    RingIsOpen,
 }
 
 impl Member {
@@ -46,12 +56,28 @@ impl Member {
             return Err(Errno::INVAL);
         }
         let queue = self.queue(id)?;
-        if text.len() as u64 <= RING_TEXT_BYTES
-            && self.send_beside_sleepers(&queue, kind, text, caller)?
-        {
-            return Ok(());
+        let may_use_ring = text.len() as u64 <= RING_TEXT_BYTES;
+        let mut signals_seen = None;
+        // A queue that goes while the call sleeps is EIDRM.
+        let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
+        loop {
+            if may_use_ring {
+                if self.send_beside_sleepers(&queue, kind, text, caller, &mut signals_seen)? {
+                    return Ok(());
+                }
+                if !has_looked {
+                    has_looked = true;
+                    if self.await_ring(&queue, &mut signals_seen) {
+                        continue;
+                    }
+                }
+            }
+            let seen = *signals_seen.get_or_insert_with(signals_handled);
+            match self.send_to_list(&queue, kind, text, no_wait, seen, &mut gone, caller)? {
+                Sent::Yes | Sent::AfterSleep => return Ok(()),
+                Sent::RingIsOpen => {}
+            }
         }
-        self.send_to_list(&queue, kind, text, no_wait, caller)
     }
 
     /// Sends through the ring, or to a sleeper beside it. False: it has to go to the list.
@@ -62,12 +88,13 @@ impl Member {
         kind: i64,
         text: &[u8],
         caller: &dyn Caller,
+        signals_seen: &mut Option<u32>,
     ) -> Result<bool, Errno> {
         /// Turns in which somebody else has lain down for that type just then.
         const MOST_TURNS: u32 = 8;
         let mut refused = None;
         for _ in 0..MOST_TURNS {
-            match settle(self.send_in_ring(queue, kind, text, caller, refused))? {
+            match settle(self.send_in_ring(queue, kind, text, caller, refused, signals_seen))? {
                 InRing::Sent => return Ok(true),
                 InRing::Slow => break,
                 InRing::Awaited => match self.offer(queue, kind, text, caller)? {
@@ -81,15 +108,18 @@ impl Member {
     }
 
     #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn send_to_list(
         &self,
         queue: &Queue,
         kind: i64,
         text: &[u8],
         no_wait: bool,
+        signals_seen: u32,
+        gone: &mut Errno,
         caller: &dyn Caller,
-    ) -> Result<(), Errno> {
-        let signals_seen = signals_handled();
+    ) -> Result<Sent, Errno> {
+        let began = ticks();
         let pool = self.pool();
         let layout = pool.layout();
         let seat = self.seat()?;
@@ -101,10 +131,14 @@ impl Member {
         };
         let sent = settle(fill()).and_then(|()| {
             let header = Header { kind, size: text.len() as u64 };
-            self.send_until(queue, header, chunk, no_wait, signals_seen, caller, &seat)
+            self.send_until(queue, header, chunk, no_wait, signals_seen, gone, caller, &seat)
         });
-        if sent.is_err() {
-            let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
+        match sent {
+            Ok(Sent::Yes) => self.room.note_call(ticks().wrapping_sub(began)),
+            Ok(Sent::AfterSleep) => {}
+            Ok(Sent::RingIsOpen) | Err(_) => {
+                let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
+            }
         }
         sent
     }
@@ -117,15 +151,16 @@ impl Member {
         chunk: Chunk,
         no_wait: bool,
         signals_seen: u32,
+        gone: &mut Errno,
         caller: &dyn Caller,
         seat: &Seat<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<Sent, Errno> {
         let layout = self.pool().layout();
         let desk = self.desk_of(seat);
-        let mut gone = Errno::INVAL;
         let mut undecided = 0;
+        let mut sent_now = Sent::Yes;
         loop {
-            if signals_handled() != signals_seen && gone == Errno::IDRM {
+            if signals_handled() != signals_seen && *gone == Errno::IDRM {
                 return Err(Errno::INTR);
             }
             settle(Permission::check(self.pool().map(), queue.slot, caller, WRITE))?;
@@ -133,7 +168,7 @@ impl Member {
             let step = self.change_list(&desk, queue, "msgsnd", |txn| {
                 rings.clear();
                 if !queue.alive(txn)? {
-                    return Ok(Err(gone));
+                    return Ok(Err(*gone));
                 }
                 if fits(txn, queue, header.size)? {
                     txn.update(at!(queue, sender), self.party().pack())?;
@@ -164,8 +199,8 @@ impl Member {
                     continue;
                 }
                 Some(Handed::Undecided) => return Err(Errno::IO),
-                Some(_) => return Ok(()),
-                None => {}
+                Some(_) => return Ok(sent_now),
+                None => sent_now = Sent::AfterSleep,
             }
             let woken =
                 self.sleep_at_queue(queue, queue.senders(), false, signals_seen, &desk, seat)?;
@@ -174,7 +209,10 @@ impl Member {
                     return Err(errno_of(errno));
                 }
                 Woken::Interrupted => return Err(Errno::INTR),
-                _ => gone = Errno::IDRM,
+                _ => *gone = Errno::IDRM,
+            }
+            if header.size <= RING_TEXT_BYTES && self.await_ring(queue, &mut Some(signals_seen)) {
+                return Ok(Sent::RingIsOpen);
             }
         }
     }
