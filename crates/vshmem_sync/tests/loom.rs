@@ -645,7 +645,7 @@ mod message_ring {
         let found =
             ring.messages().filter_map(|spot| spot.chunk()).any(|number| number / 10 == kind);
         if !found {
-            let nobody = load_cell(map, AWAITED).expect("a cell");
+            let nobody = map.load_cell(AWAITED).expect("a cell");
             assert!(map.replace_cell(AWAITED, nobody, kind.into()).expect("a cell"));
         }
         let (spot, word) = ring.passed().expect("a closed tail");
