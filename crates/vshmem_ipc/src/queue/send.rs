@@ -9,7 +9,7 @@ use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::message::{Header, Search};
 use crate::wait::{self, Rings, Woken, errno_of, result_of, thread_at};
 use crate::{Errno, Member, Verdict, settle};
-use vshmem_mem::{Ordering, seconds_now, signals_handled, ticks};
+use vshmem_mem::{Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Fault, Seat, Txn, field};
 use vshmem_wire::{
     ClientName, MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKind, WaitState,
@@ -60,7 +60,8 @@ impl Member {
         let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
         loop {
             if may_use_ring {
-                let sent = self.send_in_ring(&queue, kind, text, caller, &mut signals_seen);
+                let sent =
+                    self.send_in_ring(&queue, kind, text, no_wait, caller, &mut signals_seen);
                 if settle(sent)? {
                     return Ok(());
                 }
@@ -91,7 +92,7 @@ impl Member {
         gone: &mut Errno,
         caller: &dyn Caller,
     ) -> Result<Sent, Errno> {
-        let began = ticks();
+        let began = self.room.begin_call();
         let pool = self.pool();
         let layout = pool.layout();
         let seat = self.seat()?;
@@ -106,7 +107,11 @@ impl Member {
             self.send_until(queue, header, chunk, no_wait, signals_seen, gone, caller, &seat)
         });
         match sent {
-            Ok(Sent::Yes) => self.room.note_call(ticks().wrapping_sub(began)),
+            Ok(Sent::Yes) => {
+                if let Some(began) = began {
+                    self.room.end_call(began);
+                }
+            }
             Ok(Sent::AfterSleep) => {}
             Ok(Sent::RingIsOpen) | Err(_) => {
                 let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
