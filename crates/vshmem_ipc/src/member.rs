@@ -1,6 +1,6 @@
 //! This process's place in a pool.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use vshmem_mem::{AtomicU32, AtomicU64, Ordering, seconds_now};
 use vshmem_sync::{
@@ -107,6 +107,8 @@ pub struct Member {
     pub(crate) spin: Spin,
     /// How long this process looks for room in a full ring.
     pub(crate) room: RoomWait,
+    /// Where a receiver keeps a long text until the message is its own.
+    pub(crate) text: Mutex<Vec<u8>>,
     pub(crate) answerers: Answerers,
     pub(crate) undo_hints: UndoHints,
     pub(crate) told: Told,
@@ -224,6 +226,7 @@ impl Member {
             neighbourhood,
             spin: Spin::new(may_not_spin()),
             room: RoomWait::new(may_not_spin()),
+            text: Mutex::new(vec![0; vshmem_wire::RING_TEXT_BYTES as usize]),
             answerers: Answerers::default(),
             undo_hints: UndoHints::new(),
             told: Told::new(pool.layout()),

@@ -60,11 +60,13 @@ const CLOSED: u64 = 1 << 27;
 const CHUNK: u64 = FULL - 1;
 const _: () =
     assert!(MAX_SLABS * (SLAB_BYTES / UNIT_BYTES) < CHUNK, "a word has room for every unit");
+/// The message is longer than those for which there is always room.
+const LARGE: u64 = 1 << 28;
 /// Added for the next lap.
 const LAP: u64 = 1 << LAP_SHIFT;
-const LAP_SHIFT: u32 = 28;
+const LAP_SHIFT: u32 = 29;
 const LAP_BITS: u32 = 64 - LAP_SHIFT;
-/// Positions are counted modulo 2^39: at 50 million messages a second a position comes back after three hours.
+/// Positions are counted modulo 2^38: at 50 million messages a second a position comes back after 90 minutes.
 const POSITIONS: u64 = (RING_SLOTS as u64) << LAP_BITS;
 
 /// How many laps `word` is ahead of `origin`. Laps go round; those of one ring are close together.
@@ -130,13 +132,27 @@ impl Spot {
         self.word & CLOSED != 0
     }
 
-    /// Puts the message in the chunk at `unit` here; says whether that has happened.
+    /// Whether the message is marked as longer than those for which there is always room.
+    #[must_use]
+    pub fn is_large(self) -> bool {
+        self.word & LARGE != 0
+    }
+
+    /// The slot after its message was taken.
+    #[must_use]
+    pub fn taken(self) -> Self {
+        Self { word: self.word.wrapping_add(LAP) & !(FULL | LARGE), ..self }
+    }
+
+    /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`: it is longer than those for which
+    /// there is always room.
     ///
     /// # Errors
     /// When the word is outside the pool.
     #[inline]
-    pub fn fill(self, map: &Map, unit: u32) -> Result<bool, Fault> {
-        let full = (self.word & !CHUNK) | FULL | ((u64::from(unit) + 1) & CHUNK);
+    pub fn fill(self, map: &Map, unit: u32, is_large: bool) -> Result<bool, Fault> {
+        let mark = if is_large { FULL | LARGE } else { FULL };
+        let full = (self.word & !(CHUNK | LARGE)) | mark | ((u64::from(unit) + 1) & CHUNK);
         Ok(map.replace(self.at, self.word, full)?)
     }
 
@@ -146,7 +162,7 @@ impl Spot {
     /// When the word is outside the pool.
     #[inline]
     pub fn take(self, map: &Map) -> Result<bool, Fault> {
-        Ok(map.replace(self.at, self.word, self.word.wrapping_add(LAP) & !FULL)?)
+        Ok(map.replace(self.at, self.word, self.taken().word)?)
     }
 }
 
@@ -170,6 +186,8 @@ pub struct MessageRing {
     head: i64,
     /// The lowest position that has not been filled.
     tail: i64,
+    /// The bits that any word has.
+    any: u64,
 }
 
 impl MessageRing {
@@ -187,7 +205,7 @@ impl MessageRing {
     #[inline]
     #[must_use]
     pub fn at(base: u64) -> Self {
-        Self { base, words: [0; RING_SLOTS], head: 0, tail: 0 }
+        Self::unread(base, [0; RING_SLOTS])
     }
 
     /// Reads the words. In place: a copy of words that have just been stored waits until they all are.
@@ -204,21 +222,28 @@ impl MessageRing {
     /// A ring of these words.
     #[must_use]
     pub fn of(base: u64, words: [u64; RING_SLOTS]) -> Self {
-        let mut ring = Self { base, words, head: 0, tail: 0 };
+        let mut ring = Self::unread(base, words);
         ring.find_ends();
         ring
     }
 
     #[inline]
+    fn unread(base: u64, words: [u64; RING_SLOTS]) -> Self {
+        Self { base, words, head: 0, tail: 0, any: 0 }
+    }
+
+    #[inline]
     fn find_ends(&mut self) {
         let (mut head, mut tail) = (i64::MAX, i64::MAX);
+        let mut any = 0;
         for (index, word) in self.words.iter().enumerate() {
             let position = laps_from(self.words[0], *word) * RING_SLOTS as i64 + index as i64;
             let next = position + if word & FULL != 0 { RING_SLOTS as i64 } else { 0 };
             head = head.min(position);
             tail = tail.min(next);
+            any |= word;
         }
-        (self.head, self.tail) = (head, tail);
+        (self.head, self.tail, self.any) = (head, tail, any);
     }
 
     #[inline]
@@ -249,6 +274,20 @@ impl MessageRing {
             FULL => Tail::Full,
             _ => Tail::Closed,
         }
+    }
+
+    /// The slot behind one.
+    #[inline]
+    #[must_use]
+    pub fn behind(&self, spot: Spot) -> Spot {
+        self.spot((spot.index + 1) % RING_SLOTS)
+    }
+
+    /// Whether there may be a message in it that is longer than those for which there is always room.
+    #[inline]
+    #[must_use]
+    pub fn may_hold_large(&self) -> bool {
+        self.any & LARGE != 0
     }
 
     /// How much room there is by now in a ring that was full.
@@ -393,7 +432,7 @@ impl MessageRing {
     pub fn emptied(&self) -> impl Iterator<Item = (Spot, u64)> + '_ {
         let tail = self.slot_of(self.tail);
         self.messages().map(move |spot| {
-            let free = spot.word.wrapping_add(LAP) & !(FULL | CLOSED | CHUNK);
+            let free = spot.taken().word & !(CLOSED | CHUNK);
             // With eight positions in use there was no free slot for the barrier.
             (spot, if spot.index == tail.index { free | CLOSED } else { free })
         })
@@ -438,7 +477,7 @@ mod tests {
     fn fill(map: &Map, unit: u32) -> Tail {
         let tail = MessageRing::look(map, 0).expect("a ring").tail();
         if let Tail::Free(spot) = tail {
-            assert!(spot.fill(map, unit).expect("a word"));
+            assert!(spot.fill(map, unit, unit.is_multiple_of(3)).expect("a word"));
         }
         tail
     }
@@ -549,8 +588,8 @@ mod tests {
             panic!("room")
         };
         assert_eq!(reopen(&map), [7]);
-        assert!(!free.fill(&map, 8).expect("a word"));
-        assert!(!next.fill(&map, 9).expect("a word"));
+        assert!(!free.fill(&map, 8, false).expect("a word"));
+        assert!(!next.fill(&map, 9, true).expect("a word"));
         assert!(!full.take(&map).expect("a word"));
     }
 

@@ -34,6 +34,8 @@ const INERTIA: u32 = 8;
 /// The patience is shifted down by so much after the first time in vain, and after more.
 const FOURTH: u32 = 2;
 const SIXTEENTH: u32 = 4;
+/// One call under the lock in so many is measured, or asks again.
+const SOME_CALLS: u32 = 16;
 /// Pauses of the processor between two looks, about as long as a cache line takes.
 const PAUSES: u32 = 3;
 
@@ -47,6 +49,10 @@ pub struct RoomWait {
     credit: AtomicU32,
     /// Part of the patience that is left after looks in vain, as a shift: for room, and in the list.
     in_vain: [AtomicU32; 2],
+    /// Calls under the lock until the next that asks whether a receiver can run meanwhile.
+    unasked: AtomicU32,
+    /// Calls under the lock until the next that is measured.
+    unmeasured: AtomicU32,
 }
 
 /// What a look has found.
@@ -75,11 +81,34 @@ impl RoomWait {
             cost: AtomicU32::new(FIRST_GUESS),
             credit: AtomicU32::new(FIRST_GUESS * CALLS),
             in_vain: [AtomicU32::new(0), AtomicU32::new(0)],
+            unasked: AtomicU32::new(0),
+            unmeasured: AtomicU32::new(0),
         }
     }
 
-    /// Takes note of a call under the lock that did not sleep, of so many ticks.
-    pub fn note_call(&self, ticks: u64) {
+    /// Whether a call under the lock may look first. `ask` says whether a receiver can run meanwhile; after a no it is asked again
+    /// some calls later, as reading the clock takes a tenth of such a call.
+    pub fn may_look(&self, ask: impl FnOnce() -> bool) -> bool {
+        if self.is_forbidden || !is_due(&self.unasked, 1) {
+            return false;
+        }
+        let may = ask();
+        self.unasked.store(if may { 0 } else { SOME_CALLS }, Relaxed);
+        may
+    }
+
+    /// When a call under the lock has begun, if it is one of those that are measured.
+    pub fn begin_call(&self) -> Option<u64> {
+        is_due(&self.unmeasured, SOME_CALLS).then(ticks)
+    }
+
+    /// Takes note of a call under the lock that did not sleep and has begun then.
+    pub fn end_call(&self, began: u64) {
+        self.note_call(ticks().wrapping_sub(began));
+    }
+
+    /// Takes note of a call under the lock, of so many ticks.
+    fn note_call(&self, ticks: u64) {
         let ticks = u32::try_from(ticks).unwrap_or(u32::MAX).min(MOST_COST);
         let known = self.cost.load(Relaxed);
         self.cost.store(known - known / INERTIA + ticks / INERTIA, Relaxed);
@@ -157,6 +186,13 @@ impl RoomWait {
     }
 }
 
+/// Counts down, and begins again at `from` when it has come to its end; says whether it has.
+fn is_due(left: &AtomicU32, from: u32) -> bool {
+    let before = left.load(Relaxed);
+    left.store(if before == 0 { from - 1 } else { before - 1 }, Relaxed);
+    before == 0
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
@@ -204,6 +240,21 @@ mod tests {
             assert!(spent <= turn * (8 * 1000 + 100), "{turn}: {spent}");
         }
         assert!(spent > 50 * 1000, "it does look: {spent}");
+    }
+
+    #[test]
+    fn after_a_no_it_is_asked_again_some_calls_later() {
+        let wait = RoomWait::new(false);
+        let asked = Cell::new(0);
+        for _ in 0..100 {
+            wait.may_look(|| {
+                asked.set(asked.get() + 1);
+                false
+            });
+        }
+        assert!((5..9).contains(&asked.get()), "{asked:?}");
+        while !wait.may_look(|| true) {}
+        assert!(wait.may_look(|| true));
     }
 
     #[test]

@@ -562,7 +562,7 @@ mod message_ring {
     pub fn send(map: &Map, message: u32) -> bool {
         loop {
             match MessageRing::look(map, RING).expect("a ring").tail() {
-                Tail::Free(spot) if spot.fill(map, message).expect("a word") => return true,
+                Tail::Free(spot) if spot.fill(map, message, false).expect("a word") => return true,
                 Tail::Free(_) => {}
                 _ => return false,
             }
@@ -577,10 +577,35 @@ mod message_ring {
             };
             let unit = spot.chunk().unwrap_or(unit);
             map.store(TEXTS + 8 * u64::from(unit), text, Ordering::Relaxed).expect("a word");
-            if spot.fill(map, unit).expect("a word") {
+            if spot.fill(map, unit, false).expect("a word") {
                 return true;
             }
         }
+    }
+
+    /// Sends so many bytes in a chunk, if `limit` allows them beside what is in the ring.
+    pub fn send_bytes(map: &Map, unit: u32, bytes: u64, limit: u64) -> bool {
+        let size_of = |unit: u32| TEXTS + 8 * u64::from(unit);
+        map.store(size_of(unit), bytes, Ordering::Relaxed).expect("a word");
+        loop {
+            let ring = MessageRing::look(map, RING).expect("a ring");
+            let Tail::Free(spot) = ring.tail() else { return false };
+            if bytes + bytes_in(map, &ring) > limit {
+                return false;
+            }
+            if spot.fill(map, unit, true).expect("a word") {
+                return true;
+            }
+        }
+    }
+
+    /// Bytes of the messages in a ring.
+    pub fn bytes_in(map: &Map, ring: &MessageRing) -> u64 {
+        let size = |spot: Spot| {
+            let at = TEXTS + 8 * u64::from(spot.chunk().expect("a chunk"));
+            map.load(at, Ordering::Relaxed).expect("a word")
+        };
+        ring.messages().map(size).sum()
     }
 
     /// Receives the first message that `accepts` does, by its slot; `None` when there is none or the ring is closed.
@@ -632,7 +657,7 @@ mod message_ring {
             if awaited == u64::from(message / 10) {
                 return false;
             }
-            if spot.fill(map, message).expect("a word") {
+            if spot.fill(map, message, false).expect("a word") {
                 return true;
             }
         }
@@ -699,6 +724,32 @@ fn each_message_is_taken_once() {
         let mut rest = [receive(&map), receive(&map)];
         rest.sort_unstable();
         assert_eq!((rest, receive(&map)), ([Some(2), Some(3)], None));
+    });
+}
+
+/// Two senders, and a receiver who sends again in the chunk that it has taken.
+#[test]
+fn a_ring_never_holds_more_bytes_than_its_queue_allows() {
+    use message_ring::*;
+    const LIMIT: u64 = 10;
+    explore(2, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!(send_bytes(&map, 1, 6, LIMIT));
+        let senders: Vec<_> = [(2, 5), (3, 4)]
+            .into_iter()
+            .map(|(unit, bytes)| {
+                let map = Arc::clone(&map);
+                thread::spawn(move || send_bytes(&map, unit, bytes, LIMIT))
+            })
+            .collect();
+        assert_eq!(receive(&map), Some(1));
+        let again = send_bytes(&map, 1, 3, LIMIT);
+        let sent: Vec<bool> =
+            senders.into_iter().map(|sender| sender.join().expect("a thread")).collect();
+        let ring = MessageRing::look(&map, RING).expect("a ring");
+        let bytes = bytes_in(&map, &ring);
+        assert_eq!(bytes, 3 * u64::from(again) + 5 * u64::from(sent[0]) + 4 * u64::from(sent[1]));
+        assert!(bytes <= LIMIT, "{bytes}");
     });
 }
 

@@ -2,7 +2,10 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, MessageRing, field};
-use vshmem_wire::{CELL_BYTES, MsgSlot, ObjectState, QueueMode, RING_CHUNK_BYTES, RING_TEXT_BYTES};
+use vshmem_wire::{
+    CELL_BYTES, MSG_HEADER_BYTES, MsgSlot, ObjectState, QueueMode, RING_SHORT_BYTES,
+    RING_TEXT_BYTES,
+};
 
 use super::Look;
 use super::heap::{Use, Uses};
@@ -69,24 +72,30 @@ impl Look<'_> {
         for (spot, nth) in ring.messages().zip(0..) {
             let what = format!("message {nth} in the ring of queue {index}");
             let unit = spot.chunk().unwrap_or(u32::MAX);
-            let Ok(at) = Chunk(unit).offset(self.layout) else {
+            if Chunk(unit).offset(self.layout).is_err() {
                 self.wrong(format!("{what} lies at unit {unit}, which does not exist"));
-                continue;
-            };
-            if self.layout.heap.end() - at < RING_CHUNK_BYTES {
-                self.wrong(format!("{what} goes on behind the heap"));
                 continue;
             }
             let header = Header::read(self.pool.map(), self.layout, Chunk(unit))?;
             if header.kind < 1 || header.size > RING_TEXT_BYTES {
                 self.wrong(format!("{what} has type {} and {} bytes", header.kind, header.size));
             }
+            if spot.is_large() != (header.size > RING_SHORT_BYTES) {
+                self.wrong(format!(
+                    "{what} has {} bytes, and its slot says otherwise",
+                    header.size
+                ));
+            }
             let place = queue::place_in(self.layout, Chunk(unit))?;
             let place = self.pool.map().load(place, Ordering::Relaxed)?;
             if place != queue::place_of(index, spot.position()) {
                 self.wrong(format!("{what} does not say where it is"));
             }
-            self.note_use(uses, unit, Use { what, bytes: RING_CHUNK_BYTES, in_ring: true });
+            self.note_use(
+                uses,
+                unit,
+                Use { what, bytes: header.size.saturating_add(MSG_HEADER_BYTES), in_ring: true },
+            );
         }
         Ok(())
     }

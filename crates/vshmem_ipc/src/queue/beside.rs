@@ -15,7 +15,7 @@
 
 use super::awaited::{Awaited, says_list};
 use super::receive::Wanted;
-use super::ring::{let_senders_pass, room_beside_ring};
+use super::ring::let_senders_pass;
 use super::send::Handed;
 use super::{Queue, at};
 use crate::access::{Caller, Permission, WRITE};
@@ -65,7 +65,7 @@ impl Member {
         MessageRing::bar(map, queue.ring())?;
         self.change(desk, queue.lock(), "msg-wait", |txn| {
             let mode = txn.get_word(at!(queue, mode))?;
-            if !queue.alive(txn)? || says_list(mode) || !room_beside_ring(txn, queue)? {
+            if !queue.alive(txn)? || says_list(mode) {
                 return Ok(Ok(Joined::List));
             }
             let ring = MessageRing::look(map, queue.ring())?;
@@ -113,7 +113,12 @@ impl Member {
             self.change(&desk, queue.lock(), "msg-offer", |txn| {
                 rings.clear();
                 let mode = txn.get_word(at!(queue, mode))?;
-                if !queue.alive(txn)? || says_list(mode) || !room_beside_ring(txn, queue)? {
+                if !queue.alive(txn)? || says_list(mode) {
+                    return Ok(Ok(Offered::List));
+                }
+                // It takes no room that anybody else has, and the kernel's would not go past a full queue either.
+                let ring = MessageRing::look(pool.map(), queue.ring())?;
+                if !self.has_room(queue, &ring, text.len())? {
                     return Ok(Ok(Offered::List));
                 }
                 let handed = self.hand_over(txn, queue, header, chunk, &mut rings)?;

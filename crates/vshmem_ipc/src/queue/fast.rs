@@ -20,13 +20,16 @@ use vshmem_sync::{
     load_word,
 };
 use vshmem_wire::{
-    Cell, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_CHUNK_BYTES, RING_TEXT_BYTES,
+    Cell, Layout, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_SHORT_BYTES,
+    RING_TEXT_BYTES,
 };
 
 /// Attempts before a call goes under the lock; each but the last has met somebody else's progress.
 const MOST_ATTEMPTS: u32 = 64;
 /// Text that is copied on the short way.
 const SHORT: usize = 64;
+/// Text that is copied by way of the stack, and whose chunk stays with the slot for the next message.
+const MEDIUM: usize = 1112;
 
 /// Who and when, of the last msgsnd or msgrcv: not part of the step, whoever writes it last.
 struct Stamp {
@@ -84,6 +87,22 @@ impl Answer {
     }
 }
 
+/// The chunk that a slot notes is what the next message is sent in.
+#[inline]
+fn will_write_chunk(map: &Map, layout: &Layout, spot: Spot) {
+    if let Some(Ok(at)) = spot.chunk().map(|unit| Chunk(unit).offset(layout)) {
+        map.will_write(at);
+    }
+}
+
+/// The chunk in a slot is that of the next message, if there is one.
+#[inline]
+fn will_read_chunk(map: &Map, layout: &Layout, spot: Spot) {
+    if let Some(Ok(at)) = spot.chunk().map(|unit| Chunk(unit).offset(layout)) {
+        map.will_read(at);
+    }
+}
+
 /// How an attempt to send a message through the ring ended.
 pub(super) enum InRing {
     Sent,
@@ -120,12 +139,14 @@ impl Member {
         queue: &Queue,
         kind: i64,
         text: &[u8],
+        no_wait: bool,
         caller: &dyn Caller,
         refused: Option<Cell>,
         signals_seen: &mut Option<u32>,
     ) -> Verdict<InRing> {
         let mut held = None;
-        let sent = self.try_to_send(queue, kind, text, caller, refused, signals_seen, &mut held);
+        let sent =
+            self.try_to_send(queue, kind, text, no_wait, caller, refused, signals_seen, &mut held);
         if let Some(held) = held {
             self.keep(held);
         }
@@ -139,12 +160,14 @@ impl Member {
         queue: &Queue,
         kind: i64,
         text: &[u8],
+        no_wait: bool,
         caller: &dyn Caller,
         refused: Option<Cell>,
         signals_seen: &mut Option<u32>,
         held: &mut Option<Held>,
     ) -> Verdict<InRing> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
+        let is_large = text.len() as u64 > RING_SHORT_BYTES;
         let mut ring = MessageRing::at(queue.ring());
         for _ in 0..MOST_ATTEMPTS {
             ring.refresh(map)?;
@@ -163,20 +186,39 @@ impl Member {
                 Tail::Full if self.await_room(&ring, signals_seen) => continue,
                 _ => return Ok(Ok(InRing::Slow)),
             };
+            // Both lines are on the receiver's side, and come at once when they are asked for at once.
+            map.will_write(spot.at);
+            will_write_chunk(map, layout, spot);
             // Also when there is one in hand: the slot is about to forget what it notes.
             if let Some(parked) = claim_parked(map, layout, queue.index, spot, self.me())? {
                 crash_point("msg-fast-send", "claimed");
-                if let Some(surplus) = held.replace(parked) {
-                    surplus.free(map)?;
+                // One that is in hand is large enough.
+                match held {
+                    Some(_) => parked.free(map)?,
+                    None => *held = Some(parked),
                 }
             }
-            let Some(chunk) = *held else {
-                *held = self.enrol(queue)?;
-                if held.is_none() {
-                    return Ok(Ok(InRing::Slow));
+            let bytes = text.len() as u64;
+            let chunk = match *held {
+                Some(chunk) if chunk.fits(map, layout, bytes)? => chunk,
+                small => {
+                    if let Some(small) = small {
+                        *held = None;
+                        small.free(map)?;
+                    }
+                    *held = self.enrol(queue, text.len())?;
+                    if held.is_none() {
+                        return Ok(Ok(InRing::Slow));
+                    }
+                    continue;
                 }
-                continue;
             };
+            if (is_large || ring.may_hold_large()) && !self.has_room(queue, &ring, text.len())? {
+                if !no_wait && self.await_bytes(queue, text.len(), signals_seen) {
+                    continue;
+                }
+                return Ok(Ok(InRing::Slow));
+            }
             if !self.queue_stands(queue)? {
                 return Ok(Ok(InRing::Slow));
             }
@@ -190,9 +232,10 @@ impl Member {
             chunk.write(map, layout, queue.index, spot, kind, text)?;
             let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
             crash_point("msg-fast-send", "written");
-            if spot.fill(map, chunk.chunk.0)? {
+            if spot.fill(map, chunk.chunk.0, is_large)? {
                 *held = None;
                 crash_point("msg-fast-send", "sent");
+                will_write_chunk(map, layout, ring.behind(spot));
                 self.room.note_sent();
                 stamp.renew(map, self.party().pack())?;
                 crash_point("msg-fast-send", "stamped");
@@ -213,6 +256,44 @@ impl Member {
         self.room.look_for_room(|| ring.room(self.pool().map()))
     }
 
+    /// Whether a queue allows a message of so many bytes beside those that `ring` holds.
+    ///
+    /// The sizes that are read are those of its messages, or else of chunks whose messages have been taken since: nobody writes into the
+    /// chunk of a message in the ring. So if the slot of the tail is filled then, there was room; also for what others
+    /// allow: a change of the limit closes the ring.
+    #[cold]
+    pub(super) fn has_room(
+        &self,
+        queue: &Queue,
+        ring: &MessageRing,
+        bytes: usize,
+    ) -> Result<bool, Fault> {
+        let (map, layout) = (self.pool().map(), self.pool().layout());
+        let mut sum = bytes as u64;
+        for spot in ring.messages() {
+            let Some(chunk) = spot.chunk().map(Chunk) else { return Ok(false) };
+            sum = sum.saturating_add(Header::read(map, layout, chunk)?.size);
+        }
+        Ok(sum <= load_value(map, at!(queue, limit))?.into())
+    }
+
+    /// Looks for a while for room for so many bytes.
+    #[cold]
+    fn await_bytes(&self, queue: &Queue, bytes: usize, signals_seen: &mut Option<u32>) -> bool {
+        if self.answerer() == Answerer::OnThisCpu {
+            return false;
+        }
+        signals_seen.get_or_insert_with(signals_handled);
+        let mut ring = MessageRing::at(queue.ring());
+        self.room.look_for_room(|| {
+            let read = ring.refresh(self.pool().map());
+            let has_room = read.and_then(|()| self.has_room(queue, &ring, bytes));
+            // What makes no sense is told by the caller's next attempt; so is a ring that was closed.
+            let is_over = ring.tail() == Tail::Closed || has_room.unwrap_or(true);
+            if is_over { Room::Plenty } else { Room::None }
+        })
+    }
+
     /// Looks for a while whether a queue that uses its list comes to use its ring again, as receivers take what is in it.
     pub(super) fn await_ring(&self, queue: &Queue, signals_seen: &mut Option<u32>) -> bool {
         let map = self.pool().map();
@@ -220,7 +301,8 @@ impl Member {
         // Who sleeps is woken by the message that is to be sent.
         let is_idle = load_value(map, at!(queue, receive_head)).is_ok_and(|first| first != 0);
         let mut least = left();
-        if least == 0 || is_idle || self.answerer() == Answerer::OnThisCpu {
+        let may_look = || self.answerer() == Answerer::OnAnotherCpu;
+        if least == 0 || is_idle || !self.room.may_look(may_look) {
             return false;
         }
         signals_seen.get_or_insert_with(signals_handled);
@@ -240,9 +322,10 @@ impl Member {
 
     /// A chunk from the heap, for a ring that has none to spare; `None` when there is none.
     #[cold]
-    fn enrol(&self, queue: &Queue) -> Result<Option<Held>, Fault> {
+    fn enrol(&self, queue: &Queue, text: usize) -> Result<Option<Held>, Fault> {
         let Ok(seat) = self.seat() else { return Ok(None) };
-        let Ok(chunk) = self.take_chunk(&self.desk_of(&seat), RING_CHUNK_BYTES) else {
+        let Ok(chunk) = self.take_chunk(&self.desk_of(&seat), MSG_HEADER_BYTES + text as u64)
+        else {
             return Ok(None);
         };
         Held::enrol(self.pool().map(), self.pool().layout(), queue.index, chunk).map(Some)
@@ -305,8 +388,10 @@ impl Member {
             let Some(chunk) = spot.chunk().map(Chunk).filter(|_| !spot.is_closed()) else {
                 return Ok(Taken::Slow);
             };
+            map.will_write(spot.at);
             let header = Header::read(map, layout, chunk)?;
             if search.takes_first(header.kind) {
+                will_read_chunk(map, layout, ring.behind(spot));
                 return self.take_message(queue, spot, chunk, header, wanted, caller, deliver);
             }
             may_be_lowest |= search.accepts(header.kind);
@@ -338,14 +423,18 @@ impl Member {
         }
         let size = (header.size as usize).min(wanted.room);
         let text = chunk.offset(layout)? + MSG_HEADER_BYTES;
+        let mut finish = |copy: &mut [u8]| {
+            map.read(text, copy)?;
+            self.finish(queue, spot, header.kind, copy, caller, deliver)
+        };
         if size <= SHORT {
-            let mut copy = [0; SHORT];
-            map.read(text, &mut copy[..size])?;
-            self.finish(queue, spot, header.kind, &copy[..size], caller, deliver)
+            finish(&mut [0; SHORT][..size])
+        } else if size <= MEDIUM {
+            finish(&mut [0; MEDIUM][..size])
         } else {
-            let mut copy = [0; RING_TEXT_BYTES as usize];
-            map.read(text, &mut copy[..size])?;
-            self.finish(queue, spot, header.kind, &copy[..size], caller, deliver)
+            // No stack need be so deep. Whoever comes while another thread uses it goes under the lock.
+            let Ok(mut copy) = self.text.try_lock() else { return Ok(Taken::Slow) };
+            finish(&mut copy[..size])
         }
     }
 
@@ -375,11 +464,25 @@ impl Member {
         crash_point("msg-fast-receive", "taken");
         stamp.renew(map, self.party().pack())?;
         crash_point("msg-fast-receive", "stamped");
+        if text.len() > MEDIUM {
+            self.take_along(queue, spot)?;
+        }
         let delivered = deliver(kind, text.len(), &|into: &mut [u8]| {
             let size = into.len().min(text.len());
             into[..size].copy_from_slice(&text[..size]);
         });
         Ok(Taken::Delivered(Answer::of(delivered)))
+    }
+
+    /// Takes the chunk of a message that was taken: an idle queue does not keep large ones.
+    #[cold]
+    fn take_along(&self, queue: &Queue, spot: Spot) -> Result<(), Fault> {
+        let (map, layout) = (self.pool().map(), self.pool().layout());
+        if let Some(held) = claim_parked(map, layout, queue.index, spot.taken(), self.me())? {
+            crash_point("msg-fast-receive", "claimed");
+            self.keep(held);
+        }
+        Ok(())
     }
 
     /// Looks for a while for a message in a ring that has none for this receiver.

@@ -11,7 +11,7 @@ use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::message::{Header, Search};
 use crate::wait::{self, Rings, Woken, errno_of, result_of, thread_at};
 use crate::{Errno, Member, Verdict, settle};
-use vshmem_mem::{Ordering, seconds_now, signals_handled, ticks};
+use vshmem_mem::{Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Fault, Seat, Txn, field};
 use vshmem_wire::{
     ClientName, MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKind, WaitState,
@@ -62,7 +62,15 @@ impl Member {
         let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
         loop {
             if may_use_ring {
-                if self.send_beside_sleepers(&queue, kind, text, caller, &mut signals_seen)? {
+                let sent = self.send_beside_sleepers(
+                    &queue,
+                    kind,
+                    text,
+                    no_wait,
+                    caller,
+                    &mut signals_seen,
+                );
+                if sent? {
                     return Ok(());
                 }
                 if !has_looked {
@@ -87,6 +95,7 @@ impl Member {
         queue: &Queue,
         kind: i64,
         text: &[u8],
+        no_wait: bool,
         caller: &dyn Caller,
         signals_seen: &mut Option<u32>,
     ) -> Result<bool, Errno> {
@@ -94,7 +103,15 @@ impl Member {
         const MOST_TURNS: u32 = 8;
         let mut refused = None;
         for _ in 0..MOST_TURNS {
-            match settle(self.send_in_ring(queue, kind, text, caller, refused, signals_seen))? {
+            match settle(self.send_in_ring(
+                queue,
+                kind,
+                text,
+                no_wait,
+                caller,
+                refused,
+                signals_seen,
+            ))? {
                 InRing::Sent => return Ok(true),
                 InRing::Slow => break,
                 InRing::Awaited => match self.offer(queue, kind, text, caller)? {
@@ -119,7 +136,7 @@ impl Member {
         gone: &mut Errno,
         caller: &dyn Caller,
     ) -> Result<Sent, Errno> {
-        let began = ticks();
+        let began = self.room.begin_call();
         let pool = self.pool();
         let layout = pool.layout();
         let seat = self.seat()?;
@@ -134,7 +151,11 @@ impl Member {
             self.send_until(queue, header, chunk, no_wait, signals_seen, gone, caller, &seat)
         });
         match sent {
-            Ok(Sent::Yes) => self.room.note_call(ticks().wrapping_sub(began)),
+            Ok(Sent::Yes) => {
+                if let Some(began) = began {
+                    self.room.end_call(began);
+                }
+            }
             Ok(Sent::AfterSleep) => {}
             Ok(Sent::RingIsOpen) | Err(_) => {
                 let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);

@@ -384,6 +384,17 @@ fn rings(session: Session) {
     me.send(own, 3, &[1; 600]).expect("a message sent");
     me.receive(own, 0).expect("a message");
     me.send(own, 3, &[1; 6]).expect("a message sent");
+    me.receive(own, 0).expect("a message");
+    // Larger than what the slots note, for the stack, and for the queue.
+    for size in [900, 20, 3000, 40, 7000] {
+        me.send(own, 3, &vec![7; size]).expect("a message sent");
+        assert_eq!(me.receive(own, 0).expect("a message").1, vec![7; size]);
+    }
+    for _ in 0..2 {
+        me.send(own, 3, &[8; 8000]).expect("a message sent");
+    }
+    assert_eq!(me.send_now(own, 1, &[0; 400]), Err(Errno::AGAIN));
+    me.receive(own, 0).expect("a message");
     me.queue_remove(own, &ROOT).expect("a removal");
 }
 
