@@ -5,8 +5,9 @@
 //! in the word of the mode whether somebody may wait for its type (`awaited.rs`). If so, it goes under the lock and hands its message over,
 //! past the ring: none in the ring is one that the sleeper accepts.
 //!
-//! Joining the line: the receiver closes the tail of the ring, so that nobody sends; under the lock it looks at the messages, joins,
-//! adds its type to the word, and lets senders pass at the next position, in one step. A sender looks at the ring first and at
+//! Joining the line: under the lock the receiver closes the tail of the ring, so that nobody sends, and looks at the messages. Then it
+//! joins, adds its type to the word, and lets senders pass at the next position, in one step. A sender that meets the barrier
+//! looks again for a moment. A sender looks at the ring first and at
 //! the word after it. If it has looked at the ring before the tail was closed, then its compare-and-swap fails; if
 //! later, it finds the type.
 //!
@@ -62,12 +63,13 @@ impl Member {
             return Ok(Ok(Joined::List));
         }
         let (map, layout) = (self.pool().map(), self.pool().layout());
-        MessageRing::bar(map, queue.ring())?;
         self.change(desk, queue.lock(), "msg-wait", |txn| {
             let mode = txn.get_word(at!(queue, mode))?;
             if !queue.alive(txn)? || says_list(mode) {
                 return Ok(Ok(Joined::List));
             }
+            // Anybody may close a ring at any time; and only under this lock does its tail open again.
+            MessageRing::bar(map, queue.ring())?;
             let ring = MessageRing::look(map, queue.ring())?;
             let Some(passed) = ring.passed() else { return Ok(Ok(Joined::List)) };
             for spot in ring.messages() {

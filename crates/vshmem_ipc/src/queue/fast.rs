@@ -14,7 +14,7 @@ use crate::access::{Caller, Permission, READ, WRITE};
 use crate::heap::{self, Chunk};
 use crate::message::{Header, Search};
 use crate::{Errno, Member, Verdict};
-use vshmem_mem::{Map, seconds_now, signals_handled};
+use vshmem_mem::{Map, seconds_now, signals_handled, spin_hint};
 use vshmem_sync::{
     Answerer, Fault, MessageRing, Room, Spot, Tail, crash_point, field, load_cell, load_value,
     load_word,
@@ -184,7 +184,12 @@ impl Member {
             let spot = match ring.tail() {
                 Tail::Free(spot) => spot,
                 Tail::Full if self.await_room(&ring, signals_seen) => continue,
-                _ => return Ok(Ok(InRing::Slow)),
+                Tail::Full => return Ok(Ok(InRing::Slow)),
+                // Some receiver lies down just now; or somebody is about to use the list.
+                Tail::Closed => {
+                    spin_hint();
+                    continue;
+                }
             };
             // Both lines are on the receiver's side, and come at once when they are asked for at once.
             map.will_write(spot.at);
