@@ -355,7 +355,6 @@ fn prepare_rings(session: &Session) {
     }
 }
 
-/// Messages that go through the ring, and everything that makes them leave it.
 /// Takes messages from behind others, and leaves a gap where each was.
 fn types(session: Session) {
     let me = session.member();
@@ -373,6 +372,7 @@ fn types(session: Session) {
     assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, number(0));
 }
 
+/// Messages that go through the ring, and everything that makes them leave it.
 fn rings(session: Session) {
     let me = session.member();
     let queue = queue(me);
