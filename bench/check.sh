@@ -50,7 +50,7 @@ calls="$build/sysv_calls --rounds 500 --warmup 5 --milliseconds 50"
 for case in semop semop-undo semop-array getval "--size 8 message" "--size 8000 message" "--size 4096 --touch segment" \
 	"--size 4096 segment-attach" "--size 1048576 --touch segment-sustained" "--objects 100 --clients 10 lookup-semop" \
 	"--objects 100 --random lookup-semget" "--objects 100 lookup-msgget" "--objects 100 lookup-shmget" \
-	"--processes 8 contend-semaphore" "--processes 8 contend-queue"; do
+	"--processes 8 contend-semaphore" "--processes 8 contend-queue" "--processes 5 requests"; do
 	try "$calls $case" true
 done
 for dwarf in $("$build/dwarf_sysv" --list); do

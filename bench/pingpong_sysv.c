@@ -1,5 +1,5 @@
 /* Round trips between two processes over System V IPC: a segment polled in user space (by sequence numbers, one shared flag,
- * or P and V by the bakery algorithm), the kernel's semaphores, or a queue. */
+ * or P and V by the bakery algorithm), the kernel's semaphores, or a queue; and messages that go one way. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,7 +191,32 @@ static void msg_pong(struct transport *t)
 	}
 }
 
-enum { SHM, RAW, SYNC, SEM, MSG };
+/* Messages one way: the second role is in step again at the end of each batch, and says so in shared memory. */
+enum { ON = 1, IN_STEP };
+
+static void stream_ping(void *context, uint64_t first, uint64_t count)
+{
+	struct transport *t = context;
+	for (uint64_t i = first + 1; i <= first + count; i++) {
+		if (t->run->size >= sizeof i)
+			memcpy(t->message->payload, &i, sizeof i);
+		send(t, i < first + count ? ON : IN_STEP);
+	}
+	await_number(t->flag, first + count);
+}
+
+static void stream_pong(struct transport *t)
+{
+	for (uint64_t i = 1, last = total_rounds(t->run); i <= last; i++) {
+		receive(t, 0);
+		if (t->run->size >= sizeof i && memcmp(t->message->payload, &i, sizeof i) != 0)
+			give_up("message %llu did not come in its turn", (unsigned long long)i);
+		if (t->message->type == IN_STEP)
+			atomic_store_explicit(t->flag, i, memory_order_release);
+	}
+}
+
+enum { SHM, RAW, SYNC, SEM, MSG, STREAM };
 static const struct {
 	rounds_fn *ping;
 	void (*pong)(struct transport *);
@@ -200,16 +225,16 @@ static const struct {
 } ways[] = {
 	[SHM] = { shm_ping, shm_pong, 1, 8 },     [RAW] = { raw_ping, raw_pong, 49, 0 },
 	[SYNC] = { sync_ping, sync_pong, 97, 0 }, [SEM] = { sem_ping, sem_pong, 145, 0 },
-	[MSG] = { msg_ping, msg_pong, 193, 8 },
+	[MSG] = { msg_ping, msg_pong, 193, 8 },   [STREAM] = { stream_ping, stream_pong, 241, 8 },
 };
-enum { MOST_PAIRS = 48, NO_SIZE_GIVEN = -1 };
+enum { MOST_PAIRS = 48, MOST_STREAMS = 15, NO_SIZE_GIVEN = -1 };
 
 int main(int argc, char **argv)
 {
-	static const char *const transports[] = { "shm", "raw", "sync", "sem", "msg", NULL };
+	static const char *const transports[] = { "shm", "raw", "sync", "sem", "msg", "stream", NULL };
 	static const struct program program = {
 		"Round trips over System V IPC; ping prints one line of JSON. raw carries no payload; sync and sem carry\n"
-		"theirs in a segment. Without --size shm and msg carry 8 bytes, the others none.",
+		"theirs in a segment. Without --size shm, msg and stream carry 8 bytes, the others none. stream counts messages that go one way.",
 		"ping", "pong", transports, false };
 	struct run run = { .transport = "shm", .size = (size_t)NO_SIZE_GIVEN, .rounds = 100000, .warmup = 1000,
 			   .batches = 50, .pairs = 1, .timeout = 30, .cpu = -1, .peer_cpu = -1, .path = "/etc/passwd" };
@@ -232,7 +257,8 @@ int main(int argc, char **argv)
 			give_up_call(object_is_set ? "semget" : "msgget");
 	}
 	size_t lane_bytes = way == MSG ? 0 : (sizeof(struct lane) + run.size + 127) / 128 * 128;
-	struct rendezvous *r = meet(&run, ways[way].project + pair % MOST_PAIRS, 2 * (sizeof(struct bakery) + lane_bytes), object);
+	int most = way == STREAM ? MOST_STREAMS : MOST_PAIRS;
+	struct rendezvous *r = meet(&run, ways[way].project + pair % most, 2 * (sizeof(struct bakery) + lane_bytes), object);
 
 	struct transport t = { .run = &run, .place = run.role == SECOND };
 	t.own = calloc(1, run.size + 1);

@@ -28,6 +28,7 @@ static const struct {
 	{ "lookup-shmget", lookup_shmget, "shmget of one of --objects keys" },
 	{ "contend-semaphore", contend_for_a_semaphore, "--processes share a critical section, for --milliseconds" },
 	{ "contend-queue", contend_for_a_queue, "half of --processes send to the other half, for --milliseconds" },
+	{ "requests", requests, "one of --processes answers the requests of the others, told apart by type over one queue, for --milliseconds" },
 };
 
 static _Noreturn void usage(FILE *out, const char *name)
@@ -47,7 +48,8 @@ static _Noreturn void usage(FILE *out, const char *name)
 		     "  --processes N     processes that contend (even, for a queue)\n"
 		     "  --milliseconds N  length of a run that is measured by time\n"
 		     "  --timeout S       give up after S seconds (default 60)\n"
-		     "  --cpu N           pin to CPU N\n");
+		     "  --cpu N           pin to CPU N\n"
+		     "  --peer-cpu N      pin the process that answers requests to CPU N\n");
 	exit(out == stdout ? 0 : 2);
 }
 
@@ -60,6 +62,7 @@ static void read_request(struct request *request, int argc, char **argv)
 		{ "random", no_argument, NULL, 'R' },	       { "clients", required_argument, NULL, 'C' },
 		{ "processes", required_argument, NULL, 'P' }, { "milliseconds", required_argument, NULL, 'm' },
 		{ "timeout", required_argument, NULL, 'T' },   { "cpu", required_argument, NULL, 'c' },
+		{ "peer-cpu", required_argument, NULL, 'p' },
 		{ "help", no_argument, NULL, 'h' },	       { NULL, 0, NULL, 0 },
 	};
 	int option, index = 0;
@@ -78,6 +81,7 @@ static void read_request(struct request *request, int argc, char **argv)
 		case 'm': request->milliseconds = number(name, optarg, 1); break;
 		case 'T': request->run.timeout = (int)number(name, optarg, 1); break;
 		case 'c': request->run.cpu = (int)number(name, optarg, 0); break;
+		case 'p': request->run.peer_cpu = (int)number(name, optarg, 0); break;
 		case 'h': usage(stdout, argv[0]);
 		default: usage(stderr, argv[0]);
 		}
@@ -91,7 +95,7 @@ static void read_request(struct request *request, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct request request = {
-		.run = { .size = 8, .rounds = 100000, .warmup = 1000, .batches = 50, .timeout = 60, .cpu = -1 },
+		.run = { .size = 8, .rounds = 100000, .warmup = 1000, .batches = 50, .timeout = 60, .cpu = -1, .peer_cpu = -1 },
 		.objects = 1, .clients = 1, .processes = 2, .milliseconds = 500,
 	};
 	read_request(&request, argc, argv);

@@ -2,6 +2,8 @@
 #ifndef CALLS_H
 #define CALLS_H
 
+#include <stdatomic.h>
+
 #include "../run.h"
 
 struct request {
@@ -21,6 +23,7 @@ case_fn message;
 case_fn segment_cycle, segment_attach, segment_sustained;
 case_fn lookup_semop, lookup_semget, lookup_msgget, lookup_shmget;
 case_fn contend_for_a_semaphore, contend_for_a_queue;
+case_fn requests;
 
 /* As give_up_call; names the limit that it may have been. */
 _Noreturn void give_up_creating(const char *call);
@@ -47,5 +50,32 @@ void crowd_release(struct crowd *crowd);
 /* Waits for the end of all, or of so many; gives up if one failed. */
 void crowd_end(struct crowd *crowd);
 void crowd_end_some(struct crowd *crowd, long number);
+
+enum { MOST_PROCESSES = 1024 };
+
+/* What one process has done. */
+struct tally {
+	_Alignas(64) uint64_t done, sum;
+};
+
+/* Shared by fork, so that it is the same memory whether the calls are the kernel's or a pool's. */
+struct arena {
+	_Atomic bool stop;
+	struct tally tallies[MOST_PROCESSES];
+	unsigned char more[];
+};
+
+/* With so many bytes more, for the case's own use. */
+struct arena *make_arena(long processes, size_t more);
+static inline bool stopped(struct arena *arena)
+{
+	return atomic_load_explicit(&arena->stop, memory_order_relaxed);
+}
+/* Sleeps while the others work, and stops them; the time that it took. */
+uint64_t let_work(struct arena *arena, long milliseconds);
+uint64_t sum_of_done(const struct tally *tallies, long n);
+/* What the one that did least has done, of what each would have done if all had done the same. */
+double smallest_share(const struct tally *tallies, long n);
+void tell_shared(const struct request *request, uint64_t wall, uint64_t done, double share);
 
 #endif

@@ -1,31 +1,21 @@
 /* Processes that want the same semaphore, or the same queue, all the time. */
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
 #include <sys/ipc.h>
-#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "calls.h"
 
-enum { MOST_PROCESSES = 1024, WORDS = 8 };
+enum { WORDS = 8 };
 
-struct tally {
-	_Alignas(64) uint64_t done, sum;
-};
-
-/* Shared by fork, so that it is the same memory whether the calls are the kernel's or a pool's. */
-struct arena {
-	_Atomic bool stop;
-	/* Written without atomics on purpose: only the semaphore orders the processes. */
-	_Alignas(64) volatile uint64_t guarded[WORDS];
-	struct tally tallies[MOST_PROCESSES];
+/* Written without atomics on purpose: only the semaphore orders the processes. */
+struct guarded {
+	_Alignas(64) volatile uint64_t words[WORDS];
 };
 
 static struct arena *arena;
+static struct guarded *guarded;
 static int set = -1, queue = -1;
 
 static void remove_objects(void)
@@ -35,11 +25,6 @@ static void remove_objects(void)
 	if (queue != -1)
 		msgctl(queue, IPC_RMID, NULL);
 	set = queue = -1;
-}
-
-static bool stopped(void)
-{
-	return atomic_load_explicit(&arena->stop, memory_order_relaxed);
 }
 
 static void step(short by)
@@ -52,14 +37,14 @@ static void step(short by)
 
 static void guard(struct tally *tally)
 {
-	while (!stopped()) {
+	while (!stopped(arena)) {
 		step(-1);
 		for (int i = 0; i < WORDS; i++) {
-			if (arena->guarded[i] != arena->guarded[0])
+			if (guarded->words[i] != guarded->words[0])
 				give_up("two processes were in the critical section at once");
 		}
 		for (int i = WORDS - 1; i >= 0; i--)
-			arena->guarded[i]++;
+			guarded->words[i]++;
 		step(+1);
 		tally->done++;
 	}
@@ -83,7 +68,7 @@ static void send(uint64_t value)
 
 static void send_many(struct tally *tally)
 {
-	while (!stopped()) {
+	while (!stopped(arena)) {
 		uint64_t value = tally->done * 2654435761u & 0xffffffff;
 		send(value);
 		tally->sum += value;
@@ -106,18 +91,8 @@ static void receive_many(struct tally *tally)
 			return;
 		tally->sum += letter.value;
 		/* What is only drained after the end counts for nobody. */
-		tally->done += !stopped();
+		tally->done += !stopped(arena);
 	}
-}
-
-static void make_arena(const struct request *request)
-{
-	if (request->processes > MOST_PROCESSES)
-		give_up("--processes is at most %d", MOST_PROCESSES);
-	arena = mmap(NULL, sizeof *arena, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (arena == MAP_FAILED)
-		give_up_call("mmap");
-	on_failure = remove_objects;
 }
 
 /* Half of the processes do one thing and half the other. */
@@ -134,49 +109,11 @@ static void start(struct crowd *crowd, long processes, void (*one)(struct tally 
 	crowd_await(crowd);
 }
 
-/* Sleeps while the others work; the time that it took. */
-static uint64_t let_work(long milliseconds)
-{
-	uint64_t begin = now_ns();
-	struct timespec left = { milliseconds / 1000, milliseconds % 1000 * 1000000 };
-	while (nanosleep(&left, &left) != 0)
-		if (deadline_passed)
-			give_up_call("nanosleep");
-	atomic_store(&arena->stop, true);
-	return now_ns() - begin;
-}
-
-static uint64_t sum_done(const struct tally *tallies, long n)
-{
-	uint64_t sum = 0;
-	for (long i = 0; i < n; i++)
-		sum += tallies[i].done;
-	return sum;
-}
-
-/* What the one that did least has done, of what each would have done if all had done the same. */
-static double smallest_share(const struct tally *tallies, long n)
-{
-	uint64_t least = UINT64_MAX, sum = sum_done(tallies, n);
-	for (long i = 0; i < n; i++)
-		least = tallies[i].done < least ? tallies[i].done : least;
-	return sum == 0 ? 0 : (double)least * (double)n / (double)sum;
-}
-
-static void tell(const struct request *request, uint64_t wall, uint64_t done, double share)
-{
-	if (done == 0)
-		give_up("nobody got anything done in %ld ms", request->milliseconds);
-	double each = (double)wall / (double)done;
-	struct reading reading = { .rounds = done, .batches = 1, .median = each, .mean = each, .min = each, .p99 = each };
-	char more[128];
-	snprintf(more, sizeof more, ",\"cpu_ns\":%.1f,\"smallest_share\":%.4f", (double)cpu_ns_of_children() / (double)done, share);
-	print_reading(&request->run, &reading, more);
-}
-
 void contend_for_a_semaphore(const struct request *request)
 {
-	make_arena(request);
+	arena = make_arena(request->processes, sizeof *guarded);
+	guarded = (struct guarded *)arena->more;
+	on_failure = remove_objects;
 	set = semget(IPC_PRIVATE, 1, 0600);
 	if (set == -1)
 		give_up_creating("semget");
@@ -185,19 +122,20 @@ void contend_for_a_semaphore(const struct request *request)
 	long n = request->processes;
 	start(&crowd, n, guard, guard);
 	crowd_release(&crowd);
-	uint64_t wall = let_work(request->milliseconds);
+	uint64_t wall = let_work(arena, request->milliseconds);
 	crowd_end(&crowd);
-	uint64_t done = sum_done(arena->tallies, n);
-	if (arena->guarded[0] != done || semctl(set, 0, GETVAL) != 1)
+	uint64_t done = sum_of_done(arena->tallies, n);
+	if (guarded->words[0] != done || semctl(set, 0, GETVAL) != 1)
 		give_up("%llu times through the critical section, %llu counted there; the semaphore is %d, not 1",
-			(unsigned long long)done, (unsigned long long)arena->guarded[0], semctl(set, 0, GETVAL));
-	tell(request, wall, done, smallest_share(arena->tallies, n));
+			(unsigned long long)done, (unsigned long long)guarded->words[0], semctl(set, 0, GETVAL));
+	tell_shared(request, wall, done, smallest_share(arena->tallies, n));
 	remove_objects();
 }
 
 void contend_for_a_queue(const struct request *request)
 {
-	make_arena(request);
+	arena = make_arena(request->processes, 0);
+	on_failure = remove_objects;
 	queue = msgget(IPC_PRIVATE, 0600);
 	if (queue == -1)
 		give_up_creating("msgget");
@@ -208,7 +146,7 @@ void contend_for_a_queue(const struct request *request)
 	struct tally *sent = arena->tallies, *received = arena->tallies + n;
 	start(&crowd, 2 * n, send_many, receive_many);
 	crowd_release(&crowd);
-	uint64_t wall = let_work(request->milliseconds);
+	uint64_t wall = let_work(arena, request->milliseconds);
 	crowd_end_some(&crowd, n); /* the senders: no receiver ends before it is told to */
 	for (long i = 0; i < n; i++)
 		send(the_end);
@@ -222,6 +160,6 @@ void contend_for_a_queue(const struct request *request)
 	if (difference != 0 || state.msg_qnum != 0)
 		give_up("what was sent and what was received do not add up; %lu messages are left", (unsigned long)state.msg_qnum);
 	double senders_share = smallest_share(sent, n), receivers_share = smallest_share(received, n);
-	tell(request, wall, sum_done(received, n), senders_share < receivers_share ? senders_share : receivers_share);
+	tell_shared(request, wall, sum_of_done(received, n), senders_share < receivers_share ? senders_share : receivers_share);
 	remove_objects();
 }

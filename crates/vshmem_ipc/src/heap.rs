@@ -17,8 +17,6 @@ use crate::{Pool, queue};
 pub(crate) const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
 /// Owner of a chunk that is part of an object. Others carry the name of a client.
 pub(crate) const IN_OBJECT: u64 = 1;
-/// Units of a chunk that carries a message through a ring.
-pub(crate) const RING_UNITS: u32 = CHUNK_CLASSES[2];
 /// Slabs of one run at most: what one intent record can take.
 pub(crate) const LONGEST_RUN: u32 = 40;
 
@@ -83,6 +81,15 @@ fn class_of(bytes: u64) -> Option<usize> {
 
 pub(crate) fn slab_meta(layout: &Layout, slab: u32) -> Result<u64, Fault> {
     layout.slab_meta.at(slab).ok_or(Fault::corrupt(layout.slab_meta.offset, "no such slab"))
+}
+
+/// Bytes of a chunk of a slab that serves a class; none of any other.
+#[inline]
+pub(crate) fn bytes_of(map: &Map, layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
+    let slab = slab_meta(layout, chunk.0 / SLAB_UNITS)?;
+    let class = load_value(map, field!(slab, SlabMeta, class))?;
+    let units = class.checked_sub(1).and_then(|class| CHUNK_CLASSES.get(class as usize));
+    Ok(units.map_or(0, |units| u64::from(*units) * UNIT_BYTES))
 }
 
 /// Takes a chunk of at least `bytes` for `client`. `None` when the heap is full.
@@ -406,10 +413,7 @@ pub(crate) fn reclaim_slab(
         0 if !is_dead(first_owner)? => return Ok(false),
         _ => {}
     }
-    let carries = class
-        .checked_sub(1)
-        .and_then(|class| CHUNK_CLASSES.get(class as usize))
-        .is_some_and(|units| *units == RING_UNITS);
+    let units = class.checked_sub(1).and_then(|class| CHUNK_CLASSES.get(class as usize));
     // Backwards, for the same reason.
     for unit in (0..SLAB_UNITS).rev() {
         let owner_at = Chunk(first + unit).owner(layout)?;
@@ -417,7 +421,8 @@ pub(crate) fn reclaim_slab(
         if owner <= IN_OBJECT || !is_dead(owner)? {
             continue;
         }
-        if carries && unit.is_multiple_of(RING_UNITS) {
+        // It may carry a message through a ring.
+        if units.is_some_and(|units| unit.is_multiple_of(*units)) {
             queue::bury_chunk(pool, desk, Chunk(first + unit), owner, me.word())?;
         } else {
             claim_word(map, owner_at, owner, 0)?;

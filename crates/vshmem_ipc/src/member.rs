@@ -1,11 +1,11 @@
 //! This process's place in a pool.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use vshmem_mem::{AtomicU32, AtomicU64, Ordering, seconds_now};
 use vshmem_sync::{
-    Claimant, Desk, Doorbell, Fault, Seat, Seats, Spin, Txn, WaitWords, claim_cell, field,
-    load_cell, load_value, load_word, with_lock,
+    Claimant, Desk, Doorbell, Fault, RoomWait, Seat, Seats, Spin, Txn, WaitWords, claim_cell,
+    field, load_cell, load_value, load_word, with_lock,
 };
 use vshmem_wire::{
     AGENT_STARTER, AttachSlot, Cell, ClientName, ClientSlot, ClientState, DomainSlot, DomainState,
@@ -105,6 +105,10 @@ pub struct Member {
     pub(crate) words: WaitWords,
     pub(crate) neighbourhood: Option<Neighbourhood>,
     pub(crate) spin: Spin,
+    /// How long this process looks for room in a full ring.
+    pub(crate) room: RoomWait,
+    /// Where a receiver keeps a long text until the message is its own.
+    pub(crate) text: Mutex<Vec<u8>>,
     pub(crate) answerers: Answerers,
     pub(crate) undo_hints: UndoHints,
     pub(crate) told: Told,
@@ -221,6 +225,8 @@ impl Member {
             words,
             neighbourhood,
             spin: Spin::new(may_not_spin()),
+            room: RoomWait::new(may_not_spin()),
+            text: Mutex::new(vec![0; vshmem_wire::RING_TEXT_BYTES as usize]),
             answerers: Answerers::default(),
             undo_hints: UndoHints::new(),
             told: Told::new(pool.layout()),

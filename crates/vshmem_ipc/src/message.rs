@@ -17,7 +17,7 @@ pub(crate) struct Header {
 
 impl Header {
     pub fn read(map: &Map, layout: &Layout, chunk: Chunk) -> Result<Self, Fault> {
-        let mut bytes = [0; MSG_HEADER_BYTES as usize];
+        let mut bytes = [0; 16];
         map.read(chunk.offset(layout)?, &mut bytes)?;
         let half = |from: usize| {
             let mut word = [0; 8];

@@ -30,6 +30,8 @@ mod mapping;
 #[cfg(not(loom))]
 mod past_cache;
 #[cfg(not(loom))]
+mod prefetch;
+#[cfg(not(loom))]
 mod racing;
 mod scratch;
 mod second;

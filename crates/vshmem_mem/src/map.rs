@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use vshmem_wire::{CELL_BYTES, Cell, WORD_BYTES};
 
 use crate::racing::{clear, copy_in, copy_out};
-use crate::{Mapping, wide};
+use crate::{Mapping, prefetch, wide};
 
 /// An offset that does not lie in the pool, or not on a word: a peer wrote nonsense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -187,6 +187,26 @@ impl Map {
         place[1].store(cell.tag, Ordering::Relaxed);
         place[0].store(cell.word, Ordering::Release);
         Ok(())
+    }
+
+    /// Says that what is at `offset` is about to be read: the processor fetches the cache line meanwhile. Only a hint; nothing
+    /// happens when the offset is not inside.
+    #[inline]
+    pub fn will_read(&self, offset: u64) {
+        if offset < self.bytes as u64 {
+            // SAFETY: the offset is inside the mapping.
+            prefetch::for_reading(unsafe { self.base.as_ptr().add(offset as usize) });
+        }
+    }
+
+    /// Says that what is at `offset` is about to be written: where another processor has the cache line, it is fetched once, and not
+    /// first to be read and then to be written. Only a hint; nothing happens when the offset is not inside.
+    #[inline]
+    pub fn will_write(&self, offset: u64) {
+        if offset < self.bytes as u64 {
+            // SAFETY: the offset is inside the mapping.
+            prefetch::for_writing(unsafe { self.base.as_ptr().add(offset as usize) });
+        }
     }
 
     /// Writes a word.

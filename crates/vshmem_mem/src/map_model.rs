@@ -115,6 +115,12 @@ impl Map {
         })
     }
 
+    /// A hint, and so not a part of any model.
+    pub fn will_read(&self, _offset: u64) {}
+
+    /// A hint, and so not a part of any model.
+    pub fn will_write(&self, _offset: u64) {}
+
     /// Reads the words of `N` cells in a row, one after the other.
     ///
     /// # Errors

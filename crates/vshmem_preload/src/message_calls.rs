@@ -99,8 +99,13 @@ pub unsafe extern "C" fn msgrcv(
             fn(c_int, *mut c_void, size_t, c_long, c_int) -> ssize_t,
             (id, message, room, kind, flags), -1);
     }
-    let received = cancel::point(|| receive(id, message.cast(), room, kind, flags));
-    errno::answer(received.map(|size| size as i64)) as ssize_t
+    // Beside the result, which so stays in registers: `Result<usize, Errno>` is copied with stalls.
+    let mut bytes = 0;
+    let received = cancel::point(|| {
+        bytes = receive(id, message.cast(), room, kind, flags)?;
+        Ok(())
+    });
+    errno::answer(received.map(|()| bytes as i64)) as ssize_t
 }
 
 fn receive(

@@ -9,30 +9,48 @@
 //! free for p + 8. So a word never comes back, and a compare-and-swap from an old one fails.
 //!
 //! # Order
-//! A sender fills the lowest position that is not full yet, a receiver takes the lowest that is not
-//! taken yet. Both read all eight words first, one after the other. What they conclude about the
-//! *other* slots (positions before this one have been filled, or taken) stays true for ever; what
-//! they conclude about this one the compare-and-swap proves. Which is the commit: a message is sent
-//! when its slot is full and received when the slot is free again, and nothing is left to be done
-//! by anybody.
+//! A sender fills the lowest position that has not been filled yet, the *tail*. A receiver takes the lowest position whose
+//! message it accepts, be there others before it. Both read all words first, one after the other. What they conclude about the
+//! *other* slots (positions before this one have been filled, or taken) stays true for ever; what they conclude about this one the
+//! compare-and-swap proves. Which is the commit: a message is sent when its slot is full and received when the slot is free
+//! again, and nothing is left to be done by anybody.
+//!
+//! # Taking a message that is not the oldest
+//! A receiver that takes position p has to know that no message before p is one that it accepts. It looks at the positions
+//! below the tail that it has read, in order, and takes the first whose message it accepts:
+//! * Each position below that tail had been filled when the words were read, since the lowest that had not is the tail. So no
+//!   message comes to lie before p any more.
+//! * One whose word said that it was taken stays taken.
+//! * One whose word said that it was full is either full still, and then the type that was read after the word is that
+//!   of its message, as nobody writes into the chunk of a message in the ring; or it has been taken, and what was read does not matter.
+//!
+//! So when the compare-and-swap on p succeeds, there is no message before p that the receiver accepts. That holds for whatever is
+//! decided by looking at one message at a time: any, one type, any type but one. It does not hold for the lowest of several
+//! types: a lower one may come behind p before the swap. Only of the lowest type of all, 1, the first is right whatever follows.
+//!
+//! For the same reasons there is none at all if it accepts none below the tail, and the tail's word is the same *after* the types
+//! were read: nothing has been filled since. That one word is what a waiter watches: whatever is sent, and whoever
+//! closes the ring, changes it first. (If all slots are full, the tail's holds the oldest message.)
 //!
 //! # Closing
-//! Whoever wants to work under the queue's lock closes the ring: a closed free slot at the tail is a
-//! barrier that no sender passes, and a full slot at the head that is marked as closed cannot be
-//! taken. Since only the head can be taken and only the tail be filled, the ring then stands still
-//! (is *frozen*). Only a change under the lock opens it again, at the next position, so that
-//! whoever has been stopped since before it was closed fails.
+//! Whoever wants to work under the queue's lock closes the ring: the slot of the tail first. If it is free, it becomes a
+//! barrier that no sender passes; if it is full, its message cannot be taken any more, so it does not become free. The tail stays
+//! where it is from then on. Then all other full slots: what is marked as closed cannot be taken. With that the ring stands still (is
+//! *frozen*). Only a change under the lock opens it again, at the next position, so that whoever has been stopped since
+//! before it was closed fails. Who meets a closed slot concludes nothing and goes under the lock as well.
+//!
+//! Whoever only has to keep senders out for a moment closes the tail alone, and lets them pass under the lock (*passed*):
+//! a receiver that goes to sleep does so.
 //!
 //! # Memory ordering
 //! Words are read with acquire and replaced with acquire-release. The release of filling pairs with
 //! the acquire of a receiver's look: it sees the text. The release of taking pairs with that of the
 //! next sender: it does not overwrite text that is still being read.
 
-use arrayvec::ArrayVec;
-use vshmem_mem::{Map, Ordering, spin_hint};
+use vshmem_mem::{Map, Ordering, fence, spin_hint};
 use vshmem_wire::{CELL_BYTES, Cell, MAX_SLABS, RING_SLOTS, SLAB_BYTES, UNIT_BYTES, tag_at};
 
-use crate::{Fault, crash_point};
+use crate::{Fault, Room, crash_point};
 
 /// The chunk in the low bits is a message.
 const FULL: u64 = 1 << 26;
@@ -42,11 +60,13 @@ const CLOSED: u64 = 1 << 27;
 const CHUNK: u64 = FULL - 1;
 const _: () =
     assert!(MAX_SLABS * (SLAB_BYTES / UNIT_BYTES) < CHUNK, "a word has room for every unit");
+/// The message is longer than those for which there is always room.
+const LARGE: u64 = 1 << 28;
 /// Added for the next lap.
 const LAP: u64 = 1 << LAP_SHIFT;
-const LAP_SHIFT: u32 = 28;
+const LAP_SHIFT: u32 = 29;
 const LAP_BITS: u32 = 64 - LAP_SHIFT;
-/// Positions are counted modulo 2^39: at 50 million messages a second a position comes back after three hours.
+/// Positions are counted modulo 2^38: at 50 million messages a second a position comes back after 90 minutes.
 const POSITIONS: u64 = (RING_SLOTS as u64) << LAP_BITS;
 
 /// How many laps `word` is ahead of `origin`. Laps go round; those of one ring are close together.
@@ -100,21 +120,39 @@ impl Spot {
         Ok(Cell { word: self.word, tag: map.load(tag_at(self.at), Ordering::Acquire)? })
     }
 
+    #[inline]
     fn is_full(self) -> bool {
         self.word & FULL != 0
     }
 
-    fn is_closed(self) -> bool {
+    /// Whether only a change under the lock may fill or empty the slot.
+    #[inline]
+    #[must_use]
+    pub fn is_closed(self) -> bool {
         self.word & CLOSED != 0
     }
 
-    /// Puts the message in the chunk at `unit` here; says whether that has happened.
+    /// Whether the message is marked as longer than those for which there is always room.
+    #[must_use]
+    pub fn is_large(self) -> bool {
+        self.word & LARGE != 0
+    }
+
+    /// The slot after its message was taken.
+    #[must_use]
+    pub fn taken(self) -> Self {
+        Self { word: self.word.wrapping_add(LAP) & !(FULL | LARGE), ..self }
+    }
+
+    /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`: it is longer than those for which
+    /// there is always room.
     ///
     /// # Errors
     /// When the word is outside the pool.
     #[inline]
-    pub fn fill(self, map: &Map, unit: u32) -> Result<bool, Fault> {
-        let full = (self.word & !CHUNK) | FULL | ((u64::from(unit) + 1) & CHUNK);
+    pub fn fill(self, map: &Map, unit: u32, is_large: bool) -> Result<bool, Fault> {
+        let mark = if is_large { FULL | LARGE } else { FULL };
+        let full = (self.word & !(CHUNK | LARGE)) | mark | ((u64::from(unit) + 1) & CHUNK);
         Ok(map.replace(self.at, self.word, full)?)
     }
 
@@ -124,7 +162,7 @@ impl Spot {
     /// When the word is outside the pool.
     #[inline]
     pub fn take(self, map: &Map) -> Result<bool, Fault> {
-        Ok(map.replace(self.at, self.word, self.word.wrapping_add(LAP) & !FULL)?)
+        Ok(map.replace(self.at, self.word, self.taken().word)?)
     }
 }
 
@@ -139,24 +177,17 @@ pub enum Tail {
     Closed,
 }
 
-/// What a receiver finds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Head {
-    /// The oldest message.
-    Message(Spot),
-    /// Nothing. The next message will be here.
-    Empty(Spot),
-    /// It has to go under the lock.
-    Closed,
-}
-
 /// The words of a ring, as they were read.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageRing {
     base: u64,
     words: [u64; RING_SLOTS],
-    head: usize,
-    tail: usize,
+    /// The lowest position that has not been taken, counted from the lap of the first word; so all below.
+    head: i64,
+    /// The lowest position that has not been filled.
+    tail: i64,
+    /// The bits that any word has.
+    any: u64,
 }
 
 impl MessageRing {
@@ -164,24 +195,55 @@ impl MessageRing {
     ///
     /// # Errors
     /// When it is outside the pool.
-    #[inline]
     pub fn look(map: &Map, base: u64) -> Result<Self, Fault> {
-        Ok(Self::of(base, map.load_row(base)?))
+        let mut ring = Self::at(base);
+        ring.refresh(map)?;
+        Ok(ring)
+    }
+
+    /// The ring at `base`, to be read by [`Self::refresh`].
+    #[inline]
+    #[must_use]
+    pub fn at(base: u64) -> Self {
+        Self::unread(base, [0; RING_SLOTS])
+    }
+
+    /// Reads the words. In place: a copy of words that have just been stored waits until they all are.
+    ///
+    /// # Errors
+    /// When they are outside the pool.
+    #[inline]
+    pub fn refresh(&mut self, map: &Map) -> Result<(), Fault> {
+        self.words = map.load_row(self.base)?;
+        self.find_ends();
+        Ok(())
     }
 
     /// A ring of these words.
-    #[inline]
     #[must_use]
     pub fn of(base: u64, words: [u64; RING_SLOTS]) -> Self {
+        let mut ring = Self::unread(base, words);
+        ring.find_ends();
+        ring
+    }
+
+    #[inline]
+    fn unread(base: u64, words: [u64; RING_SLOTS]) -> Self {
+        Self { base, words, head: 0, tail: 0, any: 0 }
+    }
+
+    #[inline]
+    fn find_ends(&mut self) {
         let (mut head, mut tail) = (i64::MAX, i64::MAX);
-        for (index, word) in words.iter().enumerate() {
-            let position = laps_from(words[0], *word) * RING_SLOTS as i64 + index as i64;
+        let mut any = 0;
+        for (index, word) in self.words.iter().enumerate() {
+            let position = laps_from(self.words[0], *word) * RING_SLOTS as i64 + index as i64;
             let next = position + if word & FULL != 0 { RING_SLOTS as i64 } else { 0 };
             head = head.min(position);
             tail = tail.min(next);
+            any |= word;
         }
-        let slot = |position: i64| position as usize % RING_SLOTS;
-        Self { base, words, head: slot(head), tail: slot(tail) }
+        (self.head, self.tail, self.any) = (head, tail, any);
     }
 
     #[inline]
@@ -190,11 +252,23 @@ impl MessageRing {
         Spot { at, word: self.words[index], index }
     }
 
+    /// The slot of a position.
+    #[inline]
+    fn slot_of(&self, position: i64) -> Spot {
+        self.spot(position as usize % RING_SLOTS)
+    }
+
+    /// The position that a slot is free for or full with.
+    #[inline]
+    fn position_of(&self, spot: Spot) -> i64 {
+        laps_from(self.words[0], spot.word) * RING_SLOTS as i64 + spot.index as i64
+    }
+
     /// Where a sender has to go.
     #[inline]
     #[must_use]
     pub fn tail(&self) -> Tail {
-        let spot = self.spot(self.tail);
+        let spot = self.slot_of(self.tail);
         match spot.word & (FULL | CLOSED) {
             0 => Tail::Free(spot),
             FULL => Tail::Full,
@@ -202,32 +276,44 @@ impl MessageRing {
         }
     }
 
-    /// What a receiver finds.
+    /// The slot behind one.
     #[inline]
     #[must_use]
-    pub fn head(&self) -> Head {
-        let spot = self.spot(self.head);
-        match spot.word & (FULL | CLOSED) {
-            FULL => Head::Message(spot),
-            0 => Head::Empty(spot),
-            _ => Head::Closed,
+    pub fn behind(&self, spot: Spot) -> Spot {
+        self.spot((spot.index + 1) % RING_SLOTS)
+    }
+
+    /// Whether there may be a message in it that is longer than those for which there is always room.
+    #[inline]
+    #[must_use]
+    pub fn may_hold_large(&self) -> bool {
+        self.any & LARGE != 0
+    }
+
+    /// How much room there is by now in a ring that was full.
+    #[inline]
+    #[must_use]
+    pub fn room(&self, map: &Map) -> Room {
+        // Half of the ring is free once the message has been taken that is so many behind the oldest.
+        let half = self.slot_of(self.tail + RING_SLOTS as i64 / 2 - 1);
+        let is_same =
+            |spot: Spot| map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word);
+        match (is_same(half), is_same(self.slot_of(self.tail))) {
+            (false, _) => Room::Plenty,
+            (true, false) => Room::Some,
+            (true, true) => Room::None,
         }
     }
 
-    /// The slots in the order of their positions.
-    fn in_order(&self) -> impl Iterator<Item = Spot> + '_ {
-        (0..RING_SLOTS).map(|nth| self.spot((self.head + nth) % RING_SLOTS))
-    }
-
-    /// Its messages, oldest first.
+    /// Its messages, oldest first: at positions below all that have not been filled yet.
+    #[inline]
     pub fn messages(&self) -> impl Iterator<Item = Spot> + '_ {
-        let first = self.spot(self.head).position();
-        self.in_order()
-            .zip(0..)
-            .take_while(move |(spot, nth)| {
-                spot.is_full() && spot.position() == (first + nth) % POSITIONS
-            })
-            .map(|(spot, _)| spot)
+        // More than that only words make that are not those of one moment.
+        let end = self.tail.min(self.head + RING_SLOTS as i64);
+        (self.head..end).filter_map(|position| {
+            let spot = self.slot_of(position);
+            (spot.is_full() && self.position_of(spot) == position).then_some(spot)
+        })
     }
 
     /// The slots that hold no message: some note the chunk of the message that was taken last.
@@ -235,26 +321,33 @@ impl MessageRing {
         (0..RING_SLOTS).map(|index| self.spot(index)).filter(|spot| !spot.is_full())
     }
 
-    /// Whether the words can be those of one moment: positions follow each other, messages come
-    /// first, and what is closed is the head or the tail.
+    /// Whether the words can be those of one moment: up to the tail messages and gaps that others have left, then free slots; and
+    /// what is closed is the tail or a message. (A message may be closed while the tail is not: somebody has let senders pass
+    /// while another was closing the ring.)
     #[must_use]
     pub fn makes_sense(&self) -> bool {
-        let first = self.spot(self.head).position();
-        let count = self.messages().count();
-        self.in_order().zip(0..).all(|(spot, nth)| {
-            spot.position() == (first + nth as u64) % POSITIONS
-                && spot.is_full() == (nth < count)
-                && (!spot.is_closed() || nth == 0 || nth == count)
-        })
+        let slots = RING_SLOTS as i64;
+        self.tail - self.head <= slots
+            && (self.head..self.head + slots).all(|position| {
+                let spot = self.slot_of(position);
+                let is_before_tail = position < self.tail;
+                let is_taken = is_before_tail && !spot.is_full();
+                let may_be_closed = spot.is_full() || position == self.tail;
+                self.position_of(spot) == if is_taken { position + slots } else { position }
+                    && (is_before_tail || !spot.is_full())
+                    && (may_be_closed || !spot.is_closed())
+            })
     }
 
-    /// Whether the words that tell a receiver what there is are other ones now.
+    /// Whether there may be more for a receiver than it has found here: the word of the tail is another one now. To be asked
+    /// after the messages have been looked at.
     #[inline]
     #[must_use]
     pub fn has_moved(&self, map: &Map) -> bool {
-        [self.spot(self.head), self.spot(self.tail)]
-            .into_iter()
-            .any(|spot| !map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word))
+        let tail = self.slot_of(self.tail);
+        // After whatever was read of the messages.
+        fence(Ordering::Acquire);
+        !map.load(tail.at, Ordering::Acquire).is_ok_and(|word| word == tail.word)
     }
 
     /// Whether the words are the same now: then they are those of one moment.
@@ -268,8 +361,13 @@ impl MessageRing {
     /// Whether nobody can send or receive but under the lock.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
-        let (head, tail) = (self.spot(self.head), self.spot(self.tail));
-        head.is_closed() && (!head.is_full() || tail.is_closed())
+        self.first_open().is_none()
+    }
+
+    /// What has to be closed next for the ring to stand still: the tail, then the messages.
+    fn first_open(&self) -> Option<Spot> {
+        let tail = self.slot_of(self.tail);
+        std::iter::once(tail).chain(self.messages()).find(|spot| !spot.is_closed())
     }
 
     /// Closes the ring at `base`: when this returns, it has been frozen.
@@ -280,22 +378,15 @@ impl MessageRing {
         let mut last = None;
         for _ in 0..MOST_LOOKS {
             let ring = Self::look(map, base)?;
-            if ring.is_frozen() {
-                return Ok(());
-            }
             // Words do not come back, so the same twice are those of one moment.
             if last == Some(ring.words) && !ring.makes_sense() {
                 break;
             }
+            let Some(spot) = ring.first_open() else { return Ok(()) };
             last = Some(ring.words);
-            let (head, tail) = (ring.spot(ring.head), ring.spot(ring.tail));
-            // The tail first: then the messages that are there become fewer at most.
-            if !tail.is_full() && !tail.is_closed() {
-                map.replace(tail.at, tail.word, tail.word | CLOSED)?;
-                crash_point("msg-close", "tail");
-            } else if head.is_full() && !head.is_closed() {
-                map.replace(head.at, head.word, head.word | CLOSED)?;
-                crash_point("msg-close", "head");
+            if map.replace(spot.at, spot.word, spot.word | CLOSED)? {
+                let is_tail = spot.index == ring.slot_of(ring.tail).index;
+                crash_point("msg-close", if is_tail { "tail" } else { "message" });
             } else {
                 spin_hint();
             }
@@ -303,18 +394,47 @@ impl MessageRing {
         Err(Fault::corrupt(base, "a ring that cannot be closed"))
     }
 
-    /// What a change under the lock has to write to take all messages out of a frozen ring: the
-    /// slots and their new words, to be written in this order. The ring stays closed.
+    /// Closes the tail of the ring at `base` alone: when this returns, there was a moment after which nobody has sent.
     ///
-    /// The newest message goes first: the oldest one, which is marked as closed, keeps receivers
-    /// from those behind it until they have gone.
+    /// # Errors
+    /// When the ring makes no sense.
+    pub fn bar(map: &Map, base: u64) -> Result<(), Fault> {
+        for _ in 0..MOST_LOOKS {
+            let ring = Self::look(map, base)?;
+            let tail = ring.slot_of(ring.tail);
+            if tail.is_closed() {
+                return Ok(());
+            }
+            if map.replace(tail.at, tail.word, tail.word | CLOSED)? {
+                crash_point("msg-close", "barred");
+            }
+        }
+        Err(Fault::corrupt(base, "a ring that cannot be closed"))
+    }
+
+    /// What a change under the lock has to write to let senders pass a closed tail: the slot and its new word. Whoever
+    /// looked before it was closed fails: a free slot is skipped, as if its message had come and gone. `None` if the tail is
+    /// not closed.
+    #[must_use]
+    pub fn passed(&self) -> Option<(Spot, u64)> {
+        let spot = self.slot_of(self.tail);
+        let next = if spot.is_full() {
+            // Nobody could send into it before either.
+            spot.word & !CLOSED
+        } else {
+            spot.word.wrapping_add(LAP) & !(CLOSED | CHUNK)
+        };
+        spot.is_closed().then_some((spot, next))
+    }
+
+    /// What a change under the lock has to write to take all messages out of a frozen ring: the
+    /// slots and their new words. The ring stays closed: the tail does.
     pub fn emptied(&self) -> impl Iterator<Item = (Spot, u64)> + '_ {
-        let messages: ArrayVec<Spot, RING_SLOTS> = self.messages().collect();
-        // With eight messages there was no free slot for the barrier.
-        let barrier = self.spot(self.tail).is_full().then_some(self.tail);
-        messages.into_iter().rev().map(move |spot| {
-            let free = spot.word.wrapping_add(LAP) & !(FULL | CLOSED | CHUNK);
-            (spot, if barrier == Some(spot.index) { free | CLOSED } else { free })
+        let tail = self.slot_of(self.tail);
+        self.messages().map(move |spot| {
+            let free = spot.taken().word & !(CLOSED | CHUNK);
+            // With eight positions in use there was no free slot for the barrier.
+            (spot, if spot.index == tail.index { free | CLOSED } else { free })
         })
     }
 
@@ -322,16 +442,14 @@ impl MessageRing {
     /// and its new word. `None` for any other ring.
     #[must_use]
     pub fn opened(&self) -> Option<(Spot, u64)> {
-        let spot = self.spot(self.head);
-        let may = spot.is_closed() && !spot.is_full() && self.makes_sense();
-        may.then(|| (spot, spot.word.wrapping_add(LAP) & !(CLOSED | CHUNK)))
+        self.passed().filter(|_| self.head == self.tail && self.makes_sense())
     }
 
     /// What a change under the lock has to write to close a ring that nobody uses yet. `None` if it
     /// is closed.
     #[must_use]
     pub fn closed(&self) -> Option<(Spot, u64)> {
-        let spot = self.spot(self.tail);
+        let spot = self.slot_of(self.tail);
         (!self.is_frozen()).then_some((spot, spot.word | CLOSED))
     }
 
@@ -359,19 +477,15 @@ mod tests {
     fn fill(map: &Map, unit: u32) -> Tail {
         let tail = MessageRing::look(map, 0).expect("a ring").tail();
         if let Tail::Free(spot) = tail {
-            assert!(spot.fill(map, unit).expect("a word"));
+            assert!(spot.fill(map, unit, unit.is_multiple_of(3)).expect("a word"));
         }
         tail
     }
 
     fn take(map: &Map) -> Option<u32> {
-        match MessageRing::look(map, 0).expect("a ring").head() {
-            Head::Message(spot) => {
-                assert!(spot.take(map).expect("a word"));
-                spot.chunk()
-            }
-            _ => None,
-        }
+        let spot = MessageRing::look(map, 0).expect("a ring").messages().next()?;
+        assert!(spot.take(map).expect("a word"));
+        spot.chunk()
     }
 
     /// Empties and opens a ring as a change under the lock does.
@@ -386,7 +500,7 @@ mod tests {
         }
         let ring = MessageRing::look(map, 0).expect("a ring");
         assert!(ring.is_frozen() && ring.makes_sense());
-        assert_eq!((ring.tail(), ring.head()), (Tail::Closed, Head::Closed));
+        assert_eq!((ring.tail(), ring.messages().count()), (Tail::Closed, 0));
         let (spot, word) = ring.opened().expect("a closed ring");
         assert!(map.replace(spot.at, spot.word, word).expect("a word"));
         left
@@ -418,19 +532,64 @@ mod tests {
         }
     }
 
+    /// A list of messages, each with its position's number.
+    #[test]
+    fn messages_of_random_types_come_out_as_from_a_list() {
+        let map = Map::anonymous(4096);
+        let (mut model, mut last, mut random) = (VecDeque::new(), 0_u32, 7_u32);
+        for step in 0..20_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let kind = random >> 16 & 3;
+            let ring = MessageRing::look(&map, 0).expect("a ring");
+            assert!(ring.makes_sense(), "step {step}: {ring:x?}");
+            assert_eq!(ring.messages().filter_map(Spot::chunk).collect::<VecDeque<_>>(), model);
+            match random >> 20 & 15 {
+                0 => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
+                1 => {
+                    MessageRing::bar(&map, 0).expect("a barrier");
+                    assert_eq!(fill(&map, 1), Tail::Closed);
+                    let ring = MessageRing::look(&map, 0).expect("a ring");
+                    let (spot, word) = ring.passed().expect("a closed tail");
+                    assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+                    assert!(MessageRing::look(&map, 0).expect("a ring").passed().is_none());
+                }
+                2..9 => {
+                    let number = (last + 1) << 2 | kind;
+                    if let Tail::Free(_) = fill(&map, number) {
+                        model.push_back(number);
+                        last = (last + 1) % 1000;
+                    } else {
+                        assert!(!model.is_empty(), "a ring without messages is never full");
+                    }
+                }
+                _ => {
+                    let found =
+                        ring.messages().find(|spot| spot.chunk().is_some_and(|n| n & 3 == kind));
+                    let expected = model.iter().position(|number| number & 3 == kind);
+                    assert_eq!(
+                        found.and_then(Spot::chunk),
+                        expected.and_then(|at| model.remove(at))
+                    );
+                    if let Some(spot) = found {
+                        assert!(spot.take(&map).expect("a word"));
+                    }
+                }
+            }
+        }
+    }
+
     #[test]
     fn whoever_looked_before_a_closing_comes_too_late() {
         let map = Map::anonymous(4096);
         let Tail::Free(free) = fill(&map, 7) else { panic!("room") };
-        let Head::Message(full) = MessageRing::look(&map, 0).expect("a ring").head() else {
-            panic!("a message")
-        };
+        let full = MessageRing::look(&map, 0).expect("a ring").messages().next();
+        let full = full.expect("a message");
         let Tail::Free(next) = MessageRing::look(&map, 0).expect("a ring").tail() else {
             panic!("room")
         };
         assert_eq!(reopen(&map), [7]);
-        assert!(!free.fill(&map, 8).expect("a word"));
-        assert!(!next.fill(&map, 9).expect("a word"));
+        assert!(!free.fill(&map, 8, false).expect("a word"));
+        assert!(!next.fill(&map, 9, true).expect("a word"));
         assert!(!full.take(&map).expect("a word"));
     }
 

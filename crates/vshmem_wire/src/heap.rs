@@ -8,8 +8,8 @@ pub const SLAB_BYTES: u64 = 64 << 10;
 pub const UNIT_BYTES: u64 = 128;
 /// Slabs at most: a word of a queue's ring has 26 bits for a unit (`docs/wire-format.md`).
 pub const MAX_SLABS: u64 = (1 << 17) - 1;
-/// Units per chunk, class by class. The last one below a slab holds a message of 8 KiB.
-pub const CHUNK_CLASSES: [u32; 8] = [1, 2, 4, 8, 16, 32, 65, 128];
+/// Units per chunk, class by class. Most hold a message of a power of two, with its header.
+pub const CHUNK_CLASSES: [u32; 8] = [1, 2, 4, 9, 17, 33, 65, 128];
 
 /// One slab: which class it serves.
 #[derive(Debug, Clone, Copy)]

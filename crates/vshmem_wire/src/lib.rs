@@ -24,8 +24,9 @@ pub use geometry::{Area, Geometry, GeometryError, Layout};
 pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 pub use name::{ClientName, Holding, domain_digest};
 pub use object::{
-    AttachSlot, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, PERM_BITS, QueueMode,
-    RING_CHUNK_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingTrailer, SemSlot, ShmSlot, UndoSlot,
+    AttachSlot, MSG_HEADER_BYTES, MsgHeader, MsgSlot, ObjectHeader, ObjectState, PERM_BITS,
+    QueueMode, RING_LEAST_LIMIT, RING_SHORT_BYTES, RING_SLOTS, RING_TEXT_BYTES, SemSlot, ShmSlot,
+    UndoSlot,
 };
 pub use party::{
     AGENT_ASKED_AT, AGENT_BELL_AT, AGENT_STARTER, AGENT_THREAD_AT, BELL_LOST, ClientSlot,

@@ -151,24 +151,31 @@ pub struct MsgSlot {
 
 /// Slots in the ring of a queue: two cache lines of cells.
 pub const RING_SLOTS: usize = 8;
-/// Bytes of a chunk that carries a message through a ring.
-pub const RING_CHUNK_BYTES: u64 = 512;
-/// Bytes of text of a message in the ring at most: what is left of its chunk between the header
-/// and the three words of [`RingTrailer`].
-pub const RING_TEXT_BYTES: u64 =
-    RING_CHUNK_BYTES - MSG_HEADER_BYTES - size_of::<RingTrailer>() as u64;
+/// Bytes of text of a message in the ring at most.
+pub const RING_TEXT_BYTES: u64 = 8192;
+/// Bytes of text up to which a ring has room for a message whenever it has a free slot.
+pub const RING_SHORT_BYTES: u64 = 512;
+/// Bytes that a queue has to allow for its ring to be used.
+pub const RING_LEAST_LIMIT: u64 = RING_SHORT_BYTES * RING_SLOTS as u64;
 
-/// The end of a chunk that carries a message through a ring.
+/// The beginning of a message's chunk; its text follows.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct RingTrailer {
-    /// Where in which ring the message was put: see `docs/wire-format.md`.
+pub struct MsgHeader {
+    /// Type.
+    pub kind: u64,
+    /// Bytes of text.
+    pub size: u64,
+    /// Where in which ring the message was put: see `docs/wire-format.md`. Means nothing in the list.
     pub place: u64,
     /// What the chunk's owner cell said when it was.
     pub owner: u64,
     /// The tag of that cell.
     pub tag: u64,
 }
+
+/// Bytes in front of a message's text.
+pub const MSG_HEADER_BYTES: u64 = size_of::<MsgHeader>() as u64;
 
 /// Where the messages of a queue are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,9 +224,6 @@ impl UndoSlot {
     /// A thread of the client has taken the record for a set.
     pub const TAKEN: u32 = u32::MAX;
 }
-
-/// Bytes before the text of a message in the heap: type and size, a word each.
-pub const MSG_HEADER_BYTES: u64 = 16;
 
 const _: () = assert!(size_of::<ShmSlot>() == 384, "a segment slot is six cache lines");
 const _: () = assert!(size_of::<SemSlot>() == 384, "a semaphore set slot is six cache lines");

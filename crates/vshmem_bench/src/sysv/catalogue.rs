@@ -55,6 +55,7 @@ pub fn catalogue(limits: KernelLimits) -> Vec<Comparison> {
         all.push(lookup(call, about, limit.saturating_sub(SPARE).min(MOST_OBJECTS)));
     }
     all.extend(contention());
+    all.extend(requests());
     all
 }
 
@@ -234,6 +235,37 @@ fn contention() -> Vec<Comparison> {
         }
     }
     all
+}
+
+/// A server and its clients over one queue, with types as addresses.
+fn requests() -> Vec<Comparison> {
+    let rows = [
+        ("requests-1", 1_u64, Pins::Apart, "each on a CPU of its own", faster(10.0)),
+        ("requests-16", 16, Pins::Free, "on two CPUs or more", faster(1.2)),
+    ];
+    rows.into_iter()
+        .map(|(name, clients, pins, how, target)| {
+            let number = (clients + 1).to_string();
+            let case = Case {
+                length: Length::Time { spans: 1 },
+                pins,
+                ..calls(&["--processes", &number, "requests"])
+            };
+            let about = format!(
+                "request and answer over one queue, told apart by type: {} and a server, {how}",
+                plural(clients, "client")
+            );
+            let mut comparison = Comparison::of_both(name, &about, &case, target);
+            if clients > 1 {
+                let (kernel, pool) = (0, 1);
+                comparison.questions.extend([
+                    Question::SmallestShare { of: kernel, target: None },
+                    Question::SmallestShare { of: pool, target: Some(Target::Above(0.0)) },
+                ]);
+            }
+            comparison
+        })
+        .collect()
 }
 
 fn plural(number: u64, noun: &str) -> String {

@@ -2,7 +2,10 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, MessageRing, field};
-use vshmem_wire::{CELL_BYTES, MsgSlot, ObjectState, QueueMode, RING_CHUNK_BYTES, RING_TEXT_BYTES};
+use vshmem_wire::{
+    CELL_BYTES, MSG_HEADER_BYTES, MsgSlot, ObjectState, QueueMode, RING_SHORT_BYTES,
+    RING_TEXT_BYTES,
+};
 
 use super::Look;
 use super::heap::{Use, Uses};
@@ -16,22 +19,17 @@ impl Look<'_> {
     pub(super) fn rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         for (index, standing) in objects.of(Kind::Queue) {
             let slot = registry::slot_at(self.layout, Kind::Queue, index)?;
-            let base = field!(slot, MsgSlot, ring);
-            let mut words = [0; vshmem_wire::RING_SLOTS];
-            for (word, nth) in words.iter_mut().zip(0..) {
-                *word = self.word(base + nth * CELL_BYTES)?;
-            }
-            let ring = MessageRing::of(base, words);
+            let ring = self.ring_of(slot)?;
             if !ring.makes_sense() {
                 self.wrong(format!("the words in the ring of queue {index} do not fit together"));
                 continue;
             }
-            let mode = self.get(field!(slot, MsgSlot, mode))?;
-            if mode == QueueMode::List as u32 {
+            let mode = self.word(field!(slot, MsgSlot, mode))?;
+            if mode == QueueMode::List as u64 {
                 if !ring.is_frozen() || ring.messages().next().is_some() {
                     self.wrong(format!("queue {index} uses its list, and its ring is in use"));
                 }
-            } else if mode != QueueMode::Ring as u32 {
+            } else if queue::says_list(mode) {
                 self.wrong(format!("queue {index} is in mode {mode}, which is none"));
             } else if standing.is(ObjectState::Live) {
                 self.nothing_beside_the_ring(index, slot)?;
@@ -43,10 +41,19 @@ impl Look<'_> {
         Ok(())
     }
 
+    /// The ring of the queue in a slot, as it will be.
+    pub(super) fn ring_of(&self, slot: u64) -> Result<MessageRing, Fault> {
+        let base = field!(slot, MsgSlot, ring);
+        let mut words = [0; vshmem_wire::RING_SLOTS];
+        for (word, nth) in words.iter_mut().zip(0..) {
+            *word = self.word(base + nth * CELL_BYTES)?;
+        }
+        Ok(MessageRing::of(base, words))
+    }
+
     fn nothing_beside_the_ring(&mut self, index: u32, slot: u64) -> Result<(), Fault> {
         for (at, what) in [
             (field!(slot, MsgSlot, head), "there are messages in its list"),
-            (field!(slot, MsgSlot, receive_head), "a receiver sleeps"),
             (field!(slot, MsgSlot, send_head), "a sender sleeps"),
         ] {
             if self.get(at)? != 0 {
@@ -65,24 +72,30 @@ impl Look<'_> {
         for (spot, nth) in ring.messages().zip(0..) {
             let what = format!("message {nth} in the ring of queue {index}");
             let unit = spot.chunk().unwrap_or(u32::MAX);
-            let Ok(at) = Chunk(unit).offset(self.layout) else {
+            if Chunk(unit).offset(self.layout).is_err() {
                 self.wrong(format!("{what} lies at unit {unit}, which does not exist"));
-                continue;
-            };
-            if self.layout.heap.end() - at < RING_CHUNK_BYTES {
-                self.wrong(format!("{what} goes on behind the heap"));
                 continue;
             }
             let header = Header::read(self.pool.map(), self.layout, Chunk(unit))?;
             if header.kind < 1 || header.size > RING_TEXT_BYTES {
                 self.wrong(format!("{what} has type {} and {} bytes", header.kind, header.size));
             }
+            if spot.is_large() != (header.size > RING_SHORT_BYTES) {
+                self.wrong(format!(
+                    "{what} has {} bytes, and its slot says otherwise",
+                    header.size
+                ));
+            }
             let place = queue::place_in(self.layout, Chunk(unit))?;
             let place = self.pool.map().load(place, Ordering::Relaxed)?;
             if place != queue::place_of(index, spot.position()) {
                 self.wrong(format!("{what} does not say where it is"));
             }
-            self.note_use(uses, unit, Use { what, bytes: RING_CHUNK_BYTES, in_ring: true });
+            self.note_use(
+                uses,
+                unit,
+                Use { what, bytes: header.size.saturating_add(MSG_HEADER_BYTES), in_ring: true },
+            );
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 //! Sending does not touch the chunk's owner cell: as long as the message is in the ring, and after
 //! it has been taken, the cell names its sender, who does not count on it any more. The slot goes
 //! on noting the chunk of the message that was taken last, and whoever sends into it next makes
-//! that chunk its own. The end of the chunk says which message it carried last and what its owner
+//! that chunk its own. The header in the chunk says which message it carried last and what its owner
 //! cell said then; so of several who claim it one alone succeeds, and none when it has been claimed
 //! or freed since. A note is thus no more than a hint: anybody may free what it names at any time.
 //!
@@ -19,6 +19,7 @@
 
 use super::Queue;
 use super::at;
+use super::awaited::{Awaited, says_list};
 use super::list::last;
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::message::Header;
@@ -26,11 +27,11 @@ use crate::registry::{self, MOST_TRIES};
 use crate::{Errno, Member, Pool, Verdict, settle};
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{
-    Desk, Fault, MessageRing, Spot, Txn, claim_word, field, load_cell, load_value, with_lock,
+    Desk, Fault, MessageRing, Spot, Txn, claim_word, field, load_cell, load_word, with_lock,
 };
 use vshmem_wire::{
-    Cell, ClientName, Layout, MsgSlot, ObjectState, QueueMode, RING_CHUNK_BYTES, RING_SLOTS,
-    RING_TEXT_BYTES, RingTrailer, UNIT_BYTES, tag_at,
+    Cell, ClientName, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, ObjectState, QueueMode,
+    RING_LEAST_LIMIT, RING_TEXT_BYTES, UNIT_BYTES, tag_at,
 };
 
 /// Above index and position in the place of a message: tells it from what else a chunk may hold.
@@ -50,22 +51,10 @@ fn index_in(place: u64) -> Option<u32> {
     (place >> MARK_SHIFT == MARK >> MARK_SHIFT).then_some(index as u32)
 }
 
-/// Offset of the words at the end of a chunk of the ring.
-fn trailer_of(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
-    let start = chunk.offset(layout)?;
-    if layout.heap.end() - start < RING_CHUNK_BYTES {
-        return Err(Fault::corrupt(start, "a chunk that goes on behind the heap"));
-    }
-    Ok(start + RING_CHUNK_BYTES - size_of::<RingTrailer>() as u64)
-}
-
-/// Offset of the word at the end of a chunk that says where its message was put.
+/// Offset of the word of a message's chunk that says where in a ring it was put.
 pub(crate) fn place_in(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
-    Ok(field!(trailer_of(layout, chunk)?, RingTrailer, place))
+    Ok(field!(chunk.offset(layout)?, MsgHeader, place))
 }
-
-/// A queue that allows as many bytes has room whenever its ring has.
-const ALWAYS_ROOM: u64 = RING_TEXT_BYTES * RING_SLOTS as u64;
 
 /// A chunk that this client owns and counts on.
 #[derive(Debug, Clone, Copy)]
@@ -75,14 +64,15 @@ pub(super) struct Held {
     owner_at: u64,
     /// What that says as long as the chunk is ours.
     owner: Cell,
-    trailer: u64,
+    /// Offset of the chunk.
+    header: u64,
 }
 
 impl Held {
     /// Takes a chunk that has just been allocated into the service of a queue.
     pub fn enrol(map: &Map, layout: &Layout, index: u32, chunk: Chunk) -> Result<Self, Fault> {
-        let (owner_at, trailer) = (chunk.owner(layout)?, trailer_of(layout, chunk)?);
-        let at = field!(trailer, RingTrailer, place);
+        let (owner_at, header) = (chunk.owner(layout)?, chunk.offset(layout)?);
+        let at = field!(header, MsgHeader, place);
         let place = map.load(at, Ordering::SeqCst)?;
         if index_in(place) != Some(index) {
             // A burial changes the owner cell and then reads the place; here the place is changed
@@ -90,7 +80,15 @@ impl Held {
             // of them sees the other. Refused only when a peer writes into the chunk.
             map.replace(at, place, place_of(index, 0))?;
         }
-        Ok(Self { chunk, owner_at, owner: load_cell(map, owner_at)?, trailer })
+        Ok(Self { chunk, owner_at, owner: load_cell(map, owner_at)?, header })
+    }
+
+    /// Whether a text of so many bytes fits into it.
+    #[inline]
+    pub fn fits(&self, map: &Map, layout: &Layout, bytes: u64) -> Result<bool, Fault> {
+        let needed = MSG_HEADER_BYTES + bytes;
+        // The smallest chunk is one unit.
+        Ok(needed <= UNIT_BYTES || needed <= heap::bytes_of(map, layout, self.chunk)?)
     }
 
     /// Whether nobody has taken it away from a client that was thought to be dead.
@@ -111,11 +109,11 @@ impl Held {
         text: &[u8],
     ) -> Result<(), Fault> {
         let place = place_of(index, spot.position());
-        map.store(field!(self.trailer, RingTrailer, place), place, Ordering::Relaxed)?;
-        let owner = field!(self.trailer, RingTrailer, owner);
+        map.store(field!(self.header, MsgHeader, place), place, Ordering::Relaxed)?;
+        let owner = field!(self.header, MsgHeader, owner);
         map.store(owner, self.owner.word, Ordering::Relaxed)?;
         // Pairs with the acquire in `Parked::of`: who reads this tag reads that place or a later.
-        map.store(field!(self.trailer, RingTrailer, tag), self.owner.tag, Ordering::Release)?;
+        map.store(field!(self.header, MsgHeader, tag), self.owner.tag, Ordering::Release)?;
         Header::write_text(map, layout, self.chunk, kind, text)
     }
 
@@ -132,7 +130,7 @@ struct Parked {
     chunk: Chunk,
     owner_at: u64,
     owner: Cell,
-    trailer: u64,
+    header: u64,
 }
 
 impl Parked {
@@ -141,16 +139,16 @@ impl Parked {
     fn of(map: &Map, layout: &Layout, index: u32, spot: Spot) -> Result<Option<Self>, Fault> {
         let Some(chunk) = spot.chunk().map(Chunk) else { return Ok(None) };
         // A note that a peer has made up is as good as none.
-        let (Ok(owner_at), Ok(trailer)) = (chunk.owner(layout), trailer_of(layout, chunk)) else {
+        let (Ok(owner_at), Ok(header)) = (chunk.owner(layout), chunk.offset(layout)) else {
             return Ok(None);
         };
-        let tag = map.load(field!(trailer, RingTrailer, tag), Ordering::Acquire)?;
-        let word = map.load(field!(trailer, RingTrailer, owner), Ordering::Acquire)?;
-        let place = map.load(field!(trailer, RingTrailer, place), Ordering::Acquire)?;
+        let tag = map.load(field!(header, MsgHeader, tag), Ordering::Acquire)?;
+        let word = map.load(field!(header, MsgHeader, owner), Ordering::Acquire)?;
+        let place = map.load(field!(header, MsgHeader, place), Ordering::Acquire)?;
         // Whoever has claimed it since has written another place before another owner's cell.
         let owner = Cell { word, tag };
         let parked = place == place_of(index, spot.former_position()) && word > IN_OBJECT;
-        Ok(parked.then_some(Self { chunk, owner_at, owner, trailer }))
+        Ok(parked.then_some(Self { chunk, owner_at, owner, header }))
     }
 
     /// Makes it this client's own.
@@ -159,8 +157,8 @@ impl Parked {
         let mine = client.word();
         let claimed = map.replace_cell(self.owner_at, self.owner, mine)?;
         let owner = self.owner.successor(mine);
-        let Self { chunk, owner_at, trailer, .. } = self;
-        Ok(claimed.then_some(Held { chunk, owner_at, owner, trailer }))
+        let Self { chunk, owner_at, header, .. } = self;
+        Ok(claimed.then_some(Held { chunk, owner_at, owner, header }))
     }
 
     fn free(self, map: &Map) -> Result<bool, Fault> {
@@ -198,7 +196,7 @@ pub(super) fn free_parked(map: &Map, layout: &Layout, queue: &Queue) -> Result<b
 /// the ring has to be closed first.
 #[inline]
 pub(super) fn leave_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
-    if txn.get(at!(queue, mode))? == QueueMode::List as u32 {
+    if says_list(txn.get_word(at!(queue, mode))?) {
         return Ok(true);
     }
     empty_ring(txn, layout, queue)
@@ -252,7 +250,7 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     Ok(true)
 }
 
-/// Stages the opening of the ring, if there is nothing in the list, nobody asleep, and always room
+/// Stages the opening of the ring, if there is nothing in the list, no sender asleep, and always room
 /// for eight messages.
 #[inline]
 pub(super) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
@@ -261,12 +259,10 @@ pub(super) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> R
 
 #[cold]
 fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
-    for line in [at!(queue, receive_head), at!(queue, send_head)] {
-        if txn.get(line)? != 0 {
-            return Ok(());
-        }
+    if txn.get(at!(queue, send_head))? != 0 {
+        return Ok(());
     }
-    let roomy = u64::from(txn.get(at!(queue, limit))?) >= ALWAYS_ROOM;
+    let roomy = u64::from(txn.get(at!(queue, limit))?) >= RING_LEAST_LIMIT;
     if !roomy || txn.room() < 4 {
         return Ok(());
     }
@@ -276,14 +272,38 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     let Some((spot, word)) = ring.opened().filter(|(spot, _)| !txn.has_written(spot.at)) else {
         return Ok(());
     };
+    forget_parked(txn, layout, queue, spot)?;
+    let awaited = Awaited::in_line(txn, layout, queue)?;
+    txn.set_word(at!(queue, mode), awaited.mode())?;
+    txn.replace(spot.at, spot.cell(map)?, word)
+}
+
+/// Stages that senders pass a tail that is closed: the slot and its new word.
+pub(super) fn let_senders_pass(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    (spot, word): (Spot, u64),
+) -> Result<(), Fault> {
+    let map = txn.desk().map;
+    forget_parked(txn, layout, queue, spot)?;
+    txn.replace(spot.at, spot.cell(map)?, word)
+}
+
+/// Stages that the chunk is free that a slot notes: it is about to forget it.
+fn forget_parked(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    spot: Spot,
+) -> Result<(), Fault> {
+    let map = txn.desk().map;
     if let Some(parked) = Parked::of(map, layout, queue.index, spot)?
         && txn.cell(parked.owner_at)? == parked.owner
     {
-        // The slot forgets it.
         txn.replace(parked.owner_at, parked.owner, 0)?;
     }
-    txn.set(at!(queue, mode), QueueMode::Ring as u32)?;
-    txn.replace(spot.at, spot.cell(map)?, word)
+    Ok(())
 }
 
 /// Stages the ring of a new queue: empty, whatever was there, and open if there is always room for
@@ -298,13 +318,13 @@ pub(super) fn new_ring(txn: &mut Txn<'_>, queue: &Queue, limit: u32) -> Result<(
         }
         ring = MessageRing::of(queue.ring(), ring.renewed_words());
     }
-    let open = u64::from(limit) >= ALWAYS_ROOM;
+    let open = u64::from(limit) >= RING_LEAST_LIMIT;
     if let Some((spot, word)) = if open { ring.opened() } else { ring.closed() } {
         // What is staged for it already keeps the cell that was there before.
         txn.replace(spot.at, spot.cell(map)?, word)?;
     }
     let mode = if open { QueueMode::Ring } else { QueueMode::List };
-    txn.update(at!(queue, mode), mode as u32)
+    txn.update_word(at!(queue, mode), mode as u64)
 }
 
 /// Messages in a ring and their bytes.
@@ -327,7 +347,7 @@ pub(crate) fn ring_totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32,
     Ok(totals)
 }
 
-/// Settles a chunk of the size of the ring's that `dead`, a dead client's name in owner cells, owns:
+/// Settles a chunk, of a message perhaps, that `dead`, a dead client's name in owner cells, owns:
 /// it is in the list of its queue afterwards, or free. `mine` is the burial's own name.
 pub(crate) fn bury_chunk(
     pool: &Pool,
@@ -402,7 +422,7 @@ impl Member {
     /// Whether a queue uses its list, for all that can be seen without the lock.
     #[inline]
     pub(super) fn is_in_list(&self, queue: &Queue) -> Result<bool, Fault> {
-        Ok(load_value(self.pool().map(), at!(queue, mode))? == QueueMode::List as u32)
+        Ok(says_list(load_word(self.pool().map(), at!(queue, mode))?))
     }
 
     /// Runs a change under the lock of a queue, with all its messages in the list.
@@ -451,5 +471,3 @@ impl Member {
         settle(free())
     }
 }
-
-const _: () = assert!(UNIT_BYTES * heap::RING_UNITS as u64 == RING_CHUNK_BYTES);

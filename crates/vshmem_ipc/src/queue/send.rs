@@ -2,6 +2,8 @@
 
 use super::Queue;
 use super::at;
+use super::beside::Offered;
+use super::fast::InRing;
 use super::list::{fits, last};
 use super::ring::enter_ring;
 use crate::access::{Caller, Permission, WRITE};
@@ -17,13 +19,23 @@ use vshmem_wire::{
 
 /// What became of a message when it met the sleeping receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Handed {
+pub(super) enum Handed {
     /// One of them has it.
     Yes,
     /// None of them accepts it.
     No,
     /// There are too many to tell in one change.
     Undecided,
+}
+
+/// How an attempt to send under the lock ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Yes,
+    /// It is sent, and the call has slept before.
+    AfterSleep,
+    /// The call has slept, and then found the ring open: the message is not sent yet.
+    RingIsOpen,
 }
 
 impl Member {
@@ -44,24 +56,87 @@ impl Member {
             return Err(Errno::INVAL);
         }
         let queue = self.queue(id)?;
-        if text.len() as u64 <= RING_TEXT_BYTES
-            && settle(self.send_in_ring(&queue, kind, text, caller))?
-        {
-            return Ok(());
+        let may_use_ring = text.len() as u64 <= RING_TEXT_BYTES;
+        let mut signals_seen = None;
+        // A queue that goes while the call sleeps is EIDRM.
+        let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
+        loop {
+            if may_use_ring {
+                let sent = self.send_beside_sleepers(
+                    &queue,
+                    kind,
+                    text,
+                    no_wait,
+                    caller,
+                    &mut signals_seen,
+                );
+                if sent? {
+                    return Ok(());
+                }
+                if !has_looked {
+                    has_looked = true;
+                    if self.await_ring(&queue, &mut signals_seen) {
+                        continue;
+                    }
+                }
+            }
+            let seen = *signals_seen.get_or_insert_with(signals_handled);
+            match self.send_to_list(&queue, kind, text, no_wait, seen, &mut gone, caller)? {
+                Sent::Yes | Sent::AfterSleep => return Ok(()),
+                Sent::RingIsOpen => {}
+            }
         }
-        self.send_to_list(&queue, kind, text, no_wait, caller)
     }
 
-    #[inline(never)]
-    fn send_to_list(
+    /// Sends through the ring, or to a sleeper beside it. False: it has to go to the list.
+    #[inline]
+    fn send_beside_sleepers(
         &self,
         queue: &Queue,
         kind: i64,
         text: &[u8],
         no_wait: bool,
         caller: &dyn Caller,
-    ) -> Result<(), Errno> {
-        let signals_seen = signals_handled();
+        signals_seen: &mut Option<u32>,
+    ) -> Result<bool, Errno> {
+        /// Turns in which somebody else has lain down for that type just then.
+        const MOST_TURNS: u32 = 8;
+        let mut refused = None;
+        for _ in 0..MOST_TURNS {
+            match settle(self.send_in_ring(
+                queue,
+                kind,
+                text,
+                no_wait,
+                caller,
+                refused,
+                signals_seen,
+            ))? {
+                InRing::Sent => return Ok(true),
+                InRing::Slow => break,
+                InRing::Awaited => match self.offer(queue, kind, text, caller)? {
+                    Offered::Taken => return Ok(true),
+                    Offered::Refused(mode) => refused = Some(mode),
+                    Offered::List => break,
+                },
+            }
+        }
+        Ok(false)
+    }
+
+    #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+    fn send_to_list(
+        &self,
+        queue: &Queue,
+        kind: i64,
+        text: &[u8],
+        no_wait: bool,
+        signals_seen: u32,
+        gone: &mut Errno,
+        caller: &dyn Caller,
+    ) -> Result<Sent, Errno> {
+        let began = self.room.begin_call();
         let pool = self.pool();
         let layout = pool.layout();
         let seat = self.seat()?;
@@ -73,10 +148,18 @@ impl Member {
         };
         let sent = settle(fill()).and_then(|()| {
             let header = Header { kind, size: text.len() as u64 };
-            self.send_until(queue, header, chunk, no_wait, signals_seen, caller, &seat)
+            self.send_until(queue, header, chunk, no_wait, signals_seen, gone, caller, &seat)
         });
-        if sent.is_err() {
-            let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
+        match sent {
+            Ok(Sent::Yes) => {
+                if let Some(began) = began {
+                    self.room.end_call(began);
+                }
+            }
+            Ok(Sent::AfterSleep) => {}
+            Ok(Sent::RingIsOpen) | Err(_) => {
+                let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
+            }
         }
         sent
     }
@@ -89,15 +172,16 @@ impl Member {
         chunk: Chunk,
         no_wait: bool,
         signals_seen: u32,
+        gone: &mut Errno,
         caller: &dyn Caller,
         seat: &Seat<'_>,
-    ) -> Result<(), Errno> {
+    ) -> Result<Sent, Errno> {
         let layout = self.pool().layout();
         let desk = self.desk_of(seat);
-        let mut gone = Errno::INVAL;
         let mut undecided = 0;
+        let mut sent_now = Sent::Yes;
         loop {
-            if signals_handled() != signals_seen && gone == Errno::IDRM {
+            if signals_handled() != signals_seen && *gone == Errno::IDRM {
                 return Err(Errno::INTR);
             }
             settle(Permission::check(self.pool().map(), queue.slot, caller, WRITE))?;
@@ -105,7 +189,7 @@ impl Member {
             let step = self.change_list(&desk, queue, "msgsnd", |txn| {
                 rings.clear();
                 if !queue.alive(txn)? {
-                    return Ok(Err(gone));
+                    return Ok(Err(*gone));
                 }
                 if fits(txn, queue, header.size)? {
                     txn.update(at!(queue, sender), self.party().pack())?;
@@ -136,8 +220,8 @@ impl Member {
                     continue;
                 }
                 Some(Handed::Undecided) => return Err(Errno::IO),
-                Some(_) => return Ok(()),
-                None => {}
+                Some(_) => return Ok(sent_now),
+                None => sent_now = Sent::AfterSleep,
             }
             let woken =
                 self.sleep_at_queue(queue, queue.senders(), false, signals_seen, &desk, seat)?;
@@ -146,13 +230,16 @@ impl Member {
                     return Err(errno_of(errno));
                 }
                 Woken::Interrupted => return Err(Errno::INTR),
-                _ => gone = Errno::IDRM,
+                _ => *gone = Errno::IDRM,
+            }
+            if header.size <= RING_TEXT_BYTES && self.await_ring(queue, &mut Some(signals_seen)) {
+                return Ok(Sent::RingIsOpen);
             }
         }
     }
 
     /// Gives a message to the first sleeping receiver that accepts it (`pipelined_send`).
-    fn hand_over(
+    pub(super) fn hand_over(
         &self,
         txn: &mut Txn<'_>,
         queue: &Queue,

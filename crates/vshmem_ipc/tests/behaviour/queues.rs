@@ -149,7 +149,7 @@ fn a_full_heap_is_enomem_and_recovers() {
         sent += 1;
     }
     assert_eq!(me.send_now(id, 1, &[9; 4000]), Err(Errno::NOMEM));
-    assert_eq!(sent, 32);
+    assert_eq!(sent, 30);
     sound(&pool);
     assert_eq!(me.receive(id, 0).unwrap().1, vec![9; 4000]);
     me.send_now(id, 1, &[9; 4000]).unwrap();

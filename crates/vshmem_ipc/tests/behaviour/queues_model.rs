@@ -17,12 +17,12 @@ enum Step {
 fn step() -> impl Strategy<Value = (bool, Step)> {
     let size = prop_oneof![
         6 => 0_usize..40,
-        3 => 460_usize..500,
-        2 => prop::sample::select(vec![255, 256, 257, 472, 473, 3000]),
+        3 => 490_usize..530,
+        2 => prop::sample::select(vec![255, 256, 257, 512, 513, 1112, 1113, 3000, 8192]),
     ];
     let room = prop_oneof![4 => Just(8192_usize), 1 => 0_usize..500];
     let kind = prop_oneof![3 => Just(0_i64), 3 => 1_i64..4, 1 => -4_i64..0];
-    let limit = prop::sample::select(vec![0, 100, 3839, 3840, 16384]);
+    let limit = prop::sample::select(vec![0, 100, 4095, 4096, 16384]);
     let step = prop_oneof![
         9 => (1_i64..4, size).prop_map(|(kind, size)| Step::Send { kind, size }),
         9 => (kind, prop::bool::weighted(0.1), room, prop::bool::weighted(0.1))

@@ -46,6 +46,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "large-sets", slabs: 40, act: large_sets, ..PLAIN },
     Scenario { name: "queues", act: queues, ..PLAIN },
     Scenario { name: "rings", prepare: prepare_rings, act: rings, ..PLAIN },
+    Scenario { name: "types", act: types, ..PLAIN },
     Scenario { name: "full-heap", slabs: 4, act: full_heap, survive: survive_little, ..PLAIN },
     Scenario { name: "sleeps", act: sleeps, attend: wake, ..PLAIN },
     Scenario { name: "takes", act: takes, attend: give, verify: verify_taken, ..PLAIN },
@@ -358,6 +359,23 @@ fn prepare_rings(session: &Session) {
     }
 }
 
+/// Takes messages from behind others, and leaves a gap where each was.
+fn types(session: Session) {
+    let me = session.member();
+    let queue = queue(me);
+    for n in 0..3 {
+        me.send(queue, NUMBERED, &number(n)).expect("a message sent");
+        me.send(queue, 6, b"behind").expect("a message sent");
+    }
+    for _ in 0..3 {
+        assert_eq!(me.receive(queue, 6).expect("a message").1, b"behind");
+    }
+    assert_eq!(me.receive_now(queue, 6), Err(Errno::NOMSG));
+    // The ring has gaps when it is closed.
+    me.queue_change(queue, 0, 0, 0o600, 16384, &ROOT).expect("IPC_SET");
+    assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, number(0));
+}
+
 /// Messages that go through the ring, and everything that makes them leave it.
 fn rings(session: Session) {
     let me = session.member();
@@ -388,6 +406,17 @@ fn rings(session: Session) {
     me.send(own, 3, &[1; 600]).expect("a message sent");
     me.receive(own, 0).expect("a message");
     me.send(own, 3, &[1; 6]).expect("a message sent");
+    me.receive(own, 0).expect("a message");
+    // Larger than what the slots note, for the stack, and for the queue.
+    for size in [900, 20, 3000, 40, 7000] {
+        me.send(own, 3, &vec![7; size]).expect("a message sent");
+        assert_eq!(me.receive(own, 0).expect("a message").1, vec![7; size]);
+    }
+    for _ in 0..2 {
+        me.send(own, 3, &[8; 8000]).expect("a message sent");
+    }
+    assert_eq!(me.send_now(own, 1, &[0; 400]), Err(Errno::AGAIN));
+    me.receive(own, 0).expect("a message");
     me.queue_remove(own, &ROOT).expect("a removal");
 }
 
