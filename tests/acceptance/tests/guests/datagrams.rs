@@ -106,7 +106,6 @@ impl Scene {
         self.wake();
         say(&format!("{} floods read late", self.count(2, "floods")));
         self.until_they_hear_each_other();
-        self.spot().report_rest("link uml, datagrams, after a flood");
     }
 
     /// A program of the host, which nobody has configured, can wake sleepers and notifies nobody.
