@@ -169,17 +169,15 @@ impl Member {
                 continue;
             }
             let address = load_value(map, field!(slot, DomainSlot, address)).unwrap_or(0);
-            match self.doorbell.get() {
+            if let Some(doorbell) = self.doorbell.get().filter(|_| is_address(address)) {
                 // Domains that share a device are rung with one ring, mostly.
-                Some(doorbell) if is_address(address) => {
-                    if address != rung {
-                        // What cannot be rung looks again by itself.
-                        let _ = doorbell.ring(address - 1);
-                        rung = address;
-                    }
+                if address != rung {
+                    // What cannot be rung looks again by itself.
+                    let _ = doorbell.ring(address - 1);
+                    rung = address;
                 }
-                _ if notifies && self.relies_on_us(index) => to_notify.add(index),
-                _ => {}
+            } else if notifies && self.relies_on_us(index) {
+                to_notify.add(index);
             }
         }
         if !to_notify.is_empty() {
