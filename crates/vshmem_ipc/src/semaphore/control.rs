@@ -18,12 +18,16 @@ impl Member {
         let read = || -> Verdict<u32> {
             let word = self.pool().map().load(set.word(number)?, Ordering::Acquire)?;
             let word = SemWord::unpack(word);
-            if word.tentative {
-                return Ok(Ok(set.semaphore(self.pool(), number)?.read()?.0.value));
-            }
-            Ok(Ok(word.value))
+            if word.tentative { self.decided_value(&set, number) } else { Ok(Ok(word.value)) }
         };
         settle(read())
+    }
+
+    /// The value of a semaphore that an array of operations has written.
+    #[cold]
+    #[inline(never)]
+    fn decided_value(&self, set: &Set, number: u32) -> Verdict<u32> {
+        Ok(Ok(set.semaphore(self.pool(), number)?.read()?.0.value))
     }
 
     /// GETPID: the last process to operate on a semaphore.
