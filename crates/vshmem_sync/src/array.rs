@@ -94,8 +94,8 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         let Some(&(first, _)) = operations.first() else { return Ok(Operated::Closed) };
         if operations.iter().all(|&(number, _)| number == first) {
             // One word, and so one swap.
-            let all = |value| {
-                let add = |value, &(_, change): &(u16, i16)| sum(value, change, highest);
+            let all = move |value| {
+                let add = move |value, &(_, change): &(u16, i16)| sum(value, change, highest);
                 operations.iter().try_fold(value, add).map_err(|_| Operated::Closed)
             };
             return (self.find)(first.into())?.replace_value(party, stands, all);
@@ -320,6 +320,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     /// What a tentative word amounts to for good: an array that is open is called off. `None` when the semaphore is no
     /// longer `seen`.
     #[cold]
+    #[inline(never)]
     pub(crate) fn decided(&self, seen: Cell) -> Result<Option<u32>, Fault> {
         let Some((value, open)) = self.amount(seen)? else { return Ok(None) };
         if let Some(open) = open {
@@ -335,10 +336,11 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     /// For an operation that finds a tentative word: an answer if `next` refuses what it amounts to; otherwise the word is made a plain one,
     /// to be looked at again. That the set still stands was asked after `seen` was read.
     #[cold]
+    #[inline(never)]
     pub(crate) fn finish(
         &self,
         seen: Cell,
-        next: &impl Fn(u32) -> Result<u32, Operated>,
+        next: impl Fn(u32) -> Result<u32, Operated>,
     ) -> Result<Option<Operated>, Fault> {
         if let Some((value, _)) = self.amount(seen)? {
             if let Err(answer) = next(value) {

@@ -113,7 +113,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         party: u32,
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
-        self.replace_value(party, stands, |value| sum(value, change, highest))
+        self.replace_value(party, stands, move |value| sum(value, change, highest))
     }
 
     /// Replaces the value by what `next` makes of it, on behalf of `party`. `stands` as above.
@@ -122,7 +122,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         &self,
         party: u32,
         stands: impl Fn() -> Result<bool, Fault>,
-        next: impl Fn(u32) -> Result<u32, Operated>,
+        next: impl Fn(u32) -> Result<u32, Operated> + Copy,
     ) -> Result<Operated, Fault> {
         for _ in 0..MOST_TURNS {
             let seen = self.map.load_to_replace(self.at)?;
@@ -131,7 +131,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 return Ok(Operated::Closed);
             }
             if word.tentative {
-                match self.finish(seen, &next)? {
+                match self.finish(seen, next)? {
                     Some(answer) => return Ok(answer),
                     None => continue,
                 }
@@ -175,7 +175,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 return Ok(Operated::Closed);
             }
             if word.tentative {
-                match self.finish(seen, &|value| sum(value, change, highest))? {
+                match self.finish(seen, move |value| sum(value, change, highest))? {
                     Some(answer) => return Ok(answer),
                     None => continue,
                 }

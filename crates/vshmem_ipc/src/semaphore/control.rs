@@ -15,14 +15,17 @@ impl Member {
     /// EINVAL, EACCES.
     pub fn semaphore_value(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
         let (set, number) = self.readable(id, number, caller)?;
-        let read = || -> Verdict<u32> {
-            let word = self.pool().map().load(set.word(number)?, Ordering::Acquire)?;
-            let word = SemWord::unpack(word);
-            if word.tentative {
-                return Ok(Ok(set.semaphore(self.pool(), number)?.read()?.0.value));
-            }
-            Ok(Ok(word.value))
-        };
+        let load = || Ok(Ok(self.pool().map().load(set.word(number)?, Ordering::Acquire)?));
+        let word = SemWord::unpack(settle(load())?);
+        if word.tentative { self.decided_value(&set, number) } else { Ok(word.value) }
+    }
+
+    /// The value of a semaphore that an array of operations has written.
+    #[cold]
+    #[inline(never)]
+    fn decided_value(&self, set: &Set, number: u32) -> Result<u32, Errno> {
+        let read =
+            || -> Verdict<u32> { Ok(Ok(set.semaphore(self.pool(), number)?.read()?.0.value)) };
         settle(read())
     }
 
