@@ -1,16 +1,17 @@
-//! Whether somebody may answer a waiter that looks: somebody who can run while it does.
+//! Whether somebody may answer a waiter while it looks: somebody who can run on another CPU.
 //!
 //! A client in another kernel runs on CPUs of its own, as far as this one can tell: also where this kernel, a guest's, has
 //! a single CPU. A client of this kernel can run meanwhile if there is a CPU for it beside the one that the waiter occupies:
-//! affinity masks count. Where all of them share one CPU, looking only keeps whoever is waited for from running.
+//! affinity masks count. Where all of them share one CPU, looking only keeps whoever is waited for from running. The domain's
+//! agent answers nobody.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use vshmem_mem::{is_confined, ticks};
-use vshmem_sync::{Fault, field, load_value};
-use vshmem_wire::{ClientSlot, ClientState, Registry};
+use vshmem_sync::{Answerer, Fault, field, load_value};
+use vshmem_wire::{ClientSlot, ClientState, DomainSlot, Registry};
 
 use crate::member::client_at;
 use crate::{Member, domain};
@@ -39,15 +40,16 @@ impl Answerers {
 }
 
 impl Member {
-    /// Whether whoever this thread is about to wait for can run while it looks.
-    pub(crate) fn may_be_answered(&self) -> bool {
+    /// Where whoever this thread is about to wait for can run meanwhile.
+    pub(crate) fn answerer(&self) -> Answerer {
         let now = ticks();
-        self.answerers.known(now, is_confined()).unwrap_or_else(|| {
+        let elsewhere = self.answerers.known(now, is_confined()).unwrap_or_else(|| {
             // A table that makes no sense is told by whoever has to rely on it.
             let answer = is_confined() || self.look_for_answerers().unwrap_or(true);
             self.answerers.note(now, answer);
             answer
-        })
+        });
+        if elsewhere { Answerer::OnAnotherCpu } else { Answerer::OnThisCpu }
     }
 
     #[cold]
@@ -58,6 +60,8 @@ impl Member {
         let is_only = |index| own.count() == 1 && own.is_set(index);
         // Threads of this process may have other CPUs than this one.
         let mut can_run = own.count() > 1 || has_another(Some(rustix::process::getpid()), is_only);
+        let agent =
+            load_value(map, field!(domain::slot_at(layout, self.domain())?, DomainSlot, agent))?;
         let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
         for client in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, client)?;
@@ -67,7 +71,8 @@ impl Member {
             let home = load_value(map, field!(slot, ClientSlot, domain))?;
             if home == self.domain() {
                 let pid = load_value(map, field!(slot, ClientSlot, pid))?;
-                can_run = can_run || has_another(Pid::from_raw(pid as i32), is_only);
+                can_run =
+                    can_run || (pid != agent && has_another(Pid::from_raw(pid as i32), is_only));
             } else if domain::boot_of(self.pool(), home)? == boot {
                 // A container's processes go by other pids here.
                 can_run = can_run || online_cpus_are_several();

@@ -260,9 +260,9 @@ impl Member {
         };
         // Who has others ahead will not be served within a spin's time, and the CPU is better left to them.
         let is_first = load_value(map, field!(at, ThreadSlot, previous))? == 0;
-        if !has_looked && is_first && self.may_be_answered() {
+        if !has_looked && is_first {
             let interrupted = || signals_handled() != signals_seen;
-            self.spin.until(|| interrupted() || !waiting());
+            self.spin.until(self.answerer(), || interrupted() || !waiting());
             if !waiting() {
                 return Ok(None);
             }

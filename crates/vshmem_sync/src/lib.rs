@@ -34,6 +34,7 @@ mod pledge;
 mod room;
 mod seat;
 mod spin;
+mod yielding;
 
 pub use claim::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
@@ -47,4 +48,4 @@ pub use park::{Parked, WaitWords, park, ring};
 pub use pledge::{Operated, Semaphore, UndoRecords};
 pub use room::{Room, RoomWait};
 pub use seat::{Claimant, Desk, Seat, Seats, enlist};
-pub use spin::{Look, SleepMeter, Spin};
+pub use spin::{Answerer, Look, SleepMeter, Spin};

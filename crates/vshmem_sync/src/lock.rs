@@ -4,6 +4,7 @@ use vshmem_mem::{Map, Ordering, spin_hint};
 use vshmem_wire::{Cell, ThreadSlot};
 
 use crate::intent::{Overflow, Txn, carry_out, close_record};
+use crate::yielding::yield_cpu;
 use crate::{Desk, Fault, crash_point, field, load_cell, load_word};
 
 /// Times that a waiting thread just looks again.
@@ -316,11 +317,6 @@ fn acquire_contended(
 /// The word of a lock that `slot` holds.
 fn taken(slot: u32) -> u64 {
     LockWord { holder: slot, state: HELD }.pack()
-}
-
-fn yield_cpu() {
-    #[cfg(not(loom))]
-    rustix::thread::sched_yield();
 }
 
 fn nap() {

@@ -39,6 +39,9 @@
 //! *frozen*). Only a change under the lock opens it again, at the next position, so that whoever has been stopped since
 //! before it was closed fails. Who meets a closed slot concludes nothing and goes under the lock as well.
 //!
+//! Whoever only has to keep senders out for a moment closes the tail alone, and lets them pass under the lock (*passed*):
+//! a receiver that goes to sleep does so.
+//!
 //! # Memory ordering
 //! Words are read with acquire and replaced with acquire-release. The release of filling pairs with
 //! the acquire of a receiver's look: it sees the text. The release of taking pairs with that of the
@@ -318,18 +321,18 @@ impl MessageRing {
         (0..RING_SLOTS).map(|index| self.spot(index)).filter(|spot| !spot.is_full())
     }
 
-    /// Whether the words can be those of one moment: up to the tail messages and gaps that they have left, then free slots; and
-    /// what is closed is the tail, or a message while the tail is.
+    /// Whether the words can be those of one moment: up to the tail messages and gaps that others have left, then free slots; and
+    /// what is closed is the tail or a message. (A message may be closed while the tail is not: somebody has let senders pass
+    /// while another was closing the ring.)
     #[must_use]
     pub fn makes_sense(&self) -> bool {
         let slots = RING_SLOTS as i64;
-        let is_barred = self.slot_of(self.tail).is_closed();
         self.tail - self.head <= slots
             && (self.head..self.head + slots).all(|position| {
                 let spot = self.slot_of(position);
                 let is_before_tail = position < self.tail;
                 let is_taken = is_before_tail && !spot.is_full();
-                let may_be_closed = is_barred && (spot.is_full() || position == self.tail);
+                let may_be_closed = spot.is_full() || position == self.tail;
                 self.position_of(spot) == if is_taken { position + slots } else { position }
                     && (is_before_tail || !spot.is_full())
                     && (may_be_closed || !spot.is_closed())
@@ -391,6 +394,39 @@ impl MessageRing {
         Err(Fault::corrupt(base, "a ring that cannot be closed"))
     }
 
+    /// Closes the tail of the ring at `base` alone: when this returns, there was a moment after which nobody has sent.
+    ///
+    /// # Errors
+    /// When the ring makes no sense.
+    pub fn bar(map: &Map, base: u64) -> Result<(), Fault> {
+        for _ in 0..MOST_LOOKS {
+            let ring = Self::look(map, base)?;
+            let tail = ring.slot_of(ring.tail);
+            if tail.is_closed() {
+                return Ok(());
+            }
+            if map.replace(tail.at, tail.word, tail.word | CLOSED)? {
+                crash_point("msg-close", "barred");
+            }
+        }
+        Err(Fault::corrupt(base, "a ring that cannot be closed"))
+    }
+
+    /// What a change under the lock has to write to let senders pass a closed tail: the slot and its new word. Whoever
+    /// looked before it was closed fails: a free slot is skipped, as if its message had come and gone. `None` if the tail is
+    /// not closed.
+    #[must_use]
+    pub fn passed(&self) -> Option<(Spot, u64)> {
+        let spot = self.slot_of(self.tail);
+        let next = if spot.is_full() {
+            // Nobody could send into it before either.
+            spot.word & !CLOSED
+        } else {
+            spot.word.wrapping_add(LAP) & !(CLOSED | CHUNK)
+        };
+        spot.is_closed().then_some((spot, next))
+    }
+
     /// What a change under the lock has to write to take all messages out of a frozen ring: the
     /// slots and their new words. The ring stays closed: the tail does.
     pub fn emptied(&self) -> impl Iterator<Item = (Spot, u64)> + '_ {
@@ -406,9 +442,7 @@ impl MessageRing {
     /// and its new word. `None` for any other ring.
     #[must_use]
     pub fn opened(&self) -> Option<(Spot, u64)> {
-        let spot = self.slot_of(self.tail);
-        let may = spot.is_closed() && self.head == self.tail && self.makes_sense();
-        may.then(|| (spot, spot.word.wrapping_add(LAP) & !(CLOSED | CHUNK)))
+        self.passed().filter(|_| self.head == self.tail && self.makes_sense())
     }
 
     /// What a change under the lock has to write to close a ring that nobody uses yet. `None` if it
@@ -493,6 +527,52 @@ mod tests {
                         other => assert_eq!((other, model.len()), (Tail::Full, RING_SLOTS)),
                     },
                     _ => assert_eq!(take(&map), model.pop_front()),
+                }
+            }
+        }
+    }
+
+    /// A list of messages, each with its position's number.
+    #[test]
+    fn messages_of_random_types_come_out_as_from_a_list() {
+        let map = Map::anonymous(4096);
+        let (mut model, mut last, mut random) = (VecDeque::new(), 0_u32, 7_u32);
+        for step in 0..20_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let kind = random >> 16 & 3;
+            let ring = MessageRing::look(&map, 0).expect("a ring");
+            assert!(ring.makes_sense(), "step {step}: {ring:x?}");
+            assert_eq!(ring.messages().filter_map(Spot::chunk).collect::<VecDeque<_>>(), model);
+            match random >> 20 & 15 {
+                0 => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
+                1 => {
+                    MessageRing::bar(&map, 0).expect("a barrier");
+                    assert_eq!(fill(&map, 1), Tail::Closed);
+                    let ring = MessageRing::look(&map, 0).expect("a ring");
+                    let (spot, word) = ring.passed().expect("a closed tail");
+                    assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+                    assert!(MessageRing::look(&map, 0).expect("a ring").passed().is_none());
+                }
+                2..9 => {
+                    let number = (last + 1) << 2 | kind;
+                    if let Tail::Free(_) = fill(&map, number) {
+                        model.push_back(number);
+                        last = (last + 1) % 1000;
+                    } else {
+                        assert!(!model.is_empty(), "a ring without messages is never full");
+                    }
+                }
+                _ => {
+                    let found =
+                        ring.messages().find(|spot| spot.chunk().is_some_and(|n| n & 3 == kind));
+                    let expected = model.iter().position(|number| number & 3 == kind);
+                    assert_eq!(
+                        found.and_then(Spot::chunk),
+                        expected.and_then(|at| model.remove(at))
+                    );
+                    if let Some(spot) = found {
+                        assert!(spot.take(&map).expect("a word"));
+                    }
                 }
             }
         }

@@ -22,12 +22,18 @@
 //!
 //! # A crowded CPU
 //! A thread that finds a gap between two looks was not running meanwhile: somebody else wants this CPU, and may be the one
-//! that is waited for. It stops looking, and the next waits sleep at once: a few at first, more each time it happens again.
+//! that is waited for. It stops looking, and the next waits do not look: a few at first, more each time it happens again.
+//!
+//! # An answer from this very CPU
+//! Where whoever is waited for can only run on the waiter's own CPU, and now and then where looking was in vain or the CPU is
+//! crowded, a wait gives the CPU away once instead of looking (`yielding.rs`). A wait looks or yields, never both.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use vshmem_mem::{Instant, is_confined, spin_hint, thread_cpu_time, ticks};
+
+use crate::yielding::{Yielding, store_changed, yield_cpu};
 
 /// What a sleep is taken to cost before any has been measured.
 const FIRST_GUESS: u32 = 1 << 16;
@@ -60,6 +66,26 @@ const PAUSES: u32 = 3;
 /// Parts of a moving average that stay.
 const INERTIA: u32 = 8;
 
+/// Where whoever a waiter waits for can run meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answerer {
+    /// On another CPU.
+    OnAnotherCpu,
+    /// On the waiter's own CPU only: not while it looks.
+    OnThisCpu,
+}
+
+/// What a wait does before it sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    /// Nothing.
+    Sleep,
+    /// It gives the CPU away, once.
+    Yield,
+    /// It looks, for so many ticks.
+    Look { length: u64, is_try: bool },
+}
+
 /// Whether this thread may look before it sleeps, and for how long: private to a process.
 #[derive(Debug)]
 pub struct Spin {
@@ -86,6 +112,7 @@ pub struct Spin {
     wakes: AtomicU32,
     /// The kernel counts CPU time too coarsely for a single sleep.
     is_coarse: AtomicBool,
+    yielding: Yielding,
 }
 
 impl Spin {
@@ -106,6 +133,7 @@ impl Spin {
             sleeps: AtomicU32::new(0),
             wakes: AtomicU32::new(0),
             is_coarse: AtomicBool::new(false),
+            yielding: Yielding::new(),
         }
     }
 
@@ -117,8 +145,8 @@ impl Spin {
     }
 
     /// Looks until `changed` says so or patience is over; says which it was.
-    pub fn until(&self, mut changed: impl FnMut() -> bool) -> bool {
-        let mut look = self.begin();
+    pub fn until(&self, answerer: Answerer, mut changed: impl FnMut() -> bool) -> bool {
+        let mut look = self.begin(answerer);
         loop {
             if look.is_over() {
                 return false;
@@ -131,26 +159,41 @@ impl Spin {
     }
 
     /// Begins a wait.
-    pub fn begin(&self) -> Look<'_, impl Fn() -> u64> {
-        self.begin_at(ticks)
+    pub fn begin(&self, answerer: Answerer) -> Look<'_, impl Fn() -> u64> {
+        self.begin_at(answerer, ticks)
     }
 
-    fn begin_at<T: Fn() -> u64>(&self, now: T) -> Look<'_, T> {
+    fn begin_at<T: Fn() -> u64>(&self, answerer: Answerer, now: T) -> Look<'_, T> {
         let began = now();
-        let (length, is_try) = self.length();
-        Look { spin: self, began, last: began, length, is_try, turns: 0, now }
+        Look { spin: self, began, last: began, plan: self.plan(answerer), turns: 0, now }
     }
 
-    /// How long the wait that begins now may look, and whether it is a try.
-    fn length(&self) -> (u64, bool) {
+    /// What the wait that begins now does before it sleeps.
+    fn plan(&self, answerer: Answerer) -> Plan {
         if self.is_forbidden {
-            return (0, false);
+            return Plan::Sleep;
         }
-        let rest = self.rest.load(Relaxed);
-        if rest > 0 {
-            self.rest.store(rest - 1, Relaxed);
-            return (0, false);
+        // sched_yield(2) may be one of the calls that the program has forbidden itself.
+        let may_yield = !is_confined();
+        if answerer == Answerer::OnAnotherCpu {
+            if may_yield && self.yielding.is_better() {
+                return Plan::Yield;
+            }
+            let rest = self.rest.load(Relaxed);
+            if rest > 0 {
+                self.rest.store(rest - 1, Relaxed);
+            } else if self.in_vain.load(Relaxed) == 0 || !may_yield || !self.yielding.is_due() {
+                let (length, is_try) = self.length();
+                return Plan::Look { length, is_try };
+            } else {
+                return Plan::Yield;
+            }
         }
+        if may_yield && self.yielding.is_due() { Plan::Yield } else { Plan::Sleep }
+    }
+
+    /// How long a wait may look, and whether it is a try.
+    fn length(&self) -> (u64, bool) {
         let cost = self.cost();
         if self.is_try(cost) {
             // A little longer, as no two wake-ups last the same.
@@ -298,8 +341,7 @@ pub struct Look<'a, T> {
     spin: &'a Spin,
     began: u64,
     last: u64,
-    length: u64,
-    is_try: bool,
+    plan: Plan,
     turns: u32,
     now: T,
 }
@@ -310,7 +352,8 @@ impl<T: Fn() -> u64> Look<'_, T> {
     pub fn is_over(&mut self) -> bool {
         /// Looks from one reading of the counter to the next.
         const TURNS: u32 = 4;
-        if self.turns.is_multiple_of(TURNS) && self.is_late() {
+        let Plan::Look { length, .. } = self.plan else { return !self.has_yielded() };
+        if self.turns.is_multiple_of(TURNS) && self.is_late(length) {
             return true;
         }
         // Some pauses, about as long as a cache line takes: a look that comes sooner takes the line away from whoever is
@@ -322,13 +365,26 @@ impl<T: Fn() -> u64> Look<'_, T> {
         false
     }
 
-    fn is_late(&mut self) -> bool {
+    /// Gives the CPU away, the first time, if that is the plan.
+    #[cold]
+    fn has_yielded(&mut self) -> bool {
+        if self.plan != Plan::Yield {
+            return false;
+        }
+        if self.turns > 0 {
+            self.spin.yielding.fail();
+            return false;
+        }
+        yield_cpu();
+        self.last = (self.now)();
+        self.turns = 1;
+        true
+    }
+
+    fn is_late(&mut self, length: u64) -> bool {
         let now = (self.now)();
         let gap = now.wrapping_sub(self.last);
         self.last = now;
-        if self.length == 0 {
-            return true;
-        }
         let spin = self.spin;
         if gap > GAP.max(spin.cost().into()) {
             let rest = spin.next_rest.load(Relaxed);
@@ -336,7 +392,7 @@ impl<T: Fn() -> u64> Look<'_, T> {
             spin.next_rest.store((rest * 2).min(LONG_REST), Relaxed);
             return true;
         }
-        if now.wrapping_sub(self.began) < self.length {
+        if now.wrapping_sub(self.began) < length {
             return false;
         }
         spin.in_vain.store(1, Relaxed);
@@ -347,9 +403,12 @@ impl<T: Fn() -> u64> Look<'_, T> {
     #[inline]
     pub fn succeed(self) {
         let spin = self.spin;
+        let took = self.last.wrapping_sub(self.began);
+        let Plan::Look { is_try, .. } = self.plan else { return spin.yielding.succeed(took) };
+        spin.yielding.look_has_succeeded();
         store_changed(&spin.next_rest, REST);
         // What takes longer than a sleep costs is found by tries alone.
-        if !self.is_try || self.last.wrapping_sub(self.began) < spin.cost().into() {
+        if !is_try || took < spin.cost().into() {
             store_changed(&spin.in_vain, 0);
             store_changed(&spin.streak, 0);
             store_changed(&spin.apart, TRY_EVERY);
@@ -361,14 +420,6 @@ impl<T: Fn() -> u64> Look<'_, T> {
         if streak < STREAK {
             spin.left.store(1, Relaxed);
         }
-    }
-}
-
-/// Leaves the cache line alone where nothing changes.
-#[inline]
-fn store_changed(word: &AtomicU32, value: u32) {
-    if word.load(Relaxed) != value {
-        word.store(value, Relaxed);
     }
 }
 
@@ -388,7 +439,7 @@ mod tests {
     /// Waits for an answer after so many ticks. Returns the ticks that were spent looking, and whether it was seen.
     fn wait(spin: &Spin, answer: u64) -> (u64, bool) {
         let at = Cell::new(0);
-        let mut look = spin.begin_at(clock(&at, 200));
+        let mut look = spin.begin_at(Answerer::OnAnotherCpu, clock(&at, 200));
         let began = at.get();
         loop {
             if look.is_over() {
@@ -415,13 +466,13 @@ mod tests {
         let spin = Spin::new(true);
         let mut looks = 0;
         for _ in 0..10 {
-            assert!(!spin.until(|| {
+            assert!(!spin.until(Answerer::OnAnotherCpu, || {
                 looks += 1;
                 true
             }));
         }
         assert_eq!(looks, 0);
-        assert!(Spin::new(false).until(|| true));
+        assert!(Spin::new(false).until(Answerer::OnAnotherCpu, || true));
     }
 
     #[test]
@@ -499,17 +550,61 @@ mod tests {
         assert!(spent / 10_000 <= 10_000 / 8, "{}", spent / 10_000);
     }
 
+    /// Waits for somebody on the same CPU. Returns the looks, and whether the answer was there.
+    fn wait_here(spin: &Spin, answerer: Answerer, is_answered: bool) -> (u32, bool) {
+        let at = Cell::new(0);
+        let mut look = spin.begin_at(answerer, clock(&at, 200));
+        let yields = look.plan == Plan::Yield;
+        let mut looks = 0;
+        while !look.is_over() {
+            looks += 1;
+            if yields && is_answered {
+                look.succeed();
+                return (looks, true);
+            }
+        }
+        (looks, false)
+    }
+
+    #[test]
+    fn a_waiter_alone_on_its_cpu_yields_once_and_never_looks() {
+        let spin = spin_of_cost(10_000, 12_000);
+        let waits = [(); 100].map(|()| wait_here(&spin, Answerer::OnThisCpu, false).0);
+        assert!(waits.iter().all(|looks| *looks <= 1));
+        let yields = waits.iter().sum::<u32>();
+        assert!((1..10).contains(&yields), "{yields} yields in vain");
+        let spin = spin_of_cost(10_000, 12_000);
+        let answered = (0..100).filter(|_| wait_here(&spin, Answerer::OnThisCpu, true).1).count();
+        assert!(answered > 90, "{answered}");
+    }
+
+    #[test]
+    fn who_looks_in_vain_finds_out_that_yielding_helps() {
+        let spin = spin_of_cost(10_000, 12_000);
+        let count = || {
+            let waits = (0..1000).map(|_| wait_here(&spin, Answerer::OnAnotherCpu, true));
+            waits.filter(|(_, answered)| *answered).count()
+        };
+        count();
+        let answered = count();
+        assert!(answered > 980, "{answered}");
+        // And that looking does, once it does.
+        let looked = (0..1100).map(|_| wait(&spin, 500)).skip(1090).all(|(spent, _)| spent >= 500);
+        assert!(looked);
+        assert!(!spin.yielding.is_better());
+    }
+
     #[test]
     fn a_thread_that_was_not_running_stops_looking_for_some_waits() {
         let spin = spin_of_cost(400_000, 400_000);
         let at = Cell::new(0);
         let gap = |spin: &Spin| {
-            let mut look = spin.begin_at(clock(&at, 400_001));
+            let mut look = spin.begin_at(Answerer::OnAnotherCpu, clock(&at, 400_001));
             assert!(look.is_over());
         };
         gap(&spin);
         for _ in 0..REST {
-            assert_eq!(wait(&spin, 200), (200, false), "it sleeps at once");
+            assert_eq!(wait(&spin, 200), (0, false), "it sleeps at once");
         }
         gap(&spin);
         let rests = (0..100).take_while(|_| !wait(&spin, 400).1).count();

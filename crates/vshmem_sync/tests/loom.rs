@@ -548,11 +548,14 @@ fn a_closed_semaphore_and_its_adjustment_stand_still() {
 /// The ring of a message queue: senders and receivers without the lock, and whoever closes it.
 mod message_ring {
     use super::*;
-    use vshmem_sync::{MessageRing, Spot, Tail};
+    pub use vshmem_sync::MessageRing;
+    use vshmem_sync::{Spot, Tail};
 
     pub const RING: u64 = PAGE_BYTES + 128;
     /// A word for each chunk: what is in its message.
     pub const TEXTS: u64 = PAGE_BYTES + 256;
+    /// The type that somebody asleep waits for.
+    pub const AWAITED: u64 = PAGE_BYTES + 320;
     pub const BYTES: u64 = PAGE_BYTES + 384;
 
     /// Sends; false when the ring is closed.
@@ -643,6 +646,37 @@ mod message_ring {
             let text = map.load(text, Ordering::Relaxed).expect("a word");
             (text / 10 == kind).then_some(text)
         })
+    }
+
+    /// Sends a message whose type is the tens of its number; false when somebody asleep waits for it, or the ring is closed.
+    pub fn send_unless_awaited(map: &Map, message: u32) -> bool {
+        loop {
+            let tail = MessageRing::look(map, RING).expect("a ring").tail();
+            let Tail::Free(spot) = tail else { return false };
+            let awaited = map.load(AWAITED, Ordering::Acquire).expect("a word");
+            if awaited == u64::from(message / 10) {
+                return false;
+            }
+            if spot.fill(map, message).expect("a word") {
+                return true;
+            }
+        }
+    }
+
+    /// Lies down for a type as the change under the lock does; false when there is a message of it.
+    pub fn lie_down(map: &Map, kind: u32) -> bool {
+        MessageRing::bar(map, RING).expect("a barrier");
+        let ring = MessageRing::look(map, RING).expect("a ring");
+        let found =
+            ring.messages().filter_map(|spot| spot.chunk()).any(|number| number / 10 == kind);
+        if !found {
+            let nobody = load_cell(map, AWAITED).expect("a cell");
+            assert!(map.replace_cell(AWAITED, nobody, kind.into()).expect("a cell"));
+        }
+        let (spot, word) = ring.passed().expect("a closed tail");
+        let seen = spot.cell(map).expect("a cell");
+        assert!(map.replace_cell(spot.at, seen, word).expect("a cell"), "not closed");
+        !found
     }
 
     /// Closes the ring as somebody who dies after the first step.
@@ -917,7 +951,7 @@ fn a_ring_with_gaps_is_frozen_by_two_that_close_it_at_once() {
         let (one, two) = (Arc::clone(&map), Arc::clone(&map));
         let receiver = thread::spawn(move || receive_of(&one, 2));
         let closer = thread::spawn(move || {
-            vshmem_sync::MessageRing::close(&two, RING).expect("a close");
+            MessageRing::close(&two, RING).expect("a close");
         });
         let left = leave(&map);
         closer.join().expect("a thread");
@@ -926,6 +960,47 @@ fn a_ring_with_gaps_is_frozen_by_two_that_close_it_at_once() {
             None => assert_eq!(left, [10, 20, 11]),
         }
         assert!(!send(&map, 12), "sent past a closed ring");
+    });
+}
+
+#[test]
+fn nobody_lies_down_past_a_message_of_its_type() {
+    use message_ring::*;
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!(send(&map, 10));
+        let senders = [20, 21].map(|message| {
+            let map = Arc::clone(&map);
+            thread::spawn(move || send_unless_awaited(&map, message))
+        });
+        let asleep = lie_down(&map, 2);
+        let sent = senders.map(|sender| sender.join().expect("a thread"));
+        let found: Vec<_> = std::iter::from_fn(|| receive_of(&map, 2)).collect();
+        assert_eq!(found.len(), sent.into_iter().filter(|sent| *sent).count());
+        assert!(!asleep || found.is_empty(), "nobody wakes it");
+        assert_eq!(receive(&map), Some(10));
+    });
+}
+
+#[test]
+fn others_send_and_receive_beside_whoever_lies_down() {
+    use message_ring::*;
+    explore(3, || {
+        let map = Arc::new(Map::anonymous(BYTES as usize));
+        assert!(send(&map, 10) && send(&map, 30));
+        let (one, two) = (Arc::clone(&map), Arc::clone(&map));
+        let sender = thread::spawn(move || send_unless_awaited(&one, 11));
+        let receiver = thread::spawn(move || receive_of(&two, 3));
+        assert!(lie_down(&map, 2));
+        let taken = receiver.join().expect("a thread").or_else(|| receive_of(&map, 3));
+        assert_eq!(taken, Some(30));
+        if !sender.join().expect("a thread") {
+            // It met the barrier, and goes under the lock.
+            assert!(send_unless_awaited(&map, 11));
+        }
+        assert!(!send_unless_awaited(&map, 20), "it is awaited");
+        assert!(MessageRing::look(&map, RING).expect("a ring").makes_sense());
+        assert_eq!([receive(&map), receive(&map), receive(&map)], [Some(10), Some(11), None]);
     });
 }
 

@@ -14,6 +14,7 @@ use super::{Look, name_of};
 use crate::heap::Chunk;
 use crate::id::Kind;
 use crate::message::{Header, Search};
+use crate::queue::{Awaited, says_list};
 use crate::registry;
 use crate::semaphore::{self, Operation};
 use crate::wait::{Line, thread_at};
@@ -176,6 +177,12 @@ impl Look<'_> {
             kinds.insert(Header::read(self.pool.map(), self.layout, Chunk(unit))?.kind);
             next = self.get(at)?;
         }
+        for spot in self.ring_of(slot)?.messages() {
+            let chunk = Chunk(spot.chunk().unwrap_or(u32::MAX));
+            if let Ok(header) = Header::read(self.pool.map(), self.layout, chunk) {
+                kinds.insert(header.kind);
+            }
+        }
         Ok(kinds)
     }
 
@@ -197,7 +204,13 @@ impl Look<'_> {
         } else {
             let mode = self.plain(field!(at, ThreadSlot, count))?;
             let kind = self.plain(field!(at, ThreadSlot, argument))?;
-            Search::unpack(mode, kind).accepts_any(kinds)
+            let search = Search::unpack(mode, kind);
+            let mode = self.word(field!(slot, MsgSlot, mode))?;
+            let awaited = Awaited::in_mode(mode);
+            if !says_list(mode) && awaited.with(search) != awaited {
+                self.wrong(format!("queue {index} does not say that thread slot {thread} waits"));
+            }
+            search.accepts_any(kinds)
         };
         if could {
             self.unfinished(format!("thread slot {thread} waits at queue {index} and could go on"));

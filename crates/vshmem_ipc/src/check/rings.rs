@@ -19,22 +19,17 @@ impl Look<'_> {
     pub(super) fn rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         for (index, standing) in objects.of(Kind::Queue) {
             let slot = registry::slot_at(self.layout, Kind::Queue, index)?;
-            let base = field!(slot, MsgSlot, ring);
-            let mut words = [0; vshmem_wire::RING_SLOTS];
-            for (word, nth) in words.iter_mut().zip(0..) {
-                *word = self.word(base + nth * CELL_BYTES)?;
-            }
-            let ring = MessageRing::of(base, words);
+            let ring = self.ring_of(slot)?;
             if !ring.makes_sense() {
                 self.wrong(format!("the words in the ring of queue {index} do not fit together"));
                 continue;
             }
-            let mode = self.get(field!(slot, MsgSlot, mode))?;
-            if mode == QueueMode::List as u32 {
+            let mode = self.word(field!(slot, MsgSlot, mode))?;
+            if mode == QueueMode::List as u64 {
                 if !ring.is_frozen() || ring.messages().next().is_some() {
                     self.wrong(format!("queue {index} uses its list, and its ring is in use"));
                 }
-            } else if mode != QueueMode::Ring as u32 {
+            } else if queue::says_list(mode) {
                 self.wrong(format!("queue {index} is in mode {mode}, which is none"));
             } else if standing.is(ObjectState::Live) {
                 self.nothing_beside_the_ring(index, slot)?;
@@ -46,10 +41,19 @@ impl Look<'_> {
         Ok(())
     }
 
+    /// The ring of the queue in a slot, as it will be.
+    pub(super) fn ring_of(&self, slot: u64) -> Result<MessageRing, Fault> {
+        let base = field!(slot, MsgSlot, ring);
+        let mut words = [0; vshmem_wire::RING_SLOTS];
+        for (word, nth) in words.iter_mut().zip(0..) {
+            *word = self.word(base + nth * CELL_BYTES)?;
+        }
+        Ok(MessageRing::of(base, words))
+    }
+
     fn nothing_beside_the_ring(&mut self, index: u32, slot: u64) -> Result<(), Fault> {
         for (at, what) in [
             (field!(slot, MsgSlot, head), "there are messages in its list"),
-            (field!(slot, MsgSlot, receive_head), "a receiver sleeps"),
             (field!(slot, MsgSlot, send_head), "a sender sleeps"),
         ] {
             if self.get(at)? != 0 {

@@ -6,6 +6,7 @@
 //! found and nothing has changed since.
 
 use super::at;
+use super::awaited::{Awaited, says_list};
 use super::receive::Deliver;
 use super::ring::{Held, claim_parked};
 use super::{Queue, Receive};
@@ -15,7 +16,8 @@ use crate::message::{Header, Search};
 use crate::{Errno, Member, Verdict};
 use vshmem_mem::{Map, seconds_now, signals_handled};
 use vshmem_sync::{
-    Fault, MessageRing, Room, Spot, Tail, crash_point, field, load_cell, load_value,
+    Answerer, Fault, MessageRing, Room, Spot, Tail, crash_point, field, load_cell, load_value,
+    load_word,
 };
 use vshmem_wire::{
     Cell, Layout, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_SHORT_BYTES,
@@ -101,6 +103,15 @@ fn will_read_chunk(map: &Map, layout: &Layout, spot: Spot) {
     }
 }
 
+/// How an attempt to send a message through the ring ended.
+pub(super) enum InRing {
+    Sent,
+    /// Somebody in line may wait for it.
+    Awaited,
+    /// This is not for the ring.
+    Slow,
+}
+
 /// How an attempt to take a message ended.
 enum Taken {
     Delivered(Answer),
@@ -120,8 +131,8 @@ impl Member {
         Ok(state == queue.stands(ObjectState::Live) && self.stands())
     }
 
-    /// Sends a message through the ring. False: it has to go under the lock. `signals_seen` is set when the call has begun to
-    /// wait.
+    /// Sends a message through the ring. `refused`: nobody in line accepts it as long as this is the cell of the mode.
+    /// `signals_seen` is set when the call has begun to wait.
     #[inline]
     pub(super) fn send_in_ring(
         &self,
@@ -130,13 +141,12 @@ impl Member {
         text: &[u8],
         no_wait: bool,
         caller: &dyn Caller,
+        refused: Option<Cell>,
         signals_seen: &mut Option<u32>,
-    ) -> Verdict<bool> {
-        if self.is_in_list(queue)? {
-            return Ok(Ok(false));
-        }
+    ) -> Verdict<InRing> {
         let mut held = None;
-        let sent = self.try_to_send(queue, kind, text, no_wait, caller, signals_seen, &mut held);
+        let sent =
+            self.try_to_send(queue, kind, text, no_wait, caller, refused, signals_seen, &mut held);
         if let Some(held) = held {
             self.keep(held);
         }
@@ -152,18 +162,29 @@ impl Member {
         text: &[u8],
         no_wait: bool,
         caller: &dyn Caller,
+        refused: Option<Cell>,
         signals_seen: &mut Option<u32>,
         held: &mut Option<Held>,
-    ) -> Verdict<bool> {
+    ) -> Verdict<InRing> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
         let is_large = text.len() as u64 > RING_SHORT_BYTES;
         let mut ring = MessageRing::at(queue.ring());
         for _ in 0..MOST_ATTEMPTS {
             ring.refresh(map)?;
+            // After the look: whoever lies down later makes that one fail.
+            let mode = load_word(map, at!(queue, mode))?;
+            if says_list(mode) {
+                return Ok(Ok(InRing::Slow));
+            }
+            if Awaited::in_mode(mode).has(kind)
+                && (refused.is_none() || refused != Some(load_cell(map, at!(queue, mode))?))
+            {
+                return Ok(Ok(InRing::Awaited));
+            }
             let spot = match ring.tail() {
                 Tail::Free(spot) => spot,
                 Tail::Full if self.await_room(&ring, signals_seen) => continue,
-                _ => return Ok(Ok(false)),
+                _ => return Ok(Ok(InRing::Slow)),
             };
             // Both lines are on the receiver's side, and come at once when they are asked for at once.
             map.will_write(spot.at);
@@ -187,7 +208,7 @@ impl Member {
                     }
                     *held = self.enrol(queue, text.len())?;
                     if held.is_none() {
-                        return Ok(Ok(false));
+                        return Ok(Ok(InRing::Slow));
                     }
                     continue;
                 }
@@ -196,17 +217,17 @@ impl Member {
                 if !no_wait && self.await_bytes(queue, text.len(), signals_seen) {
                     continue;
                 }
-                return Ok(Ok(false));
+                return Ok(Ok(InRing::Slow));
             }
             if !self.queue_stands(queue)? {
-                return Ok(Ok(false));
+                return Ok(Ok(InRing::Slow));
             }
             if let Err(errno) = Permission::check(map, queue.slot, caller, WRITE)? {
                 return Ok(Err(errno));
             }
             if !chunk.is_ours(map)? {
                 *held = None;
-                return Ok(Ok(false));
+                return Ok(Ok(InRing::Slow));
             }
             chunk.write(map, layout, queue.index, spot, kind, text)?;
             let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
@@ -218,16 +239,16 @@ impl Member {
                 self.room.note_sent();
                 stamp.renew(map, self.party().pack())?;
                 crash_point("msg-fast-send", "stamped");
-                return Ok(Ok(true));
+                return Ok(Ok(InRing::Sent));
             }
         }
-        Ok(Ok(false))
+        Ok(Ok(InRing::Slow))
     }
 
     /// Looks for a while for room in a ring that is full.
     #[cold]
     fn await_room(&self, ring: &MessageRing, signals_seen: &mut Option<u32>) -> bool {
-        if !self.may_be_answered() {
+        if self.answerer() == Answerer::OnThisCpu {
             return false;
         }
         // A handler that runs from now on interrupts the sleep that this call may come to.
@@ -241,7 +262,12 @@ impl Member {
     /// chunk of a message in the ring. So if the slot of the tail is filled then, there was room; also for what others
     /// allow: a change of the limit closes the ring.
     #[cold]
-    fn has_room(&self, queue: &Queue, ring: &MessageRing, bytes: usize) -> Result<bool, Fault> {
+    pub(super) fn has_room(
+        &self,
+        queue: &Queue,
+        ring: &MessageRing,
+        bytes: usize,
+    ) -> Result<bool, Fault> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
         let mut sum = bytes as u64;
         for spot in ring.messages() {
@@ -254,7 +280,7 @@ impl Member {
     /// Looks for a while for room for so many bytes.
     #[cold]
     fn await_bytes(&self, queue: &Queue, bytes: usize, signals_seen: &mut Option<u32>) -> bool {
-        if !self.may_be_answered() {
+        if self.answerer() == Answerer::OnThisCpu {
             return false;
         }
         signals_seen.get_or_insert_with(signals_handled);
@@ -275,7 +301,8 @@ impl Member {
         // Who sleeps is woken by the message that is to be sent.
         let is_idle = load_value(map, at!(queue, receive_head)).is_ok_and(|first| first != 0);
         let mut least = left();
-        if least == 0 || is_idle || !self.room.may_look(|| self.may_be_answered()) {
+        let may_be_taken = || self.answerer() == Answerer::OnAnotherCpu;
+        if least == 0 || is_idle || !self.room.may_look(may_be_taken) {
             return false;
         }
         signals_seen.get_or_insert_with(signals_handled);
@@ -480,11 +507,8 @@ impl Member {
             // All of them had been taken by then, or were for others, and another was not there.
             return Ok((!ring.has_moved(map)).then_some(Answer::error(Errno::NOMSG)));
         }
-        if !self.may_be_answered() {
-            return Ok(None);
-        }
         let signals_seen = *seen.get_or_insert_with(signals_handled);
-        let mut look = self.spin.begin();
+        let mut look = self.spin.begin(self.answerer());
         while !look.is_over() && signals_handled() == signals_seen {
             if !ring.has_moved(map) {
                 continue;

@@ -11,13 +11,15 @@
 //! it, into and out of a chunk that belongs to the sender before and to the receiver after.
 //!
 //! # Without the lock
-//! As long as messages are short, few, and wanted in the order in which they came, they go through
-//! a ring of eight slots, a compare-and-swap each (`fast.rs`, `vshmem_sync::MessageRing`). Whatever
-//! else there is to do closes the ring, and its messages move to the end of the empty list
-//! (`ring.rs`). In mode *ring* the list is empty and nobody sleeps; in mode *list* the ring is empty
-//! and closed. A receiver that leaves nothing behind, neither message nor sleeper, opens it again.
+//! As long as messages are short and few they go through a ring of eight slots, a compare-and-swap each: receivers take the first
+//! that they accept, whatever is before it (`fast.rs`, `vshmem_sync::MessageRing`). Whatever else there is to do closes the
+//! ring, and its messages move to the end of the empty list (`ring.rs`). In mode *ring* the list is empty, no sender
+//! sleeps, and receivers may sleep that accept none of the messages in it (`beside.rs`); in mode *list* the ring is empty and closed. A
+//! receiver that takes the last message of the list opens it again.
 
 mod aftermath;
+mod awaited;
+mod beside;
 mod create;
 mod fast;
 mod list;
@@ -28,6 +30,7 @@ mod send;
 mod serve;
 mod status;
 
+pub(crate) use awaited::{Awaited, says_list};
 pub use receive::Deliver;
 pub(crate) use ring::{bury_chunk, place_in, place_of};
 pub(crate) use status::totals;

@@ -1,6 +1,7 @@
 //! msgrcv(2).
 
 use super::at;
+use super::beside::Joined;
 use super::list::{Found, find, take, wake_senders};
 use super::ring::enter_ring;
 use super::{Queue, Receive};
@@ -15,6 +16,23 @@ use vshmem_wire::{MSG_HEADER_BYTES, MsgSlot, RING_TEXT_BYTES, ThreadSlot, WaitKi
 
 /// Takes a message: its type, its size, and a way to copy its text. Returns what msgrcv does.
 pub type Deliver<'a> = dyn FnMut(i64, usize, &dyn Fn(&mut [u8])) -> Result<usize, Errno> + 'a;
+
+/// What a receiver in line waits for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub search: Search,
+    /// Bytes; more than there can be where a longer message is cut.
+    pub room: u64,
+}
+
+impl Wanted {
+    fn of(wanted: Receive, search: Search) -> Self {
+        Self { search, room: if wanted.cut { u64::MAX } else { wanted.room as u64 } }
+    }
+}
+
+/// Times that a receiver goes back to the ring because a message for it has come before it could lie down.
+const MOST_TURNS: i32 = 8;
 
 impl Member {
     /// msgrcv(2). `deliver` is given the type and the text, and is called once at most; its answer
@@ -37,23 +55,49 @@ impl Member {
         }
         let queue = self.queue(id)?;
         let mut signals_seen = None;
-        if !wanted.copy {
-            match self.receive_from_ring(&queue, wanted, caller, deliver, &mut signals_seen) {
-                Ok(Some(answer)) => return answer.result(),
-                Ok(None) => {}
-                Err(fault) => return settle(Err(fault)),
+        let mut turns = if wanted.copy { 0 } else { MOST_TURNS };
+        loop {
+            if turns > 0 {
+                match self.receive_from_ring(&queue, wanted, caller, deliver, &mut signals_seen) {
+                    Ok(Some(answer)) => return answer.result(),
+                    Ok(None) => {}
+                    Err(fault) => return settle(Err(fault)),
+                }
+            }
+            turns -= i32::from(turns > 0);
+            if let Some(chunk) =
+                self.receive_in_line(&queue, wanted, turns > 0, signals_seen, caller)?
+            {
+                let delivered = self.deliver(chunk, wanted, deliver);
+                let seat = self.seat()?;
+                let _ = heap::release(
+                    self.pool(),
+                    &self.desk_of(&seat),
+                    &self.larder,
+                    self.me(),
+                    chunk,
+                );
+                return delivered;
             }
         }
+    }
+
+    /// Receives under the lock, and sleeps for it. `None`: there is a message in the ring after all, as may only be where
+    /// `may_return`.
+    fn receive_in_line(
+        &self,
+        queue: &Queue,
+        wanted: Receive,
+        may_return: bool,
+        signals_seen: Option<u32>,
+        caller: &dyn Caller,
+    ) -> Result<Option<Chunk>, Errno> {
         // Whoever has begun to wait has looked for a while.
         let looked = signals_seen.is_some();
         let signals_seen = signals_seen.unwrap_or_else(signals_handled);
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        let chunk =
-            self.receive_until(&queue, wanted, looked, signals_seen, caller, &desk, &seat)?;
-        let delivered = self.deliver(chunk, wanted, deliver);
-        let _ = heap::release(self.pool(), &desk, &self.larder, self.me(), chunk);
-        delivered
+        self.receive_until(queue, wanted, may_return, looked, signals_seen, caller, &desk, &seat)
     }
 
     /// Copies a message that this client owns out to the caller.
@@ -77,18 +121,19 @@ impl Member {
         })
     }
 
-    /// Waits for a message and makes it this client's own.
+    /// Waits for a message and makes it this client's own. `None`: see [`Self::receive_in_line`].
     #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     fn receive_until(
         &self,
         queue: &Queue,
         wanted: Receive,
+        may_return: bool,
         mut looked: bool,
         signals_seen: u32,
         caller: &dyn Caller,
         desk: &Desk<'_>,
         seat: &Seat<'_>,
-    ) -> Result<Chunk, Errno> {
+    ) -> Result<Option<Chunk>, Errno> {
         let pool = self.pool();
         let layout = pool.layout();
         let search = Search::of(wanted.kind, wanted.except, wanted.copy);
@@ -114,6 +159,24 @@ impl Member {
             if let Err(errno) = permitted.and(if interrupted { Err(Errno::INTR) } else { Ok(()) }) {
                 drop_copy();
                 return Err(errno);
+            }
+            let in_line = Wanted::of(wanted, search);
+            let may_lie_beside = may_return && !wanted.no_wait;
+            let joined = match may_lie_beside {
+                true => settle(self.join_beside_ring(queue, &in_line, desk, seat))?,
+                false => Joined::List,
+            };
+            match joined {
+                Joined::List => {}
+                Joined::Found => return Ok(None),
+                Joined::Yes => {
+                    let turn = self.await_turn(queue, &mut looked, signals_seen, desk, seat)?;
+                    if turn.is_some() {
+                        return Ok(turn);
+                    }
+                    gone = Errno::IDRM;
+                    continue;
+                }
             }
             let mut rings = Rings::default();
             let step = self.change_list(desk, queue, "msgrcv", |txn| {
@@ -145,19 +208,7 @@ impl Member {
                 if wanted.no_wait {
                     return Ok(Err(Errno::NOMSG));
                 }
-                let at = thread_at(layout, seat.slot)?;
-                let map = txn.desk().map;
-                let (mode, kind) = search.pack();
-                let room = if wanted.cut { u64::MAX } else { wanted.room as u64 };
-                map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
-                map.store(field!(at, ThreadSlot, argument), kind, Ordering::Relaxed)?;
-                map.store(field!(at, ThreadSlot, size), room, Ordering::Relaxed)?;
-                let sequence = u64::from(queue.sequence);
-                map.store(field!(at, ThreadSlot, ops), sequence, Ordering::Relaxed)?;
-                txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
-                txn.update(field!(at, ThreadSlot, message), 0)?;
-                let line = queue.receivers();
-                wait::join_line(txn, layout, line, seat.slot, WaitKind::Receive, queue.index)?;
+                self.join_receivers(txn, queue, &in_line, seat)?;
                 Ok(Ok(None))
             });
             let taken = match settle(step) {
@@ -172,17 +223,55 @@ impl Member {
                 if more {
                     self.serve_senders(desk, queue)?;
                 }
-                return Ok(chunk);
+                return Ok(Some(chunk));
             }
-            let line = queue.receivers();
-            let woken = self.sleep_at_queue(queue, line, looked, signals_seen, desk, seat)?;
-            looked = false;
-            match woken {
-                Woken::Done(0) => return self.handed(seat),
-                Woken::Done(errno) => return Err(errno_of(errno)),
-                Woken::Interrupted => return Err(Errno::INTR),
-                _ => gone = Errno::IDRM,
+            let turn = self.await_turn(queue, &mut looked, signals_seen, desk, seat)?;
+            if turn.is_some() {
+                return Ok(turn);
             }
+            gone = Errno::IDRM;
+        }
+    }
+
+    /// Stages that this thread stands at the end of the line of receivers.
+    pub(super) fn join_receivers(
+        &self,
+        txn: &mut Txn<'_>,
+        queue: &Queue,
+        wanted: &Wanted,
+        seat: &Seat<'_>,
+    ) -> Result<(), Fault> {
+        let layout = self.pool().layout();
+        let at = thread_at(layout, seat.slot)?;
+        let map = txn.desk().map;
+        let (mode, kind) = wanted.search.pack();
+        map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
+        map.store(field!(at, ThreadSlot, argument), kind, Ordering::Relaxed)?;
+        map.store(field!(at, ThreadSlot, size), wanted.room, Ordering::Relaxed)?;
+        let sequence = u64::from(queue.sequence);
+        map.store(field!(at, ThreadSlot, ops), sequence, Ordering::Relaxed)?;
+        txn.update(field!(at, ThreadSlot, party), self.party().pack())?;
+        txn.update(field!(at, ThreadSlot, message), 0)?;
+        let line = queue.receivers();
+        wait::join_line(txn, layout, line, seat.slot, WaitKind::Receive, queue.index)
+    }
+
+    /// Sleeps in the line of receivers. `None`: it is worth another try.
+    fn await_turn(
+        &self,
+        queue: &Queue,
+        looked: &mut bool,
+        signals_seen: u32,
+        desk: &Desk<'_>,
+        seat: &Seat<'_>,
+    ) -> Result<Option<Chunk>, Errno> {
+        let line = queue.receivers();
+        let has_looked = std::mem::replace(looked, false);
+        match self.sleep_at_queue(queue, line, has_looked, signals_seen, desk, seat)? {
+            Woken::Done(0) => self.handed(seat).map(Some),
+            Woken::Done(errno) => Err(errno_of(errno)),
+            Woken::Interrupted => Err(Errno::INTR),
+            _ => Ok(None),
         }
     }
 

@@ -19,6 +19,7 @@
 
 use super::Queue;
 use super::at;
+use super::awaited::{Awaited, says_list};
 use super::list::last;
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::message::Header;
@@ -26,11 +27,11 @@ use crate::registry::{self, MOST_TRIES};
 use crate::{Errno, Member, Pool, Verdict, settle};
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{
-    Desk, Fault, MessageRing, Spot, Txn, claim_word, field, load_cell, load_value, with_lock,
+    Desk, Fault, MessageRing, Spot, Txn, claim_word, field, load_cell, load_word, with_lock,
 };
 use vshmem_wire::{
     Cell, ClientName, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, ObjectState, QueueMode,
-    RING_LEAST_LIMIT, RING_TEXT_BYTES, UNIT_BYTES, tag_at,
+    RING_LEAST_LIMIT, RING_SHORT_BYTES, RING_TEXT_BYTES, UNIT_BYTES, tag_at,
 };
 
 /// Above index and position in the place of a message: tells it from what else a chunk may hold.
@@ -195,7 +196,7 @@ pub(super) fn free_parked(map: &Map, layout: &Layout, queue: &Queue) -> Result<b
 /// the ring has to be closed first.
 #[inline]
 pub(super) fn leave_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
-    if txn.get(at!(queue, mode))? == QueueMode::List as u32 {
+    if says_list(txn.get_word(at!(queue, mode))?) {
         return Ok(true);
     }
     empty_ring(txn, layout, queue)
@@ -249,7 +250,7 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     Ok(true)
 }
 
-/// Stages the opening of the ring, if there is nothing in the list, nobody asleep, and always room
+/// Stages the opening of the ring, if there is nothing in the list, no sender asleep, and always room
 /// for eight messages.
 #[inline]
 pub(super) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
@@ -258,10 +259,8 @@ pub(super) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> R
 
 #[cold]
 fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
-    for line in [at!(queue, receive_head), at!(queue, send_head)] {
-        if txn.get(line)? != 0 {
-            return Ok(());
-        }
+    if txn.get(at!(queue, send_head))? != 0 {
+        return Ok(());
     }
     let roomy = u64::from(txn.get(at!(queue, limit))?) >= RING_LEAST_LIMIT;
     if !roomy || txn.room() < 4 {
@@ -273,14 +272,43 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     let Some((spot, word)) = ring.opened().filter(|(spot, _)| !txn.has_written(spot.at)) else {
         return Ok(());
     };
+    forget_parked(txn, layout, queue, spot)?;
+    let awaited = Awaited::in_line(txn, layout, queue)?;
+    txn.set_word(at!(queue, mode), awaited.mode())?;
+    txn.replace(spot.at, spot.cell(map)?, word)
+}
+
+/// Whether there is always room for a short message that passes a ring full of short ones by.
+pub(super) fn room_beside_ring(txn: &mut Txn<'_>, queue: &Queue) -> Result<bool, Fault> {
+    Ok(u64::from(txn.get(at!(queue, limit))?) >= RING_LEAST_LIMIT + RING_SHORT_BYTES)
+}
+
+/// Stages that senders pass a tail that is closed: the slot and its new word.
+pub(super) fn let_senders_pass(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    (spot, word): (Spot, u64),
+) -> Result<(), Fault> {
+    let map = txn.desk().map;
+    forget_parked(txn, layout, queue, spot)?;
+    txn.replace(spot.at, spot.cell(map)?, word)
+}
+
+/// Stages that the chunk is free that a slot notes: it is about to forget it.
+fn forget_parked(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    queue: &Queue,
+    spot: Spot,
+) -> Result<(), Fault> {
+    let map = txn.desk().map;
     if let Some(parked) = Parked::of(map, layout, queue.index, spot)?
         && txn.cell(parked.owner_at)? == parked.owner
     {
-        // The slot forgets it.
         txn.replace(parked.owner_at, parked.owner, 0)?;
     }
-    txn.set(at!(queue, mode), QueueMode::Ring as u32)?;
-    txn.replace(spot.at, spot.cell(map)?, word)
+    Ok(())
 }
 
 /// Stages the ring of a new queue: empty, whatever was there, and open if there is always room for
@@ -301,7 +329,7 @@ pub(super) fn new_ring(txn: &mut Txn<'_>, queue: &Queue, limit: u32) -> Result<(
         txn.replace(spot.at, spot.cell(map)?, word)?;
     }
     let mode = if open { QueueMode::Ring } else { QueueMode::List };
-    txn.update(at!(queue, mode), mode as u32)
+    txn.update_word(at!(queue, mode), mode as u64)
 }
 
 /// Messages in a ring and their bytes.
@@ -399,7 +427,7 @@ impl Member {
     /// Whether a queue uses its list, for all that can be seen without the lock.
     #[inline]
     pub(super) fn is_in_list(&self, queue: &Queue) -> Result<bool, Fault> {
-        Ok(load_value(self.pool().map(), at!(queue, mode))? == QueueMode::List as u32)
+        Ok(says_list(load_word(self.pool().map(), at!(queue, mode))?))
     }
 
     /// Runs a change under the lock of a queue, with all its messages in the list.

@@ -2,6 +2,8 @@
 
 use super::Queue;
 use super::at;
+use super::beside::Offered;
+use super::fast::InRing;
 use super::list::{fits, last};
 use super::ring::enter_ring;
 use crate::access::{Caller, Permission, WRITE};
@@ -17,7 +19,7 @@ use vshmem_wire::{
 
 /// What became of a message when it met the sleeping receivers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Handed {
+pub(super) enum Handed {
     /// One of them has it.
     Yes,
     /// None of them accepts it.
@@ -60,9 +62,14 @@ impl Member {
         let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
         loop {
             if may_use_ring {
-                let sent =
-                    self.send_in_ring(&queue, kind, text, no_wait, caller, &mut signals_seen);
-                if settle(sent)? {
+                if self.send_beside_sleepers(
+                    &queue,
+                    kind,
+                    text,
+                    no_wait,
+                    caller,
+                    &mut signals_seen,
+                )? {
                     return Ok(());
                 }
                 if !has_looked {
@@ -78,6 +85,35 @@ impl Member {
                 Sent::RingIsOpen => {}
             }
         }
+    }
+
+    /// Sends through the ring, or to a sleeper beside it. False: it has to go to the list.
+    #[inline]
+    fn send_beside_sleepers(
+        &self,
+        queue: &Queue,
+        kind: i64,
+        text: &[u8],
+        no_wait: bool,
+        caller: &dyn Caller,
+        signals_seen: &mut Option<u32>,
+    ) -> Result<bool, Errno> {
+        /// Turns in which somebody else has lain down for that type just then.
+        const MOST_TURNS: u32 = 8;
+        let mut refused = None;
+        for _ in 0..MOST_TURNS {
+            let sent = self.send_in_ring(queue, kind, text, no_wait, caller, refused, signals_seen);
+            match settle(sent)? {
+                InRing::Sent => return Ok(true),
+                InRing::Slow => break,
+                InRing::Awaited => match self.offer(queue, kind, text, caller)? {
+                    Offered::Taken => return Ok(true),
+                    Offered::Refused(mode) => refused = Some(mode),
+                    Offered::List => break,
+                },
+            }
+        }
+        Ok(false)
     }
 
     #[inline(never)]
@@ -195,7 +231,7 @@ impl Member {
     }
 
     /// Gives a message to the first sleeping receiver that accepts it (`pipelined_send`).
-    fn hand_over(
+    pub(super) fn hand_over(
         &self,
         txn: &mut Txn<'_>,
         queue: &Queue,

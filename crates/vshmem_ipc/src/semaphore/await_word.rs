@@ -39,11 +39,15 @@ impl Member {
         let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
         // The record that is needed for the fast way is made under the lock.
         let has_way = !operation.undo || self.known_undo_record(set)?.is_some();
-        if operation.no_wait || is_short || !has_way || !self.may_be_answered() {
+        if operation.no_wait || is_short || !has_way {
             return Ok(Ok(Looked::NotAtAll));
         }
         let semaphore = set.semaphore(self.pool(), operation.number.into())?;
-        let mut look = self.spin.begin();
+        // Somebody is in line, or this operation is for somebody in line.
+        if semaphore.is_closed()? {
+            return Ok(Ok(Looked::NotAtAll));
+        }
+        let mut look = self.spin.begin(self.answerer());
         let (mut seen, mut looked) = (None, Looked::NotAtAll);
         while !look.is_over() && signals_handled() == signals_seen {
             let word = semaphore.glance()?;

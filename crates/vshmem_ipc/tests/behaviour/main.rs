@@ -16,6 +16,7 @@ mod queues;
 mod queues_asleep;
 mod queues_model;
 mod queues_ring;
+mod queues_types;
 mod repair;
 mod segments;
 mod segments_model;
