@@ -26,7 +26,7 @@ use crate::wait::Rings;
 use crate::{Errno, Member, Verdict, settle};
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Desk, MessageRing, Seat, field};
-use vshmem_wire::{Cell, MSG_HEADER_BYTES, MsgSlot};
+use vshmem_wire::{Cell, MSG_HEADER_BYTES, MsgSlot, RING_SHORT_BYTES};
 
 /// What became of a message for which somebody in line may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,6 +121,11 @@ impl Member {
                 // It takes no room that anybody else has, and the kernel's would not go past a full queue either.
                 let ring = MessageRing::look(pool.map(), queue.ring())?;
                 if !self.has_room(queue, &ring, text.len())? {
+                    return Ok(Ok(Offered::List));
+                }
+                let ring = MessageRing::look(pool.map(), queue.ring())?;
+                let is_short = header.size <= RING_SHORT_BYTES && !ring.may_hold_large();
+                if !is_short && !self.has_room(queue, &ring, text.len())? {
                     return Ok(Ok(Offered::List));
                 }
                 let handed = self.hand_over(txn, queue, header, chunk, &mut rings)?;
