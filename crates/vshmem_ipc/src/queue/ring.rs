@@ -31,7 +31,7 @@ use vshmem_sync::{
 };
 use vshmem_wire::{
     Cell, ClientName, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, ObjectState, QueueMode,
-    RING_LEAST_LIMIT, RING_SHORT_BYTES, RING_TEXT_BYTES, UNIT_BYTES, tag_at,
+    RING_LEAST_LIMIT, RING_TEXT_BYTES, UNIT_BYTES, tag_at,
 };
 
 /// Above index and position in the place of a message: tells it from what else a chunk may hold.
