@@ -36,7 +36,7 @@ done
 for size in 0 8 4096 100000; do
 	both_orders "pingpong_sysv --transport shm --rounds 2000 --warmup 10 --size $size" ping pong
 done
-for pair in "sem 0" "sem 1024" "msg 0" "msg 8" "msg 8192"; do
+for pair in "sem 0" "sem 1024" "msg 0" "msg 8" "msg 8192" "stream 8" "stream 8192"; do
 	set -- $pair
 	both_orders "pingpong_sysv --transport $1 --rounds 2000 --warmup 10 --size $2" ping pong
 done

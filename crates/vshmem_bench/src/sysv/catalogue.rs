@@ -44,6 +44,7 @@ impl KernelLimits {
 pub fn catalogue(limits: KernelLimits) -> Vec<Comparison> {
     let mut all = without_waiting();
     all.extend(trips::in_one_kernel());
+    all.extend(trips::streams());
     all.extend(trips::late_answers());
     all.extend(segments());
     for (call, about, limit) in [

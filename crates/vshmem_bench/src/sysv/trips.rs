@@ -67,6 +67,34 @@ pub(super) fn in_one_kernel() -> Vec<Comparison> {
     all
 }
 
+/// Messages one way, from one process to another.
+pub(super) fn streams() -> Vec<Comparison> {
+    let apart = Pins::Apart;
+    let rows = [
+        ("stream-8", 8, apart, "two CPUs", faster(10.0)),
+        ("stream-1k", 1024, apart, "two CPUs", faster(4.0)),
+        ("stream-8-one-cpu", 8, Pins::Together, "both processes on one CPU", faster(1.0)),
+    ];
+    let one = |(name, size, pins, how, target): (&str, u64, Pins, &str, Option<Target>)| {
+        let case = trip("stream", size, pins);
+        let about = format!("messages of {size} B one way, {how}");
+        let mut comparison = Comparison::of_both(name, &about, &case, target);
+        if pins == apart {
+            comparison.contenders.push(contender("raw", Place::Kernel, trip("raw", 0, pins)));
+            let (pool, raw) = (1, 2);
+            comparison.questions.push(speed_up(
+                "a message / a round trip of raw",
+                Figure::Wall,
+                pool,
+                raw,
+                (size == 8).then_some(Target::AtMost(1.5)),
+            ));
+        }
+        comparison
+    };
+    rows.into_iter().map(one).collect()
+}
+
 /// CPU time of a waiter that is answered after a while, beside one that sleeps at once.
 pub(super) fn late_answers() -> Vec<Comparison> {
     let rows = [("10us", 10_000, 10_000_u64), ("1ms", 1_000_000, 400), ("100ms", 100_000_000, 10)];

@@ -25,8 +25,8 @@ use crate::message::Header;
 use crate::wait::Rings;
 use crate::{Errno, Member, Verdict, settle};
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Desk, MessageRing, Seat, field};
-use vshmem_wire::{Cell, MSG_HEADER_BYTES, MsgSlot};
+use vshmem_sync::{Desk, MessageRing, Seat, Tail, field};
+use vshmem_wire::{Cell, MSG_HEADER_BYTES, MsgSlot, RING_SHORT_BYTES};
 
 /// What became of a message for which somebody in line may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,9 +118,12 @@ impl Member {
                 if !queue.alive(txn)? || says_list(mode) {
                     return Ok(Ok(Offered::List));
                 }
-                // It takes no room that anybody else has, and the kernel's would not go past a full queue either.
+                // The kernel's would not go past a full queue either. Where a slot is free there is room for a short one.
                 let ring = MessageRing::look(pool.map(), queue.ring())?;
-                if !self.has_room(queue, &ring, text.len())? {
+                let has_slot = ring.tail() != Tail::Full && !ring.may_hold_large();
+                if !(has_slot && header.size <= RING_SHORT_BYTES)
+                    && !self.has_room(queue, &ring, text.len())?
+                {
                     return Ok(Ok(Offered::List));
                 }
                 let handed = self.hand_over(txn, queue, header, chunk, &mut rings)?;

@@ -17,10 +17,10 @@ fn busy() -> (std::sync::Arc<Pool>, Member) {
     me.op(set, &[undone(up(2)), up(1)]).unwrap();
     let queue = me.msgget(4, CREATE | 0o600, &ROOT).unwrap();
     for n in 0..4 {
-        me.send(queue, n + 1, &[7; 200]).unwrap();
+        me.send(queue, n + 2, &[7; 200]).unwrap();
     }
-    // What is not the oldest is found in the list; the other queue uses its ring.
-    assert_eq!(me.receive(queue, 2).unwrap().0, 2);
+    // The lowest of several types is found in the list; the other queue uses its ring.
+    assert_eq!(me.receive(queue, -3).unwrap().0, 2);
     let other = me.queue();
     for n in 0..2 {
         me.send(other, n + 1, &[8; 90]).unwrap();

@@ -144,11 +144,12 @@ fn a_list_that_becomes_empty_makes_way_for_the_ring_while_others_sleep() {
     std::thread::scope(|scope| {
         let five = scope.spawn(|| me.receive(id, 5));
         until("asleep", || asleep(&pool) == 1);
-        me.send(id, 1, &[1; 3000]).unwrap();
-        me.send(id, 2, b"short").unwrap();
+        me.send(id, 2, &[1; 3000]).unwrap();
+        me.send(id, 3, b"short").unwrap();
+        // The lowest of several types is found in the list.
+        assert_eq!(me.receive(id, -3).unwrap().1, [1; 3000]);
         assert!(!in_ring(&pool, 0));
-        assert_eq!(me.receive(id, 1).unwrap().1, [1; 3000]);
-        assert_eq!(me.receive(id, 2).unwrap().1, b"short");
+        assert_eq!(me.receive(id, 3).unwrap().1, b"short");
         assert!(in_ring(&pool, 0));
         sound(&pool);
         me.send(id, 4, b"past").unwrap();
