@@ -47,7 +47,7 @@ fn live(session: &Session, resume: impl FnOnce()) -> Result<(), String> {
         for (what, is, should) in [
             ("tokens", me.value(set, 2), before + NEXT),
             ("sleepers", asleep(me.pool()) as u32, NEXT),
-            ("attaches", me.segment_stat(segment, &ROOT).expect("a segment").attached as u32, NEXT),
+            ("attaches", me.segment_stat(segment, &ROOT).expect("a segment").attached, NEXT),
         ] {
             if is != should {
                 wrong.push(format!("{is} {what}, not {should}"));
@@ -82,6 +82,7 @@ fn live(session: &Session, resume: impl FnOnce()) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong:?}")) }
 }
 
+#[expect(clippy::zombie_processes, reason = "`tend` waits, by pid: it must also see it stop")]
 fn stopped_at(order: &Order) -> Result<(), String> {
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == "buries").expect("a scenario");
     let run = Run::new(scenario);

@@ -166,7 +166,7 @@ pub const ALL: &[Operation] = &[
     }),
     ("bury", |s| {
         let rows = s.pool.clients().unwrap_or_default();
-        if let Some(row) = rows.iter().find(|row| u64::from(row.index) == s.nth as u64 % 10) {
+        if let Some(row) = rows.iter().find(|row| row.index == s.nth as u32 % 10) {
             let _ = s.me.bury(row.name);
         }
         let _ = s.far.bury_process(20, |_, _| true);
