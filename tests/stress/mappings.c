@@ -209,25 +209,6 @@ static void attach(struct actor *a, struct segment *s)
 	add(a, s, (struct piece){ .at = at, .pages = PAGES, .attach = ++a->attaches, .rights = PROT_READ | PROT_WRITE });
 }
 
-static void detach(struct actor *a, struct segment *s)
-{
-	struct piece *p = &s->pieces[chance(a, s->count)];
-	char *base = p->at - (size_t)p->first * PAGE;
-	note(a, "shmdt of %d: %p", s->number, (void *)base);
-	/* The lowest of them goes; of the others of that attach those that do not reach over the segment's end. */
-	struct piece lowest = { .at = NULL };
-	for (int i = 0; i < s->count; i++)
-		if (based_at(&s->pieces[i], base) && (lowest.at == NULL || s->pieces[i].at < lowest.at))
-			lowest = s->pieces[i];
-	if (shmdt(base) != 0)
-		differs(a, "shmdt of %p", (void *)base);
-	for (int i = s->count - 1; i >= 0; i--) {
-		p = &s->pieces[i];
-		if (based_at(p, base) && p->attach == lowest.attach && (p->at == lowest.at || p->first + p->pages <= PAGES))
-			drop(s, i);
-	}
-}
-
 static void unmap_part(struct actor *a, struct segment *s, struct range r)
 {
 	note(a, "munmap of %d: %p %d", s->number, (void *)r.at, r.pages);
@@ -242,6 +223,42 @@ static void unmap_part(struct actor *a, struct segment *s, struct range r)
 	if (over) {
 		check_count(a, s);
 		munmap(r.at, r.bytes);
+	}
+}
+
+/* Whether nothing but this segment can be meant by where one of its attaches began: its first page is still there, or nobody else is
+ * given addresses there. Elsewhere a handler's segment of one page may have come to lie at the beginning, and shmdt takes the lowest. */
+static bool is_alone_at(struct segment *s, const char *base)
+{
+	if ((uintptr_t)base >= FRESH && (uintptr_t)base < FRESH_END)
+		return true;
+	for (int i = 0; i < s->count; i++)
+		if (s->pieces[i].at == base && based_at(&s->pieces[i], base))
+			return true;
+	return false;
+}
+
+static void detach(struct actor *a, struct segment *s)
+{
+	int index = chance(a, s->count);
+	struct piece *p = &s->pieces[index];
+	char *base = p->at - (size_t)p->first * PAGE;
+	if (!is_alone_at(s, base)) {
+		unmap_part(a, s, (struct range){ index, 0, p->pages, p->at, (size_t)p->pages * PAGE });
+		return;
+	}
+	note(a, "shmdt of %d: %p", s->number, (void *)base);
+	/* The lowest of them goes; of the others of that attach those that do not reach over the segment's end. */
+	struct piece lowest = { .at = NULL };
+	for (int i = 0; i < s->count; i++)
+		if (based_at(&s->pieces[i], base) && (lowest.at == NULL || s->pieces[i].at < lowest.at))
+			lowest = s->pieces[i];
+	if (shmdt(base) != 0)
+		differs(a, "shmdt of %p", (void *)base);
+	for (int i = s->count - 1; i >= 0; i--) {
+		p = &s->pieces[i];
+		if (based_at(p, base) && p->attach == lowest.attach && (p->at == lowest.at || p->first + p->pages <= PAGES))
+			drop(s, i);
 	}
 }
 

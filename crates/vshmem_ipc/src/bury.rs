@@ -7,9 +7,7 @@
 //! ([`crate::reclaim`]).
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{
-    Desk, Fault, Seat, claim_word, field, holder_of, load_cell, load_value, load_word, with_lock,
-};
+use vshmem_sync::{Desk, Fault, HeldBy, Seat, field, holder_of, load_value, load_word, with_lock};
 use vshmem_wire::{
     ClientName, ClientSlot, ClientState, DomainSlot, DomainState, Holding, Party, Registry,
     ThreadSlot, UndoSlot,
@@ -66,14 +64,14 @@ impl Member {
         Ok(found)
     }
 
-    /// Buries one client, by its slot.
+    /// Buries one client. By name: its slot may have changed hands since it was found dead.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.
-    pub fn bury(&self, client: u32) -> Result<(), Errno> {
+    pub fn bury(&self, client: ClientName) -> Result<(), Errno> {
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
-        settle(self.pool().named(client).and_then(|client| self.bury_client(&desk, client)).map(Ok))
+        settle(self.bury_client(&desk, client).map(Ok))
     }
 
     /// Buries the client that a census has found dead, unless its slot has changed hands since.
@@ -218,25 +216,11 @@ impl Member {
     fn free_undos(&self, client: ClientName) -> Result<(), Fault> {
         let (layout, map) = (self.pool().layout(), self.pool().map());
         let list = field!(slot_of(layout, client)?, ClientSlot, undos);
+        let all = HeldBy { map, list, client };
         for _ in 0..=layout.undos.count {
-            let head = load_cell(map, list)?;
-            let holding = Holding::unpack(head.word);
-            let Some(record) = holding.first.checked_sub(1).filter(|_| holding.is_of(client))
-            else {
-                return Ok(());
-            };
-            let at = undo::undo_at(layout, record)?;
-            let next = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?).first;
-            let set = load_cell(map, field!(at, UndoSlot, set))?;
-            let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
-            if ours && set.value() == UndoSlot::TAKEN {
-                map.replace_cell(field!(at, UndoSlot, set), set, 0)?;
-            }
-            // One that is not ours has been taken off by somebody else, or a peer has tied the list together.
-            let rest = Holding { first: if ours { next } else { 0 }, ..Holding::empty(client) };
-            if map.replace_cell(list, head, rest.pack())? && ours {
-                claim_word(map, field!(at, UndoSlot, client), client.word(), 0)?;
-            }
+            let Some((head, record)) = all.last()? else { return Ok(()) };
+            undo::forget_set(map, layout, record, client)?;
+            all.give_up(head, undo::held_record(layout, record)?)?;
         }
         Err(Fault::corrupt(list, "a list of undo records without an end"))
     }

@@ -10,7 +10,7 @@
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{
-    Desk, Fault, claim_word, field, holder_of, load_cell, load_value, load_word, with_lock,
+    Desk, Fault, HeldBy, field, held_thread, holder_of, load_cell, load_value, load_word, with_lock,
 };
 use vshmem_wire::{
     ClientName, ClientSlot, Holding, LOG_ENTRIES, LogEntry, LogHead, ObjectState, ShmSlot, Task,
@@ -38,26 +38,14 @@ impl Member {
     pub(crate) fn leave_threads(&self, desk: &Desk<'_>, client: ClientName) -> Result<(), Fault> {
         let (layout, map) = (self.pool().layout(), self.pool().map());
         let list = field!(slot_of(layout, client)?, ClientSlot, threads);
+        let all = HeldBy { map, list, client };
         for _ in 0..=layout.threads.count {
-            let head = load_cell(map, list)?;
-            let holding = Holding::unpack(head.word);
-            let Some(thread) = holding.first.checked_sub(1).filter(|_| holding.is_of(client))
-            else {
-                return Ok(());
-            };
-            let at = thread_at(layout, thread)?;
-            let next = Holding::unpack(load_word(map, field!(at, ThreadSlot, sibling))?);
-            let dead = Dead { thread, client, at };
-            let ours = self.still_dead(dead)?;
-            if ours {
+            let Some((head, thread)) = all.last()? else { return Ok(()) };
+            let dead = Dead { thread, client, at: thread_at(layout, thread)? };
+            if self.still_dead(dead)? {
                 self.leave_thread(desk, dead)?;
             }
-            // One that is not ours has been taken off by somebody else, or a peer has tied the list together.
-            let rest = if ours { next.first } else { 0 };
-            let rest = Holding { first: rest, ..Holding::empty(client) };
-            if map.replace_cell(list, head, rest.pack())? && ours {
-                claim_word(map, field!(at, ThreadSlot, owner), client.word(), 0)?;
-            }
+            all.give_up(head, held_thread(layout.threads, thread)?)?;
         }
         Err(Fault::corrupt(list, "a list of thread slots without an end"))
     }

@@ -70,6 +70,8 @@ pub struct DomainKey {
 pub struct ClientRow {
     /// Slot.
     pub index: u32,
+    /// Its name, by which it can be buried.
+    pub name: ClientName,
     /// Slot of its domain.
     pub domain: u32,
     /// Pid inside the domain; while reserved, the parent's.
@@ -323,12 +325,15 @@ impl Pool {
         let mut rows = Vec::new();
         for index in 0..high.min(layout.clients.count as u32) {
             let slot = client_at(layout, index)?;
+            // The name first: should the slot change hands now, the name fits nobody any more.
+            let name = self.named(index)?;
             let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?)
             else {
                 continue;
             };
             rows.push(ClientRow {
                 index,
+                name,
                 domain: load_value(map, field!(slot, ClientSlot, domain))?,
                 pid: load_value(map, field!(slot, ClientSlot, pid))?,
                 start: self.start_of(slot)?,

@@ -6,13 +6,12 @@
 
 use vshmem_mem::{AtomicU32, Ordering};
 use vshmem_sync::{Desk, Fault, claim_word, field, load_value, load_word};
-use vshmem_wire::{ClientName, ClientSlot, ClientState, ThreadSlot, UndoSlot};
+use vshmem_wire::{ClientName, ClientSlot, ClientState, ThreadSlot};
 
 use crate::heap;
 use crate::member::slot_of;
-use crate::undo::undo_at;
 use crate::wait::thread_at;
-use crate::{Errno, Member, Pool, settle};
+use crate::{Errno, Member, Pool, settle, undo};
 
 /// Rows of the tables of threads and undo records that are looked at in one round, and units of the heap.
 const ROWS: u32 = 256;
@@ -77,21 +76,15 @@ impl Pool {
     }
 
     fn free_dead_undo(&self, record: u32) -> Result<bool, Fault> {
-        let at = undo_at(self.layout(), record)?;
-        let owner_at = field!(at, UndoSlot, client);
+        let owner_at = undo::held_record(self.layout(), record)?.owner;
         let owner = load_word(self.map(), owner_at)?;
+        let Some(dead) = ClientName::of(owner) else { return Ok(false) };
         if !self.is_of_dead(owner)? {
             return Ok(false);
         }
-        let set = load_value(self.map(), field!(at, UndoSlot, set))?;
         // On a set's list: only a peer can have brought that about.
-        if set != 0 && set != UndoSlot::TAKEN {
-            return Ok(false);
-        }
-        if set != 0 {
-            vshmem_sync::claim_cell(self.map(), field!(at, UndoSlot, set), set, 0)?;
-        }
-        claim_word(self.map(), owner_at, owner, 0)
+        let free = undo::forget_set(self.map(), self.layout(), record, dead)?;
+        Ok(free && claim_word(self.map(), owner_at, owner, 0)?)
     }
 }
 

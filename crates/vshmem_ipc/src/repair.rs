@@ -86,15 +86,17 @@ impl Member {
             ))
         };
         for client in 0..layout.clients.count as u32 {
+            // The name first: should the slot change hands now, the burial finds somebody else in it.
+            let name = settle(self.pool().named(client).map(Ok))?;
             let row = settle(look(client).map(Ok))?;
             if row.0 == ClientState::Active as u32 {
                 parents.insert((row.1, row.2));
             }
             if row.0 != ClientState::Free as u32 {
-                rows.push((client, row));
+                rows.push((name, row));
             }
         }
-        for (client, (state, home, pid, joined)) in rows {
+        for (name, (state, home, pid, joined)) in rows {
             let standing = settle(self.standing_of(home).map(Ok))?;
             let gone = state == ClientState::Dying as u32
                 || standing.is_none_or(|(domain, epoch)| {
@@ -104,7 +106,7 @@ impl Member {
                 })
                 || (state == ClientState::Reserved as u32 && !parents.contains(&(home, pid)));
             if gone {
-                self.bury(client)?;
+                self.bury(name)?;
             }
         }
         for index in 0..layout.domains.count as u32 {

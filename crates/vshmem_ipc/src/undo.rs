@@ -6,7 +6,7 @@
 
 use vshmem_mem::{AtomicU32, Map, Ordering};
 use vshmem_sync::{
-    Desk, Fault, Txn, claim_cell, claim_word, enlist, field, load_cell, load_value, load_word,
+    Desk, Fault, Held, HeldBy, Txn, claim_cell, claim_word, field, load_cell, load_value, load_word,
 };
 use vshmem_wire::{CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot};
 
@@ -14,6 +14,40 @@ use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::member::slot_of;
 use crate::semaphore::Set;
 use crate::{Errno, Member, Pool, Verdict, floor, settle};
+
+/// An undo record as something that clients hold.
+pub(crate) fn held_record(layout: &Layout, record: u32) -> Result<Held, Fault> {
+    let at = undo_at(layout, record)?;
+    let (owner, sibling) = (field!(at, UndoSlot, client), field!(at, UndoSlot, sibling));
+    Ok(Held { number: record, owner, sibling })
+}
+
+/// Notes that a client is about to use a record of its that serves no set; says whether it is one.
+fn take_set(map: &Map, layout: &Layout, record: u32, client: ClientName) -> Result<bool, Fault> {
+    let at = undo_at(layout, record)?;
+    // The cell first: see `Held`.
+    let set = load_cell(map, field!(at, UndoSlot, set))?;
+    let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
+    Ok(ours
+        && set.word == 0
+        && map.replace_cell(field!(at, UndoSlot, set), set, UndoSlot::TAKEN.into())?)
+}
+
+/// The same backwards, for a client that has ended. Says whether its record serves no set.
+pub(crate) fn forget_set(
+    map: &Map,
+    layout: &Layout,
+    record: u32,
+    client: ClientName,
+) -> Result<bool, Fault> {
+    let at = undo_at(layout, record)?;
+    let set = load_cell(map, field!(at, UndoSlot, set))?;
+    let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
+    if ours && set.value() == UndoSlot::TAKEN {
+        map.replace_cell(field!(at, UndoSlot, set), set, 0)?;
+    }
+    Ok(ours && (set.value() == 0 || set.value() == UndoSlot::TAKEN))
+}
 
 /// Remembers where this process's record of a set is. A hint: always checked.
 #[derive(Debug)]
@@ -299,13 +333,10 @@ impl Member {
             };
             let at = undo_at(layout, record)?;
             holding = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
-            let set = load_cell(map, field!(at, UndoSlot, set))?;
             if load_word(map, field!(at, UndoSlot, client))? != me.word() {
                 break;
             }
-            if set.word == 0
-                && map.replace_cell(field!(at, UndoSlot, set), set, UndoSlot::TAKEN.into())?
-            {
+            if take_set(map, layout, record, me)? {
                 return Ok(Some(record));
             }
         }
@@ -315,17 +346,18 @@ impl Member {
     fn claim_record(&self, me: ClientName) -> Result<Option<u32>, Fault> {
         let (layout, map) = (self.pool().layout(), self.pool().map());
         let list = field!(slot_of(layout, me)?, ClientSlot, undos);
+        let all = HeldBy { map, list, client: me };
         let count = layout.undos.count as u32;
         let from = (me.word() as u32).wrapping_mul(31) % count;
         for step in 0..count {
-            let record = (from + step) % count;
-            let at = undo_at(layout, record)?;
-            if !claim_word(map, field!(at, UndoSlot, client), 0, me.word())? {
+            let held = held_record(layout, (from + step) % count)?;
+            if !claim_word(map, held.owner, 0, me.word())? {
                 continue;
             }
-            claim_cell(map, field!(at, UndoSlot, set), 0, UndoSlot::TAKEN)?;
-            enlist(map, list, me, field!(at, UndoSlot, sibling), record)?;
-            return Ok(Some(record));
+            // Before it is on the list, where other threads of this process look for records that serve no set.
+            take_set(map, layout, held.number, me)?;
+            all.enlist(held)?;
+            return Ok(Some(held.number));
         }
         Ok(None)
     }

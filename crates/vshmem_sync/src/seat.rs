@@ -1,9 +1,9 @@
 //! The thread slots that this process holds, and taking one for the length of a call.
 
 use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
-use vshmem_wire::{Area, Cell, ClientName, Holding, ThreadSlot, tag_at};
+use vshmem_wire::{Area, Cell, ClientName, ThreadSlot, tag_at};
 
-use crate::{Fault, claim_word, field, load_cell, load_word};
+use crate::{Fault, Held, HeldBy, claim_word, field};
 
 /// Thread slots of one process at most: threads inside a call at the same time, signal handlers
 /// that interrupted one included.
@@ -173,22 +173,12 @@ impl Seats {
     fn give_back_surplus(&self, map: &Map, threads: Area, claimant: Claimant) -> Result<(), Fault> {
         let Some(list) = claimant.list else { return Ok(()) };
         for _ in 0..SEATS {
-            let head = load_cell(map, list)?;
-            let holding = Holding::unpack(head.word);
-            let Some(last) =
-                holding.first.checked_sub(1).filter(|_| holding.is_of(claimant.client))
-            else {
-                return Ok(());
-            };
+            let all = HeldBy { map, list, client: claimant.client };
+            let Some((head, last)) = all.last()? else { return Ok(()) };
             let Some(place) = self.idle_surplus(last + 1) else { return Ok(()) };
-            let given = unlist(map, threads, list, head, last);
+            let given = held_thread(threads, last).and_then(|held| all.give_up(head, held));
             if given == Ok(true) {
                 place.slot.store(0, Ordering::Relaxed);
-                if let Some(offset) = threads.at(last) {
-                    let owner = field!(offset, ThreadSlot, owner);
-                    // A slot that is no longer ours (evicted) stays as it is.
-                    let _ = claim_word(map, owner, claimant.client.word(), 0);
-                }
             }
             place.busy.store(0, Ordering::Release);
             if !given? {
@@ -337,56 +327,26 @@ fn claim(map: &Map, threads: Area, claimant: Claimant) -> Result<Option<u32>, Fa
     // Clients start at different places, so that they do not all try the same slots.
     let start = (client.word() as u32).wrapping_mul(7) % count.max(1);
     for step in 0..count {
-        let slot = (start + step) % count;
-        let offset = threads.at(slot).ok_or(Fault::corrupt(threads.offset, "thread table"))?;
-        if claim_word(map, field!(offset, ThreadSlot, owner), 0, client.word())? {
-            if let Some(list) = claimant.list {
-                enlist(map, list, client, field!(offset, ThreadSlot, sibling), slot)?;
-            }
-            return Ok(Some(slot));
+        let held = held_thread(threads, (start + step) % count)?;
+        let claimed = match claimant.list {
+            Some(list) => HeldBy { map, list, client }.claim(held)?,
+            None => claim_word(map, held.owner, 0, client.word())?,
+        };
+        if claimed {
+            return Ok(Some(held.number));
         }
     }
     Ok(None)
 }
 
-/// How often a list is tried: others of the same process change it now and then.
-const MOST_TRIES: u32 = 1 << 16;
-
-/// Puts what a client has just claimed at the beginning of a list of its. `sibling` is the offset of the cell that leads from there
-/// to what it had claimed before.
+/// A thread slot as something that clients hold.
 ///
 /// # Errors
-/// [`Fault::Evicted`] when the client's slot is another's by now.
-pub fn enlist(
-    map: &Map,
-    list: u64,
-    client: ClientName,
-    sibling: u64,
-    record: u32,
-) -> Result<(), Fault> {
-    for _ in 0..MOST_TRIES {
-        let head = load_cell(map, list)?;
-        let holding = Holding::unpack(head.word);
-        if !holding.is_of(client) {
-            return Err(Fault::Evicted);
-        }
-        let before = load_cell(map, sibling)?;
-        if !map.replace_cell(sibling, before, head.word)? {
-            continue;
-        }
-        let first = Holding { first: record + 1, ..holding };
-        if map.replace_cell(list, head, first.pack())? {
-            return Ok(());
-        }
-    }
-    Err(Fault::corrupt(list, "a cell that never stays the same"))
-}
-
-/// Takes the first thread slot off a list whose head is `head`; false when that has changed.
-fn unlist(map: &Map, threads: Area, list: u64, head: Cell, slot: u32) -> Result<bool, Fault> {
-    let at = threads.at(slot).ok_or(Fault::corrupt(list, "a list that leads outside its table"))?;
-    let next = load_word(map, field!(at, ThreadSlot, sibling))?;
-    Ok(map.replace_cell(list, head, next)?)
+/// When there is no such slot.
+pub fn held_thread(threads: Area, slot: u32) -> Result<Held, Fault> {
+    let at = threads.at(slot).ok_or(Fault::corrupt(threads.offset, "no such thread slot"))?;
+    let (owner, sibling) = (field!(at, ThreadSlot, owner), field!(at, ThreadSlot, sibling));
+    Ok(Held { number: slot, owner, sibling })
 }
 
 /// How much the frames differ at most from which the same program asks, one call like the other. A handler's is further off: the
@@ -406,28 +366,4 @@ fn this_thread() -> usize {
         static MARK: u8 = const { 0 };
     }
     MARK.with(|mark| std::ptr::from_ref(mark).addr())
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn nobody_adds_to_the_list_of_a_successor() {
-        let map = Map::anonymous(4096);
-        let (list, sibling) = (64, 128);
-        let (former, next) = (ClientName::new(3, 1), ClientName::new(3, 2));
-        let write = |word| {
-            let seen = load_cell(&map, list).unwrap();
-            assert!(map.replace_cell(list, seen, word).unwrap());
-        };
-        write(Holding::empty(former).pack());
-        enlist(&map, list, former, sibling, 5).unwrap();
-        enlist(&map, list, former, sibling + 16, 6).unwrap();
-        assert_eq!(Holding::unpack(load_word(&map, list).unwrap()).first, 7);
-        assert_eq!(Holding::unpack(load_word(&map, sibling + 16).unwrap()).first, 6);
-        write(Holding::empty(next).pack());
-        assert_eq!(enlist(&map, list, former, sibling, 7), Err(Fault::Evicted));
-        assert_eq!(Holding::unpack(load_word(&map, list).unwrap()), Holding::empty(next));
-    }
 }

@@ -98,6 +98,8 @@ pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
     strict_queue(&strict, &accounts)?;
     mixed_queue(ground, me, &accounts)?;
     ground.on.remove_others(me)?;
+    // What a worker had claimed and not yet listed when it was killed waits for whoever needs it.
+    me.reclaim_all().map_err(said("reclaiming"))?;
     let wrong = me.pool().check().map_err(said("a look"))?;
     if !wrong.is_empty() {
         return Err(format!("check: {wrong:#?}"));

@@ -83,7 +83,7 @@ fn repair(name: &str) -> Result<(), Failure> {
             let parties = super::Parties::of(member.pool())?;
             for client in &parties.clients {
                 if client.state == vshmem_wire::ClientState::Active && parties.is_over(client) {
-                    member.bury(client.index).map_err(unreadable(name))?;
+                    member.bury(client.name).map_err(unreadable(name))?;
                 }
             }
             // What is left is told by the look that follows.

@@ -143,7 +143,7 @@ proptest! {
         let _ = me.semget(9, 90, CREATE, &ROOT);
 
         let _ = me.repair();
-        let _ = me.bury(me.client());
+        let _ = me.bury(me.name());
         pool.check().unwrap();
     }
 }

@@ -16,12 +16,12 @@ fn everything_of_a_dead_client_comes_back() {
     }
     dead.send(queue, 1, b"stays").unwrap();
     assert!(room(&pool).chunks_held >= 2);
-    last.bury(dead.client()).unwrap();
+    last.bury(dead.name()).unwrap();
     sound(&pool);
     assert_eq!(last.value(set, 0), 0);
     assert_eq!(last.segment_stat(segment, &ROOT).unwrap().attached, 0);
     assert_eq!(last.receive_now(queue, 0).unwrap().1, b"stays");
-    last.bury(dead.client()).unwrap();
+    last.bury(dead.name()).unwrap();
     last.segment_remove(segment, &ROOT).unwrap();
     last.set_remove(set, &ROOT).unwrap();
     last.queue_remove(queue, &ROOT).unwrap();
@@ -43,7 +43,7 @@ fn sleepers_of_a_dead_client_leave_their_lines() {
             until("asleep", || asleep(&pool) == 2);
             let behind = scope.spawn(|| dead.op(set, &[down(0)]));
             until("asleep", || asleep(&pool) == 3);
-            last.bury(dead.client()).unwrap();
+            last.bury(dead.name()).unwrap();
             until("gone", || last.sleepers(set, 0, false) == 1);
             last.op(set, &[up(0)]).unwrap();
             assert_eq!(stays.join().unwrap(), Ok(()));
@@ -70,7 +70,7 @@ fn a_line_of_receivers_and_senders_survives_a_death() {
         let receiver = scope.spawn(|| dead.receive(void, 0));
         let sender = scope.spawn(|| dead.send(full, 1, b"x"));
         until("asleep", || asleep(&pool) == 2);
-        last.bury(dead.client()).unwrap();
+        last.bury(dead.name()).unwrap();
         assert!(pool.clients().unwrap().len() == 1);
         last.send(void, 1, b"y").unwrap();
         let _ = last.receive_now(void, 0);
@@ -106,7 +106,7 @@ fn a_process_finds_its_slot_again_after_exec() {
     assert_eq!(last.value(set, 0), 2);
     after.op(set, &[undone(by(0, 3))]).unwrap();
     sound(&pool);
-    last.bury(after.client()).unwrap();
+    last.bury(after.name()).unwrap();
     assert_eq!(last.value(set, 0), 0);
     last.segment_remove(segment, &ROOT).unwrap();
     last.set_remove(set, &ROOT).unwrap();
@@ -125,8 +125,8 @@ fn two_may_bury_at_once() {
         dead.shmat(segment, true, false, &ROOT).unwrap();
         dead.send(queue, 1, &[1; 500]).unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| one.bury(dead.client()).unwrap());
-            scope.spawn(|| two.bury(dead.client()).unwrap());
+            scope.spawn(|| one.bury(dead.name()).unwrap());
+            scope.spawn(|| two.bury(dead.name()).unwrap());
         });
         sound(&pool);
         let mut sum = 0;

@@ -266,10 +266,10 @@ pub fn empty(pool: &Arc<Pool>, last: &Member) {
     sound(pool);
     for row in pool.clients().expect("a list") {
         if row.index != last.client() {
-            last.bury(row.index).expect("a burial");
+            last.bury(row.name).expect("a burial");
         }
     }
-    last.bury(last.client()).expect("a burial");
+    last.bury(last.name()).expect("a burial");
     sound(pool);
     let room = room(pool);
     assert_eq!(room.pages_used, 0, "{room:?}");

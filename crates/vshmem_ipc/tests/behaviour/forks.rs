@@ -17,16 +17,16 @@ fn a_child_inherits_attaches_and_no_adjustments() {
     assert_eq!(last.segment_stat(a, &ROOT).unwrap().attached, 4);
     // The child's own copy of the member: here, the same one under a new name.
     let child = join(&pool, 12);
-    last.bury(child.client()).unwrap();
+    last.bury(child.name()).unwrap();
     child.become_child(Some(kept), process(13), None).unwrap();
     sound(&pool);
     child.shmdt(a).unwrap();
     assert_eq!(last.segment_stat(a, &ROOT).unwrap().attached, 3);
-    last.bury(child.client()).unwrap();
+    last.bury(child.name()).unwrap();
     assert_eq!(last.segment_stat(a, &ROOT).unwrap().attached, 2);
     assert_eq!(last.segment_stat(b, &ROOT).unwrap().attached, 1);
     assert_eq!(last.value(set, 0), 1);
-    last.bury(parent.client()).unwrap();
+    last.bury(parent.name()).unwrap();
     assert_eq!(last.value(set, 0), 0);
     last.segment_remove(a, &ROOT).unwrap();
     last.segment_remove(b, &ROOT).unwrap();

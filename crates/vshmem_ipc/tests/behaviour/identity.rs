@@ -21,7 +21,7 @@ fn the_names_of_those_who_had_one_slot_all_differ() {
         assert!(names.insert(other.name()), "a name has come back");
         let first = *first.get_or_insert(other.name());
         assert_eq!(me.may_act(first), names.len() == 1);
-        me.bury(other.client()).unwrap();
+        me.bury(other.name()).unwrap();
     }
     empty(&pool, &me);
 }
@@ -33,7 +33,7 @@ fn a_census_from_before_the_slot_changed_hands_buries_nobody() {
     let before = join(&pool, 20);
     let census = pool.residents(me.domain()).unwrap();
     let seen = *census.iter().find(|row| row.index == before.client()).unwrap();
-    me.bury(before.client()).unwrap();
+    me.bury(before.name()).unwrap();
     // The same pid; of neither the start time is known, or it was started within the same tick.
     let next = join(&pool, 20);
     assert_eq!(next.client(), before.client());
@@ -51,9 +51,10 @@ fn slots_are_taken_again_in_the_order_in_which_they_became_free() {
     let pool = pool();
     let me = join(&pool, 10);
     let others: Vec<Member> = (20..25).map(|pid| join(&pool, pid)).collect();
-    let slots: Vec<u32> = [3, 0, 4, 1].map(|nth: usize| others[nth].client()).to_vec();
-    for slot in &slots {
-        me.bury(*slot).unwrap();
+    let dead = [3, 0, 4, 1].map(|nth: usize| &others[nth]);
+    let slots = dead.map(Member::client).to_vec();
+    for other in dead {
+        me.bury(other.name()).unwrap();
     }
     let again: Vec<u32> = (30..34).map(|pid| join(&pool, pid).client()).collect();
     assert_eq!(again, slots);
@@ -199,7 +200,7 @@ fn chunks_of_those_who_have_ended_are_found_when_there_are_no_others() {
         }
         let set = dead.semget(PRIVATE, 1000, 0o600, &ROOT).unwrap();
         dead.set_remove(set, &ROOT).unwrap();
-        me.bury(dead.client()).unwrap();
+        me.bury(dead.name()).unwrap();
     }
     sound(&pool);
     let again = fill(&me);

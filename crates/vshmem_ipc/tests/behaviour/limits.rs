@@ -103,7 +103,7 @@ fn clients_domains_and_threads_run_out_with_a_sentence() {
     let third = Member::join(pool.clone(), &domain("c"), process(11), None, Reach::Kernel);
     assert!(matches!(third, Err(JoinError::Full { table: "domains", count: 2 })), "{third:?}");
     sound(&pool);
-    me.bury(other.client()).unwrap();
+    me.bury(other.name()).unwrap();
     me.bury_domain(other.domain()).unwrap();
     let again = join_in(&pool, "c", 11);
     let id = me.set(1);

@@ -14,7 +14,7 @@ fn messages_of_a_sender_that_died_arrive() {
         other.send(id, 1 + n, &[n as u8; 20]).unwrap();
     }
     assert_eq!(me.receive(id, 0).unwrap().0, 1);
-    me.bury(other.client()).unwrap();
+    me.bury(other.name()).unwrap();
     sound(&pool);
     assert_eq!(me.queue_stat(id, &ROOT).unwrap().count, 4);
     for n in 1..5 {
@@ -31,7 +31,7 @@ fn whoever_was_thought_dead_sends_nothing_with_what_it_held() {
     let id = me.queue();
     other.send(id, 1, b"before").unwrap();
     assert_eq!(me.receive(id, 0).unwrap().1, b"before");
-    me.bury(other.client()).unwrap();
+    me.bury(other.name()).unwrap();
     sound(&pool);
     // The chunk that its message went with is free, and may be anybody's.
     assert_eq!(room(&pool).chunks_held, 0);

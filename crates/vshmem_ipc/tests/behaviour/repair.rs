@@ -55,7 +55,7 @@ fn a_child_slot_of_nobody_is_given_back() {
     let segment = parent.segment(PRIVATE, 1, 0).unwrap();
     parent.shmat(segment, true, false, &ROOT).unwrap();
     parent.reserve_child().unwrap();
-    me.bury(parent.client()).unwrap();
+    me.bury(parent.name()).unwrap();
     assert_eq!(pool.check().unwrap().len(), 1);
     assert_eq!(me.repair().unwrap(), Vec::<String>::new());
     assert_eq!(me.segment_stat(segment, &ROOT).unwrap().attached, 0);

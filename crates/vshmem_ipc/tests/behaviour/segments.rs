@@ -198,10 +198,10 @@ fn held_memory_goes_with_its_last_attach_whoever_dies() {
     let place = user.shmat(held.id, true, false, &ROOT).unwrap();
     assert_eq!((place.offset, place.bytes), (held.offset, held.bytes));
     assert_eq!(user.segment_stat(held.id, &ROOT).unwrap().attached, 2);
-    me.bury(maker.client()).unwrap();
+    me.bury(maker.name()).unwrap();
     sound(&pool);
     assert_eq!(user.segment_stat(held.id, &ROOT).unwrap().attached, 1);
-    me.bury(user.client()).unwrap();
+    me.bury(user.name()).unwrap();
     assert_eq!(me.segment_stat(held.id, &ROOT), Err(Errno::INVAL));
     assert_eq!(me.hold_memory(0, &ROOT, &backing), Err(Errno::INVAL));
     assert_eq!(me.hold_memory(1 << 40, &ROOT, &backing), Err(Errno::NOSPC));
@@ -214,7 +214,7 @@ fn a_name_may_act_until_its_process_is_buried_and_never_again() {
     let (me, other) = (join(&pool, 10), join(&pool, 11));
     let (name, slot) = (other.name(), other.client());
     assert!(me.may_act(name) && me.may_act(me.name()));
-    me.bury(slot).unwrap();
+    me.bury(name).unwrap();
     assert!(!me.may_act(name));
     let next = join(&pool, 12);
     assert_eq!(next.client(), slot);

@@ -187,7 +187,7 @@ proptest! {
             }
         }
         sound(&pool);
-        last.bury(me.client()).unwrap();
+        last.bury(me.name()).unwrap();
         for n in 0..4 {
             let expected = (model[n] + adjusted[n]).clamp(0, 32767);
             prop_assert_eq!(last.value(id, n as i32) as i32, expected);

@@ -33,7 +33,7 @@ fn setall_of_a_large_set_forgets_a_large_record() {
         me.op(id, &call).unwrap();
     }
     last.set_semaphores(id, &|_| 9, &ROOT).unwrap();
-    last.bury(me.client()).unwrap();
+    last.bury(me.name()).unwrap();
     let mut sum = 0u64;
     last.semaphore_values(id, &ROOT, |_, value| sum += u64::from(value)).unwrap();
     assert_eq!(sum, 9 * 32_000);
@@ -50,7 +50,7 @@ fn a_large_record_is_applied_at_death() {
         let call: Vec<_> = (from..from + 500).map(|n| undone(by(n, 3))).collect();
         me.op(id, &call).unwrap();
     }
-    last.bury(me.client()).unwrap();
+    last.bury(me.name()).unwrap();
     let mut sum = 0u64;
     last.semaphore_values(id, &ROOT, |_, value| sum += u64::from(value)).unwrap();
     assert_eq!(sum, 0);

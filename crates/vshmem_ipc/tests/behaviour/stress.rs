@@ -214,7 +214,7 @@ fn what_threads_and_clients_do_with_undo_at_once_is_taken_back_exactly() {
     });
     sound(&pool);
     for me in &members {
-        last.bury(me.client()).unwrap();
+        last.bury(me.name()).unwrap();
     }
     for number in 0..SEMAPHORES {
         assert_eq!(last.value(id, number.into()), 10_000);

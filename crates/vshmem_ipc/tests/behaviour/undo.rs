@@ -9,7 +9,7 @@ fn a_death_takes_back_what_was_marked_for_undo() {
     me.put(id, 0, 5);
     me.op(id, &[undone(by(0, -2)), up(1), undone(up(2))]).unwrap();
     me.op(id, &[undone(by(0, -1))]).unwrap();
-    last.bury(me.client()).unwrap();
+    last.bury(me.name()).unwrap();
     let values: Vec<u32> = (0..3).map(|n| last.value(id, n)).collect();
     assert_eq!(values, [5, 1, 0]);
     assert_eq!(last.semaphore_pid(id, 0, &ROOT), Ok(10));
@@ -27,7 +27,7 @@ fn adjustments_clamp_at_both_ends() {
     me.put(id, 1, 100);
     me.op(id, &[undone(by(1, -100))]).unwrap();
     last.op(id, &[by(1, 32_700)]).unwrap();
-    last.bury(me.client()).unwrap();
+    last.bury(me.name()).unwrap();
     assert_eq!((last.value(id, 0), last.value(id, 1)), (0, 32767));
     last.set_remove(id, &ROOT).unwrap();
     empty(&pool, &last);
@@ -42,10 +42,10 @@ fn setval_and_setall_forget_adjustments() {
         who.op(id, &[undone(by(0, 7)), undone(by(1, 9))]).unwrap();
     }
     last.put(id, 0, 3);
-    last.bury(me.client()).unwrap();
+    last.bury(me.name()).unwrap();
     assert_eq!((last.value(id, 0), last.value(id, 1)), (3, 9));
     last.set_semaphores(id, &|_| 4, &ROOT).unwrap();
-    last.bury(other.client()).unwrap();
+    last.bury(other.name()).unwrap();
     assert_eq!((last.value(id, 0), last.value(id, 1)), (4, 4));
     last.set_remove(id, &ROOT).unwrap();
     empty(&pool, &last);
@@ -61,7 +61,7 @@ fn an_undo_serves_sleepers() {
     std::thread::scope(|scope| {
         let sleeper = scope.spawn(|| last.op(id, &[down(0)]));
         until("a sleeper", || last.sleepers(id, 0, false) == 1);
-        last.bury(me.client()).unwrap();
+        last.bury(me.name()).unwrap();
         assert_eq!(sleeper.join().unwrap(), Ok(()));
     });
     last.set_remove(id, &ROOT).unwrap();
@@ -92,7 +92,7 @@ fn many_semaphores_are_undone() {
     me.op(id, &all).unwrap();
     last.op(id, &[up(17)]).unwrap();
     sound(&pool);
-    last.bury(me.client()).unwrap();
+    last.bury(me.name()).unwrap();
     let mut sum = 0;
     last.semaphore_values(id, &ROOT, |_, value| sum += value).unwrap();
     assert_eq!(sum, 1);
@@ -145,7 +145,7 @@ fn a_farewell_applies_adjustments_once() {
     me.op(id, &[undone(by(0, 4)), by(0, 3)]).unwrap();
     me.farewell().unwrap();
     assert_eq!(last.value(id, 0), 3);
-    last.bury(me.client()).unwrap();
+    last.bury(me.name()).unwrap();
     assert_eq!(last.value(id, 0), 3);
     last.set_remove(id, &ROOT).unwrap();
     empty(&pool, &last);
@@ -164,8 +164,8 @@ fn the_last_operator_is_told_while_an_adjustment_is_pledged() {
         last.op(id, &[up(0)]).unwrap();
         assert_eq!(last.semaphore_pid(id, 0, &ROOT), Ok(12));
     }
-    last.bury(me.client()).unwrap();
-    last.bury(other.client()).unwrap();
+    last.bury(me.name()).unwrap();
+    last.bury(other.name()).unwrap();
     assert_eq!(last.value(id, 0), 2);
     last.set_remove(id, &ROOT).unwrap();
     empty(&pool, &last);
@@ -179,7 +179,7 @@ fn a_setval_forgets_what_is_only_pledged() {
     me.op(id, &[undone(up(0))]).unwrap();
     me.op(id, &[undone(up(0))]).unwrap();
     last.put(id, 0, 5);
-    last.bury(me.client()).unwrap();
+    last.bury(me.name()).unwrap();
     assert_eq!(last.value(id, 0), 5);
     last.set_remove(id, &ROOT).unwrap();
     empty(&pool, &last);

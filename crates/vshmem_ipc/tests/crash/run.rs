@@ -121,7 +121,7 @@ impl Run {
     }
 
     /// A process that holds a bit of everything and has been killed in its sleep.
-    fn victim(&self, session: &Session, environment: &[(&str, &str)]) {
+    pub fn victim(&self, session: &Session, environment: &[(&str, &str)]) {
         if !self.scenario.victim {
             return;
         }
@@ -250,6 +250,19 @@ impl Run {
         }
     }
 
+    /// Buries the dead of this domain, and takes back what they have left.
+    pub fn bury_and_leave(&self, session: &Session) -> Result<(), String> {
+        let survivor = session.member();
+        for row in survivor.pool().clients().expect("a list") {
+            if row.domain == survivor.domain() && is_gone(row.pid, 0) {
+                survivor
+                    .bury_process(row.pid, is_gone)
+                    .map_err(|errno| format!("burial: {errno}"))?;
+            }
+        }
+        survivor.reclaim_all().map_err(|errno| format!("reclaiming: {errno}"))
+    }
+
     /// What an agent does.
     pub fn bury(&self, session: &Session) -> Result<(), String> {
         let survivor = session.member();
@@ -346,7 +359,7 @@ fn rest_of(status: WaitStatus) -> Rest {
     }
 }
 
-fn said(mut child: Child) -> String {
+pub fn said(mut child: Child) -> String {
     use std::io::Read;
     let mut text = String::new();
     if let Some(mut pipe) = child.stderr.take() {

@@ -221,7 +221,7 @@ pub fn verify_empty(session: &Session) -> Result<(), String> {
     if room.pages_used != 0 || room.free_extents != 1 || room.largest_free != pages {
         return Err(format!("{room:?}"));
     }
-    me.bury(me.client()).expect("a burial");
+    me.bury(me.name()).expect("a burial");
     let left = crate::fixture::room(pool);
     if left.chunks_in_objects != 0 || left.chunks_held != 0 || left.threads != 0 {
         return Err(format!("{left:?}"));
@@ -643,7 +643,7 @@ fn buries(session: Session) {
     let me = session.member();
     for row in me.pool().clients().expect("a list") {
         if row.domain == me.domain() && vshmem_session::is_gone(row.pid, row.start) {
-            me.bury(row.index).expect("a burial");
+            me.bury(row.name).expect("a burial");
         }
     }
 }

@@ -165,7 +165,10 @@ pub const ALL: &[Operation] = &[
         let _ = s.me.leave_adjustments();
     }),
     ("bury", |s| {
-        let _ = s.me.bury(s.nth as u32 % 10);
+        let rows = s.pool.clients().unwrap_or_default();
+        if let Some(row) = rows.iter().find(|row| row.index == s.nth as u32 % 10) {
+            let _ = s.me.bury(row.name);
+        }
         let _ = s.far.bury_process(20, |_, _| true);
         if let Ok(rows) = s.pool.residents(s.nth as u32 % 4) {
             for row in rows.iter().filter(|row| row.index != s.me.client()).take(2) {
