@@ -25,11 +25,11 @@ fn broken(error: &str) -> Line {
 
 fn line(config: NotifyConfig) -> Line {
     let peers: Vec<String> = config.peers.iter().map(ToString::to_string).collect();
-    let said = config.pool.iter().filter_map(|place| {
+    let mut said = config.pool.iter().filter_map(|place| {
         let link = find(&place.to_string_lossy()).ok()?;
         NotifyStatus::read(&identify(link.as_ref()).ok()?.0.uuid)
     });
-    let status = said.last().unwrap_or_else(|| "no agent has told of them".to_owned());
+    let status = said.next().unwrap_or_else(|| "no agent has told of them".to_owned());
     let found = format!(
         "{}: listens at {}, peers {}; {status}",
         config.file.display(),
