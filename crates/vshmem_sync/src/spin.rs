@@ -7,8 +7,8 @@
 //! # The cost of a sleep
 //! CPU time, in ticks of the CPU's counter: what the kernel charges this thread for a sleep, and what waking somebody takes,
 //! which is what somebody else pays for ours. Both are moving averages of what this process has seen here. Where the
-//! kernel's account is too coarse (a User Mode Linux guest counts by ticks of 10 ms) a sleep counts as a few system calls,
-//! and one is measured.
+//! kernel's account is too coarse (a User Mode Linux guest counts by ticks of 10 ms) a sleep counts as the time that the shortest
+//! one takes by the clock.
 //!
 //! # Less after it was in vain
 //! Who has looked in vain looks for a quarter of that next time, and when tries (below) fail as well for a sixteenth, until a
@@ -27,7 +27,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use vshmem_mem::{Instant, is_confined, spin_hint, thread_cpu_time, ticks};
+use vshmem_mem::{Instant, is_confined, shortest_sleep, spin_hint, thread_cpu_time, ticks};
 
 /// What a sleep is taken to cost before any has been measured.
 const FIRST_GUESS: u32 = 1 << 16;
@@ -212,15 +212,13 @@ impl Spin {
 
     /// Reads the clocks; `None` if that of CPU time stands still meanwhile, so that one sleep cannot be measured by it.
     fn account(&self) -> Option<Account> {
-        let (first, before) = (ticks(), thread_cpu_time());
-        let (cpu, second) = (thread_cpu_time(), ticks());
+        let before = thread_cpu_time();
+        let (cpu, now) = (thread_cpu_time(), ticks());
         if cpu != before {
-            return Some(Account { ticks: second, clock: Instant::now(), cpu });
+            return Some(Account { ticks: now, clock: Instant::now(), cpu });
         }
-        /// System calls that a sleep counts as: its own, its timer's, and what the kernel does around them.
-        const CALLS: u64 = 3;
         self.is_coarse.store(true, Relaxed);
-        self.note_sleep(second.wrapping_sub(first) / 2 * CALLS);
+        self.note_sleep(shortest_sleep());
         None
     }
 
