@@ -8,6 +8,9 @@
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
+use rustix::thread::futex;
+use rustix::time::Timespec;
+
 use crate::RememberedSecond;
 
 /// The CPU's free running counter. Only differences within one domain mean anything.
@@ -112,6 +115,22 @@ fn ask(now: u64) -> u32 {
 pub fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// How long a sleep lasts that is over as soon as it has begun, in ticks: the CPU has hardly time to rest in it, so it is about what
+/// a sleep costs.
+#[must_use]
+pub fn shortest_sleep() -> u64 {
+    let word = std::sync::atomic::AtomicU32::new(0);
+    let moment = Timespec { tv_sec: 0, tv_nsec: 1 };
+    let mut spans = [(); 3].map(|()| {
+        let began = ticks();
+        // However it ends: one that a signal has cut short is not the middle one.
+        let _ = futex::wait(&word, futex::Flags::PRIVATE, 0, Some(&moment));
+        ticks().wrapping_sub(began)
+    });
+    spans.sort_unstable();
+    spans[1]
 }
 
 /// To be called in a child that `fork` has made, by its only thread.

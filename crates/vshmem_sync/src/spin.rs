@@ -8,8 +8,8 @@
 //! # The cost of a sleep
 //! CPU time, in ticks of the CPU's counter: what the kernel charges this thread for a sleep, and what waking somebody takes,
 //! which is what somebody else pays for ours. Both are moving averages of what this process has seen here. Where the
-//! kernel's account is too coarse (a User Mode Linux guest counts by ticks of 10 ms) a sleep counts as a few system calls,
-//! and one is measured.
+//! kernel's account is too coarse (a User Mode Linux guest counts by ticks of 10 ms) a sleep counts as the time that the shortest
+//! one takes by the clock.
 //!
 //! # Less after it was in vain
 //! Who has looked in vain looks for a quarter of that next time, and when tries (below) fail as well for a sixteenth, until a
@@ -32,7 +32,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
-use vshmem_mem::{Instant, is_confined, spin_hint, thread_cpu_time, ticks};
+use vshmem_mem::{Instant, is_confined, shortest_sleep, spin_hint, thread_cpu_time, ticks};
 
 use crate::yielding::{Yielding, store_changed, yield_cpu};
 
@@ -62,8 +62,9 @@ const LONG_REST: u32 = 64;
 /// Sleeps of which the CPU time is measured: the first ones, then one in so many.
 const SAMPLED_FIRST: u32 = 4;
 const SAMPLED_EVERY: u32 = 64;
-/// Pauses of the processor between two looks.
-const PAUSES: u32 = 3;
+/// Ticks between two looks: about as long as a cache line takes to come and go. A look that comes sooner takes the line away from
+/// whoever is about to write its answer there.
+const PAUSE: u64 = 1 << 7;
 /// Parts of a moving average that stay.
 const INERTIA: u32 = 8;
 
@@ -256,15 +257,17 @@ impl Spin {
 
     /// Reads the clocks; `None` if that of CPU time stands still meanwhile, so that one sleep cannot be measured by it.
     fn account(&self) -> Option<Account> {
-        let (first, before) = (ticks(), thread_cpu_time());
-        let (cpu, second) = (thread_cpu_time(), ticks());
+        self.account_by(thread_cpu_time)
+    }
+
+    fn account_by(&self, cpu_time: impl Fn() -> Duration) -> Option<Account> {
+        let before = cpu_time();
+        let (cpu, now) = (cpu_time(), ticks());
         if cpu != before {
-            return Some(Account { ticks: second, clock: Instant::now(), cpu });
+            return Some(Account { ticks: now, clock: Instant::now(), cpu });
         }
-        /// System calls that a sleep counts as: its own, its timer's, and what the kernel does around them.
-        const CALLS: u64 = 3;
         self.is_coarse.store(true, Relaxed);
-        self.note_sleep(second.wrapping_sub(first) / 2 * CALLS);
+        self.note_sleep(shortest_sleep());
         None
     }
 
@@ -357,11 +360,9 @@ impl<T: Fn() -> u64> Look<'_, T> {
         if self.turns.is_multiple_of(TURNS) && self.is_late(length) {
             return true;
         }
-        // Some pauses, about as long as a cache line takes: a look that comes sooner takes the line away from whoever is
-        // about to write its answer there.
         // None in tests, whose clock is made up.
         if cfg!(not(test)) {
-            (0..PAUSES).for_each(|_| spin_hint());
+            pause();
         }
         self.turns += 1;
         false
@@ -421,6 +422,21 @@ impl<T: Fn() -> u64> Look<'_, T> {
         spin.streak.store(streak % STREAK, Relaxed);
         if streak < STREAK {
             spin.left.store(1, Relaxed);
+        }
+    }
+}
+
+/// Lets some time go by, about as much as a cache line takes: a look that comes sooner takes the line away from whoever is
+/// about to write its answer there. A processor's own pause takes between 1 and 140 ticks, so they are counted.
+#[inline]
+fn pause() {
+    /// For a counter that stands still.
+    const MOST: u32 = 32;
+    let began = ticks();
+    for _ in 0..MOST {
+        spin_hint();
+        if ticks().wrapping_sub(began) >= PAUSE {
+            return;
         }
     }
 }
@@ -640,6 +656,14 @@ mod tests {
         gap(&spin);
         let rests = (0..100).take_while(|_| !wait(&spin, 400).1).count();
         assert_eq!(rests as u32, 2 * REST, "longer when it happens again");
+    }
+
+    #[test]
+    fn where_cpu_time_is_counted_too_coarsely_a_sleep_counts_as_what_one_takes() {
+        let spin = Spin::new(false);
+        assert!(spin.account_by(|| Duration::from_millis(10)).is_none());
+        assert!(spin.cost() > LEAST_COST, "{}", spin.cost());
+        assert!(!spin.is_sampled(&spin.sleeps), "it is not measured again");
     }
 
     #[test]

@@ -165,6 +165,11 @@ impl Guests {
         Self { name, pool, machine }
     }
 
+    /// The name of their lab.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What they are.
     pub fn machine(&self) -> Machine {
         self.machine

@@ -10,6 +10,7 @@ use vshmem_lab::{ExecRequest, GuestKind, Lab, Streams, UpOptions};
 
 use super::{Job, Materials, Side, Site, spawn};
 use crate::error::{Error, Result};
+use crate::machine::emulation;
 use crate::pool::OwnPool;
 
 /// Guests 1 and 2 of a lab: one that was up, or an own one that goes with this.
@@ -31,7 +32,14 @@ impl Guests {
     /// [`Error::NoSite`] when this machine cannot boot guests, or the lab has no pool or only one guest.
     pub fn open(materials: &Materials<'_>) -> Result<Self> {
         let mut guests = match materials.lab {
-            Some(name) => Self::of(Lab::open(name)?, None),
+            Some(name) => {
+                // Its directory is root's alone.
+                if !rustix::process::geteuid().is_root() {
+                    let why = format!("the lab {name} is root's; run it with sudo");
+                    return Err(Error::NoSite { place: "guests", why });
+                }
+                Self::of(Lab::open(name)?, None)
+            }
             None => Self::boot(materials)?,
         };
         guests.look(materials.guests.clamp(1, 2))?;
@@ -57,8 +65,7 @@ impl Guests {
     fn boot(materials: &Materials<'_>) -> Result<Self> {
         let missing = Lab::check(GuestKind::Uml);
         if !missing.is_empty() {
-            let why: Vec<String> =
-                missing.iter().map(|one| format!("{}: {}", one.what, one.found)).collect();
+            let why: Vec<String> = missing.iter().map(ToString::to_string).collect();
             return Err(Error::NoSite { place: "guests", why: why.join("; ") });
         }
         let pool = OwnPool::make(materials.pool_bytes, &[])?;
@@ -82,14 +89,20 @@ impl Guests {
     /// Finds out address and CPUs of the second guest, or of the only one.
     fn look(&mut self, sides: u32) -> Result<()> {
         let listing = self.lab()?.list()?;
-        let refused = |why: &str| Error::NoSite { place: "guests", why: why.to_owned() };
+        let refused = |what: &str| {
+            let name = &self.name;
+            let again = format!(
+                "`vshmem lab --name {name} down`, and `vshmem lab --name {name} up -n {sides} --pool POOL`"
+            );
+            Error::NoSite { place: "guests", why: format!("the lab {name} has {what}: {again}") }
+        };
         if listing.pool_name.is_none() {
-            return Err(refused("the lab has no pool"));
+            return Err(refused("no pool"));
         }
         let (Some(one), Some(other)) =
             (listing.guests.first(), listing.guests.get(sides as usize - 1))
         else {
-            return Err(refused("the lab has fewer than two guests"));
+            return Err(refused("too few guests"));
         };
         self.address = other.address;
         // Guests that share CPUs say nothing of where processes of the host should be.
@@ -204,6 +217,12 @@ impl Site for Guests {
 
     fn address(&self) -> Ipv4Addr {
         self.address
+    }
+
+    fn emulated(&self) -> Option<String> {
+        let cpuinfo = self.shell(1, "cat /proc/cpuinfo").unwrap_or_default();
+        // User Mode Linux runs programs on the CPU itself; only its system calls are dear.
+        emulation(&cpuinfo, "").filter(|_| !cpuinfo.contains("User Mode Linux"))
     }
 
     fn run(&self, side: Side, job: &Job) -> Result<String> {

@@ -51,6 +51,10 @@ pub trait Site: Sync {
     fn pin(&self, side: Side) -> Option<usize>;
     /// The second side's address, as the first reaches it.
     fn address(&self) -> Ipv4Addr;
+    /// Who emulates the sides, instruction by instruction, if anybody does: then their speed says nothing.
+    fn emulated(&self) -> Option<String> {
+        None
+    }
     /// Runs a program to its end; its standard output.
     ///
     /// # Errors

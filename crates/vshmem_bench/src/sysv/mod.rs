@@ -146,8 +146,11 @@ pub fn measure(
         ports: Ports::default(),
         plan,
     };
+    let mut machine = Machine::here();
+    let emulated = venue.guests.and_then(Site::emulated);
+    machine.emulated = machine.emulated.or(emulated.map(|by| format!("its guests: {by}")));
     let mut results = Results {
-        machine: Machine::here(),
+        machine,
         cpus: bench.cpus,
         seed: plan.seed,
         measured: Vec::new(),

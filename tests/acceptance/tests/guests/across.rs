@@ -10,6 +10,7 @@ pub const TESTS: &[Test] = &[
     ("msgrcv_by_positive_and_negative_type_across_guests", exchange::types),
     ("ten_thousand_hand_overs_and_none_lost", exchange::hand_overs),
     ("a_hundred_thousand_messages_and_none_lost_doubled_or_reordered", exchange::flood),
+    ("round_trips_are_measured_in_guests_that_are_up", exchange::round_trips),
     ("a_guest_and_the_host_exchange_on_one_pool", exchange::host_and_guest),
     ("a_killed_process_gives_its_semaphore_to_a_waiter_in_the_other_guest", death::process),
     ("an_agent_killed_alone_is_replaced", death::agent_alone),

@@ -1,10 +1,11 @@
 //! What two guests, or a guest and the host, do together.
 
+use std::process::Command;
 use std::thread;
 use std::time::Instant;
 
 use vshmem_acceptance::suite::say;
-use vshmem_acceptance::{Actor, Guests, Pool, Ran, until};
+use vshmem_acceptance::{Actor, Guests, Pool, Ran, build, until};
 
 use crate::shared;
 
@@ -117,6 +118,31 @@ pub fn flood() {
     assert_clean(guests.pool());
 }
 
+pub fn round_trips() {
+    let guests = shared();
+    let lines = std::env::temp_dir().join(format!("{}.jsonl", guests.name()));
+    let mut bench = Command::new(build::vshmem());
+    bench.args(["bench", "sysv", "--guests", "--pairs", "1", "--rounds", "100", "--lab"]);
+    bench.args([guests.name(), "--programs"]).arg(build::programs("bench"));
+    let shown = vshmem_acceptance::run(bench.arg("--json").arg(&lines)).ok();
+    for part in ["two guests of lab", "sem, two guests", "msg, two guests", "tcp / guests"] {
+        assert!(shown.contains(part), "no {part:?} in {shown}");
+    }
+    let text = std::fs::read_to_string(&lines).unwrap();
+    std::fs::remove_file(&lines).unwrap();
+    let samples = |place: &str| {
+        let place = format!("\"place\":\"{place}\"");
+        text.lines().filter(|line| line.contains(&place)).count()
+    };
+    let places = ["guests", "network", "kernel", "pool"].map(samples);
+    assert_eq!(places, [4, 2, 4, 2], "{text}");
+    // What it has brought to the guests is gone.
+    for guest in [1, 2] {
+        guests.shell(guest, "! ls -d /tmp/vshmem-bench-*").ok();
+    }
+    assert_clean(guests.pool());
+}
+
 pub fn host_and_guest() {
     let guests = shared();
     let mut guest = Actor::in_guest(&guests, 1, RUN, &[]);
@@ -159,7 +185,7 @@ pub fn host_and_guest() {
     until("the last attach is given back", || guests.pool().rows("segments").is_empty());
     assert_clean(guests.pool());
     // The stock programs as well: the sender here, the receiver there.
-    let bench = vshmem_acceptance::build::programs("bench");
+    let bench = build::programs("bench");
     let (sender, receiver) = thread::scope(|scope| {
         let there = scope
             .spawn(|| guests.run(2, &["vshmem", "run", "flood", "--rounds", "20000", "receiver"]));

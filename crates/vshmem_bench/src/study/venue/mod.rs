@@ -20,7 +20,7 @@ use super::course::{Outcome, Venue};
 use super::environment::Environment;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernels, line_of};
-use crate::machine::{Machine, emulation};
+use crate::machine::Machine;
 use crate::site::{Guests, Job, Materials, Memory, Processes, Site, run_bare, two_cpus};
 
 pub use leftovers::{clear_leftovers, this_process};
@@ -135,10 +135,7 @@ impl Places {
         if self.guests.is_none() {
             self.guests = Some(match Guests::open(&self.materials()) {
                 Ok(guests) => {
-                    let cpuinfo = guests.shell(1, "cat /proc/cpuinfo").unwrap_or_default();
-                    // User Mode Linux runs programs on the CPU itself; only its system calls are dear.
-                    let emulated =
-                        emulation(&cpuinfo, "").filter(|_| !cpuinfo.contains("User Mode Linux"));
+                    let emulated = guests.emulated();
                     Lodging::Open(Box::new(guests), HashSet::new(), emulated)
                 }
                 // Every case would wait for the same.

@@ -89,7 +89,7 @@ impl Sysv {
         let terminal = Terminal::watch()?;
         let command = super::own_binary()?;
         let kernels = Kernels::of(self.programs.clone(), &command);
-        for program in PROGRAMS {
+        for program in if self.guests { GUEST_PROGRAMS } else { PROGRAMS } {
             kernels.find(program)?;
         }
         let guests = self.open_guests(&command, &kernels)?;
