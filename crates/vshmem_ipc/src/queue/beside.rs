@@ -120,10 +120,9 @@ impl Member {
                 }
                 // The kernel's would not go past a full queue either. Where a slot is free there is room for a short one.
                 let ring = MessageRing::look(pool.map(), queue.ring())?;
-                let has_slot = ring.tail() != Tail::Full && !ring.may_hold_large();
-                if !(has_slot && header.size <= RING_SHORT_BYTES)
-                    && !self.has_room(queue, &ring, text.len())?
-                {
+                let is_short = header.size <= RING_SHORT_BYTES && !ring.may_hold_large();
+                let has_slot = is_short && ring.tail() != Tail::Full;
+                if !has_slot && !self.has_room(queue, &ring, text.len())? {
                     return Ok(Ok(Offered::List));
                 }
                 let handed = self.hand_over(txn, queue, header, chunk, &mut rings)?;

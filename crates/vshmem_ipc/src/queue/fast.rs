@@ -137,6 +137,7 @@ impl Member {
     /// Sends a message through the ring. `refused`: nobody in line accepts it as long as this is the cell of the mode.
     /// `signals_seen` is set when the call has begun to wait.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
     pub(super) fn send_in_ring(
         &self,
         queue: &Queue,
