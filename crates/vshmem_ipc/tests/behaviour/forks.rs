@@ -95,7 +95,7 @@ fn a_child_that_finds_no_place_is_nobody_in_the_pool() {
         (1..pool.geometry().domains).map(|nth| join_in(&pool, &format!("guest{nth}"), 5)).collect();
     let (set, segment) = (last.set(1), last.segment(PRIVATE, 4096, 0).unwrap());
     // As after fork: this object is now the child, the first process of its namespace.
-    let child = parent;
+    let (parent, child) = (parent.name(), parent);
     let inside = vshmem_ipc::DomainIdentity { pid_namespace: 2, ..domain("a") };
     assert!(child.become_child(None, process(1), Some(&inside)).is_err());
     assert_eq!(child.op(set, &[up(0)]), Err(Errno::IO));
@@ -108,7 +108,7 @@ fn a_child_that_finds_no_place_is_nobody_in_the_pool() {
     for other in others {
         other.leave().unwrap();
     }
-    last.bury(0).unwrap();
+    last.bury(parent).unwrap();
     empty(&pool, &last);
 }
 
