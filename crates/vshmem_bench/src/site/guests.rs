@@ -92,7 +92,7 @@ impl Guests {
         let refused = |what: &str| {
             let name = &self.name;
             let again = format!(
-                "`vshmem lab --name {name} down`, and `vshmem lab --name {name} up -n {sides} --pool POOL`"
+                "`vshmem lab --name {name} down`, and `vshmem lab --name {name} up --guest uml -n {sides} --pool POOL`"
             );
             Error::NoSite { place: "guests", why: format!("the lab {name} has {what}: {again}") }
         };
