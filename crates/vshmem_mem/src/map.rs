@@ -24,6 +24,27 @@ pub struct Map {
     _mapping: Option<Mapping>,
 }
 
+/// A cell of a view, found and checked once: for who reads it and then replaces it.
+#[derive(Debug, Clone, Copy)]
+pub struct CellRef<'a>(&'a [AtomicU64; 2]);
+
+impl CellRef<'_> {
+    /// As [`Map::load_to_replace`].
+    #[inline]
+    #[must_use]
+    pub fn load_to_replace(self) -> Cell {
+        let tag = self.0[1].load(Ordering::Acquire);
+        Cell { word: self.0[0].load(Ordering::Acquire), tag }
+    }
+
+    /// As [`Map::replace_cell`].
+    #[inline]
+    #[must_use]
+    pub fn replace(self, old: Cell, word: u64) -> bool {
+        wide::replace(self.0, old, old.successor(word))
+    }
+}
+
 // SAFETY: every access goes through atomics or through copies of raw bytes; the mapping itself is
 // not tied to a thread.
 unsafe impl Send for Map {}
@@ -162,9 +183,16 @@ impl Map {
     /// When it is not inside.
     #[inline]
     pub fn load_to_replace(&self, offset: u64) -> Result<Cell, OutOfPool> {
-        let cell = self.cell_words(offset)?;
-        let tag = cell[1].load(Ordering::Acquire);
-        Ok(Cell { word: cell[0].load(Ordering::Acquire), tag })
+        Ok(self.cell_ref(offset)?.load_to_replace())
+    }
+
+    /// The cell at `offset`.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    #[inline]
+    pub fn cell_ref(&self, offset: u64) -> Result<CellRef<'_>, OutOfPool> {
+        self.cell_words(offset).map(CellRef)
     }
 
     /// Replaces `old` by its successor with `word`; says whether it did. Orders as [`Map::replace`].

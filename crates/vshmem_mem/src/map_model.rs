@@ -42,6 +42,27 @@ pub struct Map {
     sleepers: Vec<AtomicU32>,
 }
 
+/// A cell of a view.
+#[derive(Debug, Clone, Copy)]
+pub struct CellRef<'a> {
+    map: &'a Map,
+    offset: u64,
+}
+
+impl CellRef<'_> {
+    /// As [`Map::load_to_replace`].
+    #[must_use]
+    pub fn load_to_replace(self) -> Cell {
+        self.map.load_to_replace(self.offset).expect("it was found inside")
+    }
+
+    /// As [`Map::replace_cell`].
+    #[must_use]
+    pub fn replace(self, old: Cell, word: u64) -> bool {
+        self.map.replace_cell(self.offset, old, word).expect("it was found inside")
+    }
+}
+
 /// Where a word lies: by itself, or as a half of a cell.
 enum Place<'a> {
     Word(&'a AtomicU64),
@@ -148,6 +169,15 @@ impl Map {
     pub fn load_to_replace(&self, offset: u64) -> Result<Cell, OutOfPool> {
         let tag = self.load(vshmem_wire::tag_at(offset), Ordering::Acquire)?;
         Ok(Cell { word: self.load(offset, Ordering::Acquire)?, tag })
+    }
+
+    /// The cell at `offset`.
+    ///
+    /// # Errors
+    /// When it is not inside.
+    pub fn cell_ref(&self, offset: u64) -> Result<CellRef<'_>, OutOfPool> {
+        self.cell(offset)?;
+        Ok(CellRef { map: self, offset })
     }
 
     /// Writes a word.

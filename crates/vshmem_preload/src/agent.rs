@@ -26,6 +26,7 @@ pub fn watch(session: &Session) {
 }
 
 /// Sees to it that there is an agent, if that was not done within this second.
+#[inline(never)]
 pub fn glance() {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let now = vshmem_mem::seconds_now();

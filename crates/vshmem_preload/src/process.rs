@@ -43,15 +43,31 @@ pub fn inherited() -> Option<&'static Session> {
 /// its own.
 #[inline]
 pub fn session() -> Result<&'static Session, Errno> {
-    match inherited() {
+    if let Some(session) = inherited()
+        && !fork::is_unknown_child()
+    {
+        return Ok(session);
+    }
+    let mut refusal = Errno::IO;
+    make_session(&mut refusal).ok_or(refusal)
+}
+
+/// The refusal goes beside the session: a `Result` of both is returned in memory, and then the usual way takes the session from there as well.
+#[cold]
+#[inline(never)]
+fn make_session(refusal: &mut Errno) -> Option<&'static Session> {
+    let made = match inherited() {
+        // Another thread was faster.
         Some(session) if !fork::is_unknown_child() => Ok(session),
         Some(session) => fork::adopt_unknown_child(session),
         None => errno::untouched(|| cancel::uncancelled(set_up)),
-    }
+    };
+    made.map_err(|errno| *refusal = errno).ok()
 }
 
 /// As [`session`], for calls that may take their time: about once a second they see to it that this
 /// domain has an agent.
+#[inline]
 pub fn watchful_session() -> Result<&'static Session, Errno> {
     let session = session()?;
     agent::glance();

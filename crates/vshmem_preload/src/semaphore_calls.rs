@@ -134,8 +134,20 @@ fn operate(
     } else if count <= FEW {
         copy_and_operate::<FEW>(member, id, operations, count, timeout)
     } else {
-        copy_and_operate::<MOST>(member, id, operations, count, timeout)
+        operate_many(member, id, operations, count, timeout)
     }
+}
+
+/// Out of line: it takes more than a page of the stack.
+#[inline(never)]
+fn operate_many(
+    member: &Member,
+    id: c_int,
+    operations: *const sembuf,
+    count: usize,
+    timeout: Option<Duration>,
+) -> Result<(), Errno> {
+    copy_and_operate::<MOST>(member, id, operations, count, timeout)
 }
 
 #[inline(always)]

@@ -124,8 +124,9 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         stands: impl Fn() -> Result<bool, Fault>,
         next: impl Fn(u32) -> Result<u32, Operated> + Copy,
     ) -> Result<Operated, Fault> {
+        let cell = self.map.cell_ref(self.at)?;
         for _ in 0..MOST_TURNS {
-            let seen = self.map.load_to_replace(self.at)?;
+            let seen = cell.load_to_replace();
             let word = SemWord::unpack(seen.word);
             if word.slow || !stands()? {
                 return Ok(Operated::Closed);
@@ -144,7 +145,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 self.settle(seen)?;
             }
             let next = SemWord::of(value, party, false);
-            if self.map.replace_cell(self.at, seen, next.pack())? {
+            if cell.replace(seen, next.pack()) {
                 crash_point("semop-fast", "done");
                 return Ok(Operated::Done);
             }
@@ -167,9 +168,11 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         adjustment_at: u64,
         stands: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
+        // Found before the swaps: whatever is looked up between the two, the second waits for.
+        let (adjusted, cell) = (self.map.cell_ref(adjustment_at)?, self.map.cell_ref(self.at)?);
         for _ in 0..MOST_TURNS {
-            let old = self.map.load_to_replace(adjustment_at)?;
-            let seen = self.map.load_to_replace(self.at)?;
+            let old = adjusted.load_to_replace();
+            let seen = cell.load_to_replace();
             let (adjustment, word) = (Adjustment::unpack(old.word), SemWord::unpack(seen.word));
             if adjustment.closed || word.slow || !stands()? {
                 return Ok(Operated::Closed);
@@ -201,11 +204,11 @@ impl<R: UndoRecords> Semaphore<'_, R> {
             }
             let next = seen.successor(SemWord::of_undoable(value, record).pack());
             let pledged = Adjustment::pledging(total, pledge, next.tag);
-            if !self.map.replace_cell(adjustment_at, old, pledged.pack())? {
+            if !adjusted.replace(old, pledged.pack()) {
                 continue;
             }
             crash_point("semop-undo", "pledged");
-            if self.map.replace_cell(self.at, seen, next.word)? {
+            if cell.replace(seen, next.word) {
                 crash_point("semop-undo", "done");
                 return Ok(Operated::Done);
             }

@@ -2,6 +2,9 @@
 //! the word of a cell; the cell's tag tells how often it was written.
 
 /// The word of one semaphore.
+///
+/// It is taken apart and put together in place, always: a struct that is handed to a function lies in memory, in fields that are stored one by one and
+/// then loaded together, which waits for the stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SemWord {
     /// The semaphore's value, up to 32767.
@@ -28,7 +31,7 @@ impl SemWord {
     const MARK_AT: u32 = 62;
 
     /// Takes a word apart. The bits that it does not use are ignored.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn unpack(word: u64) -> Self {
         Self {
@@ -43,7 +46,7 @@ impl SemWord {
     }
 
     /// Puts the word together.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn pack(self) -> u64 {
         (self.value & 0x7fff) as u64
@@ -56,14 +59,14 @@ impl SemWord {
     }
 
     /// The word after an operation of `party` that leaves `value`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn of(value: u32, party: u32, slow: bool) -> Self {
         Self { value, slow, undo: false, operator: party, tentative: false, before: 0, mark: 0 }
     }
 
     /// The word after an operation with SEM_UNDO of the owner of an undo record.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn of_undoable(value: u32, record: u32) -> Self {
         Self { undo: true, ..Self::of(value, record, false) }
@@ -216,7 +219,7 @@ impl Adjustment {
     }
 
     /// Takes a word apart.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn unpack(word: u64) -> Self {
         Self {
@@ -229,7 +232,7 @@ impl Adjustment {
     }
 
     /// Puts the word together.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn pack(self) -> u64 {
         self.total as u16 as u64
@@ -247,7 +250,7 @@ impl Adjustment {
     }
 
     /// With a pledge for the operation that leaves the semaphore with `tag`.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub const fn pledging(total: i16, pledge: i16, tag: u64) -> Self {
         Self { total, pledge, mark: Self::mark_of(tag), pledged: true, closed: false }

@@ -59,7 +59,7 @@ impl Member {
                 continue;
             }
             seen = Some(word);
-            if let Some(result) = self.semop_fast(set, operation)? {
+            if let Some(result) = self.semop_fast(set, &operation)? {
                 look.succeed();
                 return Ok(result.map(|()| Looked::Done));
             }

@@ -13,17 +13,20 @@ impl Member {
     ///
     /// # Errors
     /// EINVAL, EACCES.
+    #[inline(never)]
     pub fn semaphore_value(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
-        let (set, number) = self.readable(id, number, caller)?;
-        let load = || Ok(Ok(self.pool().map().load(set.word(number)?, Ordering::Acquire)?));
+        let (set, nth) = self.look_up_readable(id, number, caller)?;
+        let load = || Ok(Ok(self.pool().map().load(set.word(nth)?, Ordering::Acquire)?));
         let word = SemWord::unpack(settle(load())?);
-        if word.tentative { self.decided_value(&set, number) } else { Ok(word.value) }
+        if word.tentative { self.decided_value(id, number, caller) } else { Ok(word.value) }
     }
 
-    /// The value of a semaphore that an array of operations has written.
+    /// The value of a semaphore that an array of operations has written. It looks the set up again: one that is handed on
+    /// by reference lies in memory, and GETVAL waits until it does.
     #[cold]
     #[inline(never)]
-    fn decided_value(&self, set: &Set, number: u32) -> Result<u32, Errno> {
+    fn decided_value(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
+        let (set, number) = self.readable(id, number, caller)?;
         let read =
             || -> Verdict<u32> { Ok(Ok(set.semaphore(self.pool(), number)?.read()?.0.value)) };
         settle(read())
@@ -41,6 +44,17 @@ impl Member {
 
     /// A set that the caller may read, and one of its semaphores.
     fn readable(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<(Set, u32), Errno> {
+        self.look_up_readable(id, number, caller)
+    }
+
+    /// As [`Member::readable`], in registers: a set that is returned is stored in words and copied in pairs of them, which waits for the stores.
+    #[inline(always)]
+    fn look_up_readable(
+        &self,
+        id: i32,
+        number: i32,
+        caller: &dyn Caller,
+    ) -> Result<(Set, u32), Errno> {
         let set = self.set(id)?;
         settle(Permission::check(self.pool().map(), set.slot, caller, READ))?;
         let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;

@@ -64,7 +64,7 @@ impl Member {
             let place = Place::of(id).ok_or(Errno::INVAL)?;
             if let Ok(Some(set)) = Set::glimpse(self.pool(), place)
                 && self.may_operate(&set, operations, caller).is_ok()
-                && let Some(result) = settle(self.semop_fast(&set, *operation).map(Ok))?
+                && let Some(result) = settle(self.semop_fast(&set, operation).map(Ok))?
             {
                 return result;
             }
@@ -103,22 +103,18 @@ impl Member {
     pub(super) fn semop_fast(
         &self,
         set: &Set,
-        operation: Operation,
+        operation: &Operation,
     ) -> Result<Option<Result<(), Errno>>, Fault> {
         let pool = self.pool();
         let map = pool.map();
-        let semaphore = set.semaphore(pool, operation.number.into())?;
-        let highest = pool.geometry().semvmx;
-        // Looked at after the cells, so that they were the set's when they were read: memory that
-        // has become something else since refuses the swap by its tag. What cannot be read does not stand: the slow way says why.
-        let stands = || Ok(self.stands() && set.stands_in(map).unwrap_or(false));
         let operated = if operation.undo && operation.change != 0 {
-            let Some(known) = self.known_undo_record(set)? else { return Ok(None) };
-            let me = self.me();
-            let at = known.base + u64::from(operation.number) * CELL_BYTES;
-            let stands = || Ok(stands()? && known.is_of(map, me, set).unwrap_or(false));
-            semaphore.operate_undoable(operation.change, highest, known.record, at, stands)?
+            self.operate_undoable(set, operation.number.into(), operation.change)?
         } else {
+            let semaphore = set.semaphore(pool, operation.number.into())?;
+            // Looked at after the cells, so that they were the set's when they were read: memory that
+            // has become something else since refuses the swap by its tag. What cannot be read does not stand: the slow way says why.
+            let stands = || Ok(self.stands() && set.stands_in(map).unwrap_or(false));
+            let highest = pool.geometry().semvmx;
             semaphore.operate(operation.change, highest, self.party().pack(), stands)?
         };
         match operated {
@@ -129,6 +125,24 @@ impl Member {
         }
         stamp(map, set)?;
         Ok(Some(Ok(())))
+    }
+
+    /// One operation with SEM_UNDO, without the lock. One function for all who try one, so that what it asks between its reads and
+    /// its swaps is asked in place.
+    #[inline(never)]
+    fn operate_undoable(&self, set: &Set, number: u32, change: i16) -> Result<Operated, Fault> {
+        let pool = self.pool();
+        let map = pool.map();
+        let semaphore = set.semaphore(pool, number)?;
+        let Some(known) = self.known_undo_record(set)? else { return Ok(Operated::Closed) };
+        let me = self.me();
+        let at = known.base + u64::from(number) * CELL_BYTES;
+        // As for an operation without SEM_UNDO.
+        let stands = || {
+            let is_there = self.stands() && set.stands_in(map).unwrap_or(false);
+            Ok(is_there && known.is_of(map, me, set).unwrap_or(false))
+        };
+        semaphore.operate_undoable(change, pool.geometry().semvmx, known.record, at, stands)
     }
 
     /// Several operations without the lock. False: that will not do.
