@@ -46,7 +46,8 @@ bool crowd_enlarge(struct crowd *crowd)
 {
 	pid_t child = fork();
 	if (child == -1)
-		give_up("fork of process %ld failed: %s", crowd->size + 1, strerror(errno));
+		give_up("fork of process %ld failed: %s. A pool has room for as many processes as it was made for (--limit clients=N)",
+			crowd->size + 1, strerror(errno));
 	if (child != 0) {
 		crowd->size++;
 		return false;
