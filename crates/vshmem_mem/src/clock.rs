@@ -163,9 +163,58 @@ impl Instant {
     }
 }
 
+/// How long to wait for somebody, by what passes from look to look. One look counts for a bounded time: a process that is
+/// stopped as a whole (SIGSTOP, a frozen cgroup, a paused virtual machine) goes on with nearly the patience that it had, as those
+/// that it waits for were often stopped with it.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    left: Duration,
+    most: Duration,
+    looked: Instant,
+}
+
+impl Patience {
+    /// A wait of `span` that begins now. What passes before a look counts for `most` at most.
+    #[must_use]
+    pub fn new(now: Instant, span: Duration, most: Duration) -> Self {
+        Self { left: span, most, looked: now }
+    }
+
+    /// Takes note of a look, and says whether the wait is over.
+    pub fn is_over(&mut self, now: Instant) -> bool {
+        let passed = now.remaining(self.looked).min(self.most);
+        self.looked = now;
+        self.left = self.left.saturating_sub(passed);
+        self.left.is_zero()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn patience_is_over_after_its_span() {
+        let mut now = Instant::now();
+        let mut patience = Patience::new(now, 10 * SECOND, SECOND);
+        let looks = (1..).find(|_| {
+            now = now.after(SECOND / 2);
+            patience.is_over(now)
+        });
+        assert_eq!(looks, Some(20));
+    }
+
+    #[test]
+    fn a_stop_uses_up_one_look_of_patience() {
+        let begun = Instant::now();
+        let mut patience = Patience::new(begun, 10 * SECOND, SECOND);
+        let stopped = begun.after(3600 * SECOND);
+        assert!(!patience.is_over(stopped));
+        assert!(!patience.is_over(stopped.after(8 * SECOND / 2)), "one more long look");
+        assert!(!patience.is_over(stopped), "a clock that goes back");
+    }
 
     #[test]
     fn the_second_is_never_behind_the_clock() {

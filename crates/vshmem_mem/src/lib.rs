@@ -46,7 +46,9 @@ pub use attention::{
     Beside, Interruptions, RING, SLEEPING, cancellable, cancellation_requested, signal_handled,
     signals_handled, sleep,
 };
-pub use clock::{Instant, begin_child, seconds_now, shortest_sleep, thread_cpu_time, ticks};
+pub use clock::{
+    Instant, Patience, begin_child, seconds_now, shortest_sleep, thread_cpu_time, ticks,
+};
 pub use confined::{confine, is_confined, unless_confined};
 #[cfg(not(loom))]
 pub use foreign::ForeignWords;

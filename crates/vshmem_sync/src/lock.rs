@@ -28,25 +28,31 @@ const MOST_LOSSES: u32 = 7;
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(10);
 /// Turns between two looks at the clock.
 const TURNS: u32 = 1024;
+/// What passes between them counts for so much at most: whoever was stopped for longer than [`LONGEST`] meanwhile has not
+/// waited for long. That many naps take about half of it.
+const TURNS_TAKE: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// How long a change has waited for its lock, from the first time it asks.
 #[derive(Debug, Default)]
 struct Wait {
-    end: Option<vshmem_mem::Instant>,
+    patience: Option<vshmem_mem::Patience>,
 }
 
 impl Wait {
     #[cfg(not(loom))]
     fn is_over(&mut self) -> bool {
-        let now = vshmem_mem::Instant::now();
-        let end = *self.end.get_or_insert_with(|| now.after(LONGEST));
-        end.remaining(now).is_zero()
+        self.is_over_at(vshmem_mem::Instant::now())
     }
 
     #[cfg(loom)]
     fn is_over(&mut self) -> bool {
-        let _ = (&self.end, LONGEST);
+        let _ = Self::is_over_at;
         false
+    }
+
+    fn is_over_at(&mut self, now: vshmem_mem::Instant) -> bool {
+        let begin = || vshmem_mem::Patience::new(now, LONGEST, TURNS_TAKE);
+        self.patience.get_or_insert_with(begin).is_over(now)
     }
 }
 
@@ -335,6 +341,26 @@ mod tests {
 
     use super::*;
     use crate::Seats;
+
+    /// A lock that was lost while this process was stopped can be taken again: the pool is not to be called corrupt for it.
+    #[test]
+    fn a_process_that_was_stopped_does_not_give_a_lock_up() {
+        let begun = vshmem_mem::Instant::now();
+        let mut wait = Wait::default();
+        assert!(!wait.is_over_at(begun));
+        assert!(!wait.is_over_at(begun.after(2 * LONGEST)));
+    }
+
+    #[test]
+    fn a_lock_that_is_never_had_is_given_up() {
+        let mut now = vshmem_mem::Instant::now();
+        let mut wait = Wait::default();
+        let looks = (0..).find(|_| {
+            now = now.after(TURNS_TAKE / 2);
+            wait.is_over_at(now)
+        });
+        assert_eq!(looks, Some(80));
+    }
 
     #[test]
     fn what_cannot_be_a_lock_is_refused_and_stays_as_it_is() {

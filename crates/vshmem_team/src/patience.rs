@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use vshmem_mem::{Instant, Ordering, spin_hint};
+use vshmem_mem::{Instant, Ordering, Patience, spin_hint};
 
 use crate::failure::TeamError;
 use crate::layout::FAILURE_AT;
@@ -29,6 +29,10 @@ const FIRST_SLEEP: Duration = Duration::from_micros(20);
 const LONGEST_SLEEP: Duration = Duration::from_millis(1);
 /// Between looks at whether the other one lives.
 const CHECK_EVERY: Duration = Duration::from_millis(20);
+/// What passes between them counts for this part of the patience at most, or for some such times where that is more: a job that is
+/// stopped as a whole goes on with the others' patience nearly as it was.
+const PART_OF_A_CHECK: u32 = 10;
+const LEAST_OF_A_CHECK: Duration = Duration::from_millis(50);
 /// How long a member is waited for when nothing else is said.
 pub(crate) const DEFAULT: Duration = Duration::from_secs(10);
 
@@ -107,7 +111,8 @@ impl Team {
             return Ok(());
         }
         let now = Instant::now();
-        let end = now.after(self.patience);
+        let most = (self.patience / PART_OF_A_CHECK).max(LEAST_OF_A_CHECK);
+        let mut patience = Patience::new(now, self.patience, most);
         let (mut check, mut pause) = (now, FIRST_SLEEP);
         if self.idle.is_some() {
             check = now.after(CHECK_EVERY);
@@ -118,7 +123,7 @@ impl Team {
             if check.remaining(now).is_zero() {
                 check = now.after(CHECK_EVERY);
                 verdict = self.verdict(wanted.by);
-                if verdict.is_none() && end.remaining(now).is_zero() {
+                if verdict.is_none() && patience.is_over(now) {
                     verdict = Some(TeamError::Missing(self.missing(wanted)));
                 }
             }

@@ -262,6 +262,22 @@ fn who_is_missing_is_named_to_all_and_the_team_has_ended() {
     assert_eq!(late, JoinError::Ended(TeamError::Missing(2)));
 }
 
+/// As a job is at its terminal, for longer than its members' patience.
+#[test]
+#[cfg_attr(miri, ignore = "starts a process")]
+fn members_that_were_stopped_together_go_on() {
+    all(2, 8, |mut team| {
+        team.set_patience(Duration::from_secs(2));
+        if team.rank() == 1 {
+            // The other one is the first to go on.
+            let stop = "kill -STOP $PPID; sleep 2.5; kill -CONT $PPID; sleep 0.3";
+            let stopped = std::process::Command::new("sh").args(["-c", stop]).status().unwrap();
+            assert!(stopped.success());
+        }
+        team.barrier().unwrap();
+    });
+}
+
 /// With the patience of a day: only the death can end it.
 #[test]
 fn a_dead_member_of_the_own_domain_is_noticed() {

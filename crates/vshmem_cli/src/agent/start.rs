@@ -9,8 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use vshmem_mem::{Instant, Patience};
 use vshmem_session::Duty;
 
 use crate::failure::{Failure, failed};
@@ -19,6 +20,8 @@ use crate::failure::{Failure, failed};
 pub const UP: &str = "up";
 /// How long starting it may take.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// What passes between two looks counts for so much at most: the agent may have been stopped together with this process.
+const MOST_OF_A_LOOK: Duration = Duration::from_millis(100);
 
 /// Sees to it that this domain has an agent for the pool at `place`.
 pub fn start(place: &Path) -> Result<(), Failure> {
@@ -31,12 +34,14 @@ pub fn start(place: &Path) -> Result<(), Failure> {
         .stderr(Stdio::null())
         .spawn()
         .map_err(|error| Failure::Failed(format!("cannot start the agent: {error}")))?;
-    let end = Instant::now() + PATIENCE;
+    let mut patience = Patience::new(Instant::now(), PATIENCE, MOST_OF_A_LOOK);
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(status)) => return failed(format!("the agent did not come up: {status}")),
-            Ok(None) if Instant::now() < end => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) if !patience.is_over(Instant::now()) => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             Ok(None) | Err(_) => {
                 // The program must not inherit it as a child.
                 let _ = child.kill();

@@ -10,6 +10,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vshmem_ipc::{DomainRow, Errno, Member, Pool, Resident};
 use vshmem_link::{Life, Link, measure_rates};
+use vshmem_mem::Patience;
 use vshmem_session::{Duty, Post, Session, find};
 use vshmem_wire::{ClientState, DomainState};
 
@@ -140,9 +141,9 @@ enum Ending {
 struct Ward {
     resident: Resident,
     handle: Option<OwnedFd>,
-    /// Since when its process (while reserved, its parent) is known to be dead, or, for one that
-    /// somebody buries, since when that is known.
-    over: Option<Instant>,
+    /// Its process (while reserved, its parent) is known to be dead, or somebody is known to bury it: how long it is left alone
+    /// yet. Who could come for it, or buries it, may be stopped together with this agent.
+    over: Option<Patience>,
 }
 
 impl Ward {
@@ -157,26 +158,32 @@ impl Ward {
             return;
         }
         if self.resident.state == ClientState::Dying {
-            self.over = Some(Instant::now());
+            self.end();
             return;
         }
         match Life::of(self.resident.pid, self.resident.start) {
-            Life::Over => self.over = Some(Instant::now()),
+            Life::Over => self.end(),
             Life::Watched(handle) => self.handle = Some(handle),
             Life::Unwatched => {}
         }
     }
 
-    /// Whether it is time to bury it.
-    fn is_due(&self) -> bool {
-        let patience = match self.resident.state {
-            ClientState::Active => Duration::ZERO,
+    fn end(&mut self) {
+        let span = match self.resident.state {
             ClientState::Reserved => ORPHAN,
             ClientState::Dying => BURIAL,
-            // Its attaches stay until somebody confirms the death of its domain.
-            ClientState::Free | ClientState::Quarantined => return false,
+            ClientState::Active | ClientState::Free | ClientState::Quarantined => Duration::ZERO,
         };
-        self.over.is_some_and(|since| since.elapsed() >= patience)
+        self.over = Some(Patience::new(vshmem_mem::Instant::now(), span, ROUND));
+    }
+
+    /// Whether it is time to bury it.
+    fn is_due(&mut self, now: vshmem_mem::Instant) -> bool {
+        // Its attaches stay until somebody confirms the death of its domain.
+        if matches!(self.resident.state, ClientState::Free | ClientState::Quarantined) {
+            return false;
+        }
+        self.over.as_mut().is_some_and(|patience| patience.is_over(now))
     }
 }
 
@@ -221,7 +228,7 @@ fn mark_ended(wards: &mut HashMap<u32, Ward>, ended: &[Resident]) {
             && ward.resident == *resident
         {
             ward.handle = None;
-            ward.over = Some(Instant::now());
+            ward.end();
         }
     }
 }
@@ -230,7 +237,29 @@ fn mark_ended(wards: &mut HashMap<u32, Ward>, ended: &[Resident]) {
 struct Lease {
     epoch: u32,
     value: u32,
-    since: Instant,
+    /// With a value that stays as it is. Rounds are counted: while this agent is stopped it hears nobody.
+    patience: Patience,
+}
+
+impl Lease {
+    fn new(epoch: u32, value: u32, evict_after: Duration, now: vshmem_mem::Instant) -> Self {
+        Self { epoch, value, patience: Patience::new(now, evict_after, ROUND) }
+    }
+
+    /// Takes note of what a round finds, and says whether the domain has been silent for too long.
+    fn is_silent(
+        &mut self,
+        epoch: u32,
+        value: u32,
+        evict_after: Duration,
+        now: vshmem_mem::Instant,
+    ) -> bool {
+        if (self.epoch, self.value) != (epoch, value) {
+            *self = Self::new(epoch, value, evict_after, now);
+            return false;
+        }
+        self.patience.is_over(now)
+    }
 }
 
 impl<'a> Watch<'a> {
@@ -376,8 +405,12 @@ impl<'a> Watch<'a> {
     }
 
     fn bury_dead(&mut self) -> Result<(), Errno> {
-        let due: Vec<Resident> =
-            self.wards.values().filter(|ward| ward.is_due()).map(|ward| ward.resident).collect();
+        let now = vshmem_mem::Instant::now();
+        let due: Vec<Resident> = self
+            .wards
+            .values_mut()
+            .filter_map(|ward| ward.is_due(now).then_some(ward.resident))
+            .collect();
         for resident in due {
             self.member.bury_resident(&resident)?;
             self.wards.remove(&resident.index);
@@ -397,8 +430,8 @@ impl<'a> Watch<'a> {
     /// Evicts domains that have been silent for too long, in a pool that asks for it. Judged by
     /// this domain's own clock: those of two machines need not agree.
     fn evict_silent(&mut self) -> Result<(), Errno> {
-        let patience = Duration::from_secs(self.pool().superblock().evict_after);
-        if patience.is_zero() {
+        let evict_after = Duration::from_secs(self.pool().superblock().evict_after);
+        if evict_after.is_zero() {
             return Ok(());
         }
         let mut silent = Vec::new();
@@ -410,11 +443,10 @@ impl<'a> Watch<'a> {
                 self.leases.remove(&row.index);
                 continue;
             }
-            let fresh = || Lease { epoch: row.epoch, value: row.lease, since: Instant::now() };
+            let now = vshmem_mem::Instant::now();
+            let fresh = || Lease::new(row.epoch, row.lease, evict_after, now);
             let lease = self.leases.entry(row.index).or_insert_with(fresh);
-            if (lease.epoch, lease.value) != (row.epoch, row.lease) {
-                *lease = fresh();
-            } else if lease.since.elapsed() >= patience {
+            if lease.is_silent(row.epoch, row.lease, evict_after, now) {
                 silent.push((row.index, row.epoch));
             }
         }
@@ -550,5 +582,43 @@ mod tests {
         assert!(wards[&3].over.is_none());
         mark_ended(&mut wards, &[next]);
         assert!(wards[&3].over.is_some());
+    }
+
+    /// The agent was stopped, and with it, it may be, the child that has yet to come for the slot.
+    #[test]
+    fn a_stop_of_the_agent_takes_no_slot_from_a_child() {
+        let me = vshmem_session::this_process();
+        let mut ward = Ward::of(Resident {
+            index: 3,
+            name: vshmem_wire::ClientName::new(3, 1),
+            domain: 0,
+            pid: me.pid,
+            start: me.start,
+            state: ClientState::Reserved,
+        });
+        ward.end();
+        let mut now = vshmem_mem::Instant::now().after(100 * ORPHAN);
+        assert!(!ward.is_due(now), "the stop counts as a round");
+        let rounds = (2..).find(|_| {
+            now = now.after(ROUND);
+            ward.is_due(now)
+        });
+        assert_eq!(rounds.map(|rounds| rounds * ROUND), Some(ORPHAN));
+    }
+
+    /// All machines go on together, and this agent looks before the others have renewed their leases.
+    #[test]
+    fn a_stop_of_the_agent_evicts_nobody() {
+        let after = 30 * ROUND;
+        let mut now = vshmem_mem::Instant::now();
+        let mut lease = Lease::new(1, 7, after, now);
+        now = now.after(100 * after);
+        assert!(!lease.is_silent(1, 7, after, now), "the stop counts as a round");
+        let rounds = (2..).find(|_| {
+            now = now.after(ROUND);
+            lease.is_silent(1, 7, after, now)
+        });
+        assert_eq!(rounds.map(|rounds| rounds * ROUND), Some(after));
+        assert!(!lease.is_silent(1, 8, after, now), "renewed");
     }
 }

@@ -1,10 +1,11 @@
 //! `vshmem pool rm`.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
 use vshmem_link::PoolDomain;
+use vshmem_mem::{Instant, Patience};
 use vshmem_session::{Duty, FindError, find, open_pool};
 
 use crate::failure::{Failure, Outcome, failed};
@@ -118,9 +119,13 @@ fn remove_wait_files(uuid: &[u8; 16]) {
 /// the pool anew.
 fn remove_domain(name: &str, pool: PoolDomain) -> Result<(), Failure> {
     const PATIENCE: Duration = Duration::from_secs(10);
+    // The server may have been stopped together with this process.
+    const MOST_OF_A_LOOK: Duration = Duration::from_millis(200);
     let place = find(name).map(|link| link.place().to_owned());
-    let end = Instant::now() + PATIENCE;
-    while place.as_ref().is_ok_and(|place| Duty::Server.is_manned(place)) && Instant::now() < end {
+    let mut patience = Patience::new(Instant::now(), PATIENCE, MOST_OF_A_LOOK);
+    while place.as_ref().is_ok_and(|place| Duty::Server.is_manned(place))
+        && !patience.is_over(Instant::now())
+    {
         std::thread::sleep(Duration::from_millis(20));
     }
     if let (domain, mapped @ 1..) = vshmem_session::destroy_xen(name, pool)? {

@@ -7,11 +7,12 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use vshmem_ipc::JoinError;
 use vshmem_link::Link;
+use vshmem_mem::{Instant, Patience};
 use vshmem_session::{Session, SessionError, Share};
 
 use crate::failure::{Failure, Outcome, failed};
@@ -21,6 +22,8 @@ use crate::{agent, choice, program};
 const LIBRARY: &str = "libvshmem_preload.so";
 /// How long a full table may take to be emptied: the agent looks once a second.
 const BURIALS: Duration = Duration::from_secs(3);
+/// What passes between two looks counts for so much at most: the agent may have been stopped together with this process.
+const MOST_OF_A_LOOK: Duration = Duration::from_secs(1);
 
 /// Run an unmodified program on a pool.
 #[derive(Debug, Args)]
@@ -145,7 +148,7 @@ fn check_spin() -> Result<(), Failure> {
 /// round, so that is waited for.
 fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
     let place = link.place().to_owned();
-    let end = Instant::now() + BURIALS;
+    let mut patience = Patience::new(Instant::now(), BURIALS, MOST_OF_A_LOOK);
     let mut link = Some(link);
     loop {
         let next = match link.take() {
@@ -154,7 +157,7 @@ fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
         };
         match Session::join(next) {
             Err(SessionError::Join { error: JoinError::Full { .. }, .. })
-                if Instant::now() < end =>
+                if !patience.is_over(Instant::now()) =>
             {
                 // Without one, nobody empties it.
                 let _ = agent::start(&place);

@@ -9,9 +9,10 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::thread::{Timespec, futex};
+use vshmem_mem::{Instant, Patience};
 
 /// Threads that attach or detach at the same time. More wait.
 const SLOTS: usize = 64;
@@ -19,6 +20,9 @@ const SLOTS: usize = 64;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long to wait for one whose handler runs.
 const PATIENCE_WITH_HANDLERS: Duration = Duration::from_millis(10);
+/// What passes from one look to the next counts for so much at most. A nap takes a tenth of it; longer than that, this process
+/// was stopped, and so was the one that is waited for, or there is no CPU for either.
+const MOST_OF_A_LOOK: Duration = Duration::from_millis(1);
 /// Set in a slot while a handler runs in the middle. Names of threads are addresses of words.
 const PAUSED: usize = 1;
 
@@ -248,34 +252,50 @@ fn seize(me: usize) {
     OWNER.store(me, Ordering::Relaxed);
     let mut looks = 0_u32;
     for slot in &BUSY {
-        let (mut seen, mut waited, mut first) = (0, None, None);
-        loop {
-            let other = slot.load(Ordering::SeqCst);
-            if other == 0 || other & !PAUSED == me {
-                break;
-            }
-            looks += 1;
-            if looks < 100 {
-                std::hint::spin_loop();
-                continue;
-            }
-            // Somebody else's slot, or a handler that begins or ends: the wait begins anew.
-            if other != seen {
-                (seen, waited) = (other, None);
-            }
-            let since = *waited.get_or_insert_with(Instant::now);
-            let patience = if other & PAUSED == 0 { PATIENCE } else { PATIENCE_WITH_HANDLERS };
-            let in_all = *first.get_or_insert(since);
-            if since.elapsed() > patience || in_all.elapsed() > PATIENCE {
-                let _ = slot.compare_exchange(other, 0, Ordering::Relaxed, Ordering::Relaxed);
-                break;
-            }
-            if looks < 200 {
-                rustix::thread::sched_yield();
-            } else {
-                // Not libc's, which a cancellation would end.
-                let _ = rustix::thread::nanosleep(&NAP);
-            }
+        await_slot(slot, me, &mut looks, Instant::now, || {
+            // Not libc's, which a cancellation would end.
+            let _ = rustix::thread::nanosleep(&NAP);
+        });
+    }
+}
+
+/// Waits until nobody else is in `slot`, or empties it when its thread keeps it for too long.
+fn await_slot(
+    slot: &AtomicUsize,
+    me: usize,
+    looks: &mut u32,
+    mut now: impl FnMut() -> Instant,
+    mut nap: impl FnMut(),
+) {
+    let (mut seen, mut with_this, mut in_all) = (0, None, None);
+    loop {
+        let other = slot.load(Ordering::SeqCst);
+        if other == 0 || other & !PAUSED == me {
+            return;
+        }
+        *looks = looks.saturating_add(1);
+        if *looks < 100 {
+            std::hint::spin_loop();
+            continue;
+        }
+        // Somebody else's slot, or a handler that begins or ends: the wait begins anew.
+        if other != seen {
+            (seen, with_this) = (other, None);
+        }
+        let now = now();
+        let span = if other & PAUSED == 0 { PATIENCE } else { PATIENCE_WITH_HANDLERS };
+        let begin = |span| Patience::new(now, span, MOST_OF_A_LOOK);
+        let with_this = with_this.get_or_insert_with(|| begin(span));
+        let in_all = in_all.get_or_insert_with(|| begin(PATIENCE));
+        // Both take note of the look.
+        if with_this.is_over(now) | in_all.is_over(now) {
+            let _ = slot.compare_exchange(other, 0, Ordering::Relaxed, Ordering::Relaxed);
+            return;
+        }
+        if *looks < 200 {
+            rustix::thread::sched_yield();
+        } else {
+            nap();
         }
     }
 }
@@ -346,4 +366,70 @@ pub fn begin_child() {
     }
     let changes = CHANGES.load(Ordering::Relaxed);
     CHANGES.store(changes & !1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOLDER: usize = 0x1000;
+    const WAITER: usize = 0x2000;
+    const AN_HOUR: Duration = Duration::from_secs(3600);
+
+    /// Waits for a slot that holds `word`, by a clock that goes on by what `nap` says of the naps so far. Returns the naps.
+    fn wait_by(slot: &AtomicUsize, mut nap: impl FnMut(u32) -> Duration) -> u32 {
+        let (clock, naps) = (Cell::new(Instant::now()), Cell::new(0));
+        await_slot(
+            slot,
+            WAITER,
+            &mut 0,
+            || clock.get(),
+            || {
+                naps.set(naps.get() + 1);
+                clock.set(clock.get().after(nap(naps.get())));
+            },
+        );
+        naps.get()
+    }
+
+    /// The whole process is stopped in the middle: who attaches was stopped as well, and keeps its slot until it leaves it.
+    #[test]
+    fn a_stop_of_the_process_takes_no_slot_from_who_was_stopped_with_it() {
+        for word in [HOLDER, HOLDER | PAUSED] {
+            let slot = AtomicUsize::new(word);
+            let naps = wait_by(&slot, |nap| match nap {
+                1 => AN_HOUR,
+                5 => {
+                    let left = slot.swap(0, Ordering::Relaxed);
+                    assert_eq!(left, word, "its own to leave");
+                    Duration::from_micros(100)
+                }
+                _ => Duration::from_micros(100),
+            });
+            assert_eq!(naps, 5);
+        }
+    }
+
+    #[test]
+    fn a_slot_that_is_never_left_is_emptied() {
+        let nap = Duration::from_micros(100);
+        for (word, patience) in [(HOLDER, PATIENCE), (HOLDER | PAUSED, PATIENCE_WITH_HANDLERS)] {
+            let slot = AtomicUsize::new(word);
+            assert_eq!(nap * wait_by(&slot, |_| nap), patience);
+            assert_eq!(slot.load(Ordering::Relaxed), 0);
+            // However long naps are that find no CPU.
+            let slot = AtomicUsize::new(word);
+            assert_eq!(MOST_OF_A_LOOK * wait_by(&slot, |_| AN_HOUR), patience);
+        }
+    }
+
+    #[test]
+    fn a_handler_that_comes_and_goes_is_waited_for_as_long_as_a_call() {
+        let slot = AtomicUsize::new(HOLDER);
+        let naps = wait_by(&slot, |_| {
+            slot.fetch_xor(PAUSED, Ordering::Relaxed);
+            MOST_OF_A_LOOK
+        });
+        assert_eq!(MOST_OF_A_LOOK * naps, PATIENCE);
+    }
 }
