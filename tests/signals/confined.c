@@ -209,6 +209,8 @@ int main(int count, char **words)
 	refusals = 0;
 	all(key);
 	if (strcmp(way, "closed") == 0) {
+		/* What was attached lately is still mapped; this is not. */
+		segments(3 << 20);
 		if (refusals == 0)
 			fail("without its descriptor the library was to refuse segments");
 	} else if (!refused) {
