@@ -68,7 +68,7 @@ check "processes that are spawned later" passes 2 spawn 4 --map-by node
 # Last: a guest's power goes off, which the pool knows at once and mpirun's network after minutes.
 ends() { # ends WORDS-OF-VICTIM...
 	"$vshmem" lab --name "$lab" exec 1 -- sh -c "eval \"\$(vshmem mpi-env)\"
-		exec timeout -k 1 30 mpirun --oversubscribe -H guest1:2,guest2:2 -np 4 $programs/victim guest $*" >"$log" 2>&1 </dev/null &
+		exec timeout -k 1 240 mpirun --oversubscribe -H guest1:2,guest2:2 -np 4 $programs/victim guest $*" >"$log" 2>&1 </dev/null &
 	local job=$!
 	for _ in $(seq 600); do ! grep -q going "$log" || break; sleep 0.1; done
 	"$vshmem" lab --name "$lab" kill 2 >>"$log" 2>&1
