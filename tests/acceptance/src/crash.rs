@@ -31,9 +31,10 @@ pub fn wakers(
     let mut report = Vec::new();
     let mut sleeper = sound();
     let mut next = sound();
-    for call in ["semop", "msgsnd"] {
+    // A message for a receiver that sleeps beside a ring is offered to it.
+    for (call, change) in [("semop", "semop"), ("msgsnd", "msg-offer")] {
         for (step, happened) in STEPS {
-            let order = format!("{call}/{step}");
+            let order = format!("{change}/{step}");
             let mut waker = dying(&order);
             waker.pid();
             let (id, sleep, wake, left) = match call {
