@@ -27,6 +27,29 @@ pub(crate) fn slot_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
     layout.domains.at(index).ok_or(Fault::corrupt(layout.domains.offset, "no such domain slot"))
 }
 
+/// The domains that are alive, `own` left out: their numbers and slots.
+pub(crate) fn alive_beside(
+    pool: &Pool,
+    own: u32,
+) -> impl Iterator<Item = Result<(u32, u64), Fault>> {
+    let look = |index| -> Result<Option<(u32, u64, u32)>, Fault> {
+        let slot = slot_at(pool.layout(), index)?;
+        let state = load_value(pool.map(), field!(slot, DomainSlot, state))?;
+        // Slots are taken from the first on: behind one that has never been taken there is nobody.
+        let never = state == DomainState::Free as u32
+            && load_value(pool.map(), field!(slot, DomainSlot, epoch))? == 0;
+        Ok((!never).then_some((index, slot, state)))
+    };
+    (0..pool.layout().domains.count as u32).map(look).map_while(Result::transpose).filter_map(
+        move |found| match found {
+            Ok((index, slot, state)) => {
+                (index != own && state == DomainState::Alive as u32).then_some(Ok((index, slot)))
+            }
+            Err(fault) => Some(Err(fault)),
+        },
+    )
+}
+
 /// Digest of the domain in a slot: what its joining processes are called by.
 pub(crate) fn digest_at(pool: &Pool, index: u32) -> Result<u64, Fault> {
     let slot = slot_at(pool.layout(), index)?;

@@ -227,18 +227,8 @@ impl Member {
             load_value(map, field!(domain::slot_at(layout, self.domain())?, DomainSlot, address))?;
         let heard = self.heard_now()?;
         let mut mute = Domains::default();
-        for index in 0..layout.domains.count as u32 {
-            let slot = domain::slot_at(layout, index)?;
-            let state = load_value(map, field!(slot, DomainSlot, state))?;
-            // Slots are taken from the first on: behind one that has never been taken there is nobody.
-            if state == DomainState::Free as u32
-                && load_value(map, field!(slot, DomainSlot, epoch))? == 0
-            {
-                break;
-            }
-            if index == self.domain() || state != DomainState::Alive as u32 {
-                continue;
-            }
+        for other in domain::alive_beside(self.pool(), self.domain()) {
+            let (index, slot) = other?;
             let address = load_value(map, field!(slot, DomainSlot, address))?;
             let rings = is_address(mine) && is_address(address);
             if rings || heard.is_some_and(|heard| heard.has(index)) || self.is_near(index)? {

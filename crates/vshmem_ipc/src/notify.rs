@@ -20,8 +20,7 @@ use std::time::Duration;
 use vshmem_mem::{AtomicU32, FutexOutcome, Ordering, RING, SLEEPING, futex_wait};
 use vshmem_sync::{Fault, claim_word, field, load_value, load_word, ring_word};
 use vshmem_wire::{
-    AGENT_ASKED_AT, AGENT_BELL_AT, CELL_BYTES, DomainSlot, DomainState, Party, ThreadSlot,
-    WaitState,
+    AGENT_ASKED_AT, AGENT_BELL_AT, CELL_BYTES, DomainSlot, Party, ThreadSlot, WaitState,
 };
 
 use crate::wait::thread_at;
@@ -250,20 +249,11 @@ impl Member {
     /// EIO when the pool does not make sense.
     pub fn listeners(&self) -> Result<Vec<Listener>, Errno> {
         let look = || -> Result<Vec<Listener>, Fault> {
-            let (layout, map) = (self.pool().layout(), self.pool().map());
             let mut found = Vec::new();
-            for index in 0..layout.domains.count as u32 {
-                let slot = domain::slot_at(layout, index)?;
-                let state = load_value(map, field!(slot, DomainSlot, state))?;
-                // Slots are taken from the first on: behind one that has never been taken there is nobody.
-                if state == DomainState::Free as u32
-                    && load_value(map, field!(slot, DomainSlot, epoch))? == 0
-                {
-                    break;
-                }
-                let is_alive = state == DomainState::Alive as u32;
+            for other in domain::alive_beside(self.pool(), self.domain()) {
+                let (index, _) = other?;
                 let digest = notify_of(self.pool(), index)? as u32;
-                if is_alive && digest != 0 && index != self.domain() {
+                if digest != 0 {
                     found.push(Listener { index, digest, relies_on_us: self.relies_on_us(index) });
                 }
             }

@@ -1,34 +1,12 @@
 //! Domains whose agents notify each other by datagram: who is asked to notify whom, and who may rest.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::fixture::*;
-use vshmem_ipc::{Asked, Domains, Member, Pool, Reach, WAIT_WORDS_BEYOND, WaitFile};
-use vshmem_mem::Map;
+use vshmem_ipc::{Asked, Domains, Member};
 
 const LONG: Duration = Duration::from_secs(60);
-
-/// A guest: a domain with wait words of its own.
-struct Guest {
-    pool: Arc<Pool>,
-    name: &'static str,
-    words: Arc<Map>,
-}
-
-impl Guest {
-    fn new(pool: &Arc<Pool>, name: &'static str) -> Self {
-        let words = small().threads + WAIT_WORDS_BEYOND;
-        Self { pool: Arc::clone(pool), name, words: Arc::new(Map::anonymous(words as usize * 4)) }
-    }
-
-    fn join(&self, pid: u32) -> Member {
-        let words = Some(WaitFile::of_one_user(Arc::clone(&self.words)));
-        Member::join(self.pool.clone(), &domain(self.name), process(pid), words, Reach::Domain)
-            .expect("a place in the pool")
-    }
-}
 
 /// The agent of a guest, as long as the calling thread lives: sleepers rely on that thread.
 fn agent(guest: &Guest, pid: u32, digest: u32) -> Member {

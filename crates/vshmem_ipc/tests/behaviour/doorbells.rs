@@ -4,8 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::fixture::*;
-use vshmem_ipc::{Errno, Member, Pool, Reach, WaitFile};
-use vshmem_mem::Map;
+use vshmem_ipc::{Errno, Member, Reach};
 use vshmem_sync::Doorbell;
 
 /// A board that all domains' doorbells hang on, in place of a hypervisor.
@@ -46,24 +45,7 @@ impl Doorbell for Bell {
     }
 }
 
-/// A guest: a domain with wait words of its own.
-struct Guest {
-    pool: Arc<Pool>,
-    name: &'static str,
-    words: Arc<Map>,
-}
-
 impl Guest {
-    fn new(pool: &Arc<Pool>, name: &'static str) -> Self {
-        Self { pool: Arc::clone(pool), name, words: Arc::new(Map::anonymous(64 * 4)) }
-    }
-
-    fn join(&self, pid: u32) -> Member {
-        let words = Some(WaitFile::of_one_user(Arc::clone(&self.words)));
-        Member::join(self.pool.clone(), &domain(self.name), process(pid), words, Reach::Domain)
-            .expect("a place in the pool")
-    }
-
     /// Joins with a doorbell, and an agent that answers it.
     fn connected(&self, pid: u32, board: &Arc<Board>, address: u32) -> Member {
         let agent = self.join(pid + 1000);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use vshmem_ipc::{
     Backing, Caller, DomainIdentity, Errno, Finding, Member, NewPool, Operation, Pool, Process,
-    Reach, Receive, Room,
+    Reach, Receive, Room, WAIT_WORDS_BEYOND, WaitFile,
 };
 use vshmem_mem::Map;
 use vshmem_wire::Geometry;
@@ -278,4 +278,24 @@ pub fn empty(pool: &Arc<Pool>, last: &Member) {
     assert_eq!(room.chunks_in_objects, 0, "{room:?}");
     assert_eq!(room.chunks_held, 0, "{room:?}");
     assert_eq!(room.threads, 0, "{room:?}");
+}
+
+/// A guest: a domain with wait words of its own.
+pub struct Guest {
+    pub pool: Arc<Pool>,
+    pub name: &'static str,
+    pub words: Arc<Map>,
+}
+
+impl Guest {
+    pub fn new(pool: &Arc<Pool>, name: &'static str) -> Self {
+        let words = small().threads + WAIT_WORDS_BEYOND;
+        Self { pool: Arc::clone(pool), name, words: Arc::new(Map::anonymous(words as usize * 4)) }
+    }
+
+    pub fn join(&self, pid: u32) -> Member {
+        let words = Some(WaitFile::of_one_user(Arc::clone(&self.words)));
+        Member::join(self.pool.clone(), &domain(self.name), process(pid), words, Reach::Domain)
+            .expect("a place in the pool")
+    }
 }
