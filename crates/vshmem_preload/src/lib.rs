@@ -37,6 +37,7 @@ mod process;
 mod procfs;
 mod protect;
 mod reap;
+mod reconcile;
 mod remap;
 mod route;
 mod segment_calls;

@@ -16,7 +16,7 @@ use vshmem_session::Session;
 use crate::books::{Marks, Piece, Rights};
 use crate::next::{next, system_call};
 use crate::unmap::{change, drop_range};
-use crate::{attached, errno, fixed, parked, user};
+use crate::{attached, errno, fixed, parked, reconcile, user};
 
 const PAGE: usize = 4096;
 
@@ -48,6 +48,17 @@ impl Wish {
     /// Whether more is to be mapped than was.
     fn grows(self) -> bool {
         self.new_bytes > self.bytes
+    }
+
+    /// Whether it would move a segment together with something else. Linux before 6.17 moves one mapping at a time, and newer
+    /// ones do not move several if a segment of their own is among them, but would if the pool's file is.
+    fn moves_several(self) -> bool {
+        let end = self.start.saturating_add(self.bytes);
+        self.has(libc::MREMAP_FIXED)
+            && self.bytes == self.new_bytes
+            && self.check().is_ok()
+            && attached::find(|piece| piece.touches(self.start, end)).is_some()
+            && attached::find(|piece| piece.holds(self.start, self.bytes)).is_none()
     }
 
     /// What the kernel refuses without a look at any mapping.
@@ -137,7 +148,12 @@ pub fn remap(
     let changing = change(start, bytes).or_else(target_changes);
     let Some((_, session)) = &changing else { return passed_on(call) };
     let source = attached::find(|piece| piece.holds(start, 1));
-    let result = match source.map_or(Ok(None), |piece| place(session, piece, wish)) {
+    let placed = match source {
+        _ if wish.moves_several() => Err(Errno::FAULT),
+        Some(piece) => place(session, piece, wish),
+        None => Ok(None),
+    };
+    let result = match placed {
         Ok(None) => call(),
         Ok(Some(place)) => place as *mut c_void,
         Err(error) => {
@@ -148,6 +164,11 @@ pub fn remap(
     if result != libc::MAP_FAILED {
         user::forget();
         remapped(session.member(), source, wish, result.addr());
+    } else if replaces {
+        let moved = if wish.copies() { 0 } else { bytes.min(new_bytes) };
+        reconcile::half_moved(session.member(), start, moved, target);
+        reconcile::unmapped(session.member(), start, bytes);
+        reconcile::unmapped(session.member(), target, new_bytes);
     }
     result
 }

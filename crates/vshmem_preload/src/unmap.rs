@@ -7,7 +7,7 @@ use vshmem_session::Session;
 
 use crate::books::Changing;
 use crate::next::next;
-use crate::{attached, errno, parked, process, user};
+use crate::{attached, errno, parked, process, reconcile, user};
 
 const PAGE: usize = 4096;
 
@@ -59,6 +59,8 @@ pub fn replacing<T>(
         if let Some((_, session)) = &change {
             attached::forget_range(session.member(), start, bytes);
         }
+    } else if let Some((_, session)) = &change {
+        reconcile::unmapped(session.member(), start, bytes);
     }
     result
 }
