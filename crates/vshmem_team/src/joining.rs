@@ -1,28 +1,16 @@
 //! Joining and leaving.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use vshmem_mem::{Map, Ordering};
 
-use crate::exchange::Posted;
 use crate::failure::TeamError;
 use crate::layout::{
     ABSENT, DOMAIN, FAILURE_AT, JOINED, JOINING, LEFT, LEFT_AT, PID, SHAPE_AT, SLOTS, START, STATE,
     Shape,
 };
-use crate::patience::{self, Idle};
-
-/// Which process a member is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Person {
-    /// A number that tells its domain from others; 0 when it is not known.
-    pub domain: u64,
-    /// Process there.
-    pub pid: u32,
-    /// When the process began, in ticks of its kernel; 0 when that is not known.
-    pub start: u64,
-}
+use crate::patience;
+use crate::team::{Person, Posted, Team};
 
 /// Why a member cannot join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -39,35 +27,6 @@ pub enum JoinError {
     /// The team has failed, and is not to be joined any more.
     #[error("the team has ended: {0}")]
     Ended(TeamError),
-}
-
-/// What a member's block says of it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Standing {
-    Absent,
-    Here(Person),
-    Left,
-}
-
-/// One member's view of a team.
-#[derive(Debug)]
-pub struct Team {
-    pub(crate) map: Arc<Map>,
-    pub(crate) shape: Shape,
-    pub(crate) rank: u32,
-    me: Person,
-    is_gone: fn(u32, u64) -> bool,
-    pub(crate) patience: Duration,
-    pub(crate) looks: u32,
-    pub(crate) idle: Option<Idle>,
-    /// Barriers so far.
-    pub(crate) epoch: u64,
-    /// Steps so far.
-    pub(crate) step: u64,
-    pub(crate) posted: [Posted; SLOTS as usize],
-    pub(crate) sum: Vec<u8>,
-    pub(crate) next: Vec<u8>,
-    pub(crate) failure: Option<TeamError>,
 }
 
 /// How often a word that others change too is tried.
@@ -125,35 +84,6 @@ impl Team {
         })
     }
 
-    /// How long a member is waited for; 10 s when nothing else is said, for ever with [`Duration::MAX`].
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
-    }
-
-    /// What is called again and again while this member waits, after a short look, instead of yielding and sleeping:
-    /// whoever sets this says how the CPU is given away.
-    pub fn set_idle(&mut self, idle: Option<Box<dyn FnMut() + Send>>) {
-        self.idle = idle.map(Idle);
-    }
-
-    /// This member's rank.
-    #[must_use]
-    pub fn rank(&self) -> u32 {
-        self.rank
-    }
-
-    /// The team's shape.
-    #[must_use]
-    pub fn shape(&self) -> Shape {
-        self.shape
-    }
-
-    /// Why the team has failed, if it has; known to members whose calls have said so.
-    #[must_use]
-    pub fn failure(&self) -> Option<TeamError> {
-        self.failure
-    }
-
     /// Leaves. When all have left, the memory is as if nobody had ever joined.
     pub fn leave(self) {
         let _ = self.map.store(self.shape.member(self.rank) + STATE, LEFT, Ordering::Release);
@@ -183,42 +113,5 @@ impl Team {
             let _ = self.map.store(self.shape.member(rank) + STATE, ABSENT, Ordering::Release);
         }
         let _ = self.map.store(SHAPE_AT, 0, Ordering::Release);
-    }
-
-    pub(crate) fn standing(&self, rank: u32) -> Standing {
-        let block = self.shape.member(rank);
-        let word = |at| self.map.load(block + at, Ordering::Acquire).unwrap_or(0);
-        match word(STATE) {
-            JOINED => Standing::Here(Person {
-                domain: word(DOMAIN),
-                pid: word(PID) as u32,
-                start: word(START),
-            }),
-            LEFT => Standing::Left,
-            _ => Standing::Absent,
-        }
-    }
-
-    /// Whether a process of this domain is no more. Of others nothing is known.
-    pub(crate) fn has_ended(&self, person: Person) -> bool {
-        person.domain != 0
-            && person.domain == self.me.domain
-            && (self.is_gone)(person.pid, person.start)
-    }
-
-    /// A sentence about a failure.
-    #[must_use]
-    pub fn explain(&self, error: TeamError) -> String {
-        let rank = error.rank();
-        let who = match self.standing(rank) {
-            Standing::Here(person) if person.domain == self.me.domain => {
-                format!("process {}", person.pid)
-            }
-            Standing::Here(person) => format!("process {} of another domain", person.pid),
-            Standing::Absent => "which has never joined".to_owned(),
-            Standing::Left => "which has left".to_owned(),
-        };
-        let members = self.shape.members();
-        format!("{error} ({who}; {members} members, this is {}). The team has ended", self.rank)
     }
 }
