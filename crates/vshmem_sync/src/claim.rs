@@ -14,6 +14,16 @@ macro_rules! field {
     };
 }
 
+/// A structure at `$offset` of a view, found and checked once: its fields are then read without another check.
+#[macro_export]
+macro_rules! structure {
+    ($map:expr, $offset:expr, $type:ty) => {
+        $map.words_ref::<{ ::core::mem::size_of::<$type>() / ::core::mem::size_of::<u64>() }>(
+            $offset,
+        )
+    };
+}
+
 /// Reads a cell, word and tag of one moment.
 ///
 /// # Errors

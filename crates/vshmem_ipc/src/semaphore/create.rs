@@ -36,7 +36,7 @@ impl Member {
                 if count > set.count {
                     return Err(Errno::INVAL);
                 }
-                self.set_permission(&set)?.allow(caller, mode_of(flags))?;
+                settle(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
                 self.tell_size(Kind::Semaphore, place, set.count)?;
                 return Ok(place.id());
             }

@@ -140,7 +140,7 @@ impl Member {
         // As for an operation without SEM_UNDO.
         let stands = || {
             let is_there = self.stands() && set.stands_in(map).unwrap_or(false);
-            Ok(is_there && known.is_of(map, me, set).unwrap_or(false))
+            Ok(is_there && known.is_of(me, set))
         };
         semaphore.operate_undoable(change, pool.geometry().semvmx, known.record, at, stands)
     }
