@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use std::mem::offset_of;
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, field, load_value, structure};
+use vshmem_sync::{Fault, field, load_value, load_word, structure};
 use vshmem_wire::{ObjectHeader, PERM_BITS};
 
 /// Credentials of the calling thread.
@@ -79,12 +79,13 @@ impl Permission {
     }
 
     pub(crate) fn read(map: &Map, slot: u64) -> Result<Self, Fault> {
+        let creator = load_word(map, field!(slot, ObjectHeader, creator))?;
         Ok(Self {
             key: load_value(map, field!(slot, ObjectHeader, key))? as i32,
             uid: load_value(map, field!(slot, ObjectHeader, uid))?,
             gid: load_value(map, field!(slot, ObjectHeader, gid))?,
-            cuid: load_value(map, field!(slot, ObjectHeader, cuid))?,
-            cgid: load_value(map, field!(slot, ObjectHeader, cgid))?,
+            cuid: creator as u32,
+            cgid: (creator >> 32) as u32,
             mode: load_value(map, field!(slot, ObjectHeader, mode))?,
             sequence: load_value(map, field!(slot, ObjectHeader, state))? >> 8,
         })
@@ -100,7 +101,7 @@ impl Permission {
         wanted: u32,
     ) -> Result<Result<(), Errno>, Fault> {
         let fields = structure!(map, slot, ObjectHeader)?;
-        let creator = fields.load(offset_of!(ObjectHeader, cuid), Ordering::Acquire) as u32;
+        let creator = fields.load(offset_of!(ObjectHeader, creator), Ordering::Acquire) as u32;
         let mode = fields.load(offset_of!(ObjectHeader, mode), Ordering::Acquire) as u32;
         if caller.uid() == creator && wanted & !(mode >> 6) == 0 {
             return Ok(Ok(()));

@@ -67,7 +67,7 @@ impl Member {
                     registry::describe(txn, slot, &permission, seconds_now())?;
                     txn.update(field!(slot, SemSlot, count), count)?;
                     txn.update(field!(slot, SemSlot, words), chunk.0)?;
-                    txn.update(field!(slot, SemSlot, operated), 0)?;
+                    txn.update(field!(slot, ObjectHeader, used), 0)?;
                     heap::pass(txn, layout, chunk, self.me().word(), IN_OBJECT)?;
                     if key != 0 {
                         registry::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
