@@ -21,35 +21,25 @@
 
 #![forbid(unsafe_code)]
 
-mod array;
-mod claim;
+mod cell;
 mod crash;
-mod doorbell;
 mod fault;
-mod holding;
-mod intent;
 mod lock;
 mod message_ring;
-mod neighbours;
-mod park;
-mod pledge;
 mod room;
-mod seat;
-mod spin;
-mod yielding;
+mod semaphore;
+mod thread_slot;
+mod wait;
 
-pub use array::SemaphoreArray;
-pub use claim::{claim_cell, claim_word, load_cell, load_value, load_word};
+pub use cell::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
-pub use doorbell::Doorbell;
 pub use fault::Fault;
-pub use holding::{Held, HeldBy};
-pub use intent::Txn;
-pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};
+pub use lock::{LockHolder, LockWord, Txn, holder_of, with_lock, with_lock_long};
 pub use message_ring::{MessageRing, Spot, Tail};
-pub use neighbours::{Neighbours, WordsOwner};
-pub use park::{Parked, WaitWords, park, ring, ring_word};
-pub use pledge::{Operated, Semaphore, UndoRecords};
 pub use room::{Room, RoomWait};
-pub use seat::{Claimant, Desk, Seat, Seats, held_thread};
-pub use spin::{Answerer, Look, SleepMeter, Spin};
+pub use semaphore::{Operated, Semaphore, SemaphoreArray, UndoRecords};
+pub use thread_slot::{Claimant, Desk, Held, HeldBy, Seat, Seats, held_thread};
+pub use wait::{
+    Answerer, Doorbell, Look, Neighbours, Parked, SleepMeter, Spin, WaitWords, WordsOwner, park,
+    ring, ring_word,
+};

@@ -35,7 +35,7 @@ use arrayvec::ArrayVec;
 use vshmem_mem::{Map, spin_hint};
 use vshmem_wire::{ArrayState, ArrayWord, Cell, SemWord};
 
-use crate::pledge::sum;
+use super::sum;
 use crate::{Fault, Operated, Semaphore, UndoRecords, crash_point, load_cell};
 
 /// Tries before it is left to the lock.

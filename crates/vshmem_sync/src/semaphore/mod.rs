@@ -48,6 +48,10 @@ use vshmem_wire::{Adjustment, Cell, SemWord};
 
 use crate::{Fault, crash_point, load_cell, load_word};
 
+mod array;
+
+pub use array::SemaphoreArray;
+
 /// Turns after which a word that others keep changing is believed to be a peer's mischief.
 const MOST_TURNS: u32 = 1 << 20;
 

@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use vshmem_mem::{Instant, is_confined, shortest_sleep, spin_hint, thread_cpu_time, ticks};
 
-use crate::yielding::{Yielding, store_changed, yield_cpu};
+use super::yielding::{Yielding, store_changed, yield_cpu};
 
 /// What a sleep is taken to cost before any has been measured.
 const FIRST_GUESS: u32 = 1 << 16;

@@ -3,9 +3,13 @@
 use vshmem_mem::{Map, Ordering, spin_hint};
 use vshmem_wire::{Cell, ThreadSlot};
 
-use crate::intent::{Overflow, Txn, carry_out, close_record};
-use crate::yielding::yield_cpu;
+use crate::wait::yield_cpu;
 use crate::{Desk, Fault, crash_point, field, load_cell, load_word};
+
+mod intent;
+
+pub use intent::Txn;
+use intent::{Overflow, carry_out, close_record};
 
 /// Times that a waiting thread just looks again.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 400 };

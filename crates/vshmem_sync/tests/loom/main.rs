@@ -5,7 +5,6 @@
 
 #![cfg(loom)]
 
-#[path = "loom/arrays.rs"]
 mod arrays;
 
 use std::sync::Arc;
