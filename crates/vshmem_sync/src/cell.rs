@@ -3,8 +3,8 @@
 use vshmem_mem::{Map, Ordering};
 use vshmem_wire::Cell;
 
-use crate::Fault;
 use crate::crash::claim_point;
+use crate::fault::Fault;
 
 /// Byte offset of a field of a structure that lies at `$base`.
 #[macro_export]
@@ -13,6 +13,8 @@ macro_rules! field {
         $base + ::core::mem::offset_of!($type, $($field)+) as u64
     };
 }
+
+pub(crate) use field;
 
 /// A structure at `$offset` of a view, found and checked once: its fields are then read without another check.
 #[macro_export]

@@ -10,7 +10,8 @@
 use vshmem_mem::Map;
 use vshmem_wire::{Cell, ClientName, Holding};
 
-use crate::{Fault, claim_word, load_cell, load_word};
+use crate::cell::{claim_word, load_cell, load_word};
+use crate::fault::Fault;
 
 /// How often a list is tried: others of the same process change it now and then.
 const MOST_TRIES: u32 = 1 << 16;

@@ -4,4 +4,4 @@ mod client_list;
 mod slot_guard;
 
 pub use client_list::{Held, HeldBy};
-pub use slot_guard::{Claimant, Desk, Seat, Seats, held_thread};
+pub use slot_guard::{Claimant, Seat, Seats, held_thread};

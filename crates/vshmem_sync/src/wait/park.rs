@@ -14,7 +14,7 @@ use vshmem_mem::{
     AtomicU32, Beside, FutexOutcome, Instant, Map, Ordering, RING, SLEEPING, futex_wake, sleep,
 };
 
-use crate::Fault;
+use crate::fault::Fault;
 
 /// Where the wait words of this domain lie.
 #[derive(Debug)]
