@@ -35,8 +35,10 @@ use arrayvec::ArrayVec;
 use vshmem_mem::{Map, spin_hint};
 use vshmem_wire::{ArrayState, ArrayWord, Cell, SemWord};
 
-use super::sum;
-use crate::{Fault, Operated, Semaphore, UndoRecords, crash_point, load_cell};
+use super::single::{Operated, Semaphore, UndoRecords, sum};
+use crate::cell::load_cell;
+use crate::crash::crash_point;
+use crate::fault::Fault;
 
 /// Tries before it is left to the lock.
 const TRIES: u32 = 3;
@@ -297,57 +299,5 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
             }
         }
         Ok(false)
-    }
-}
-
-impl<R: UndoRecords> Semaphore<'_, R> {
-    /// What a tentative word amounts to, and the array's word that is still open, if it is. `None` when the semaphore is no longer
-    /// `seen`.
-    pub(crate) fn amount(&self, seen: Cell) -> Result<Option<(u32, Option<Cell>)>, Fault> {
-        let word = SemWord::unpack(seen.word);
-        let array = load_cell(self.map, self.array)?;
-        if load_cell(self.map, self.at)? != seen {
-            return Ok(None);
-        }
-        let known = ArrayWord::unpack(array.word);
-        let Some(value) = known.value_of(word) else {
-            return Err(Fault::corrupt(self.at, "a semaphore of an array that nobody knows"));
-        };
-        let is_open = known.state == ArrayState::Open && known.mark == word.mark;
-        Ok(Some((value, is_open.then_some(array))))
-    }
-
-    /// What a tentative word amounts to for good: an array that is open is called off. `None` when the semaphore is no
-    /// longer `seen`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn decided(&self, seen: Cell) -> Result<Option<u32>, Fault> {
-        let Some((value, open)) = self.amount(seen)? else { return Ok(None) };
-        if let Some(open) = open {
-            let off = ArrayWord { state: ArrayState::CalledOff, ..ArrayWord::unpack(open.word) };
-            if !self.map.replace_cell(self.array, open, off.pack())? {
-                return Ok(None);
-            }
-            crash_point("semop-array", "called-off-by-another");
-        }
-        Ok(Some(value))
-    }
-
-    /// For an operation that finds a tentative word: an answer if `next` refuses what it amounts to; otherwise the word is made a plain one,
-    /// to be looked at again. That the set still stands was asked after `seen` was read.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn finish(
-        &self,
-        seen: Cell,
-        next: impl Fn(u32) -> Result<u32, Operated>,
-    ) -> Result<Option<Operated>, Fault> {
-        if let Some((value, _)) = self.amount(seen)? {
-            if let Err(answer) = next(value) {
-                return Ok(Some(answer));
-            }
-            self.restate(seen, false)?;
-        }
-        Ok(None)
     }
 }
