@@ -16,7 +16,8 @@ macro_rules! field {
 
 pub(crate) use field;
 
-/// A structure at `$offset` of a view, found and checked once: its fields are then read without another check.
+/// A structure at `$offset` of a view, found and checked once: its fields are then read without
+/// another check.
 #[macro_export]
 macro_rules! structure {
     ($map:expr, $offset:expr, $type:ty) => {
@@ -53,7 +54,8 @@ pub fn load_value(map: &Map, offset: u64) -> Result<u32, Fault> {
     Ok(load_word(map, offset)? as u32)
 }
 
-/// Changes a cell from one number of 32 bits to another by a single compare-and-swap; says whether it did.
+/// Changes a cell from one number of 32 bits to another by a single compare-and-swap; says whether
+/// it did.
 ///
 /// # Errors
 /// When the cell is outside the pool.

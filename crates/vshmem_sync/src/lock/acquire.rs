@@ -14,8 +14,8 @@ use crate::wait::yield_cpu;
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 400 };
 /// Then it gives the CPU away this often, and then sleeps for 50 us each time.
 const YIELDS: u32 = 8;
-/// It takes over when the word has not changed for so long: longer than any change takes while its holder runs. By the
-/// clock: where many wait for a CPU a single yield may last longer.
+/// It takes over when the word has not changed for so long: longer than any change takes while its
+/// holder runs. By the clock: where many wait for a CPU a single yield may last longer.
 const PATIENCE: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// Every so often, who has held a lock last as well leaves it to others for some looks.
@@ -26,8 +26,8 @@ const ASIDE: u32 = 16;
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(10);
 /// Turns between two looks at the clock.
 const TURNS: u32 = 1024;
-/// What passes between them counts for so much at most: whoever was stopped for longer than [`LONGEST`] meanwhile has not
-/// waited for long. That many naps take about half of it.
+/// What passes between them counts for so much at most: whoever was stopped for longer than
+/// [`LONGEST`] meanwhile has not waited for long. That many naps take about half of it.
 const TURNS_TAKE: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// How long a change has waited for its lock, from the first time it asks.
@@ -89,6 +89,7 @@ pub(super) fn acquire(
         offset,
         Ordering::Relaxed,
     )?;
+    // Acquires: pairs with HAND-OVER of the former holder.
     let seen = load_cell(desk.map, offset)?;
     let word = LockWord::unpack(seen.word);
     if cfg!(not(loom)) && word.holder == desk.slot && seen.tag.is_multiple_of(STREAK) {
@@ -101,8 +102,8 @@ pub(super) fn acquire(
     acquire_contended(desk, offset, losses, wait)
 }
 
-/// Lets others have a lock that this thread has had again and again: it takes the word back so soon after each release that
-/// whoever looks from another CPU would hardly ever find it free.
+/// Lets others have a lock that this thread has had again and again: it takes the word back so soon
+/// after each release that whoever looks from another CPU would hardly ever find it free.
 #[cold]
 fn stand_aside(map: &Map, offset: u64, word: u64) -> Result<(), Fault> {
     for _ in 0..ASIDE {
@@ -130,6 +131,7 @@ fn acquire_contended(
         if turn.is_multiple_of(TURNS) && wait.is_over() {
             return Err(Fault::corrupt(offset, "a lock that nobody can take"));
         }
+        // Acquires: pairs with COMMIT, if it is committed, and with HAND-OVER, if it is free.
         let cell = load_cell(desk.map, offset)?;
         let seen = LockWord::unpack(cell.word);
         if cell != last {
@@ -173,7 +175,8 @@ fn nap() {
 mod tests {
     use super::*;
 
-    /// A lock that was lost while this process was stopped can be taken again: the pool is not to be called corrupt for it.
+    /// A lock that was lost while this process was stopped can be taken again: the pool is not to
+    /// be called corrupt for it.
     #[test]
     fn a_process_that_was_stopped_does_not_give_a_lock_up() {
         let begun = vshmem_mem::Instant::now();

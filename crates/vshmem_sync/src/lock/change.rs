@@ -23,7 +23,8 @@ const MOST_LOSSES: u32 = 7;
 /// changing is thrown away.
 ///
 /// # Errors
-/// [`Fault::Corrupt`] when the pool does not make sense, [`Fault::TooLong`] when the record is full.
+/// [`Fault::Corrupt`] when the pool does not make sense, [`Fault::TooLong`] when the record is
+/// full.
 pub fn with_lock<'a, R>(
     desk: Desk<'a>,
     offset: u64,
@@ -85,7 +86,7 @@ fn run<'a, R>(
             Err(fault) => {
                 txn.clear();
                 let still_mine = desk.map.replace_cell(offset, held, in_state(held, FREE))?;
-                if still_mine && fault != Fault::Lost {
+                if still_mine {
                     return Err(fault);
                 }
             }
@@ -113,7 +114,8 @@ fn finish(
     let committed = held.successor(in_state(held, COMMITTED));
     txn.write_record(offset, committed.tag)?;
     crash_point(change, "written");
-    // The commit: releases the record, pairs with the acquire of whoever takes over.
+    // Barrier COMMIT: releases the record. Pairs with the acquire of the lock's cell in
+    // `acquire_contended`.
     if !desk.map.replace_cell(offset, held, committed.word)? {
         return Ok(false);
     }
@@ -121,6 +123,7 @@ fn finish(
     txn.apply(change)?;
     crash_point(change, "applied");
     // Refused only when somebody took over after the commit, and then it is done as well.
+    // Barrier HAND-OVER: pairs with the acquire of the lock's cell in `acquire`.
     desk.map.replace_cell(offset, committed, free)?;
     crash_point(change, "released");
     Ok(true)
@@ -142,6 +145,9 @@ mod tests {
         let seats = Seats::new();
         let words_end = 32 << 10;
         let desk = Desk { map: &map, threads, words_end, slot: 0, seats: &seats };
+        let too_long = vshmem_wire::MORE_LOG_ENTRIES + 1;
+        let misused = with_lock_long(desk, words_end - 16, "test", 0, too_long, |_| Ok(()));
+        assert!(matches!(misused, Err(Fault::Misuse(_))), "{misused:?}");
         let magic = 0x1234_5678;
         map.store(0, magic, Ordering::Relaxed).unwrap();
         for offset in [0, 8, PAGE_BYTES - 16, PAGE_BYTES + 20, words_end, words_end + 16, 1 << 40] {

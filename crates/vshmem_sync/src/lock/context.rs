@@ -22,8 +22,8 @@ pub struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    /// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock has no locks), behind them, or
-    /// not aligned.
+    /// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock
+    /// has no locks), behind them, or not aligned.
     ///
     /// # Errors
     /// When it is such a one.

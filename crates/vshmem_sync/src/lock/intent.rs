@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use vshmem_mem::Scratch;
-use vshmem_wire::{Cell, LOG_ENTRIES, LogEntry};
+use vshmem_wire::{Cell, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES};
 
 use super::context::Desk;
 use super::record::{before, write_record};
@@ -42,6 +42,9 @@ impl<'a> Txn<'a> {
 
     /// Makes room for more entries than the thread slot holds.
     pub(super) fn lengthen(&mut self, room: Overflow) -> Result<(), Fault> {
+        if room.entries > MORE_LOG_ENTRIES {
+            return Err(Fault::Misuse("an intent record with more entries than others carry out"));
+        }
         self.far = Some(Scratch::new(room.entries).ok_or(Fault::TooLong)?);
         self.overflow = Some(room);
         Ok(())

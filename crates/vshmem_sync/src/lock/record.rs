@@ -1,4 +1,5 @@
-//! The intent record as it lies in a thread slot: written by its owner, carried out by whoever takes the lock over.
+//! The intent record as it lies in a thread slot: written by its owner, carried out by whoever
+//! takes the lock over.
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_wire::{
@@ -16,7 +17,7 @@ pub(super) fn before(entry: &LogEntry) -> Cell {
 }
 
 /// Makes the record of a thread slot invalid, before any of its words is overwritten: somebody who
-/// still carries it out must see that. Pairs with the fence in [`carry_out`].
+/// still carries it out must see that. Barrier REWRITE: pairs with the fence in [`carry_out`].
 pub(super) fn close_record(map: &Map, slot: u64) -> Result<(), Fault> {
     map.store(field!(slot, ThreadSlot, log_head), 0, Ordering::Relaxed)?;
     vshmem_mem::fence(Ordering::Release);
@@ -29,7 +30,8 @@ fn read_entry(map: &Map, at: u64) -> Option<LogEntry> {
     Some(LogEntry { offset: word(0)?, old: word(1)?, tag: word(2)?, new: word(3)? })
 }
 
-/// Writes a record into a thread slot: the entries `near` there, and those that are `far` at an offset of their own.
+/// Writes a record into a thread slot: the entries `near` there, and those that are `far` at an
+/// offset of their own.
 #[inline]
 pub(super) fn write_record(
     desk: &Desk<'_>,
@@ -50,6 +52,7 @@ pub(super) fn write_record(
     }
     map.store(field!(slot, ThreadSlot, log_lock), lock, Ordering::Relaxed)?;
     let head = LogHead { tag: committed, entries: entries as u64 }.pack();
+    // Part of COMMIT: pairs with the acquire of the head in `carry_out`.
     map.store(field!(slot, ThreadSlot, log_head), head, Ordering::Release)?;
     Ok(())
 }
@@ -71,7 +74,8 @@ fn write_entry(map: &Map, at: u64, entry: &LogEntry) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Carries out the committed record of another thread slot, for the given lock, which has been committed with `tag`.
+/// Carries out the committed record of another thread slot, for the given lock, which has been
+/// committed with `tag`.
 ///
 /// A record that has been overwritten meanwhile is left alone: its owner only starts a new one
 /// after it has carried out the old one itself. One that cannot be (a peer wrote it) is nobody's
@@ -95,7 +99,7 @@ pub(super) fn carry_out(desk: &Desk<'_>, owner: u32, lock: u64, tag: u64) -> Res
             more.checked_add((index - near) * size_of::<LogEntry>() as u64)
         };
         let Some(entry) = at.and_then(|at| read_entry(map, at)) else { return Ok(()) };
-        // Pairs with the release fence in `write_record`: if a word of a newer record was read
+        // Pairs with REWRITE in `close_record`: if a word of a newer record was read
         // above, then the head read now is no longer the one that was checked. It may be as long
         // and of the same tag, but then it is of another lock, whose offset was written
         // before it. (A third record, of this lock again, has another tag.)

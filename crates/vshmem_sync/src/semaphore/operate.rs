@@ -52,6 +52,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 self.settle(seen)?;
             }
             let next = SemWord::of(value, party, false);
+            // Barrier HAND-OVER: pairs with the acquire of whoever reads the semaphore next.
             if cell.replace(seen, next.pack()) {
                 crash_point("semop-fast", "done");
                 return Ok(Operated::Done);
@@ -61,8 +62,8 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     }
 
     /// Adds `change`, which is not 0, and takes it from the adjustment at `adjustment_at` of the
-    /// undo record `record`, which is the caller's. `stands` tells, after both were read, whether the set is still there and
-    /// the record still the caller's.
+    /// undo record `record`, which is the caller's. `stands` tells, after both were read, whether
+    /// the set is still there and the record still the caller's.
     ///
     /// # Errors
     /// When the pool does not make sense.
@@ -78,6 +79,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         // Found before the swaps: whatever is looked up between the two, the second waits for.
         let (adjusted, cell) = (self.map.cell_ref(adjustment_at)?, self.map.cell_ref(self.at)?);
         for _ in 0..MOST_TURNS {
+            // READ ORDER: the adjustment, the semaphore, and then whether they stand.
             let old = adjusted.load_to_replace();
             let seen = cell.load_to_replace();
             let (adjustment, word) = (Adjustment::unpack(old.word), SemWord::unpack(seen.word));
@@ -123,8 +125,9 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Err(self.restless())
     }
 
-    /// For an operation that finds a tentative word: an answer if `next` refuses what it amounts to; otherwise the word is made a plain one,
-    /// to be looked at again. That the set still stands was asked after `seen` was read.
+    /// For an operation that finds a tentative word: an answer if `next` refuses what it amounts
+    /// to; otherwise the word is made a plain one, to be looked at again. That the set still stands
+    /// was asked after `seen` was read.
     #[cold]
     #[inline(never)]
     pub(super) fn finish(

@@ -8,8 +8,8 @@ use crate::crash::crash_point;
 use crate::fault::Fault;
 
 impl<R: UndoRecords> Semaphore<'_, R> {
-    /// What a tentative word amounts to, and the array's word that is still open, if it is. `None` when the semaphore is no longer
-    /// `seen`.
+    /// What a tentative word amounts to, and the array's word that is still open, if it is. `None`
+    /// when the semaphore is no longer `seen`.
     pub(super) fn amount(&self, seen: Cell) -> Result<Option<(u32, Option<Cell>)>, Fault> {
         let word = SemWord::unpack(seen.word);
         let array = load_cell(self.map, self.array)?;
@@ -24,8 +24,8 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(Some((value, is_open.then_some(array))))
     }
 
-    /// What a tentative word amounts to for good: an array that is open is called off. `None` when the semaphore is no
-    /// longer `seen`.
+    /// What a tentative word amounts to for good: an array that is open is called off. `None` when
+    /// the semaphore is no longer `seen`.
     #[cold]
     #[inline(never)]
     pub(super) fn decided(&self, seen: Cell) -> Result<Option<u32>, Fault> {

@@ -8,8 +8,8 @@ use crate::crash::crash_point;
 use crate::fault::Fault;
 
 impl<R: UndoRecords> Semaphore<'_, R> {
-    /// Makes the pledge count that the semaphore, which was `seen` with the UNDO flag, may show. Nothing
-    /// happens if it is no longer that.
+    /// Makes the pledge count that the semaphore, which was `seen` with the UNDO flag, may show.
+    /// Nothing happens if it is no longer that.
     ///
     /// # Errors
     /// When the pool does not make sense.
@@ -21,7 +21,8 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         };
         let old = load_cell(self.map, at)?;
         let adjustment = Adjustment::unpack(old.word);
-        // A record is not given up before no semaphore names it: so if this one still does, then what was read is the record's.
+        // A record is not given up before no semaphore names it: so if this one still does, then
+        // what was read is the record's.
         if adjustment.pledged
             && shows(seen, record, adjustment)
             && load_cell(self.map, self.at)? == seen
@@ -33,8 +34,8 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(())
     }
 
-    /// Replaces the word, if the semaphore is still `seen`, by an equal one that names its operator, and closes
-    /// the fast way if `slow`. Says what stands there now, if it did.
+    /// Replaces the word, if the semaphore is still `seen`, by an equal one that names its
+    /// operator, and closes the fast way if `slow`. Says what stands there now, if it did.
     ///
     /// That the set still stands was asked after `seen` was read.
     pub(super) fn restate(&self, seen: Cell, slow: bool) -> Result<Option<Cell>, Fault> {
@@ -53,8 +54,9 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(self.map.replace_cell(self.at, seen, next)?.then(|| seen.successor(next)))
     }
 
-    /// Decides whether the pledge of an adjustment counts that was `old` before the semaphore was `seen`, and writes that down. Returns what
-    /// then stands there, or nothing: then it has to be looked at again.
+    /// Decides whether the pledge of an adjustment counts that was `old` before the semaphore was
+    /// `seen`, and writes that down. Returns what then stands there, or nothing: then it has to be
+    /// looked at again.
     pub(super) fn decide(
         &self,
         record: u32,
@@ -79,12 +81,14 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(decided.then(|| old.successor(next)))
     }
 
-    /// Closes the fast way to an adjustment, and returns what then stands there. No pledge is left in it.
+    /// Closes the fast way to an adjustment, and returns what then stands there. No pledge is left
+    /// in it.
     ///
     /// # Errors
     /// When the pool does not make sense, or the record has been given up.
     pub fn close_adjustment(&self, record: u32, adjustment_at: u64) -> Result<Cell, Fault> {
         for _ in 0..MOST_TURNS {
+            // READ ORDER: the adjustment, the semaphore, and then whether they stand.
             let old = load_cell(self.map, adjustment_at)?;
             let seen = load_cell(self.map, self.at)?;
             let adjustment = Adjustment::unpack(old.word);
@@ -105,8 +109,8 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Err(Fault::corrupt(adjustment_at, "an adjustment that never stands still"))
     }
 
-    /// What has gone while its lock was held has gone because the lock was lost, or a peer has written nonsense. The lock tells
-    /// which.
+    /// What has gone while its lock was held has gone because the lock was lost, or a peer has
+    /// written nonsense. The lock tells which.
     pub(super) fn require(&self, stands: bool) -> Result<(), Fault> {
         if stands { Ok(()) } else { Err(Fault::corrupt(self.at, "a semaphore that has gone")) }
     }

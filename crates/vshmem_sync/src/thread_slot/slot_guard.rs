@@ -40,9 +40,9 @@ struct Place {
 #[derive(Debug)]
 pub struct Seats {
     places: Box<[Place]>,
-    /// Where the pool says how often that cell was written which says how this process stands, and how often that is as long as
-    /// it may go on.
-    /// Private to the process: nothing for a model checker to order.
+    /// Where the pool says how often that cell was written which says how this process stands, and
+    /// how often that is as long as it may go on. Private to the process: nothing for a model
+    /// checker to order.
     standing: (std::sync::atomic::AtomicU64, std::sync::atomic::AtomicU64),
 }
 
@@ -70,8 +70,11 @@ impl Seats {
         Self { places: (0..SEATS).map(|_| place()).collect(), standing: Default::default() }
     }
 
-    /// From now on changes are made only while the cell at `offset` is still `cell`: has not been written since.
+    /// From now on changes are made only while the cell at `offset` is still `cell`: has not been
+    /// written since.
     pub fn stand_on(&self, offset: u64, cell: Cell) {
+        // Barrier STANDING: pairs with the acquire in `stand`. Whoever reads the new offset reads
+        // the new tag.
         self.standing.0.store(0, Ordering::Relaxed);
         self.standing.1.store(cell.tag, Ordering::Release);
         self.standing.0.store(tag_at(offset), Ordering::Release);
@@ -92,6 +95,7 @@ impl Seats {
     /// [`Fault::Evicted`] when not.
     #[inline]
     pub fn stand(&self, map: &Map) -> Result<(), Fault> {
+        // Pairs with STANDING in `stand_on`.
         let offset = self.standing.0.load(Ordering::Acquire);
         if offset == 0 {
             return Ok(());
@@ -99,6 +103,7 @@ impl Seats {
         // The model checker takes the load below for an acquiring one and no more.
         #[cfg(loom)]
         vshmem_mem::fence(Ordering::SeqCst);
+        // Barrier EVICT: pairs with the evictor's swap of this word, before its look at the lock.
         if map.load(offset, Ordering::SeqCst)? == self.standing.1.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -114,7 +119,8 @@ impl Seats {
         }
     }
 
-    /// Gives the slots back to the pool that one who is only just joining has claimed and does not use.
+    /// Gives the slots back to the pool that one who is only just joining has claimed and does not
+    /// use.
     pub fn give_back(&self, map: &Map, threads: Area, client: ClientName) {
         for place in &self.places {
             let taken = place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
@@ -130,8 +136,8 @@ impl Seats {
         }
     }
 
-    /// Gives slots back to the pool that are beyond those that are kept, and not in use: the one that was claimed last, and so
-    /// on as far as that goes.
+    /// Gives slots back to the pool that are beyond those that are kept, and not in use: the one
+    /// that was claimed last, and so on as far as that goes.
     fn give_back_surplus(&self, map: &Map, threads: Area, claimant: Claimant) -> Result<(), Fault> {
         let Some(list) = claimant.list else { return Ok(()) };
         for _ in 0..SEATS {
@@ -204,11 +210,13 @@ impl Seats {
         Ok(None)
     }
 
-    /// Calls `recover` with each thread slot that a handler of the calling thread has left in use by longjmp, out of the call that
-    /// it had interrupted; whoever recovers one says so, and it can be used again. `seat` is the caller's own.
+    /// Calls `recover` with each thread slot that a handler of the calling thread has left in use
+    /// by longjmp, out of the call that it had interrupted; whoever recovers one says so, and it
+    /// can be used again. `seat` is the caller's own.
     ///
-    /// The frame of such a call is gone: the stack, which grows down, has not even reached it now. To be asked when many seats are in
-    /// use: then it is no matter that a handler on a stack of its own cannot be told from that.
+    /// The frame of such a call is gone: the stack, which grows down, has not even reached it now.
+    /// To be asked when many seats are in use: then it is no matter that a handler on a stack of
+    /// its own cannot be told from that.
     #[cold]
     pub fn recover_abandoned(&self, seat: &Seat<'_>, mut recover: impl FnMut(u32) -> bool) {
         let (me, frame) = (this_thread(), self.places[seat.place].frame.load(Ordering::Relaxed));
@@ -273,6 +281,7 @@ impl Seat<'_> {
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         let place = &self.seats.places[self.place];
+        // Barrier IDLE: pairs with the acquire in `take`.
         place.busy.store(0, Ordering::Release);
         if let Some((map, threads, claimant)) = self.surplus.take() {
             // What cannot be given back is used by a later call.
@@ -281,8 +290,8 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// Claims a free thread slot, and notes it in the claimant's list, by which the slot is found when it dies. Who dies in between
-/// leaves a slot that carries its name and was never used.
+/// Claims a free thread slot, and notes it in the claimant's list, by which the slot is found when
+/// it dies. Who dies in between leaves a slot that carries its name and was never used.
 fn claim(map: &Map, threads: Area, claimant: Claimant) -> Result<Option<u32>, Fault> {
     let count = threads.count as u32;
     let client = claimant.client;
@@ -311,8 +320,8 @@ pub fn held_thread(threads: Area, slot: u32) -> Result<Held, Fault> {
     Ok(Held { number: slot, owner, sibling })
 }
 
-/// How much the frames differ at most from which the same program asks, one call like the other. A handler's is further off: the
-/// kernel's own frame lies between.
+/// How much the frames differ at most from which the same program asks, one call like the other. A
+/// handler's is further off: the kernel's own frame lies between.
 const FRAME: usize = 256;
 
 /// How far the stack of the calling thread has grown.

@@ -1,9 +1,10 @@
 //! What a sleep costs here: the measure for how long a waiter looks (`spin.rs`).
 //!
-//! CPU time, in ticks of the CPU's counter: what the kernel charges this thread for a sleep, and what waking somebody takes,
-//! which is what somebody else pays for ours. Both are moving averages of what this process has seen here. Where the
-//! kernel's account is too coarse (a User Mode Linux guest counts by ticks of 10 ms) a sleep counts as the time that the shortest
-//! one takes by the clock.
+//! CPU time, in ticks of the CPU's counter: what the kernel charges this thread for a sleep, and
+//! what waking somebody takes, which is what somebody else pays for ours. Both are moving averages
+//! of what this process has seen here. Where the kernel's account is too coarse (a User Mode Linux
+//! guest counts by ticks of 10 ms) a sleep counts as the time that the shortest one takes by the
+//! clock.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
@@ -92,7 +93,8 @@ impl SleepCost {
             && (before < SAMPLED_FIRST || before.is_multiple_of(SAMPLED_EVERY))
     }
 
-    /// Reads the clocks; `None` if that of CPU time stands still meanwhile, so that one sleep cannot be measured by it.
+    /// Reads the clocks; `None` if that of CPU time stands still meanwhile, so that one sleep
+    /// cannot be measured by it.
     fn account(&self) -> Option<Account> {
         self.account_by(thread_cpu_time)
     }
@@ -108,7 +110,8 @@ impl SleepCost {
         None
     }
 
-    /// Takes note of a wait that somebody has ended, of so many ticks from the beginning of its first sleep to the end.
+    /// Takes note of a wait that somebody has ended, of so many ticks from the beginning of its
+    /// first sleep to the end.
     pub fn note_span(&self, span: u64) {
         let span = u32::try_from(span).unwrap_or(u32::MAX).max(1);
         let known = self.span.load(Relaxed);

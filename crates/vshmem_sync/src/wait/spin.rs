@@ -1,27 +1,33 @@
 //! How long a waiter looks before it sleeps: about as long as sleeping would cost.
 //!
-//! Who looks for as long as a sleep costs, and then sleeps, spends at most twice what the better of both would have cost,
-//! however long the wait turns out to be: before that time is over looking is the cheaper one, and after it the sleep is
-//! paid on top of as much again. That is as good as can be done without knowing the future, and no wait but a try (below)
-//! looks for longer. What a sleep costs is measured (`sleep_cost.rs`). Waits that look for less do so to spend less on sleeps: docs/design.md says what that costs whom.
+//! Who looks for as long as a sleep costs, and then sleeps, spends at most twice what the better of
+//! both would have cost, however long the wait turns out to be: before that time is over looking is
+//! the cheaper one, and after it the sleep is paid on top of as much again. That is as good as can
+//! be done without knowing the future, and no wait but a try (below) looks for longer. What a sleep
+//! costs is measured (`sleep_cost.rs`). Waits that look for less do so to spend less on sleeps:
+//! docs/design.md says what that costs whom.
 //!
 //! # Less after it was in vain
-//! Who has looked in vain looks for a quarter of that next time, and when tries (below) fail as well for a sixteenth, until a
-//! look succeeds. So one that is always answered late spends little more than one that sleeps at once.
+//! Who has looked in vain looks for a quarter of that next time, and when tries (below) fail as
+//! well for a sixteenth, until a look succeeds. So one that is always answered late spends little
+//! more than one that sleeps at once.
 //!
 //! # Tries
-//! Two that wait for each other and both sleep take a wake-up each to answer, which on most machines is longer than its CPU time:
-//! looking for that would never show either of them that the other is quick. So one wait in some is a *try* that looks for as
-//! long as a sleep lasts that is woken at once. A try that succeeds is followed by some more, so that the try of the one
-//! meets that of the other. Tries are so rare that they cost an eighth of a sleep for each wait.
+//! Two that wait for each other and both sleep take a wake-up each to answer, which on most
+//! machines is longer than its CPU time: looking for that would never show either of them that the
+//! other is quick. So one wait in some is a *try* that looks for as long as a sleep lasts that is
+//! woken at once. A try that succeeds is followed by some more, so that the try of the one meets
+//! that of the other. Tries are so rare that they cost an eighth of a sleep for each wait.
 //!
 //! # A crowded CPU
-//! A thread that finds a gap between two looks was not running meanwhile: somebody else wants this CPU, and may be the one
-//! that is waited for. It stops looking, and the next waits do not look: a few at first, more each time it happens again.
+//! A thread that finds a gap between two looks was not running meanwhile: somebody else wants this
+//! CPU, and may be the one that is waited for. It stops looking, and the next waits do not look: a
+//! few at first, more each time it happens again.
 //!
 //! # An answer from this very CPU
-//! Where whoever is waited for can only run on the waiter's own CPU, and now and then where looking was in vain or the CPU is
-//! crowded, a wait gives the CPU away once instead of looking (`yielding.rs`). A wait looks or yields, never both.
+//! Where whoever is waited for can only run on the waiter's own CPU, and now and then where looking
+//! was in vain or the CPU is crowded, a wait gives the CPU away once instead of looking
+//! (`yielding.rs`). A wait looks or yields, never both.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -40,13 +46,14 @@ const STREAK: u32 = 8;
 const TRY_EVERY: u32 = 32;
 /// Tries that fail come to be so many waits apart.
 const TRY_SELDOM: u32 = 1024;
-/// A thread that has not looked for so long, or for as long as a sleep costs, was not running: no look takes a tenth of that.
+/// A thread that has not looked for so long, or for as long as a sleep costs, was not running: no
+/// look takes a tenth of that.
 const GAP: u64 = 1 << 15;
 /// Waits without looking after the first gap, and at most.
 const REST: u32 = 4;
 const LONG_REST: u32 = 64;
-/// Ticks between two looks: about as long as a cache line takes to come and go. A look that comes sooner takes the line away from
-/// whoever is about to write its answer there.
+/// Ticks between two looks: about as long as a cache line takes to come and go. A look that comes
+/// sooner takes the line away from whoever is about to write its answer there.
 const PAUSE: u64 = 1 << 7;
 /// Where whoever a waiter waits for can run meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,8 +298,9 @@ impl<T: Fn() -> u64> Look<'_, T> {
     }
 }
 
-/// Lets some time go by, about as much as a cache line takes: a look that comes sooner takes the line away from whoever is
-/// about to write its answer there. A processor's own pause takes between 1 and 140 ticks, so they are counted.
+/// Lets some time go by, about as much as a cache line takes: a look that comes sooner takes the
+/// line away from whoever is about to write its answer there. A processor's own pause takes between
+/// 1 and 140 ticks, so they are counted.
 #[inline]
 fn pause() {
     /// For a counter that stands still.

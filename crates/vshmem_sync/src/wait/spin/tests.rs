@@ -9,7 +9,8 @@ fn clock(at: &Cell<u64>, step: u64) -> impl Fn() -> u64 + '_ {
     }
 }
 
-/// Waits for an answer after so many ticks. Returns the ticks that were spent looking, and whether it was seen.
+/// Waits for an answer after so many ticks. Returns the ticks that were spent looking, and whether
+/// it was seen.
 fn wait(spin: &Spin, answer: u64) -> (u64, bool) {
     let at = Cell::new(0);
     let mut look = spin.begin_at(Answerer::OnAnotherCpu, clock(&at, 200));
@@ -60,7 +61,8 @@ fn looks_as_long_as_a_sleep_costs_and_less_after_it_was_in_vain() {
     assert!((39_000..41_000).contains(&third), "a success gives the whole time back: {third}");
 }
 
-/// The bound: what is spent on many waits, looking and sleeping, over what the better choice costs each time.
+/// The bound: what is spent on many waits, looking and sleeping, over what the better choice costs
+/// each time.
 fn spent_over_best(cost: u64, span: u64, answers: impl Fn(u64) -> u64) -> f64 {
     let spin = spin_of_cost(cost, span);
     let (mut spent, mut best) = (0, 0);
@@ -81,7 +83,8 @@ fn at_most_twice_the_better_choice() {
             let ratio = spent_over_best(cost, span, |_| cost * part / 100);
             assert!(ratio <= 2.0, "{cost} {span}, answered after {part} %: {ratio}");
         }
-        // The worst that an adversary can do: an answer just after each time that a look was allowed to take.
+        // The worst that an adversary can do: an answer just after each time that a look was
+        // allowed to take.
         let ratio = spent_over_best(cost, span, |nth| if nth % 2 == 0 { 1000 } else { u64::MAX });
         assert!(ratio <= 2.2, "{cost} {span}, by turns: {ratio}");
     }
@@ -95,7 +98,8 @@ fn hardly_more_than_sleeping_at_once_whoever_answers_when() {
         (60_000, 80_000, 1.4),
         (300_000, 900_000, 1.4),
     ] {
-        // What an adversary who knows the rule chooses among: just before and just after each time that a look may take.
+        // What an adversary who knows the rule chooses among: just before and just after each time
+        // that a look may take.
         let answers = [1, 6, 7, 24, 26, 99, 101, 150, 400, 100_000].map(|part| cost * part / 100);
         let mut draw = 1_u64;
         for kinds in [2, 3, 5, 10] {
