@@ -2,7 +2,8 @@
 
 use std::fmt::Debug;
 
-/// Whose wait words a process sleeps on, where they lie in files: each user of a domain has a file of its own.
+/// Whose wait words a process sleeps on, where they lie in files: each user of a domain has a file
+/// of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WordsOwner {
     /// The user that the file belongs to.
@@ -11,10 +12,10 @@ pub struct WordsOwner {
     pub nonce: u32,
 }
 
-/// Rings threads whose words lie in another user's file. What is passed in has been read from the pool, so it may be
-/// nonsense.
+/// Rings threads whose words lie in another user's file. What is passed in has been read from the
+/// pool, so it may be nonsense.
 pub trait Neighbours: Debug + Send + Sync {
-    /// Wakes the thread in `slot`, if it sleeps on words of that owner. Called with changes already made visible; must not
-    /// use the heap.
+    /// Wakes the thread in `slot`, if it sleeps on words of that owner. Called with changes already
+    /// made visible; must not use the heap.
     fn ring(&self, owner: WordsOwner, slot: u32);
 }

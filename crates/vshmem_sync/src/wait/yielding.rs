@@ -1,30 +1,33 @@
-//! Giving the CPU away instead of looking: for a waiter whose answer comes from the CPU that it occupies.
+//! Giving the CPU away instead of looking: for a waiter whose answer comes from the CPU that it
+//! occupies.
 //!
-//! Who looks keeps that CPU from whoever is waited for. A sleep takes two system calls, the sleeper's with its timer and the
-//! waker's, and the lock of the object twice. sched_yield(2) is one system call; whoever answers meanwhile finds nobody in
-//! line, so it takes no lock and wakes nobody. A yield costs less CPU time than a sleep: both call the scheduler once. So
-//! who yields once in vain and then sleeps has spent less than twice a sleep.
+//! Who looks keeps that CPU from whoever is waited for. A sleep takes two system calls, the
+//! sleeper's with its timer and the waker's, and the lock of the object twice. sched_yield(2) is
+//! one system call; whoever answers meanwhile finds nobody in line, so it takes no lock and wakes
+//! nobody. A yield costs less CPU time than a sleep: both call the scheduler once. So who yields
+//! once in vain and then sleeps has spent less than twice a sleep.
 //!
 //! # Less after it was in vain
-//! A wait after a yield in vain sleeps at once, the next ones as well, twice as many each time that it happens again. So who is never
-//! answered this way hardly yields.
+//! A wait after a yield in vain sleeps at once, the next ones as well, twice as many each time that
+//! it happens again. So who is never answered this way hardly yields.
 //!
 //! # Other programs on the same CPU
-//! The scheduler puts who yields behind everybody else, and since Linux 6.18 a whole slice behind: beside a program that computes,
-//! a yield takes milliseconds where a wake-up takes microseconds. A yield that took so long counts as one in vain, whether the
-//! answer is there or not.
+//! The scheduler puts who yields behind everybody else, and since Linux 6.18 a whole slice behind:
+//! beside a program that computes, a yield takes milliseconds where a wake-up takes microseconds. A
+//! yield that took so long counts as one in vain, whether the answer is there or not.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// Ticks after which a yield has taken too long: some hundred processes' turns, and less than the slice of one that computes. On
-/// a counter of at least 1 GHz this is at most 0.26 ms.
+/// Ticks after which a yield has taken too long: some hundred processes' turns, and less than the
+/// slice of one that computes. On a counter of at least 1 GHz this is at most 0.26 ms.
 const LONG: u64 = 1 << 18;
 /// Waits without a yield at first, and after the first one in vain; and at most.
 const REST: u32 = 4;
 const LONG_REST: u32 = 1 << 14;
 /// So many yields on end that were answered make the next rest a short one again.
 const PROVEN: u32 = 64;
-/// Where an answer may come from another CPU as well: waits that yield before one looks again, at first and at most.
+/// Where an answer may come from another CPU as well: waits that yield before one looks again, at
+/// first and at most.
 const RUN: u32 = 8;
 const LONG_RUN: u32 = 1 << 10;
 
@@ -63,7 +66,8 @@ impl Yielding {
         rest == 0
     }
 
-    /// Whether a wait that may look is to yield instead, as others before it have done with success.
+    /// Whether a wait that may look is to yield instead, as others before it have done with
+    /// success.
     pub fn is_better(&self) -> bool {
         let run = self.run.load(Relaxed);
         if run > 0 {
@@ -106,7 +110,8 @@ impl Yielding {
     }
 }
 
-/// Gives the CPU to whoever waits for it. Not in tests of what comes of it, whose time is not the machine's.
+/// Gives the CPU to whoever waits for it. Not in tests of what comes of it, whose time is not the
+/// machine's.
 pub(crate) fn yield_cpu() {
     #[cfg(not(any(loom, test)))]
     rustix::thread::sched_yield();

@@ -1,16 +1,13 @@
 //! The lists of what a client holds: its thread slots, and its undo records.
 //!
-//! Who claims something puts it at the beginning of the list, without a lock. It leaves the list before it becomes free, so
-//! whoever buries the client finds all that others may wait for.
-//!
-//! A client that is stopped may be buried meanwhile, and what it had claimed be somebody else's when it goes on. So whoever
-//! changes a cell here reads it first, and then asks whether what the cell belongs to is still the client's: a name never comes
-//! back, and who has it next writes the cell, which changes its tag.
+//! Who claims something puts it at the beginning of the list, without a lock. It leaves the list
+//! before it becomes free, so whoever buries the client finds all that others may wait for.
 
 use vshmem_mem::Map;
 use vshmem_wire::{Cell, ClientName, Holding};
 
-use crate::{Fault, claim_word, load_cell, load_word};
+use crate::cell::{claim_word, load_cell, load_word};
+use crate::fault::Fault;
 
 /// How often a list is tried: others of the same process change it now and then.
 const MOST_TRIES: u32 = 1 << 16;
@@ -92,8 +89,8 @@ impl HeldBy<'_> {
         Ok(number.map(|number| (head, number)))
     }
 
-    /// Takes what the client has claimed last off its list, and frees it. False when somebody else has: `head` is not the list's any
-    /// more.
+    /// Takes what the client has claimed last off its list, and frees it. False when somebody else
+    /// has: `head` is not the list's any more.
     ///
     /// # Errors
     /// When one of the cells is outside the pool.

@@ -1,16 +1,18 @@
 //! The intent record: all writes of one change, collected first.
 
 use arrayvec::ArrayVec;
-use vshmem_mem::{Ordering, Scratch};
-use vshmem_wire::{
-    CELL_BYTES, Cell, LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, ThreadSlot, WORD_BYTES,
-};
+use vshmem_mem::Scratch;
+use vshmem_wire::{Cell, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES};
 
-use crate::{Desk, Fault, crash_point, field, load_cell, load_word};
+use super::context::Desk;
+use super::record::{before, write_record};
+use crate::cell::{load_cell, load_word};
+use crate::crash::crash_point;
+use crate::fault::Fault;
 
 /// Where the part of a long record that does not fit into the thread slot lies.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Overflow {
+pub(super) struct Overflow {
     pub offset: u64,
     pub entries: usize,
 }
@@ -34,12 +36,15 @@ const MOST_STEPS: u32 = 1 << 27;
 
 impl<'a> Txn<'a> {
     #[inline]
-    pub(crate) fn new(desk: Desk<'a>) -> Self {
+    pub(super) fn new(desk: Desk<'a>) -> Self {
         Self { desk, near: ArrayVec::new(), far: None, far_used: 0, overflow: None, steps: 0 }
     }
 
     /// Makes room for more entries than the thread slot holds.
-    pub(crate) fn lengthen(&mut self, room: Overflow) -> Result<(), Fault> {
+    pub(super) fn lengthen(&mut self, room: Overflow) -> Result<(), Fault> {
+        if room.entries > MORE_LOG_ENTRIES {
+            return Err(Fault::Misuse("an intent record with more entries than others carry out"));
+        }
         self.far = Some(Scratch::new(room.entries).ok_or(Fault::TooLong)?);
         self.overflow = Some(room);
         Ok(())
@@ -209,40 +214,24 @@ impl<'a> Txn<'a> {
         self.steps = 0;
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.near.is_empty()
     }
 
     /// Lays the record open in the thread slot. Nobody acts on it before the lock says
     /// *committed*, with this tag.
     #[inline]
-    pub(crate) fn write_record(&mut self, lock: u64, committed: u64) -> Result<(), Fault> {
-        let map = self.desk.map;
-        let slot = self.desk.slot_at(self.desk.slot)?;
-        close_record(map, slot)?;
-        let mut at = field!(slot, ThreadSlot, log);
-        for entry in &self.near {
-            write_entry(map, at, entry)?;
-            at += size_of::<LogEntry>() as u64;
-        }
-        if let (Some(far), Some(room)) = (&mut self.far, self.overflow) {
-            let mut at = room.offset;
-            for entry in &far.values()[..self.far_used] {
-                write_entry(map, at, entry)?;
-                at += size_of::<LogEntry>() as u64;
-            }
-            map.store(field!(slot, ThreadSlot, log_more), room.offset, Ordering::Relaxed)?;
-        }
-        let entries = (self.near.len() + self.far_used) as u64;
-        map.store(field!(slot, ThreadSlot, log_lock), lock, Ordering::Relaxed)?;
-        let head = LogHead { tag: committed, entries }.pack();
-        map.store(field!(slot, ThreadSlot, log_head), head, Ordering::Release)?;
-        Ok(())
+    pub(super) fn write_record(&mut self, lock: u64, committed: u64) -> Result<(), Fault> {
+        let far = match (&mut self.far, self.overflow) {
+            (Some(far), Some(room)) => Some((room.offset, &far.values()[..self.far_used])),
+            _ => None,
+        };
+        write_record(&self.desk, lock, committed, &self.near, far)
     }
 
     /// Carries out this process's own record, from the private copy.
     #[inline]
-    pub(crate) fn apply(&mut self, change: &'static str) -> Result<(), Fault> {
+    pub(super) fn apply(&mut self, change: &'static str) -> Result<(), Fault> {
         let half = self.near.len() / 2;
         for (index, entry) in self.near.iter().enumerate() {
             if index == half {
@@ -258,74 +247,4 @@ impl<'a> Txn<'a> {
         }
         Ok(())
     }
-}
-
-/// What the cell of an entry holds before the change.
-#[inline]
-fn before(entry: &LogEntry) -> Cell {
-    Cell { word: entry.old, tag: entry.tag }
-}
-
-/// Makes the record of a thread slot invalid, before any of its words is overwritten: somebody who
-/// still carries it out must see that. Pairs with the fence in [`carry_out`].
-pub(crate) fn close_record(map: &vshmem_mem::Map, slot: u64) -> Result<(), Fault> {
-    map.store(field!(slot, ThreadSlot, log_head), 0, Ordering::Relaxed)?;
-    vshmem_mem::fence(Ordering::Release);
-    Ok(())
-}
-
-/// `None` when it does not lie in the pool.
-fn read_entry(map: &vshmem_mem::Map, at: u64) -> Option<LogEntry> {
-    let word = |nth: u64| map.load(at.checked_add(nth * WORD_BYTES)?, Ordering::Relaxed).ok();
-    Some(LogEntry { offset: word(0)?, old: word(1)?, tag: word(2)?, new: word(3)? })
-}
-
-#[inline]
-fn write_entry(map: &vshmem_mem::Map, at: u64, entry: &LogEntry) -> Result<(), Fault> {
-    for (nth, word) in [entry.offset, entry.old, entry.tag, entry.new].into_iter().enumerate() {
-        map.store(at + nth as u64 * WORD_BYTES, word, Ordering::Relaxed)?;
-    }
-    Ok(())
-}
-
-/// Carries out the committed record of another thread slot, for the given lock, which has been committed with `tag`.
-///
-/// A record that has been overwritten meanwhile is left alone: its owner only starts a new one
-/// after it has carried out the old one itself. One that cannot be (a peer wrote it) is nobody's
-/// change: what can be read of it is carried out inside the pool, and the lock goes on.
-pub(crate) fn carry_out(desk: &Desk<'_>, owner: u32, lock: u64, tag: u64) -> Result<(), Fault> {
-    let map = desk.map;
-    let Ok(slot) = desk.slot_at(owner) else { return Ok(()) };
-    let head_at = field!(slot, ThreadSlot, log_head);
-    let lock_at = field!(slot, ThreadSlot, log_lock);
-    let head = map.load(head_at, Ordering::Acquire)?;
-    let Some(count) = LogHead::entries_for(head, tag) else { return Ok(()) };
-    if map.load(lock_at, Ordering::Relaxed)? != lock {
-        return Ok(());
-    }
-    let more = map.load(field!(slot, ThreadSlot, log_more), Ordering::Relaxed)?;
-    let near = LOG_ENTRIES as u64;
-    for index in 0..count.min(near + MORE_LOG_ENTRIES as u64) {
-        let at = if index < near {
-            Some(field!(slot, ThreadSlot, log) + index * size_of::<LogEntry>() as u64)
-        } else {
-            more.checked_add((index - near) * size_of::<LogEntry>() as u64)
-        };
-        let Some(entry) = at.and_then(|at| read_entry(map, at)) else { return Ok(()) };
-        // Pairs with the release fence in `write_record`: if a word of a newer record was read
-        // above, then the head read now is no longer the one that was checked. It may be as long
-        // and of the same tag, but then it is of another lock, whose offset was written
-        // before it. (A third record, of this lock again, has another tag.)
-        vshmem_mem::fence(Ordering::Acquire);
-        let same = map.load(head_at, Ordering::Acquire)? == head
-            && map.load(lock_at, Ordering::Relaxed)? == lock;
-        if !same {
-            return Ok(());
-        }
-        let allowed = entry.offset >= vshmem_wire::PAGE_BYTES && entry.offset < desk.words_end;
-        if allowed && entry.offset.is_multiple_of(CELL_BYTES) {
-            map.replace_cell(entry.offset, before(&entry), entry.new)?;
-        }
-    }
-    Ok(())
 }

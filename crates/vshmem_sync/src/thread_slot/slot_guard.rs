@@ -3,7 +3,9 @@
 use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
 use vshmem_wire::{Area, Cell, ClientName, ThreadSlot, tag_at};
 
-use crate::{Fault, Held, HeldBy, claim_word, field};
+use super::client_list::{Held, HeldBy};
+use crate::cell::{claim_word, field};
+use crate::fault::Fault;
 
 /// Thread slots of one process at most: threads inside a call at the same time, signal handlers
 /// that interrupted one included.
@@ -12,46 +14,6 @@ const SEATS: usize = if cfg!(loom) { 1 } else { 2048 };
 const KEPT: usize = 8;
 /// Calls of one thread inside each other, by way of handlers, which are not doubted.
 const NESTED: usize = 8;
-
-/// What a step on shared state needs to know: the pool, and the slot that it works from.
-#[derive(Debug, Clone, Copy)]
-pub struct Desk<'a> {
-    /// The pool.
-    pub map: &'a Map,
-    /// The thread table.
-    pub threads: Area,
-    /// Words that an intent record may name: everything behind the superblock up to here.
-    pub words_end: u64,
-    /// The thread slot in use.
-    pub slot: u32,
-    /// The process's seats, to recognise a lock that this very thread holds further out.
-    pub seats: &'a Seats,
-}
-
-impl Desk<'_> {
-    /// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock has no locks), behind them, or
-    /// not aligned.
-    ///
-    /// # Errors
-    /// When it is such a one.
-    #[inline]
-    pub(crate) fn check_lock(&self, offset: u64) -> Result<(), Fault> {
-        let inside = (vshmem_wire::PAGE_BYTES..self.words_end).contains(&offset);
-        if inside && offset.is_multiple_of(vshmem_wire::CELL_BYTES) {
-            return Ok(());
-        }
-        Err(Fault::corrupt(offset, "a lock where none can be"))
-    }
-
-    /// Offset of a thread slot.
-    ///
-    /// # Errors
-    /// When there is no such slot.
-    #[inline]
-    pub fn slot_at(&self, slot: u32) -> Result<u64, Fault> {
-        self.threads.at(slot).ok_or(Fault::corrupt(self.threads.offset, "no such thread slot"))
-    }
-}
 
 /// Whom thread slots are claimed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,9 +40,9 @@ struct Place {
 #[derive(Debug)]
 pub struct Seats {
     places: Box<[Place]>,
-    /// Where the pool says how often that cell was written which says how this process stands, and how often that is as long as
-    /// it may go on.
-    /// Private to the process: nothing for a model checker to order.
+    /// Where the pool says how often that cell was written which says how this process stands, and
+    /// how often that is as long as it may go on. Private to the process: nothing for a model
+    /// checker to order.
     standing: (std::sync::atomic::AtomicU64, std::sync::atomic::AtomicU64),
 }
 
@@ -108,8 +70,11 @@ impl Seats {
         Self { places: (0..SEATS).map(|_| place()).collect(), standing: Default::default() }
     }
 
-    /// From now on changes are made only while the cell at `offset` is still `cell`: has not been written since.
+    /// From now on changes are made only while the cell at `offset` is still `cell`: has not been
+    /// written since.
     pub fn stand_on(&self, offset: u64, cell: Cell) {
+        // Barrier STANDING: pairs with the acquire in `stand`. Whoever reads the new offset reads
+        // the new tag.
         self.standing.0.store(0, Ordering::Relaxed);
         self.standing.1.store(cell.tag, Ordering::Release);
         self.standing.0.store(tag_at(offset), Ordering::Release);
@@ -130,6 +95,7 @@ impl Seats {
     /// [`Fault::Evicted`] when not.
     #[inline]
     pub fn stand(&self, map: &Map) -> Result<(), Fault> {
+        // Pairs with STANDING in `stand_on`.
         let offset = self.standing.0.load(Ordering::Acquire);
         if offset == 0 {
             return Ok(());
@@ -137,6 +103,7 @@ impl Seats {
         // The model checker takes the load below for an acquiring one and no more.
         #[cfg(loom)]
         vshmem_mem::fence(Ordering::SeqCst);
+        // Barrier EVICT: pairs with the evictor's swap of this word, before its look at the lock.
         if map.load(offset, Ordering::SeqCst)? == self.standing.1.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -152,7 +119,8 @@ impl Seats {
         }
     }
 
-    /// Gives the slots back to the pool that one who is only just joining has claimed and does not use.
+    /// Gives the slots back to the pool that one who is only just joining has claimed and does not
+    /// use.
     pub fn give_back(&self, map: &Map, threads: Area, client: ClientName) {
         for place in &self.places {
             let taken = place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
@@ -168,8 +136,8 @@ impl Seats {
         }
     }
 
-    /// Gives slots back to the pool that are beyond those that are kept, and not in use: the one that was claimed last, and so
-    /// on as far as that goes.
+    /// Gives slots back to the pool that are beyond those that are kept, and not in use: the one
+    /// that was claimed last, and so on as far as that goes.
     fn give_back_surplus(&self, map: &Map, threads: Area, claimant: Claimant) -> Result<(), Fault> {
         let Some(list) = claimant.list else { return Ok(()) };
         for _ in 0..SEATS {
@@ -242,11 +210,13 @@ impl Seats {
         Ok(None)
     }
 
-    /// Calls `recover` with each thread slot that a handler of the calling thread has left in use by longjmp, out of the call that
-    /// it had interrupted; whoever recovers one says so, and it can be used again. `seat` is the caller's own.
+    /// Calls `recover` with each thread slot that a handler of the calling thread has left in use
+    /// by longjmp, out of the call that it had interrupted; whoever recovers one says so, and it
+    /// can be used again. `seat` is the caller's own.
     ///
-    /// The frame of such a call is gone: the stack, which grows down, has not even reached it now. To be asked when many seats are in
-    /// use: then it is no matter that a handler on a stack of its own cannot be told from that.
+    /// The frame of such a call is gone: the stack, which grows down, has not even reached it now.
+    /// To be asked when many seats are in use: then it is no matter that a handler on a stack of
+    /// its own cannot be told from that.
     #[cold]
     pub fn recover_abandoned(&self, seat: &Seat<'_>, mut recover: impl FnMut(u32) -> bool) {
         let (me, frame) = (this_thread(), self.places[seat.place].frame.load(Ordering::Relaxed));
@@ -311,6 +281,7 @@ impl Seat<'_> {
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         let place = &self.seats.places[self.place];
+        // Barrier IDLE: pairs with the acquire in `take`.
         place.busy.store(0, Ordering::Release);
         if let Some((map, threads, claimant)) = self.surplus.take() {
             // What cannot be given back is used by a later call.
@@ -319,8 +290,8 @@ impl Drop for Seat<'_> {
     }
 }
 
-/// Claims a free thread slot, and notes it in the claimant's list, by which the slot is found when it dies. Who dies in between
-/// leaves a slot that carries its name and was never used.
+/// Claims a free thread slot, and notes it in the claimant's list, by which the slot is found when
+/// it dies. Who dies in between leaves a slot that carries its name and was never used.
 fn claim(map: &Map, threads: Area, claimant: Claimant) -> Result<Option<u32>, Fault> {
     let count = threads.count as u32;
     let client = claimant.client;
@@ -349,8 +320,8 @@ pub fn held_thread(threads: Area, slot: u32) -> Result<Held, Fault> {
     Ok(Held { number: slot, owner, sibling })
 }
 
-/// How much the frames differ at most from which the same program asks, one call like the other. A handler's is further off: the
-/// kernel's own frame lies between.
+/// How much the frames differ at most from which the same program asks, one call like the other. A
+/// handler's is further off: the kernel's own frame lies between.
 const FRAME: usize = 256;
 
 /// How far the stack of the calling thread has grown.

@@ -3,14 +3,27 @@
 use vshmem_mem::{Map, Ordering};
 use vshmem_wire::Cell;
 
-use crate::Fault;
 use crate::crash::claim_point;
+use crate::fault::Fault;
 
 /// Byte offset of a field of a structure that lies at `$base`.
 #[macro_export]
 macro_rules! field {
     ($base:expr, $type:ty, $($field:tt)+) => {
         $base + ::core::mem::offset_of!($type, $($field)+) as u64
+    };
+}
+
+pub(crate) use field;
+
+/// A structure at `$offset` of a view, found and checked once: its fields are then read without
+/// another check.
+#[macro_export]
+macro_rules! structure {
+    ($map:expr, $offset:expr, $type:ty) => {
+        $map.words_ref::<{ ::core::mem::size_of::<$type>() / ::core::mem::size_of::<u64>() }>(
+            $offset,
+        )
     };
 }
 
@@ -41,7 +54,8 @@ pub fn load_value(map: &Map, offset: u64) -> Result<u32, Fault> {
     Ok(load_word(map, offset)? as u32)
 }
 
-/// Changes a cell from one number of 32 bits to another by a single compare-and-swap; says whether it did.
+/// Changes a cell from one number of 32 bits to another by a single compare-and-swap; says whether
+/// it did.
 ///
 /// # Errors
 /// When the cell is outside the pool.

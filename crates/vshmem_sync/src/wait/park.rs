@@ -1,12 +1,4 @@
 //! Sleeping until a word of the pool changes, and waking the sleeper.
-//!
-//! The truth is always the sleeper's wait cell in the pool. A wait word, which lies where this
-//! kernel can sleep on it, only tells the sleeper to look again; so a ring that is lost or one too
-//! many does no harm.
-//!
-//! Memory ordering: the sleeper announces itself in the wait word and then looks at the cell; the
-//! waker changes the cell and then looks at the wait word. Both use sequentially consistent
-//! accesses there, so at least one of them sees the other.
 
 use std::time::Duration;
 
@@ -14,7 +6,7 @@ use vshmem_mem::{
     AtomicU32, Beside, FutexOutcome, Instant, Map, Ordering, RING, SLEEPING, futex_wake, sleep,
 };
 
-use crate::Fault;
+use crate::fault::Fault;
 
 /// Where the wait words of this domain lie.
 #[derive(Debug)]
@@ -50,6 +42,7 @@ pub fn ring(words: &WaitWords, slot: u32) -> Result<bool, Fault> {
 
 /// Wakes the thread that sleeps on a wait word, if one does. Says whether it did.
 pub fn ring_word(word: &AtomicU32) -> bool {
+    // Barrier WAKE: pairs with SLEEP in `park`. The cell was changed before it.
     let before = word.fetch_add(RING, Ordering::SeqCst);
     before & SLEEPING != 0 && futex_wake(word)
 }
@@ -77,8 +70,8 @@ pub enum Parked {
 
 /// Sleeps until `changed`, for at most `recheck`.
 ///
-/// `seen` is what [`signals_handled`] returned when the call began. A change of the word `beside` ends the sleep too; who
-/// finds it changed wakes all others that sleep on it.
+/// `seen` is what [`signals_handled`] returned when the call began. A change of the word `beside`
+/// ends the sleep too; who finds it changed wakes all others that sleep on it.
 ///
 /// # Errors
 /// When there is no wait word for `slot`.
@@ -92,6 +85,7 @@ pub fn park(
     mut changed: impl FnMut() -> bool,
 ) -> Result<Parked, Fault> {
     let word = words.of(slot)?;
+    // Barrier SLEEP: pairs with WAKE in `ring_word`. The look at the cell comes after it.
     let announced = word.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;
     let parked = if changed() {
         Ok(Parked::Changed)

@@ -1,42 +1,53 @@
 //! Arrays of operations on a few semaphores of a set, without its lock.
 //!
-//! An array happens at once or not at all, and several semaphores are several cells. So each of them gets a *tentative* word first: it holds
-//! the value before and the value after, and which of them counts is told by one cell of the set, the array's word. Turning that from *open* to *done*
-//! is the commit. The tentative words stay as they are: whoever operates next replaces them, as it would replace any word.
+//! An array happens at once or not at all, and several semaphores are several cells. So each of
+//! them gets a *tentative* word first: it holds the value before and the value after, and which of
+//! them counts is told by one cell of the set, the array's word. Turning that from *open* to *done*
+//! is the commit. The tentative words stay as they are: whoever operates next replaces them, as it
+//! would replace any word.
 //!
-//! 1. Read the array's word, and then the semaphores. What they would become is worked out; if it cannot be, the lock decides.
+//! 1. Read the array's word, and then the semaphores. What they would become is worked out; if it
+//!    cannot be, the lock decides.
 //! 2. *Open*: swap the array's word for one with the next mark and the numbers of the semaphores.
 //! 3. Swap each semaphore for a tentative word with that mark.
 //! 4. *Done*: swap the array's word.
 //!
-//! That is two swaps more than there are semaphores. Whoever is killed, or stopped, leaves an open array behind: nothing has happened, and whoever wants one
-//! of its semaphores *calls it off*, by a swap of the array's word, and goes on. Its owner starts again, or leaves it to the lock after some
-//! tries, which closes the semaphores first.
+//! That is two swaps more than there are semaphores. Whoever is killed, or stopped, leaves an open
+//! array behind: nothing has happened, and whoever wants one of its semaphores *calls it off*, by a
+//! swap of the array's word, and goes on. Its owner starts again, or leaves it to the lock after
+//! some tries, which closes the semaphores first.
 //!
 //! # Whom a mark names
-//! An array's word tells about its own array and about the one before, and marks have two bits. That is enough because no semaphore names an
-//! older one:
+//! An array's word tells about its own array and about the one before, and marks have two bits.
+//! That is enough because no semaphore names an older one:
 //!
-//! * Before an array is opened over one that was done, each semaphore of that one has been replaced, or is about to be by the new array, and names the one that
-//!   was done and no older one. All swaps of an array that is done came before its commit: none comes late.
-//! * An array that was called off may still be swapping. So before the next one is opened, each of its semaphores is written once more, which raises
-//!   their tags and makes what is late fail; then the array's word is *settled*, and no semaphore names any array.
-//! * Whoever concludes something from a tentative word has read the semaphore, then the array's word, and then the semaphore again, or ends in a swap of the
-//!   semaphore: it was tentative when the array's word was read.
+//! * Before an array is opened over one that was done, each semaphore of that one has been
+//!   replaced, or is about to be by the new array, and names the one that was done and no older
+//!   one. All swaps of an array that is done came before its commit: none comes late.
+//! * An array that was called off may still be swapping. So before the next one is opened, each of
+//!   its semaphores is written once more, which raises their tags and makes what is late fail; then
+//!   the array's word is *settled*, and no semaphore names any array.
+//! * Whoever concludes something from a tentative word has read the semaphore, then the array's
+//!   word, and then the semaphore again, or ends in a swap of the semaphore: it was tentative when
+//!   the array's word was read.
 //!
-//! What the array's word says of an array that was done or called off stays so. So does what has been concluded from it, until the semaphore is swapped.
+//! What the array's word says of an array that was done or called off stays so. So does what has
+//! been concluded from it, until the semaphore is swapped.
 //!
 //! # Sets that go
-//! As in `pledge.rs`: whether the set stands is asked after its cells were read. Who takes a set apart closes all its semaphores, which raises their tags. An array
-//! that is opened later, by one who is late, is of no semaphore: all its swaps fail. The next one finds it open, in whatever set has
-//! the slot by then, and calls it off.
+//! As with single operations: whether the set stands is asked after its cells were read. Who takes
+//! a set apart closes all its semaphores, which raises their tags. An array that is opened later,
+//! by one who is late, is of no semaphore: all its swaps fail. The next one finds it open, in
+//! whatever set has the slot by then, and calls it off.
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Map, spin_hint};
 use vshmem_wire::{ArrayState, ArrayWord, Cell, SemWord};
 
-use crate::pledge::sum;
-use crate::{Fault, Operated, Semaphore, UndoRecords, crash_point, load_cell};
+use super::single::{Operated, Semaphore, UndoRecords, sum};
+use crate::cell::load_cell;
+use crate::crash::crash_point;
+use crate::fault::Fault;
 
 /// Tries before it is left to the lock.
 const TRIES: u32 = 3;
@@ -78,8 +89,9 @@ enum Try {
 }
 
 impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> SemaphoreArray<'a, F> {
-    /// Does all `operations`, of a semaphore's number and what to add to it, or none, on behalf of `party`. `stands` as for
-    /// [`Semaphore::operate`]. [`Operated::Closed`] when it takes the lock to say how it ends.
+    /// Does all `operations`, of a semaphore's number and what to add to it, or none, on behalf of
+    /// `party`. `stands` as for [`Semaphore::operate`]. [`Operated::Closed`] when it takes the lock
+    /// to say how it ends.
     ///
     /// # Errors
     /// When the pool does not make sense.
@@ -188,8 +200,8 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         Ok(part.ok_or(Try::Again))
     }
 
-    /// Sees to it that no semaphore but those of `parts` names the array that is `known` and done. False when somebody has
-    /// come between.
+    /// Sees to it that no semaphore but those of `parts` names the array that is `known` and done.
+    /// False when somebody has come between.
     #[inline]
     fn leave(
         &self,
@@ -271,8 +283,8 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         Ok(Try::Again)
     }
 
-    /// Makes a semaphore's word one that names no array; with `anyhow` it is written in any case. False when the
-    /// set has gone, or others are at it. A number that the set has not is nobody's.
+    /// Makes a semaphore's word one that names no array; with `anyhow` it is written in any case.
+    /// False when the set has gone, or others are at it. A number that the set has not is nobody's.
     #[cold]
     fn make_plain(
         &self,
@@ -284,7 +296,8 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         for _ in 0..MOST_LOOKS {
             let seen = load_cell(self.map, semaphore.at)?;
             let word = SemWord::unpack(seen.word);
-            // Nobody but the lock's holder writes one that is closed; and since it was, what is late has failed already.
+            // Nobody but the lock's holder writes one that is closed; and since it was, what is
+            // late has failed already.
             if word.slow || !(anyhow || word.tentative) {
                 return Ok(true);
             }
@@ -297,57 +310,5 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
             }
         }
         Ok(false)
-    }
-}
-
-impl<R: UndoRecords> Semaphore<'_, R> {
-    /// What a tentative word amounts to, and the array's word that is still open, if it is. `None` when the semaphore is no longer
-    /// `seen`.
-    pub(crate) fn amount(&self, seen: Cell) -> Result<Option<(u32, Option<Cell>)>, Fault> {
-        let word = SemWord::unpack(seen.word);
-        let array = load_cell(self.map, self.array)?;
-        if load_cell(self.map, self.at)? != seen {
-            return Ok(None);
-        }
-        let known = ArrayWord::unpack(array.word);
-        let Some(value) = known.value_of(word) else {
-            return Err(Fault::corrupt(self.at, "a semaphore of an array that nobody knows"));
-        };
-        let is_open = known.state == ArrayState::Open && known.mark == word.mark;
-        Ok(Some((value, is_open.then_some(array))))
-    }
-
-    /// What a tentative word amounts to for good: an array that is open is called off. `None` when the semaphore is no
-    /// longer `seen`.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn decided(&self, seen: Cell) -> Result<Option<u32>, Fault> {
-        let Some((value, open)) = self.amount(seen)? else { return Ok(None) };
-        if let Some(open) = open {
-            let off = ArrayWord { state: ArrayState::CalledOff, ..ArrayWord::unpack(open.word) };
-            if !self.map.replace_cell(self.array, open, off.pack())? {
-                return Ok(None);
-            }
-            crash_point("semop-array", "called-off-by-another");
-        }
-        Ok(Some(value))
-    }
-
-    /// For an operation that finds a tentative word: an answer if `next` refuses what it amounts to; otherwise the word is made a plain one,
-    /// to be looked at again. That the set still stands was asked after `seen` was read.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn finish(
-        &self,
-        seen: Cell,
-        next: impl Fn(u32) -> Result<u32, Operated>,
-    ) -> Result<Option<Operated>, Fault> {
-        if let Some((value, _)) = self.amount(seen)? {
-            if let Err(answer) = next(value) {
-                return Ok(Some(answer));
-            }
-            self.restate(seen, false)?;
-        }
-        Ok(None)
     }
 }

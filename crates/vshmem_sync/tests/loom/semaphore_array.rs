@@ -7,7 +7,7 @@ use vshmem_mem::Map;
 use vshmem_sync::{Fault, Operated, Semaphore, SemaphoreArray, UndoRecords, load_value};
 use vshmem_wire::{ArrayState, ArrayWord, Cell, SemWord};
 
-use super::{A, B, C, D, END, become_text, explore, is_text};
+use crate::model::{A, B, C, D, END, become_text, explore, is_text};
 
 /// Two semaphores at A and B. The array's word is at C; at D it says how often the set has gone.
 const ARRAY: u64 = C;
@@ -78,6 +78,24 @@ fn pool(value: u32) -> Arc<Map> {
     Arc::new(map)
 }
 
+fn replace(map: &Map, at: u64, word: u64) {
+    let seen = map.load_cell(at).expect("a cell");
+    assert!(map.replace_cell(at, seen, word).expect("a cell"));
+}
+
+/// Opens the first array, of both semaphores, and says what its word is.
+fn open_array(map: &Map) -> ArrayWord {
+    let open = ArrayWord {
+        state: ArrayState::Open,
+        former_done: false,
+        mark: 1,
+        count: 2,
+        numbers: [0, 1, 0, 0],
+    };
+    replace(map, ARRAY, open.pack());
+    open
+}
+
 #[test]
 fn three_take_from_two_semaphores_and_none_takes_from_one_alone() {
     explore(2, || {
@@ -116,19 +134,8 @@ fn arrays_of_one_killed_half_way_come_to_nothing_whoever_clears_them_away() {
     explore(2, || {
         let map = pool(5);
         // Opened, and one of two semaphores swapped.
-        let open = ArrayWord {
-            state: ArrayState::Open,
-            former_done: false,
-            mark: 1,
-            count: 2,
-            numbers: [0, 1, 0, 0],
-        };
-        let swap = |at, word| {
-            let seen = map.load_cell(at).expect("a cell");
-            assert!(map.replace_cell(at, seen, word).expect("a cell"));
-        };
-        swap(ARRAY, open.pack());
-        swap(A, SemWord::tentatively(9, 5, 7, 1).pack());
+        let open = open_array(&map);
+        replace(&map, A, SemWord::tentatively(9, 5, 7, 1).pack());
         let (one, two) = (Arc::clone(&map), Arc::clone(&map));
         let first = thread::spawn(move || operate(&one, &[(0, 1), (1, 1)]));
         let second = thread::spawn(move || operate_one(&two, 0, 10));
@@ -149,15 +156,7 @@ fn arrays_of_one_killed_half_way_come_to_nothing_whoever_clears_them_away() {
 fn no_late_swap_of_an_array_that_was_called_off_is_taken_for_one_of_a_later_array() {
     explore(2, || {
         let map = pool(5);
-        let open = ArrayWord {
-            state: ArrayState::Open,
-            former_done: false,
-            mark: 1,
-            count: 2,
-            numbers: [0, 1, 0, 0],
-        };
-        let seen = map.load_cell(ARRAY).expect("a cell");
-        assert!(map.replace_cell(ARRAY, seen, open.pack()).expect("a cell"));
+        open_array(&map);
         let (late, other) = (Arc::clone(&map), Arc::clone(&map));
         let late = thread::spawn(move || {
             let word = SemWord::tentatively(50, 5, 7, 1).pack();
@@ -181,13 +180,13 @@ fn no_late_swap_of_an_array_that_was_called_off_is_taken_for_one_of_a_later_arra
     });
 }
 
-/// Closes both semaphores as whoever removes the set does, says that it has gone, and makes its memory a message.
+/// Closes both semaphores as whoever removes the set does, says that it has gone, and makes its
+/// memory a message.
 fn take_apart(map: &Map) {
     for number in [0, 1] {
         semaphore(map, 0, number).close().expect("a semaphore");
     }
-    let seen = map.load_cell(GONE).expect("a cell");
-    assert!(map.replace_cell(GONE, seen, 1).expect("a cell"));
+    replace(map, GONE, 1);
     for at in [A, B] {
         become_text(map, at);
     }
