@@ -12,38 +12,14 @@
 #![allow(unsafe_code)] // the boundary to C
 #![allow(non_camel_case_types)]
 
-mod advice;
-mod agent;
 mod attached;
-mod books;
-mod caller;
-mod cancel;
-mod confined;
-mod control;
-mod descriptors;
-mod environment;
 mod errno;
-mod exec;
-mod exit;
-mod fixed;
-mod fork;
-mod ftok;
-mod identity;
-mod message_calls;
+mod intercept;
+mod mapping;
 mod next;
-mod numbers;
-mod parked;
-mod process;
-mod procfs;
-mod protect;
-mod reap;
-mod remap;
-mod route;
-mod segment_calls;
-mod semaphore_calls;
-mod signal;
-mod unmap;
-mod user;
+mod session;
+
+use session::{environment, fork, join, route};
 
 /// Runs when the library is loaded.
 #[used]
@@ -53,10 +29,10 @@ static AT_LOAD: extern "C" fn() = {
         vshmem_session::remember_surroundings();
         environment::remember();
         route::remember();
-        process::begin();
+        join::begin();
         fork::register();
         fork::register_late();
-        process::rejoin();
+        join::rejoin();
     }
     at_load
 };

@@ -9,8 +9,9 @@
 use libc::{c_int, pthread_t};
 use vshmem_ipc::Errno;
 
+use crate::errno;
 use crate::next::next;
-use crate::{errno, process};
+use crate::session::join;
 
 unsafe extern "C" {
     fn pthread_testcancel();
@@ -63,7 +64,7 @@ pub unsafe extern "C" fn pthread_cancel(thread: pthread_t) -> c_int {
     if result == 0 {
         vshmem_mem::cancellation_requested();
         // Nobody knows where the thread sleeps: all look up.
-        if let Some(session) = process::joined() {
+        if let Some(session) = join::joined() {
             errno::untouched(|| session.member().ring_everybody());
         }
     }

@@ -3,10 +3,12 @@
 use libc::{c_int, c_void, size_t};
 use vshmem_ipc::Errno;
 
-use crate::books::{Piece, Rights};
+use crate::attached::books::{Piece, Rights};
+use crate::attached::{fixed, mapping_cache, pieces};
+use crate::errno;
+use crate::mapping::unmap::change;
+use crate::mapping::user;
 use crate::next::{next, system_call};
-use crate::unmap::change;
-use crate::{attached, errno, fixed, parked, user};
 
 const PAGE: usize = 4096;
 /// The rights that a mapping has.
@@ -53,7 +55,7 @@ pub fn protect(
     call: impl FnOnce() -> c_int,
 ) -> c_int {
     let length = bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
-    errno::untouched(|| parked::drop_range(from, length));
+    errno::untouched(|| mapping_cache::drop_range(from, length));
     let Some((_, session)) = change(from, length) else {
         let result = call();
         if result == 0 {
@@ -63,7 +65,7 @@ pub fn protect(
     };
     let end = from.saturating_add(length);
     let refused = |piece: Piece| piece.touches(from, end) && !piece.rights.writable;
-    if rights & libc::PROT_WRITE != 0 && attached::find(refused).is_some() {
+    if rights & libc::PROT_WRITE != 0 && pieces::find(refused).is_some() {
         errno::set(Errno::ACCESS);
         return -1;
     }
@@ -78,14 +80,14 @@ pub fn protect(
     let key = key.and_then(|key| u8::try_from(key).ok());
     if key.is_some_and(|key| key != 0) {
         // It would stay with a mapping that is kept.
-        errno::untouched(parked::close);
+        errno::untouched(mapping_cache::close);
     }
     let changed = |before: Rights| Rights {
         now: (rights & RIGHTS) as u32,
         marks: key.map_or(before.marks, |key| before.marks.with_key(key)),
         ..before
     };
-    attached::recut(
+    pieces::recut(
         session.member(),
         from,
         length,
@@ -97,7 +99,7 @@ pub fn protect(
 
 /// What lies behind a segment's end can never be used, whatever rights the piece is given.
 fn close_behind_segments(from: usize, end: usize) {
-    attached::each(|piece| {
+    pieces::each(|piece| {
         let behind = (piece.start + piece.rest(piece.start)).max(from);
         let until = piece.end().min(end);
         if behind < until && piece.touches(from, end) {

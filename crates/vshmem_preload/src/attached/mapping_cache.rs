@@ -20,8 +20,9 @@ use vshmem_ipc::{Backing, Errno};
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
-use crate::unmap::drop_mapping;
-use crate::{fixed, process};
+use crate::attached::fixed;
+use crate::mapping::unmap::drop_mapping;
+use crate::session::join;
 
 /// Mappings at most.
 const MOST: usize = 16;
@@ -199,7 +200,7 @@ fn place_beside(start: usize, bytes: usize) -> Option<usize> {
 
 /// Whether the kernel sees the pool as a device's memory, as in a guest.
 fn is_device() -> bool {
-    process::joined().is_some_and(|session| session.link().is_device_memory())
+    join::joined().is_some_and(|session| session.link().is_device_memory())
 }
 
 /// Keeps a mapping that nobody else knows.

@@ -2,7 +2,7 @@
 //!
 //! As long as it runs, its threads may store into what it has attached, and may hold what a semaphore
 //! guards; so may destructors that come after ours. It gives up nothing, then, but leaves a note, and
-//! who sees that it has ended gives back what it held: a parent that waits for it ([`crate::reap`]),
+//! who sees that it has ended gives back what it held: a parent that waits for it ([`crate::session::reap`]),
 //! whoever asks about objects first, or else the agent. A process that runs nothing any more but its
 //! own way out gives its attaches and adjustments back itself.
 
@@ -10,13 +10,14 @@ use libc::c_int;
 use vshmem_ipc::{Errno, Member};
 use vshmem_mem::unless_confined;
 
+use crate::errno;
 use crate::next::system_call;
-use crate::{errno, fork, process};
+use crate::session::{fork, join};
 
 /// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in its
 /// parent's memory, nor for one unknown.
 pub fn ending() -> Option<&'static Member> {
-    let member = process::joined()?.member();
+    let member = join::joined()?.member();
     let mine = !fork::is_unknown_child() && member.is_process(rustix::process::getpid());
     mine.then_some(member)
 }

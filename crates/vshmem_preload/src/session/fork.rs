@@ -13,8 +13,11 @@ use vshmem_ipc::{ChildSlot, Errno, Process};
 use vshmem_mem::unless_confined;
 use vshmem_session::{Session, domain_of_child, this_process};
 
+use crate::attached::{books, fixed, mapping_cache, pieces};
+use crate::errno;
+use crate::mapping::advice;
 use crate::next::{next, system_call};
-use crate::{advice, agent, attached, books, caller, errno, fixed, parked, process};
+use crate::session::{agent, caller, join};
 
 /// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
 const LEVELS: usize = 4;
@@ -160,7 +163,7 @@ pub fn adopt_unknown_child(session: &'static Session) -> Result<&'static Session
 
 /// Counts what is attached here for this process.
 fn count_attaches(session: &Session) {
-    attached::each(|piece| {
+    pieces::each(|piece| {
         let _ = session.member().attach_again(piece.id);
     });
 }
@@ -203,7 +206,7 @@ fn own_process() -> Process {
 
 /// Keeps a slot for a child.
 fn keep() -> Result<(), Errno> {
-    let Some(session) = process::joined() else { return Ok(()) };
+    let Some(session) = join::joined() else { return Ok(()) };
     if is_unknown_child() {
         adopt_unknown_child(session)?;
     }
@@ -232,7 +235,7 @@ fn is_kept() -> bool {
 /// From here to the end of the fork nobody attaches, detaches or changes pieces: the child is to have in
 /// its books, and counted, just what it has in its addresses.
 extern "C" fn before() {
-    let Some(session) = process::inherited() else { return };
+    let Some(session) = join::inherited() else { return };
     errno::untouched(|| {
         if is_unknown_child() {
             let _ = adopt_unknown_child(session);
@@ -242,7 +245,7 @@ extern "C" fn before() {
         if is_kept() {
             return;
         }
-        if let (Some(session), Some(kept)) = (process::joined(), take_kept()) {
+        if let (Some(session), Some(kept)) = (join::joined(), take_kept()) {
             session.member().cancel_child(kept);
         }
         // A fork cannot be refused from here: a child without a slot joins at its first call.
@@ -265,12 +268,12 @@ extern "C" fn in_parent() {
 /// Without what a child does not inherit.
 fn begin_child(gone: impl FnMut(books::Piece)) {
     advice::begin_child();
-    attached::begin_child(gone);
+    pieces::begin_child(gone);
 }
 
 extern "C" fn in_child() {
     books::begin_child();
-    parked::begin_child();
+    mapping_cache::begin_child();
     if !is_first_of_namespace() {
         take_place();
     }
@@ -293,7 +296,7 @@ fn is_first_of_namespace() -> bool {
 
 /// Makes a new child a client of its own.
 fn take_place() {
-    if let Some(session) = process::inherited() {
+    if let Some(session) = join::inherited() {
         // A child that cannot join finds out at its first call.
         let kept = take_kept();
         UNDER_WAY.with(UnderWay::begin_child);
@@ -334,10 +337,10 @@ fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
 fn fork_prepared(fork: impl FnOnce() -> pid_t) -> pid_t {
     let child = fork();
     if child == 0 {
-        process::begin();
+        join::begin();
     }
     if child != 0
-        && let (Some(session), Some(kept)) = (process::joined(), take_kept())
+        && let (Some(session), Some(kept)) = (join::joined(), take_kept())
     {
         errno::untouched(|| match u32::try_from(child) {
             Ok(pid) => session.member().name_child(kept, pid),
@@ -372,7 +375,7 @@ pub unsafe extern "C" fn _Fork() -> pid_t {
 }
 
 fn child_of_bare_fork() {
-    process::begin();
+    join::begin();
     in_child();
     late_in_child();
 }

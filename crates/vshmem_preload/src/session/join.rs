@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering}
 use vshmem_ipc::Errno;
 use vshmem_session::{Session, SessionError};
 
-use crate::{agent, caller, cancel, errno, fork, parked};
+use crate::attached::mapping_cache;
+use crate::errno;
+use crate::session::{agent, caller, cancel, fork};
 
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether children do not have the mappings of their parents.
@@ -145,8 +147,9 @@ fn set_up() -> Result<&'static Session, Errno> {
             }
         }
     }
-    let opened = open()
-        .or_else(|error| crate::descriptors::beyond_the_soft_limit(open).unwrap_or(Err(error)));
+    let opened = open().or_else(|error| {
+        crate::session::descriptors::beyond_the_soft_limit(open).unwrap_or(Err(error))
+    });
     match opened {
         Ok(session) => {
             fork::prepare_marks();
@@ -155,7 +158,7 @@ fn set_up() -> Result<&'static Session, Errno> {
             SETUP.store(READY, Ordering::Release);
             let session = inherited().ok_or(Errno::NOSYS)?;
             // Asked once, and now: a program may come to forbid itself to ask.
-            let _ = (caller::Me::now(), parked::is_allowed(), vshmem_mem::Instant::now());
+            let _ = (caller::Me::now(), mapping_cache::is_allowed(), vshmem_mem::Instant::now());
             agent::watch(session);
             Ok(session)
         }

@@ -8,11 +8,14 @@ use vshmem_ipc::{Errno, Kind, Member, SegmentStat};
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
-use crate::books::{Attaching, Changing, Piece, Rights};
-use crate::caller::Me;
-use crate::control::{Call, Commands, IPC_INFO, highest};
+use crate::attached::books::{Attaching, Changing, Piece, Rights};
+use crate::attached::{mapping_cache, pieces};
+use crate::errno;
+use crate::intercept::control::{Call, Commands, IPC_INFO, highest};
+use crate::mapping::{advice, unmap, user};
 use crate::next::{next, system_call};
-use crate::{advice, attached, errno, exit, parked, process, route, unmap, user};
+use crate::session::caller::Me;
+use crate::session::{exit, join, route};
 
 /// SHMLBA: addresses are rounded to it.
 const BOUNDARY: usize = 4096;
@@ -68,10 +71,10 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
             let _ = kernels(id, libc::IPC_RMID, std::ptr::null_mut());
         });
     }
-    errno::answer_int(process::watchful_session().and_then(|session| {
+    errno::answer_int(join::watchful_session().and_then(|session| {
         let member = session.member();
         exit::over_leavers(member, &[Errno::NOSPC, Errno::NOMEM], || {
-            member.shmget(key, size as u64, flags, &Me::now(), &parked::Through(session))
+            member.shmget(key, size as u64, flags, &Me::now(), &mapping_cache::Through(session))
         })
     }))
 }
@@ -155,7 +158,7 @@ fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno>
         return Err(Errno::INVAL);
     }
     let target = target(address, flags)?;
-    let session = process::watchful_session()?;
+    let session = join::watchful_session()?;
     // One that takes the place of others changes the books as munmap(2) does.
     if flags & SHM_REMAP != 0 {
         let _changing = Changing::begin();
@@ -185,7 +188,8 @@ fn attach_at(
     }
     let map = || -> Result<NonNull<u8>, Errno> {
         // What was kept of an earlier attach of these pages.
-        let kept = if write && !execute { parked::take(segment.offset, bytes) } else { None };
+        let kept =
+            if write && !execute { mapping_cache::take(segment.offset, bytes) } else { None };
         if let Some(start) = kept {
             if let Some(start) = NonNull::new(start as *mut u8)
                 && target.is_none_or(|target| target == start.as_ptr().addr())
@@ -197,7 +201,7 @@ fn attach_at(
         let at = match target {
             Some(start) if flags & SHM_REMAP != 0 => NonNull::new(start as *mut u8),
             Some(start) => {
-                parked::drop_range(start, bytes);
+                mapping_cache::drop_range(start, bytes);
                 Some(reserve(start, bytes)?)
             }
             None => None,
@@ -205,7 +209,7 @@ fn attach_at(
         if let Some(start) = at
             && flags & SHM_REMAP != 0
         {
-            parked::drop_range(start.as_ptr().addr(), bytes);
+            mapping_cache::drop_range(start.as_ptr().addr(), bytes);
         }
         // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
         // has asked for what lies there to be replaced.
@@ -214,13 +218,13 @@ fn attach_at(
         }?;
         let start = mapping.leak();
         if flags & SHM_REMAP != 0 {
-            attached::forget_range(member, start.as_ptr().addr(), bytes);
+            pieces::forget_range(member, start.as_ptr().addr(), bytes);
         }
         Ok(start)
     };
     let mapped = match map() {
         // What is kept takes addresses.
-        Err(Errno::NOMEM) if parked::drop_all() => map(),
+        Err(Errno::NOMEM) if mapping_cache::drop_all() => map(),
         other => other,
     };
     let start = match mapped {
@@ -238,8 +242,7 @@ fn attach_at(
     let rights = Rights { now, writable: write, marks: advice::locks_of_new() };
     let (offset, base, whole) = (segment.offset, begin, bytes);
     let attach = ATTACHES.fetch_add(1, Ordering::Relaxed);
-    if attached::add(Piece { id, attach, start: begin, bytes, base, offset, whole, rights })
-        .is_err()
+    if pieces::add(Piece { id, attach, start: begin, bytes, base, offset, whole, rights }).is_err()
     {
         unmap::drop_mapping(begin, bytes);
         let _ = member.shmdt(id);
@@ -283,10 +286,10 @@ pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
 
 /// shmdt(2), by name or by number.
 pub fn detach_by(base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
-    if process::joined().is_none() {
+    if join::joined().is_none() {
         return kernel();
     }
-    let Ok(session) = process::session() else {
+    let Ok(session) = join::session() else {
         errno::set(Errno::INVAL);
         return -1;
     };
@@ -294,15 +297,15 @@ pub fn detach_by(base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
     // What mremap leaves of another attach may have the same base: the lowest piece decides, as in the
     // kernel.
     let mut lowest: Option<Piece> = None;
-    attached::each(|piece| {
+    pieces::each(|piece| {
         if piece.base == base && lowest.is_none_or(|lowest| piece.start < lowest.start) {
             lowest = Some(piece);
         }
     });
     let mut found = false;
     if let Some(lowest) = lowest {
-        while let Some(piece) = attached::take(|piece| piece.goes_with(lowest)) {
-            attached::detach(piece);
+        while let Some(piece) = pieces::take(|piece| piece.goes_with(lowest)) {
+            pieces::detach(piece);
             let _ = session.member().shmdt(piece.id);
             found = true;
         }

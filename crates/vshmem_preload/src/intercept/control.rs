@@ -5,7 +5,8 @@ use vshmem_ipc::{Errno, Kind, Member, is_pool_id};
 use vshmem_session::Owner;
 use vshmem_wire::INDEX_BASE;
 
-use crate::{errno, exit, process, route};
+use crate::errno;
+use crate::session::{exit, join, route};
 
 /// IPC_INFO, the same for all kinds.
 pub const IPC_INFO: c_int = 3;
@@ -78,7 +79,7 @@ fn from_pool(
     pool: &impl Fn(&Member, Option<c_int>) -> Result<c_int, Errno>,
     kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
-    let member = process::watchful_session()?.member();
+    let member = join::watchful_session()?.member();
     exit::bury_leavers(member);
     pool(member, kernel)
 }

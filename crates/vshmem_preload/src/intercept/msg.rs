@@ -3,11 +3,13 @@
 use libc::{c_int, c_long, c_ushort, c_void, key_t, size_t, ssize_t};
 use vshmem_ipc::{Errno, Kind, Member, QueueStat, Receive};
 
-use crate::caller::Me;
-use crate::control::{Call, Commands, IPC_INFO, highest};
+use crate::errno;
+use crate::intercept::control::{Call, Commands, IPC_INFO, highest};
+use crate::intercept::shm::permission;
+use crate::mapping::user;
 use crate::next::next;
-use crate::segment_calls::permission;
-use crate::{cancel, errno, process, route, user};
+use crate::session::caller::Me;
+use crate::session::{cancel, join, route};
 
 const MSG_NOERROR: c_int = 0o10000;
 const MSG_EXCEPT: c_int = 0o20000;
@@ -44,7 +46,7 @@ pub unsafe extern "C" fn msgget(key: key_t, flags: c_int) -> c_int {
         });
     }
     errno::answer_int(
-        process::watchful_session()
+        join::watchful_session()
             .and_then(|session| session.member().msgget(key, flags, &Me::now())),
     )
 }
@@ -68,7 +70,7 @@ pub unsafe extern "C" fn msgsnd(
 }
 
 fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), Errno> {
-    let session = process::session()?;
+    let session = join::session()?;
     let member = session.member();
     // SAFETY: any bytes are a long.
     let kind = unsafe { user::read(message.cast::<c_long>()) }?;
@@ -115,7 +117,7 @@ fn receive(
     kind: c_long,
     flags: c_int,
 ) -> Result<usize, Errno> {
-    let session = process::session()?;
+    let session = join::session()?;
     let wanted = Receive {
         kind,
         room,

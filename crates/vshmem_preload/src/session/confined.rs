@@ -9,11 +9,11 @@ use libc::{c_int, c_ulong};
 use vshmem_mem::is_confined;
 
 use crate::next::next;
-use crate::process;
+use crate::session::join;
 
 /// Makes a call that confines the program.
 pub fn confine(call: impl FnOnce() -> c_int) -> c_int {
-    process::join_in_time();
+    join::join_in_time();
     let before = is_confined();
     vshmem_mem::confine(true);
     let result = call();

@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use vshmem_mem::Scratch;
 
-use crate::{exec, process};
+use crate::session::{exec, join};
 
 /// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
 const NAMES: [&str; 7] = [
@@ -135,7 +135,7 @@ impl Environment {
     /// # Safety
     /// `envp` is null, or a list of C strings that ends with a null, and stays so while this lives.
     pub unsafe fn completed(envp: *const *const c_char) -> Self {
-        let rejoins = process::joined()
+        let rejoins = join::joined()
             .is_some_and(|session| session.member().others_busy() || exec::leaves_attaches());
         // SAFETY: the same contract.
         unsafe { Self::with_words(envp, rejoins) }
@@ -153,7 +153,7 @@ impl Environment {
     unsafe fn with_words(envp: *const *const c_char, rejoins: bool) -> Self {
         // A thread has one child of vfork at a time: the last one is over.
         LeftBehind::give_back();
-        let is_away = !process::is_home();
+        let is_away = !join::is_home();
         let untouched = Self { original: envp, added: None, preload: None, is_away: false };
         let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
         let library = library(words);
@@ -201,7 +201,7 @@ impl Environment {
         }
         let missing = words.iter().zip(&present).filter(|(_, seen)| !**seen);
         let missing = missing.map(|(word, _)| word.as_c_str());
-        let words = missing.chain(rejoins.then_some(process::REJOIN));
+        let words = missing.chain(rejoins.then_some(join::REJOIN));
         for (slot, word) in slots[count..].iter_mut().zip(words) {
             *slot = word.as_ptr().addr() as u64;
         }

@@ -70,7 +70,8 @@ fn ask(page: usize, epoch: usize, write: bool) -> Result<(), Errno> {
         0 => true,
         // Not permitted, or a mapping that cannot be asked: a device, an old kernel, a filter.
         libc::EINVAL | libc::EPERM | libc::EACCES | libc::ENOSYS => {
-            crate::attached::rights_at(page).is_some_and(|rights| rights.allow(write)) || !asks()
+            crate::attached::pieces::rights_at(page).is_some_and(|rights| rights.allow(write))
+                || !asks()
         }
         _ => false,
     };

@@ -2,13 +2,12 @@
 
 use libc::{c_char, c_int, c_long, c_void};
 
-use crate::books::Marks;
-use crate::environment::Environment;
+use crate::attached::books::Marks;
+use crate::intercept::{credentials, files, msg, sem, shm};
+use crate::mapping::{advice, protect, remap, unmap};
 use crate::next::pass_on;
-use crate::{
-    advice, caller, confined, descriptors, exec, exit, identity, message_calls, process, procfs,
-    protect, reap, remap, segment_calls, semaphore_calls, unmap,
-};
+use crate::session::environment::Environment;
+use crate::session::{caller, confined, descriptors, exec, exit, join, reap};
 
 /// IPC_64, which libc adds to the commands of the raw control calls.
 const IPC_64: c_int = 0x100;
@@ -36,25 +35,23 @@ pub unsafe extern "C" fn syscall(
     // SAFETY: as above.
     unsafe {
         match number {
-            libc::SYS_shmget => segment_calls::shmget(int(a), b, int(c)).into(),
+            libc::SYS_shmget => shm::shmget(int(a), b, int(c)).into(),
             libc::SYS_shmat => {
                 let address = b as *const c_void;
-                segment_calls::attach_by(int(a), address, int(c), kernel_address).addr() as c_long
+                shm::attach_by(int(a), address, int(c), kernel_address).addr() as c_long
             }
-            libc::SYS_shmdt => segment_calls::detach_by(a, kernel_int).into(),
-            libc::SYS_shmctl => segment_calls::shmctl(int(a), command(b), c as *mut _).into(),
-            libc::SYS_semget => semaphore_calls::semget(int(a), int(b), int(c)).into(),
-            libc::SYS_semop => semaphore_calls::semop(int(a), b as *mut _, c).into(),
-            libc::SYS_semtimedop => {
-                semaphore_calls::semtimedop(int(a), b as *mut _, c, d as *const _).into()
-            }
-            libc::SYS_semctl => semaphore_calls::semctl(int(a), int(b), command(c), d).into(),
-            libc::SYS_msgget => message_calls::msgget(int(a), int(b)).into(),
-            libc::SYS_msgsnd => message_calls::msgsnd(int(a), b as *const c_void, c, int(d)).into(),
+            libc::SYS_shmdt => shm::detach_by(a, kernel_int).into(),
+            libc::SYS_shmctl => shm::shmctl(int(a), command(b), c as *mut _).into(),
+            libc::SYS_semget => sem::semget(int(a), int(b), int(c)).into(),
+            libc::SYS_semop => sem::semop(int(a), b as *mut _, c).into(),
+            libc::SYS_semtimedop => sem::semtimedop(int(a), b as *mut _, c, d as *const _).into(),
+            libc::SYS_semctl => sem::semctl(int(a), int(b), command(c), d).into(),
+            libc::SYS_msgget => msg::msgget(int(a), int(b)).into(),
+            libc::SYS_msgsnd => msg::msgsnd(int(a), b as *const c_void, c, int(d)).into(),
             libc::SYS_msgrcv => {
-                message_calls::msgrcv(int(a), b as *mut c_void, c, d as c_long, int(e)) as c_long
+                msg::msgrcv(int(a), b as *mut c_void, c, d as c_long, int(e)) as c_long
             }
-            libc::SYS_msgctl => message_calls::msgctl(int(a), command(b), c as *mut _).into(),
+            libc::SYS_msgctl => msg::msgctl(int(a), command(b), c as *mut _).into(),
             libc::SYS_mmap => unmap::map(a, b, int(d), kernel_address).addr() as c_long,
             libc::SYS_munmap => unmap::unmap(a, b, kernel_int).into(),
             libc::SYS_mremap => remap::remap(a, b, c, int(d), e, kernel_address).addr() as c_long,
@@ -69,7 +66,7 @@ pub unsafe extern "C" fn syscall(
             libc::SYS_munlock => advice::lock(a, b, Marks::none(), kernel_int).into(),
             libc::SYS_mlockall => advice::lock_all(int(a), kernel_int).into(),
             libc::SYS_munlockall => advice::unlock_all(kernel_int).into(),
-            libc::SYS_openat => procfs::opening(b as *const c_char, kernel_int).into(),
+            libc::SYS_openat => files::opening(b as *const c_char, kernel_int).into(),
             libc::SYS_execve => {
                 let mut environment = Environment::completed(c as *const *const c_char);
                 let list = environment.list().addr();
@@ -105,7 +102,7 @@ pub unsafe extern "C" fn syscall(
                 let ends = libc::CLONE_NEWIPC
                     | if number == libc::SYS_unshare { libc::CLONE_SYSVSEM } else { 0 };
                 if result == 0 && flags & ends != 0 {
-                    identity::end_adjustments();
+                    credentials::end_adjustments();
                 }
                 result
             }
@@ -126,7 +123,7 @@ pub unsafe extern "C" fn syscall(
 
 /// A call after which the pool may be out of reach.
 fn in_time(call: impl FnOnce() -> c_long) -> c_long {
-    process::join_in_time();
+    join::join_in_time();
     call()
 }
 

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use libc::{c_int, c_uint, c_void, size_t};
 use vshmem_ipc::Member;
 
-use crate::books::{Marks, Piece};
+use crate::attached::books::{Marks, Piece};
+use crate::attached::{fixed, mapping_cache, pieces};
+use crate::errno;
+use crate::mapping::unmap::change;
 use crate::next::{next, system_call};
-use crate::unmap::change;
-use crate::{attached, errno, fixed, parked, process};
+use crate::session::join;
 
 const PAGE: usize = 4096;
 const LOCKS: Marks = Marks::LOCKED.and(Marks::LOCKED_ON_FAULT);
@@ -21,8 +23,8 @@ fn is_device_memory(start: usize, bytes: usize) -> bool {
     let bytes = bytes.next_multiple_of(PAGE);
     errno::get() == libc::EINVAL
         && start.is_multiple_of(PAGE)
-        && process::joined().is_some_and(|session| session.link().is_device_memory())
-        && attached::holds(start, bytes)
+        && join::joined().is_some_and(|session| session.link().is_device_memory())
+        && pieces::holds(start, bytes)
 }
 
 /// msync(2): memory has nothing to write back.
@@ -31,7 +33,7 @@ fn is_device_memory(start: usize, bytes: usize) -> bool {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn msync(start: *mut c_void, bytes: size_t, flags: c_int) -> c_int {
-    parked::drop_range(start.addr(), bytes);
+    mapping_cache::drop_range(start.addr(), bytes);
     let result =
         next!(c"msync": fn(*mut c_void, size_t, c_int) -> c_int, (start, bytes, flags), -1);
     // Other flags are refused by everybody.
@@ -85,7 +87,7 @@ const PASSING: [c_int; 7] = [
 
 /// madvise(2), by whatever call.
 pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    errno::untouched(|| parked::drop_range(start, bytes));
+    errno::untouched(|| mapping_cache::drop_range(start, bytes));
     let length = bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
     let changing = if PASSING.contains(&advice) { None } else { change(start, length) };
     // The kernel could not bring such pages back, and its children have none of them anyhow.
@@ -118,7 +120,7 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
             stays(start, length);
         }
         if let Some(marks) = marks {
-            attached::mark(session.member(), start, length, |_| true, marks);
+            pieces::mark(session.member(), start, length, |_| true, marks);
         }
     }
     result
@@ -128,8 +130,8 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
 /// attached segment's, mappings are unmapped from now on rather than kept.
 fn stays(start: usize, bytes: usize) {
     let end = start.saturating_add(bytes);
-    if attached::find(|piece| piece.touches(start, end)).is_some() {
-        errno::untouched(parked::close);
+    if pieces::find(|piece| piece.touches(start, end)).is_some() {
+        errno::untouched(mapping_cache::close);
     }
 }
 
@@ -139,7 +141,7 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
     let first = start & !(PAGE - 1);
     let length = (bytes.saturating_add(start - first)).checked_next_multiple_of(PAGE);
     let length = length.unwrap_or(usize::MAX);
-    errno::untouched(|| parked::drop_range(first, length));
+    errno::untouched(|| mapping_cache::drop_range(first, length));
     let changing = change(first, length);
     if changing.is_some() {
         stays(first, length);
@@ -148,7 +150,7 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
     if let Some((_, session)) = &changing {
         let change = |marks: Marks| marks.without(LOCKS).and(locks);
         let done = |piece: Piece| result == 0 || is_locked(piece.start.max(first)) == locks_any;
-        attached::mark(session.member(), first, length, done, change);
+        pieces::mark(session.member(), first, length, done, change);
     }
     result
 }
@@ -249,7 +251,7 @@ fn locks_of_all(flags: c_int) -> Marks {
 
 /// mlockall(2), by whatever call.
 pub fn lock_all(flags: c_int, call: impl FnOnce() -> c_int) -> c_int {
-    errno::untouched(parked::close);
+    errno::untouched(mapping_cache::close);
     let changing = change(0, usize::MAX);
     let result = call();
     if result == 0 {
@@ -277,5 +279,5 @@ pub fn unlock_all(call: impl FnOnce() -> c_int) -> c_int {
 }
 
 fn mark_all(member: &Member, locks: Marks) {
-    attached::mark(member, 0, usize::MAX, |_| true, |marks| marks.without(LOCKS).and(locks));
+    pieces::mark(member, 0, usize::MAX, |_| true, |marks| marks.without(LOCKS).and(locks));
 }

@@ -5,7 +5,7 @@ use libc::{__rlimit_resource_t, RLIMIT_NOFILE, c_int, pid_t, rlimit, rlimit64};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit as set_limit};
 
 use crate::next::next;
-use crate::process;
+use crate::session::join;
 
 /// Tries again what has failed for want of a descriptor, with the soft limit at the hard one meanwhile. `None`: there
 /// are descriptors left, or no more are to be had.
@@ -28,7 +28,7 @@ pub fn beyond_the_soft_limit<T>(again: impl FnOnce() -> T) -> Option<T> {
 pub fn limit_is_set(of: pid_t, resource: u32, is_new: bool) {
     let own = || rustix::process::getpid().as_raw_nonzero().get();
     if is_new && resource == RLIMIT_NOFILE && (of == 0 || of == own()) {
-        process::join_in_time();
+        join::join_in_time();
     }
 }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 use libc::{c_int, c_short, c_ushort, key_t, sembuf, size_t, timespec};
 use vshmem_ipc::{Errno, Kind, Member, Operation, SetStat};
 
-use crate::caller::Me;
-use crate::control::{Call, Commands, IPC_INFO, highest};
+use crate::errno;
+use crate::intercept::control::{Call, Commands, IPC_INFO, highest};
+use crate::intercept::shm::permission;
+use crate::mapping::user;
 use crate::next::next;
-use crate::segment_calls::permission;
-use crate::{errno, exit, process, route, user};
+use crate::session::caller::Me;
+use crate::session::{exit, join, route};
 
 const SEM_UNDO: c_short = 0x1000;
 const GETPID: c_int = 11;
@@ -60,7 +62,7 @@ pub unsafe extern "C" fn semget(key: key_t, count: c_int, flags: c_int) -> c_int
         });
     }
     errno::answer_int(
-        process::watchful_session()
+        join::watchful_session()
             .and_then(|session| session.member().semget(key, count, flags, &Me::now())),
     )
 }
@@ -102,7 +104,7 @@ fn operate(
     count: usize,
     timeout: *const timespec,
 ) -> Result<(), Errno> {
-    let session = process::session()?;
+    let session = join::session()?;
     let member = session.member();
     // The kernel's order: timeout pointer, count, operations, then values.
     let span = if timeout.is_null() {

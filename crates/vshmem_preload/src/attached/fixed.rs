@@ -10,15 +10,15 @@ use vshmem_ipc::Errno;
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
-use crate::attached;
-use crate::books::Piece;
+use crate::attached::books::Piece;
+use crate::attached::pieces;
+use crate::mapping::remap::Wish;
 use crate::next::system_call;
-use crate::process;
-use crate::remap::Wish;
+use crate::session::join;
 
 /// Whether this process's mappings are of that kind.
 pub fn are_ours() -> bool {
-    process::joined().is_some_and(|session| session.link().is_fixed())
+    join::joined().is_some_and(|session| session.link().is_fixed())
 }
 
 /// mremap(2) of a part of a segment, as far as the kernel's books go: the new range holds the same
@@ -38,11 +38,11 @@ pub fn remap(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno
     }
     let mapped = map(session, piece.moved(start, to), to, new_bytes, rights);
     if mapped.is_err() {
-        crate::unmap::drop_range(to, new_bytes);
+        crate::mapping::unmap::drop_range(to, new_bytes);
         return mapped.map(|()| to);
     }
     if bytes != 0 {
-        crate::unmap::drop_range(start, bytes);
+        crate::mapping::unmap::drop_range(start, bytes);
     }
     Ok(to)
 }
@@ -52,7 +52,7 @@ pub fn touches(start: usize, bytes: usize) -> bool {
     let end = start.saturating_add(bytes.max(1));
     let mut touched = false;
     if are_ours() {
-        attached::each(|piece| touched |= piece.touches(start, end));
+        pieces::each(|piece| touched |= piece.touches(start, end));
     }
     touched
 }
@@ -61,7 +61,7 @@ pub fn touches(start: usize, bytes: usize) -> bool {
 pub fn holds(start: usize, bytes: usize) -> bool {
     let mut inside = false;
     if are_ours() {
-        attached::each(|piece| {
+        pieces::each(|piece| {
             inside |= piece.holds(start, bytes);
         });
     }
@@ -77,14 +77,14 @@ pub fn holds(start: usize, bytes: usize) -> bool {
 /// When the tables cannot be mapped where they were: the child has no part in the pool then.
 pub fn map_again(session: &Session) -> Result<(), Errno> {
     session.reserve_tables()?;
-    attached::each(|piece| {
+    pieces::each(|piece| {
         if piece.rights.is_inherited() && !reserve(piece) {
             // Something else lies there by now: it is no longer attached.
-            let _ = attached::take(|other| other == piece);
+            let _ = pieces::take(|other| other == piece);
         }
     });
     session.renew_tables()?;
-    attached::each(|piece| {
+    pieces::each(|piece| {
         if piece.rights.is_inherited() {
             // What cannot be mapped is a place that faults, as it would be without.
             let _ = map(session, piece, piece.start, piece.bytes, piece.rights.now);
@@ -107,12 +107,12 @@ fn reserve(piece: Piece) -> bool {
 
 /// Other rights for a range, what lies between segments included.
 pub fn protect(start: usize, bytes: usize, rights: c_int) -> c_int {
-    let Some(session) = process::joined() else { return -1 };
+    let Some(session) = join::joined() else { return -1 };
     let end = start.saturating_add(bytes);
     let mut at = start;
     while at < end {
         let (mut here, mut next) = (None, end);
-        attached::each(|piece| {
+        pieces::each(|piece| {
             if piece.start <= at && at < piece.end() {
                 here = Some(piece);
             } else if piece.start > at {

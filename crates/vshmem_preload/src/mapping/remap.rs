@@ -13,10 +13,12 @@ use vshmem_ipc::{Errno, Member};
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
-use crate::books::{Marks, Piece, Rights};
+use crate::attached::books::{Marks, Piece, Rights};
+use crate::attached::{fixed, mapping_cache, pieces};
+use crate::errno;
+use crate::mapping::unmap::{change, drop_range};
+use crate::mapping::user;
 use crate::next::{next, system_call};
-use crate::unmap::{change, drop_range};
-use crate::{attached, errno, fixed, parked, user};
 
 const PAGE: usize = 4096;
 
@@ -128,15 +130,15 @@ pub fn remap(
     let wish = Wish { start, bytes, new_bytes, flags, target };
     let replaces = wish.has(libc::MREMAP_FIXED);
     errno::untouched(|| {
-        parked::drop_range(start, bytes.max(1));
+        mapping_cache::drop_range(start, bytes.max(1));
         if replaces {
-            parked::drop_range(target, new_bytes);
+            mapping_cache::drop_range(target, new_bytes);
         }
     });
     let target_changes = || replaces.then(|| change(target, new_bytes)).flatten();
     let changing = change(start, bytes).or_else(target_changes);
     let Some((_, session)) = &changing else { return passed_on(call) };
-    let source = attached::find(|piece| piece.holds(start, 1));
+    let source = pieces::find(|piece| piece.holds(start, 1));
     let result = match source.map_or(Ok(None), |piece| place(session, piece, wish)) {
         Ok(None) => call(),
         Ok(Some(place)) => place as *mut c_void,
@@ -237,23 +239,23 @@ fn remapped(member: &Member, source: Option<Piece>, wish: Wish, to: usize) {
     let Wish { start: from, bytes: before, new_bytes: kept, .. } = wish;
     if wish.has(libc::MREMAP_FIXED) && to != from {
         // What lay at the target has gone.
-        attached::forget_range(member, to, kept);
+        pieces::forget_range(member, to, kept);
     }
     if wish.copies() {
         if let Some(piece) = source
             && errno::untouched(|| member.attach_again(piece.id)).is_ok()
         {
             let second = Piece { start: from, bytes: kept, ..piece };
-            let _ = attached::add(second.moved(from, to));
+            let _ = pieces::add(second.moved(from, to));
         }
         return;
     }
     if kept < before {
-        attached::forget_range(member, from.saturating_add(kept), before - kept);
+        pieces::forget_range(member, from.saturating_add(kept), before - kept);
     }
     let more = kept.saturating_sub(before);
     if to != from {
-        attached::recut(
+        pieces::recut(
             member,
             from,
             before.min(kept),
@@ -261,7 +263,7 @@ fn remapped(member: &Member, source: Option<Piece>, wish: Wish, to: usize) {
             |piece| Some(Piece { bytes: piece.bytes + more, ..piece.moved(from, to) }),
         );
     } else if more > 0 {
-        attached::advance(from, before, more);
+        pieces::advance(from, before, more);
     }
 }
 
@@ -294,7 +296,7 @@ pub fn show(
 ) -> c_int {
     // As the kernel rounds.
     let (start, bytes) = (start & !(PAGE - 1), bytes & !(PAGE - 1));
-    errno::untouched(|| parked::drop_range(start, bytes));
+    errno::untouched(|| mapping_cache::drop_range(start, bytes));
     let Some((_, session)) = change(start, bytes) else { return call() };
     let sought = if rights == 0 { page.checked_mul(PAGE).filter(|_| bytes > 0) } else { None };
     let shown = sought
@@ -308,11 +310,11 @@ pub fn show(
 fn show_pages(session: &Session, start: usize, bytes: usize, place: usize) -> Result<(), Errno> {
     let end = start.checked_add(bytes).ok_or(Errno::INVAL)?;
     place.checked_add(bytes).ok_or(Errno::INVAL)?;
-    let first = attached::find(|piece| piece.holds(start, 1)).ok_or(Errno::INVAL)?;
+    let first = pieces::find(|piece| piece.holds(start, 1)).ok_or(Errno::INVAL)?;
     // The range may be in several pieces, if they are alike.
     let mut at = start;
     while at < end {
-        let next = attached::find(|piece| {
+        let next = pieces::find(|piece| {
             piece.holds(at, 1) && piece.id == first.id && piece.rights == first.rights
         });
         at = next.ok_or(Errno::INVAL)?.end();
@@ -327,8 +329,8 @@ fn show_pages(session: &Session, start: usize, bytes: usize, place: usize) -> Re
         let _ = member.shmdt(first.id);
         return Err(error);
     }
-    attached::forget_range(member, start, bytes);
-    attached::add(shown).map_err(|_| Errno::NOMEM)
+    pieces::forget_range(member, start, bytes);
+    pieces::add(shown).map_err(|_| Errno::NOMEM)
 }
 
 /// Maps what a piece shows, with its rights, in place of what is there. What would lie behind the

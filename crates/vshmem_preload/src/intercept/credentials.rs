@@ -2,8 +2,9 @@
 
 use libc::{c_char, c_int, c_void, gid_t, size_t, uid_t};
 
+use crate::errno;
 use crate::next::next;
-use crate::{caller, errno, process};
+use crate::session::{caller, join};
 
 macro_rules! noticed {
     ($($name:ident, $symbol:literal, ($($argument:ident: $type:ty),*);)*) => {
@@ -14,7 +15,7 @@ macro_rules! noticed {
             /// As libc's.
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
-                process::join_in_time();
+                join::join_in_time();
                 let result = next!($symbol: fn($($type),*) -> c_int, ($($argument),*), -1);
                 caller::changed();
                 result
@@ -45,7 +46,7 @@ noticed! {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn capset(header: *mut c_void, data: *const c_void) -> c_int {
-    process::join_in_time();
+    join::join_in_time();
     let result = next!(c"capset": fn(*mut c_void, *const c_void) -> c_int, (header, data), -1);
     caller::changed_in_this_thread();
     result
@@ -57,7 +58,7 @@ pub unsafe extern "C" fn capset(header: *mut c_void, data: *const c_void) -> c_i
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn setns(file: c_int, kind: c_int) -> c_int {
-    process::join_in_time();
+    join::join_in_time();
     let result = next!(c"setns": fn(c_int, c_int) -> c_int, (file, kind), -1);
     caller::changed_in_this_thread();
     if result == 0 && kind & libc::CLONE_NEWIPC != 0 {
@@ -68,7 +69,7 @@ pub unsafe extern "C" fn setns(file: c_int, kind: c_int) -> c_int {
 
 /// Ends the process's adjustments, as leaving an IPC namespace does.
 pub fn end_adjustments() {
-    if let Some(session) = process::joined() {
+    if let Some(session) = join::joined() {
         let _ = errno::untouched(|| session.member().leave_adjustments());
     }
 }
@@ -79,7 +80,7 @@ pub fn end_adjustments() {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
-    process::join_in_time();
+    join::join_in_time();
     let result = next!(c"unshare": fn(c_int) -> c_int, (flags), -1);
     caller::changed();
     // CLONE_NEWIPC implies it (ksys_unshare).

@@ -5,15 +5,18 @@ use std::ptr::NonNull;
 use libc::{c_int, c_void, off_t, size_t};
 use vshmem_session::Session;
 
-use crate::books::Changing;
+use crate::attached::books::Changing;
+use crate::attached::{mapping_cache, pieces};
+use crate::errno;
+use crate::mapping::user;
 use crate::next::next;
-use crate::{attached, errno, parked, process, user};
+use crate::session::join;
 
 const PAGE: usize = 4096;
 
 /// Unmaps a range of the pool without telling anybody, with what the device had to map around it.
 pub fn drop_mapping(start: usize, bytes: usize) {
-    let range = match process::joined() {
+    let range = match join::joined() {
         Some(session) => session.link().footprint(start, bytes),
         None => start..start.saturating_add(bytes),
     };
@@ -35,11 +38,11 @@ pub fn drop_range(start: usize, bytes: usize) {
 /// What is unmapped without that is a range that no piece lies in; what the kernel gives to another
 /// thread afterwards is not looked at any more.
 pub fn change(start: usize, bytes: usize) -> Option<(Changing, &'static Session)> {
-    process::joined()?;
-    if !attached::may_touch(start, bytes) {
+    join::joined()?;
+    if !pieces::may_touch(start, bytes) {
         return None;
     }
-    let session = errno::untouched(process::session).ok()?;
+    let session = errno::untouched(join::session).ok()?;
     Some((Changing::begin(), session))
 }
 
@@ -51,13 +54,13 @@ pub fn replacing<T>(
     done: impl FnOnce(&T) -> bool,
 ) -> T {
     let bytes = bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
-    errno::untouched(|| parked::drop_range(start, bytes));
+    errno::untouched(|| mapping_cache::drop_range(start, bytes));
     let change = change(start, bytes);
     let result = call();
     if done(&result) {
         user::forget();
         if let Some((_, session)) = &change {
-            attached::forget_range(session.member(), start, bytes);
+            pieces::forget_range(session.member(), start, bytes);
         }
     }
     result
@@ -113,7 +116,7 @@ pub fn map(
         if flags & libc::MAP_FIXED == 0 {
             // A place that a program asks for is free if a segment was detached there.
             if start != 0 {
-                errno::untouched(|| parked::drop_range(start, bytes));
+                errno::untouched(|| mapping_cache::drop_range(start, bytes));
             }
             return call();
         }
@@ -123,7 +126,7 @@ pub fn map(
     // What is kept of detached segments may take the addresses.
     if result == libc::MAP_FAILED
         && matches!(errno::get(), libc::ENOMEM | libc::EEXIST)
-        && errno::untouched(parked::drop_all)
+        && errno::untouched(mapping_cache::drop_all)
     {
         return once();
     }

@@ -10,13 +10,15 @@
 use libc::{c_char, c_int};
 use vshmem_mem::unless_confined;
 
-use crate::environment::Environment;
+use crate::attached::pieces;
+use crate::errno;
 use crate::next::{next, system_call};
-use crate::{attached, errno, exit, process};
+use crate::session::environment::Environment;
+use crate::session::{exit, join};
 
 /// Runs an exec with nothing attached.
 pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_int {
-    let Some(session) = process::joined() else { return exec() };
+    let Some(session) = join::joined() else { return exec() };
     let member = session.member();
     // A vfork child works in its parent's memory; what it holds is its parent's.
     let mine = exit::ending().is_some();
@@ -28,7 +30,7 @@ pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_
         unsafe { system_call(libc::SYS_faccessat2, words) == 0 || errno::get() == libc::ENOSYS }
     };
     let executable = unless_confined(|| path.is_none_or(may_execute)).unwrap_or(true);
-    if !mine || !executable || attached::is_empty() || !exit::is_alone() {
+    if !mine || !executable || pieces::is_empty() || !exit::is_alone() {
         return exec();
     }
     let suspended = errno::untouched(|| member.suspend_attaches());
@@ -41,15 +43,15 @@ pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_
 
 /// A segment has gone while exec was tried: its memory is no longer to be touched.
 fn close_segment(id: i32) {
-    while let Some(piece) = attached::take(|piece| piece.id == id) {
-        crate::unmap::drop_mapping(piece.start, piece.bytes);
+    while let Some(piece) = pieces::take(|piece| piece.id == id) {
+        crate::mapping::unmap::drop_mapping(piece.start, piece.bytes);
     }
 }
 
 /// Whether attaches are left to the new program.
 pub fn leaves_attaches() -> bool {
     exit::ending().is_some_and(|member| {
-        !attached::is_empty() && (member.keeps_removed_segments() || !exit::is_alone())
+        !pieces::is_empty() && (member.keeps_removed_segments() || !exit::is_alone())
     })
 }
 

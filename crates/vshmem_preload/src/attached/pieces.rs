@@ -1,9 +1,11 @@
-//! What this process has attached: its address books ([`crate::books`]), and the pool that counts.
+//! What this process has attached: its address books ([`crate::attached::books`]), and the pool that counts.
 
 use vshmem_ipc::Member;
 
-use crate::books::{self, Counts, Marks, Piece, Rights, Table, TooMany};
-use crate::{errno, parked, unmap};
+use crate::attached::books::{Counts, Marks, Piece, Rights, Table, TooMany};
+use crate::attached::{books, mapping_cache};
+use crate::errno;
+use crate::mapping::unmap;
 
 /// Pieces of one process at most.
 const MOST: usize = 16384;
@@ -130,7 +132,7 @@ pub fn begin_child(mut gone: impl FnMut(Piece)) {
 /// Unmaps a piece, or keeps the mapping for later where the program does not know it.
 pub fn detach(piece: Piece) {
     if piece.is_plain() {
-        parked::put_away(piece.offset_of(piece.start), piece.start, piece.bytes);
+        mapping_cache::put_away(piece.offset_of(piece.start), piece.start, piece.bytes);
     } else {
         unmap::drop_mapping(piece.start, piece.bytes);
     }

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{c_int, c_void, sighandler_t, siginfo_t};
 
-use crate::books;
+use crate::attached::books;
 use crate::next::next;
 
 /// Signals there are (_NSIG).
@@ -88,7 +88,7 @@ fn end_sleep(context: &libc::ucontext_t) {
 }
 
 extern "C" fn leave_line() {
-    if let Some(session) = crate::process::joined() {
+    if let Some(session) = crate::session::join::joined() {
         crate::errno::untouched(|| session.member().interrupt());
     }
 }

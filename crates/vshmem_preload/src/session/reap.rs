@@ -5,11 +5,12 @@ use libc::{c_int, id_t, idtype_t, pid_t, siginfo_t};
 
 use vshmem_session::Session;
 
+use crate::errno;
 use crate::next::next;
-use crate::{cancel, errno, process};
+use crate::session::{cancel, join};
 
 fn ended(child: pid_t, status: Option<c_int>) {
-    let Some(session) = process::joined() else { return };
+    let Some(session) = join::joined() else { return };
     // What wait has answered must not be lost.
     cancel::uncancelled(|| give_back(session, child, status));
 }
