@@ -5,6 +5,16 @@
 //! change what a process holds in the pool. Symbols are exported unversioned; a versioned map
 //! would silently disable interposition.
 //!
+//! Each layer imports those below it alone:
+//!
+//! | layer | what it has |
+//! |---|---|
+//! | `intercept` | the exported symbols, thin |
+//! | `mapping` | calls of the program on its address space, attaching among them |
+//! | `session` | this process's place in the pool: joining, fork, exec, exit, credentials, handlers |
+//! | `attached` | which parts of the pool are attached, and where |
+//! | `process`, `errno`, `next`, `log` | the session once it is there; results as C knows them; the symbols behind ours |
+//!
 //! It runs inside other people's programs. So: no writing to their descriptors, no panic, no heap
 //! inside the calls (the first call sets up, and may), errno untouched on success, raw system
 //! calls where a program might override libc's.
@@ -15,8 +25,10 @@
 mod attached;
 mod errno;
 mod intercept;
+mod log;
 mod mapping;
 mod next;
+mod process;
 mod session;
 
 use session::{environment, fork, join, route};

@@ -12,39 +12,12 @@ use vshmem_session::Session;
 
 use crate::attached::books::Piece;
 use crate::attached::pieces;
-use crate::mapping::remap::Wish;
 use crate::next::system_call;
-use crate::session::join;
+use crate::process;
 
 /// Whether this process's mappings are of that kind.
 pub fn are_ours() -> bool {
-    join::joined().is_some_and(|session| session.link().is_fixed())
-}
-
-/// mremap(2) of a part of a segment, as far as the kernel's books go: the new range holds the same
-/// memory, and what is behind it faults. The old range is gone, unless its size was 0.
-pub fn remap(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
-    let Wish { start, bytes, new_bytes, .. } = wish;
-    wish.check()?;
-    if !piece.holds(start, bytes) {
-        return Err(Errno::FAULT);
-    }
-    let to = wish.reserve_or_extend()?;
-    let rights = piece.rights.now;
-    if to == start {
-        // In place. The segment may go on where it had been cut.
-        let more = new_bytes.saturating_sub(bytes);
-        return map(session, piece, start + bytes, more, rights).map(|()| to);
-    }
-    let mapped = map(session, piece.moved(start, to), to, new_bytes, rights);
-    if mapped.is_err() {
-        crate::mapping::unmap::drop_range(to, new_bytes);
-        return mapped.map(|()| to);
-    }
-    if bytes != 0 {
-        crate::mapping::unmap::drop_range(start, bytes);
-    }
-    Ok(to)
+    process::joined().is_some_and(|session| session.link().is_fixed())
 }
 
 /// Whether a range touches an attached segment of that kind.
@@ -105,43 +78,9 @@ fn reserve(piece: Piece) -> bool {
         .is_some_and(|start| vshmem_mem::reserve(start, shown).is_ok())
 }
 
-/// Other rights for a range, what lies between segments included.
-pub fn protect(start: usize, bytes: usize, rights: c_int) -> c_int {
-    let Some(session) = join::joined() else { return -1 };
-    let end = start.saturating_add(bytes);
-    let mut at = start;
-    while at < end {
-        let (mut here, mut next) = (None, end);
-        pieces::each(|piece| {
-            if piece.start <= at && at < piece.end() {
-                here = Some(piece);
-            } else if piece.start > at {
-                next = next.min(piece.start);
-            }
-        });
-        let until = here.map_or(next, |piece: Piece| piece.end().min(end));
-        let changed = match here {
-            Some(piece) => map(session, piece, at, until - at, rights as u32),
-            // SAFETY: the program has asked for it.
-            None => match unsafe {
-                system_call(libc::SYS_mprotect, [at, until - at, rights as usize, 0, 0, 0])
-            } {
-                0 => Ok(()),
-                _ => return -1,
-            },
-        };
-        if let Err(errno) = changed {
-            crate::errno::set(errno);
-            return -1;
-        }
-        at = until;
-    }
-    0
-}
-
 /// Maps a part of a piece with these rights, in place of what is there. Behind the segment nothing is
 /// mapped: what is reserved there stays.
-fn map(
+pub fn map(
     session: &Session,
     piece: Piece,
     start: usize,

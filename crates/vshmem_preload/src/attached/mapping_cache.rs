@@ -20,9 +20,10 @@ use vshmem_ipc::{Backing, Errno};
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
+use crate::attached::addresses::drop_mapping;
+use crate::attached::books::Piece;
 use crate::attached::fixed;
-use crate::mapping::unmap::drop_mapping;
-use crate::session::join;
+use crate::process;
 
 /// Mappings at most.
 const MOST: usize = 16;
@@ -163,8 +164,17 @@ pub fn take(offset: u64, bytes: usize) -> Option<usize> {
     opened.then_some(start)
 }
 
+/// Unmaps a piece, or keeps the mapping for later where the program does not know it.
+pub fn detach(piece: Piece) {
+    if piece.is_plain() {
+        put_away(piece.offset_of(piece.start), piece.start, piece.bytes);
+    } else {
+        drop_mapping(piece.start, piece.bytes);
+    }
+}
+
 /// Takes a mapping away from the address that the program knows. The caller owns the range.
-pub fn put_away(offset: u64, start: usize, bytes: usize) {
+fn put_away(offset: u64, start: usize, bytes: usize) {
     let in_place = bytes <= CLOSED_IN_PLACE || is_device();
     let moved = NonNull::new(start as *mut u8)
         .filter(|_| bytes <= LARGEST && is_allowed())
@@ -200,7 +210,7 @@ fn place_beside(start: usize, bytes: usize) -> Option<usize> {
 
 /// Whether the kernel sees the pool as a device's memory, as in a guest.
 fn is_device() -> bool {
-    join::joined().is_some_and(|session| session.link().is_device_memory())
+    process::joined().is_some_and(|session| session.link().is_device_memory())
 }
 
 /// Keeps a mapping that nobody else knows.

@@ -2,10 +2,8 @@
 
 use vshmem_ipc::Member;
 
-use crate::attached::books::{Counts, Marks, Piece, Rights, Table, TooMany};
-use crate::attached::{books, mapping_cache};
+use crate::attached::books::{self, Counts, Marks, Piece, Rights, Table, TooMany};
 use crate::errno;
-use crate::mapping::unmap;
 
 /// Pieces of one process at most.
 const MOST: usize = 16384;
@@ -126,14 +124,5 @@ pub fn begin_child(mut gone: impl FnMut(Piece)) {
     while let Some(piece) = take(is_locked) {
         let marks = piece.rights.marks.without(locked);
         let _ = add(Piece { rights: Rights { marks, ..piece.rights }, ..piece });
-    }
-}
-
-/// Unmaps a piece, or keeps the mapping for later where the program does not know it.
-pub fn detach(piece: Piece) {
-    if piece.is_plain() {
-        mapping_cache::put_away(piece.offset_of(piece.start), piece.start, piece.bytes);
-    } else {
-        unmap::drop_mapping(piece.start, piece.bytes);
     }
 }

@@ -6,7 +6,7 @@ use vshmem_session::Owner;
 use vshmem_wire::INDEX_BASE;
 
 use crate::errno;
-use crate::session::{exit, join, route};
+use crate::session::{current, exit, route};
 
 /// IPC_INFO, the same for all kinds.
 pub const IPC_INFO: c_int = 3;
@@ -79,7 +79,7 @@ fn from_pool(
     pool: &impl Fn(&Member, Option<c_int>) -> Result<c_int, Errno>,
     kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
-    let member = join::watchful_session()?.member();
+    let member = current::watchful_session()?.member();
     exit::bury_leavers(member);
     pool(member, kernel)
 }
@@ -92,4 +92,18 @@ pub fn highest(objects: u32, highest: u32, kernel: Option<c_int>) -> c_int {
         Some(kernel) if objects == 0 => kernel,
         Some(_) => (INDEX_BASE + highest) as c_int,
     }
+}
+
+/// `struct ipc_perm`.
+pub fn permission(permission: &vshmem_ipc::Permission) -> libc::ipc_perm {
+    // SAFETY: all-zero bytes are a valid ipc_perm.
+    let mut out: libc::ipc_perm = unsafe { std::mem::zeroed() };
+    out.__key = permission.key;
+    out.uid = permission.uid;
+    out.gid = permission.gid;
+    out.cuid = permission.cuid;
+    out.cgid = permission.cgid;
+    out.mode = permission.mode as _;
+    out.__seq = permission.sequence as _;
+    out
 }

@@ -1,10 +1,9 @@
-//! libc calls that change who a process is and what it can reach: passed on, then noticed.
+//! The calls that change who a process is and what it can reach: passed on, then noticed.
 
-use libc::{c_char, c_int, c_void, gid_t, size_t, uid_t};
+use libc::{c_char, c_int, c_ulong, c_void, gid_t, size_t, uid_t};
 
-use crate::errno;
 use crate::next::next;
-use crate::session::{caller, join};
+use crate::session::{adjustments, caller, confined, join};
 
 macro_rules! noticed {
     ($($name:ident, $symbol:literal, ($($argument:ident: $type:ty),*);)*) => {
@@ -62,16 +61,9 @@ pub unsafe extern "C" fn setns(file: c_int, kind: c_int) -> c_int {
     let result = next!(c"setns": fn(c_int, c_int) -> c_int, (file, kind), -1);
     caller::changed_in_this_thread();
     if result == 0 && kind & libc::CLONE_NEWIPC != 0 {
-        end_adjustments();
+        adjustments::end();
     }
     result
-}
-
-/// Ends the process's adjustments, as leaving an IPC namespace does.
-pub fn end_adjustments() {
-    if let Some(session) = join::joined() {
-        let _ = errno::untouched(|| session.member().leave_adjustments());
-    }
 }
 
 /// unshare(2): CLONE_SYSVSEM ends the process's adjustments as exit would.
@@ -85,7 +77,26 @@ pub unsafe extern "C" fn unshare(flags: c_int) -> c_int {
     caller::changed();
     // CLONE_NEWIPC implies it (ksys_unshare).
     if result == 0 && flags & (libc::CLONE_SYSVSEM | libc::CLONE_NEWIPC) != 0 {
-        end_adjustments();
+        adjustments::end();
     }
     result
+}
+
+/// prctl(2). C's variadic arguments travel as words.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(
+    option: c_int,
+    a: c_ulong,
+    b: c_ulong,
+    c: c_ulong,
+    d: c_ulong,
+) -> c_int {
+    let call = || {
+        next!(c"prctl": fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int,
+              (option, a, b, c, d), -1)
+    };
+    if option == libc::PR_SET_SECCOMP { confined::confine(call) } else { call() }
 }

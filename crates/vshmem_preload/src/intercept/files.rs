@@ -12,9 +12,9 @@ use libc::{FILE, c_char, c_int, mode_t};
 use vshmem_ipc::{Errno, Kind};
 use vshmem_session::Owner;
 
-use crate::errno;
 use crate::next::{next, system_call};
-use crate::session::{join, route};
+use crate::session::route;
+use crate::{errno, process};
 
 /// Whether the kernel's list of a kind would not tell all.
 fn incomplete(kind: Kind) -> bool {
@@ -83,7 +83,7 @@ fn opening_stream(path: *const c_char, call: impl FnOnce() -> *mut FILE) -> *mut
 
 /// Whether a descriptor is of the pool's file.
 fn is_the_pools(file: c_int) -> bool {
-    let Some(pool) = join::joined().and_then(|session| session.link().descriptor()) else {
+    let Some(pool) = process::joined().and_then(|session| session.link().descriptor()) else {
         return false;
     };
     let identity = |file: c_int| {

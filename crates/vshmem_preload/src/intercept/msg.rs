@@ -4,12 +4,11 @@ use libc::{c_int, c_long, c_ushort, c_void, key_t, size_t, ssize_t};
 use vshmem_ipc::{Errno, Kind, Member, QueueStat, Receive};
 
 use crate::errno;
-use crate::intercept::control::{Call, Commands, IPC_INFO, highest};
-use crate::intercept::shm::permission;
+use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
 use crate::mapping::user;
 use crate::next::next;
 use crate::session::caller::Me;
-use crate::session::{cancel, join, route};
+use crate::session::{cancel, current, route};
 
 const MSG_NOERROR: c_int = 0o10000;
 const MSG_EXCEPT: c_int = 0o20000;
@@ -46,7 +45,7 @@ pub unsafe extern "C" fn msgget(key: key_t, flags: c_int) -> c_int {
         });
     }
     errno::answer_int(
-        join::watchful_session()
+        current::watchful_session()
             .and_then(|session| session.member().msgget(key, flags, &Me::now())),
     )
 }
@@ -70,7 +69,7 @@ pub unsafe extern "C" fn msgsnd(
 }
 
 fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), Errno> {
-    let session = join::session()?;
+    let session = current::session()?;
     let member = session.member();
     // SAFETY: any bytes are a long.
     let kind = unsafe { user::read(message.cast::<c_long>()) }?;
@@ -117,7 +116,7 @@ fn receive(
     kind: c_long,
     flags: c_int,
 ) -> Result<usize, Errno> {
-    let session = join::session()?;
+    let session = current::session()?;
     let wanted = Receive {
         kind,
         room,

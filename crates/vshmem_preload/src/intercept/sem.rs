@@ -6,12 +6,11 @@ use libc::{c_int, c_short, c_ushort, key_t, sembuf, size_t, timespec};
 use vshmem_ipc::{Errno, Kind, Member, Operation, SetStat};
 
 use crate::errno;
-use crate::intercept::control::{Call, Commands, IPC_INFO, highest};
-use crate::intercept::shm::permission;
+use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
 use crate::mapping::user;
 use crate::next::next;
 use crate::session::caller::Me;
-use crate::session::{exit, join, route};
+use crate::session::{current, exit, route};
 
 const SEM_UNDO: c_short = 0x1000;
 const GETPID: c_int = 11;
@@ -62,7 +61,7 @@ pub unsafe extern "C" fn semget(key: key_t, count: c_int, flags: c_int) -> c_int
         });
     }
     errno::answer_int(
-        join::watchful_session()
+        current::watchful_session()
             .and_then(|session| session.member().semget(key, count, flags, &Me::now())),
     )
 }
@@ -104,7 +103,7 @@ fn operate(
     count: usize,
     timeout: *const timespec,
 ) -> Result<(), Errno> {
-    let session = join::session()?;
+    let session = current::session()?;
     let member = session.member();
     // The kernel's order: timeout pointer, count, operations, then values.
     let span = if timeout.is_null() {
@@ -217,35 +216,14 @@ fn control(
 ) -> Result<c_int, Errno> {
     let me = Me::now();
     let buffer = argument as *mut libc::semid_ds;
-    let values = argument as *mut c_ushort;
     match command {
         GETVAL => member.semaphore_value(id, number, &me).map(|value| value as c_int),
         GETPID => member.semaphore_pid(id, number, &me).map(|pid| pid as c_int),
         GETNCNT => member.semaphore_sleepers(id, number, false, &me).map(|n| n as c_int),
         GETZCNT => member.semaphore_sleepers(id, number, true, &me).map(|n| n as c_int),
         SETVAL => member.set_semaphore(id, number, argument as c_int, &me).map(|()| 0),
-        GETALL => {
-            let count = member.semaphore_count(id)?;
-            user::check(values.cast_const().cast(), count * size_of::<c_ushort>(), true)?;
-            member.semaphore_values(id, &me, |index, value| {
-                if index < count {
-                    // SAFETY: the array was just found to be writable over `count` values.
-                    unsafe { values.add(index).write_unaligned(value) };
-                }
-            })?;
-            Ok(0)
-        }
-        SETALL => {
-            let count = member.semaphore_count(id)?;
-            user::check(values.cast_const().cast(), count * size_of::<c_ushort>(), false)?;
-            let value = |index: usize| {
-                // SAFETY: the array was just found to be readable over `count` values, and the
-                // index is below the set's count.
-                if index < count { unsafe { values.add(index).read_unaligned() } } else { 0 }
-            };
-            member.set_semaphores(id, &value, &me)?;
-            Ok(0)
-        }
+        GETALL => values_into(member, id, argument as *mut c_ushort, &me),
+        SETALL => values_from(member, id, argument as *const c_ushort, &me),
         libc::IPC_STAT => {
             user::write(buffer, describe(&member.set_stat(id, &me)?))?;
             Ok(0)
@@ -269,6 +247,37 @@ fn control(
         IPC_INFO | SEM_INFO => totals(member, command, argument as *mut seminfo, kernel),
         _ => Err(Errno::INVAL),
     }
+}
+
+/// GETALL.
+fn values_into(member: &Member, id: c_int, values: *mut c_ushort, me: &Me) -> Result<c_int, Errno> {
+    let count = member.semaphore_count(id)?;
+    user::check(values.cast_const().cast(), count * size_of::<c_ushort>(), true)?;
+    member.semaphore_values(id, me, |index, value| {
+        if index < count {
+            // SAFETY: the array was just found to be writable over `count` values.
+            unsafe { values.add(index).write_unaligned(value) };
+        }
+    })?;
+    Ok(0)
+}
+
+/// SETALL.
+fn values_from(
+    member: &Member,
+    id: c_int,
+    values: *const c_ushort,
+    me: &Me,
+) -> Result<c_int, Errno> {
+    let count = member.semaphore_count(id)?;
+    user::check(values.cast(), count * size_of::<c_ushort>(), false)?;
+    let value = |index: usize| {
+        // SAFETY: the array was just found to be readable over `count` values, and the
+        // index is below the set's count.
+        if index < count { unsafe { values.add(index).read_unaligned() } } else { 0 }
+    };
+    member.set_semaphores(id, &value, me)?;
+    Ok(0)
 }
 
 /// IPC_INFO and SEM_INFO; added to what the kernel has answered, if it has.

@@ -1,39 +1,24 @@
 //! shmget(2), shmat(2), shmdt(2), shmctl(2).
 
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use libc::{c_int, c_ulong, c_void, key_t, size_t};
 use vshmem_ipc::{Errno, Kind, Member, SegmentStat};
-use vshmem_mem::Protection;
-use vshmem_session::Session;
 
-use crate::attached::books::{Attaching, Changing, Piece, Rights};
-use crate::attached::{mapping_cache, pieces};
-use crate::errno;
-use crate::intercept::control::{Call, Commands, IPC_INFO, highest};
-use crate::mapping::{advice, unmap, user};
-use crate::next::{next, system_call};
+use crate::attached::mapping_cache;
+use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
+use crate::mapping::attach::{self, BOUNDARY, SHM_REMAP};
+use crate::mapping::change::replacing;
+use crate::mapping::user;
+use crate::next::next;
 use crate::session::caller::Me;
-use crate::session::{exit, join, route};
+use crate::session::{current, exit, route};
+use crate::{errno, process};
 
-/// SHMLBA: addresses are rounded to it.
-const BOUNDARY: usize = 4096;
-/// Descriptor of a mapping without a file.
-const NO_FILE: usize = usize::MAX;
-const SHM_RDONLY: c_int = 0o10000;
-const SHM_RND: c_int = 0o20000;
-const SHM_REMAP: c_int = 0o40000;
-const SHM_EXEC: c_int = 0o100_000;
 const SHM_LOCK: c_int = 11;
 const SHM_UNLOCK: c_int = 12;
 const SHM_STAT: c_int = 13;
 const SHM_INFO: c_int = 14;
 const SHM_STAT_ANY: c_int = 15;
 const COMMANDS: Commands = Commands { info: SHM_INFO, stat: SHM_STAT, stat_any: SHM_STAT_ANY };
-
-/// Numbers the attaches of this process.
-static ATTACHES: AtomicU32 = AtomicU32::new(0);
 
 /// `struct shminfo`.
 #[repr(C)]
@@ -71,7 +56,7 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
             let _ = kernels(id, libc::IPC_RMID, std::ptr::null_mut());
         });
     }
-    errno::answer_int(join::watchful_session().and_then(|session| {
+    errno::answer_int(current::watchful_session().and_then(|session| {
         let member = session.member();
         exit::over_leavers(member, &[Errno::NOSPC, Errno::NOMEM], || {
             member.shmget(key, size as u64, flags, &Me::now(), &mapping_cache::Through(session))
@@ -85,15 +70,14 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
 /// As libc's: with SHM_REMAP, what lies there is replaced.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmat(id: c_int, address: *const c_void, flags: c_int) -> *mut c_void {
-    attach_by(id, address, flags, || {
+    attach(id, address, flags, || {
         next!(c"shmat": fn(c_int, *const c_void, c_int) -> *mut c_void,
               (id, address, flags), libc::MAP_FAILED)
     })
 }
 
-/// shmat(2), by name or by number: `kernel` passes it on. One by number must not come to the function
-/// of the name, which others (UCX) redirect to themselves and then come back by number.
-pub fn attach_by(
+/// shmat(2), by whatever call.
+pub fn attach(
     id: c_int,
     address: *const c_void,
     flags: c_int,
@@ -102,12 +86,12 @@ pub fn attach_by(
     if !route::id_in_pool(Kind::Segment, id) {
         return match replaced_by_kernels(id, address.addr(), flags) {
             0 => kernel(),
-            bytes => unmap::replacing(address.addr() & !(BOUNDARY - 1), bytes, kernel, |&result| {
+            bytes => replacing(address.addr() & !(BOUNDARY - 1), bytes, kernel, |&result| {
                 result != libc::MAP_FAILED
             }),
         };
     }
-    match attach(id, address.addr(), flags) {
+    match attach::attach(id, address.addr(), flags) {
         Ok(start) => start.as_ptr().cast(),
         Err(error) => {
             errno::set(error);
@@ -133,190 +117,25 @@ fn kernels(id: c_int, command: c_int, buffer: *mut libc::shmid_ds) -> c_int {
     next!(c"shmctl": fn(c_int, c_int, *mut libc::shmid_ds) -> c_int, (id, command, buffer), -1)
 }
 
-/// Where to map, as shmat(2) rounds it. `None`: anywhere.
-fn target(address: usize, flags: c_int) -> Result<Option<usize>, Errno> {
-    let replace = flags & SHM_REMAP != 0;
-    if address == 0 {
-        return if replace { Err(Errno::INVAL) } else { Ok(None) };
-    }
-    if address.is_multiple_of(BOUNDARY) {
-        return Ok(Some(address));
-    }
-    if flags & SHM_RND == 0 {
-        return Err(Errno::INVAL);
-    }
-    match address & !(BOUNDARY - 1) {
-        0 if replace => Err(Errno::INVAL),
-        // Only root may have anything there (mmap_min_addr), and nobody wants it.
-        0 => Err(Errno::PERM),
-        rounded => Ok(Some(rounded)),
-    }
-}
-
-fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno> {
-    if id < 0 {
-        return Err(Errno::INVAL);
-    }
-    let target = target(address, flags)?;
-    let session = join::watchful_session()?;
-    // One that takes the place of others changes the books as munmap(2) does.
-    if flags & SHM_REMAP != 0 {
-        let _changing = Changing::begin();
-        return attach_at(session, id, target, flags);
-    }
-    let _attaching = Attaching::begin();
-    attach_at(session, id, target, flags)
-}
-
-/// shmat(2), at a place that is known.
-fn attach_at(
-    session: &Session,
-    id: c_int,
-    target: Option<usize>,
-    flags: c_int,
-) -> Result<NonNull<u8>, Errno> {
-    let write = flags & SHM_RDONLY == 0;
-    let execute = flags & SHM_EXEC != 0;
-    let member = session.member();
-    let segment = exit::over_leavers(member, &[Errno::NOMEM], || {
-        member.shmat(id, write, execute, &Me::now())
-    })?;
-    let bytes = segment.bytes as usize;
-    if target.is_some_and(|start| start.checked_add(bytes).is_none()) {
-        let _ = member.shmdt(id);
-        return Err(Errno::INVAL);
-    }
-    let map = || -> Result<NonNull<u8>, Errno> {
-        // What was kept of an earlier attach of these pages.
-        let kept =
-            if write && !execute { mapping_cache::take(segment.offset, bytes) } else { None };
-        if let Some(start) = kept {
-            if let Some(start) = NonNull::new(start as *mut u8)
-                && target.is_none_or(|target| target == start.as_ptr().addr())
-            {
-                return Ok(start);
-            }
-            unmap::drop_mapping(start, bytes);
-        }
-        let at = match target {
-            Some(start) if flags & SHM_REMAP != 0 => NonNull::new(start as *mut u8),
-            Some(start) => {
-                mapping_cache::drop_range(start, bytes);
-                Some(reserve(start, bytes)?)
-            }
-            None => None,
-        };
-        if let Some(start) = at
-            && flags & SHM_REMAP != 0
-        {
-            mapping_cache::drop_range(start.as_ptr().addr(), bytes);
-        }
-        // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
-        // has asked for what lies there to be replaced.
-        let mapping = unsafe {
-            session.link().map(segment.offset, bytes, Protection { write, execute }, at)
-        }?;
-        let start = mapping.leak();
-        if flags & SHM_REMAP != 0 {
-            pieces::forget_range(member, start.as_ptr().addr(), bytes);
-        }
-        Ok(start)
-    };
-    let mapped = match map() {
-        // What is kept takes addresses.
-        Err(Errno::NOMEM) if mapping_cache::drop_all() => map(),
-        other => other,
-    };
-    let start = match mapped {
-        Ok(start) => start,
-        Err(error) => {
-            // The count goes back; there is nothing else to do with a failure of that.
-            let _ = member.shmdt(id);
-            return Err(if error == Errno::EXIST { Errno::INVAL } else { error });
-        }
-    };
-    let begin = start.as_ptr().addr();
-    let bits = |asked: bool, bit: c_int| if asked { bit as u32 } else { 0 };
-    let now =
-        libc::PROT_READ as u32 | bits(write, libc::PROT_WRITE) | bits(execute, libc::PROT_EXEC);
-    let rights = Rights { now, writable: write, marks: advice::locks_of_new() };
-    let (offset, base, whole) = (segment.offset, begin, bytes);
-    let attach = ATTACHES.fetch_add(1, Ordering::Relaxed);
-    if pieces::add(Piece { id, attach, start: begin, bytes, base, offset, whole, rights }).is_err()
-    {
-        unmap::drop_mapping(begin, bytes);
-        let _ = member.shmdt(id);
-        return Err(Errno::NOMEM);
-    }
-    Ok(start)
-}
-
-/// Takes a free range of addresses; EINVAL when something lies there.
-fn reserve(start: usize, bytes: usize) -> Result<NonNull<u8>, Errno> {
-    let flags =
-        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
-    // SAFETY: MAP_FIXED_NOREPLACE replaces nothing.
-    let got = unsafe {
-        system_call(
-            libc::SYS_mmap,
-            [start, bytes, libc::PROT_NONE as usize, flags as usize, NO_FILE, 0],
-        )
-    };
-    match usize::try_from(got) {
-        Ok(got) if got == start => NonNull::new(start as *mut u8).ok_or(Errno::INVAL),
-        Ok(elsewhere) => {
-            unmap::drop_range(elsewhere, bytes);
-            Err(Errno::INVAL)
-        }
-        Err(_) => match errno::get() {
-            libc::EEXIST => Err(Errno::INVAL),
-            error => Err(Errno::from_raw_os_error(error)),
-        },
-    }
-}
-
 /// shmdt(2).
 ///
 /// # Safety
 /// As libc's: nothing in the segment may be in use.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shmdt(address: *const c_void) -> c_int {
-    detach_by(address.addr(), || next!(c"shmdt": fn(*const c_void) -> c_int, (address), -1))
+    detach(address.addr(), || next!(c"shmdt": fn(*const c_void) -> c_int, (address), -1))
 }
 
-/// shmdt(2), by name or by number.
-pub fn detach_by(base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
-    if join::joined().is_none() {
+/// shmdt(2), by whatever call.
+pub fn detach(base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
+    if process::joined().is_none() {
         return kernel();
     }
-    let Ok(session) = join::session() else {
+    let Ok(session) = current::session() else {
         errno::set(Errno::INVAL);
         return -1;
     };
-    let _attaching = Attaching::begin();
-    // What mremap leaves of another attach may have the same base: the lowest piece decides, as in the
-    // kernel.
-    let mut lowest: Option<Piece> = None;
-    pieces::each(|piece| {
-        if piece.base == base && lowest.is_none_or(|lowest| piece.start < lowest.start) {
-            lowest = Some(piece);
-        }
-    });
-    let mut found = false;
-    if let Some(lowest) = lowest {
-        while let Some(piece) = pieces::take(|piece| piece.goes_with(lowest)) {
-            pieces::detach(piece);
-            let _ = session.member().shmdt(piece.id);
-            found = true;
-        }
-    }
-    if found {
-        user::forget();
-        return 0;
-    }
-    let result = kernel();
-    user::forget();
-    result
+    attach::detach(session, base, kernel)
 }
 
 /// shmctl(2).
@@ -420,19 +239,5 @@ fn describe(stat: &SegmentStat) -> libc::shmid_ds {
     out.shm_cpid = stat.creator as libc::pid_t;
     out.shm_lpid = stat.last as libc::pid_t;
     out.shm_nattch = stat.attached.into();
-    out
-}
-
-/// `struct ipc_perm`.
-pub fn permission(permission: &vshmem_ipc::Permission) -> libc::ipc_perm {
-    // SAFETY: all-zero bytes are a valid ipc_perm.
-    let mut out: libc::ipc_perm = unsafe { std::mem::zeroed() };
-    out.__key = permission.key;
-    out.uid = permission.uid;
-    out.gid = permission.gid;
-    out.cuid = permission.cuid;
-    out.cgid = permission.cgid;
-    out.mode = permission.mode as _;
-    out.__seq = permission.sequence as _;
     out
 }

@@ -1,20 +1,17 @@
 //! madvise(2), msync(2), mlock(2) and their kin: what the kernel keeps of a mapping beside its rights
 //! cuts it in pieces as other rights do, and decides whether a child inherits it.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use libc::{c_int, c_uint, c_void, size_t};
+use libc::{c_int, c_uint};
 use vshmem_ipc::Member;
 
 use crate::attached::books::{Marks, Piece};
+use crate::attached::future_locks::{self, ON_FAULT};
 use crate::attached::{fixed, mapping_cache, pieces};
-use crate::errno;
-use crate::mapping::unmap::change;
-use crate::next::{next, system_call};
-use crate::session::join;
+use crate::mapping::change::{PAGE, change};
+use crate::next::system_call;
+use crate::{errno, process};
 
-const PAGE: usize = 4096;
-const LOCKS: Marks = Marks::LOCKED.and(Marks::LOCKED_ON_FAULT);
+const LOCKS: Marks = ON_FAULT;
 const ORDERS: Marks = Marks::RANDOM.and(Marks::SEQUENTIAL);
 
 /// Whether a range lies in an attached segment whose pages are a device's: the kernel has nothing to
@@ -23,39 +20,25 @@ fn is_device_memory(start: usize, bytes: usize) -> bool {
     let bytes = bytes.next_multiple_of(PAGE);
     errno::get() == libc::EINVAL
         && start.is_multiple_of(PAGE)
-        && join::joined().is_some_and(|session| session.link().is_device_memory())
+        && process::joined().is_some_and(|session| session.link().is_device_memory())
         && pieces::holds(start, bytes)
 }
 
-/// msync(2): memory has nothing to write back.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn msync(start: *mut c_void, bytes: size_t, flags: c_int) -> c_int {
-    mapping_cache::drop_range(start.addr(), bytes);
-    let result =
-        next!(c"msync": fn(*mut c_void, size_t, c_int) -> c_int, (start, bytes, flags), -1);
+/// msync(2), by whatever call: memory has nothing to write back.
+pub fn synchronize(
+    start: usize,
+    bytes: usize,
+    flags: c_int,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    mapping_cache::drop_range(start, bytes);
+    let result = call();
     // Other flags are refused by everybody.
     let known = [libc::MS_SYNC, libc::MS_ASYNC, 0].contains(&(flags & !libc::MS_INVALIDATE));
-    if result == -1 && known && is_device_memory(start.addr(), bytes) {
+    if result == -1 && known && is_device_memory(start, bytes) {
         return 0;
     }
     result
-}
-
-/// madvise(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn madvise(start: *mut c_void, bytes: size_t, advice: c_int) -> c_int {
-    advise(
-        start.addr(),
-        bytes,
-        advice,
-        || next!(c"madvise": fn(*mut c_void, size_t, c_int) -> c_int, (start, bytes, advice), -1),
-    )
 }
 
 /// What a mapping keeps of a piece of advice. `None`: nothing, or nothing that is known.
@@ -171,95 +154,17 @@ pub fn locks_of(flags: c_uint) -> Marks {
     if flags & libc::MLOCK_ONFAULT != 0 { LOCKS } else { Marks::LOCKED }
 }
 
-/// mlock(2): locks mappings, not pages.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mlock(start: *const c_void, bytes: size_t) -> c_int {
-    lock(
-        start.addr(),
-        bytes,
-        Marks::LOCKED,
-        || next!(c"mlock": fn(*const c_void, size_t) -> c_int, (start, bytes), -1),
-    )
-}
-
-/// mlock2(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mlock2(start: *const c_void, bytes: size_t, flags: c_uint) -> c_int {
-    lock(
-        start.addr(),
-        bytes,
-        locks_of(flags),
-        || next!(c"mlock2": fn(*const c_void, size_t, c_uint) -> c_int, (start, bytes, flags), -1),
-    )
-}
-
-/// munlock(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn munlock(start: *const c_void, bytes: size_t) -> c_int {
-    lock(
-        start.addr(),
-        bytes,
-        Marks::none(),
-        || next!(c"munlock": fn(*const c_void, size_t) -> c_int, (start, bytes), -1),
-    )
-}
-
-/// mlockall(2): would count what is kept.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
-    lock_all(flags, || next!(c"mlockall": fn(c_int) -> c_int, (flags), -1))
-}
-
-/// munlockall(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn munlockall() -> c_int {
-    unlock_all(|| next!(c"munlockall": fn() -> c_int, (), -1))
-}
-
-/// How mlockall(2) wants what is mapped from now on; MCL_ bits.
-static LATER: AtomicU32 = AtomicU32::new(0);
-
-/// What a new mapping is locked by.
-pub fn locks_of_new() -> Marks {
-    let flags = LATER.load(Ordering::Relaxed) as c_int;
-    if flags & libc::MCL_FUTURE == 0 { Marks::none() } else { locks_of_all(flags) }
-}
-
-/// A child has none of its parent's locks.
-pub fn begin_child() {
-    LATER.store(0, Ordering::Relaxed);
-}
-
-fn locks_of_all(flags: c_int) -> Marks {
-    if flags & libc::MCL_ONFAULT != 0 { LOCKS } else { Marks::LOCKED }
-}
-
 /// mlockall(2), by whatever call.
 pub fn lock_all(flags: c_int, call: impl FnOnce() -> c_int) -> c_int {
     errno::untouched(mapping_cache::close);
     let changing = change(0, usize::MAX);
     let result = call();
     if result == 0 {
-        LATER.store(flags as u32, Ordering::Relaxed);
+        future_locks::set(flags);
         if flags & libc::MCL_CURRENT != 0
             && let Some((_, session)) = &changing
         {
-            mark_all(session.member(), locks_of_all(flags));
+            mark_all(session.member(), future_locks::locks_of_all(flags));
         }
     }
     result
@@ -270,7 +175,7 @@ pub fn unlock_all(call: impl FnOnce() -> c_int) -> c_int {
     let changing = change(0, usize::MAX);
     let result = call();
     if result == 0 {
-        LATER.store(0, Ordering::Relaxed);
+        future_locks::set(0);
         if let Some((_, session)) = &changing {
             mark_all(session.member(), Marks::none());
         }

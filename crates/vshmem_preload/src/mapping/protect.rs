@@ -1,50 +1,18 @@
 //! mprotect(2) and pkey_mprotect(2): other rights for a part are another mapping.
 
-use libc::{c_int, c_void, size_t};
+use libc::c_int;
 use vshmem_ipc::Errno;
 
 use crate::attached::books::{Piece, Rights};
-use crate::attached::{fixed, mapping_cache, pieces};
+use crate::attached::fixed::touches as is_fixed;
+use crate::attached::{mapping_cache, pieces};
 use crate::errno;
-use crate::mapping::unmap::change;
-use crate::mapping::user;
-use crate::next::{next, system_call};
+use crate::mapping::change::{PAGE, change};
+use crate::mapping::{fixed, user};
+use crate::next::system_call;
 
-const PAGE: usize = 4096;
 /// The rights that a mapping has.
 const RIGHTS: c_int = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-
-/// mprotect(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mprotect(start: *mut c_void, bytes: size_t, rights: c_int) -> c_int {
-    protect(
-        start.addr(),
-        bytes,
-        rights,
-        None,
-        || next!(c"mprotect": fn(*mut c_void, size_t, c_int) -> c_int, (start, bytes, rights), -1),
-    )
-}
-
-/// pkey_mprotect(2): the same, and the key is the mapping's.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pkey_mprotect(
-    start: *mut c_void,
-    bytes: size_t,
-    rights: c_int,
-    key: c_int,
-) -> c_int {
-    protect(start.addr(), bytes, rights, Some(key), || {
-        next!(c"pkey_mprotect": fn(*mut c_void, size_t, c_int, c_int) -> c_int,
-              (start, bytes, rights, key), -1)
-    })
-}
 
 /// mprotect(2) and pkey_mprotect(2), by whatever call.
 pub fn protect(
@@ -69,8 +37,7 @@ pub fn protect(
         errno::set(Errno::ACCESS);
         return -1;
     }
-    let result =
-        if fixed::touches(from, length) { fixed::protect(from, length, rights) } else { call() };
+    let result = if is_fixed(from, length) { fixed::protect(from, length, rights) } else { call() };
     if result != 0 {
         return result;
     }

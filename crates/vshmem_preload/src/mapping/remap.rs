@@ -8,84 +8,19 @@
 
 use std::ptr::NonNull;
 
-use libc::{c_int, c_void, size_t};
+use libc::{c_int, c_void};
 use vshmem_ipc::{Errno, Member};
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
+use crate::attached::addresses::{drop_range, no_access};
 use crate::attached::books::{Marks, Piece, Rights};
-use crate::attached::{fixed, mapping_cache, pieces};
+use crate::attached::{fixed as attached_fixed, mapping_cache, pieces};
 use crate::errno;
-use crate::mapping::unmap::{change, drop_range};
-use crate::mapping::user;
-use crate::next::{next, system_call};
-
-const PAGE: usize = 4096;
-
-/// What mremap(2) is asked for; lengths are whole pages.
-#[derive(Debug, Clone, Copy)]
-pub struct Wish {
-    /// The old range begins here.
-    pub start: usize,
-    /// Its length; 0 asks for a second mapping of the same memory.
-    pub bytes: usize,
-    /// The new length.
-    pub new_bytes: usize,
-    /// MREMAP_ bits.
-    pub flags: c_int,
-    /// The new place, if the flags say so.
-    pub target: usize,
-}
-
-impl Wish {
-    fn has(self, flag: c_int) -> bool {
-        self.flags & flag != 0
-    }
-
-    /// Whether the old range stays mapped.
-    fn copies(self) -> bool {
-        self.bytes == 0 || self.has(libc::MREMAP_DONTUNMAP)
-    }
-
-    /// Whether more is to be mapped than was.
-    fn grows(self) -> bool {
-        self.new_bytes > self.bytes
-    }
-
-    /// What the kernel refuses without a look at any mapping.
-    pub fn check(self) -> Result<(), Errno> {
-        let (may_move, fixed) = (self.has(libc::MREMAP_MAYMOVE), self.has(libc::MREMAP_FIXED));
-        let known = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        let overlaps = fixed
-            && self.target < self.start.saturating_add(self.bytes)
-            && self.start < self.target.saturating_add(self.new_bytes);
-        let refused = self.flags & !known != 0
-            || self.new_bytes == 0
-            || !self.start.is_multiple_of(PAGE)
-            || (fixed && (!may_move || !self.target.is_multiple_of(PAGE) || overlaps))
-            || (self.bytes == 0 && !may_move);
-        if refused { Err(Errno::INVAL) } else { Ok(()) }
-    }
-
-    /// Takes the addresses of the new range, without any access: in place of what lies there where the
-    /// program has asked for it, and else where the kernel likes.
-    fn reserve(self) -> Result<usize, Errno> {
-        let fixed = self.has(libc::MREMAP_FIXED);
-        let at = if fixed { self.target } else { 0 };
-        no_access(at, self.new_bytes, if fixed { libc::MAP_FIXED } else { 0 })
-    }
-}
-
-/// Maps addresses without any access; with MAP_FIXED, in place of what is there.
-fn no_access(at: usize, bytes: usize, flags: c_int) -> Result<usize, Errno> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
-    let none = libc::PROT_NONE as usize;
-    // SAFETY: with MAP_FIXED the callers own the range, or the program has asked for what lies there to
-    // be replaced; elsewhere the kernel chooses a free range.
-    let got =
-        unsafe { system_call(libc::SYS_mmap, [at, bytes, none, flags as usize, usize::MAX, 0]) };
-    usize::try_from(got).map_err(|_| Errno::NOMEM)
-}
+use crate::mapping::change::{PAGE, change};
+use crate::mapping::remap_request::Wish;
+use crate::mapping::{fixed, user};
+use crate::next::system_call;
 
 /// The kernel's mremap(2) to a given place.
 fn second_mapping(start: usize, bytes: usize, at: Option<usize>) -> Result<usize, Errno> {
@@ -95,25 +30,6 @@ fn second_mapping(start: usize, bytes: usize, at: Option<usize>) -> Result<usize
     // the kernel's choice.
     let got = unsafe { system_call(libc::SYS_mremap, [start, 0, bytes, flags, at.unwrap_or(0)]) };
     usize::try_from(got).map_err(|_| Errno::from_raw_os_error(errno::get()))
-}
-
-/// mremap(2). The last argument is C's variadic new address.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mremap(
-    start: *mut c_void,
-    bytes: size_t,
-    new_bytes: size_t,
-    flags: c_int,
-    target: *mut c_void,
-) -> *mut c_void {
-    remap(start.addr(), bytes, new_bytes, flags, target.addr(), || {
-        next!(c"mremap":
-            fn(*mut c_void, size_t, size_t, c_int, *mut c_void) -> *mut c_void,
-            (start, bytes, new_bytes, flags, target), libc::MAP_FAILED)
-    })
 }
 
 /// mremap(2), by whatever call.
@@ -167,7 +83,7 @@ fn passed_on(call: impl FnOnce() -> *mut c_void) -> *mut c_void {
 fn place(session: &Session, piece: Piece, wish: Wish) -> Result<Option<usize>, Errno> {
     let Wish { start, bytes, new_bytes, .. } = wish;
     let more = wish.grows() || bytes == 0;
-    if fixed::are_ours() && (more || wish.flags & !libc::MREMAP_MAYMOVE != 0) {
+    if attached_fixed::are_ours() && (more || wish.flags & !libc::MREMAP_MAYMOVE != 0) {
         return errno::untouched(|| fixed::remap(session, piece, wish)).map(Some);
     }
     if more && !piece.holds(start, bytes) {
@@ -217,23 +133,6 @@ fn grow(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
     Ok(to)
 }
 
-impl Wish {
-    /// For mappings that can only be replaced: reserves the new range and says where it is, or that the
-    /// old one was made longer in place.
-    pub fn reserve_or_extend(self) -> Result<usize, Errno> {
-        self.check()?;
-        let behind = NonNull::new((self.start + self.bytes) as *mut u8).ok_or(Errno::INVAL)?;
-        if !self.has(libc::MREMAP_FIXED) && self.bytes != 0 && self.grows() {
-            match vshmem_mem::reserve(behind, self.new_bytes - self.bytes) {
-                Ok(()) => return Ok(self.start),
-                Err(_) if !self.has(libc::MREMAP_MAYMOVE) => return Err(Errno::NOMEM),
-                Err(_) => {}
-            }
-        }
-        self.reserve()
-    }
-}
-
 /// Follows a successful mremap in the books. `source` is the piece at its old start.
 fn remapped(member: &Member, source: Option<Piece>, wish: Wish, to: usize) {
     let Wish { start: from, bytes: before, new_bytes: kept, .. } = wish;
@@ -265,25 +164,6 @@ fn remapped(member: &Member, source: Option<Piece>, wish: Wish, to: usize) {
     } else if more > 0 {
         pieces::advance(from, before, more);
     }
-}
-
-/// remap_file_pages(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn remap_file_pages(
-    start: *mut c_void,
-    bytes: size_t,
-    rights: c_int,
-    page: size_t,
-    flags: c_int,
-) -> c_int {
-    show(start.addr(), bytes, rights, page, || {
-        next!(c"remap_file_pages":
-            fn(*mut c_void, size_t, c_int, size_t, c_int) -> c_int,
-            (start, bytes, rights, page, flags), -1)
-    })
 }
 
 /// remap_file_pages(2), by whatever call.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vshmem_ipc::Errno;
 
+use crate::attached::pieces;
 use crate::next::system_call;
 
 /// Pages that are remembered; a power of two.
@@ -70,8 +71,7 @@ fn ask(page: usize, epoch: usize, write: bool) -> Result<(), Errno> {
         0 => true,
         // Not permitted, or a mapping that cannot be asked: a device, an old kernel, a filter.
         libc::EINVAL | libc::EPERM | libc::EACCES | libc::ENOSYS => {
-            crate::attached::pieces::rights_at(page).is_some_and(|rights| rights.allow(write))
-                || !asks()
+            pieces::rights_at(page).is_some_and(|rights| rights.allow(write)) || !asks()
         }
         _ => false,
     };

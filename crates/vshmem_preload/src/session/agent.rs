@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use vshmem_session::{AgentStarter, Session};
 
-use crate::errno;
-use crate::session::{cancel, join};
+use crate::session::cancel;
+use crate::{errno, process};
 
 /// How to start an agent, if `VSHMEM_COMMAND` tells. Made before it is needed: a program may clear its environment, and a
 /// sleeper must not use the heap.
@@ -37,7 +37,7 @@ pub fn glance() {
 }
 
 fn vigil() {
-    if let Some(session) = join::joined() {
+    if let Some(session) = process::joined() {
         errno::untouched(|| cancel::uncancelled(|| ensure(session)));
     }
 }

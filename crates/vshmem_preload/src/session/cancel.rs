@@ -6,12 +6,8 @@
 //! ends the sleep, as a signal handler would, and acts when the call has cleaned up; the libc
 //! calls that this library makes on its way do not notice it.
 
-use libc::{c_int, pthread_t};
+use libc::c_int;
 use vshmem_ipc::Errno;
-
-use crate::errno;
-use crate::next::next;
-use crate::session::join;
 
 unsafe extern "C" {
     fn pthread_testcancel();
@@ -52,21 +48,4 @@ pub fn point<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> 
             _ => return result,
         }
     }
-}
-
-/// pthread_cancel(3), noticed.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_cancel(thread: pthread_t) -> c_int {
-    let result = next!(c"pthread_cancel": fn(pthread_t) -> c_int, (thread), libc::ESRCH);
-    if result == 0 {
-        vshmem_mem::cancellation_requested();
-        // Nobody knows where the thread sleeps: all look up.
-        if let Some(session) = join::joined() {
-            errno::untouched(|| session.member().ring_everybody());
-        }
-    }
-    result
 }

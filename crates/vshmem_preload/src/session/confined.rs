@@ -5,10 +5,9 @@
 //! ([`vshmem_mem::unless_confined`]) and is left to those who are free: starting an agent, noticing a child's end at once, opening
 //! the pool's file again.
 
-use libc::{c_int, c_ulong};
+use libc::c_int;
 use vshmem_mem::is_confined;
 
-use crate::next::next;
 use crate::session::join;
 
 /// Makes a call that confines the program.
@@ -27,23 +26,4 @@ pub fn confine(call: impl FnOnce() -> c_int) -> c_int {
 /// Whether an operation of seccomp(2) confines: SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER.
 pub fn confines(operation: usize) -> bool {
     operation <= 1
-}
-
-/// prctl(2). C's variadic arguments travel as words.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn prctl(
-    option: c_int,
-    a: c_ulong,
-    b: c_ulong,
-    c: c_ulong,
-    d: c_ulong,
-) -> c_int {
-    let call = || {
-        next!(c"prctl": fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int,
-              (option, a, b, c, d), -1)
-    };
-    if option == libc::PR_SET_SECCOMP { confine(call) } else { call() }
 }

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use vshmem_mem::Scratch;
 
+use crate::process;
 use crate::session::{exec, join};
 
 /// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
@@ -128,6 +129,47 @@ fn preload_before(word: &CStr, library: &[u8]) -> Option<Scratch<u64>> {
     Some(composed)
 }
 
+/// What a list of words has.
+struct Found {
+    /// Its words.
+    count: usize,
+    /// Which of ours it has.
+    present: [bool; NAMES.len()],
+    /// Which of its words names other libraries than ours, and what is to be in its place.
+    others: Option<(usize, Scratch<u64>)>,
+}
+
+/// # Safety
+/// As for [`Environment::completed`].
+unsafe fn look_through(envp: *const *const c_char, words: &[CString]) -> Found {
+    let library = library(words);
+    let mut found = Found { count: 0, present: [false; NAMES.len()], others: None };
+    if envp.is_null() {
+        return found;
+    }
+    loop {
+        // SAFETY: the list ends with a null, where the loop ends.
+        let word = unsafe { *envp.add(found.count) };
+        if word.is_null() {
+            return found;
+        }
+        // SAFETY: its members are C strings.
+        let word = unsafe { CStr::from_ptr(word) };
+        let name = name_of(word);
+        for (seen, ours) in found.present.iter_mut().zip(words) {
+            *seen |= name == name_of(ours);
+        }
+        if let Some(library) = library
+            && name == b"LD_PRELOAD"
+            && !preloads(&word.to_bytes()[name.len()..], library)
+        {
+            let composed = preload_before(word, library);
+            found.others = composed.map(|composed| (found.count, composed));
+        }
+        found.count += 1;
+    }
+}
+
 impl Environment {
     /// Completes `envp` for a program that replaces this one. Without the heap: callers may be vfork
     /// children.
@@ -135,7 +177,7 @@ impl Environment {
     /// # Safety
     /// `envp` is null, or a list of C strings that ends with a null, and stays so while this lives.
     pub unsafe fn completed(envp: *const *const c_char) -> Self {
-        let rejoins = join::joined()
+        let rejoins = process::joined()
             .is_some_and(|session| session.member().others_busy() || exec::leaves_attaches());
         // SAFETY: the same contract.
         unsafe { Self::with_words(envp, rejoins) }
@@ -153,36 +195,11 @@ impl Environment {
     unsafe fn with_words(envp: *const *const c_char, rejoins: bool) -> Self {
         // A thread has one child of vfork at a time: the last one is over.
         LeftBehind::give_back();
-        let is_away = !join::is_home();
+        let is_away = !process::is_home();
         let untouched = Self { original: envp, added: None, preload: None, is_away: false };
         let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
-        let library = library(words);
-        let mut count = 0;
-        let mut present = [false; NAMES.len()];
-        // Which member names other libraries than ours.
-        let mut others = None;
-        if !envp.is_null() {
-            loop {
-                // SAFETY: the list ends with a null, where the loop ends.
-                let word = unsafe { *envp.add(count) };
-                if word.is_null() {
-                    break;
-                }
-                // SAFETY: its members are C strings.
-                let word = unsafe { CStr::from_ptr(word) };
-                let name = name_of(word);
-                for (seen, ours) in present.iter_mut().zip(words) {
-                    *seen |= name == name_of(ours);
-                }
-                if let Some(library) = library
-                    && name == b"LD_PRELOAD"
-                    && !preloads(&word.to_bytes()[name.len()..], library)
-                {
-                    others = preload_before(word, library).map(|composed| (count, composed));
-                }
-                count += 1;
-            }
-        }
+        // SAFETY: the same contract.
+        let Found { count, present, others } = unsafe { look_through(envp, words) };
         if !rejoins && others.is_none() && present.iter().zip(words).all(|(seen, _)| *seen) {
             return untouched;
         }

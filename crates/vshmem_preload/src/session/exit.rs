@@ -10,15 +10,14 @@ use libc::c_int;
 use vshmem_ipc::{Errno, Member};
 use vshmem_mem::unless_confined;
 
-use crate::errno;
 use crate::next::system_call;
-use crate::session::{fork, join};
+use crate::{errno, process};
 
 /// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in its
 /// parent's memory, nor for one unknown.
 pub fn ending() -> Option<&'static Member> {
-    let member = join::joined()?.member();
-    let mine = !fork::is_unknown_child() && member.is_process(rustix::process::getpid());
+    let member = process::joined()?.member();
+    let mine = !process::is_unknown_child() && member.is_process(rustix::process::getpid());
     mine.then_some(member)
 }
 
@@ -60,12 +59,8 @@ fn block_signals() {
     }
 }
 
-/// _exit(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _exit(status: c_int) -> ! {
+/// Ends the process, as _exit(2) does.
+pub fn end(status: c_int) -> ! {
     if let Some(member) = ending() {
         let _ = if is_alone() {
             // Nothing comes after this but the end, and no handler that stores into what is given up.
@@ -80,16 +75,6 @@ pub unsafe extern "C" fn _exit(status: c_int) -> ! {
     loop {
         std::hint::spin_loop();
     }
-}
-
-/// _Exit(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _Exit(status: c_int) -> ! {
-    // SAFETY: the same function under C's name.
-    unsafe { _exit(status) }
 }
 
 /// Gives back what processes held that had left a note and are gone by now. True when there was one.

@@ -1,4 +1,4 @@
-//! fork(2) and what else makes a child.
+//! fork(2) and what else makes a child: the slot that is kept for it, and the handlers around it.
 //!
 //! The parent keeps a client slot with all its attaches for the child before it forks, so that no
 //! segment can vanish under the child. libc's own forks (daemon, forkpty) go through the atfork
@@ -6,18 +6,15 @@
 //! raw clone knows itself by a page that the kernel wipes on fork.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
 use libc::pid_t;
-use vshmem_ipc::{ChildSlot, Errno, Process};
+use vshmem_ipc::{ChildSlot, Errno};
 use vshmem_mem::unless_confined;
-use vshmem_session::{Session, domain_of_child, this_process};
 
-use crate::attached::{books, fixed, mapping_cache, pieces};
-use crate::errno;
-use crate::mapping::advice;
-use crate::next::{next, system_call};
-use crate::session::{agent, caller, join};
+use crate::attached::{books, mapping_cache};
+use crate::session::{child, join};
+use crate::{errno, process};
 
 /// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
 const LEVELS: usize = 4;
@@ -86,8 +83,6 @@ thread_local! {
     };
 }
 
-/// A page that reads 1 here and 0 in a child that nobody has prepared.
-static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static HANDLERS: AtomicBool = AtomicBool::new(false);
 
 /// Has forks come by here. Before anybody else registers handlers: what registers last is called first before a fork, and the books
@@ -99,116 +94,17 @@ pub fn register() {
     }
 }
 
-/// What pthread_atfork(3) is in every library and program, noticed: libraries that the program needs are set up before this one, and
-/// register theirs then.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn __register_atfork(
-    prepare: usize,
-    parent: usize,
-    child: usize,
-    library: *mut libc::c_void,
-) -> libc::c_int {
-    register();
-    next!(c"__register_atfork": fn(usize, usize, usize, *mut libc::c_void) -> libc::c_int,
-          (prepare, parent, child, library), libc::ENOMEM)
-}
-
 /// At load: when the libraries that the program needs have registered theirs.
 pub fn register_late() {
     // SAFETY: as in `register`.
     unsafe { libc::pthread_atfork(None, None, Some(late_in_child)) };
 }
 
-/// Sets up the mark. Once, at set-up.
-pub fn prepare_marks() {
-    if let Ok(page) = vshmem_mem::Mapping::anonymous(4096) {
-        let start = page.leak().as_ptr();
-        // SAFETY: the page is ours and stays mapped.
-        unsafe {
-            if system_call(libc::SYS_madvise, [start.addr(), 4096, libc::MADV_WIPEONFORK as usize])
-                == 0
-            {
-                let mark = start.cast::<AtomicU32>();
-                (*mark).store(1, Ordering::Relaxed);
-                MARK.store(mark, Ordering::Release);
-            }
-        }
-    }
-}
-
-fn mark() -> Option<&'static AtomicU32> {
-    // SAFETY: the page is never unmapped once published.
-    unsafe { MARK.load(Ordering::Relaxed).as_ref() }
-}
-
-/// Whether this is a child that has come about behind our back.
-#[inline]
-pub fn is_unknown_child() -> bool {
-    mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
-}
-
-/// Makes such a child a client of its own. A vfork child shares its parent's memory and so never
-/// gets here.
-#[cold]
-pub fn adopt_unknown_child(session: &'static Session) -> Result<&'static Session, Errno> {
-    books::begin_child();
-    errno::untouched(|| become_client(session, None))?;
-    begin_child(|_| {});
-    count_attaches(session);
-    Ok(session)
-}
-
-/// Counts what is attached here for this process.
-fn count_attaches(session: &Session) {
-    pieces::each(|piece| {
-        let _ = session.member().attach_again(piece.id);
-    });
-}
-
-fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno> {
-    if !session.link().is_inherited() {
-        fixed::map_again(session)?;
-    }
-    vshmem_mem::begin_child();
-    caller::begin_child();
-    let elsewhere = unless_confined(domain_of_child).unwrap_or(Ok(None));
-    let joined = match &elsewhere {
-        Ok(home) => session
-            .member()
-            .become_child(kept, own_process(), home.as_ref())
-            .map_err(|_| Errno::NOSPC),
-        Err(_) => {
-            session.member().renounce();
-            Err(Errno::NOSYS)
-        }
-    };
-    if let Some(mark) = mark() {
-        mark.store(1, Ordering::Relaxed);
-    }
-    session.link().register_process();
-    if joined.is_ok() && matches!(elsewhere, Ok(Some(_))) {
-        agent::ensure(session);
-    }
-    joined
-}
-
-/// This process. A confined one does without its start time.
-fn own_process() -> Process {
-    unless_confined(this_process).unwrap_or_else(|| Process {
-        pid: rustix::process::getpid().as_raw_nonzero().get() as u32,
-        start: 0,
-        uid: rustix::process::getuid().as_raw(),
-    })
-}
-
 /// Keeps a slot for a child.
 fn keep() -> Result<(), Errno> {
-    let Some(session) = join::joined() else { return Ok(()) };
-    if is_unknown_child() {
-        adopt_unknown_child(session)?;
+    let Some(session) = process::joined() else { return Ok(()) };
+    if process::is_unknown_child() {
+        child::adopt(session)?;
     }
     let at = books::changes();
     let slot = session.member().reserve_child()?;
@@ -235,17 +131,17 @@ fn is_kept() -> bool {
 /// From here to the end of the fork nobody attaches, detaches or changes pieces: the child is to have in
 /// its books, and counted, just what it has in its addresses.
 extern "C" fn before() {
-    let Some(session) = join::inherited() else { return };
+    let Some(session) = process::inherited() else { return };
     errno::untouched(|| {
-        if is_unknown_child() {
-            let _ = adopt_unknown_child(session);
+        if process::is_unknown_child() {
+            let _ = child::adopt(session);
         }
         books::hold_for_fork();
         UNDER_WAY.with(|forks| forks.holds_books.set(true));
         if is_kept() {
             return;
         }
-        if let (Some(session), Some(kept)) = (join::joined(), take_kept()) {
+        if let (Some(session), Some(kept)) = (process::joined(), take_kept()) {
             session.member().cancel_child(kept);
         }
         // A fork cannot be refused from here: a child without a slot joins at its first call.
@@ -265,12 +161,6 @@ extern "C" fn in_parent() {
     UNDER_WAY.with(|forks| forks.inside.slot.set(None));
 }
 
-/// Without what a child does not inherit.
-fn begin_child(gone: impl FnMut(books::Piece)) {
-    advice::begin_child();
-    pieces::begin_child(gone);
-}
-
 extern "C" fn in_child() {
     books::begin_child();
     mapping_cache::begin_child();
@@ -283,7 +173,7 @@ extern "C" fn in_child() {
 /// To be called when the handlers of others have been: to find out its domain takes a child the heap, which may be one of theirs.
 extern "C" fn late_in_child() {
     // Not when a handler has been at a call meanwhile.
-    let is_new = mark().is_none_or(|mark| mark.load(Ordering::Relaxed) == 0);
+    let is_new = !process::is_known();
     if is_new && is_first_of_namespace() {
         take_place();
     }
@@ -296,17 +186,17 @@ fn is_first_of_namespace() -> bool {
 
 /// Makes a new child a client of its own.
 fn take_place() {
-    if let Some(session) = join::inherited() {
+    if let Some(session) = process::inherited() {
         // A child that cannot join finds out at its first call.
         let kept = take_kept();
         UNDER_WAY.with(UnderWay::begin_child);
-        let joined = errno::untouched(|| become_client(session, kept));
+        let joined = errno::untouched(|| child::become_client(session, kept));
         if joined.is_ok() && kept.is_none_or(|kept| !session.member().is_in(kept)) {
             // Nothing was counted for it, or it was given back already.
-            errno::untouched(|| count_attaches(session));
+            errno::untouched(|| child::count_attaches(session));
         }
         if joined.is_ok() || session.link().is_inherited() {
-            begin_child(|piece| {
+            child::begin_child(|piece| {
                 let _ = session.member().shmdt(piece.id);
             });
         }
@@ -314,7 +204,7 @@ fn take_place() {
 }
 
 /// Runs a fork of libc's with a slot kept for the child.
-fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
+pub fn with_slot(fork: impl FnOnce() -> pid_t) -> pid_t {
     let level = UNDER_WAY.with(|forks| {
         let level = forks.depth();
         forks.set_depth(level + 1);
@@ -340,7 +230,7 @@ fn fork_prepared(fork: impl FnOnce() -> pid_t) -> pid_t {
         join::begin();
     }
     if child != 0
-        && let (Some(session), Some(kept)) = (join::joined(), take_kept())
+        && let (Some(session), Some(kept)) = (process::joined(), take_kept())
     {
         errno::untouched(|| match u32::try_from(child) {
             Ok(pid) => session.member().name_child(kept, pid),
@@ -350,25 +240,11 @@ fn fork_prepared(fork: impl FnOnce() -> pid_t) -> pid_t {
     child
 }
 
-/// fork(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn fork() -> pid_t {
-    with_slot(|| next!(c"fork": fn() -> pid_t, (), -1))
-}
-
-/// _Fork(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn _Fork() -> pid_t {
+/// A fork that runs no handlers, and so has them run from here.
+pub fn without_handlers(fork: impl FnOnce() -> pid_t) -> pid_t {
     with_slot(|| {
-        // It runs no handlers.
         before();
-        let child = next!(c"_Fork": fn() -> pid_t, (), -1);
+        let child = fork();
         errno::untouched(if child == 0 { child_of_bare_fork } else { parent_of_bare_fork });
         child
     })

@@ -1,4 +1,4 @@
-//! sigaction(2) and its kin: each handler is entered through ours, which notes that it ran.
+//! The program's signal handlers: each is entered through ours, which notes that it ran.
 //!
 //! A blocking System V call must end with EINTR when a handler runs, at whatever instruction of
 //! ours that happens (see `vshmem_mem::signal_handled`).
@@ -11,13 +11,13 @@
 //! |---|---|
 //! | `vshmem_mem::interrupted` (handlers counted, the word slept on, the place in a line) | one word each, or vouched for by a flag that is 0 while they are written; in the thread's static block, so that no handler allocates. A place is taken once, and only believed if the slot is this thread's and its lock is a lock |
 //! | `HANDLERS` here | one word for each signal. `DETAILED` is read by sigaction alone |
-//! | `process::SESSION`, `fork::MARK` | one word, set once; what it points to is never freed |
-//! | `process::SETUP` | one word, which says who sets up: a handler that has interrupted it gets ENOSYS and does not wait for itself |
-//! | `process::HOME`, `BARE_CHILDREN`, `parked::ALLOWED`, `CLOSED`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
+//! | `process::SESSION`, `MARK` | one word, set once; what it points to is never freed |
+//! | `join::SETUP` | one word, which says who sets up: a handler that has interrupted it gets ENOSYS and does not wait for itself |
+//! | `process::HOME`, `BARE_CHILDREN`, `mapping_cache::ALLOWED`, `CLOSED`, `future_locks::LATER`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
 //! | the clock's remembered second | 0 while it is written with its tick |
 //! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; whoever finds them so asks the kernel |
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
-//! | `attached::ENTRIES`, `parked::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
+//! | `pieces::PIECES`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
 //! | `user::PAGES` | one word each: page and rights |
 //! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a member's `doorbell` and `vigil`, `vshmem_session`'s surroundings | set once, at load or on joining; before that, there is none |
 //! | `next!`'s addresses | one word each; who finds none looks the symbol up, and all find the same |
@@ -27,10 +27,10 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use libc::{c_int, c_void, sighandler_t, siginfo_t};
+use libc::{c_int, c_void, siginfo_t};
 
 use crate::attached::books;
-use crate::next::next;
+use crate::{errno, process};
 
 /// Signals there are (_NSIG).
 const SIGNALS: usize = 65;
@@ -88,8 +88,8 @@ fn end_sleep(context: &libc::ucontext_t) {
 }
 
 extern "C" fn leave_line() {
-    if let Some(session) = crate::session::join::joined() {
-        crate::errno::untouched(|| session.member().interrupt());
+    if let Some(session) = process::joined() {
+        errno::untouched(|| session.member().interrupt());
     }
 }
 
@@ -143,33 +143,26 @@ fn ours() -> usize {
     enter as unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize
 }
 
-/// sigaction(2).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sigaction(
+/// sigaction(2), by whatever `call`: the kernel enters a handler of the program's through ours.
+pub fn install(
     signal: c_int,
-    action: *const libc::sigaction,
+    action: Option<&libc::sigaction>,
     before: *mut libc::sigaction,
+    call: impl Fn(*const libc::sigaction, *mut libc::sigaction) -> c_int,
 ) -> c_int {
+    let wanted = action.map_or(std::ptr::null(), std::ptr::from_ref);
     let index = signal as usize;
-    let call = |action: *const libc::sigaction, before: *mut libc::sigaction| {
-        next!(c"sigaction": fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int,
-              (signal, action, before), -1)
-    };
     let (Some(handler), Some(detailed)) = (HANDLERS.get(index), DETAILED.get(index)) else {
-        return call(action, before);
+        return call(wanted, before);
     };
     let (old_handler, old_detailed) =
         (handler.load(Ordering::Acquire), detailed.load(Ordering::Acquire));
-    // SAFETY: a non-null action is a valid one by contract.
-    let wanted = unsafe { action.as_ref() }.copied();
-    let result = match wanted {
-        Some(mut replaced)
-            if ![libc::SIG_DFL, libc::SIG_IGN].contains(&replaced.sa_sigaction)
-                && replaced.sa_sigaction != ours() =>
-        {
+    let is_handler = |action: &&libc::sigaction| {
+        ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction)
+            && action.sa_sigaction != ours()
+    };
+    let result = match action.filter(is_handler) {
+        Some(&(mut replaced)) => {
             let asked = (replaced.sa_flags & libc::SA_SIGINFO) as usize;
             // The handler first: the signal may come the moment that the action is set.
             handler.store(replaced.sa_sigaction, Ordering::Release);
@@ -183,7 +176,7 @@ pub unsafe extern "C" fn sigaction(
             }
             result
         }
-        _ => call(action, before),
+        None => call(wanted, before),
     };
     if result == 0 {
         // SAFETY: a non-null pointer is valid by contract, and was just filled in.
@@ -197,51 +190,4 @@ pub unsafe extern "C" fn sigaction(
         }
     }
     result
-}
-
-/// signal(2), with the BSD meaning that glibc gives it.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    // SAFETY: the same contract.
-    unsafe { install(signal, handler, libc::SA_RESTART) }
-}
-
-/// bsd_signal(3).
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn bsd_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    // SAFETY: the same contract.
-    unsafe { install(signal, handler, libc::SA_RESTART) }
-}
-
-/// sysv_signal(3): once only, and interrupting.
-///
-/// # Safety
-/// As libc's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    // SAFETY: the same contract.
-    unsafe { install(signal, handler, libc::SA_RESETHAND | libc::SA_NODEFER) }
-}
-
-unsafe fn install(signal: c_int, handler: sighandler_t, flags: c_int) -> sighandler_t {
-    // SAFETY: all-zero bytes are a valid sigaction, and the set is emptied before use.
-    let (mut action, mut before): (libc::sigaction, libc::sigaction) =
-        unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    action.sa_sigaction = handler;
-    action.sa_flags = flags;
-    // SAFETY: both structures are live.
-    let result = unsafe {
-        libc::sigemptyset(&raw mut action.sa_mask);
-        if flags & libc::SA_RESTART != 0 {
-            libc::sigaddset(&raw mut action.sa_mask, signal);
-        }
-        sigaction(signal, &raw const action, &raw mut before)
-    };
-    if result == 0 { before.sa_sigaction } else { libc::SIG_ERR }
 }

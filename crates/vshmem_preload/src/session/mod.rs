@@ -1,9 +1,15 @@
-//! This process's place in the pool.
+//! This process's place in the pool: how it joins, what it is while it runs, forks and executes, and how it leaves.
+//!
+//! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its own, `exec`, `exit` and `reap`
+//! are the ends. `caller`, `cancel`, `handlers` and `confined` follow what the program and its threads have asked for.
 
+pub mod adjustments;
 pub mod agent;
 pub mod caller;
 pub mod cancel;
+pub mod child;
 pub mod confined;
+pub mod current;
 pub mod descriptors;
 pub mod environment;
 pub mod exec;

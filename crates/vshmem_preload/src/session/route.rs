@@ -7,8 +7,7 @@ use vshmem_ipc::{Errno, Kind, is_pool_id};
 use vshmem_session::{Owner, Share};
 use vshmem_wire::{ID_STRIDE, INDEX_BASE};
 
-use crate::errno;
-use crate::session::join;
+use crate::{errno, log};
 
 static SHARE: OnceLock<Share> = OnceLock::new();
 
@@ -22,7 +21,7 @@ fn share() -> &'static Share {
         let Ok(text) = std::env::var("VSHMEM_SHARE") else { return Share::default() };
         Share::parse(&text).unwrap_or_else(|error| {
             // Not the kernel: a program would silently be alone there.
-            join::log(&format!("vshmem: VSHMEM_SHARE: {error}; everything is shared\n"));
+            log::line(&format!("vshmem: VSHMEM_SHARE: {error}; everything is shared\n"));
             Share::default()
         })
     })

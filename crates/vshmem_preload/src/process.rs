@@ -1,0 +1,94 @@
+//! What is known of this process before any call is looked at: the session that it has joined with, whose memory it runs in,
+//! and whether it is a child that has come about without our knowledge.
+//!
+//! Words that are set once or swapped whole, so that a signal handler may read them at any moment.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use vshmem_session::Session;
+
+use crate::next::system_call;
+
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
+/// Whether children do not have the mappings of their parents.
+static BARE_CHILDREN: AtomicBool = AtomicBool::new(false);
+/// A page that reads 1 here and 0 in a child that nobody has prepared.
+static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The session, if there is one already that can be used as it is. A child that has come about behind
+/// our back has none while it has not its parent's mappings.
+#[inline]
+pub fn joined() -> Option<&'static Session> {
+    inherited().filter(|_| !BARE_CHILDREN.load(Ordering::Relaxed) || !is_unknown_child())
+}
+
+/// The session of this process, or of the one that it is a child of.
+#[inline]
+pub fn inherited() -> Option<&'static Session> {
+    let session = SESSION.load(Ordering::Acquire);
+    // SAFETY: once published, a session is never freed or moved.
+    unsafe { session.as_ref() }
+}
+
+/// Makes a session this process's, for as long as it runs.
+pub fn publish(session: Session) {
+    BARE_CHILDREN.store(!session.link().is_inherited(), Ordering::Relaxed);
+    SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release);
+}
+
+/// Sets up the mark. Once, at set-up.
+pub fn prepare_mark() {
+    if let Ok(page) = vshmem_mem::Mapping::anonymous(4096) {
+        let start = page.leak().as_ptr();
+        // SAFETY: the page is ours and stays mapped.
+        unsafe {
+            if system_call(libc::SYS_madvise, [start.addr(), 4096, libc::MADV_WIPEONFORK as usize])
+                == 0
+            {
+                let mark = start.cast::<AtomicU32>();
+                (*mark).store(1, Ordering::Relaxed);
+                MARK.store(mark, Ordering::Release);
+            }
+        }
+    }
+}
+
+fn mark() -> Option<&'static AtomicU32> {
+    // SAFETY: the page is never unmapped once published.
+    unsafe { MARK.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Whether this is a child that has come about behind our back.
+#[inline]
+pub fn is_unknown_child() -> bool {
+    mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
+}
+
+/// As the opposite of [`is_unknown_child`], for who finds no mark at all to be unknown.
+pub fn is_known() -> bool {
+    mark().is_some_and(|mark| mark.load(Ordering::Relaxed) != 0)
+}
+
+/// The child is known from here on.
+pub fn mark_as_known() {
+    if let Some(mark) = mark() {
+        mark.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Pid of the process whose memory this is, as far as known: a vfork child runs in its parent's.
+static HOME: AtomicU32 = AtomicU32::new(0);
+
+/// Whether this is the process whose memory it runs in: a child of vfork runs in its parent's.
+pub fn is_home() -> bool {
+    HOME.load(Ordering::Relaxed) == own_pid()
+}
+
+fn own_pid() -> u32 {
+    rustix::process::getpid().as_raw_nonzero().get() as u32
+}
+
+/// This process's memory is its own: at load, and in a child that `fork` has made.
+pub fn is_at_home_now() {
+    HOME.store(own_pid(), Ordering::Relaxed);
+}
