@@ -10,7 +10,6 @@ mod device;
 mod domain;
 mod file_limit;
 mod ivshmem;
-mod label;
 mod local;
 mod namespace;
 mod peer;
@@ -19,15 +18,14 @@ mod rates;
 mod region;
 mod served;
 mod uml;
-mod words;
+mod wait_words;
 mod xen;
-mod xen_host;
 
 pub use dax::Dax;
 pub use domain::{Anonymous, DomainFacts, domain_facts};
 pub use file_limit::{FILE_LIMIT, allows as file_limit_allows};
 pub use ivshmem::Ivshmem;
-pub use label::{DAX_FRONT, dax_label};
+pub use local::{DAX_FRONT, dax_label};
 pub use local::{Local, PRIVATE_PREFIX};
 pub use namespace::{Sighting, sight};
 pub use peer::peer_groups;
@@ -38,12 +36,12 @@ pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
 pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
-pub use words::{OwnWords, open_wait_words, wait_files};
-pub use xen::{Store as XenStore, Xen};
-pub use xen_host::{
+pub use wait_words::{OwnWords, open_wait_words, wait_files};
+pub use xen::host::{
     Admission as XenAdmission, Member as XenMember, PoolDomain, Room as XenRoom, Slot as XenSlot,
     Wanted as XenWanted, XenError,
 };
+pub use xen::{Store as XenStore, Xen};
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};

@@ -4,41 +4,9 @@ use std::io;
 
 use super::control::{self, Vital};
 use super::error::{XenError, failed};
+use super::pool_domain::{OWN_SLOT, PoolDomain};
 use super::table::Count;
-use super::{OWN_SLOT, PREFIX, PoolDomain};
-use crate::xen::{boot, home, membership, pool, ports, ports_home};
-
-/// Who becomes a member.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Admission {
-    /// Every guest.
-    All,
-    /// Those of these names.
-    Named(Vec<String>),
-}
-
-impl Admission {
-    pub(super) fn text(&self) -> String {
-        match self {
-            Self::All => "*".to_owned(),
-            Self::Named(names) => names.join(" "),
-        }
-    }
-
-    pub(super) fn parse(text: &str) -> Self {
-        match text.trim() {
-            "*" => Self::All,
-            names => Self::Named(names.split_whitespace().map(str::to_owned).collect()),
-        }
-    }
-
-    fn admits(&self, guest: &str) -> bool {
-        match self {
-            Self::All => !guest.starts_with(PREFIX),
-            Self::Named(names) => names.iter().any(|name| name == guest),
-        }
-    }
-}
+use crate::xen::keys::{boot, home, membership, pool, ports, ports_home};
 
 /// A slot that is taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -313,21 +281,5 @@ impl PoolDomain {
         self.table
             .count(self.room.first(slot), self.room.pages)
             .map_err(failed("read the grant table"))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_admitted_is_kept_as_text() {
-        assert_eq!(Admission::parse(&Admission::All.text()), Admission::All);
-        let named = Admission::Named(vec!["web".into(), "db".into()]);
-        assert_eq!(Admission::parse(&named.text()), named);
-        assert!(named.admits("db") && !named.admits("d"));
-        assert!(Admission::All.admits("db"));
-        assert!(!Admission::All.admits("vshmem-job7"), "pool domains are no guests");
-        assert_eq!(Admission::parse(""), Admission::Named(Vec::new()));
     }
 }

@@ -10,10 +10,11 @@ use rustix::io::Errno;
 use vshmem_mem::{Mapping, Protection, map_file};
 use vshmem_sync::Doorbell;
 
+mod label;
+
 use crate::device::Device;
-use crate::{
-    Candidate, Link, Region, RegionError, Served, Sleeping, file_limit, label, write_zeros,
-};
+use crate::{Candidate, Link, Region, RegionError, Served, Sleeping, file_limit, write_zeros};
+pub use label::{DAX_FRONT, dax_label};
 
 /// Where pools are, in order of search.
 const DIRECTORIES: [&str; 2] = ["/dev/shm", "/dev/hugepages"];

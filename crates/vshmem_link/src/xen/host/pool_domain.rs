@@ -5,44 +5,39 @@
 //! are contiguous. dom0 writes the table through the hypervisor's own mapping of it, and is a member
 //! itself, in slot 0. The pool outlives whoever made it.
 
-mod control;
-mod error;
-mod hypercall;
-mod members;
-mod room;
-mod table;
-
 use std::io;
 
 use rustix::io::Errno;
 
+use super::admission::{Admission, PREFIX};
+use super::control;
+use super::error::{XenError, failed};
+use super::hypercall::Hypervisor;
+use super::room::Room;
+use super::table::Table;
 use crate::Link;
-use crate::xen::{Announcement, Grants, Store, Xen, home, own_domain, place_of, pool};
-pub use error::XenError;
-use error::failed;
-use hypercall::Hypervisor;
-pub use members::{Admission, Member, Slot};
-pub use room::Room;
-use table::Table;
+use crate::xen::announcement::{Announcement, own_domain, place_of};
+use crate::xen::gntdev::Grants;
+use crate::xen::keys::{home, pool};
+use crate::xen::link::Xen;
+use crate::xen::store::Store;
 
-/// What the name of a pool domain begins with.
-const PREFIX: &str = "vshmem-";
 /// The slot of dom0.
-const OWN_SLOT: u32 = 0;
+pub(super) const OWN_SLOT: u32 = 0;
 
 /// A pool domain, in dom0's hands.
 #[derive(Debug)]
 pub struct PoolDomain {
-    hypervisor: Hypervisor,
-    store: Store,
-    name: String,
-    domain: u16,
-    own: u16,
-    room: Room,
-    mode: u32,
-    group: u32,
-    admission: Admission,
-    table: Table,
+    pub(super) hypervisor: Hypervisor,
+    pub(super) store: Store,
+    pub(super) name: String,
+    pub(super) domain: u16,
+    pub(super) own: u16,
+    pub(super) room: Room,
+    pub(super) mode: u32,
+    pub(super) group: u32,
+    pub(super) admission: Admission,
+    pub(super) table: Table,
 }
 
 /// What a pool is to be.
@@ -232,11 +227,11 @@ impl PoolDomain {
         Ok(())
     }
 
-    fn grants(&self, slot: u32) -> Grants {
+    pub(super) fn grants(&self, slot: u32) -> Grants {
         Grants { domain: self.domain, first: self.room.first(slot), pages: self.room.pages }
     }
 
-    fn announcement(&self) -> Announcement {
+    pub(super) fn announcement(&self) -> Announcement {
         Announcement {
             name: self.name.clone(),
             grants: self.grants(OWN_SLOT),

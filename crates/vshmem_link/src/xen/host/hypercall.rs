@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, Protection, map_file};
 
-use crate::xen::pass;
+use crate::xen::ioctl::pass;
 
 /// Bytes for what calls point to: a page for the call's structure, one for a list.
 const BUFFER: usize = 8192;
