@@ -32,7 +32,7 @@ pub fn inherited() -> Option<&'static Session> {
 
 /// Makes a session this process's, for as long as it runs.
 pub fn publish(session: Session) {
-    BARE_CHILDREN.store(!session.link().is_inherited(), Ordering::Relaxed);
+    BARE_CHILDREN.store(!session.link().capabilities().children_inherit, Ordering::Relaxed);
     SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release);
 }
 

@@ -7,13 +7,18 @@ use std::sync::Arc;
 
 use rustix::fs::{FallocateFlags, FileType};
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection, map_file};
+use vshmem_mem::{Mapping, Protection};
 use vshmem_sync::Doorbell;
 
 mod label;
 
-use crate::device::Device;
-use crate::{Candidate, Link, Region, RegionError, Served, Sleeping, file_limit, write_zeros};
+use crate::device::{Device, entries};
+use crate::file_limit;
+use crate::link::{
+    Candidate, Capabilities, Changes, Link, LinkKind, Memory, Sleeping, write_zeros,
+};
+use crate::region::{Region, RegionError};
+use crate::served::Served;
 pub use label::{DAX_FRONT, dax_label};
 
 /// Where pools are, in order of search.
@@ -26,6 +31,14 @@ pub const PRIVATE_PREFIX: &str = "private-";
 
 /// Segments up to this size are zeroed by write(2), larger ones through a mapping.
 static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
+
+/// What tells it from others: nothing. It has what is none of theirs.
+pub(crate) const KIND: LinkKind = LinkKind {
+    name: "local",
+    is_device: |_| true,
+    open: |place| Ok(Box::new(Local::open(place)?)),
+    places: || Local::candidates().into_iter().map(|candidate| candidate.place).collect(),
+};
 
 /// A pool in a file.
 #[derive(Debug)]
@@ -90,20 +103,18 @@ impl Local {
     /// Files that might hold a pool.
     #[must_use]
     pub fn candidates() -> Vec<Candidate> {
-        let mut found = Vec::new();
-        for directory in DIRECTORIES {
-            let Ok(entries) = std::fs::read_dir(directory) else {
-                continue;
-            };
-            for entry in entries.flatten() {
-                let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-                if ours && entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                    found.push(Candidate { kind: "local", place: entry.path() });
-                }
-            }
-        }
-        found.sort_by(|a, b| a.place.cmp(&b.place));
-        found
+        let is_pool = |place: &PathBuf| {
+            let name = place.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(PREFIX))
+                && place.symlink_metadata().is_ok_and(|meta| meta.is_file())
+        };
+        let mut found: Vec<PathBuf> = DIRECTORIES
+            .iter()
+            .flat_map(|folder| entries(Path::new(folder)))
+            .filter(is_pool)
+            .collect();
+        found.sort();
+        found.into_iter().map(|place| Candidate { kind: KIND.name, place }).collect()
     }
 }
 
@@ -143,20 +154,30 @@ impl Link for Local {
         Some(self.device.region().owner)
     }
 
-    fn sleeping(&self) -> Sleeping {
-        Sleeping::InPool
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sleeping: Sleeping::InPool,
+            memory: Memory::File,
+            changes: Changes::InPlace,
+            children_inherit: true,
+        }
     }
 
-    unsafe fn map(
+    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
+        let offset = offset.checked_add(self.front).ok_or(Errno::INVAL)?;
+        self.device.map(offset, bytes, protection)
+    }
+
+    unsafe fn map_at(
         &self,
         offset: u64,
         bytes: usize,
         protection: Protection,
-        at: Option<NonNull<u8>>,
+        at: NonNull<u8>,
     ) -> Result<Mapping, Errno> {
         let offset = offset.checked_add(self.front).ok_or(Errno::INVAL)?;
         // SAFETY: by this function's own contract.
-        self.device.with(|file| unsafe { map_file(file, offset, bytes, protection, at) })
+        unsafe { self.device.map_at(offset, bytes, protection, at) }
     }
 
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
@@ -190,15 +211,11 @@ impl Link for Local {
         })
     }
 
-    fn is_device_memory(&self) -> bool {
-        false
-    }
-
     fn descriptor(&self) -> Option<i32> {
         Some(self.device.number())
     }
 
-    fn file(&self) -> Option<crate::Region> {
+    fn file(&self) -> Option<Region> {
         Some(self.device.region())
     }
 

@@ -7,7 +7,7 @@
 //!
 //! On a PV kernel a grant's mapping lives in the page table itself: a child that fork has made does
 //! not have it, and the kernel can neither move it nor give it other rights nor bring a page back
-//! that it was made to drop. So such a mapping is replaced rather than changed ([`Link::is_fixed`]).
+//! that it was made to drop. So such a mapping is replaced rather than changed ([`Changes::ByReplacement`]).
 //! The kernel cannot sleep on such memory. Event channels ring other domains (`ringer`).
 
 use std::os::fd::OwnedFd;
@@ -23,10 +23,22 @@ use super::announcement::{self, Announcement, DIRECTORY, place_of, refresh};
 use super::bell::Bell;
 use super::gntdev::Gntdev;
 use super::ringer::Ringer;
-use crate::{Candidate, Link, RegionError, Sleeping};
+use crate::link::{Capabilities, Changes, Link, LinkKind};
+use crate::region::RegionError;
 
 /// What kind of guest this is: PV, PVH or HVM.
 const GUEST_TYPE: &str = "/sys/hypervisor/guest_type";
+
+/// What tells it from others: a pool is announced. For root, as XenStore has them now.
+pub(crate) const KIND: LinkKind = LinkKind {
+    name: "xen",
+    is_device: |place| place.parent() == Some(Path::new(DIRECTORY)),
+    open: |place| Ok(Box::new(Xen::open(place)?)),
+    places: || {
+        refresh();
+        announcement::places()
+    },
+};
 
 /// A pool granted by dom0.
 #[derive(Debug)]
@@ -42,12 +54,6 @@ pub struct Xen {
 }
 
 impl Xen {
-    /// Whether a path is that of an announced pool.
-    #[must_use]
-    pub fn is_device(place: &Path) -> bool {
-        place.parent() == Some(Path::new(DIRECTORY))
-    }
-
     /// Opens a pool.
     ///
     /// # Errors
@@ -79,12 +85,12 @@ impl Xen {
             ringer: Mutex::new(None),
         })
     }
+}
 
-    /// Pools that are announced; for root, as XenStore has them now.
-    #[must_use]
-    pub fn candidates() -> Vec<Candidate> {
-        refresh();
-        announcement::places().into_iter().map(|place| Candidate { kind: "xen", place }).collect()
+impl Xen {
+    /// The hypervisor makes page table entries for grants that nothing can be executed from.
+    fn may_map(&self, protection: Protection) -> Result<(), Errno> {
+        if protection.execute && self.paravirtual { Err(Errno::PERM) } else { Ok(()) }
     }
 }
 
@@ -108,24 +114,30 @@ impl Link for Xen {
         u64::from(self.announcement.grants.pages) * 4096
     }
 
-    fn sleeping(&self) -> Sleeping {
-        Sleeping::InDomain
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            changes: Changes::ByReplacement,
+            children_inherit: !self.paravirtual,
+            ..Capabilities::DEVICE
+        }
     }
 
-    unsafe fn map(
+    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
+        self.may_map(protection)?;
+        // SAFETY: no address is given.
+        unsafe { self.device.map(self.announcement.grants, offset, bytes, protection, None) }
+    }
+
+    unsafe fn map_at(
         &self,
         offset: u64,
         bytes: usize,
         protection: Protection,
-        at: Option<NonNull<u8>>,
+        at: NonNull<u8>,
     ) -> Result<Mapping, Errno> {
-        if protection.execute && self.paravirtual {
-            // The hypervisor makes page table entries for grants that nothing can be executed from.
-            return Err(Errno::PERM);
-        }
-        let grants = self.announcement.grants;
+        self.may_map(protection)?;
         // SAFETY: by this function's own contract.
-        unsafe { self.device.map(grants, offset, bytes, protection, at) }
+        unsafe { self.device.map(self.announcement.grants, offset, bytes, protection, Some(at)) }
     }
 
     fn descriptor(&self) -> Option<i32> {
@@ -139,14 +151,6 @@ impl Link for Xen {
         } else {
             "The guest's maptrack table is full: end some processes that use the pool, or take the larger one for its configuration that `vshmem pool show NAME --as xl` prints in dom0"
         })
-    }
-
-    fn is_fixed(&self) -> bool {
-        true
-    }
-
-    fn is_inherited(&self) -> bool {
-        !self.paravirtual
     }
 
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {

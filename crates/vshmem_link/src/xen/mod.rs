@@ -12,5 +12,6 @@ mod link;
 mod ringer;
 mod store;
 
+pub(crate) use link::KIND;
 pub use link::Xen;
 pub use store::Store;

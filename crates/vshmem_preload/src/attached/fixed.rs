@@ -1,4 +1,4 @@
-//! Mappings that can only be replaced ([`vshmem_link::Link::is_fixed`]): grants of Xen's.
+//! Mappings that can only be replaced ([`Changes::ByReplacement`]): grants of Xen's.
 //!
 //! A child that fork has made has none of them, and maps them again where they were. Other rights
 //! are another mapping in the same place. Nothing here uses the heap.
@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 
 use libc::c_int;
 use vshmem_ipc::Errno;
+use vshmem_link::Changes;
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
@@ -17,7 +18,8 @@ use crate::process;
 
 /// Whether this process's mappings are of that kind.
 pub fn are_ours() -> bool {
-    process::joined().is_some_and(|session| session.link().is_fixed())
+    process::joined()
+        .is_some_and(|session| session.link().capabilities().changes == Changes::ByReplacement)
 }
 
 /// Whether a range touches an attached segment of that kind.
@@ -104,9 +106,8 @@ pub fn map(
     let protection =
         Protection { write: allows(libc::PROT_WRITE), execute: allows(libc::PROT_EXEC) };
     let offset = piece.offset_of(start);
+    let at = NonNull::new(start as *mut u8).ok_or(Errno::INVAL)?;
     // SAFETY: the range is an attached segment's, and the same memory follows in its place.
-    let mapping =
-        unsafe { session.link().map(offset, bytes, protection, NonNull::new(start as *mut u8)) }?;
-    mapping.leak();
+    unsafe { session.link().map_at(offset, bytes, protection, at) }?.leak();
     Ok(())
 }

@@ -17,6 +17,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use vshmem_ipc::{Backing, Errno};
+use vshmem_link::Memory;
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
@@ -210,7 +211,7 @@ fn place_beside(start: usize, bytes: usize) -> Option<usize> {
 
 /// Whether the kernel sees the pool as a device's memory, as in a guest.
 fn is_device() -> bool {
-    process::joined().is_some_and(|session| session.link().is_device_memory())
+    process::joined().is_some_and(|session| session.link().capabilities().memory == Memory::Device)
 }
 
 /// Keeps a mapping that nobody else knows.
@@ -324,8 +325,7 @@ impl Backing for Through<'_> {
             return self.0.prepare(offset, bytes, dirty);
         }
         let length = bytes as usize;
-        // SAFETY: no address is given.
-        let mapping = unsafe { self.0.link().map(offset, length, Protection::READ_WRITE, None) }?;
+        let mapping = self.0.link().map(offset, length, Protection::READ_WRITE)?;
         let start = mapping.leak().as_ptr().addr();
         clear(start, length);
         // The attach that follows finds it.

@@ -3,6 +3,7 @@
 
 use libc::{c_int, c_uint};
 use vshmem_ipc::Member;
+use vshmem_link::Memory;
 
 use crate::attached::books::{Marks, Piece};
 use crate::attached::future_locks::{self, ON_FAULT};
@@ -20,7 +21,8 @@ fn is_device_memory(start: usize, bytes: usize) -> bool {
     let bytes = bytes.next_multiple_of(PAGE);
     errno::get() == libc::EINVAL
         && start.is_multiple_of(PAGE)
-        && process::joined().is_some_and(|session| session.link().is_device_memory())
+        && process::joined()
+            .is_some_and(|session| session.link().capabilities().memory == Memory::Device)
         && pieces::holds(start, bytes)
 }
 

@@ -133,16 +133,20 @@ fn map_segment(
         }
         drop_mapping(start, bytes);
     }
-    let at = match target {
+    let protection = Protection { write, execute };
+    let mapping = match target {
+        None => session.link().map(offset, bytes, protection),
         Some(start) => {
             mapping_cache::drop_range(start, bytes);
-            if replace { NonNull::new(start as *mut u8) } else { Some(reserve(start, bytes)?) }
+            let at = NonNull::new(start as *mut u8).ok_or(Errno::INVAL)?;
+            if !replace {
+                reserve(start, bytes)?;
+            }
+            // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
+            // has asked for what lies there to be replaced.
+            unsafe { session.link().map_at(offset, bytes, protection, at) }
         }
-        None => None,
     };
-    // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
-    // has asked for what lies there to be replaced.
-    let mapping = unsafe { session.link().map(offset, bytes, Protection { write, execute }, at) };
     let start = match mapping {
         Ok(mapping) => mapping.leak(),
         Err(Errno::EXIST) => return Err(Errno::INVAL),
@@ -155,7 +159,7 @@ fn map_segment(
 }
 
 /// Takes a free range of addresses; EINVAL when something lies there.
-fn reserve(start: usize, bytes: usize) -> Result<NonNull<u8>, Errno> {
+fn reserve(start: usize, bytes: usize) -> Result<(), Errno> {
     let flags =
         libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     // SAFETY: MAP_FIXED_NOREPLACE replaces nothing.
@@ -166,7 +170,7 @@ fn reserve(start: usize, bytes: usize) -> Result<NonNull<u8>, Errno> {
         )
     };
     match usize::try_from(got) {
-        Ok(got) if got == start => NonNull::new(start as *mut u8).ok_or(Errno::INVAL),
+        Ok(got) if got == start => Ok(()),
         Ok(elsewhere) => {
             drop_range(elsewhere, bytes);
             Err(Errno::INVAL)

@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 
 use libc::{c_int, c_void};
 use vshmem_ipc::{Errno, Member};
+use vshmem_link::Memory;
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
@@ -103,7 +104,7 @@ fn place(session: &Session, piece: Piece, wish: Wish) -> Result<Option<usize>, E
 fn grow(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
     let Wish { start, bytes, new_bytes, .. } = wish;
     let shown = piece.rest(start).min(new_bytes);
-    if session.link().is_device_memory() && shown > 0 {
+    if session.link().capabilities().memory == Memory::Device && shown > 0 {
         // Such mappings grow nowhere: the kernel's word.
         drop_range(second_mapping(start, PAGE, None)?, PAGE);
     }
@@ -231,7 +232,7 @@ fn map_as(session: &Session, piece: Piece, bytes: usize) -> Result<(), Errno> {
     let offset = piece.offset_of(piece.start);
     // SAFETY: the range is an attached segment's, and the program has asked for other pages of the
     // segment to be there.
-    unsafe { session.link().map(offset, bytes, protection, Some(at)) }?.leak();
+    unsafe { session.link().map_at(offset, bytes, protection, at) }?.leak();
     if !has(libc::PROT_READ) {
         let words = [piece.start, bytes, piece.rights.now as usize];
         // SAFETY: the mapping was just made for the program, which has had it with these rights.

@@ -28,7 +28,7 @@ pub fn count_attaches(session: &Session) {
 
 /// Makes a child a client, in the slot that was kept for it if there is one.
 pub fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), Errno> {
-    if !session.link().is_inherited() {
+    if !session.link().capabilities().children_inherit {
         fixed::map_again(session)?;
     }
     vshmem_mem::begin_child();

@@ -195,7 +195,7 @@ fn take_place() {
             // Nothing was counted for it, or it was given back already.
             errno::untouched(|| child::count_attaches(session));
         }
-        if joined.is_ok() || session.link().is_inherited() {
+        if joined.is_ok() || session.link().capabilities().children_inherit {
             child::begin_child(|piece| {
                 let _ = session.member().shmdt(piece.id);
             });

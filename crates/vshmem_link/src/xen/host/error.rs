@@ -5,7 +5,7 @@ use std::io;
 use rustix::io::Errno;
 
 use super::control;
-use crate::RegionError;
+use crate::region::RegionError;
 
 /// Why a pool domain cannot be made, found or changed.
 #[derive(Debug, thiserror::Error)]

@@ -50,8 +50,7 @@ impl Hypervisor {
         let open = |place: &str| rustix::fs::open(place, flags, Mode::empty());
         let calls = open("/dev/xen/privcmd").or_else(|_| open("/proc/xen/privcmd"))?;
         let memory = open("/dev/xen/hypercall")?;
-        // SAFETY: no address is given, so nothing is replaced.
-        let mapping = unsafe { map_file(memory.as_fd(), 0, BUFFER, Protection::READ_WRITE, None) }?;
+        let mapping = map_file(memory.as_fd(), 0, BUFFER, Protection::READ_WRITE)?;
         let address = mapping.start().as_ptr().addr() as u64;
         Ok(Self { calls, buffer: Map::of(mapping), address })
     }
@@ -128,9 +127,7 @@ impl Hypervisor {
             address: u64,
         }
         let bytes = frames as usize * 4096;
-        // SAFETY: no address is given.
-        let range =
-            unsafe { map_file(self.calls.as_fd(), 0, bytes, Protection::READ_WRITE, None) }?;
+        let range = map_file(self.calls.as_fd(), 0, bytes, Protection::READ_WRITE)?;
         let mut resource = Resource {
             domain,
             kind: GRANT_TABLE,

@@ -15,7 +15,7 @@ use super::error::{XenError, failed};
 use super::hypercall::Hypervisor;
 use super::room::Room;
 use super::table::Table;
-use crate::Link;
+use crate::link::Link;
 use crate::xen::announcement::{Announcement, own_domain, place_of};
 use crate::xen::gntdev::Grants;
 use crate::xen::keys::{home, pool};
