@@ -50,7 +50,7 @@ mod user;
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        vshmem_session::remember_surroundings();
+        vshmem_agent::remember_surroundings();
         environment::remember();
         route::remember();
         process::begin();

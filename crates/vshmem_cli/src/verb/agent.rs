@@ -1,12 +1,4 @@
-//! A domain's agent for one pool: it notices the deaths of the domain's clients and renews the
-//! domain's lease. It is on nobody's data path; between its looks, about one a second, it sleeps.
-
-mod clean;
-mod namespaces;
-mod notify;
-mod start;
-mod watch;
-mod witness;
+//! `vshmem agent`: a domain's agent for one pool.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +6,6 @@ use std::process::ExitCode;
 use clap::Args;
 
 use crate::failure::Outcome;
-pub use start::start;
 
 /// Notices deaths. Started by `vshmem run`; ends by itself when nobody is left.
 #[derive(Debug, Args)]
@@ -31,9 +22,9 @@ impl Agent {
     /// Starts the agent, or is it.
     pub fn carry_out(self) -> Outcome {
         if self.stay {
-            watch::serve(&self.pool)?;
+            vshmem_agent::serve(&self.pool)?;
         } else {
-            start::detach(&self.pool)?;
+            vshmem_agent::detach(&self.pool)?;
         }
         Ok(ExitCode::SUCCESS)
     }
