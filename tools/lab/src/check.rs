@@ -4,7 +4,9 @@ use std::fmt;
 use std::fs::OpenOptions;
 use std::process::Command;
 
-use crate::{guest, options::GuestKind, tool};
+use crate::host::tool;
+use crate::machine;
+use crate::options::GuestKind;
 
 /// Something that the lab needs and did not find.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,7 +45,7 @@ const TOOLS: [(&str, &str); 5] = [
 
 /// Everything that is missing for guests of that kind; empty if the lab can run.
 pub(crate) fn missing(kind: GuestKind) -> Vec<Missing> {
-    let mut missing = guest::machine(kind).missing();
+    let mut missing = machine::machine(kind).missing();
     for (name, package) in TOOLS {
         if tool::find(name).is_none() {
             missing.push(Missing::new(

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::check::Missing;
-use crate::record::domain;
+use crate::host::record::domain;
 
 /// The result of a lab operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -12,15 +12,21 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-use crate::census::Census;
-use crate::directory::{Directory, NamingLock, open_directory, root, set_mode};
+use crate::KEEPER_VERB;
+use crate::Missing;
+use crate::check;
 use crate::error::{Doing, Error, GuestFault, Result};
-use crate::exec::{Connection, ExecRequest, Streams, relay};
-use crate::keeper::control::{Control, Reply, Wish};
+use crate::host::admission;
+use crate::host::census;
+use crate::host::census::Census;
+use crate::host::directory::{Directory, NamingLock, open_directory, root, set_mode};
+use crate::host::record::{DOM0, Record, death_notice, domain};
+use crate::host::tool;
 use crate::keeper::{ACKNOWLEDGED, Outcome, give_notice, tail};
+use crate::machine;
 use crate::options::{GuestKind, UpOptions};
-use crate::record::{DOM0, Record, death_notice, domain};
-use crate::{KEEPER_VERB, Missing, admission, census, check, guest, tool};
+use crate::transport::control::{Control, Reply, Wish};
+use crate::transport::{Connection, ExecRequest, Streams, relay};
 
 /// How long processes may take to go after SIGKILL.
 const EXTERMINATION: Duration = Duration::from_secs(15);
@@ -202,7 +208,7 @@ impl Lab {
 
     /// What its guests are made of, in words.
     pub fn made_of(&self) -> String {
-        guest::machine(self.record.guest).made_of(&self.record)
+        machine::machine(self.record.guest).made_of(&self.record)
     }
 
     /// How many guests it has.
@@ -403,7 +409,7 @@ fn begin(
         open_directory(&directory.guest(guest))?;
     }
     stage(directory, binary, options)?;
-    guest::machine(record.guest).prepare(record, directory, binary, options)?;
+    machine::machine(record.guest).prepare(record, directory, binary, options)?;
     // The keeper reads what was settled.
     record.write(directory)?;
     admission::require_readable(&directory.stage().join(&record.init), record.uid(1))?;

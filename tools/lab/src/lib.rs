@@ -8,39 +8,34 @@
 //! | module | what it holds |
 //! |---|---|
 //! | `lab` | the front: up, open, list, kill, restart, down |
-//! | `guest` | what differs by kind of guest: one file per kind |
+//! | `machine` | what differs by kind of guest: one file per kind |
 //! | `keeper` | the process that owns the namespaces and the guests |
 //! | `init` | PID 1 of a guest, and the agent that runs commands there |
-//! | `exec` | running a command in a guest from outside (or from a sister guest) |
-//! | `directory`, `record` | the lab's directory and what is written there |
-//! | `census`, `admission` | which processes belong to a guest; who may open the pool file |
+//! | `transport` | what the keeper and its clients say to each other; running a command in a guest from outside (or from a sister guest) |
+//! | `host` | the lab's directory and what is written there; which processes belong to a guest; who may open the pool file |
 //!
 //! Two hidden verbs must be offered by the binary that uses this crate: [`KEEPER_VERB`], which calls [`keeper`],
 //! and [`INIT_VERB`], which calls [`guest_init`].
 #![forbid(unsafe_code)]
 
-mod admission;
-mod census;
 mod check;
-mod directory;
 mod error;
-mod exec;
-mod guest;
+mod host;
 mod init;
 mod keeper;
 mod lab;
+mod machine;
 mod options;
-mod record;
-mod tool;
+mod transport;
 
 pub use check::Missing;
 pub use error::{Error, GuestFault, Result};
-pub use exec::{ExecRequest, Streams, exec_in_sister, in_guest};
-pub use guest::{Acceleration, kvm_boots_guests};
 pub use init::guest_init;
 pub use keeper::keeper;
 pub use lab::{GuestListing, GuestState, Lab, Listing};
+pub use machine::{Acceleration, kvm_boots_guests};
 pub use options::{Device, GuestKind, Server, UpOptions};
+pub use transport::{ExecRequest, Streams, exec_in_sister, in_guest};
 
 /// The verb of the binary that must call [`keeper`] with the words that follow it.
 pub const KEEPER_VERB: &str = "lab-keeper";

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::guest::Acceleration;
+use crate::machine::Acceleration;
 
 /// The kind of machine that a guest is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

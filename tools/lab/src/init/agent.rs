@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::{READY, port, session};
 use crate::error::{Doing, Result};
-use crate::exec::Connection;
-use crate::record::{AGENT_PORT, Boot};
+use crate::host::record::{AGENT_PORT, Boot};
+use crate::transport::Connection;
 
 /// Serves clients until the guest ends: those that come over the network, and those that the keeper lets in by the
 /// guest's serial port, if it has one.

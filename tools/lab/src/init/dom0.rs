@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use rustix::mount::MountFlags;
 
-use crate::directory::{open_directory, set_mode};
 use crate::error::{Doing, Error, Result};
-use crate::tool;
+use crate::host::directory::{open_directory, set_mode};
+use crate::host::tool;
 
 /// Connects a domain's network interface to the lab's network. Called by the tools, which give its name and where they wait
 /// for the answer.

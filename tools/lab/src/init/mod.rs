@@ -16,7 +16,7 @@ use rustix::process::WaitOptions;
 use rustix::system::{RebootCommand, reboot};
 
 use crate::error::{Doing, Error, Result};
-use crate::record::{self, Boot};
+use crate::host::record::{self, Boot};
 
 /// The environment variable that names the file with PID 1's orders.
 pub(crate) const BOOT_VARIABLE: &str = "VSHMEM_LAB_BOOT";

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::agent::attend;
 use crate::error::{Doing, Result};
-use crate::exec::Connection;
-use crate::exec::mux::Mux;
+use crate::transport::Connection;
+use crate::transport::mux::Mux;
 
 /// The name that the machine gives it.
 pub(crate) const NAME: &str = "vshmem-lab";

@@ -13,7 +13,7 @@ use rustix::process::{chdir, chroot};
 use rustix::system::init_module;
 
 use crate::error::{Doing, Error, Result};
-use crate::record::{self, Boot};
+use crate::host::record::{self, Boot};
 
 /// The name under which the kernel looks for PID 1.
 pub(crate) const INIT: &str = "/init";

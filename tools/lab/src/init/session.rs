@@ -15,8 +15,8 @@ use rustix::io::{ioctl_fionbio, ioctl_fionread};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::BIN;
-use crate::exec::Connection;
-use crate::exec::frame::{self, Decoder, Kind, Refusal, Request};
+use crate::transport::Connection;
+use crate::transport::frame::{self, Decoder, Kind, Refusal, Request};
 
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -12,10 +12,10 @@ use rustix::system::sethostname;
 
 use super::dom0::BRIDGE;
 use super::{BIN, ORDERS};
-use crate::directory::{open_directory, set_mode};
 use crate::error::{Doing, Result};
-use crate::record::{self, Boot, DOM0, NOTIFY_PORT, address, domain};
-use crate::tool;
+use crate::host::directory::{open_directory, set_mode};
+use crate::host::record::{self, Boot, DOM0, NOTIFY_PORT, address, domain};
+use crate::host::tool;
 
 /// Directories that are empty, writable and gone with the guest.
 const SCRATCH: [(&str, u32); 4] =

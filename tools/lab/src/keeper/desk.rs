@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Shared;
-use super::control::{Control, Reply, Wish};
 use super::warden::Ward;
-use crate::admission;
 use crate::error::{Doing, Error, GuestFault, Result};
+use crate::host::admission;
+use crate::host::record::{self, AGENT_PORT, Boot, address};
 use crate::lab::{GuestListing, GuestState};
-use crate::record::{self, AGENT_PORT, Boot, address};
+use crate::transport::control::{Control, Reply, Wish};
 
 /// How long the guest's agent may take to accept a connection.
 const ANSWER: Duration = Duration::from_secs(5);

@@ -12,13 +12,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::site::{Life, Site};
 use super::warden::Ward;
-use crate::directory::Directory;
 use crate::error::{Doing, Error, GuestFault, Result};
-use crate::exec::mux::Mux;
-use crate::exec::{Connection, ExecRequest, Streams, relay};
-use crate::guest::{Plan, machine};
+use crate::host::directory::Directory;
+use crate::host::record::{self, AGENT_PORT, Boot, DOM0, address, domain};
 use crate::lab::GuestState;
-use crate::record::{self, AGENT_PORT, Boot, DOM0, address, domain};
+use crate::machine::{Plan, machine};
+use crate::transport::mux::Mux;
+use crate::transport::{Connection, ExecRequest, Streams, relay};
 
 /// How long dom0's agent may take to accept a connection, while domains boot beside it.
 const ANSWER: Duration = Duration::from_secs(30);

@@ -2,7 +2,6 @@
 //! watches them. Nothing of it is on anyone's data path: a command's connection is handed over to the client.
 
 mod console;
-pub(crate) mod control;
 mod desk;
 mod domain;
 mod namespace;
@@ -20,12 +19,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::admission;
-use crate::directory::{Directory, set_mode};
 use crate::error::{Doing, Error, GuestFault, Result};
-use crate::guest::machine;
+use crate::host::admission;
+use crate::host::directory::{Directory, set_mode};
+use crate::host::record::{self, Boot, DOM0, Record};
 use crate::lab::sweep;
-use crate::record::{self, Boot, DOM0, Record};
+use crate::machine::machine;
 pub(crate) use console::tail;
 use domain::Domain;
 use process::Process;

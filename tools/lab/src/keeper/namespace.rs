@@ -7,10 +7,11 @@ use std::process::Command;
 use rustix::fs::{CWD, FileType, Gid, Mode, Uid, chown, mknodat};
 use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
-use crate::directory::{Directory, set_mode};
 use crate::error::{Doing, Result};
-use crate::record::{KEEPER_ADDRESS, Record};
-use crate::{guest, tool};
+use crate::host::directory::{Directory, set_mode};
+use crate::host::record::{KEEPER_ADDRESS, Record};
+use crate::host::tool;
+use crate::machine;
 
 const BRIDGE: &str = "lab0";
 const TUN: &str = "/dev/net/tun";
@@ -56,7 +57,7 @@ fn network(record: &Record) -> Result<()> {
         KEEPER_ADDRESS
     );
     for guest in record.machines() {
-        let tap = guest::tap(guest);
+        let tap = machine::tap(guest);
         let uid = record.uid(guest);
         lines.push_str(&format!(
             "tuntap add {tap} mode tap user {uid} group {uid} vnet_hdr\n\

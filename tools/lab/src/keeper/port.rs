@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Doing, Result};
-use crate::exec::mux::Mux;
-use crate::record::domain;
+use crate::host::record::domain;
+use crate::transport::mux::Mux;
 
 /// How long a machine may take to listen.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -11,12 +11,12 @@ use rustix::process::Signal;
 
 use super::port;
 use super::site::{Life, Site};
-use crate::census::{self, Census};
-use crate::directory::Directory;
 use crate::error::{Doing, Result};
-use crate::exec::mux::Mux;
-use crate::guest::{Plan, contained, machine};
-use crate::record::{Record, domain};
+use crate::host::census::{self, Census};
+use crate::host::directory::Directory;
+use crate::host::record::{Record, domain};
+use crate::machine::{Plan, contained, machine};
+use crate::transport::mux::Mux;
 
 /// The processes of a guest: all those of its user.
 pub(super) struct Process {

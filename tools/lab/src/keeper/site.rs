@@ -4,8 +4,8 @@ use std::io::PipeWriter;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::exec::mux::Mux;
-use crate::guest::Plan;
+use crate::machine::Plan;
+use crate::transport::mux::Mux;
 
 /// The place of one guest, through all its lives.
 pub(super) trait Site: Send + Sync {

@@ -10,14 +10,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::console::{self, Word};
-use super::control::{self, Reply};
 use super::site::{Life, Site};
-use crate::directory::Directory;
 use crate::error::{Doing, Error, GuestFault, Result};
-use crate::exec::mux::Mux;
-use crate::guest::{Plan, machine};
+use crate::host::directory::Directory;
+use crate::host::record::{Record, death_notice, domain};
 use crate::lab::GuestState;
-use crate::record::{Record, death_notice, domain};
+use crate::machine::{Plan, machine};
+use crate::transport::control::{self, Reply};
+use crate::transport::mux::Mux;
 
 /// How long the command of a death notice may take.
 const NOTICE: Duration = Duration::from_secs(30);

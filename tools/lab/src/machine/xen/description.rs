@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Description, KERNEL_WORDS, Plan, ramdisk};
 use crate::INIT_VERB;
-use crate::directory::open_directory;
 use crate::error::{Doing, Result};
+use crate::host::directory::open_directory;
+use crate::host::record::domain;
 use crate::init::BOOT_VARIABLE;
 use crate::init::dom0::{CONNECT, LAB};
-use crate::record::domain;
 
 /// Where a domain finds its orders.
 const ORDERS: &str = "/orders.json";
@@ -45,7 +45,7 @@ pub(super) fn in_dom0(plan: &Plan<'_>, path: &Path) -> PathBuf {
 
 fn text(plan: &Plan<'_>, ramdisk: &Path) -> String {
     let kernel = plan.directory.kernel();
-    let address = crate::guest::qemu::hardware_address(plan.guest);
+    let address = crate::machine::qemu::hardware_address(plan.guest);
     format!(
         "name = \"{name}\"\n\
          type = \"pv\"\n\

@@ -12,11 +12,12 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::check::Missing;
-use crate::directory::Directory;
 use crate::error::{Error, Result};
+use crate::host::census;
+use crate::host::directory::Directory;
+use crate::host::record::Record;
+use crate::host::tool;
 use crate::options::{GuestKind, UpOptions};
-use crate::record::Record;
-use crate::{census, tool};
 pub use qemu::{Acceleration, kvm_boots_guests};
 
 /// One guest to be started.

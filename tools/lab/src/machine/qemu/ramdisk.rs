@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::error::{Doing, Result};
+use crate::host::tool;
 use crate::init::ramdisk::{INIT, MODULES};
-use crate::tool;
 
 const DIRECTORY: u32 = 0o040_755;
-pub(in crate::guest) const PROGRAM: u32 = 0o100_755;
+pub(in crate::machine) const PROGRAM: u32 = 0o100_755;
 /// For the root user's eyes.
-pub(in crate::guest) const PRIVATE: u32 = 0o100_400;
+pub(in crate::machine) const PRIVATE: u32 = 0o100_400;
 const LINK: u32 = 0o120_777;
-pub(in crate::guest) const FILE: u32 = 0o100_644;
+pub(in crate::machine) const FILE: u32 = 0o100_644;
 const CHARACTERS: u32 = 0o020_600;
 
 /// An archive under way.
 #[derive(Debug, Default)]
-pub(in crate::guest) struct Archive {
+pub(in crate::machine) struct Archive {
     bytes: Vec<u8>,
     entries: u32,
     directories: BTreeSet<PathBuf>,
@@ -28,7 +28,7 @@ pub(in crate::guest) struct Archive {
 
 impl Archive {
     /// With a console, and modules that are loaded in their order.
-    pub(in crate::guest) fn bootable(modules: &[(String, Vec<u8>)]) -> Self {
+    pub(in crate::machine) fn bootable(modules: &[(String, Vec<u8>)]) -> Self {
         let mut archive = Archive::default();
         archive.directory(Path::new("/dev"));
         archive.entry("/dev/console", CHARACTERS, (5, 1), &[]);
@@ -72,7 +72,7 @@ impl Archive {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
     }
 
-    pub(in crate::guest) fn directory(&mut self, path: &Path) {
+    pub(in crate::machine) fn directory(&mut self, path: &Path) {
         if path == Path::new("/") || !self.directories.insert(path.to_owned()) {
             return;
         }
@@ -82,7 +82,7 @@ impl Archive {
         self.entry(&path.to_string_lossy(), DIRECTORY, (0, 0), &[]);
     }
 
-    pub(in crate::guest) fn file(&mut self, path: &Path, mode: u32, contents: &[u8]) {
+    pub(in crate::machine) fn file(&mut self, path: &Path, mode: u32, contents: &[u8]) {
         if let Some(parent) = path.parent() {
             self.directory(parent);
         }
@@ -90,28 +90,28 @@ impl Archive {
     }
 
     /// What lies there among the host's files, under the same name.
-    pub(in crate::guest) fn copy(&mut self, path: &Path) -> Result<()> {
+    pub(in crate::machine) fn copy(&mut self, path: &Path) -> Result<()> {
         let contents = fs::read(path).doing(|| format!("read {path:?}"))?;
         self.file(path, PROGRAM, &contents);
         Ok(())
     }
 
     /// A symbolic link.
-    pub(in crate::guest) fn link(&mut self, path: &Path, target: &str) {
+    pub(in crate::machine) fn link(&mut self, path: &Path, target: &str) {
         if let Some(parent) = path.parent() {
             self.directory(parent);
         }
         self.entry(&path.to_string_lossy(), LINK, (0, 0), target.as_bytes());
     }
 
-    pub(in crate::guest) fn end(mut self) -> Vec<u8> {
+    pub(in crate::machine) fn end(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, (0, 0), &[]);
         self.bytes
     }
 }
 
 /// Makes the archive: `binary` is PID 1; the modules are loaded in their order.
-pub(in crate::guest) fn make(binary: &Path, modules: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
+pub(in crate::machine) fn make(binary: &Path, modules: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
     let mut archive = Archive::bootable(modules);
     let contents = fs::read(binary).doing(|| format!("read {binary:?}"))?;
     archive.file(Path::new(INIT), PROGRAM, &contents);
@@ -122,7 +122,7 @@ pub(in crate::guest) fn make(binary: &Path, modules: &[(String, Vec<u8>)]) -> Re
 }
 
 /// What the dynamic linker loads for those programs, and the linker itself, each once.
-pub(in crate::guest) fn libraries(programs: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
+pub(in crate::machine) fn libraries(programs: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
     let ldd = tool::find("ldd").unwrap_or_else(|| "ldd".into());
     // It fails if one of them is not dynamically linked, and lists the libraries of the others all the same.
     let listed = Command::new(&ldd)

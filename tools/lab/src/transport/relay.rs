@@ -11,8 +11,8 @@ use signal_hook::iterator::Signals;
 use super::frame::{self, Decoder, Kind, Refusal, STDIN_WINDOW};
 use super::{Connection, ExecRequest, Streams};
 use crate::error::{Doing, Error, GuestFault, Result};
-use crate::keeper::control::{Control, Reply};
-use crate::record::domain;
+use crate::host::record::domain;
+use crate::transport::control::{Control, Reply};
 
 const PIECE: usize = 64 << 10;
 

@@ -3,7 +3,7 @@
 
 use std::process::Command;
 
-use crate::tool;
+use crate::host::tool;
 
 /// The setup header of an x86 image (Linux: Documentation/arch/x86/boot.rst).
 const SETUP_SECTORS: usize = 0x1f1;
@@ -20,7 +20,7 @@ const PACKERS: [(&[u8], &str, &[&str]); 3] = [
 ];
 
 /// The kernel in an image; `None` if it cannot be had, and the image has to do.
-pub(in crate::guest) fn unpacked(image: &[u8]) -> Option<Vec<u8>> {
+pub(in crate::machine) fn unpacked(image: &[u8]) -> Option<Vec<u8>> {
     let payload = payload(image)?;
     let (_, program, options) = PACKERS.iter().find(|(magic, ..)| payload.starts_with(magic))?;
     let program = tool::find(program)?;

@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::directory::Directory;
 use crate::error::{Doing, Error, Result};
+use crate::host::census;
+use crate::host::directory::Directory;
+use crate::host::tool;
+use crate::keeper;
 use crate::options::Server;
-use crate::{census, keeper, tool};
 
 /// How long it may take to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);

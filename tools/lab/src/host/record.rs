@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::directory::Directory;
 use crate::error::{Doing, Result};
+use crate::host::directory::Directory;
 use crate::options::{Device, GuestKind, Server};
 
 /// The port of the guests' agents.
@@ -87,7 +87,7 @@ impl Record {
         let (pid, start) = self.keeper?;
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let zombie = status.lines().any(|line| line.starts_with("State:") && line.contains('Z'));
-        (!zombie && crate::census::start_time(pid) == Some(start)).then_some(pid)
+        (!zombie && crate::host::census::start_time(pid) == Some(start)).then_some(pid)
     }
 
     pub(crate) fn write(&self, directory: &Directory) -> Result<()> {

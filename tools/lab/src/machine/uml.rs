@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Machine, Plan};
+use crate::INIT_VERB;
 use crate::check::Missing;
 use crate::error::{Doing, Result};
+use crate::host::record::Record;
+use crate::host::tool;
 use crate::init::BOOT_VARIABLE;
-use crate::record::Record;
-use crate::{INIT_VERB, tool};
 
 pub(crate) struct Uml;
 

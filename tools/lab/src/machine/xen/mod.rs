@@ -16,13 +16,13 @@ use super::qemu::{Words, missing_for_emulation, no_kernel, port, qemu, ramdisk};
 use super::{Description, Machine, Plan};
 use crate::INIT_VERB;
 use crate::check::Missing;
-use crate::directory::{Directory, set_mode};
 use crate::error::{Doing, Error, Result};
+use crate::host::directory::{Directory, set_mode};
+use crate::host::record::{DOM0, Record};
 use crate::init::BOOT_VARIABLE;
 use crate::init::dom0::LAB_TAG;
 use crate::init::ramdisk::ROOT_TAG;
 use crate::options::UpOptions;
-use crate::record::{DOM0, Record};
 
 pub(crate) struct Xen;
 

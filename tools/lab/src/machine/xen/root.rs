@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::ramdisk::{Archive, FILE, PROGRAM, libraries};
 use crate::error::{Doing, Result};
+use crate::host::tool;
 use crate::init::ramdisk::INIT;
-use crate::tool;
 
 /// Where the programs of the stage are.
 pub(super) const STAGE: &str = "/stage";

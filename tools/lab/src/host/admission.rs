@@ -9,10 +9,10 @@ use std::process::Command;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::io::Errno;
 
-use crate::directory::NamingLock;
 use crate::error::{Doing, Error, Result};
-use crate::record::Record;
-use crate::tool;
+use crate::host::directory::NamingLock;
+use crate::host::record::Record;
+use crate::host::tool;
 
 /// Checks that a guest's user can read that file.
 pub(crate) fn require_readable(path: &Path, uid: u32) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Running a command in a guest: the client's side.
 
 mod connection;
+pub(crate) mod control;
 pub(crate) mod frame;
 pub(crate) mod mux;
 mod relay;
@@ -13,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::error::{Doing, Error, GuestFault, Result};
+use crate::host::record::{AGENT_PORT, address};
 use crate::init::{ORDERS, orders};
-use crate::record::{AGENT_PORT, address};
 pub(crate) use connection::Connection;
 use frame::Request;
 pub(crate) use relay::relay;

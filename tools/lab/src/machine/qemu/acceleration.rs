@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::directory::open_directory;
+use crate::INIT_VERB;
 use crate::error::{Doing, Error, Result};
+use crate::host::directory::open_directory;
+use crate::host::record;
 use crate::init::BOOT_VARIABLE;
 use crate::init::ramdisk::{BOOTED, ONLY_BOOT};
-use crate::{INIT_VERB, record};
 
 /// Where the answer is kept, with the boot that it holds for.
 const VERDICT: &str = "/run/vshmem/kvm.json";
@@ -23,7 +24,7 @@ const VERDICT: &str = "/run/vshmem/kvm.json";
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// A machine with nothing but a console. A guest that reboots ends.
-pub(in crate::guest) const BARE: [&str; 9] = [
+pub(in crate::machine) const BARE: [&str; 9] = [
     "-nodefaults",
     "-no-user-config",
     "-display",
