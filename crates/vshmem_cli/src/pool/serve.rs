@@ -63,7 +63,7 @@ impl Serve {
         let request = Request { name: name.clone(), socket: self.socket, vectors: self.vectors };
         let mut server = Server::start(link, &request)?;
         // It notices the death of this process and takes the host's doorbell back.
-        if let Err(error) = crate::agent::start(&place) {
+        if let Err(error) = vshmem_agent::start(&place) {
             show::line(format!("pool {name}: no agent ({error})"))?;
         }
         show::line(opening(&name, server.places(), self.vectors))?;
@@ -98,7 +98,7 @@ fn end(name: &str, ending: Ending) -> Outcome {
 fn serve_xen(link: Box<dyn Link>, name: &str, stop: &UnixStream) -> Outcome {
     let place = link.place().to_owned();
     let mut server = XenServer::start(link, name)?;
-    if let Err(error) = crate::agent::start(&place) {
+    if let Err(error) = vshmem_agent::start(&place) {
         show::line(format!("pool {name}: no agent ({error})"))?;
     }
     show::line(format!("pool {name}: guests are granted it as they come, and revoked as they go"))?;
