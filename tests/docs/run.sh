@@ -1,17 +1,18 @@
 #!/bin/bash
-# The docs against the tree and the command: no dead link, no mention of a page that is not there, every verb, limit and decision listed.
+# The docs against the tree and the command: no dead link, no mention of a page or test that is not there, every verb, limit and decision listed.
 #   run.sh VSHMEM [--write]     --write: docs/reference/commands.md is made anew
 # Ends with `N passed, N failed`.
 cd "$(dirname "$0")/../.." || exit 1
 vshmem=$1
 passed=0 failed=0
-check() { # check NAME: what is wrong comes in by standard input, a line each
-	local wrong
-	wrong=$(cat)
+check() { # check NAME COMMAND...: the command prints what is wrong, a line each
+	local what=$1 wrong
+	shift
+	wrong=$("$@" 2>&1)
 	if [ -z "$wrong" ]; then
-		passed=$((passed + 1)); echo "ok: $1"
+		passed=$((passed + 1)); echo "ok: $what"
 	else
-		failed=$((failed + 1)); echo "FAILED: $1"; echo "$wrong"
+		failed=$((failed + 1)); echo "FAILED: $what"; echo "$wrong"
 	fi
 }
 
@@ -19,28 +20,54 @@ if [ "$2" = --write ]; then
 	tests/docs/commands "$vshmem" >docs/reference/commands.md
 fi
 
-# In a tree without git (a released archive) the pages are those that there are.
-files() { git ls-files -- "$@" 2>/dev/null | grep . || find . -path ./target -prune -o -path ./build -prune -o -type f -name "${1#\*}" -print; }
+# All files, also in a tree without git (a released archive).
+files() { git ls-files --cached --others --exclude-standard 2>/dev/null | grep . || find . -name target -prune -o -name build -prune -o -type f -printf '%P\n'; }
 
-files '*.md' | perl tests/docs/links.pl | check "links between pages, and to headings"
+links() { files | grep '\.md$' | while read -r page; do [ ! -e "$page" ] || echo "$page"; done | perl tests/docs/links.pl; }
 
-git grep -noIE 'docs/[a-z]+[a-z/_-]*/?[0-9a-z_.-]*' -- . ':!*.md' 2>/dev/null | grep -E ':docs/(guide|reference|internals|results|glossary|decisions)|:docs/[a-z-]+\.md' |
-	grep -vE ':docs/(pmem|ivshmem|device_model)\.md' | while IFS=: read -r file line page; do
-	page=${page%.}
-	[ -e "$page" ] || compgen -G "$page*" >/dev/null || echo "$file:$line: $page"
-done | check "pages that the sources mention"
+# What sources and scripts say of docs/..., with the place. Other projects have pages of such names, too.
+mentions() {
+	files | grep -vE '\.md$|^tests/docs/' | tr '\n' '\0' |
+		xargs -0 grep -noIHE 'docs/(guide|reference|internals|results|decisions|glossary)[0-9a-z/_.-]*|docs/[a-z-]+\.md' 2>/dev/null |
+		grep -vE ':docs/(pmem|ivshmem|device_model)\.md' | while IFS=: read -r file line page; do
+		page=${page%.}
+		[ -e "$page" ] || compgen -G "$page*" >/dev/null || echo "$file:$line: $page"
+	done
+}
 
-tests/docs/commands "$vshmem" | diff docs/reference/commands.md - | head -40 |
-	check "docs/reference/commands.md is what --help prints (tests/docs/run.sh VSHMEM --write)"
+commands() { tests/docs/commands "$vshmem" | diff docs/reference/commands.md - | head -40; }
 
-"$vshmem" pool create docs-check --size 64M --limit none-of-these=1 2>&1 | sed -n 's/.*there are //p' | tr ' ' '\n' | while read -r limit; do
-	grep -q "^| \`$limit\`" docs/reference/limits.md 2>/dev/null || echo "$limit is missing"
-done | check "every limit stands in docs/reference/limits.md"
+limits() {
+	"$vshmem" pool create docs-check --size 64M --limit none-of-these=1 2>&1 | sed -n 's/.*there are //p' | tr ' ' '\n' | grep . >"$names" ||
+		echo "the command names no limits"
+	while read -r limit; do
+		grep -q "^| \`$limit\`" docs/reference/limits.md || echo "$limit is missing"
+	done <"$names"
+}
 
-for decision in docs/internals/decisions/[0-9]*.md; do
-	grep -q '^Date: 20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]\. Status: ' "$decision" || echo "$decision has no line 'Date: ... Status: ...'"
-	grep -q "(${decision##*/})" docs/internals/decisions/README.md 2>/dev/null || echo "$decision is not in the index"
-done | check "decisions have date and status, and are in the index"
+decisions() {
+	local page
+	for page in docs/internals/decisions/[0-9]*.md; do
+		grep -q '^Date: 20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]\. Status: ' "$page" || echo "$page has no line 'Date: ... Status: ...'"
+		grep -q "(${page##*/})" docs/internals/decisions/README.md || echo "$page is not in docs/internals/decisions/README.md"
+	done
+}
+
+# Models that the table names, `a_name_of_several_words`.
+models() {
+	grep -o '`[a-z0-9]*_[a-z0-9_]*_[a-z0-9_]*`' docs/internals/memory-model.md | tr -d '`' | grep -v '^vshmem_' | sort -u | while read -r model; do
+		grep -rqE "fn $model\b" crates/vshmem_sync || echo "there is no model $model in crates/vshmem_sync"
+	done
+}
+
+names=$(mktemp) || exit 1
+trap 'rm -f "$names"' EXIT
+check "links between pages, and to headings" links
+check "pages that the sources mention" mentions
+check "docs/reference/commands.md is what --help prints (tests/docs/run.sh VSHMEM --write)" commands
+check "every limit is in docs/reference/limits.md" limits
+check "decisions have date and status, and are in the index" decisions
+check "models that docs/internals/memory-model.md names" models
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
