@@ -501,7 +501,7 @@ mod tests {
         waker.ring(owner.owner, u32::MAX);
     }
 
-    /// Installs a filter that ends the process at calls which docs/sysv.md does not list, as far as [`Files`] could make them.
+    /// Installs a filter that ends the process at calls which docs/reference/sysv-differences.md does not list, as far as [`Files`] could make them.
     fn forbid() {
         const RETURN: u16 = 0x06;
         const LOAD: u16 = 0x20;

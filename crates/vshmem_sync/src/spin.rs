@@ -3,7 +3,7 @@
 //! Who looks for as long as a sleep costs, and then sleeps, spends at most twice what the better of both would have cost,
 //! however long the wait turns out to be: before that time is over looking is the cheaper one, and after it the sleep is
 //! paid on top of as much again. That is as good as can be done without knowing the future, and no wait but a try (below)
-//! looks for longer. Waits that look for less do so to spend less on sleeps: docs/design.md says what that costs whom.
+//! looks for longer. Waits that look for less do so to spend less on sleeps: docs/internals/design.md says what that costs whom.
 //!
 //! # The cost of a sleep
 //! CPU time, in ticks of the CPU's counter: what the kernel charges this thread for a sleep, and what waking somebody takes,

@@ -70,7 +70,7 @@ impl Ivshmem {
             },
             RegionError::Denied { place } => RegionError::DeniedDevice {
                 place,
-                remedy: "Without the driver only root may map this device. Load the driver (docs/links.md), and it is /dev/vshmem/NAME for whom its mode lets in",
+                remedy: "Without the driver only root may map this device. Load the driver (docs/guide/qemu-libvirt.md), and it is /dev/vshmem/NAME for whom its mode lets in",
             },
             error => error,
         })?;
