@@ -60,6 +60,18 @@ models() {
 	done
 }
 
+# Rows `| nr | `file` | `function`, `function` | what |` of the walks.
+walks() {
+	local file cell function
+	grep -E '^\| [0-9]+ \|' docs/internals/walks.md | while IFS='|' read -r _ _ file cell _; do
+		file=$(tr -d '` ' <<<"$file")
+		if [ ! -e "$file" ]; then echo "there is no $file"; continue; fi
+		for function in $(grep -o '`[a-z0-9_]*`' <<<"$cell" | tr -d '`'); do
+			grep -qE "fn $function\b" "$file" || echo "there is no function $function in $file"
+		done
+	done
+}
+
 names=$(mktemp) || exit 1
 trap 'rm -f "$names"' EXIT
 check "links between pages, and to headings" links
@@ -67,6 +79,7 @@ check "pages that the sources mention" mentions
 check "docs/reference/commands.md is what --help prints (tests/docs/run.sh VSHMEM --write)" commands
 check "every limit is in docs/reference/limits.md" limits
 check "decisions have date and status, and are in the index" decisions
+check "files and functions that docs/internals/walks.md names" walks
 check "models that docs/internals/memory-model.md names" models
 
 echo "$passed passed, $failed failed"
