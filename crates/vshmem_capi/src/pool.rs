@@ -64,8 +64,9 @@ impl Pool {
         }
         let session = Session::join_beside(link).map_err(said)?;
         let bytes = session.member().pool().layout().total_bytes as usize;
-        // SAFETY: no address is given, so nothing is replaced.
-        let mapping = unsafe { session.link().map(0, bytes, Protection::READ_WRITE, None) }
+        let mapping = session
+            .link()
+            .map(0, bytes, Protection::READ_WRITE)
             .map_err(|errno| format!("{}: cannot map it: {errno}", place.display()))?;
         let base = mapping.start();
         let map = Arc::new(Map::of(mapping));

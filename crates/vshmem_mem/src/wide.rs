@@ -57,14 +57,16 @@ fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     let replaced: u8;
     // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time, atomically; `Map` hands out
     // cells on 16 bytes only, as the instruction demands. The compiler keeps rbx for itself, so it is put aside and back; the
-    // address has a register by name, as any other might be that one.
+    // address has a register by name, as any other might be that one. Moves cost nothing here; `xchg` is three operations.
     unsafe {
         core::arch::asm!(
-            "xchg {new_word}, rbx",
+            "mov {aside}, rbx",
+            "mov rbx, {new_word}",
             "lock cmpxchg16b [rdi]",
             "sete r8b",
-            "mov rbx, {new_word}",
-            new_word = inout(reg) new.word => _,
+            "mov rbx, {aside}",
+            aside = out(reg) _,
+            new_word = in(reg) new.word,
             in("rdi") cell.as_ptr(),
             out("r8b") replaced,
             inout("rax") old.word => _,

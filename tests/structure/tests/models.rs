@@ -32,8 +32,8 @@ fn tests_in(path: &Path) -> Vec<String> {
 
 /// What the second column of the table under "Models" names.
 fn table() -> BTreeSet<String> {
-    let page = tracked("sanitizers.md").into_iter().find(|path| path.starts_with("docs"));
-    let page = page.expect("docs have a page sanitizers.md");
+    let page = tracked("memory-model.md").into_iter().find(|path| path.starts_with("docs"));
+    let page = page.expect("docs have a page memory-model.md");
     let text = std::fs::read_to_string(root().join(page)).expect("a page is readable");
     let (_, section) = text.split_once("\n## Models\n").expect("it has a section Models");
     section
@@ -51,6 +51,6 @@ fn the_table_of_models_is_complete_and_true() {
     assert!(models.len() > 30, "the models are not where they were: {models:?}");
     let missing: Vec<_> = models.difference(&table).collect();
     let unknown: Vec<_> = table.difference(&models).collect();
-    assert!(missing.is_empty(), "not in the table of sanitizers.md: {missing:?}");
+    assert!(missing.is_empty(), "not in the table of memory-model.md: {missing:?}");
     assert!(unknown.is_empty(), "in the table, but no model: {unknown:?}");
 }
