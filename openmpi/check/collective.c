@@ -104,7 +104,8 @@ int vshmem_id(const vshmem_pool *pool, const void *memory)
 
 size_t vshmem_team_bytes(uint32_t members, size_t payload)
 {
-	return any(20) ? members * (payload + 16) : 0;
+	/* The same each time; none for the largest. */
+	return members < 7 ? members * (payload + 16) : 0;
 }
 
 int vshmem_team_join(void *memory, uint32_t members, size_t payload, uint32_t rank, vshmem_team **team)
@@ -328,7 +329,8 @@ int main(int argc, char **argv)
 	}
 	for (int nth = 0; nth < MEMBERS; nth++)
 		vshmem_gathering_end(&members[nth].gathering);
-	must(held == 0 && joined == 0 && by_team > 0);
+	/* What was taken of the pool is given back: teams are made to the end. */
+	must(held == 0 && joined == 0 && by_team > step / 100);
 	vshmem_coll_close();
 	printf("%llu calls, %llu by teams: 1 passed, 0 failed\n", (unsigned long long)step, (unsigned long long)by_team);
 	return 0;
