@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use vshmem_bench::report::{Rows, write_lines};
 use vshmem_bench::sysv::{
     self, Comparison, GUEST_PROGRAMS, KernelLimits, POOL_BYTES, POOL_LIMITS, PREPARED_BYTES,
-    PROGRAMS, Plan, Subject, Venue, between_guests, catalogue,
+    PROGRAMS, Plan, Results, Subject, Venue, between_guests, catalogue,
 };
 use vshmem_bench::{Between, Kernels, Materials, Memory, OwnPool, Site, open_site};
 
@@ -95,18 +95,7 @@ impl Sysv {
         }
         let guests = self.open_guests(&command, &kernels)?;
         let plan = self.plan(comparisons);
-        let own = match self.pool {
-            Some(_) => None,
-            None => Some(OwnPool::make(POOL_BYTES, &POOL_LIMITS)?),
-        };
-        let (name, file) = match (&own, &self.pool) {
-            (Some(own), _) => (own.name().to_owned(), own.place().to_owned()),
-            (None, name) => {
-                let name = name.clone().unwrap_or_default();
-                let file = vshmem_session::find(&name)?.place().to_owned();
-                (name, file)
-            }
-        };
+        let (own, name, file) = self.pool_or_own()?;
         let about = about(&name, &file, own.is_some())?;
         let prepared = plan
             .comparisons
@@ -125,8 +114,24 @@ impl Sysv {
         let site = guests.as_ref().map(|site| site.describe());
         drop((own, prepared, guests));
         let results = results?;
+        self.print(&results, &about, site)
+    }
+
+    /// The pool that was named, or one of its own: its name and its file.
+    fn pool_or_own(&self) -> Result<(Option<OwnPool>, String, PathBuf), Failure> {
+        if let Some(name) = &self.pool {
+            let file = vshmem_session::find(name)?.place().to_owned();
+            return Ok((None, name.clone(), file));
+        }
+        let own = OwnPool::make(POOL_BYTES, &POOL_LIMITS)?;
+        let (name, file) = (own.name().to_owned(), own.place().to_owned());
+        Ok((Some(own), name, file))
+    }
+
+    /// Tables, and a file of lines if one was asked for.
+    fn print(&self, results: &Results, about: &Value, site: Option<String>) -> Outcome {
         show::line(results.machine.to_string())?;
-        show::line(sentence(&about))?;
+        show::line(sentence(about))?;
         let mut tables = vec![results.times(), results.answers()];
         if let Some(site) = site {
             show::line(site)?;
