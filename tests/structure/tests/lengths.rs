@@ -58,6 +58,12 @@ fn no_file_or_function_is_longer_than_its_limit() {
     assert!(allowed.is_empty(), "in exceptions.txt, but not in the tree: {:?}", allowed.keys());
 }
 
+/// Messages are found by searching for them, so they are not broken; nor are addresses and rows of tables.
+fn may_be_wide(line: &str) -> bool {
+    let text = line.trim_start().trim_start_matches('/').trim_start_matches('!').trim_start();
+    line.contains('"') || line.contains("://") || text.starts_with('|')
+}
+
 #[test]
 fn no_line_is_wider_than_its_limit() {
     let mut wide = Vec::new();
@@ -65,8 +71,7 @@ fn no_line_is_wider_than_its_limit() {
         for path in tracked(ending) {
             for (number, line) in lines_of(&path).iter().enumerate() {
                 let columns: usize = line.chars().map(|one| if one == '\t' { 8 } else { 1 }).sum();
-                // An address is not broken.
-                if columns > COLUMNS && !line.contains("://") {
+                if columns > COLUMNS && !may_be_wide(line) {
                     wide.push(format!("{}:{}: {columns}", path.display(), number + 1));
                 }
             }
