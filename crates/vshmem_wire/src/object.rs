@@ -91,7 +91,7 @@ pub struct ShmSlot {
 
 /// A semaphore set.
 ///
-/// A semaphore is a cell whose word has a format of its own, see `docs/wire-format.md`: value, flags and last operator
+/// A semaphore is a cell whose word has a format of its own, see `docs/internals/wire-format.md`: value, flags and last operator
 /// together.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -153,7 +153,7 @@ pub struct MsgSlot {
     pub send_tail: RawCell,
     /// A [`QueueMode`].
     pub mode: RawCell,
-    /// The ring: cells whose words have a format of their own, see `docs/wire-format.md`.
+    /// The ring: cells whose words have a format of their own, see `docs/internals/wire-format.md`.
     pub ring: [RawCell; RING_SLOTS],
 }
 
@@ -174,7 +174,7 @@ pub struct MsgHeader {
     pub kind: u64,
     /// Bytes of text.
     pub size: u64,
-    /// Where in which ring the message was put: see `docs/wire-format.md`. Means nothing in the list.
+    /// Where in which ring the message was put: see `docs/internals/wire-format.md`. Means nothing in the list.
     pub place: u64,
     /// What the chunk's owner cell said when it was.
     pub owner: u64,

@@ -5,7 +5,7 @@
 //! the cheaper one, and after it the sleep is paid on top of as much again. That is as good as can
 //! be done without knowing the future, and no wait but a try (below) looks for longer. What a sleep
 //! costs is measured (`sleep_cost.rs`). Waits that look for less do so to spend less on sleeps:
-//! docs/design.md says what that costs whom.
+//! docs/internals/design.md says what that costs whom.
 //!
 //! # Less after it was in vain
 //! Who has looked in vain looks for a quarter of that next time, and when tries (below) fail as
