@@ -264,8 +264,9 @@ impl crate::Member {
 
     /// Finds a live object by key: first without the lock, then with it, so that "none" is true.
     ///
-    /// In place of each call, and the other part out of line: what is found stays in registers. Nested results are passed through
-    /// memory, in pieces of other sizes than they are read in, which the processor has to wait for.
+    /// In place of each call, and the other part out of line: what is found stays in registers.
+    /// Nested results are passed through memory, in pieces of other sizes than they are read in,
+    /// which the processor has to wait for.
     #[inline(always)]
     fn find_existing(&self, kind: Kind, key: i32) -> Result<Option<Place>, crate::Errno> {
         let layout = self.pool().layout();
