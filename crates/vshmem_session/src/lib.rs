@@ -2,7 +2,6 @@
 //! making and removing one; and what of a program's IPC goes there.
 
 mod create;
-mod create_xen;
 mod find;
 mod notify;
 mod open;
@@ -10,8 +9,8 @@ mod post;
 mod share;
 mod starter;
 
+pub use create::xen::{XenPool, create_xen, destroy_xen, retire_xen};
 pub use create::{CreateError, CreateRequest, create, create_in, remove};
-pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
 pub use find::{FindError, Listing, Whose, find, identify, list, list_devices, snapshot};
 pub use notify::{
     Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus, Peers, Received, Sent,

@@ -1,5 +1,7 @@
 //! Making and removing pools: the host's privilege.
 
+pub mod xen;
+
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
