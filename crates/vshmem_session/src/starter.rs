@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use rustix::fs::{Mode, OFlags};
 use vshmem_mem::system_call;
 
-use crate::Session;
+use crate::open::Session;
 
 /// Device and inode number.
 type Identity = (u64, u64);
