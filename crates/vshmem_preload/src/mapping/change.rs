@@ -4,7 +4,7 @@ use vshmem_session::Session;
 
 use crate::attached::books::Changing;
 use crate::attached::{mapping_cache, pieces};
-use crate::mapping::user;
+use crate::mapping::{reconcile, user};
 use crate::session::current;
 use crate::{errno, process};
 
@@ -42,6 +42,8 @@ pub fn replacing<T>(
         if let Some((_, session)) = &change {
             pieces::forget_range(session.member(), start, bytes);
         }
+    } else if let Some((_, session)) = &change {
+        reconcile::unmapped(session.member(), start, bytes);
     }
     result
 }

@@ -9,6 +9,7 @@ pub mod attach;
 pub mod change;
 pub mod fixed;
 pub mod protect;
+pub mod reconcile;
 pub mod remap;
 pub mod remap_request;
 pub mod unmap;

@@ -20,7 +20,7 @@ use crate::attached::{fixed as attached_fixed, mapping_cache, pieces};
 use crate::errno;
 use crate::mapping::change::{PAGE, change};
 use crate::mapping::remap_request::Wish;
-use crate::mapping::{fixed, user};
+use crate::mapping::{fixed, reconcile, user};
 use crate::next::system_call;
 
 /// The kernel's mremap(2) to a given place.
@@ -56,7 +56,12 @@ pub fn remap(
     let changing = change(start, bytes).or_else(target_changes);
     let Some((_, session)) = &changing else { return passed_on(call) };
     let source = pieces::find(|piece| piece.holds(start, 1));
-    let result = match source.map_or(Ok(None), |piece| place(session, piece, wish)) {
+    let placed = match source {
+        _ if wish.moves_several() => Err(Errno::FAULT),
+        Some(piece) => place(session, piece, wish),
+        None => Ok(None),
+    };
+    let result = match placed {
         Ok(None) => call(),
         Ok(Some(place)) => place as *mut c_void,
         Err(error) => {
@@ -67,6 +72,11 @@ pub fn remap(
     if result != libc::MAP_FAILED {
         user::forget();
         remapped(session.member(), source, wish, result.addr());
+    } else if replaces {
+        let moved = if wish.copies() { 0 } else { bytes.min(new_bytes) };
+        reconcile::half_moved(session.member(), start, moved, target);
+        reconcile::unmapped(session.member(), start, bytes);
+        reconcile::unmapped(session.member(), target, new_bytes);
     }
     result
 }

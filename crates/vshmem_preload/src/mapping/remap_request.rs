@@ -6,6 +6,7 @@ use libc::c_int;
 use vshmem_ipc::Errno;
 
 use crate::attached::addresses::no_access;
+use crate::attached::pieces;
 use crate::mapping::change::PAGE;
 
 /// What mremap(2) is asked for; lengths are whole pages.
@@ -37,6 +38,17 @@ impl Wish {
     /// Whether more is to be mapped than was.
     pub fn grows(self) -> bool {
         self.new_bytes > self.bytes
+    }
+
+    /// Whether it would move a segment together with something else. Linux before 6.17 moves one mapping at a time, and newer
+    /// ones do not move several if a segment of their own is among them, but would if the pool's file is.
+    pub fn moves_several(self) -> bool {
+        let end = self.start.saturating_add(self.bytes);
+        self.has(libc::MREMAP_FIXED)
+            && self.bytes == self.new_bytes
+            && self.check().is_ok()
+            && pieces::find(|piece| piece.touches(self.start, end)).is_some()
+            && pieces::find(|piece| piece.holds(self.start, self.bytes)).is_none()
     }
 
     /// What the kernel refuses without a look at any mapping.
