@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 use vshmem_ipc::Member;
 use vshmem_mem::unless_confined;
 
-use crate::attached::books::Piece;
+use crate::attached::attach_table::Piece;
 use crate::attached::pieces;
 use crate::errno;
 
