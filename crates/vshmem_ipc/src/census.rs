@@ -1,5 +1,6 @@
 //! Who and what is in a pool, for `vshmem ls` and the agent.
 
+use rustix::io::Errno;
 use vshmem_sync::{Fault, field, holder_of, load_value, load_word};
 use vshmem_wire::{
     AGENT_STARTER, AttachSlot, BELL_LOST, ClientName, ClientSlot, ClientState, DomainSlot,
@@ -7,14 +8,18 @@ use vshmem_wire::{
     ThreadSlot, WaitState,
 };
 
-use crate::access::Permission;
-use crate::id::{Kind, Place};
-use crate::member::client_at;
-use crate::registry::{self, per_kind};
-use crate::segment::attach_at;
-use crate::semaphore::{self, Set};
-use crate::wait::thread_at;
-use crate::{Domains, Errno, Member, Pool, domain, settle};
+use crate::context::{Member, client_at};
+use crate::error::settle;
+use crate::pool::domains;
+use crate::pool::open::Pool;
+use crate::registry::id::{Kind, Place};
+use crate::registry::permission::Permission;
+use crate::registry::table::{self, per_kind};
+use crate::sem::operation;
+use crate::sem::set::Set;
+use crate::shm::record::attach_at;
+use crate::wait::doorbell::Domains;
+use crate::wait::queue::thread_at;
 
 /// A member domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -215,7 +220,7 @@ impl Pool {
             let clients = self.client_rows()?;
             let mut rows = Vec::new();
             for index in 0..self.layout().domains.count as u32 {
-                let slot = domain::slot_at(self.layout(), index)?;
+                let slot = domains::slot_at(self.layout(), index)?;
                 let state = match load_value(map, field!(slot, DomainSlot, state))? {
                     1 => DomainState::Alive,
                     2 => DomainState::Dead,
@@ -224,7 +229,7 @@ impl Pool {
                 };
                 rows.push(DomainRow {
                     index,
-                    name: domain::name_of(self, index)?,
+                    name: domains::name_of(self, index)?,
                     state,
                     epoch: load_value(map, field!(slot, DomainSlot, epoch))?,
                     renewed: load_value(map, field!(slot, DomainSlot, renewed))?,
@@ -234,15 +239,15 @@ impl Pool {
                         agent => agent,
                     },
                     clients: clients.iter().filter(|row| row.domain == index).count() as u32,
-                    boot: domain::boot_of(self, index)?,
+                    boot: domains::boot_of(self, index)?,
                     pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
                     address: match load_value(map, field!(slot, DomainSlot, address))? {
                         BELL_LOST => None,
                         address => address.checked_sub(1),
                     },
                     listens: load_word(map, field!(slot, DomainSlot, notify))? != 0,
-                    heard: crate::notify::heard_by(self, index)?,
-                    rates: domain::rates_of(self, index)?,
+                    heard: crate::wait::notify::heard_by(self, index)?,
+                    rates: domains::rates_of(self, index)?,
                 });
             }
             Ok(rows)
@@ -259,7 +264,7 @@ impl Pool {
         let look = || -> Result<Vec<DomainKey>, Fault> {
             let mut keys = Vec::new();
             for index in 0..self.layout().domains.count as u32 {
-                let slot = domain::slot_at(self.layout(), index)?;
+                let slot = domains::slot_at(self.layout(), index)?;
                 // The epoch first: should the slot change hands now, the key fits nobody any more.
                 let epoch = self.epoch_of(index)?;
                 let state = load_value(map, field!(slot, DomainSlot, state))?;
@@ -267,7 +272,7 @@ impl Pool {
                     keys.push(DomainKey {
                         index,
                         epoch,
-                        boot: domain::boot_of(self, index)?,
+                        boot: domains::boot_of(self, index)?,
                         pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
                         born: load_word(map, field!(slot, DomainSlot, born))?,
                     });
@@ -284,7 +289,7 @@ impl Pool {
     /// EIO when the pool does not make sense.
     pub fn domain_epoch(&self, index: u32) -> Result<Option<u32>, Errno> {
         let look = || -> Result<Option<u32>, Fault> {
-            let slot = domain::slot_at(self.layout(), index)?;
+            let slot = domains::slot_at(self.layout(), index)?;
             let state = load_value(self.map(), field!(slot, DomainSlot, state))?;
             let epoch = load_value(self.map(), field!(slot, DomainSlot, epoch))?;
             Ok((state == DomainState::Alive as u32).then_some(epoch))
@@ -308,7 +313,7 @@ impl Pool {
 
     /// Boot epoch of the domain that is in a slot now.
     pub(crate) fn epoch_of(&self, index: u32) -> Result<u32, Fault> {
-        let slot = domain::slot_at(self.layout(), index)?;
+        let slot = domains::slot_at(self.layout(), index)?;
         load_value(self.map(), field!(slot, DomainSlot, epoch))
     }
 
@@ -490,8 +495,8 @@ impl Pool {
 
     fn entry(&self, row: ObjectRow) -> Result<Entry, Fault> {
         let (map, layout) = (self.map(), self.layout());
-        let slot = registry::slot_at(layout, row.kind, row.index)?;
-        let standing = registry::standing(map, slot)?;
+        let slot = table::slot_at(layout, row.kind, row.index)?;
+        let standing = table::standing(map, slot)?;
         let place = Place { index: row.index, sequence: standing.sequence };
         let get = |at: u64| load_value(map, at);
         let party = |at: u64| get(at).map(Party::unpack);
@@ -510,7 +515,7 @@ impl Pool {
             Kind::Semaphore => Particulars::Semaphore {
                 count: get(field!(slot, SemSlot, count))?,
                 operated: get(field!(slot, SemSlot, operated))?,
-                last: semaphore::last_operator(self, &Set::read(self, place, slot)?)?,
+                last: operation::last_operator(self, &Set::read(self, place, slot)?)?,
             },
             Kind::Queue => {
                 let (count, bytes) = crate::queue::totals(map, self.layout(), slot)?;
@@ -570,7 +575,7 @@ impl Pool {
         let offset = match object {
             None => self.registry_lock(),
             Some(row) => {
-                let slot = registry::slot_at(layout, row.kind, row.index)?;
+                let slot = table::slot_at(layout, row.kind, row.index)?;
                 field!(slot, ObjectHeader, lock)
             }
         };
@@ -598,8 +603,8 @@ impl Pool {
             let high = load_value(map, per_kind!(layout, high_water, kind))?;
             let mut rows = Vec::new();
             for index in 0..high.min(kind.area(layout).count as u32) {
-                let slot = registry::slot_at(layout, kind, index)?;
-                let standing = registry::standing(map, slot)?;
+                let slot = table::slot_at(layout, kind, index)?;
+                let standing = table::standing(map, slot)?;
                 if standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed) {
                     rows.push(ObjectRow { kind, index });
                 }

@@ -8,14 +8,15 @@ use vshmem_wire::{
     MsgSlot, ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
-use super::Look;
-use super::objects::Objects;
-use super::parties::{Owner, Parties};
-use crate::heap::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
-use crate::id::Kind;
-use crate::member::client_at;
+use crate::check::Look;
+use crate::check::objects::Objects;
+use crate::check::parties::{Owner, Parties};
+use crate::context::client_at;
+use crate::memory::heap::{self, Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
 use crate::message::Header;
-use crate::{heap, registry, undo};
+use crate::registry::id::Kind;
+use crate::registry::table;
+use crate::sem::undo;
 
 /// Chunks that objects refer to, by unit.
 #[derive(Default)]
@@ -56,7 +57,7 @@ impl Look<'_> {
         let records = layout.undos.count as usize;
         let mut listed = vec![false; records];
         for (index, _) in objects.of(Kind::Semaphore) {
-            let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
+            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
             let count = self.get(field!(slot, SemSlot, count))?;
             let mut next = self.get(field!(slot, SemSlot, undos))?;
             let mut clients = HashMap::new();
@@ -177,7 +178,7 @@ impl Look<'_> {
     pub(super) fn sets(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let (layout, geometry) = (self.layout, self.pool.geometry());
         for (index, _) in objects.of(Kind::Semaphore) {
-            let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
+            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
             let count = self.get(field!(slot, SemSlot, count))?;
             let unit = self.get(field!(slot, SemSlot, words))?;
             if count == 0 || count > geometry.semmsl {
@@ -229,7 +230,7 @@ impl Look<'_> {
     pub(super) fn queues(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let layout = self.layout;
         for (index, standing) in objects.of(Kind::Queue) {
-            let slot = registry::slot_at(layout, Kind::Queue, index)?;
+            let slot = table::slot_at(layout, Kind::Queue, index)?;
             let mut next = self.get(field!(slot, MsgSlot, head))?;
             let (mut count, mut bytes, mut last) = (0u64, 0u64, 0);
             while let Some(unit) = next.checked_sub(1) {

@@ -1,16 +1,19 @@
 //! How much room a pool has left.
 
+use rustix::io::Errno;
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
     AttachSlot, CHUNK_CLASSES, ClientSlot, ExtentState, SlabMeta, ThreadSlot, UndoSlot,
 };
 
-use super::Look;
-use crate::heap::{self, Chunk, IN_OBJECT, SLAB_UNITS};
-use crate::member::client_at;
-use crate::segment::attach_at;
-use crate::wait::thread_at;
-use crate::{Errno, Pool, dirty, undo};
+use crate::check::Look;
+use crate::context::client_at;
+use crate::memory::dirty;
+use crate::memory::heap::{self, Chunk, IN_OBJECT, SLAB_UNITS};
+use crate::pool::open::Pool;
+use crate::sem::undo;
+use crate::shm::record::attach_at;
+use crate::wait::queue::thread_at;
 
 /// What is in use and what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -1,0 +1,229 @@
+//! A set that has been looked up.
+
+use rustix::io::Errno;
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value, load_word};
+use vshmem_wire::{
+    CELL_BYTES, Cell, ClientName, ClientSlot, ObjectHeader, ObjectState, Party, SemSlot, SemWord,
+    UndoSlot, tag_at,
+};
+
+use crate::context::{Member, slot_of};
+use crate::error::settle;
+use crate::memory::heap::Chunk;
+use crate::pool::open::Pool;
+use crate::registry::id::{Kind, Place};
+use crate::registry::permission::Permission;
+use crate::registry::table::{self, Standing};
+use crate::sem::{operation, undo};
+use crate::wait::queue::Line;
+
+/// A set that has been looked up: a private copy of what does not change while it lives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Set {
+    pub index: u32,
+    pub sequence: u32,
+    /// Byte offset of its slot.
+    pub slot: u64,
+    /// Semaphores.
+    pub count: u32,
+    /// Byte offset of the first semaphore.
+    words: u64,
+    /// Tag of the cell that says that it stands.
+    state_tag: u64,
+}
+
+impl Set {
+    #[inline(always)]
+    pub fn find(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
+        match Self::glimpse(pool, place)? {
+            Some(set) if set.stands_in(pool.map())? => Ok(Some(set)),
+            _ => Ok(None),
+        }
+    }
+
+    /// A set as it may have been: what was read belongs together only if [`Set::stands_in`] says so afterwards.
+    #[inline(always)]
+    pub fn glimpse(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
+        let Some(slot) = pool.layout().sem.at(place.index) else {
+            return Ok(None);
+        };
+        let state_at = field!(slot, ObjectHeader, state);
+        let state = pool.map().load_to_replace(state_at)?;
+        let standing = Standing::unpack(state.value());
+        if !standing.is(ObjectState::Live) || standing.sequence != place.sequence {
+            return Ok(None);
+        }
+        Self::read_as(pool, place, slot, state.tag).map(Some)
+    }
+
+    /// Reads the slot's fields, whatever its state.
+    #[inline(always)]
+    pub fn read(pool: &Pool, place: Place, slot: u64) -> Result<Self, Fault> {
+        let state_at = field!(slot, ObjectHeader, state);
+        let state_tag = pool.map().load(tag_at(state_at), Ordering::Acquire)?;
+        Self::read_as(pool, place, slot, state_tag)
+    }
+
+    #[inline(always)]
+    fn read_as(pool: &Pool, place: Place, slot: u64, state_tag: u64) -> Result<Self, Fault> {
+        let (layout, map) = (pool.layout(), pool.map());
+        let count = load_value(map, field!(slot, SemSlot, count))?;
+        let unit = load_value(map, field!(slot, SemSlot, words))?;
+        let words = Chunk(unit).offset(layout)?;
+        let room = layout.heap.end() - words;
+        let possible = (1..=pool.geometry().semmsl).contains(&count);
+        if !possible || u64::from(count) * CELL_BYTES > room {
+            return Err(Fault::corrupt(slot, "a semaphore set of a size that cannot be"));
+        }
+        Ok(Self { index: place.index, sequence: place.sequence, slot, count, words, state_tag })
+    }
+
+    pub fn lock(&self) -> u64 {
+        field!(self.slot, ObjectHeader, lock)
+    }
+
+    pub(super) fn line(&self) -> Line {
+        operation::line_of(self.slot)
+    }
+
+    #[inline]
+    pub(super) fn word(&self, number: u32) -> Result<u64, Fault> {
+        if number >= self.count {
+            return Err(Fault::corrupt(self.slot, "no such semaphore"));
+        }
+        Ok(self.words + u64::from(number) * CELL_BYTES)
+    }
+
+    pub(super) fn stands(&self, value: u32) -> Standing {
+        debug_assert!(value <= 0xff);
+        Standing { state: value, sequence: self.sequence }
+    }
+
+    /// Whether the set is still there; under its lock.
+    pub fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
+        let value = txn.get(field!(self.slot, ObjectHeader, state))?;
+        Ok(Standing::unpack(value) == self.stands(ObjectState::Live as u32))
+    }
+
+    /// Whether nothing has happened to the set since it was looked up; outside its lock, so that may be true for a moment only.
+    #[inline(always)]
+    pub(super) fn stands_in(&self, map: &Map) -> Result<bool, Fault> {
+        let tag = map.load(tag_at(field!(self.slot, ObjectHeader, state)), Ordering::Acquire)?;
+        Ok(tag == self.state_tag)
+    }
+
+    /// Whether the semaphores still lie where they were found: until a removed set has been taken apart.
+    fn has_memory(&self, pool: &Pool) -> Result<bool, Fault> {
+        let standing = table::standing(pool.map(), self.slot)?;
+        let unit = load_value(pool.map(), field!(self.slot, SemSlot, words))?;
+        Ok((standing.is(ObjectState::Live) || standing.is(ObjectState::Dying))
+            && standing.sequence == self.sequence
+            && Chunk(unit).offset(pool.layout())? == self.words)
+    }
+
+    /// One semaphore, with the undo records that its word may name.
+    #[inline]
+    pub(crate) fn semaphore<'a>(
+        &'a self,
+        pool: &'a Pool,
+        number: u32,
+    ) -> Result<Semaphore<'a, Records<'a>>, Fault> {
+        let at = self.word(number)?;
+        let array = field!(self.slot, SemSlot, array);
+        Ok(Semaphore { map: pool.map(), at, array, records: Records { pool, set: self, number } })
+    }
+
+    /// Closes the fast way to a semaphore and returns its cell as this change sees it.
+    pub(super) fn close(
+        &self,
+        txn: &mut Txn<'_>,
+        pool: &Pool,
+        number: u32,
+    ) -> Result<(u64, Cell), Fault> {
+        let at = self.word(number)?;
+        let cell = txn.cell(at)?;
+        if SemWord::unpack(cell.word).slow {
+            return Ok((at, cell));
+        }
+        // What is staged over a semaphore keeps it closed, unless a peer has laid something
+        // else into the same memory.
+        if txn.has_written(at) {
+            return Err(Fault::corrupt(at, "a semaphore where something else lies"));
+        }
+        Ok((at, self.semaphore(pool, number)?.close()?))
+    }
+
+    /// Stages a new word over one that was closed before.
+    pub(super) fn write(
+        &self,
+        txn: &mut Txn<'_>,
+        at: u64,
+        cell: Cell,
+        value: u32,
+        party: u32,
+    ) -> Result<(), Fault> {
+        // The word stays closed in the staged copy; `open` decides at the end of the change.
+        txn.replace(at, cell, SemWord::of(value, party, true).pack())
+    }
+}
+
+/// The undo records of a set, as the words of one semaphore name them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Records<'a> {
+    pool: &'a Pool,
+    set: &'a Set,
+    number: u32,
+}
+
+impl UndoRecords for Records<'_> {
+    fn stand(&self) -> Result<bool, Fault> {
+        self.set.has_memory(self.pool)
+    }
+
+    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
+        let (layout, map) = (self.pool.layout(), self.pool.map());
+        // What a peer wrote there may be any number.
+        let Ok(at) = undo::undo_at(layout, record) else { return Ok(None) };
+        if load_value(map, field!(at, UndoSlot, set))? != self.set.index + 1 {
+            return Ok(None);
+        }
+        let room = load_value(map, field!(at, UndoSlot, adjustments))?;
+        let Some(unit) = room.checked_sub(1) else { return Ok(None) };
+        let Ok(base) = Chunk(unit).offset(layout) else { return Ok(None) };
+        let at = base + u64::from(self.number) * CELL_BYTES;
+        Ok((at < layout.heap.end()).then_some(at))
+    }
+
+    fn operator(&self, record: u32) -> Result<u32, Fault> {
+        let (layout, map) = (self.pool.layout(), self.pool.map());
+        let Ok(at) = undo::undo_at(layout, record) else { return Ok(0) };
+        let Some(client) = ClientName::of(load_word(map, field!(at, UndoSlot, client))?) else {
+            return Ok(0);
+        };
+        let Ok(slot) = slot_of(layout, client) else { return Ok(0) };
+        let domain = load_value(map, field!(slot, ClientSlot, domain))?;
+        let pid = load_value(map, field!(slot, ClientSlot, pid))?;
+        Ok(Party { domain, pid }.pack())
+    }
+}
+
+impl Member {
+    #[inline(always)]
+    pub(super) fn set(&self, id: i32) -> Result<Set, Errno> {
+        let place = Place::of(id).ok_or(Errno::INVAL)?;
+        settle(Set::find(self.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+    }
+
+    /// As [`Member::set`], for calls by which the program learns or uses the number of semaphores.
+    pub(super) fn set_of_size(&self, id: i32) -> Result<Set, Errno> {
+        let set = self.set(id)?;
+        let place = Place { index: set.index, sequence: set.sequence };
+        self.hold_size(Kind::Semaphore, place, set.count)?;
+        Ok(set)
+    }
+
+    pub(super) fn set_permission(&self, set: &Set) -> Result<Permission, Errno> {
+        settle(Permission::read(self.pool().map(), set.slot).map(Ok))
+    }
+}

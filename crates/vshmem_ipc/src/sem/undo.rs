@@ -1,0 +1,367 @@
+//! SEM_UNDO: adjustments that are applied when a process ends.
+//!
+//! A record belongs to one client and one set, and hangs on the set's list; set and list are under
+//! the set's lock, so a step on a semaphore and its adjustment are one change: a client that is
+//! killed at any instruction has either done both or neither.
+
+use rustix::io::Errno;
+use vshmem_mem::{AtomicU32, Map, Ordering};
+use vshmem_sync::{
+    Desk, Fault, Held, HeldBy, Txn, claim_cell, claim_word, field, load_cell, load_value, load_word,
+};
+use vshmem_wire::{CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot};
+
+use crate::context::{Member, slot_of};
+use crate::error::{Verdict, settle};
+use crate::memory::heap::{self, Chunk, IN_OBJECT};
+use crate::pool::open::Pool;
+use crate::pool::tag_floor;
+use crate::sem::set::Set;
+
+/// An undo record as something that clients hold.
+pub(crate) fn held_record(layout: &Layout, record: u32) -> Result<Held, Fault> {
+    let at = undo_at(layout, record)?;
+    let (owner, sibling) = (field!(at, UndoSlot, client), field!(at, UndoSlot, sibling));
+    Ok(Held { number: record, owner, sibling })
+}
+
+/// Notes that a client is about to use a record of its that serves no set; says whether it is one.
+fn take_set(map: &Map, layout: &Layout, record: u32, client: ClientName) -> Result<bool, Fault> {
+    let at = undo_at(layout, record)?;
+    // The cell first: see `Held`.
+    let set = load_cell(map, field!(at, UndoSlot, set))?;
+    let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
+    Ok(ours
+        && set.word == 0
+        && map.replace_cell(field!(at, UndoSlot, set), set, UndoSlot::TAKEN.into())?)
+}
+
+/// The same backwards, for a client that has ended. Says whether its record serves no set.
+pub(crate) fn forget_set(
+    map: &Map,
+    layout: &Layout,
+    record: u32,
+    client: ClientName,
+) -> Result<bool, Fault> {
+    let at = undo_at(layout, record)?;
+    let set = load_cell(map, field!(at, UndoSlot, set))?;
+    let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
+    if ours && set.value() == UndoSlot::TAKEN {
+        map.replace_cell(field!(at, UndoSlot, set), set, 0)?;
+    }
+    Ok(ours && (set.value() == 0 || set.value() == UndoSlot::TAKEN))
+}
+
+/// Remembers where this process's record of a set is. A hint: always checked.
+#[derive(Debug)]
+pub(crate) struct UndoHints([AtomicU32; 64]);
+
+impl UndoHints {
+    pub fn new() -> Self {
+        Self(std::array::from_fn(|_| AtomicU32::new(0)))
+    }
+
+    fn of(&self, set: u32) -> &AtomicU32 {
+        &self.0[set as usize % self.0.len()]
+    }
+}
+
+#[inline]
+pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
+    layout.undos.at(record).ok_or(Fault::corrupt(layout.undos.offset, "no such undo record"))
+}
+
+/// Byte offset of a record's adjustments.
+pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Result<u64, Fault> {
+    let unit = txn.get(field!(undo_at(layout, record)?, UndoSlot, adjustments))?;
+    match unit.checked_sub(1) {
+        Some(unit) => Chunk(unit).offset(layout),
+        None => Err(Fault::corrupt(undo_at(layout, record)?, "an undo record without room")),
+    }
+}
+
+/// Closes the fast way to an adjustment, below `base` of a record, of a semaphore that is closed.
+/// Returns where it lies, and the cell as this change sees it.
+pub(crate) fn close(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    record: u32,
+    base: u64,
+    number: u16,
+) -> Result<(u64, Cell), Fault> {
+    let at = base + u64::from(number) * CELL_BYTES;
+    if txn.has_written(at) {
+        return Ok((at, txn.cell(at)?));
+    }
+    let semaphore = set.semaphore(pool, number.into())?;
+    Ok((at, semaphore.close_adjustment(record, at)?))
+}
+
+/// Calls `each` with every record of a set.
+pub(crate) fn walk(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    mut each: impl FnMut(&mut Txn<'_>, u32) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let head = field!(set.slot, SemSlot, undos);
+    let mut next = txn.get(head)?;
+    for _ in 0..=layout.undos.count {
+        let Some(record) = next.checked_sub(1) else {
+            return Ok(());
+        };
+        next = txn.get(field!(undo_at(layout, record)?, UndoSlot, next))?;
+        if !each(txn, record)? {
+            return Ok(());
+        }
+    }
+    Err(Fault::corrupt(head, "a list of undo records without an end"))
+}
+
+/// The record that a client has of a set.
+fn find_record(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    client: ClientName,
+) -> Result<Option<u32>, Fault> {
+    let mut found = None;
+    walk(txn, layout, set, |txn, record| {
+        if txn.get_word(field!(undo_at(layout, record)?, UndoSlot, client))? == client.word() {
+            found = Some(record);
+        }
+        Ok(found.is_none())
+    })?;
+    Ok(found)
+}
+
+/// Whether a record of a set is a client's; under the set's lock.
+pub(crate) fn belongs(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    record: u32,
+    client: ClientName,
+) -> Result<bool, Fault> {
+    let Ok(at) = undo_at(layout, record) else { return Ok(false) };
+    Ok(txn.get_word(field!(at, UndoSlot, client))? == client.word()
+        && txn.get(field!(at, UndoSlot, set))? == set.index + 1)
+}
+
+/// Closes all adjustments of a record of a removed set, which is about to give them up.
+pub(crate) fn close_all(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    record: u32,
+) -> Result<(), Fault> {
+    if txn.get(field!(undo_at(pool.layout(), record)?, UndoSlot, adjustments))? == 0 {
+        return Ok(());
+    }
+    let base = adjustments(txn, pool.layout(), record)?;
+    txn.step(set.count)?;
+    let mut highest = 0;
+    for number in 0..set.count {
+        let at = base + u64::from(number) * CELL_BYTES;
+        let closed = set.semaphore(pool, number)?.close_adjustment(record, at)?;
+        highest = highest.max(closed.tag);
+    }
+    tag_floor::raise(pool.map(), pool.layout(), highest)
+}
+
+/// Takes a record, whose adjustments are closed, off its set's list; its client keeps it. Its room passes to `heir`, who
+/// discards it.
+pub(crate) fn unlink(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    record: u32,
+    heir: ClientName,
+) -> Result<Option<Chunk>, Fault> {
+    let mut link = field!(set.slot, SemSlot, undos);
+    for _ in 0..=layout.undos.count {
+        let Some(other) = txn.get(link)?.checked_sub(1) else {
+            break;
+        };
+        let at = undo_at(layout, other)?;
+        if other != record {
+            link = field!(at, UndoSlot, next);
+            continue;
+        }
+        let next = txn.get(field!(at, UndoSlot, next))?;
+        txn.set(link, next)?;
+        let room = txn.get(field!(at, UndoSlot, adjustments))?.checked_sub(1).map(Chunk);
+        if let Some(chunk) = room {
+            heap::pass(txn, layout, chunk, IN_OBJECT, heir.word())?;
+        }
+        txn.set(field!(at, UndoSlot, adjustments), 0)?;
+        txn.set(field!(at, UndoSlot, set), 0)?;
+        return Ok(room);
+    }
+    Err(Fault::corrupt(link, "an undo record that is on no list"))
+}
+
+/// An undo record, and where its adjustments were when it was looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    pub record: u32,
+    /// Offset of the first adjustment.
+    pub base: u64,
+    at: u64,
+    unit: u32,
+}
+
+impl Known {
+    /// Whether it is a client's record of a set, and its adjustments still there.
+    #[inline(always)]
+    pub fn is_of(&self, map: &Map, client: ClientName, set: &Set) -> Result<bool, Fault> {
+        Ok(is_of(map, self.at, client, set)?
+            && load_value(map, field!(self.at, UndoSlot, adjustments))? == self.unit)
+    }
+}
+
+#[inline(always)]
+fn is_of(map: &Map, at: u64, client: ClientName, set: &Set) -> Result<bool, Fault> {
+    Ok(load_word(map, field!(at, UndoSlot, client))? == client.word()
+        && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
+}
+
+impl Member {
+    /// This process's record of a set, made if there is none.
+    pub(crate) fn undo_record(&self, desk: &Desk<'_>, set: &Set) -> Result<u32, Errno> {
+        let layout = self.pool().layout();
+        let me = self.me();
+        let hint = self.undo_hints.of(set.index);
+        if let Some(record) = hint.load(Ordering::Relaxed).checked_sub(1)
+            && self.record_is(record, me, set).unwrap_or(false)
+        {
+            return Ok(record);
+        }
+        let found = self.change(desk, set.lock(), "undo-find", |txn| {
+            Ok(Ok(if set.alive(txn)? { find_record(txn, layout, set, me)? } else { None }))
+        });
+        let record = match settle(found)? {
+            Some(record) => record,
+            None => self.make_record(desk, set, me)?,
+        };
+        hint.store(record + 1, Ordering::Relaxed);
+        Ok(record)
+    }
+
+    /// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its adjustments have been read.
+    #[inline(always)]
+    pub(crate) fn known_undo_record(&self, set: &Set) -> Result<Option<Known>, Fault> {
+        let Some(record) = self.undo_hints.of(set.index).load(Ordering::Relaxed).checked_sub(1)
+        else {
+            return Ok(None);
+        };
+        let layout = self.pool().layout();
+        let at = undo_at(layout, record)?;
+        let unit = load_value(self.pool().map(), field!(at, UndoSlot, adjustments))?;
+        let Some(chunk) = unit.checked_sub(1).map(Chunk) else { return Ok(None) };
+        let base = chunk.offset(layout)?;
+        let fits = u64::from(set.count) * CELL_BYTES <= layout.heap.end() - base;
+        Ok(fits.then_some(Known { record, base, at, unit }))
+    }
+
+    fn record_is(&self, record: u32, client: ClientName, set: &Set) -> Result<bool, Fault> {
+        let at = undo_at(self.pool().layout(), record)?;
+        is_of(self.pool().map(), at, client, set)
+    }
+
+    fn make_record(&self, desk: &Desk<'_>, set: &Set, me: ClientName) -> Result<u32, Errno> {
+        let layout = self.pool().layout();
+        let map = self.pool().map();
+        let bytes = u64::from(set.count) * CELL_BYTES;
+        let chunk = self.take_chunk(desk, bytes)?;
+        // The record, and whether the room has become part of it.
+        let make = || -> Verdict<(u32, bool)> {
+            tag_floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
+            let Some(record) = self.take_record(me)? else { return Ok(Err(Errno::NOSPC)) };
+            let at = undo_at(layout, record)?;
+            let linked = self.change(desk, set.lock(), "undo-make", |txn| {
+                if !set.alive(txn)? {
+                    return Ok(Err(Errno::IDRM));
+                }
+                // Another thread of this process may have made one meanwhile.
+                if let Some(other) = find_record(txn, layout, set, me)? {
+                    return Ok(Ok(other));
+                }
+                let head = field!(set.slot, SemSlot, undos);
+                let next = txn.get(head)?;
+                txn.set(field!(at, UndoSlot, next), next)?;
+                txn.set(field!(at, UndoSlot, set), set.index + 1)?;
+                txn.set(field!(at, UndoSlot, adjustments), chunk.0 + 1)?;
+                heap::pass(txn, layout, chunk, me.word(), IN_OBJECT)?;
+                txn.set(head, record + 1)?;
+                Ok(Ok(record))
+            });
+            if !matches!(linked, Ok(Ok(mine)) if mine == record) {
+                claim_cell(map, field!(at, UndoSlot, set), UndoSlot::TAKEN, 0)?;
+            }
+            linked.map(|found| found.map(|found| (found, found == record)))
+        };
+        let made = settle(make());
+        if !matches!(made, Ok((_, true))) {
+            let _ = heap::release(self.pool(), desk, &self.larder, self.me(), chunk);
+        }
+        made.map(|(record, _)| record)
+    }
+
+    /// Takes a record that serves no set: one of this client's own, or a free one, which the client keeps from then on.
+    fn take_record(&self, me: ClientName) -> Result<Option<u32>, Fault> {
+        /// Own ones that are looked at before a free one is claimed: what was given up last is among them.
+        const LATEST: u64 = 8;
+        let all = self.pool().layout().undos.count;
+        if let Some(record) = self.take_own_record(me, LATEST)? {
+            return Ok(Some(record));
+        }
+        if let Some(record) = self.claim_record(me)? {
+            return Ok(Some(record));
+        }
+        if let Some(record) = self.take_own_record(me, all)? {
+            return Ok(Some(record));
+        }
+        if self.pool().free_dead_undos()? { self.claim_record(me) } else { Ok(None) }
+    }
+
+    fn take_own_record(&self, me: ClientName, most: u64) -> Result<Option<u32>, Fault> {
+        let (layout, map) = (self.pool().layout(), self.pool().map());
+        let list = field!(slot_of(layout, me)?, ClientSlot, undos);
+        let mut holding = Holding::unpack(load_word(map, list)?);
+        for _ in 0..most {
+            let Some(record) = holding.first.checked_sub(1).filter(|_| holding.is_of(me)) else {
+                break;
+            };
+            let at = undo_at(layout, record)?;
+            holding = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
+            if load_word(map, field!(at, UndoSlot, client))? != me.word() {
+                break;
+            }
+            if take_set(map, layout, record, me)? {
+                return Ok(Some(record));
+            }
+        }
+        Ok(None)
+    }
+
+    fn claim_record(&self, me: ClientName) -> Result<Option<u32>, Fault> {
+        let (layout, map) = (self.pool().layout(), self.pool().map());
+        let list = field!(slot_of(layout, me)?, ClientSlot, undos);
+        let all = HeldBy { map, list, client: me };
+        let count = layout.undos.count as u32;
+        let from = (me.word() as u32).wrapping_mul(31) % count;
+        for step in 0..count {
+            let held = held_record(layout, (from + step) % count)?;
+            if !claim_word(map, held.owner, 0, me.word())? {
+                continue;
+            }
+            // Before it is on the list, where other threads of this process look for records that serve no set.
+            take_set(map, layout, held.number, me)?;
+            all.enlist(held)?;
+            return Ok(Some(held.number));
+        }
+        Ok(None)
+    }
+}
