@@ -8,18 +8,16 @@ use vshmem_wire::{
     ThreadSlot, WaitState,
 };
 
-use crate::context::{Member, client_at};
 use crate::error::settle;
-use crate::pool::domains;
+use crate::pool::clients::client_at;
+use crate::pool::domains::{self, Domains};
+use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
-use crate::registry::id::{Kind, Place};
+use crate::pool::threads::thread_at;
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, per_kind};
-use crate::sem::operation;
-use crate::sem::set::Set;
+use crate::sem::set::{self, Set};
 use crate::shm::record::attach_at;
-use crate::wait::doorbell::Domains;
-use crate::wait::queue::thread_at;
 
 /// A member domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -305,25 +303,6 @@ impl Pool {
         settle(self.client_rows().map(Ok))
     }
 
-    /// The client that is in a slot now.
-    pub(crate) fn named(&self, index: u32) -> Result<ClientName, Fault> {
-        let slot = client_at(self.layout(), index)?;
-        Ok(ClientName::new(index, load_word(self.map(), field!(slot, ClientSlot, taken))?))
-    }
-
-    /// Boot epoch of the domain that is in a slot now.
-    pub(crate) fn epoch_of(&self, index: u32) -> Result<u32, Fault> {
-        let slot = domains::slot_at(self.layout(), index)?;
-        load_value(self.map(), field!(slot, DomainSlot, epoch))
-    }
-
-    /// Start time of the process in a client's slot.
-    pub(crate) fn start_of(&self, slot: u64) -> Result<u64, Fault> {
-        let low = load_value(self.map(), field!(slot, ClientSlot, start_low))?;
-        let high = load_value(self.map(), field!(slot, ClientSlot, start_high))?;
-        Ok(u64::from(high) << 32 | u64::from(low))
-    }
-
     fn client_rows(&self) -> Result<Vec<ClientRow>, Fault> {
         let (map, layout) = (self.map(), self.layout());
         let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
@@ -515,7 +494,7 @@ impl Pool {
             Kind::Semaphore => Particulars::Semaphore {
                 count: get(field!(slot, SemSlot, count))?,
                 operated: get(field!(slot, SemSlot, operated))?,
-                last: operation::last_operator(self, &Set::read(self, place, slot)?)?,
+                last: set::last_operator(self, &Set::read(self, place, slot)?)?,
             },
             Kind::Queue => {
                 let (count, bytes) = crate::queue::totals(map, self.layout(), slot)?;
@@ -624,14 +603,4 @@ fn client_state(value: u32) -> Option<ClientState> {
         4 => ClientState::Quarantined,
         _ => return None,
     })
-}
-
-impl Member {
-    /// The id of an object row.
-    ///
-    /// # Errors
-    /// EINVAL when it has gone.
-    pub fn id_of(&self, row: ObjectRow) -> Result<i32, Errno> {
-        self.id_at(row.kind, row.index)
-    }
 }

@@ -17,3 +17,8 @@ pub(crate) fn settle<T>(verdict: Verdict<T>) -> Result<T, Errno> {
         Err(Fault::Corrupt { .. } | Fault::Lost | Fault::Evicted) => Err(Errno::IO),
     }
 }
+
+/// An errno out of a step that has no caller to tell it to.
+pub(crate) fn broken(at: u64) -> impl Fn(Errno) -> Fault {
+    move |_| Fault::corrupt(at, "a step that cannot be finished")
+}

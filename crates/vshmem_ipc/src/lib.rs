@@ -11,10 +11,13 @@
 
 #![forbid(unsafe_code)]
 
+mod api;
 mod census;
 mod check;
+mod client;
 mod context;
 mod error;
+mod format;
 mod memory;
 mod message;
 mod pool;
@@ -22,6 +25,7 @@ mod queue;
 mod recovery;
 mod registry;
 mod sem;
+mod shims;
 mod shm;
 mod wait;
 
@@ -31,23 +35,27 @@ pub use census::{
 };
 pub use check::room::Room;
 pub use check::{Finding, Severity};
-pub use context::{Backing, ChildSlot, JoinError, Member, Process, Reach};
-pub use pool::domains::DomainIdentity;
-pub use pool::home::Home;
+pub use client::fork::ChildSlot;
+pub use client::join::JoinError;
+pub use context::Context as Member;
+pub use context::Reach;
+pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
+pub use memory::backing::Backing;
+pub use pool::clients::Process;
+pub use pool::domains::{DomainIdentity, Domains};
+pub use pool::host_record::Home;
+pub use pool::id::{Kind, is_pool_id};
 pub use pool::open::{NewPool, OpenError, Pool};
 pub use queue::{Deliver, MsgInfo, QueueStat, Receive};
-pub use registry::id::{Kind, is_pool_id};
 pub use registry::permission::{Caller, Permission, Superuser};
 pub use rustix::io::Errno;
 pub use sem::operation::{Operation, SemInfo, SetStat};
 pub use shm::segment::{Attachment, SegmentStat, ShmInfo};
 pub use shm::suspend::Suspended;
-pub use wait::doorbell::Domains;
-pub use wait::files::{WAIT_WORDS_BEYOND, WaitFile};
 pub use wait::notify::{Asked, Listener};
 
 // For `queue`, until it is a room like the others.
 use error::{Verdict, settle};
 use memory::heap;
-use recovery::threads as bury_threads;
-use registry::{id, permission as access};
+use pool::{id, threads as bury_threads};
+use registry::permission as access;

@@ -9,17 +9,18 @@ use vshmem_wire::{
     WaitKind, WaitState,
 };
 
-use crate::check::Look;
-use crate::check::name_of;
 use crate::check::objects::Objects;
 use crate::check::parties::Parties;
-use crate::memory::heap::Chunk;
+use crate::check::{Look, name_of};
 use crate::message::{Header, Search};
+use crate::pool::chunk::Chunk;
+use crate::pool::id::Kind;
+use crate::pool::threads::thread_at;
 use crate::queue::{Awaited, says_list};
-use crate::registry::id::Kind;
 use crate::registry::table;
-use crate::sem::operation::{self, Operation};
-use crate::wait::queue::{Line, thread_at};
+use crate::sem::operation::Operation;
+use crate::sem::set;
+use crate::wait::queue::Line;
 
 impl Look<'_> {
     pub(super) fn lines(&mut self, parties: &Parties, objects: &Objects) -> Result<(), Fault> {
@@ -27,10 +28,10 @@ impl Look<'_> {
         let mut seen = HashSet::new();
         for (index, standing) in objects.of(Kind::Semaphore) {
             let slot = table::slot_at(layout, Kind::Semaphore, index)?;
-            let line = operation::line_of(slot);
+            let line = set::line_of(slot);
             let sleepers =
                 self.line(Kind::Semaphore, index, WaitKind::Semaphore, line, &mut seen)?;
-            let counted = self.get(operation::waiting_of(slot))?;
+            let counted = self.get(set::waiting_of(slot))?;
             if standing.is(ObjectState::Live) {
                 if counted as usize != sleepers.len() {
                     self.wrong(format!(

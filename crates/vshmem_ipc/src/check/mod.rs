@@ -10,7 +10,7 @@ mod lines;
 mod objects;
 mod pages;
 mod parties;
-mod repair;
+pub(crate) mod repair;
 mod rings;
 pub(crate) mod room;
 
@@ -21,9 +21,9 @@ use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field, holder_of};
 use vshmem_wire::{Cell, Layout, LogEntry, LogHead, ObjectHeader, ThreadSlot, WORD_BYTES};
 
+use crate::pool::id::Kind;
 use crate::pool::open::Pool;
-use crate::registry::id::Kind;
-use crate::wait::queue::thread_at;
+use crate::pool::threads::thread_at;
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,11 +7,10 @@ use vshmem_wire::{
     AttachSlot, CELL_BYTES, ClientName, ClientSlot, ObjectHeader, ObjectState, ShmSlot,
 };
 
-use crate::check::Look;
-use crate::check::name_of;
 use crate::check::parties::{Owner, Parties};
-use crate::context::client_at;
-use crate::registry::id::Kind;
+use crate::check::{Look, name_of};
+use crate::pool::clients::client_at;
+use crate::pool::id::Kind;
 use crate::registry::table::{self, Standing, per_kind};
 use crate::shm::record::attach_at;
 

@@ -8,7 +8,7 @@ use vshmem_wire::{ExtentSlot, ExtentState, ObjectState, PAGE_BINS, PAGE_BYTES, R
 use crate::check::Look;
 use crate::check::objects::Objects;
 use crate::memory::{dirty, extents};
-use crate::registry::id::Kind;
+use crate::pool::id::Kind;
 use crate::registry::table;
 
 /// An extent as the walk from the first page to the last has found it.

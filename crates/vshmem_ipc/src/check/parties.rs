@@ -9,8 +9,8 @@ use vshmem_wire::{
 };
 
 use crate::check::Look;
-use crate::context::{client_at, slot_of};
-use crate::wait::queue::thread_at;
+use crate::pool::clients::{client_at, slot_of};
+use crate::pool::threads::thread_at;
 
 /// How every client slot stands.
 pub(super) struct Parties {

@@ -10,10 +10,10 @@ use vshmem_wire::{
 use crate::check::Look;
 use crate::check::heap::{Use, Uses};
 use crate::check::objects::Objects;
-use crate::memory::heap::Chunk;
 use crate::message::Header;
+use crate::pool::chunk::Chunk;
+use crate::pool::id::Kind;
 use crate::queue;
-use crate::registry::id::Kind;
 use crate::registry::table;
 
 impl Look<'_> {

@@ -7,13 +7,13 @@ use vshmem_wire::{
 };
 
 use crate::check::Look;
-use crate::context::client_at;
 use crate::memory::dirty;
-use crate::memory::heap::{self, Chunk, IN_OBJECT, SLAB_UNITS};
+use crate::pool::chunk::{self, Chunk, IN_OBJECT, SLAB_UNITS};
+use crate::pool::clients::client_at;
 use crate::pool::open::Pool;
-use crate::sem::undo;
+use crate::pool::threads::thread_at;
+use crate::sem::undo_records;
 use crate::shm::record::attach_at;
-use crate::wait::queue::thread_at;
 
 /// What is in use and what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -79,7 +79,7 @@ impl Look<'_> {
             room.largest_free = room.largest_free.max(pages);
         }
         for slab in 0..self.layout.slab_meta.count as u32 {
-            let meta = heap::slab_meta(self.layout, slab)?;
+            let meta = chunk::slab_meta(self.layout, slab)?;
             let class = self.get(field!(meta, SlabMeta, class))?;
             if class == 0 {
                 room.slabs_free += 1;
@@ -116,7 +116,7 @@ impl Look<'_> {
             room.attaches += u32::from(self.get(field!(at, AttachSlot, segment))? != 0);
         }
         for record in 0..self.layout.undos.count as u32 {
-            let at = undo::undo_at(self.layout, record)?;
+            let at = undo_records::undo_at(self.layout, record)?;
             room.undos += u32::from(self.get(field!(at, UndoSlot, client))? != 0);
         }
         Ok(room)

@@ -5,104 +5,35 @@
 //! single compare-and-swap of its owner cell, so a client that dies leaves behind nothing but
 //! cells that name it.
 
-use vshmem_mem::{AtomicU32, Map, Ordering};
+use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{
     Desk, Fault, Txn, claim_word, crash_point, field, load_cell, load_value, load_word, with_lock,
 };
-use vshmem_wire::{CHUNK_CLASSES, ClientName, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+use vshmem_wire::{CHUNK_CLASSES, ClientName, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES};
 
+use crate::context::Context;
+use crate::context::chunk_cache::Larder;
+pub(crate) use crate::pool::chunk::{Chunk, IN_OBJECT};
+use crate::pool::chunk::{LONGEST_RUN, SLAB_UNITS, slab_meta};
 use crate::pool::open::Pool;
-use crate::queue;
-
-/// Units per slab.
-pub(crate) const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
-/// Owner of a chunk that is part of an object. Others carry the name of a client.
-pub(crate) const IN_OBJECT: u64 = 1;
-/// Slabs of one run at most: what one intent record can take.
-pub(crate) const LONGEST_RUN: u32 = 40;
 
 /// How often an allocation tries again with slabs that it has reclaimed and others were faster to
 /// take.
 const MOST_ROUNDS: u32 = 100;
 
-/// A chunk, by its first unit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Chunk(pub u32);
-
-impl Chunk {
-    /// Byte offset of the chunk.
-    #[inline]
-    pub fn offset(self, layout: &Layout) -> Result<u64, Fault> {
-        if u64::from(self.0) >= layout.unit_meta.count {
-            return Err(Fault::corrupt(layout.unit_meta.offset, "no such unit"));
-        }
-        Ok(layout.heap.offset + u64::from(self.0) * UNIT_BYTES)
-    }
-
-    fn meta(self, layout: &Layout) -> Result<u64, Fault> {
-        layout.unit_meta.at(self.0).ok_or(Fault::corrupt(layout.unit_meta.offset, "no such unit"))
-    }
-
-    /// Offset of the owner cell.
-    pub fn owner(self, layout: &Layout) -> Result<u64, Fault> {
-        Ok(field!(self.meta(layout)?, UnitMeta, owner))
-    }
-
-    /// Offset of the link cell.
-    pub fn next(self, layout: &Layout) -> Result<u64, Fault> {
-        Ok(field!(self.meta(layout)?, UnitMeta, next))
-    }
-}
-
-/// What this process remembers about the heap.
-#[derive(Debug)]
-pub(crate) struct Larder {
-    /// A chunk of each class that was given back and is still owned, unit plus one.
-    kept: [AtomicU32; CHUNK_CLASSES.len()],
-    /// Where the last chunk of each class was found, as a unit.
-    hint: [AtomicU32; CHUNK_CLASSES.len()],
-}
-
-impl Larder {
-    pub fn new() -> Self {
-        let zeros = || std::array::from_fn(|_| AtomicU32::new(0));
-        Self { kept: zeros(), hint: zeros() }
-    }
-
-    pub fn forget(&self) {
-        for kept in &self.kept {
-            kept.store(0, Ordering::Relaxed);
-        }
-    }
-}
-
 fn class_of(bytes: u64) -> Option<usize> {
     CHUNK_CLASSES.iter().position(|&units| u64::from(units) * UNIT_BYTES >= bytes)
 }
 
-pub(crate) fn slab_meta(layout: &Layout, slab: u32) -> Result<u64, Fault> {
-    layout.slab_meta.at(slab).ok_or(Fault::corrupt(layout.slab_meta.offset, "no such slab"))
-}
-
-/// Bytes of a chunk of a slab that serves a class; none of any other.
-#[inline]
-pub(crate) fn bytes_of(map: &Map, layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
-    let slab = slab_meta(layout, chunk.0 / SLAB_UNITS)?;
-    let class = load_value(map, field!(slab, SlabMeta, class))?;
-    let units = class.checked_sub(1).and_then(|class| CHUNK_CLASSES.get(class as usize));
-    Ok(units.map_or(0, |units| u64::from(*units) * UNIT_BYTES))
-}
-
 /// Takes a chunk of at least `bytes` for `client`. `None` when the heap is full.
 pub(crate) fn allocate(
-    pool: &Pool,
+    context: &Context,
     desk: &Desk<'_>,
-    larder: &Larder,
-    client: ClientName,
     bytes: u64,
 ) -> Result<Option<Chunk>, Fault> {
+    let (pool, larder, client) = (context.pool(), &context.larder, context.me());
     let Some(class) = class_of(bytes) else {
-        return allocate_run(pool, desk, client, bytes);
+        return allocate_run(context, desk, bytes);
     };
     let kept = larder.kept[class].swap(0, Ordering::Acquire);
     if kept != 0 {
@@ -148,7 +79,7 @@ pub(crate) fn allocate(
             larder.hint[class].store(chunk.0, Ordering::Relaxed);
             return Ok(Some(chunk));
         }
-        if !reclaim(pool, desk, client)? {
+        if !reclaim(context, desk)? {
             return Ok(None);
         }
     }
@@ -216,12 +147,8 @@ fn claim_chunk(
 }
 
 /// Large chunks: whole slabs in a row.
-fn allocate_run(
-    pool: &Pool,
-    desk: &Desk<'_>,
-    client: ClientName,
-    bytes: u64,
-) -> Result<Option<Chunk>, Fault> {
+fn allocate_run(context: &Context, desk: &Desk<'_>, bytes: u64) -> Result<Option<Chunk>, Fault> {
+    let (pool, client) = (context.pool(), context.me());
     let layout = pool.layout();
     let slabs = layout.slab_meta.count as u32;
     let Ok(length) = u32::try_from(bytes.div_ceil(SLAB_BYTES)) else {
@@ -253,7 +180,7 @@ fn allocate_run(
             }
             Ok(None)
         })?;
-        if found.is_some() || !reclaim(pool, desk, client)? {
+        if found.is_some() || !reclaim(context, desk)? {
             return Ok(found);
         }
     }
@@ -315,10 +242,11 @@ fn release_run(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u64) -> Result
 }
 
 /// Takes empty slabs away from their size class. Says whether any became free.
-fn reclaim(pool: &Pool, desk: &Desk<'_>, client: ClientName) -> Result<bool, Fault> {
+fn reclaim(context: &Context, desk: &Desk<'_>) -> Result<bool, Fault> {
+    let (pool, client) = (context.pool(), context.me());
     let layout = pool.layout();
     let map = pool.map();
-    let mut freed = reclaim_dead(pool, desk, client)?;
+    let mut freed = reclaim_dead(context, desk)?;
     for slab in 0..layout.slab_meta.count as u32 {
         let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
         let class = load_value(map, class_at)?;
@@ -364,37 +292,33 @@ fn reclaim(pool: &Pool, desk: &Desk<'_>, client: ClientName) -> Result<bool, Fau
     Ok(freed)
 }
 
-/// Frees every chunk that one owned who died while joining. `me` is the client that buries.
-pub(crate) fn bury(
-    pool: &Pool,
-    desk: &Desk<'_>,
-    client: ClientName,
-    me: ClientName,
-) -> Result<(), Fault> {
-    for slab in 0..pool.layout().slab_meta.count as u32 {
-        reclaim_slab(pool, desk, slab, me, &mut |owner| Ok(owner == client.word()))?;
+/// Frees every chunk that one owned who died while joining.
+pub(crate) fn bury(context: &Context, desk: &Desk<'_>, client: ClientName) -> Result<(), Fault> {
+    for slab in 0..context.pool().layout().slab_meta.count as u32 {
+        reclaim_slab(context, desk, slab, &mut |owner| Ok(owner == client.word()))?;
     }
     Ok(())
 }
 
 /// Frees every chunk that a client owned that has ended. Says whether there was any.
-pub(crate) fn reclaim_dead(pool: &Pool, desk: &Desk<'_>, me: ClientName) -> Result<bool, Fault> {
+pub(crate) fn reclaim_dead(context: &Context, desk: &Desk<'_>) -> Result<bool, Fault> {
+    let pool = context.pool();
     let mut freed = false;
     for slab in 0..pool.layout().slab_meta.count as u32 {
-        freed |= reclaim_slab(pool, desk, slab, me, &mut |owner| pool.is_of_dead(owner))?;
+        freed |= reclaim_slab(context, desk, slab, &mut |owner| pool.is_of_dead(owner))?;
     }
     Ok(freed)
 }
 
 /// Frees the chunks of a slab that carry a name of which `is_dead` says so, but for those of messages that such a client has sent.
-/// `me` is the client that does it. Says whether there was any.
+/// Says whether there was any.
 pub(crate) fn reclaim_slab(
-    pool: &Pool,
+    context: &Context,
     desk: &Desk<'_>,
     slab: u32,
-    me: ClientName,
     is_dead: &mut dyn FnMut(u64) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
+    let pool = context.pool();
     let layout = pool.layout();
     let map = pool.map();
     let class = load_value(map, field!(slab_meta(layout, slab)?, SlabMeta, class))?;
@@ -424,7 +348,7 @@ pub(crate) fn reclaim_slab(
         }
         // It may carry a message through a ring.
         if units.is_some_and(|units| unit.is_multiple_of(*units)) {
-            queue::bury_chunk(pool, desk, Chunk(first + unit), owner, me.word())?;
+            (context.upcalls.reap_chunk)(context, desk, Chunk(first + unit), owner)?;
         } else {
             claim_word(map, owner_at, owner, 0)?;
         }

@@ -94,7 +94,7 @@ pub(crate) fn name_of(pool: &Pool, index: u32) -> Result<String, Fault> {
         let word = load_value(pool.map(), field!(slot, DomainSlot, name) + i * CELL_BYTES)?;
         bytes.extend(word.to_ne_bytes());
     }
-    Ok(crate::pool::open::text(&bytes))
+    Ok(crate::pool::superblock::text(&bytes))
 }
 
 /// Bandwidths in a slot.
@@ -200,4 +200,29 @@ pub(crate) fn seek(
     }
     txn.set(field!(slot, DomainSlot, state), DomainState::Alive as u32)?;
     Ok(Seek::Taken(index))
+}
+
+/// A set of domains, by index; there are 127 at most.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Domains(pub(crate) u128);
+
+impl Domains {
+    /// Adds one.
+    pub fn add(&mut self, index: u32) {
+        self.0 |= 1 << (index & 127);
+    }
+
+    /// Whether one is in it.
+    #[must_use]
+    pub fn has(self, index: u32) -> bool {
+        self.0 & 1 << (index & 127) != 0
+    }
+}
+
+impl Pool {
+    /// Boot epoch of the domain that is in a slot now.
+    pub(crate) fn epoch_of(&self, index: u32) -> Result<u32, Fault> {
+        let slot = slot_at(self.layout(), index)?;
+        load_value(self.map(), field!(slot, DomainSlot, epoch))
+    }
 }

@@ -1,8 +1,7 @@
 //! Objects: their ids, slots, keys and permissions.
 
-pub(crate) mod id;
+pub(crate) mod lookup;
 pub(crate) mod permission;
-pub(crate) mod sizes;
 pub(crate) mod table;
 
 pub(crate) use table::{

@@ -140,6 +140,7 @@ impl Permission {
 
 /// Read access, in the position of "others".
 pub(crate) const READ: u32 = 0o4;
+
 /// Write access.
 pub(crate) const WRITE: u32 = 0o2;
 

@@ -4,7 +4,8 @@ use vshmem_mem::Map;
 use vshmem_sync::{Fault, Txn, field, load_value};
 use vshmem_wire::{Area, Layout, ObjectHeader, ObjectState, Task, ThreadSlot};
 
-use crate::registry::id::{Kind, Place};
+use crate::context::Context;
+use crate::pool::id::{Kind, Place};
 use crate::registry::permission::Permission;
 
 /// Offset of a registry cell that exists once per kind.
@@ -237,56 +238,13 @@ pub(crate) fn set_owner(
     txn.update(field!(slot, ObjectHeader, changed), vshmem_mem::seconds_now())
 }
 
-impl crate::Member {
-    /// What the get calls do first: the object that `key` and `flags` ask for, or `None` when one is
-    /// to be made.
-    pub(crate) fn existing(
-        &self,
-        kind: Kind,
-        key: i32,
-        flags: i32,
-    ) -> Result<Option<Place>, crate::Errno> {
-        /// IPC_CREAT.
-        const CREATE: i32 = 0o1000;
-        /// IPC_EXCL.
-        const EXCLUSIVE: i32 = 0o2000;
-        if key == 0 {
-            return Ok(None);
-        }
-        match self.find_existing(kind, key)? {
-            Some(_) if flags & CREATE != 0 && flags & EXCLUSIVE != 0 => Err(crate::Errno::EXIST),
-            None if flags & CREATE == 0 => Err(crate::Errno::NOENT),
-            found => Ok(found),
-        }
-    }
-
-    /// Finds a live object by key: first without the lock, then with it, so that "none" is true.
-    fn find_existing(&self, kind: Kind, key: i32) -> Result<Option<Place>, crate::Errno> {
-        let layout = self.pool().layout();
-        let map = self.pool().map();
-        let quick = find_key(layout, kind, key, |at| load_value(map, at));
-        if let Ok(Some(place)) = quick {
-            return Ok(Some(place));
-        }
-        let seat = self.seat()?;
-        let desk = self.desk_of(&seat);
-        crate::settle(self.change(&desk, self.pool().registry_lock(), "find-key", |txn| {
-            find_key(layout, kind, key, |at| txn.get(at)).map(Ok)
-        }))
-    }
-
-    /// The id of the live object in a slot, for *_STAT.
-    pub(crate) fn id_at(&self, kind: Kind, index: u32) -> Result<i32, crate::Errno> {
-        let read = || -> crate::Verdict<i32> {
-            let Some(slot) = kind.area(self.pool().layout()).at(index) else {
-                return Ok(Err(crate::Errno::INVAL));
-            };
-            let standing = standing(self.pool().map(), slot)?;
-            if !standing.is(ObjectState::Live) && !standing.is(ObjectState::Doomed) {
-                return Ok(Err(crate::Errno::INVAL));
-            }
-            Ok(Ok(Place { index, sequence: standing.sequence }.id()))
-        };
-        crate::settle(read())
-    }
+/// Whether an offset is that of a lock word.
+pub(crate) fn is_lock(context: &Context, offset: u64) -> bool {
+    let layout = context.pool().layout();
+    offset == context.pool().registry_lock()
+        || Kind::ALL.iter().any(|kind| {
+            let area = kind.area(layout);
+            (area.offset..area.end()).contains(&offset)
+                && (offset - area.offset).is_multiple_of(area.stride)
+        })
 }

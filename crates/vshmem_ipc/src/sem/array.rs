@@ -6,10 +6,11 @@ use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{Adjustment, ClientName, INLINE_OPS, SemSlot, SemWord, ThreadSlot, WaitState};
 
 use crate::pool::open::Pool;
+use crate::pool::threads::thread_at;
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
 use crate::sem::undo;
-use crate::wait::queue::{self, Rings, result_of, thread_at};
+use crate::wait::queue::{self, Rings, result_of};
 
 /// What an array of operations would do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

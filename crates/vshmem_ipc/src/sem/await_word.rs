@@ -13,10 +13,12 @@ use std::time::Duration;
 
 use vshmem_mem::signals_handled;
 
-use crate::context::Member;
+use crate::context::Context;
 use crate::error::Verdict;
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
+use crate::sem::{fast, undo};
+use crate::wait::waker_cpus;
 
 /// A shorter timeout may be over before the look is.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
@@ -32,44 +34,42 @@ pub(super) enum Looked {
     NotAtAll,
 }
 
-impl Member {
-    /// Looks for a while until the operation can be done.
-    #[cold]
-    pub(super) fn await_word(
-        &self,
-        set: &Set,
-        operation: Operation,
-        timeout: Option<Duration>,
-        signals_seen: u32,
-    ) -> Verdict<Looked> {
-        let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
-        // The record that is needed for the fast way is made under the lock.
-        let has_way = !operation.undo || self.known_undo_record(set)?.is_some();
-        if operation.no_wait || is_short || !has_way {
-            return Ok(Ok(Looked::NotAtAll));
-        }
-        let semaphore = set.semaphore(self.pool(), operation.number.into())?;
-        // Somebody is in line, or this operation is for somebody in line.
-        if semaphore.is_closed()? {
-            return Ok(Ok(Looked::NotAtAll));
-        }
-        let mut look = self.spin.begin(self.answerer());
-        let (mut seen, mut looked) = (None, Looked::NotAtAll);
-        while !look.is_over() && signals_handled() == signals_seen {
-            let word = semaphore.glance()?;
-            if seen == Some(word) {
-                continue;
-            }
-            seen = Some(word);
-            if let Some(result) = self.semop_fast(set, &operation)? {
-                look.succeed();
-                return Ok(result.map(|()| Looked::Done));
-            }
-            if semaphore.is_closed()? {
-                break;
-            }
-            looked = Looked::InVain;
-        }
-        Ok(Ok(looked))
+/// Looks for a while until the operation can be done.
+#[cold]
+pub(super) fn await_word(
+    context: &Context,
+    set: &Set,
+    operation: Operation,
+    timeout: Option<Duration>,
+    signals_seen: u32,
+) -> Verdict<Looked> {
+    let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
+    // The record that is needed for the fast way is made under the lock.
+    let has_way = !operation.undo || undo::known_undo_record(context, set)?.is_some();
+    if operation.no_wait || is_short || !has_way {
+        return Ok(Ok(Looked::NotAtAll));
     }
+    let semaphore = set.semaphore(context.pool(), operation.number.into())?;
+    // Somebody is in line, or this operation is for somebody in line.
+    if semaphore.is_closed()? {
+        return Ok(Ok(Looked::NotAtAll));
+    }
+    let mut look = context.spin.begin(waker_cpus::answerer(context));
+    let (mut seen, mut looked) = (None, Looked::NotAtAll);
+    while !look.is_over() && signals_handled() == signals_seen {
+        let word = semaphore.glance()?;
+        if seen == Some(word) {
+            continue;
+        }
+        seen = Some(word);
+        if let Some(result) = fast::semop_fast(context, set, &operation)? {
+            look.succeed();
+            return Ok(result.map(|()| Looked::Done));
+        }
+        if semaphore.is_closed()? {
+            break;
+        }
+        looked = Looked::InVain;
+    }
+    Ok(Ok(looked))
 }

@@ -5,94 +5,90 @@ use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
-use crate::context::Member;
+use crate::context::Context;
 use crate::error::{Verdict, settle};
-use crate::memory::heap::{self, IN_OBJECT};
+use crate::memory::{change, chunks, heap};
+use crate::pool::chunk::IN_OBJECT;
+use crate::pool::id::{Kind, Place};
 use crate::pool::tag_floor;
-use crate::registry::id::{Kind, Place};
+use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, mode_of};
 use crate::registry::table::{self, MOST_TRIES, Standing, per_kind};
+use crate::sem::set;
 
-impl Member {
-    /// semget(2).
-    ///
-    /// # Errors
-    /// As the man page says: EACCES, EEXIST, EINVAL, ENOENT, ENOMEM, ENOSPC.
-    pub fn semget(
-        &self,
-        key: i32,
-        count: i32,
-        flags: i32,
-        caller: &dyn Caller,
-    ) -> Result<i32, Errno> {
-        let pool = self.pool();
-        let (layout, geometry) = (pool.layout(), pool.geometry());
-        if count < 0 || count as u32 > geometry.semmsl {
-            return Err(Errno::INVAL);
-        }
-        let count = count as u32;
-        for _ in 0..MOST_TRIES {
-            if let Some(place) = self.existing(Kind::Semaphore, key, flags)? {
-                let set = match self.set(place.id()) {
-                    Err(Errno::INVAL) => continue,
-                    found => found?,
-                };
-                if count > set.count {
-                    return Err(Errno::INVAL);
-                }
-                self.set_permission(&set)?.allow(caller, mode_of(flags))?;
-                self.tell_size(Kind::Semaphore, place, set.count)?;
-                return Ok(place.id());
-            }
-            if count == 0 {
+/// semget(2).
+pub(crate) fn semget(
+    context: &Context,
+    key: i32,
+    count: i32,
+    flags: i32,
+    caller: &dyn Caller,
+) -> Result<i32, Errno> {
+    let pool = context.pool();
+    let (layout, geometry) = (pool.layout(), pool.geometry());
+    if count < 0 || count as u32 > geometry.semmsl {
+        return Err(Errno::INVAL);
+    }
+    let count = count as u32;
+    for _ in 0..MOST_TRIES {
+        if let Some(place) = lookup::existing(context, Kind::Semaphore, key, flags)? {
+            let set = match set::find(context, place.id()) {
+                Err(Errno::INVAL) => continue,
+                found => found?,
+            };
+            if count > set.count {
                 return Err(Errno::INVAL);
             }
-            let seat = self.seat()?;
-            let desk = self.desk_of(&seat);
-            let chunk = self.take_chunk(&desk, u64::from(count) * CELL_BYTES)?;
-            let make = || -> Verdict<Option<Place>> {
-                let base = chunk.offset(layout)?;
-                tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
-                let permission = Permission::of_new(key, flags, caller);
-                self.change(&desk, pool.registry_lock(), "semget", |txn| {
-                    let exists = key != 0
-                        && table::find_key(layout, Kind::Semaphore, key, |at| txn.get(at))?
-                            .is_some();
-                    if exists {
-                        return Ok(Ok(None));
-                    }
-                    if !has_room(txn, layout, geometry, count)? {
-                        return Ok(Err(Errno::NOSPC));
-                    }
-                    let Some(place) = table::take_slot(txn, layout, Kind::Semaphore)? else {
-                        return Ok(Err(Errno::NOSPC));
-                    };
-                    let slot = table::slot_at(layout, Kind::Semaphore, place.index)?;
-                    table::describe(txn, slot, &permission, seconds_now())?;
-                    txn.update(field!(slot, SemSlot, count), count)?;
-                    txn.update(field!(slot, SemSlot, words), chunk.0)?;
-                    txn.update(field!(slot, SemSlot, operated), 0)?;
-                    heap::pass(txn, layout, chunk, self.me().word(), IN_OBJECT)?;
-                    if key != 0 {
-                        table::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
-                    }
-                    let live =
-                        Standing { state: ObjectState::Live as u32, sequence: place.sequence };
-                    txn.set(field!(slot, ObjectHeader, state), live.pack())?;
-                    Ok(Ok(Some(place)))
-                })
-            };
-            let made = settle(make());
-            if !matches!(made, Ok(Some(_))) {
-                let _ = heap::release(pool, &desk, &self.larder, self.me(), chunk);
-            }
-            if let Some(place) = made? {
-                self.tell_size(Kind::Semaphore, place, count)?;
-                return Ok(place.id());
-            }
+            set::permission(context, &set)?.allow(caller, mode_of(flags))?;
+            context.told.record_size(Kind::Semaphore, place, set.count)?;
+            return Ok(place.id());
         }
-        Err(Errno::IO)
+        if count == 0 {
+            return Err(Errno::INVAL);
+        }
+        let seat = context.seat()?;
+        let desk = context.desk_of(&seat);
+        let chunk = chunks::take(context, &desk, u64::from(count) * CELL_BYTES)?;
+        let make = || -> Verdict<Option<Place>> {
+            let base = chunk.offset(layout)?;
+            tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
+            let permission = Permission::of_new(key, flags, caller);
+            change::run(context, &desk, pool.registry_lock(), "semget", |txn| {
+                let exists = key != 0
+                    && table::find_key(layout, Kind::Semaphore, key, |at| txn.get(at))?.is_some();
+                if exists {
+                    return Ok(Ok(None));
+                }
+                if !has_room(txn, layout, geometry, count)? {
+                    return Ok(Err(Errno::NOSPC));
+                }
+                let Some(place) = table::take_slot(txn, layout, Kind::Semaphore)? else {
+                    return Ok(Err(Errno::NOSPC));
+                };
+                let slot = table::slot_at(layout, Kind::Semaphore, place.index)?;
+                table::describe(txn, slot, &permission, seconds_now())?;
+                txn.update(field!(slot, SemSlot, count), count)?;
+                txn.update(field!(slot, SemSlot, words), chunk.0)?;
+                txn.update(field!(slot, SemSlot, operated), 0)?;
+                heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
+                if key != 0 {
+                    table::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
+                }
+                let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+                txn.set(field!(slot, ObjectHeader, state), live.pack())?;
+                Ok(Ok(Some(place)))
+            })
+        };
+        let made = settle(make());
+        if !matches!(made, Ok(Some(_))) {
+            let _ = chunks::release(context, &desk, chunk);
+        }
+        if let Some(place) = made? {
+            context.told.record_size(Kind::Semaphore, place, count)?;
+            return Ok(place.id());
+        }
     }
+    Err(Errno::IO)
 }
 
 /// Whether a set of `count` semaphores keeps within SEMMNS, the limit on all of them together.

@@ -1,12 +1,6 @@
 //! Operations of semop(2), and what the calls tell of a set.
 
-use vshmem_sync::{Fault, field};
-use vshmem_wire::{ObjectHeader, Party, SemSlot};
-
-use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
-use crate::sem::set::Set;
-use crate::wait::queue::Line;
 
 /// One operation of a semop call (`struct sembuf`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,24 +57,4 @@ pub struct SemInfo {
     pub semaphores: u32,
     /// Highest index in use; what the call returns.
     pub highest: u32,
-}
-
-/// The line of sleepers of the set in a slot.
-pub(crate) fn line_of(slot: u64) -> Line {
-    Line {
-        head: field!(slot, SemSlot, wait_head),
-        tail: field!(slot, SemSlot, wait_tail),
-        lock: field!(slot, ObjectHeader, lock),
-        length: Some(field!(slot, SemSlot, waiting)),
-    }
-}
-
-/// Who last operated, for listings.
-pub(crate) fn last_operator(pool: &Pool, set: &Set) -> Result<Party, Fault> {
-    Ok(Party::unpack(set.semaphore(pool, 0)?.read()?.1))
-}
-
-/// The cell that counts the sleepers of the set in a slot.
-pub(crate) fn waiting_of(slot: u64) -> u64 {
-    field!(slot, SemSlot, waiting)
 }

@@ -8,14 +8,15 @@ use vshmem_wire::{
     UndoSlot, tag_at,
 };
 
-use crate::context::{Member, slot_of};
+use crate::context::Context;
 use crate::error::settle;
-use crate::memory::heap::Chunk;
+use crate::pool::chunk::Chunk;
+use crate::pool::clients::slot_of;
+use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
-use crate::registry::id::{Kind, Place};
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, Standing};
-use crate::sem::{operation, undo};
+use crate::sem::undo_records;
 use crate::wait::queue::Line;
 
 /// A set that has been looked up: a private copy of what does not change while it lives.
@@ -84,7 +85,7 @@ impl Set {
     }
 
     pub(super) fn line(&self) -> Line {
-        operation::line_of(self.slot)
+        line_of(self.slot)
     }
 
     #[inline]
@@ -184,7 +185,7 @@ impl UndoRecords for Records<'_> {
     fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
         // What a peer wrote there may be any number.
-        let Ok(at) = undo::undo_at(layout, record) else { return Ok(None) };
+        let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(None) };
         if load_value(map, field!(at, UndoSlot, set))? != self.set.index + 1 {
             return Ok(None);
         }
@@ -197,7 +198,7 @@ impl UndoRecords for Records<'_> {
 
     fn operator(&self, record: u32) -> Result<u32, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
-        let Ok(at) = undo::undo_at(layout, record) else { return Ok(0) };
+        let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(0) };
         let Some(client) = ClientName::of(load_word(map, field!(at, UndoSlot, client))?) else {
             return Ok(0);
         };
@@ -208,22 +209,40 @@ impl UndoRecords for Records<'_> {
     }
 }
 
-impl Member {
-    #[inline(always)]
-    pub(super) fn set(&self, id: i32) -> Result<Set, Errno> {
-        let place = Place::of(id).ok_or(Errno::INVAL)?;
-        settle(Set::find(self.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
-    }
+#[inline(always)]
+pub(super) fn find(context: &Context, id: i32) -> Result<Set, Errno> {
+    let place = Place::of(id).ok_or(Errno::INVAL)?;
+    settle(Set::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+}
 
-    /// As [`Member::set`], for calls by which the program learns or uses the number of semaphores.
-    pub(super) fn set_of_size(&self, id: i32) -> Result<Set, Errno> {
-        let set = self.set(id)?;
-        let place = Place { index: set.index, sequence: set.sequence };
-        self.hold_size(Kind::Semaphore, place, set.count)?;
-        Ok(set)
-    }
+/// As `set`, for calls by which the program learns or uses the number of semaphores.
+pub(super) fn set_of_size(context: &Context, id: i32) -> Result<Set, Errno> {
+    let set = find(context, id)?;
+    let place = Place { index: set.index, sequence: set.sequence };
+    context.told.check_size(Kind::Semaphore, place, set.count)?;
+    Ok(set)
+}
 
-    pub(super) fn set_permission(&self, set: &Set) -> Result<Permission, Errno> {
-        settle(Permission::read(self.pool().map(), set.slot).map(Ok))
+pub(super) fn permission(context: &Context, set: &Set) -> Result<Permission, Errno> {
+    settle(Permission::read(context.pool().map(), set.slot).map(Ok))
+}
+
+/// The line of sleepers of the set in a slot.
+pub(crate) fn line_of(slot: u64) -> Line {
+    Line {
+        head: field!(slot, SemSlot, wait_head),
+        tail: field!(slot, SemSlot, wait_tail),
+        lock: field!(slot, ObjectHeader, lock),
+        length: Some(field!(slot, SemSlot, waiting)),
     }
+}
+
+/// Who last operated, for listings.
+pub(crate) fn last_operator(pool: &Pool, set: &Set) -> Result<Party, Fault> {
+    Ok(Party::unpack(set.semaphore(pool, 0)?.read()?.1))
+}
+
+/// The cell that counts the sleepers of the set in a slot.
+pub(crate) fn waiting_of(slot: u64) -> u64 {
+    field!(slot, SemSlot, waiting)
 }

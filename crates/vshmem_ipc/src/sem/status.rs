@@ -4,102 +4,90 @@ use rustix::io::Errno;
 use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, SemSlot};
 
-use crate::context::Member;
+use crate::context::Context;
 use crate::error::{Verdict, settle};
-use crate::registry::id::{Kind, Place};
+use crate::memory::change;
+use crate::pool::id::{Kind, Place};
+use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, per_kind};
 use crate::sem::operation::{SemInfo, SetStat};
-use crate::sem::set::Set;
+use crate::sem::set::{self, Set};
 
-impl Member {
-    /// IPC_SET.
-    ///
-    /// # Errors
-    /// EINVAL, EPERM.
-    pub fn set_change(
-        &self,
-        id: i32,
-        uid: u32,
-        gid: u32,
-        mode: u32,
-        caller: &dyn Caller,
-    ) -> Result<(), Errno> {
-        let set = self.set(id)?;
-        self.set_permission(&set)?.allow_control(caller)?;
-        let seat = self.seat()?;
-        let desk = self.desk_of(&seat);
-        settle(self.change(&desk, set.lock(), "sem-set", |txn| {
-            if !set.alive(txn)? {
-                return Ok(Err(Errno::IDRM));
-            }
-            table::set_owner(txn, set.slot, uid, gid, mode).map(Ok)
-        }))
-    }
-
-    /// IPC_STAT; SEM_STAT and SEM_STAT_ANY by `set_at_index`.
-    ///
-    /// # Errors
-    /// EINVAL, EACCES.
-    pub fn set_stat(&self, id: i32, caller: &dyn Caller) -> Result<SetStat, Errno> {
-        let set = self.set_of_size(id)?;
-        let stat = self.set_row(&set)?;
-        stat.permission.allow(caller, READ)?;
-        Ok(stat)
-    }
-
-    /// SEM_STAT (`any` false) and SEM_STAT_ANY.
-    ///
-    /// # Errors
-    /// EINVAL, EACCES.
-    pub fn set_at_index(
-        &self,
-        index: u32,
-        any: bool,
-        caller: &dyn Caller,
-    ) -> Result<SetStat, Errno> {
-        let id = self.id_at(Kind::Semaphore, index)?;
-        let stat = self.set_row(&self.set_of_size(id)?)?;
-        if !any {
-            stat.permission.allow(caller, READ)?;
+/// IPC_SET.
+pub(crate) fn set_change(
+    context: &Context,
+    id: i32,
+    uid: u32,
+    gid: u32,
+    mode: u32,
+    caller: &dyn Caller,
+) -> Result<(), Errno> {
+    let set = set::find(context, id)?;
+    set::permission(context, &set)?.allow_control(caller)?;
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    settle(change::run(context, &desk, set.lock(), "sem-set", |txn| {
+        if !set.alive(txn)? {
+            return Ok(Err(Errno::IDRM));
         }
-        Ok(stat)
-    }
+        table::set_owner(txn, set.slot, uid, gid, mode).map(Ok)
+    }))
+}
 
-    fn set_row(&self, set: &Set) -> Result<SetStat, Errno> {
-        let map = self.pool().map();
-        let read = || -> Verdict<SetStat> {
-            Ok(Ok(SetStat {
-                id: Place { index: set.index, sequence: set.sequence }.id(),
-                permission: Permission::read(map, set.slot)?,
-                count: set.count,
-                operated: load_value(map, field!(set.slot, SemSlot, operated))?,
-                changed: load_value(map, field!(set.slot, ObjectHeader, changed))?,
-            }))
-        };
-        settle(read())
-    }
+/// IPC_STAT; SEM_STAT and SEM_STAT_ANY by `set_at_index`.
+pub(crate) fn set_stat(context: &Context, id: i32, caller: &dyn Caller) -> Result<SetStat, Errno> {
+    let set = set::set_of_size(context, id)?;
+    let stat = set_row(context, &set)?;
+    stat.permission.allow(caller, READ)?;
+    Ok(stat)
+}
 
-    /// SEM_INFO.
-    ///
-    /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn sem_info(&self) -> Result<SemInfo, Errno> {
-        let (layout, map) = (self.pool().layout(), self.pool().map());
-        let count = || -> Verdict<SemInfo> {
-            let sets = load_value(map, per_kind!(layout, in_use, Kind::Semaphore))?;
-            let high = load_value(map, per_kind!(layout, high_water, Kind::Semaphore))?;
-            let (mut semaphores, mut highest) = (0u32, 0);
-            for index in 0..high.min(layout.sem.count as u32) {
-                let slot = table::slot_at(layout, Kind::Semaphore, index)?;
-                if table::standing(map, slot)?.is(ObjectState::Live) {
-                    let count = load_value(map, field!(slot, SemSlot, count))?;
-                    semaphores = semaphores.saturating_add(count);
-                    highest = index;
-                }
+/// SEM_STAT (`any` false) and SEM_STAT_ANY.
+pub(crate) fn set_at_index(
+    context: &Context,
+    index: u32,
+    any: bool,
+    caller: &dyn Caller,
+) -> Result<SetStat, Errno> {
+    let id = lookup::id_at(context, Kind::Semaphore, index)?;
+    let stat = set_row(context, &set::set_of_size(context, id)?)?;
+    if !any {
+        stat.permission.allow(caller, READ)?;
+    }
+    Ok(stat)
+}
+
+fn set_row(context: &Context, set: &Set) -> Result<SetStat, Errno> {
+    let map = context.pool().map();
+    let read = || -> Verdict<SetStat> {
+        Ok(Ok(SetStat {
+            id: Place { index: set.index, sequence: set.sequence }.id(),
+            permission: Permission::read(map, set.slot)?,
+            count: set.count,
+            operated: load_value(map, field!(set.slot, SemSlot, operated))?,
+            changed: load_value(map, field!(set.slot, ObjectHeader, changed))?,
+        }))
+    };
+    settle(read())
+}
+
+/// SEM_INFO.
+pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Errno> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let count = || -> Verdict<SemInfo> {
+        let sets = load_value(map, per_kind!(layout, in_use, Kind::Semaphore))?;
+        let high = load_value(map, per_kind!(layout, high_water, Kind::Semaphore))?;
+        let (mut semaphores, mut highest) = (0u32, 0);
+        for index in 0..high.min(layout.sem.count as u32) {
+            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+            if table::standing(map, slot)?.is(ObjectState::Live) {
+                let count = load_value(map, field!(slot, SemSlot, count))?;
+                semaphores = semaphores.saturating_add(count);
+                highest = index;
             }
-            Ok(Ok(SemInfo { sets, semaphores, highest }))
-        };
-        settle(count())
-    }
+        }
+        Ok(Ok(SemInfo { sets, semaphores, highest }))
+    };
+    settle(count())
 }

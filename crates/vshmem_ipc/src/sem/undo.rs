@@ -5,71 +5,19 @@
 //! killed at any instruction has either done both or neither.
 
 use rustix::io::Errno;
-use vshmem_mem::{AtomicU32, Map, Ordering};
-use vshmem_sync::{
-    Desk, Fault, Held, HeldBy, Txn, claim_cell, claim_word, field, load_cell, load_value, load_word,
-};
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Desk, Fault, HeldBy, Txn, claim_cell, claim_word, field, load_value, load_word};
 use vshmem_wire::{CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot};
 
-use crate::context::{Member, slot_of};
+use crate::context::Context;
 use crate::error::{Verdict, settle};
-use crate::memory::heap::{self, Chunk, IN_OBJECT};
+use crate::memory::{change, chunks, heap};
+use crate::pool::chunk::{Chunk, IN_OBJECT};
+use crate::pool::clients::slot_of;
 use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::sem::set::Set;
-
-/// An undo record as something that clients hold.
-pub(crate) fn held_record(layout: &Layout, record: u32) -> Result<Held, Fault> {
-    let at = undo_at(layout, record)?;
-    let (owner, sibling) = (field!(at, UndoSlot, client), field!(at, UndoSlot, sibling));
-    Ok(Held { number: record, owner, sibling })
-}
-
-/// Notes that a client is about to use a record of its that serves no set; says whether it is one.
-fn take_set(map: &Map, layout: &Layout, record: u32, client: ClientName) -> Result<bool, Fault> {
-    let at = undo_at(layout, record)?;
-    // The cell first: see `Held`.
-    let set = load_cell(map, field!(at, UndoSlot, set))?;
-    let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
-    Ok(ours
-        && set.word == 0
-        && map.replace_cell(field!(at, UndoSlot, set), set, UndoSlot::TAKEN.into())?)
-}
-
-/// The same backwards, for a client that has ended. Says whether its record serves no set.
-pub(crate) fn forget_set(
-    map: &Map,
-    layout: &Layout,
-    record: u32,
-    client: ClientName,
-) -> Result<bool, Fault> {
-    let at = undo_at(layout, record)?;
-    let set = load_cell(map, field!(at, UndoSlot, set))?;
-    let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
-    if ours && set.value() == UndoSlot::TAKEN {
-        map.replace_cell(field!(at, UndoSlot, set), set, 0)?;
-    }
-    Ok(ours && (set.value() == 0 || set.value() == UndoSlot::TAKEN))
-}
-
-/// Remembers where this process's record of a set is. A hint: always checked.
-#[derive(Debug)]
-pub(crate) struct UndoHints([AtomicU32; 64]);
-
-impl UndoHints {
-    pub fn new() -> Self {
-        Self(std::array::from_fn(|_| AtomicU32::new(0)))
-    }
-
-    fn of(&self, set: u32) -> &AtomicU32 {
-        &self.0[set as usize % self.0.len()]
-    }
-}
-
-#[inline]
-pub(crate) fn undo_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
-    layout.undos.at(record).ok_or(Fault::corrupt(layout.undos.offset, "no such undo record"))
-}
+use crate::sem::undo_records::{held_record, take_set, undo_at};
 
 /// Byte offset of a record's adjustments.
 pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Result<u64, Fault> {
@@ -227,141 +175,144 @@ fn is_of(map: &Map, at: u64, client: ClientName, set: &Set) -> Result<bool, Faul
         && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
 }
 
-impl Member {
-    /// This process's record of a set, made if there is none.
-    pub(crate) fn undo_record(&self, desk: &Desk<'_>, set: &Set) -> Result<u32, Errno> {
-        let layout = self.pool().layout();
-        let me = self.me();
-        let hint = self.undo_hints.of(set.index);
-        if let Some(record) = hint.load(Ordering::Relaxed).checked_sub(1)
-            && self.record_is(record, me, set).unwrap_or(false)
-        {
-            return Ok(record);
-        }
-        let found = self.change(desk, set.lock(), "undo-find", |txn| {
-            Ok(Ok(if set.alive(txn)? { find_record(txn, layout, set, me)? } else { None }))
-        });
-        let record = match settle(found)? {
-            Some(record) => record,
-            None => self.make_record(desk, set, me)?,
-        };
-        hint.store(record + 1, Ordering::Relaxed);
-        Ok(record)
+/// This process's record of a set, made if there is none.
+pub(crate) fn undo_record(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<u32, Errno> {
+    let layout = context.pool().layout();
+    let me = context.me();
+    let hint = context.undo_hints.of(set.index);
+    if let Some(record) = hint.load(Ordering::Relaxed).checked_sub(1)
+        && record_is(context, record, me, set).unwrap_or(false)
+    {
+        return Ok(record);
     }
+    let found = change::run(context, desk, set.lock(), "undo-find", |txn| {
+        Ok(Ok(if set.alive(txn)? { find_record(txn, layout, set, me)? } else { None }))
+    });
+    let record = match settle(found)? {
+        Some(record) => record,
+        None => make_record(context, desk, set, me)?,
+    };
+    hint.store(record + 1, Ordering::Relaxed);
+    Ok(record)
+}
 
-    /// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its adjustments have been read.
-    #[inline(always)]
-    pub(crate) fn known_undo_record(&self, set: &Set) -> Result<Option<Known>, Fault> {
-        let Some(record) = self.undo_hints.of(set.index).load(Ordering::Relaxed).checked_sub(1)
-        else {
-            return Ok(None);
-        };
-        let layout = self.pool().layout();
+/// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its adjustments have been read.
+#[inline(always)]
+pub(crate) fn known_undo_record(context: &Context, set: &Set) -> Result<Option<Known>, Fault> {
+    let Some(record) = context.undo_hints.of(set.index).load(Ordering::Relaxed).checked_sub(1)
+    else {
+        return Ok(None);
+    };
+    let layout = context.pool().layout();
+    let at = undo_at(layout, record)?;
+    let unit = load_value(context.pool().map(), field!(at, UndoSlot, adjustments))?;
+    let Some(chunk) = unit.checked_sub(1).map(Chunk) else { return Ok(None) };
+    let base = chunk.offset(layout)?;
+    let fits = u64::from(set.count) * CELL_BYTES <= layout.heap.end() - base;
+    Ok(fits.then_some(Known { record, base, at, unit }))
+}
+
+fn record_is(context: &Context, record: u32, client: ClientName, set: &Set) -> Result<bool, Fault> {
+    let at = undo_at(context.pool().layout(), record)?;
+    is_of(context.pool().map(), at, client, set)
+}
+
+fn make_record(
+    context: &Context,
+    desk: &Desk<'_>,
+    set: &Set,
+    me: ClientName,
+) -> Result<u32, Errno> {
+    let layout = context.pool().layout();
+    let map = context.pool().map();
+    let bytes = u64::from(set.count) * CELL_BYTES;
+    let chunk = chunks::take(context, desk, bytes)?;
+    // The record, and whether the room has become part of it.
+    let make = || -> Verdict<(u32, bool)> {
+        tag_floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
+        let Some(record) = take_record(context, me)? else { return Ok(Err(Errno::NOSPC)) };
         let at = undo_at(layout, record)?;
-        let unit = load_value(self.pool().map(), field!(at, UndoSlot, adjustments))?;
-        let Some(chunk) = unit.checked_sub(1).map(Chunk) else { return Ok(None) };
-        let base = chunk.offset(layout)?;
-        let fits = u64::from(set.count) * CELL_BYTES <= layout.heap.end() - base;
-        Ok(fits.then_some(Known { record, base, at, unit }))
-    }
-
-    fn record_is(&self, record: u32, client: ClientName, set: &Set) -> Result<bool, Fault> {
-        let at = undo_at(self.pool().layout(), record)?;
-        is_of(self.pool().map(), at, client, set)
-    }
-
-    fn make_record(&self, desk: &Desk<'_>, set: &Set, me: ClientName) -> Result<u32, Errno> {
-        let layout = self.pool().layout();
-        let map = self.pool().map();
-        let bytes = u64::from(set.count) * CELL_BYTES;
-        let chunk = self.take_chunk(desk, bytes)?;
-        // The record, and whether the room has become part of it.
-        let make = || -> Verdict<(u32, bool)> {
-            tag_floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
-            let Some(record) = self.take_record(me)? else { return Ok(Err(Errno::NOSPC)) };
-            let at = undo_at(layout, record)?;
-            let linked = self.change(desk, set.lock(), "undo-make", |txn| {
-                if !set.alive(txn)? {
-                    return Ok(Err(Errno::IDRM));
-                }
-                // Another thread of this process may have made one meanwhile.
-                if let Some(other) = find_record(txn, layout, set, me)? {
-                    return Ok(Ok(other));
-                }
-                let head = field!(set.slot, SemSlot, undos);
-                let next = txn.get(head)?;
-                txn.set(field!(at, UndoSlot, next), next)?;
-                txn.set(field!(at, UndoSlot, set), set.index + 1)?;
-                txn.set(field!(at, UndoSlot, adjustments), chunk.0 + 1)?;
-                heap::pass(txn, layout, chunk, me.word(), IN_OBJECT)?;
-                txn.set(head, record + 1)?;
-                Ok(Ok(record))
-            });
-            if !matches!(linked, Ok(Ok(mine)) if mine == record) {
-                claim_cell(map, field!(at, UndoSlot, set), UndoSlot::TAKEN, 0)?;
+        let linked = change::run(context, desk, set.lock(), "undo-make", |txn| {
+            if !set.alive(txn)? {
+                return Ok(Err(Errno::IDRM));
             }
-            linked.map(|found| found.map(|found| (found, found == record)))
+            // Another thread of this process may have made one meanwhile.
+            if let Some(other) = find_record(txn, layout, set, me)? {
+                return Ok(Ok(other));
+            }
+            let head = field!(set.slot, SemSlot, undos);
+            let next = txn.get(head)?;
+            txn.set(field!(at, UndoSlot, next), next)?;
+            txn.set(field!(at, UndoSlot, set), set.index + 1)?;
+            txn.set(field!(at, UndoSlot, adjustments), chunk.0 + 1)?;
+            heap::pass(txn, layout, chunk, me.word(), IN_OBJECT)?;
+            txn.set(head, record + 1)?;
+            Ok(Ok(record))
+        });
+        if !matches!(linked, Ok(Ok(mine)) if mine == record) {
+            claim_cell(map, field!(at, UndoSlot, set), UndoSlot::TAKEN, 0)?;
+        }
+        linked.map(|found| found.map(|found| (found, found == record)))
+    };
+    let made = settle(make());
+    if !matches!(made, Ok((_, true))) {
+        let _ = chunks::release(context, desk, chunk);
+    }
+    made.map(|(record, _)| record)
+}
+
+/// Takes a record that serves no set: one of this client's own, or a free one, which the client keeps from then on.
+fn take_record(context: &Context, me: ClientName) -> Result<Option<u32>, Fault> {
+    /// Own ones that are looked at before a free one is claimed: what was given up last is among them.
+    const LATEST: u64 = 8;
+    let all = context.pool().layout().undos.count;
+    if let Some(record) = take_own_record(context, me, LATEST)? {
+        return Ok(Some(record));
+    }
+    if let Some(record) = claim_record(context, me)? {
+        return Ok(Some(record));
+    }
+    if let Some(record) = take_own_record(context, me, all)? {
+        return Ok(Some(record));
+    }
+    if context.pool().free_dead_undos()? { claim_record(context, me) } else { Ok(None) }
+}
+
+fn take_own_record(context: &Context, me: ClientName, most: u64) -> Result<Option<u32>, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let list = field!(slot_of(layout, me)?, ClientSlot, undos);
+    let mut holding = Holding::unpack(load_word(map, list)?);
+    for _ in 0..most {
+        let Some(record) = holding.first.checked_sub(1).filter(|_| holding.is_of(me)) else {
+            break;
         };
-        let made = settle(make());
-        if !matches!(made, Ok((_, true))) {
-            let _ = heap::release(self.pool(), desk, &self.larder, self.me(), chunk);
+        let at = undo_at(layout, record)?;
+        holding = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
+        if load_word(map, field!(at, UndoSlot, client))? != me.word() {
+            break;
         }
-        made.map(|(record, _)| record)
-    }
-
-    /// Takes a record that serves no set: one of this client's own, or a free one, which the client keeps from then on.
-    fn take_record(&self, me: ClientName) -> Result<Option<u32>, Fault> {
-        /// Own ones that are looked at before a free one is claimed: what was given up last is among them.
-        const LATEST: u64 = 8;
-        let all = self.pool().layout().undos.count;
-        if let Some(record) = self.take_own_record(me, LATEST)? {
+        if take_set(map, layout, record, me)? {
             return Ok(Some(record));
         }
-        if let Some(record) = self.claim_record(me)? {
-            return Ok(Some(record));
-        }
-        if let Some(record) = self.take_own_record(me, all)? {
-            return Ok(Some(record));
-        }
-        if self.pool().free_dead_undos()? { self.claim_record(me) } else { Ok(None) }
     }
+    Ok(None)
+}
 
-    fn take_own_record(&self, me: ClientName, most: u64) -> Result<Option<u32>, Fault> {
-        let (layout, map) = (self.pool().layout(), self.pool().map());
-        let list = field!(slot_of(layout, me)?, ClientSlot, undos);
-        let mut holding = Holding::unpack(load_word(map, list)?);
-        for _ in 0..most {
-            let Some(record) = holding.first.checked_sub(1).filter(|_| holding.is_of(me)) else {
-                break;
-            };
-            let at = undo_at(layout, record)?;
-            holding = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
-            if load_word(map, field!(at, UndoSlot, client))? != me.word() {
-                break;
-            }
-            if take_set(map, layout, record, me)? {
-                return Ok(Some(record));
-            }
+fn claim_record(context: &Context, me: ClientName) -> Result<Option<u32>, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let list = field!(slot_of(layout, me)?, ClientSlot, undos);
+    let all = HeldBy { map, list, client: me };
+    let count = layout.undos.count as u32;
+    let from = (me.word() as u32).wrapping_mul(31) % count;
+    for step in 0..count {
+        let held = held_record(layout, (from + step) % count)?;
+        if !claim_word(map, held.owner, 0, me.word())? {
+            continue;
         }
-        Ok(None)
+        // Before it is on the list, where other threads of this process look for records that serve no set.
+        take_set(map, layout, held.number, me)?;
+        all.enlist(held)?;
+        return Ok(Some(held.number));
     }
-
-    fn claim_record(&self, me: ClientName) -> Result<Option<u32>, Fault> {
-        let (layout, map) = (self.pool().layout(), self.pool().map());
-        let list = field!(slot_of(layout, me)?, ClientSlot, undos);
-        let all = HeldBy { map, list, client: me };
-        let count = layout.undos.count as u32;
-        let from = (me.word() as u32).wrapping_mul(31) % count;
-        for step in 0..count {
-            let held = held_record(layout, (from + step) % count)?;
-            if !claim_word(map, held.owner, 0, me.word())? {
-                continue;
-            }
-            // Before it is on the list, where other threads of this process look for records that serve no set.
-            take_set(map, layout, held.number, me)?;
-            all.enlist(held)?;
-            return Ok(Some(held.number));
-        }
-        Ok(None)
-    }
+    Ok(None)
 }

@@ -4,73 +4,78 @@ use rustix::io::Errno;
 use vshmem_sync::{Desk, Fault, crash_point, field, load_value, load_word};
 use vshmem_wire::{PAGE_BYTES, Registry};
 
-use crate::context::{Backing, Member};
+use crate::context::Context;
 use crate::error::settle;
-use crate::memory::dirty;
+use crate::memory::backing::Backing;
 use crate::memory::extents::{self, Extent};
+use crate::memory::{change, dirty};
 
 /// Pages that are cleaned at once: while they are, nobody can have them.
 const PORTION: u32 = 256;
 
-impl Member {
-    /// Writes zeros into free pages that hold old data, in the order in which segments will get
-    /// them, as long as fewer than `wanted` bytes of clean ones come before them. At most a
-    /// mebibyte per call; returns how many bytes were cleaned, 0 when there is nothing to do or
-    /// somebody else does it.
-    ///
-    /// # Errors
-    /// EIO when the pool does not make sense; whatever `backing` says.
-    pub fn clean_pages(&self, wanted: u64, backing: &dyn Backing) -> Result<u64, Errno> {
-        let pool = self.pool();
-        let (layout, map) = (pool.layout(), pool.map());
-        let seat = self.seat()?;
-        let desk = self.desk_of(&seat);
-        let begun = settle(self.change(&desk, pool.registry_lock(), "clean-begin", |txn| {
-            let pages = wanted.div_ceil(PAGE_BYTES);
-            extents::begin_cleaning(txn, layout, self.me(), pages, |first, pages| {
-                dirty::first_dirty(map, layout, first, pages, PORTION)
-            })
-            .map(Ok)
-        }))?;
-        let Some(extent) = begun else { return Ok(0) };
-        let bytes = u64::from(extent.pages) * PAGE_BYTES;
-        let cleaned = self.clean(extent, bytes, backing);
-        settle(self.leave_cleaning(&desk, self.me().word()).map(Ok))?;
-        cleaned.map(|()| bytes)
-    }
-
-    fn clean(&self, extent: Extent, bytes: u64, backing: &dyn Backing) -> Result<(), Errno> {
-        let (layout, map) = (self.pool().layout(), self.pool().map());
-        let base = layout.data.offset + u64::from(extent.first) * PAGE_BYTES;
-        backing.prepare(base, bytes, true)?;
-        crash_point("clean", "zeroed");
-        // Declared dead meanwhile: they may be somebody else's, and what is in them is his.
-        let cleaner = field!(layout.registry, Registry, cleaner);
-        if settle(load_word(map, cleaner).map(Ok))? != self.me().word() {
-            return Err(Errno::IO);
-        }
-        // The zeros come before the marks: each of these is a compare-and-swap that releases.
-        settle(dirty::mark(map, layout, extent.first, extent.pages, false).map(Ok))?;
-        crash_point("clean", "marked");
-        Ok(())
-    }
-
-    /// Gives back what a client was cleaning, if anything; by the word of its name.
-    pub(crate) fn leave_cleaning(&self, desk: &Desk<'_>, client: u64) -> Result<(), Fault> {
-        let pool = self.pool();
-        let layout = pool.layout();
-        let cleaner = field!(layout.registry, Registry, cleaner);
-        if load_word(pool.map(), cleaner)? != client {
-            return Ok(());
-        }
-        vshmem_sync::with_lock(*desk, pool.registry_lock(), "clean-end", |txn| {
-            extents::end_cleaning(txn, layout, client).map(drop)
+/// Writes zeros into free pages that hold old data, in the order in which segments will get
+/// them, as long as fewer than `wanted` bytes of clean ones come before them. At most a
+/// mebibyte per call; returns how many bytes were cleaned, 0 when there is nothing to do or
+/// somebody else does it.
+pub(crate) fn clean_pages(
+    context: &Context,
+    wanted: u64,
+    backing: &dyn Backing,
+) -> Result<u64, Errno> {
+    let pool = context.pool();
+    let (layout, map) = (pool.layout(), pool.map());
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let begun = settle(change::run(context, &desk, pool.registry_lock(), "clean-begin", |txn| {
+        let pages = wanted.div_ceil(PAGE_BYTES);
+        extents::begin_cleaning(txn, layout, context.me(), pages, |first, pages| {
+            dirty::first_dirty(map, layout, first, pages, PORTION)
         })
-    }
+        .map(Ok)
+    }))?;
+    let Some(extent) = begun else { return Ok(0) };
+    let bytes = u64::from(extent.pages) * PAGE_BYTES;
+    let cleaned = clean(context, extent, bytes, backing);
+    settle(leave_cleaning(context, &desk, context.me().word()).map(Ok))?;
+    cleaned.map(|()| bytes)
+}
 
-    /// Whether pages are being cleaned just now, and so missing.
-    pub(super) fn somebody_cleans(&self) -> Result<bool, Errno> {
-        let cleaning = field!(self.pool().layout().registry, Registry, cleaning);
-        settle(load_value(self.pool().map(), cleaning).map(|slot| Ok(slot != 0)))
+fn clean(
+    context: &Context,
+    extent: Extent,
+    bytes: u64,
+    backing: &dyn Backing,
+) -> Result<(), Errno> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let base = layout.data.offset + u64::from(extent.first) * PAGE_BYTES;
+    backing.prepare(base, bytes, true)?;
+    crash_point("clean", "zeroed");
+    // Declared dead meanwhile: they may be somebody else's, and what is in them is his.
+    let cleaner = field!(layout.registry, Registry, cleaner);
+    if settle(load_word(map, cleaner).map(Ok))? != context.me().word() {
+        return Err(Errno::IO);
     }
+    // The zeros come before the marks: each of these is a compare-and-swap that releases.
+    settle(dirty::mark(map, layout, extent.first, extent.pages, false).map(Ok))?;
+    crash_point("clean", "marked");
+    Ok(())
+}
+
+/// Gives back what a client was cleaning, if anything; by the word of its name.
+pub(crate) fn leave_cleaning(context: &Context, desk: &Desk<'_>, client: u64) -> Result<(), Fault> {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let cleaner = field!(layout.registry, Registry, cleaner);
+    if load_word(pool.map(), cleaner)? != client {
+        return Ok(());
+    }
+    vshmem_sync::with_lock(*desk, pool.registry_lock(), "clean-end", |txn| {
+        extents::end_cleaning(txn, layout, client).map(drop)
+    })
+}
+
+/// Whether pages are being cleaned just now, and so missing.
+pub(super) fn somebody_cleans(context: &Context) -> Result<bool, Errno> {
+    let cleaning = field!(context.pool().layout().registry, Registry, cleaning);
+    settle(load_value(context.pool().map(), cleaning).map(|slot| Ok(slot != 0)))
 }

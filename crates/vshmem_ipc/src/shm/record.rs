@@ -3,12 +3,12 @@
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{
-    AttachSlot, ClientName, ClientSlot, Layout, ObjectHeader, ObjectState, Registry, ShmSlot,
+    AttachSlot, ClientName, ClientSlot, Layout, ObjectHeader, ObjectState, Registry,
 };
 
-use crate::context::slot_of;
 use crate::memory::extents::{self, Extent};
-use crate::registry::id::Kind;
+use crate::pool::clients::slot_of;
+use crate::pool::id::Kind;
 use crate::registry::table::{self, Standing};
 use crate::shm::segment::at;
 
@@ -38,7 +38,7 @@ fn find_record(
 }
 
 /// Adds `count` attaches of a client; false when there is no record left.
-pub(super) fn attach(
+pub(crate) fn attach(
     txn: &mut Txn<'_>,
     layout: &Layout,
     client: ClientName,

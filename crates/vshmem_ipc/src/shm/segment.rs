@@ -1,16 +1,14 @@
 //! A segment that has been looked up, and what the calls tell of it.
 
 use rustix::io::Errno;
-use vshmem_sync::{field, load_value};
-use vshmem_wire::{ObjectState, PAGE_BYTES, ShmSlot};
+use vshmem_sync::load_value;
+use vshmem_wire::{ObjectState, PAGE_BYTES};
 
-use crate::context::Member;
+use crate::context::Context;
 use crate::error::{Verdict, settle};
-use crate::registry::id::Place;
+use crate::pool::id::Place;
 use crate::registry::permission::Permission;
 use crate::registry::table;
-
-pub(crate) use at;
 
 /// Where a segment lies in the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,43 +57,43 @@ pub struct ShmInfo {
 
 macro_rules! at {
     ($slot:expr, $field:ident) => {
-        field!($slot, ShmSlot, $field)
+        vshmem_sync::field!($slot, vshmem_wire::ShmSlot, $field)
     };
 }
 
-impl Member {
-    /// The slot of an id: a live segment, or one that is removed and still attached.
-    pub(super) fn segment(&self, id: i32) -> Result<(Place, u64), Errno> {
-        let place = Place::of(id).ok_or(Errno::INVAL)?;
-        let look = || -> Verdict<u64> {
-            let Some(slot) = self.pool().layout().shm.at(place.index) else {
-                return Ok(Err(Errno::INVAL));
-            };
-            let standing = table::standing(self.pool().map(), slot)?;
-            let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
-            let same = standing.sequence == place.sequence;
-            Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL) })
-        };
-        Ok((place, settle(look())?))
-    }
+pub(crate) use at;
 
-    pub(super) fn segment_permission(&self, slot: u64) -> Result<Permission, Errno> {
-        settle(Permission::read(self.pool().map(), slot).map(Ok))
-    }
-
-    /// Bytes of a segment; EINVAL when it has gone meanwhile.
-    pub(super) fn size_of(&self, place: Place, slot: u64) -> Result<u64, Errno> {
-        let map = self.pool().map();
-        let read = || -> Verdict<u64> {
-            let low = load_value(map, at!(slot, size_low))?;
-            let high = load_value(map, at!(slot, size_high))?;
-            Ok(Ok(u64::from(high) << 32 | u64::from(low)))
+/// The slot of an id: a live segment, or one that is removed and still attached.
+pub(super) fn find(context: &Context, id: i32) -> Result<(Place, u64), Errno> {
+    let place = Place::of(id).ok_or(Errno::INVAL)?;
+    let look = || -> Verdict<u64> {
+        let Some(slot) = context.pool().layout().shm.at(place.index) else {
+            return Ok(Err(Errno::INVAL));
         };
-        let size = settle(read())?;
-        // What was read belongs to this incarnation only if it still stands.
-        self.segment(place.id())?;
-        Ok(size)
-    }
+        let standing = table::standing(context.pool().map(), slot)?;
+        let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
+        let same = standing.sequence == place.sequence;
+        Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL) })
+    };
+    Ok((place, settle(look())?))
+}
+
+pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Errno> {
+    settle(Permission::read(context.pool().map(), slot).map(Ok))
+}
+
+/// Bytes of a segment; EINVAL when it has gone meanwhile.
+pub(crate) fn bytes(context: &Context, place: Place, slot: u64) -> Result<u64, Errno> {
+    let map = context.pool().map();
+    let read = || -> Verdict<u64> {
+        let low = load_value(map, at!(slot, size_low))?;
+        let high = load_value(map, at!(slot, size_high))?;
+        Ok(Ok(u64::from(high) << 32 | u64::from(low)))
+    };
+    let size = settle(read())?;
+    // What was read belongs to this incarnation only if it still stands.
+    find(context, place.id())?;
+    Ok(size)
 }
 
 /// Pages of a segment of so many bytes.

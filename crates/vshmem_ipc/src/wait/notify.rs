@@ -24,11 +24,11 @@ use vshmem_wire::{
     AGENT_ASKED_AT, AGENT_BELL_AT, CELL_BYTES, DomainSlot, Party, ThreadSlot, WaitState,
 };
 
-use crate::context::{Member, Reach};
-use crate::pool::domains;
+use crate::context::{Context, Reach};
+use crate::pool::domains::{self, Domains};
 use crate::pool::open::Pool;
-use crate::wait::doorbell::Domains;
-use crate::wait::queue::thread_at;
+use crate::pool::threads::thread_at;
+use crate::wait::{agent, domain_users};
 
 /// Domains that are to be notified. Those whose numbers are the same modulo 32 cannot be told apart here: one of them is then
 /// notified for nothing.
@@ -92,177 +92,162 @@ pub(crate) fn heard_by(pool: &Pool, index: u32) -> Result<Domains, Fault> {
     Ok(Domains(u128::from(high) << 64 | u128::from(low)))
 }
 
-impl Member {
-    /// Whether this domain's agent sends datagrams, as far as the pool says.
-    pub(crate) fn is_notifying(&self) -> bool {
-        notify_of(self.pool(), self.domain()).is_ok_and(|notify| notify != 0)
-    }
+/// Whether this domain's agent sends datagrams, as far as the pool says.
+pub(crate) fn is_notifying(context: &Context) -> bool {
+    notify_of(context.pool(), context.domain()).is_ok_and(|notify| notify != 0)
+}
 
-    /// Whether another domain says that it relies on being notified by this one's agent.
-    pub(crate) fn relies_on_us(&self, index: u32) -> bool {
-        heard_by(self.pool(), index).is_ok_and(|heard| heard.has(self.domain()))
-    }
+/// Whether another domain says that it relies on being notified by this one's agent.
+pub(crate) fn relies_on_us(context: &Context, index: u32) -> bool {
+    heard_by(context.pool(), index).is_ok_and(|heard| heard.has(context.domain()))
+}
 
-    /// The domains that will have this one notified; `None` when its agent does not listen. None of them counts while the agent
-    /// is dead: its successor will say so again.
-    pub(crate) fn heard_now(&self) -> Result<Option<Domains>, Fault> {
-        let notify = notify_of(self.pool(), self.domain())?;
-        if notify == 0 {
-            return Ok(None);
+/// The domains that will have this one notified; `None` when its agent does not listen. None of them counts while the agent
+/// is dead: its successor will say so again.
+pub(crate) fn heard_now(context: &Context) -> Result<Option<Domains>, Fault> {
+    let notify = notify_of(context.pool(), context.domain())?;
+    if notify == 0 {
+        return Ok(None);
+    }
+    // Whether another user's agent lives cannot be seen; those sleepers look once a second.
+    let lives =
+        agent::living_agent(context).is_some() || agent_of_other_user(context, notify).is_some();
+    Ok(Some(if lives { heard_by(context.pool(), context.domain())? } else { Domains::default() }))
+}
+
+fn agent_of_other_user(context: &Context, notify: u64) -> Option<vshmem_sync::WordsOwner> {
+    domain_users::other_user_of(context, ((notify >> 32) as u32).checked_sub(1)?)
+}
+
+/// The agent's words: in this user's own file, or in the pool.
+fn agent_bell(context: &Context) -> Result<Bell<'_>, Fault> {
+    let layout = context.pool().layout();
+    let beyond = layout.threads.count as u32;
+    Ok(match context.reach {
+        Reach::Domain => {
+            Bell { bell: context.words.of(beyond + 1)?, asked: context.words.of(beyond + 2)? }
         }
-        // Whether another user's agent lives cannot be seen; those sleepers look once a second.
-        let lives = self.living_agent().is_some() || self.agent_of_other_user(notify).is_some();
-        Ok(Some(if lives { heard_by(self.pool(), self.domain())? } else { Domains::default() }))
-    }
+        Reach::Kernel => {
+            let map = context.pool().map();
+            let at = field!(domains::slot_at(layout, context.domain())?, DomainSlot, agent_thread);
+            Bell { bell: map.futex(at + AGENT_BELL_AT)?, asked: map.futex(at + AGENT_ASKED_AT)? }
+        }
+    })
+}
 
-    fn agent_of_other_user(&self, notify: u64) -> Option<vshmem_sync::WordsOwner> {
-        self.other_user_of(((notify >> 32) as u32).checked_sub(1)?)
+/// Has this domain's agent notify others. Called with changes already made visible; makes no use of the heap.
+pub(crate) fn ask_agent(context: &Context, to_notify: Asked) {
+    let notify = notify_of(context.pool(), context.domain()).unwrap_or(0);
+    if let Some(owner) = agent_of_other_user(context, notify) {
+        // Nothing can be written there. The agent then notifies all that rely on it.
+        domain_users::ring_other_user(
+            context,
+            owner,
+            context.pool().layout().threads.count as u32 + 1,
+        );
+        return;
     }
+    if let Ok(Bell { bell, asked }) = agent_bell(context) {
+        asked.fetch_or(to_notify.0, Ordering::SeqCst);
+        ring_word(bell);
+    }
+}
 
-    /// The agent's words: in this user's own file, or in the pool.
-    fn agent_bell(&self) -> Result<Bell<'_>, Fault> {
-        let layout = self.pool().layout();
-        let beyond = layout.threads.count as u32;
-        Ok(match self.reach {
-            Reach::Domain => {
-                Bell { bell: self.words.of(beyond + 1)?, asked: self.words.of(beyond + 2)? }
+/// For the agent's thread that sends: sleeps until programs have asked for others to be notified, or for at most `within`.
+pub(crate) fn await_asked(context: &Context, within: Duration) -> Result<Asked, Errno> {
+    let Bell { bell, asked } = agent_bell(context).map_err(|_| Errno::IO)?;
+    let take = || Asked(asked.swap(0, Ordering::SeqCst));
+    let taken = take();
+    if !taken.is_empty() {
+        return Ok(taken);
+    }
+    let announced = bell.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;
+    let mut taken = take();
+    let mut outcome = FutexOutcome::TimedOut;
+    if taken.is_empty() {
+        outcome = futex_wait(bell, announced, within);
+        taken = take();
+    }
+    let rung = bell.fetch_and(!SLEEPING, Ordering::SeqCst) / RING != announced / RING;
+    let by_another_user = outcome == FutexOutcome::Woken && !rung;
+    // Another user's programs leave no bits, and are not told apart from this one's when both ask.
+    let anybody = by_another_user
+        || outcome == FutexOutcome::Woken && domain_users::is_shared_by_users(context);
+    Ok(if anybody { Asked::ALL } else { taken })
+}
+
+/// Those of some domains that have threads which have been served and have not noticed yet: what was sent to them is still on
+/// its way, or lost.
+pub(crate) fn not_noticed(context: &Context, among: Asked) -> Result<Asked, Errno> {
+    let look = || -> Result<Asked, Fault> {
+        let (layout, map) = (context.pool().layout(), context.pool().map());
+        let mut found = Asked::default();
+        for slot in 0..layout.threads.count as u32 {
+            let at = thread_at(layout, slot)?;
+            let wait = load_value(map, field!(at, ThreadSlot, wait))?;
+            if wait != WaitState::Idle as u32 && wait != WaitState::Waiting as u32 {
+                let party = load_value(map, field!(at, ThreadSlot, party))?;
+                found.add(Party::unpack(party).domain);
             }
-            Reach::Kernel => {
-                let map = self.pool().map();
-                let at = field!(domains::slot_at(layout, self.domain())?, DomainSlot, agent_thread);
-                Bell {
-                    bell: map.futex(at + AGENT_BELL_AT)?,
-                    asked: map.futex(at + AGENT_ASKED_AT)?,
-                }
+        }
+        Ok(Asked(found.0 & among.0))
+    };
+    look().map_err(|_| Errno::IO)
+}
+
+/// Wakes the thread in `await_asked`.
+pub(crate) fn ring_agent(context: &Context) {
+    if let Ok(Bell { bell, .. }) = agent_bell(context) {
+        ring_word(bell);
+    }
+}
+
+/// Says that the calling agent listens for datagrams, at an address with that digest; `None`: not, or no longer.
+pub(crate) fn publish_listening(context: &Context, digest: Option<u32>) -> Result<(), Errno> {
+    let word = match digest {
+        Some(digest) => u64::from(context.client().wrapping_add(1)) << 32 | u64::from(digest),
+        None => 0,
+    };
+    let publish = || -> Result<(), Fault> {
+        let slot = domains::slot_at(context.pool().layout(), context.domain())?;
+        replace_word(context, field!(slot, DomainSlot, notify), word)
+    };
+    publish().map_err(|_| Errno::IO)
+}
+
+/// Says which domains' agents have been heard lately. True when that is new.
+pub(crate) fn publish_heard(context: &Context, heard: Domains) -> Result<bool, Errno> {
+    let publish = || -> Result<bool, Fault> {
+        let at =
+            field!(domains::slot_at(context.pool().layout(), context.domain())?, DomainSlot, heard);
+        let before = heard_by(context.pool(), context.domain())?;
+        replace_word(context, at, heard.0 as u64)?;
+        replace_word(context, at + CELL_BYTES, (heard.0 >> 64) as u64)?;
+        Ok(before != heard)
+    };
+    publish().map_err(|_| Errno::IO)
+}
+
+fn replace_word(context: &Context, at: u64, word: u64) -> Result<(), Fault> {
+    let before = load_word(context.pool().map(), at)?;
+    if before != word {
+        claim_word(context.pool().map(), at, before, word)?;
+    }
+    Ok(())
+}
+
+/// The other domains whose agents say that they listen.
+pub(crate) fn listeners(context: &Context) -> Result<Vec<Listener>, Errno> {
+    let look = || -> Result<Vec<Listener>, Fault> {
+        let mut found = Vec::new();
+        for other in domains::alive_beside(context.pool(), context.domain()) {
+            let (index, _) = other?;
+            let digest = notify_of(context.pool(), index)? as u32;
+            if digest != 0 {
+                found.push(Listener { index, digest, relies_on_us: relies_on_us(context, index) });
             }
-        })
-    }
-
-    /// Has this domain's agent notify others. Called with changes already made visible; makes no use of the heap.
-    pub(crate) fn ask_agent(&self, to_notify: Asked) {
-        let notify = notify_of(self.pool(), self.domain()).unwrap_or(0);
-        if let Some(owner) = self.agent_of_other_user(notify) {
-            // Nothing can be written there. The agent then notifies all that rely on it.
-            self.ring_other_user(owner, self.pool().layout().threads.count as u32 + 1);
-            return;
         }
-        if let Ok(Bell { bell, asked }) = self.agent_bell() {
-            asked.fetch_or(to_notify.0, Ordering::SeqCst);
-            ring_word(bell);
-        }
-    }
-
-    /// For the agent's thread that sends: sleeps until programs have asked for others to be notified, or for at most `within`.
-    ///
-    /// # Errors
-    /// EIO when there are no words for that.
-    pub fn await_asked(&self, within: Duration) -> Result<Asked, Errno> {
-        let Bell { bell, asked } = self.agent_bell().map_err(|_| Errno::IO)?;
-        let take = || Asked(asked.swap(0, Ordering::SeqCst));
-        let taken = take();
-        if !taken.is_empty() {
-            return Ok(taken);
-        }
-        let announced = bell.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;
-        let mut taken = take();
-        let mut outcome = FutexOutcome::TimedOut;
-        if taken.is_empty() {
-            outcome = futex_wait(bell, announced, within);
-            taken = take();
-        }
-        let rung = bell.fetch_and(!SLEEPING, Ordering::SeqCst) / RING != announced / RING;
-        let by_another_user = outcome == FutexOutcome::Woken && !rung;
-        // Another user's programs leave no bits, and are not told apart from this one's when both ask.
-        let anybody =
-            by_another_user || outcome == FutexOutcome::Woken && self.is_shared_by_users();
-        Ok(if anybody { Asked::ALL } else { taken })
-    }
-
-    /// Those of some domains that have threads which have been served and have not noticed yet: what was sent to them is still on
-    /// its way, or lost.
-    ///
-    /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn not_noticed(&self, among: Asked) -> Result<Asked, Errno> {
-        let look = || -> Result<Asked, Fault> {
-            let (layout, map) = (self.pool().layout(), self.pool().map());
-            let mut found = Asked::default();
-            for slot in 0..layout.threads.count as u32 {
-                let at = thread_at(layout, slot)?;
-                let wait = load_value(map, field!(at, ThreadSlot, wait))?;
-                if wait != WaitState::Idle as u32 && wait != WaitState::Waiting as u32 {
-                    let party = load_value(map, field!(at, ThreadSlot, party))?;
-                    found.add(Party::unpack(party).domain);
-                }
-            }
-            Ok(Asked(found.0 & among.0))
-        };
-        look().map_err(|_| Errno::IO)
-    }
-
-    /// Wakes the thread in [`Member::await_asked`].
-    pub fn ring_agent(&self) {
-        if let Ok(Bell { bell, .. }) = self.agent_bell() {
-            ring_word(bell);
-        }
-    }
-
-    /// Says that the calling agent listens for datagrams, at an address with that digest; `None`: not, or no longer.
-    ///
-    /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn publish_listening(&self, digest: Option<u32>) -> Result<(), Errno> {
-        let word = match digest {
-            Some(digest) => u64::from(self.client().wrapping_add(1)) << 32 | u64::from(digest),
-            None => 0,
-        };
-        let publish = || -> Result<(), Fault> {
-            let slot = domains::slot_at(self.pool().layout(), self.domain())?;
-            self.replace_word(field!(slot, DomainSlot, notify), word)
-        };
-        publish().map_err(|_| Errno::IO)
-    }
-
-    /// Says which domains' agents have been heard lately. True when that is new.
-    ///
-    /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn publish_heard(&self, heard: Domains) -> Result<bool, Errno> {
-        let publish = || -> Result<bool, Fault> {
-            let at =
-                field!(domains::slot_at(self.pool().layout(), self.domain())?, DomainSlot, heard);
-            let before = heard_by(self.pool(), self.domain())?;
-            self.replace_word(at, heard.0 as u64)?;
-            self.replace_word(at + CELL_BYTES, (heard.0 >> 64) as u64)?;
-            Ok(before != heard)
-        };
-        publish().map_err(|_| Errno::IO)
-    }
-
-    fn replace_word(&self, at: u64, word: u64) -> Result<(), Fault> {
-        let before = load_word(self.pool().map(), at)?;
-        if before != word {
-            claim_word(self.pool().map(), at, before, word)?;
-        }
-        Ok(())
-    }
-
-    /// The other domains whose agents say that they listen.
-    ///
-    /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn listeners(&self) -> Result<Vec<Listener>, Errno> {
-        let look = || -> Result<Vec<Listener>, Fault> {
-            let mut found = Vec::new();
-            for other in domains::alive_beside(self.pool(), self.domain()) {
-                let (index, _) = other?;
-                let digest = notify_of(self.pool(), index)? as u32;
-                if digest != 0 {
-                    found.push(Listener { index, digest, relies_on_us: self.relies_on_us(index) });
-                }
-            }
-            Ok(found)
-        };
-        look().map_err(|_| Errno::IO)
-    }
+        Ok(found)
+    };
+    look().map_err(|_| Errno::IO)
 }

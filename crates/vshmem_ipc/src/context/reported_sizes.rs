@@ -9,8 +9,7 @@ use rustix::io::Errno;
 use vshmem_mem::{Map, Mapping, Ordering};
 use vshmem_wire::{Layout, WORD_BYTES};
 
-use crate::context::Member;
-use crate::registry::id::{Kind, Place};
+use crate::pool::id::{Kind, Place};
 
 /// Marks a word that says something.
 const TOLD: u64 = 1 << 63;
@@ -34,27 +33,24 @@ impl Told {
         let before = if kind == Kind::Semaphore { self.segments } else { 0 };
         (before + u64::from(index)) * WORD_BYTES
     }
-}
 
-impl Member {
     /// The size of an object that a get call has found or made.
-    pub(crate) fn tell_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Errno> {
-        let words = self.told.words.as_ref().ok_or(Errno::NOMEM)?;
+    pub(crate) fn record_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Errno> {
+        let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
         let word = TOLD | u64::from(place.sequence & 0xffff) << 32 | u64::from(size);
-        let at = self.told.at(kind, place.index);
-        words.store(at, word, Ordering::Relaxed).map_err(|_| Errno::INVAL)
+        words.store(self.at(kind, place.index), word, Ordering::Relaxed).map_err(|_| Errno::INVAL)
     }
 
     /// The size of an object as any other call sees it.
     ///
     /// # Errors
     /// EIO when it is not what this process has been told before.
-    pub(crate) fn hold_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Errno> {
-        let words = self.told.words.as_ref().ok_or(Errno::NOMEM)?;
-        let at = self.told.at(kind, place.index);
+    pub(crate) fn check_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Errno> {
+        let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
+        let at = self.at(kind, place.index);
         let word = words.load(at, Ordering::Relaxed).map_err(|_| Errno::INVAL)?;
         if word & TOLD == 0 || (word >> 32) as u32 & 0xffff != place.sequence & 0xffff {
-            return self.tell_size(kind, place, size);
+            return self.record_size(kind, place, size);
         }
         if word as u32 == size { Ok(()) } else { Err(Errno::IO) }
     }

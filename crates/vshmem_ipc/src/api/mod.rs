@@ -1,0 +1,7 @@
+//! The public type: one method per call, each of one line.
+
+pub(crate) mod client;
+pub(crate) mod recovery;
+pub(crate) mod sem;
+pub(crate) mod shm;
+pub(crate) mod wait;

@@ -1,0 +1,44 @@
+use rustix::io::Errno;
+use vshmem_mem::Ordering;
+
+use crate::client::{join, lease};
+use crate::context::Context;
+use crate::error::settle;
+use crate::recovery::reap;
+use crate::sem::recover;
+use crate::shm::attach;
+
+/// Ends the membership of a process that goes on: gives up what it holds, and its slot.
+///
+/// Nothing happens when the domain has been evicted or buried meanwhile: what lies in the slot
+/// is not this process's any more.
+pub(crate) fn leave(context: &Context) -> Result<(), Errno> {
+    if !lease::in_good_standing(context)? {
+        return Ok(());
+    }
+    farewell(context)?;
+    let (map, threads) = (context.pool.map(), context.pool.layout().threads);
+    let client = context.me();
+    // The burial frees the client's thread slots, so it must not work from one of them.
+    context.seats.forget();
+    context.client.store(context.as_stranger().word(), Ordering::Release);
+    context.seats.stand_always();
+    let seat = join::stranger_seat(context).map_err(|_| Errno::NOMEM)?;
+    let left = settle(reap::bury_client(context, &context.desk_of(&seat), client).map(Ok));
+    drop(seat);
+    context.seats.give_back(map, threads, context.as_stranger());
+    left
+}
+
+/// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
+pub(crate) fn farewell(context: &Context) -> Result<(), Errno> {
+    leave_adjustments(context)?;
+    attach::detach_all(context)
+}
+
+/// Applies this process's adjustments now.
+pub(crate) fn leave_adjustments(context: &Context) -> Result<(), Errno> {
+    let seat = context.seat()?;
+    let party = context.party().pack();
+    settle(recover::leave_undos(context, &context.desk_of(&seat), context.me(), party).map(Ok))
+}
