@@ -1,3 +1,5 @@
+//! Making a new pool.
+
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::Fault;
 use vshmem_wire::MAGIC;

@@ -62,7 +62,7 @@ impl Context {
     /// # Errors
     /// EINVAL when it has gone.
     pub fn id_of(&self, row: ObjectRow) -> Result<i32, Errno> {
-        lookup::id_of(self, row)
+        lookup::id_at(self, row.kind, row.index)
     }
 
     /// Keeps a client slot, with all attaches of this process, for a child.
@@ -118,13 +118,13 @@ impl Context {
     /// to be dead.
     #[must_use]
     pub fn may_act(&self, name: ClientName) -> bool {
-        clients::may_act(self, name)
+        clients::may_act(self.pool(), name)
     }
 
     /// As [`Member::may_act`], for 32 bits of a name ([`ClientName::short`]).
     #[must_use]
     pub fn may_act_as(&self, short: u32) -> bool {
-        clients::may_act_as(self, short)
+        clients::may_act_as(self.pool(), short)
     }
 
     /// Whether it falls to this process to start an agent for its domain: there is none, and nobody

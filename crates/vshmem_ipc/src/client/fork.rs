@@ -1,3 +1,5 @@
+//! Fork: the parent keeps a slot with its attaches, and the child takes it over.
+
 use rustix::io::Errno;
 use vshmem_mem::Ordering;
 use vshmem_sync::{Desk, Fault, field, load_cell, load_value, load_word, with_lock};
@@ -110,7 +112,7 @@ fn find_childs_place(
     }
     context.client.store(context.as_stranger().word(), Ordering::Release);
     join::stand_on_domain(context)?;
-    let entered = join::enter(context, process, kept)?;
+    let entered = join::enter(context, process, kept.map(|ChildSlot(client)| client))?;
     Ok(join::settle_in(context, entered.client)?)
 }
 

@@ -1,20 +1,20 @@
+//! Joining: a process finds or makes its domain's slot and its own.
+
 use std::sync::Arc;
 
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Claimant, Fault, Seat, Txn, field, load_cell, load_value, with_lock};
 use vshmem_wire::{ClientName, ClientSlot, ClientState, DomainSlot, DomainState, Registry};
 
-use crate::client::fork::ChildSlot;
-use crate::context::upcalls::Upcalls;
 use crate::context::wait_file::WaitFile;
-use crate::context::{Context, Reach};
+use crate::context::{Context, Reach, Upcalls};
 use crate::pool::clients::{
     Process, client_at, is_in, is_same_start, slot_of, start_in, take_client, write_client,
 };
 use crate::pool::domains::{self, DomainIdentity, Seek};
 use crate::pool::open::Pool;
+use crate::recovery::steps::{self, Ended, Occasion};
 use crate::recovery::{domain, reap, threads};
-use crate::shm::attach;
 
 /// Everything of joining that may be refused. Returns the client's name.
 fn find_place(
@@ -33,8 +33,7 @@ fn find_place(
         // What the former program left is given back; its adjustments stay.
         let seat = stranger_seat(context)?;
         let desk = context.desk_of(&seat);
-        threads::leave_threads(context, &desk, client)?;
-        attach::leave_attaches(context, &desk, client)?;
+        steps::run(context, &desk, Ended { client, party: 0 }, Occasion::Exec)?;
     }
     Ok(client)
 }
@@ -119,7 +118,7 @@ pub(crate) fn stand_on_domain(context: &Context) -> Result<(), Fault> {
 pub(crate) fn enter(
     context: &Context,
     process: Process,
-    kept: Option<ChildSlot>,
+    kept: Option<ClientName>,
 ) -> Result<Entered, JoinError> {
     let pool = &context.pool;
     let layout = pool.layout();
@@ -134,7 +133,7 @@ pub(crate) fn enter(
         {
             return Err(Fault::Evicted);
         }
-        if let Some(ChildSlot(client)) = kept {
+        if let Some(client) = kept {
             let slot = slot_of(layout, client)?;
             let reserved =
                 txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32;

@@ -1,3 +1,5 @@
+//! The lease of this domain and its agent.
+
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Fault, claim_cell, field, load_value};

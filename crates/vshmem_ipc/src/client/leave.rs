@@ -1,3 +1,5 @@
+//! A client that goes: at exit, or before its process ends.
+
 use rustix::io::Errno;
 use vshmem_mem::Ordering;
 
@@ -5,8 +7,8 @@ use crate::client::{join, lease};
 use crate::context::Context;
 use crate::error::settle;
 use crate::recovery::reap;
+use crate::recovery::steps::{self, Ended, Occasion};
 use crate::sem::recover;
-use crate::shm::attach;
 
 /// Ends the membership of a process that goes on: gives up what it holds, and its slot.
 ///
@@ -32,8 +34,9 @@ pub(crate) fn leave(context: &Context) -> Result<(), Errno> {
 
 /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
 pub(crate) fn farewell(context: &Context) -> Result<(), Errno> {
-    leave_adjustments(context)?;
-    attach::detach_all(context)
+    let seat = context.seat()?;
+    let ended = Ended { client: context.me(), party: context.party().pack() };
+    settle(steps::run(context, &context.desk_of(&seat), ended, Occasion::Exit).map(Ok))
 }
 
 /// Applies this process's adjustments now.

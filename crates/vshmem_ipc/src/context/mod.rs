@@ -6,7 +6,6 @@ pub(crate) mod chunk_cache;
 pub(crate) mod reclaim_position;
 pub(crate) mod reported_sizes;
 pub(crate) mod undo_hints;
-pub(crate) mod upcalls;
 pub(crate) mod wait_file;
 pub(crate) mod waker_cpu_cache;
 
@@ -14,17 +13,17 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, AtomicU64, Ordering};
-use vshmem_sync::{Claimant, Desk, Doorbell, RoomWait, Seat, Seats, Spin, WaitWords, field};
+use vshmem_sync::{Claimant, Desk, Doorbell, Fault, RoomWait, Seat, Seats, Spin, WaitWords, field};
 use vshmem_wire::{ClientName, ClientSlot, Party, ThreadSlot};
 
 use crate::context::chunk_cache::Larder;
 use crate::context::reclaim_position::Rounds;
 use crate::context::reported_sizes::Told;
 use crate::context::undo_hints::UndoHints;
-use crate::context::upcalls::Upcalls;
 use crate::context::wait_file::{Neighbourhood, WaitFile};
 use crate::context::waker_cpu_cache::Answerers;
 use crate::error::settle;
+use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::open::Pool;
 
@@ -35,6 +34,18 @@ pub enum Reach {
     Kernel,
     /// This domain alone: the words lie in a file of its own.
     Domain,
+}
+
+/// Steps of upper rooms that lower ones begin: rare, and out of line. One table, given to the context when it joins.
+#[derive(Debug)]
+pub(crate) struct Upcalls {
+    /// Finishes what a thread of this process had begun from a slot, in a call that it has left by longjmp. Whether the
+    /// slot can be used again.
+    pub recover_thread: fn(&Context, &Desk<'_>, u32) -> bool,
+    /// Frees chunks that message queues keep for their next messages; whether there were any.
+    pub free_spare_chunks: fn(&Context) -> Result<bool, Errno>,
+    /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold a message of a ring.
+    pub reap_chunk: fn(&Context, &Desk<'_>, Chunk, u64) -> Result<(), Fault>,
 }
 
 /// This process as a client of a pool.

@@ -1,3 +1,5 @@
+//! What a link does for the memory behind new segments.
+
 use rustix::io::Errno;
 
 /// Readies data pages before they are given to a segment. Implemented over a link.

@@ -1,3 +1,5 @@
+//! Chunks of the heap for one call: taken, given back.
+
 use rustix::io::Errno;
 use vshmem_sync::{Desk, Fault};
 

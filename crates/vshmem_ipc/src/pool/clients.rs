@@ -1,26 +1,27 @@
+//! The client table: slots, names, and who is in them.
+
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, claim_word, field, load_value, load_word};
 use vshmem_wire::{ClientName, ClientSlot, ClientState, Holding, Layout, Registry};
 
-use crate::context::Context;
 use crate::pool::open::Pool;
 
 /// Whether the process of a name may still act: it is a member, or was evicted and is not known
 /// to be dead.
-pub(crate) fn may_act(context: &Context, name: ClientName) -> bool {
+pub(crate) fn may_act(pool: &Pool, name: ClientName) -> bool {
     let look = || -> Result<bool, Fault> {
-        let slot = slot_of(context.pool.layout(), name)?;
-        let state = load_value(context.pool.map(), field!(slot, ClientSlot, state))?;
+        let slot = slot_of(pool.layout(), name)?;
+        let state = load_value(pool.map(), field!(slot, ClientSlot, state))?;
         let there = state == ClientState::Active as u32 || state == ClientState::Quarantined as u32;
-        Ok(there && context.pool.still_holds(slot, name)?)
+        Ok(there && pool.still_holds(slot, name)?)
     };
     look().unwrap_or(false)
 }
 
 /// As `may_act`, for 32 bits of a name ([`ClientName::short`]).
-pub(crate) fn may_act_as(context: &Context, short: u32) -> bool {
-    let holder = context.pool.named(ClientName::slot_in(short));
-    holder.is_ok_and(|holder| holder.short() == short && may_act(context, holder))
+pub(crate) fn may_act_as(pool: &Pool, short: u32) -> bool {
+    let holder = pool.named(ClientName::slot_in(short));
+    holder.is_ok_and(|holder| holder.short() == short && may_act(pool, holder))
 }
 
 /// A process, told apart from others that have had its pid.

@@ -1,3 +1,5 @@
+//! A superblock as bytes.
+
 use vshmem_wire::{Geometry, Superblock};
 
 /// Zero padded bytes as text. They may be a peer's: nothing in them commands a terminal.

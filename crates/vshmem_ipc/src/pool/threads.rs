@@ -1,3 +1,5 @@
+//! The thread table.
+
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{ClientName, Layout, ThreadSlot};
 

@@ -1,3 +1,5 @@
+//! A whole domain that has died, or is evicted.
+
 use rustix::io::Errno;
 use vshmem_mem::Ordering;
 use vshmem_sync::{Desk, Fault, Seat, field, holder_of, load_value, load_word, with_lock};
@@ -11,8 +13,8 @@ use crate::pool::clients::{self, client_at, slot_of};
 use crate::pool::domains;
 use crate::pool::id::Kind;
 use crate::pool::threads::thread_at;
+use crate::recovery::steps::{self, Ended, Occasion};
 use crate::recovery::{reap, threads};
-use crate::sem::recover;
 use crate::wait::doorbell;
 
 /// Frees the thread slots of processes of a domain that have died while they were joining, as
@@ -93,8 +95,8 @@ pub(crate) fn bury_domain_from(
         for client in &clients {
             let slot = slot_of(layout, *client)?;
             let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
-            threads::leave_sleepers(context, &desk, *client)?;
-            recover::leave_undos(context, &desk, *client, Party { domain, pid }.pack())?;
+            let ended = Ended { client: *client, party: Party { domain, pid }.pack() };
+            steps::run(context, &desk, ended, Occasion::Eviction)?;
         }
     }
     if state == DomainState::Dead {

@@ -6,4 +6,5 @@ pub(crate) mod exiting;
 pub(crate) mod objects;
 pub(crate) mod reap;
 pub(crate) mod reclaim;
+pub(crate) mod steps;
 pub(crate) mod threads;

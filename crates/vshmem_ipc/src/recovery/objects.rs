@@ -1,3 +1,5 @@
+//! Going on with an object at which somebody has stopped.
+
 use rustix::io::Errno;
 use vshmem_sync::{Desk, Fault};
 use vshmem_wire::ObjectState;

@@ -1,10 +1,4 @@
-//! What is done when a process or a whole domain has died.
-//!
-//! Every step can be repeated and can be left halfway: whoever buries may die as well, and two may
-//! do it at once. The order is: the client is marked, its sleepers leave their lines, its
-//! adjustments are applied, its attaches are given back, and its slot becomes free. All of that is listed by client, so a
-//! burial costs what the client held. What nobody waits for, its chunks of the heap, is taken back later
-//! ([`crate::reclaim`]).
+//! Reaping a client that has ended: it is marked, the steps of [`crate::recovery::steps`] are done, and its slot becomes free.
 
 use rustix::io::Errno;
 use vshmem_sync::{Desk, Fault, field, load_value, with_lock};
@@ -14,9 +8,7 @@ use crate::census;
 use crate::context::Context;
 use crate::error::settle;
 use crate::pool::clients::{self, client_at, slot_of};
-use crate::recovery::threads;
-use crate::sem::recover;
-use crate::shm::{attach, clean};
+use crate::recovery::steps::{self, Ended, Occasion};
 
 /// Buries those clients of this domain with a pid that are no more, as `gone` says by pid and
 /// start time. False if there are none.
@@ -116,11 +108,7 @@ pub(crate) fn bury_client(
         Ok(Some(Party { domain, pid }.pack()))
     })?;
     let Some(party) = party else { return Ok(()) };
-    threads::leave_threads(context, desk, client)?;
-    recover::leave_undos(context, desk, client, party)?;
-    recover::free_undos(context, client)?;
-    attach::leave_attaches(context, desk, client)?;
-    clean::leave_cleaning(context, desk, client.word())?;
+    steps::run(context, desk, Ended { client, party }, Occasion::Death)?;
     with_lock(*desk, pool.registry_lock(), "bury-free", |txn| {
         let dying = txn.get(state_at)? == ClientState::Dying as u32;
         if dying && clients::is_in(txn, slot, client)? {

@@ -1,18 +1,14 @@
+//! Finding objects by key and by index.
+
 use rustix::io::Errno;
 use vshmem_sync::load_value;
 use vshmem_wire::ObjectState;
 
-use crate::census::ObjectRow;
 use crate::context::Context;
 use crate::error;
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
 use crate::registry::table::{self, find_key};
-
-/// The id of an object row.
-pub(crate) fn id_of(context: &Context, row: ObjectRow) -> Result<i32, Errno> {
-    id_at(context, row.kind, row.index)
-}
 
 /// What the get calls do first: the object that `key` and `flags` ask for, or `None` when one is
 /// to be made.

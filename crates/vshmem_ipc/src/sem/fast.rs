@@ -1,3 +1,5 @@
+//! semop(2) without the lock.
+
 use rustix::io::Errno;
 use vshmem_mem::{Map, seconds_now};
 use vshmem_sync::{Fault, Operated, SemaphoreArray, field, load_value};

@@ -1,3 +1,5 @@
+//! Serving those who sleep at a set.
+
 use rustix::io::Errno;
 use vshmem_sync::Desk;
 use vshmem_wire::ObjectState;

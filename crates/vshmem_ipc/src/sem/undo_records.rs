@@ -1,3 +1,5 @@
+//! The table of undo records.
+
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, Held, claim_word, field, load_cell, load_word};
 use vshmem_wire::{ClientName, Layout, UndoSlot};

@@ -1,3 +1,5 @@
+//! The agent's thread, on which sleepers of its domain rely.
+
 use vshmem_mem::{AtomicU32, Ordering, death_word};
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{AGENT_THREAD_AT, DomainSlot};

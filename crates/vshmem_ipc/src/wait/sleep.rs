@@ -1,3 +1,5 @@
+//! Sleeping in a wait queue.
+
 use std::time::Duration;
 
 use vshmem_mem::{Instant, Ordering, hide_sleeper, signals_handled, take_sleeper};
