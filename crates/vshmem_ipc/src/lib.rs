@@ -12,12 +12,12 @@
 #![forbid(unsafe_code)]
 
 mod api;
-mod census;
 mod check;
 mod client;
 mod context;
 mod error;
 mod format;
+mod listing;
 mod memory;
 mod message;
 mod pool;
@@ -29,10 +29,6 @@ mod shims;
 mod shm;
 mod wait;
 
-pub use census::{
-    ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage,
-    WaiterRow,
-};
 pub use check::room::Room;
 pub use check::{Finding, Severity};
 pub use client::fork::ChildSlot;
@@ -40,6 +36,10 @@ pub use client::join::JoinError;
 pub use context::Context as Member;
 pub use context::Reach;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
+pub use listing::rows::{
+    ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage,
+    WaiterRow,
+};
 pub use memory::backing::Backing;
 pub use pool::clients::Process;
 pub use pool::domains::{DomainIdentity, Domains};
@@ -55,7 +55,8 @@ pub use shm::suspend::Suspended;
 pub use wait::notify::{Asked, Listener};
 
 // For `queue`, until it is a room like the others.
-use error::{Verdict, settle};
+use error::Verdict;
 use memory::heap;
 use pool::{id, threads as bury_threads};
 use registry::permission as access;
+use shims::settle;

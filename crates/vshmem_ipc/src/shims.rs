@@ -26,7 +26,7 @@ impl Context {
     }
 
     pub(crate) fn take_chunk(&self, desk: &Desk<'_>, bytes: u64) -> Result<Chunk, Errno> {
-        chunks::take(self, desk, bytes)
+        Ok(chunks::take(self, desk, bytes)?)
     }
 
     pub(crate) fn ring_all(&self, rings: &Rings) {
@@ -39,11 +39,11 @@ impl Context {
         key: i32,
         flags: i32,
     ) -> Result<Option<Place>, Errno> {
-        lookup::existing(self, kind, key, flags)
+        Ok(lookup::existing(self, kind, key, flags)?)
     }
 
     pub(crate) fn id_at(&self, kind: Kind, index: u32) -> Result<i32, Errno> {
-        lookup::id_at(self, kind, index)
+        Ok(lookup::id_at(self, kind, index)?)
     }
 
     pub(crate) fn sleep_in_line(
@@ -56,5 +56,20 @@ impl Context {
         tend: impl FnMut() -> Result<(), Fault>,
     ) -> Result<Woken, Fault> {
         sleep::sleep_in_line(self, seat, line, has_looked, deadline, signals_seen, tend)
+    }
+}
+
+pub(crate) fn settle<T>(verdict: Verdict<T>) -> Result<T, Errno> {
+    crate::error::settle(verdict).map_err(Errno::from)
+}
+
+impl From<crate::error::Failure> for Errno {
+    fn from(failure: crate::error::Failure) -> Self {
+        match failure {
+            crate::error::Failure::Errno(errno) => errno,
+            crate::error::Failure::Fault(Fault::TooLong) => Errno::NOMEM,
+            crate::error::Failure::Fault(Fault::Refused(errno)) => Errno::from_raw_os_error(errno),
+            crate::error::Failure::Fault(_) => Errno::IO,
+        }
     }
 }

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use vshmem_wire::ClientName;
 
-use crate::census::ObjectRow;
+use crate::api::errno::answer;
 use crate::client::fork::{self, ChildSlot};
 use crate::client::join::{self, JoinError};
 use crate::client::{lease, leave};
 use crate::context::wait_file::WaitFile;
 use crate::context::{Context, Reach};
+use crate::listing::rows::ObjectRow;
 use crate::pool::clients::{self, Process};
 use crate::pool::domains::DomainIdentity;
 use crate::pool::open::Pool;
@@ -62,7 +63,7 @@ impl Context {
     /// # Errors
     /// EINVAL when it has gone.
     pub fn id_of(&self, row: ObjectRow) -> Result<i32, Errno> {
-        lookup::id_at(self, row.kind, row.index)
+        answer(self.pool(), lookup::id_at(self, row.kind, row.index))
     }
 
     /// Keeps a client slot, with all attaches of this process, for a child.
@@ -70,7 +71,7 @@ impl Context {
     /// # Errors
     /// EAGAIN when a table is full: so says fork.
     pub fn reserve_child(&self) -> Result<ChildSlot, Errno> {
-        fork::reserve_child(self)
+        answer(self.pool(), fork::reserve_child(self))
     }
 
     /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it
@@ -111,7 +112,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense; ENOMEM when there is no thread slot to work from.
     pub fn leave(self) -> Result<(), Errno> {
-        leave::leave(&self)
+        answer(self.pool(), leave::leave(&self))
     }
 
     /// Whether the process of a name may still act: it is a member, or was evicted and is not known
@@ -133,7 +134,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn must_start_agent(&self, exists: fn(u32) -> bool) -> Result<bool, Errno> {
-        lease::must_start_agent(self, exists)
+        answer(self.pool(), lease::must_start_agent(self, exists))
     }
 
     /// If it is this process that was to start an agent, leaves that to others: it cannot any more.
@@ -146,7 +147,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn renew_lease(&self, agent_pid: u32) -> Result<(), Errno> {
-        lease::renew_lease(self, agent_pid)
+        answer(self.pool(), lease::renew_lease(self, agent_pid))
     }
 
     /// Whether this domain is still a member in good standing: it may have been evicted while it
@@ -155,7 +156,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn in_good_standing(&self) -> Result<bool, Errno> {
-        lease::in_good_standing(self)
+        answer(self.pool(), lease::in_good_standing(self))
     }
 
     /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
@@ -163,7 +164,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn farewell(&self) -> Result<(), Errno> {
-        leave::farewell(self)
+        answer(self.pool(), leave::farewell(self))
     }
 
     /// Applies this process's adjustments now.
@@ -171,6 +172,6 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn leave_adjustments(&self) -> Result<(), Errno> {
-        leave::leave_adjustments(self)
+        answer(self.pool(), leave::leave_adjustments(self))
     }
 }

@@ -3,9 +3,10 @@
 use rustix::io::Errno;
 use vshmem_wire::ClientName;
 
-use crate::census;
+use crate::api::errno::answer;
 use crate::check::repair;
 use crate::context::Context;
+use crate::listing::rows::Resident;
 use crate::recovery::{agent_watch, domain, exiting, reap, reclaim};
 
 impl Context {
@@ -17,7 +18,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool cannot be read at all, ENOMEM when it has no thread slot left.
     pub fn repair(&self) -> Result<Vec<String>, Errno> {
-        repair::repair(self)
+        answer(self.pool(), repair::repair(self))
     }
 
     /// Notes that this process is about to end.
@@ -25,7 +26,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn announce_end(&self) -> Result<(), Errno> {
-        exiting::announce_end(self)
+        answer(self.pool(), exiting::announce_end(self))
     }
 
     /// Whether somebody may have announced its end. Costs one load.
@@ -41,7 +42,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn bury_leavers(&self, gone: &dyn Fn(u32) -> bool) -> Result<bool, Errno> {
-        exiting::bury_leavers(self, gone)
+        answer(self.pool(), exiting::bury_leavers(self, gone))
     }
 
     /// Buries those clients of this domain with a pid that are no more, as `gone` says by pid and
@@ -50,7 +51,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn bury_process(&self, pid: u32, gone: fn(u32, u64) -> bool) -> Result<bool, Errno> {
-        reap::bury_process(self, pid, gone)
+        answer(self.pool(), reap::bury_process(self, pid, gone))
     }
 
     /// Buries one client. By name: its slot may have changed hands since it was found dead.
@@ -58,7 +59,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn bury(&self, client: ClientName) -> Result<(), Errno> {
-        reap::bury(self, client)
+        answer(self.pool(), reap::bury(self, client))
     }
 
     /// Buries the client that a census has found dead, unless its slot has changed hands since.
@@ -66,8 +67,8 @@ impl Context {
     ///
     /// # Errors
     /// EIO when the pool does not make sense.
-    pub fn bury_resident(&self, dead: &census::Resident) -> Result<bool, Errno> {
-        reap::bury_resident(self, dead)
+    pub fn bury_resident(&self, dead: &Resident) -> Result<bool, Errno> {
+        answer(self.pool(), reap::bury_resident(self, dead))
     }
 
     /// Frees the thread slots of processes of a domain that have died while they were joining, as
@@ -76,7 +77,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn free_strangers(&self, domain: u32, gone: &dyn Fn(u32) -> bool) -> Result<(), Errno> {
-        domain::free_strangers(self, domain, gone)
+        answer(self.pool(), domain::free_strangers(self, domain, gone))
     }
 
     /// Declares whatever domain is in a slot now dead, and buries all its clients.
@@ -84,7 +85,7 @@ impl Context {
     /// # Errors
     /// ENOENT when there is no such domain; EIO when the pool does not make sense.
     pub fn bury_domain(&self, domain: u32) -> Result<(), Errno> {
-        domain::bury_domain(self, domain)
+        answer(self.pool(), domain::bury_domain(self, domain))
     }
 
     /// As [`Member::bury_domain`], unless the slot has been taken anew since it had this boot epoch.
@@ -92,7 +93,7 @@ impl Context {
     /// # Errors
     /// As [`Member::bury_domain`].
     pub fn bury_epoch(&self, domain: u32, epoch: u32) -> Result<(), Errno> {
-        domain::bury_epoch(self, domain, epoch)
+        answer(self.pool(), domain::bury_epoch(self, domain, epoch))
     }
 
     /// Declares a domain evicted: its adjustments are applied and its sleepers leave, and what it
@@ -101,7 +102,7 @@ impl Context {
     /// # Errors
     /// As [`Member::bury_domain`].
     pub fn evict_domain(&self, domain: u32) -> Result<(), Errno> {
-        domain::evict_domain(self, domain)
+        answer(self.pool(), domain::evict_domain(self, domain))
     }
 
     /// As [`Member::evict_domain`], unless the slot has been taken anew since it had this boot epoch.
@@ -109,7 +110,7 @@ impl Context {
     /// # Errors
     /// As [`Member::bury_domain`].
     pub fn evict_epoch(&self, domain: u32, epoch: u32) -> Result<(), Errno> {
-        domain::evict_epoch(self, domain, epoch)
+        answer(self.pool(), domain::evict_epoch(self, domain, epoch))
     }
 
     /// Looks at the next part of the tables for what carries the name of a client that has ended, and takes it back; for
@@ -118,7 +119,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn reclaim_some(&self) -> Result<(), Errno> {
-        reclaim::reclaim_some(self)
+        answer(self.pool(), reclaim::reclaim_some(self))
     }
 
     /// Takes back everything that carries the name of a client that has ended; for the repair, and tests.
@@ -126,7 +127,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn reclaim_all(&self) -> Result<(), Errno> {
-        reclaim::reclaim_all(self)
+        answer(self.pool(), reclaim::reclaim_all(self))
     }
 
     /// Looks after the objects at which threads of this domain sleep: makes up for those who died halfway. Lost rings are
@@ -135,6 +136,6 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn tend_sleepers(&self) -> Result<(), Errno> {
-        agent_watch::tend_sleepers(self)
+        answer(self.pool(), agent_watch::tend_sleepers(self))
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::api::errno::answer;
 use crate::context::Context;
 use crate::registry::permission::Caller;
 use crate::sem::operation::{Operation, SemInfo, SetStat};
@@ -16,7 +17,7 @@ impl Context {
     /// EINVAL, EACCES.
     #[inline(never)]
     pub fn semaphore_value(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
-        control::semaphore_value(self, id, number, caller)
+        answer(self.pool(), control::semaphore_value(self, id, number, caller))
     }
 
     /// GETPID: the last process to operate on a semaphore.
@@ -24,7 +25,7 @@ impl Context {
     /// # Errors
     /// EINVAL, EACCES.
     pub fn semaphore_pid(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
-        control::semaphore_pid(self, id, number, caller)
+        answer(self.pool(), control::semaphore_pid(self, id, number, caller))
     }
 
     /// GETNCNT (`zero` false) and GETZCNT: sleepers blocked at a semaphore.
@@ -38,7 +39,7 @@ impl Context {
         zero: bool,
         caller: &dyn Caller,
     ) -> Result<u32, Errno> {
-        control::semaphore_sleepers(self, id, number, zero, caller)
+        answer(self.pool(), control::semaphore_sleepers(self, id, number, zero, caller))
     }
 
     /// GETALL: copies all values out.
@@ -51,7 +52,7 @@ impl Context {
         caller: &dyn Caller,
         each: impl FnMut(usize, u16),
     ) -> Result<(), Errno> {
-        control::semaphore_values(self, id, caller, each)
+        answer(self.pool(), control::semaphore_values(self, id, caller, each))
     }
 
     /// SETVAL.
@@ -65,7 +66,7 @@ impl Context {
         value: i32,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        control::set_semaphore(self, id, number, value, caller)
+        answer(self.pool(), control::set_semaphore(self, id, number, value, caller))
     }
 
     /// SETALL.
@@ -78,7 +79,7 @@ impl Context {
         values: &dyn Fn(usize) -> u16,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        control::set_semaphores(self, id, values, caller)
+        answer(self.pool(), control::set_semaphores(self, id, values, caller))
     }
 
     /// Number of semaphores in a set, for callers that have to size a buffer.
@@ -86,7 +87,7 @@ impl Context {
     /// # Errors
     /// EINVAL.
     pub fn semaphore_count(&self, id: i32) -> Result<usize, Errno> {
-        control::semaphore_count(self, id)
+        answer(self.pool(), control::semaphore_count(self, id))
     }
 
     /// semget(2).
@@ -100,7 +101,7 @@ impl Context {
         flags: i32,
         caller: &dyn Caller,
     ) -> Result<i32, Errno> {
-        create::semget(self, key, count, flags, caller)
+        answer(self.pool(), create::semget(self, key, count, flags, caller))
     }
 
     /// semop(2) and semtimedop(2).
@@ -115,7 +116,7 @@ impl Context {
         timeout: Option<Duration>,
         caller: &C,
     ) -> Result<(), Errno> {
-        operate::semop(self, id, operations, timeout, caller)
+        answer(self.pool(), operate::semop(self, id, operations, timeout, caller))
     }
 
     /// IPC_RMID.
@@ -123,7 +124,7 @@ impl Context {
     /// # Errors
     /// EINVAL, EPERM.
     pub fn set_remove(&self, id: i32, caller: &dyn Caller) -> Result<(), Errno> {
-        remove::set_remove(self, id, caller)
+        answer(self.pool(), remove::set_remove(self, id, caller))
     }
 
     /// IPC_SET.
@@ -138,7 +139,7 @@ impl Context {
         mode: u32,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        status::set_change(self, id, uid, gid, mode, caller)
+        answer(self.pool(), status::set_change(self, id, uid, gid, mode, caller))
     }
 
     /// IPC_STAT; SEM_STAT and SEM_STAT_ANY by `set_at_index`.
@@ -146,7 +147,7 @@ impl Context {
     /// # Errors
     /// EINVAL, EACCES.
     pub fn set_stat(&self, id: i32, caller: &dyn Caller) -> Result<SetStat, Errno> {
-        status::set_stat(self, id, caller)
+        answer(self.pool(), status::set_stat(self, id, caller))
     }
 
     /// SEM_STAT (`any` false) and SEM_STAT_ANY.
@@ -159,7 +160,7 @@ impl Context {
         any: bool,
         caller: &dyn Caller,
     ) -> Result<SetStat, Errno> {
-        status::set_at_index(self, index, any, caller)
+        answer(self.pool(), status::set_at_index(self, index, any, caller))
     }
 
     /// SEM_INFO.
@@ -167,6 +168,6 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn sem_info(&self) -> Result<SemInfo, Errno> {
-        status::sem_info(self)
+        answer(self.pool(), status::sem_info(self))
     }
 }

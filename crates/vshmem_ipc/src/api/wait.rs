@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use vshmem_sync::{Answerer, Doorbell};
 use vshmem_wire::RATES;
 
+use crate::api::errno::answer;
 use crate::context::Context;
 use crate::pool::domains::Domains;
 use crate::wait::notify::{self, Asked, Listener};
@@ -40,7 +41,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn publish_address(&self) -> Result<(), Errno> {
-        doorbell::publish_address(self)
+        answer(self.pool(), doorbell::publish_address(self))
     }
 
     /// Rings every thread slot that is waiting, and every domain.
@@ -59,7 +60,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn is_rung_by_all(&self) -> Result<bool, Errno> {
-        doorbell::is_rung_by_all(self)
+        answer(self.pool(), doorbell::is_rung_by_all(self))
     }
 
     /// Boot id of this domain's kernel, as the domain table holds it.
@@ -67,7 +68,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn boot(&self) -> Result<[u32; 4], Errno> {
-        doorbell::boot(self)
+        answer(self.pool(), doorbell::boot(self))
     }
 
     /// Says where a domain of this kernel can be rung; `None`: nowhere. For whoever takes its rings.
@@ -76,7 +77,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn publish_for(&self, domain: u32, address: Option<u32>) -> Result<bool, Errno> {
-        doorbell::publish_for(self, domain, address)
+        answer(self.pool(), doorbell::publish_for(self, domain, address))
     }
 
     /// Takes a domain's address back for good: the doorbell that it means is out of order. Returns
@@ -85,7 +86,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn lose_bell(&self, domain: u32) -> Result<bool, Errno> {
-        doorbell::lose_bell(self, domain)
+        answer(self.pool(), doorbell::lose_bell(self, domain))
     }
 
     /// Takes every address back: nobody passes rings on any more. Sleepers that can be reached are
@@ -94,7 +95,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn lose_bells(&self) -> Result<(), Errno> {
-        doorbell::lose_bells(self)
+        answer(self.pool(), doorbell::lose_bells(self))
     }
 
     /// Notes how fast this domain reaches the pool's memory, beside private memory: for whoever
@@ -103,7 +104,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn note_rates(&self, rates: [u32; RATES]) -> Result<(), Errno> {
-        doorbell::note_rates(self, rates)
+        answer(self.pool(), doorbell::note_rates(self, rates))
     }
 
     /// For the agent's thread that sends: sleeps until programs have asked for others to be notified, or for at most `within`.
@@ -111,7 +112,7 @@ impl Context {
     /// # Errors
     /// EIO when there are no words for that.
     pub fn await_asked(&self, within: Duration) -> Result<Asked, Errno> {
-        notify::await_asked(self, within)
+        answer(self.pool(), notify::await_asked(self, within))
     }
 
     /// Those of some domains that have threads which have been served and have not noticed yet: what was sent to them is still on
@@ -120,7 +121,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn not_noticed(&self, among: Asked) -> Result<Asked, Errno> {
-        notify::not_noticed(self, among)
+        answer(self.pool(), notify::not_noticed(self, among))
     }
 
     /// Wakes the thread in [`Member::await_asked`].
@@ -133,7 +134,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn publish_listening(&self, digest: Option<u32>) -> Result<(), Errno> {
-        notify::publish_listening(self, digest)
+        answer(self.pool(), notify::publish_listening(self, digest))
     }
 
     /// Says which domains' agents have been heard lately. True when that is new.
@@ -141,7 +142,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn publish_heard(&self, heard: Domains) -> Result<bool, Errno> {
-        notify::publish_heard(self, heard)
+        answer(self.pool(), notify::publish_heard(self, heard))
     }
 
     /// The other domains whose agents say that they listen.
@@ -149,7 +150,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn listeners(&self) -> Result<Vec<Listener>, Errno> {
-        notify::listeners(self)
+        answer(self.pool(), notify::listeners(self))
     }
 
     /// To be called as a signal handler is entered: a call that it has interrupted is over, as far

@@ -16,11 +16,11 @@ pub(crate) mod room;
 
 use std::collections::HashMap;
 
-use rustix::io::Errno;
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, field, holder_of};
 use vshmem_wire::{Cell, Layout, LogEntry, LogHead, ObjectHeader, ThreadSlot, WORD_BYTES};
 
+use crate::error::Failure;
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
@@ -46,22 +46,13 @@ pub struct Finding {
 /// Findings after which looking on tells nothing new.
 const ENOUGH: usize = 1000;
 
-impl Pool {
-    /// Looks the whole pool over. Meant for a quiet pool; on a busy one a step that is under way
-    /// may show as a finding.
-    ///
-    /// # Errors
-    /// EIO when the pool cannot be read at all.
-    pub fn check(&self) -> Result<Vec<Finding>, Errno> {
-        let mut look = Look {
-            pool: self,
-            layout: self.layout(),
-            pending: HashMap::new(),
-            findings: Vec::new(),
-        };
-        look.everything().map_err(|_| Errno::IO)?;
-        Ok(look.findings)
-    }
+/// Looks the whole pool over. Meant for a quiet pool; on a busy one a step that is under way
+/// may show as a finding.
+pub(crate) fn check(pool: &Pool) -> Result<Vec<Finding>, Failure> {
+    let mut look =
+        Look { pool, layout: pool.layout(), pending: HashMap::new(), findings: Vec::new() };
+    look.everything()?;
+    Ok(look.findings)
 }
 
 /// One look at a pool.

@@ -1,15 +1,15 @@
 //! Mending what crashes have left, all at once, for an operator who does not want to wait until
 //! somebody comes by.
 
-use rustix::io::Errno;
 use vshmem_sync::{Fault, field, holder_of, load_value, load_word, with_lock};
 use vshmem_wire::{
     ClientName, ClientSlot, ClientState, DomainSlot, DomainState, ObjectHeader, ObjectState,
     Registry, ShmSlot, ThreadSlot,
 };
 
+use crate::check::check;
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::memory::change;
 use crate::pool::clients::{self, client_at, slot_of};
 use crate::pool::domains;
@@ -27,11 +27,11 @@ use crate::wait::doorbell;
 /// removed objects apart, serves sleepers that could go on. Returns, in sentences, what is
 /// still not right: nothing, unless a peer has written nonsense or somebody works in the pool
 /// just now.
-pub(crate) fn repair(context: &Context) -> Result<Vec<String>, Errno> {
+pub(crate) fn repair(context: &Context) -> Result<Vec<String>, Failure> {
     let mut left = Vec::new();
     // Each step is tried, whatever became of those before it.
     for (step, what) in [
-        (mend_locks as fn(&Context) -> Result<(), Errno>, "locks"),
+        (mend_locks as fn(&Context) -> Result<(), Failure>, "locks"),
         (mend_clients, "clients"),
         (mend_objects, "objects"),
         (mend_counters, "counters"),
@@ -42,12 +42,12 @@ pub(crate) fn repair(context: &Context) -> Result<Vec<String>, Errno> {
             left.push(format!("the {what} cannot be mended ({errno})"));
         }
     }
-    left.extend(context.pool().check()?.into_iter().map(|finding| finding.what));
+    left.extend(check(context.pool())?.into_iter().map(|finding| finding.what));
     Ok(left)
 }
 
 /// Takes every lock whose holder is gone, or has committed: that carries its change out.
-fn mend_locks(context: &Context) -> Result<(), Errno> {
+fn mend_locks(context: &Context) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
@@ -72,11 +72,11 @@ fn mend_locks(context: &Context) -> Result<(), Errno> {
             locks.extend(kind.area(layout).at(index).map(|at| field!(at, ObjectHeader, lock)));
         }
     }
-    locks.into_iter().try_for_each(|lock| settle(mend(lock).map(Ok)))
+    locks.into_iter().try_for_each(|lock| mend(lock).map_err(Failure::from))
 }
 
 /// Buries clients that are dying, of a domain that is gone, or kept for a child of nobody.
-fn mend_clients(context: &Context) -> Result<(), Errno> {
+fn mend_clients(context: &Context) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut parents = std::collections::HashSet::new();
     let mut rows = Vec::new();
@@ -91,8 +91,8 @@ fn mend_clients(context: &Context) -> Result<(), Errno> {
     };
     for client in 0..layout.clients.count as u32 {
         // The name first: should the slot change hands now, the burial finds somebody else in it.
-        let name = settle(context.pool().named(client).map(Ok))?;
-        let row = settle(look(client).map(Ok))?;
+        let name = context.pool().named(client)?;
+        let row = look(client)?;
         if row.0 == ClientState::Active as u32 {
             parents.insert((row.1, row.2));
         }
@@ -101,7 +101,7 @@ fn mend_clients(context: &Context) -> Result<(), Errno> {
         }
     }
     for (name, (state, home, pid, joined)) in rows {
-        let standing = settle(standing_of(context, home).map(Ok))?;
+        let standing = standing_of(context, home)?;
         let gone = state == ClientState::Dying as u32
             || standing.is_none_or(|(domain, epoch)| {
                 epoch != joined
@@ -114,7 +114,7 @@ fn mend_clients(context: &Context) -> Result<(), Errno> {
         }
     }
     for index in 0..layout.domains.count as u32 {
-        match settle(standing_of(context, index).map(Ok))? {
+        match standing_of(context, index)? {
             Some((state, _)) if state == DomainState::Evicted as u32 => {
                 domain::evict_domain(context, index)?;
             }
@@ -136,26 +136,26 @@ fn standing_of(context: &Context, index: u32) -> Result<Option<(u32, u32)>, Faul
 }
 
 /// Goes on with what was begun at objects.
-fn mend_objects(context: &Context) -> Result<(), Errno> {
+fn mend_objects(context: &Context) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
     for kind in Kind::ALL {
         for index in 0..kind.area(layout).count as u32 {
-            let slot = settle(table::slot_at(layout, kind, index).map(Ok))?;
-            let standing = settle(table::standing(map, slot).map(Ok))?;
+            let slot = table::slot_at(layout, kind, index)?;
+            let standing = table::standing(map, slot)?;
             let place = Place { index, sequence: standing.sequence };
             let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Dying);
             match kind {
                 Kind::Segment if standing.is(ObjectState::Creating) => {
                     let maker = load_word(map, field!(slot, ShmSlot, maker));
-                    let maker = settle(maker.map(Ok))?;
-                    if !settle(is_somebody(context, maker).map(Ok))? {
+                    let maker = maker?;
+                    if !is_somebody(context, maker)? {
                         create::abandon_segment(context, &desk, place);
                     }
                 }
                 Kind::Semaphore if there => {
-                    let set = settle(Set::read(context.pool(), place, slot).map(Ok))?;
+                    let set = Set::read(context.pool(), place, slot)?;
                     serve::tend_set(context, &desk, &set)?;
                 }
                 Kind::Queue if there => {
@@ -167,9 +167,9 @@ fn mend_objects(context: &Context) -> Result<(), Errno> {
         }
     }
     let cleaner = load_word(map, field!(layout.registry, Registry, cleaner));
-    let cleaner = settle(cleaner.map(Ok))?;
-    if cleaner != 0 && !settle(is_somebody(context, cleaner).map(Ok))? {
-        settle(clean::leave_cleaning(context, &desk, cleaner).map(Ok))?;
+    let cleaner = cleaner?;
+    if cleaner != 0 && !is_somebody(context, cleaner)? {
+        clean::leave_cleaning(context, &desk, cleaner)?;
     }
     doorbell::ring_everybody(context);
     Ok(())
@@ -184,7 +184,7 @@ fn is_somebody(context: &Context, owner: u64) -> Result<bool, Fault> {
 }
 
 /// Counts again what the registry counts.
-fn mend_counters(context: &Context) -> Result<(), Errno> {
+fn mend_counters(context: &Context) -> Result<(), Failure> {
     let layout = context.pool().layout();
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
@@ -213,7 +213,7 @@ fn mend_counters(context: &Context) -> Result<(), Errno> {
 }
 
 /// Queues the free client slots again, if any is missing.
-fn mend_free_clients(context: &Context) -> Result<(), Errno> {
+fn mend_free_clients(context: &Context) -> Result<(), Failure> {
     let layout = context.pool().layout();
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);

@@ -1,12 +1,12 @@
 //! How much room a pool has left.
 
-use rustix::io::Errno;
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
     AttachSlot, CHUNK_CLASSES, ClientSlot, ExtentState, SlabMeta, ThreadSlot, UndoSlot,
 };
 
 use crate::check::Look;
+use crate::error::Failure;
 use crate::memory::dirty;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, SLAB_UNITS};
 use crate::pool::clients::client_at;
@@ -46,20 +46,15 @@ pub struct Room {
     pub undos: u32,
 }
 
-impl Pool {
-    /// Counts what is in use.
-    ///
-    /// # Errors
-    /// EIO when the pool cannot be read at all.
-    pub fn room(&self) -> Result<Room, Errno> {
-        let mut look = Look {
-            pool: self,
-            layout: self.layout(),
-            pending: std::collections::HashMap::new(),
-            findings: Vec::new(),
-        };
-        look.room().map_err(|_| Errno::IO)
-    }
+/// Counts what is in use.
+pub(crate) fn count(pool: &Pool) -> Result<Room, Failure> {
+    let mut look = Look {
+        pool,
+        layout: pool.layout(),
+        pending: std::collections::HashMap::new(),
+        findings: Vec::new(),
+    };
+    look.room().map_err(Failure::from)
 }
 
 impl Look<'_> {

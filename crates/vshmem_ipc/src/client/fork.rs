@@ -7,14 +7,14 @@ use vshmem_wire::{AttachSlot, Cell, ClientName, ClientSlot, ClientState};
 
 use crate::client::join::{self, JoinError};
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::pool::clients::{Process, is_in, slot_of, take_client, write_client};
 use crate::pool::domains::DomainIdentity;
 use crate::recovery::reap;
 use crate::shm::attach;
 
 /// Keeps a client slot, with all attaches of this process, for a child.
-pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Errno> {
+pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Failure> {
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
     /// Tries before a fork is refused because other threads attach and detach all the time.
@@ -23,19 +23,17 @@ pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Errno> {
         let client = reserve_slot(context, &desk)?;
         match copy_attaches(context, &desk, context.me(), client) {
             Ok(Copied::All) => return Ok(ChildSlot(client)),
-            Ok(Copied::Changed) => {
-                reap::bury_client(context, &desk, client).map_err(|_| Errno::IO)?
-            }
+            Ok(Copied::Changed) => reap::bury_client(context, &desk, client)?,
             Ok(Copied::NoRoom) | Err(_) => {
                 let _ = reap::bury_client(context, &desk, client);
-                return Err(Errno::AGAIN);
+                return Err(Errno::AGAIN.into());
             }
         }
     }
-    Err(Errno::AGAIN)
+    Err(Errno::AGAIN.into())
 }
 
-fn reserve_slot(context: &Context, desk: &Desk<'_>) -> Result<ClientName, Errno> {
+fn reserve_slot(context: &Context, desk: &Desk<'_>) -> Result<ClientName, Failure> {
     let pool = &context.pool;
     let layout = pool.layout();
     let parent = Process { pid: context.pid.load(Ordering::Relaxed), start: 0, uid: 0 };

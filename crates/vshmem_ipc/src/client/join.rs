@@ -8,6 +8,7 @@ use vshmem_wire::{ClientName, ClientSlot, ClientState, DomainSlot, DomainState, 
 
 use crate::context::wait_file::WaitFile;
 use crate::context::{Context, Reach, Upcalls};
+use crate::listing::client_rows;
 use crate::pool::clients::{
     Process, client_at, is_in, is_same_start, slot_of, start_in, take_client, write_client,
 };
@@ -190,7 +191,7 @@ pub(crate) fn stranger_seat(context: &Context) -> Result<Seat<'_>, JoinError> {
 fn bury_gone(context: &Context, gone: &dyn Fn(u32, u64) -> bool) -> Result<(), JoinError> {
     let seat = stranger_seat(context)?;
     let desk = context.desk_of(&seat);
-    let rows = context.pool.residents(context.domain()).map_err(|_| {
+    let rows = client_rows::residents(&context.pool, context.domain()).map_err(|_| {
         JoinError::Damaged(Fault::corrupt(context.pool.layout().clients.offset, "client table"))
     })?;
     for row in rows.into_iter().filter(|row| gone(row.pid, row.start)) {
@@ -282,7 +283,7 @@ pub(crate) fn join(
 /// What lower rooms have done by upper ones.
 static UPCALLS: Upcalls = Upcalls {
     recover_thread: threads::recover_thread,
-    free_spare_chunks: Context::free_parked_chunks,
+    free_spare_chunks: |context| Ok(context.free_parked_chunks()?),
     reap_chunk: |context, desk, chunk, dead| {
         crate::queue::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
     },

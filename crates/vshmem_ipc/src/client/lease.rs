@@ -1,16 +1,19 @@
 //! The lease of this domain and its agent.
 
-use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Fault, claim_cell, field, load_value};
 use vshmem_wire::{AGENT_STARTER, DomainSlot, DomainState};
 
 use crate::context::Context;
+use crate::error::Failure;
 use crate::pool::domains;
 
 /// Whether it falls to this process to start an agent for its domain: there is none, and nobody
 /// else is about to start one. `exists` tells whether there is a process of a pid here.
-pub(crate) fn must_start_agent(context: &Context, exists: fn(u32) -> bool) -> Result<bool, Errno> {
+pub(crate) fn must_start_agent(
+    context: &Context,
+    exists: fn(u32) -> bool,
+) -> Result<bool, Failure> {
     let look = || -> Result<bool, Fault> {
         let map = context.pool.map();
         let at =
@@ -27,7 +30,7 @@ pub(crate) fn must_start_agent(context: &Context, exists: fn(u32) -> bool) -> Re
         }
         claim_cell(map, at, now, me)
     };
-    look().map_err(|_| Errno::IO)
+    look().map_err(Failure::from)
 }
 
 /// If it is this process that was to start an agent, leaves that to others: it cannot any more.
@@ -44,7 +47,7 @@ pub(crate) fn renounce_agent(context: &Context) {
 }
 
 /// Renews this domain's lease; for the agent.
-pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Errno> {
+pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failure> {
     let renew = || -> Result<(), Fault> {
         let slot = domains::slot_at(context.pool.layout(), context.domain())?;
         let map = context.pool.map();
@@ -62,12 +65,12 @@ pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Errno
         claim_cell(map, lease, before, before.wrapping_add(1))?;
         Ok(())
     };
-    renew().map_err(|_| Errno::IO)
+    renew().map_err(Failure::from)
 }
 
 /// Whether this domain is still a member in good standing: it may have been evicted while it
 /// was paused.
-pub(crate) fn in_good_standing(context: &Context) -> Result<bool, Errno> {
+pub(crate) fn in_good_standing(context: &Context) -> Result<bool, Failure> {
     let look = || -> Result<bool, Fault> {
         let slot = domains::slot_at(context.pool.layout(), context.domain())?;
         let map = context.pool.map();
@@ -75,5 +78,5 @@ pub(crate) fn in_good_standing(context: &Context) -> Result<bool, Errno> {
         let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
         Ok(state == DomainState::Alive as u32 && epoch == context.epoch())
     };
-    look().map_err(|_| Errno::IO)
+    look().map_err(Failure::from)
 }

@@ -5,7 +5,7 @@ use vshmem_mem::Ordering;
 
 use crate::client::{join, lease};
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::Failure;
 use crate::recovery::reap;
 use crate::recovery::steps::{self, Ended, Occasion};
 use crate::sem::recover;
@@ -14,7 +14,7 @@ use crate::sem::recover;
 ///
 /// Nothing happens when the domain has been evicted or buried meanwhile: what lies in the slot
 /// is not this process's any more.
-pub(crate) fn leave(context: &Context) -> Result<(), Errno> {
+pub(crate) fn leave(context: &Context) -> Result<(), Failure> {
     if !lease::in_good_standing(context)? {
         return Ok(());
     }
@@ -26,22 +26,23 @@ pub(crate) fn leave(context: &Context) -> Result<(), Errno> {
     context.client.store(context.as_stranger().word(), Ordering::Release);
     context.seats.stand_always();
     let seat = join::stranger_seat(context).map_err(|_| Errno::NOMEM)?;
-    let left = settle(reap::bury_client(context, &context.desk_of(&seat), client).map(Ok));
+    let left = reap::bury_client(context, &context.desk_of(&seat), client).map_err(Failure::from);
     drop(seat);
     context.seats.give_back(map, threads, context.as_stranger());
     left
 }
 
 /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
-pub(crate) fn farewell(context: &Context) -> Result<(), Errno> {
+pub(crate) fn farewell(context: &Context) -> Result<(), Failure> {
     let seat = context.seat()?;
     let ended = Ended { client: context.me(), party: context.party().pack() };
-    settle(steps::run(context, &context.desk_of(&seat), ended, Occasion::Exit).map(Ok))
+    steps::run(context, &context.desk_of(&seat), ended, Occasion::Exit).map_err(Failure::from)
 }
 
 /// Applies this process's adjustments now.
-pub(crate) fn leave_adjustments(context: &Context) -> Result<(), Errno> {
+pub(crate) fn leave_adjustments(context: &Context) -> Result<(), Failure> {
     let seat = context.seat()?;
     let party = context.party().pack();
-    settle(recover::leave_undos(context, &context.desk_of(&seat), context.me(), party).map(Ok))
+    recover::leave_undos(context, &context.desk_of(&seat), context.me(), party)
+        .map_err(Failure::from)
 }

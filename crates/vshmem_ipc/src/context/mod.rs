@@ -22,7 +22,7 @@ use crate::context::reported_sizes::Told;
 use crate::context::undo_hints::UndoHints;
 use crate::context::wait_file::{Neighbourhood, WaitFile};
 use crate::context::waker_cpu_cache::Answerers;
-use crate::error::settle;
+use crate::error::Failure;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::open::Pool;
@@ -43,7 +43,7 @@ pub(crate) struct Upcalls {
     /// slot can be used again.
     pub recover_thread: fn(&Context, &Desk<'_>, u32) -> bool,
     /// Frees chunks that message queues keep for their next messages; whether there were any.
-    pub free_spare_chunks: fn(&Context) -> Result<bool, Errno>,
+    pub free_spare_chunks: fn(&Context) -> Result<bool, Failure>,
     /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold a message of a ring.
     pub reap_chunk: fn(&Context, &Desk<'_>, Chunk, u64) -> Result<(), Fault>,
 }
@@ -207,15 +207,15 @@ impl Context {
 
     /// A thread slot for one call.
     #[inline]
-    pub(crate) fn seat(&self) -> Result<Seat<'_>, Errno> {
+    pub(crate) fn seat(&self) -> Result<Seat<'_>, Failure> {
         if !self.stands() {
-            return Err(Errno::IO);
+            return Err(Fault::Evicted.into());
         }
         let (map, layout) = (self.pool.map(), self.pool.layout());
         let client = self.me();
         let list = slot_of(layout, client).map(|slot| field!(slot, ClientSlot, threads));
         let claimant = Claimant { client, list: list.ok() };
-        let take = || self.seats.take(map, layout.threads, claimant).map_err(|_| Errno::IO);
+        let take = || self.seats.take(map, layout.threads, claimant).map_err(Failure::from);
         match take()? {
             Some(seat) => {
                 if seat.is_surplus() {
@@ -223,8 +223,8 @@ impl Context {
                 }
                 Ok(seat)
             }
-            None if settle(self.pool.free_dead_threads().map(Ok))? => take()?.ok_or(Errno::NOMEM),
-            None => Err(Errno::NOMEM),
+            None if self.pool.free_dead_threads()? => take()?.ok_or(Errno::NOMEM.into()),
+            None => Err(Errno::NOMEM.into()),
         }
     }
 

@@ -7,8 +7,10 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Mapping, Ordering};
+use vshmem_sync::Fault;
 use vshmem_wire::{Layout, WORD_BYTES};
 
+use crate::error::Failure;
 use crate::pool::id::{Kind, Place};
 
 /// Marks a word that says something.
@@ -35,23 +37,35 @@ impl Told {
     }
 
     /// The size of an object that a get call has found or made.
-    pub(crate) fn record_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Errno> {
+    pub(crate) fn record_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Failure> {
         let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
         let word = TOLD | u64::from(place.sequence & 0xffff) << 32 | u64::from(size);
-        words.store(self.at(kind, place.index), word, Ordering::Relaxed).map_err(|_| Errno::INVAL)
+        Ok(words
+            .store(self.at(kind, place.index), word, Ordering::Relaxed)
+            .map_err(|_| Errno::INVAL)?)
     }
 
-    /// The size of an object as any other call sees it.
+    /// The size of an object in `slot` as any other call sees it.
     ///
     /// # Errors
-    /// EIO when it is not what this process has been told before.
-    pub(crate) fn check_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Errno> {
+    /// Corrupt when it is not what this process has been told before.
+    pub(crate) fn check_size(
+        &self,
+        kind: Kind,
+        place: Place,
+        size: u32,
+        slot: u64,
+    ) -> Result<(), Failure> {
         let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
         let at = self.at(kind, place.index);
         let word = words.load(at, Ordering::Relaxed).map_err(|_| Errno::INVAL)?;
         if word & TOLD == 0 || (word >> 32) as u32 & 0xffff != place.sequence & 0xffff {
             return self.record_size(kind, place, size);
         }
-        if word as u32 == size { Ok(()) } else { Err(Errno::IO) }
+        if word as u32 == size {
+            Ok(())
+        } else {
+            Err(Fault::corrupt(slot, "an object whose size has changed").into())
+        }
     }
 }

@@ -3,7 +3,7 @@
 use vshmem_sync::{Desk, Fault, Txn};
 
 use crate::context::Context;
-use crate::error::Verdict;
+use crate::error::{Failure, Verdict};
 use crate::memory::chunks;
 
 /// Runs a change under a lock, with a longer intent record if the usual one is too short.
@@ -24,7 +24,8 @@ pub(crate) fn run<'a, T>(
         let bytes = (entries * size_of::<vshmem_wire::LogEntry>()) as u64;
         let chunk = match chunks::take(context, desk, bytes) {
             Ok(chunk) => chunk,
-            Err(errno) => return Ok(Err(errno)),
+            Err(Failure::Errno(errno)) => return Ok(Err(errno)),
+            Err(Failure::Fault(fault)) => return Err(fault),
         };
         let offset = chunk.offset(context.pool().layout())?;
         let done = vshmem_sync::with_lock_long(*desk, lock, name, offset, entries, &mut body);

@@ -4,18 +4,19 @@ use rustix::io::Errno;
 use vshmem_sync::{Desk, Fault};
 
 use crate::context::Context;
+use crate::error::Failure;
 use crate::memory::heap;
 use crate::pool::chunk::Chunk;
 
 /// A chunk of the heap; ENOMEM when it is full.
-pub(crate) fn take(context: &Context, desk: &Desk<'_>, bytes: u64) -> Result<Chunk, Errno> {
-    let allocate = || heap::allocate(context, desk, bytes).map_err(|_| Errno::IO);
+pub(crate) fn take(context: &Context, desk: &Desk<'_>, bytes: u64) -> Result<Chunk, Failure> {
+    let allocate = || heap::allocate(context, desk, bytes).map_err(Failure::from);
     if let Some(chunk) = allocate()? {
         return Ok(chunk);
     }
     // What queues keep for their next messages is room, too.
     let freed = (context.upcalls.free_spare_chunks)(context)?;
-    if freed { allocate()?.ok_or(Errno::NOMEM) } else { Err(Errno::NOMEM) }
+    if freed { allocate()?.ok_or(Errno::NOMEM.into()) } else { Err(Errno::NOMEM.into()) }
 }
 
 /// Gives back a chunk that this client has inherited from an object.

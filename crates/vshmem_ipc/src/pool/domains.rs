@@ -6,6 +6,7 @@ use vshmem_wire::{
 };
 
 use crate::pool::open::Pool;
+use crate::pool::superblock::Text;
 
 /// What tells one domain from another.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +95,7 @@ pub(crate) fn name_of(pool: &Pool, index: u32) -> Result<String, Fault> {
         let word = load_value(pool.map(), field!(slot, DomainSlot, name) + i * CELL_BYTES)?;
         bytes.extend(word.to_ne_bytes());
     }
-    Ok(crate::pool::superblock::text(&bytes))
+    Ok(Text(&bytes).to_string())
 }
 
 /// Bandwidths in a slot.

@@ -7,5 +7,6 @@ pub(crate) mod host_record;
 pub(crate) mod id;
 pub(crate) mod open;
 pub(crate) mod superblock;
+pub(crate) mod tables;
 pub(crate) mod tag_floor;
 pub(crate) mod threads;

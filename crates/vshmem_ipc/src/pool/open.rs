@@ -8,7 +8,7 @@ use vshmem_wire::{
     FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, PAGE_BYTES, POOL_NAME_BYTES, Superblock,
 };
 
-use crate::pool::superblock::{Reader, Writer, fnv, text};
+use crate::pool::superblock::{Reader, Text, Writer, fnv};
 
 /// What a new pool is to be.
 #[derive(Debug, Clone)]
@@ -78,6 +78,8 @@ pub struct Pool {
     map: Arc<Map>,
     layout: Layout,
     superblock: Superblock,
+    /// VSHMEM_LOG asks for a line about what is damaged.
+    pub(crate) logs: bool,
 }
 
 impl Pool {
@@ -137,7 +139,8 @@ impl Pool {
         if map.bytes() < layout.data.offset {
             return Err(OpenError::Truncated { found: map.bytes(), needed: layout.data.offset });
         }
-        Ok(Self { map, layout, superblock })
+        let logs = std::env::var_os("VSHMEM_LOG").is_some();
+        Ok(Self { map, layout, superblock, logs })
     }
 
     /// The first page of a new pool.
@@ -199,7 +202,7 @@ impl Pool {
     /// The name.
     #[must_use]
     pub fn name(&self) -> String {
-        text(&self.superblock.name)
+        Text(&self.superblock.name).to_string()
     }
 }
 

@@ -1,12 +1,27 @@
 //! A superblock as bytes.
 
+use std::fmt;
+use std::fmt::Write as _;
+
 use vshmem_wire::{Geometry, Superblock};
 
 /// Zero padded bytes as text. They may be a peer's: nothing in them commands a terminal.
-pub(crate) fn text(bytes: &[u8]) -> String {
-    let used = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
-    let text = String::from_utf8_lossy(&bytes[..used]);
-    text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Text<'a>(pub &'a [u8]);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let used = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
+        for chunk in self.0[..used].utf8_chunks() {
+            for c in chunk.valid().chars() {
+                f.write_char(if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })?;
+            }
+            if !chunk.invalid().is_empty() {
+                f.write_char(char::REPLACEMENT_CHARACTER)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// FNV-1a: finds damage, not malice.

@@ -6,28 +6,27 @@
 
 use std::collections::BTreeSet;
 
-use rustix::io::Errno;
 use vshmem_sync::{Fault, field, load_value};
 use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::Failure;
 use crate::pool::threads::thread_at;
 use crate::recovery::objects;
 use crate::wait::domain_users;
 
 /// Looks after the objects at which threads of this domain sleep: makes up for those who died halfway. Lost rings are
 /// `deliver_rings`' part.
-pub(crate) fn tend_sleepers(context: &Context) -> Result<(), Errno> {
-    settle(domain_users::look_for_neighbours(context).map(Ok))?;
-    let objects = settle(objects_slept_at(context).map(Ok))?;
+pub(crate) fn tend_sleepers(context: &Context) -> Result<(), Failure> {
+    domain_users::look_for_neighbours(context)?;
+    let objects = objects_slept_at(context)?;
     if objects.is_empty() {
         return Ok(());
     }
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
     for (is_set, index) in objects {
-        settle(objects::tend_object(context, &desk, is_set, index))?;
+        objects::tend_object(context, &desk, is_set, index)?;
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! A whole domain that has died, or is evicted.
 
-use rustix::io::Errno;
 use vshmem_mem::Ordering;
 use vshmem_sync::{Desk, Fault, Seat, field, holder_of, load_value, load_word, with_lock};
 use vshmem_wire::{
@@ -8,7 +7,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::Failure;
 use crate::pool::clients::{self, client_at, slot_of};
 use crate::pool::domains;
 use crate::pool::id::Kind;
@@ -23,36 +22,36 @@ pub(crate) fn free_strangers(
     context: &Context,
     domain: u32,
     gone: &dyn Fn(u32) -> bool,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let seat = context.seat()?;
     let free = || -> Result<(), Fault> {
         let digest = domains::digest_at(context.pool(), domain)?;
         threads::leave_joiners(context, &context.desk_of(&seat), digest, gone)
     };
-    settle(free().map(Ok))
+    free().map_err(Failure::from)
 }
 
 /// Declares whatever domain is in a slot now dead, and buries all its clients.
-pub(crate) fn bury_domain(context: &Context, domain: u32) -> Result<(), Errno> {
-    bury_epoch(context, domain, settle(context.pool().epoch_of(domain).map(Ok))?)
+pub(crate) fn bury_domain(context: &Context, domain: u32) -> Result<(), Failure> {
+    bury_epoch(context, domain, context.pool().epoch_of(domain)?)
 }
 
 /// As `bury_domain`, unless the slot has been taken anew since it had this boot epoch.
-pub(crate) fn bury_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Errno> {
+pub(crate) fn bury_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Failure> {
     let seat = context.seat()?;
-    settle(bury_domain_from(context, &seat, domain, epoch, DomainState::Dead).map(Ok))
+    bury_domain_from(context, &seat, domain, epoch, DomainState::Dead).map_err(Failure::from)
 }
 
 /// Declares a domain evicted: its adjustments are applied and its sleepers leave, and what it
 /// has attached stays as it is until its death is confirmed by `bury_domain`.
-pub(crate) fn evict_domain(context: &Context, domain: u32) -> Result<(), Errno> {
-    evict_epoch(context, domain, settle(context.pool().epoch_of(domain).map(Ok))?)
+pub(crate) fn evict_domain(context: &Context, domain: u32) -> Result<(), Failure> {
+    evict_epoch(context, domain, context.pool().epoch_of(domain)?)
 }
 
 /// As `evict_domain`, unless the slot has been taken anew since it had this boot epoch.
-pub(crate) fn evict_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Errno> {
+pub(crate) fn evict_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Failure> {
     let seat = context.seat()?;
-    settle(bury_domain_from(context, &seat, domain, epoch, DomainState::Evicted).map(Ok))
+    bury_domain_from(context, &seat, domain, epoch, DomainState::Evicted).map_err(Failure::from)
 }
 
 pub(crate) fn bury_domain_from(

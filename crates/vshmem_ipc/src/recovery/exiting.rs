@@ -4,17 +4,16 @@
 //! nothing of it may be given away yet. So the process leaves a note, and who sees that it has ended
 //! gives back what it held: its parent, the agent, or whoever asks about objects first.
 
-use rustix::io::Errno;
 use vshmem_sync::{Desk, Fault, field, load_value, with_lock};
 use vshmem_wire::{ClientSlot, ClientState, Registry};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::Failure;
 use crate::pool::clients::{self, client_at, slot_of};
 use crate::recovery::reap;
 
 /// Notes that this process is about to end.
-pub(crate) fn announce_end(context: &Context) -> Result<(), Errno> {
+pub(crate) fn announce_end(context: &Context) -> Result<(), Failure> {
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
     let layout = context.pool().layout();
@@ -28,7 +27,7 @@ pub(crate) fn announce_end(context: &Context) -> Result<(), Errno> {
             Ok(())
         })
     };
-    settle(announce().map(Ok))
+    announce().map_err(Failure::from)
 }
 
 /// Whether somebody may have announced its end. Costs one load.
@@ -40,9 +39,9 @@ pub(crate) fn somebody_leaves(context: &Context) -> bool {
 
 /// Buries the processes of this domain that had announced their end and have come to it, as `gone`
 /// says by their pids. Without the heap. True when there was one.
-pub(crate) fn bury_leavers(context: &Context, gone: &dyn Fn(u32) -> bool) -> Result<bool, Errno> {
+pub(crate) fn bury_leavers(context: &Context, gone: &dyn Fn(u32) -> bool) -> Result<bool, Failure> {
     let seat = context.seat()?;
-    settle(bury_announced(context, &context.desk_of(&seat), gone).map(Ok))
+    bury_announced(context, &context.desk_of(&seat), gone).map_err(Failure::from)
 }
 
 fn bury_announced(

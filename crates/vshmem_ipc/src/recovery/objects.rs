@@ -1,10 +1,10 @@
 //! Going on with an object at which somebody has stopped.
 
-use rustix::io::Errno;
-use vshmem_sync::{Desk, Fault};
+use vshmem_sync::Desk;
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
+use crate::error::Failure;
 use crate::pool::id::{Kind, Place};
 use crate::queue::Queue;
 use crate::registry::table;
@@ -16,18 +16,18 @@ pub(crate) fn tend_object(
     desk: &Desk<'_>,
     is_set: bool,
     index: u32,
-) -> Result<Result<(), Errno>, Fault> {
+) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let kind = if is_set { Kind::Semaphore } else { Kind::Queue };
     let slot = table::slot_at(layout, kind, index)?;
     let standing = table::standing(map, slot)?;
     if !standing.is(ObjectState::Live) && !standing.is(ObjectState::Dying) {
-        return Ok(Ok(()));
+        return Ok(());
     }
     let place = Place { index, sequence: standing.sequence };
-    Ok(if is_set {
+    if is_set {
         serve::tend_set(context, desk, &Set::read(context.pool(), place, slot)?)
     } else {
-        context.tend_queue(desk, &Queue::at(place, slot))
-    })
+        Ok(context.tend_queue(desk, &Queue::at(place, slot))?)
+    }
 }

@@ -1,12 +1,11 @@
 //! Reaping a client that has ended: it is marked, the steps of [`crate::recovery::steps`] are done, and its slot becomes free.
 
-use rustix::io::Errno;
 use vshmem_sync::{Desk, Fault, field, load_value, with_lock};
 use vshmem_wire::{ClientName, ClientSlot, ClientState, Party, Registry};
 
-use crate::census;
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
+use crate::listing::rows::Resident;
 use crate::pool::clients::{self, client_at, slot_of};
 use crate::recovery::steps::{self, Ended, Occasion};
 
@@ -16,10 +15,10 @@ pub(crate) fn bury_process(
     context: &Context,
     pid: u32,
     gone: fn(u32, u64) -> bool,
-) -> Result<bool, Errno> {
+) -> Result<bool, Failure> {
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
-    settle(bury_pid(context, &desk, pid, gone).map(Ok))
+    bury_pid(context, &desk, pid, gone).map_err(Failure::from)
 }
 
 /// Without the heap: this is called after waitpid, which programs call in signal handlers.
@@ -51,15 +50,15 @@ fn bury_pid(
 }
 
 /// Buries one client. By name: its slot may have changed hands since it was found dead.
-pub(crate) fn bury(context: &Context, client: ClientName) -> Result<(), Errno> {
+pub(crate) fn bury(context: &Context, client: ClientName) -> Result<(), Failure> {
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
-    settle(bury_client(context, &desk, client).map(Ok))
+    bury_client(context, &desk, client).map_err(Failure::from)
 }
 
 /// Buries the client that a census has found dead, unless its slot has changed hands since.
 /// False when it has.
-pub(crate) fn bury_resident(context: &Context, dead: &census::Resident) -> Result<bool, Errno> {
+pub(crate) fn bury_resident(context: &Context, dead: &Resident) -> Result<bool, Failure> {
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
     let claim = || -> Result<bool, Fault> {
@@ -76,7 +75,7 @@ pub(crate) fn bury_resident(context: &Context, dead: &census::Resident) -> Resul
             Ok(same)
         })
     };
-    if !settle(claim().map(Ok))? {
+    if !claim()? {
         return Ok(false);
     }
     settle(bury_client(context, &desk, dead.name).map(|()| Ok(true)))

@@ -4,13 +4,12 @@
 //! chunks of the heap, hold nobody up. A name never comes back, so whoever meets such a thing may take it: who finds no other
 //! free one, and the agents, which look at a part of the tables each time.
 
-use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, Ordering};
 use vshmem_sync::{Desk, Fault, field};
 use vshmem_wire::ThreadSlot;
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::Failure;
 use crate::memory::heap;
 use crate::pool::threads::thread_at;
 
@@ -21,9 +20,9 @@ const SLABS: u32 = 8;
 
 /// Looks at the next part of the tables for what carries the name of a client that has ended, and takes it back; for
 /// the agent.
-pub(crate) fn reclaim_some(context: &Context) -> Result<(), Errno> {
+pub(crate) fn reclaim_some(context: &Context) -> Result<(), Failure> {
     let seat = context.seat()?;
-    settle(reclaim_part(context, &context.desk_of(&seat)).map(Ok))
+    reclaim_part(context, &context.desk_of(&seat)).map_err(Failure::from)
 }
 
 fn reclaim_part(context: &Context, desk: &Desk<'_>) -> Result<(), Fault> {
@@ -42,7 +41,7 @@ fn reclaim_part(context: &Context, desk: &Desk<'_>) -> Result<(), Fault> {
 }
 
 /// Takes back everything that carries the name of a client that has ended; for the repair, and tests.
-pub(crate) fn reclaim_all(context: &Context) -> Result<(), Errno> {
+pub(crate) fn reclaim_all(context: &Context) -> Result<(), Failure> {
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
     let all = || -> Result<(), Fault> {
@@ -50,7 +49,7 @@ pub(crate) fn reclaim_all(context: &Context) -> Result<(), Errno> {
         context.pool().free_dead_undos()?;
         heap::reclaim_dead(context, &desk).map(drop)
     };
-    settle(all().map(Ok))
+    all().map_err(Failure::from)
 }
 
 /// The next rows of a table, which a round looks at.

@@ -18,7 +18,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::broken;
+use crate::error::{Failure, broken};
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
 use crate::pool::threads::{Dead, thread_at};
@@ -194,7 +194,7 @@ fn tend_lock(context: &Context, desk: &Desk<'_>, lock: u64) -> Result<(), Fault>
         let area = kind.area(context.pool().layout());
         if (area.offset..area.end()).contains(&lock) {
             let index = ((lock - area.offset) / area.stride) as u32;
-            objects::tend_object(context, desk, kind == Kind::Semaphore, index)?
+            objects::tend_object(context, desk, kind == Kind::Semaphore, index)
                 .map_err(broken(lock))?;
         }
     }
@@ -219,7 +219,7 @@ fn return_unseen(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
         recover::take_back(context, desk, dead, &set).map_err(broken(at))
     } else {
         let Some(queue) = Queue::find(context.pool(), place)? else { return Ok(()) };
-        context.put_back(desk, dead, &queue).map_err(broken(at))
+        context.put_back(desk, dead, &queue).map_err(Failure::from).map_err(broken(at))
     }
 }
 
@@ -294,7 +294,7 @@ fn finish_object(
         }
         Kind::Queue if standing.is(ObjectState::Dying) => {
             let queue = Queue { index, sequence: place.sequence, slot };
-            context.dismantle_queue(desk, &queue).map_err(broken(slot))
+            context.dismantle_queue(desk, &queue).map_err(Failure::from).map_err(broken(slot))
         }
         _ => Ok(()),
     }

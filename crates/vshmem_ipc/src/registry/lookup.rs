@@ -5,7 +5,7 @@ use vshmem_sync::load_value;
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
-use crate::error;
+use crate::error::{self, Failure};
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
 use crate::registry::table::{self, find_key};
@@ -17,7 +17,7 @@ pub(crate) fn existing(
     kind: Kind,
     key: i32,
     flags: i32,
-) -> Result<Option<Place>, Errno> {
+) -> Result<Option<Place>, Failure> {
     /// IPC_CREAT.
     const CREATE: i32 = 0o1000;
     /// IPC_EXCL.
@@ -26,14 +26,14 @@ pub(crate) fn existing(
         return Ok(None);
     }
     match find_existing(context, kind, key)? {
-        Some(_) if flags & CREATE != 0 && flags & EXCLUSIVE != 0 => Err(Errno::EXIST),
-        None if flags & CREATE == 0 => Err(Errno::NOENT),
+        Some(_) if flags & CREATE != 0 && flags & EXCLUSIVE != 0 => Err(Errno::EXIST.into()),
+        None if flags & CREATE == 0 => Err(Errno::NOENT.into()),
         found => Ok(found),
     }
 }
 
 /// Finds a live object by key: first without the lock, then with it, so that "none" is true.
-fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Errno> {
+fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Failure> {
     let layout = context.pool().layout();
     let map = context.pool().map();
     let quick = find_key(layout, kind, key, |at| load_value(map, at));
@@ -48,7 +48,7 @@ fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place
 }
 
 /// The id of the live object in a slot, for *_STAT.
-pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Errno> {
+pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Failure> {
     let read = || -> error::Verdict<i32> {
         let Some(slot) = kind.area(context.pool().layout()).at(index) else {
             return Ok(Err(Errno::INVAL));

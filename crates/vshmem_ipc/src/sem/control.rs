@@ -6,7 +6,7 @@ use vshmem_sync::field;
 use vshmem_wire::{Adjustment, CELL_BYTES, ObjectHeader, SemSlot, SemWord, ThreadSlot};
 
 use crate::context::Context;
-use crate::error::{Verdict, settle};
+use crate::error::{Failure, Verdict, settle};
 use crate::memory::change;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
@@ -21,7 +21,7 @@ pub(crate) fn semaphore_value(
     id: i32,
     number: i32,
     caller: &dyn Caller,
-) -> Result<u32, Errno> {
+) -> Result<u32, Failure> {
     let (set, nth) = look_up_readable(context, id, number, caller)?;
     let load = || Ok(Ok(context.pool().map().load(set.word(nth)?, Ordering::Acquire)?));
     let word = SemWord::unpack(settle(load())?);
@@ -37,7 +37,7 @@ fn decided_value(
     id: i32,
     number: i32,
     caller: &dyn Caller,
-) -> Result<u32, Errno> {
+) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
     let read =
         || -> Verdict<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.0.value)) };
@@ -50,7 +50,7 @@ pub(crate) fn semaphore_pid(
     id: i32,
     number: i32,
     caller: &dyn Caller,
-) -> Result<u32, Errno> {
+) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
     let read = || -> Verdict<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.1)) };
     Ok(context.pid_here(settle(read())?))
@@ -62,7 +62,7 @@ fn readable(
     id: i32,
     number: i32,
     caller: &dyn Caller,
-) -> Result<(Set, u32), Errno> {
+) -> Result<(Set, u32), Failure> {
     look_up_readable(context, id, number, caller)
 }
 
@@ -73,7 +73,7 @@ fn look_up_readable(
     id: i32,
     number: i32,
     caller: &dyn Caller,
-) -> Result<(Set, u32), Errno> {
+) -> Result<(Set, u32), Failure> {
     let set = set::find(context, id)?;
     settle(Permission::check(context.pool().map(), set.slot, caller, READ))?;
     let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
@@ -87,7 +87,7 @@ pub(crate) fn semaphore_sleepers(
     number: i32,
     zero: bool,
     caller: &dyn Caller,
-) -> Result<u32, Errno> {
+) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
@@ -113,7 +113,7 @@ pub(crate) fn semaphore_values(
     id: i32,
     caller: &dyn Caller,
     mut each: impl FnMut(usize, u16),
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let set = set::set_of_size(context, id)?;
     settle(Permission::check(context.pool().map(), set.slot, caller, READ))?;
     let seat = context.seat()?;
@@ -143,10 +143,10 @@ pub(crate) fn set_semaphore(
     number: i32,
     value: i32,
     caller: &dyn Caller,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     // The kernel looks at the value before anything else (semctl_setval).
     if value < 0 || value > context.pool().geometry().semvmx as i32 {
-        return Err(Errno::RANGE);
+        return Err(Errno::RANGE.into());
     }
     let set = set::find(context, id)?;
     let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
@@ -160,18 +160,18 @@ pub(crate) fn set_semaphores(
     id: i32,
     values: &dyn Fn(usize) -> u16,
     caller: &dyn Caller,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let set = set::set_of_size(context, id)?;
     set::permission(context, &set)?.allow(caller, WRITE)?;
     let highest = context.pool().geometry().semvmx;
     if (0..set.count as usize).any(|number| u32::from(values(number)) > highest) {
-        return Err(Errno::RANGE);
+        return Err(Errno::RANGE.into());
     }
     write_values(context, &set, "sem-setall", &|at| Some(u32::from(values(at as usize))))
 }
 
 /// Number of semaphores in a set, for callers that have to size a buffer.
-pub(crate) fn semaphore_count(context: &Context, id: i32) -> Result<usize, Errno> {
+pub(crate) fn semaphore_count(context: &Context, id: i32) -> Result<usize, Failure> {
     Ok(set::set_of_size(context, id)?.count as usize)
 }
 
@@ -180,7 +180,7 @@ fn write_values(
     set: &Set,
     name: &'static str,
     value: &dyn Fn(u32) -> Option<u32>,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let pool = context.pool();
     let layout = pool.layout();
     let party = context.party().pack();

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
 use crate::context::Context;
-use crate::error::{Verdict, settle};
+use crate::error::{Failure, Verdict, settle};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::IN_OBJECT;
 use crate::pool::id::{Kind, Place};
@@ -23,28 +23,28 @@ pub(crate) fn semget(
     count: i32,
     flags: i32,
     caller: &dyn Caller,
-) -> Result<i32, Errno> {
+) -> Result<i32, Failure> {
     let pool = context.pool();
     let (layout, geometry) = (pool.layout(), pool.geometry());
     if count < 0 || count as u32 > geometry.semmsl {
-        return Err(Errno::INVAL);
+        return Err(Errno::INVAL.into());
     }
     let count = count as u32;
     for _ in 0..MOST_TRIES {
         if let Some(place) = lookup::existing(context, Kind::Semaphore, key, flags)? {
             let set = match set::find(context, place.id()) {
-                Err(Errno::INVAL) => continue,
+                Err(Failure::Errno(Errno::INVAL)) => continue,
                 found => found?,
             };
             if count > set.count {
-                return Err(Errno::INVAL);
+                return Err(Errno::INVAL.into());
             }
             set::permission(context, &set)?.allow(caller, mode_of(flags))?;
             context.told.record_size(Kind::Semaphore, place, set.count)?;
             return Ok(place.id());
         }
         if count == 0 {
-            return Err(Errno::INVAL);
+            return Err(Errno::INVAL.into());
         }
         let seat = context.seat()?;
         let desk = context.desk_of(&seat);
@@ -88,7 +88,8 @@ pub(crate) fn semget(
             return Ok(place.id());
         }
     }
-    Err(Errno::IO)
+    let keys = pool.layout().keys[Kind::Semaphore as usize];
+    Err(Fault::corrupt(keys.offset, "a key that is found and is nobody's").into())
 }
 
 /// Whether a set of `count` semaphores keeps within SEMMNS, the limit on all of them together.

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, Operated, SemaphoreArray, field, load_value};
 use vshmem_wire::{CELL_BYTES, SemSlot};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
@@ -19,9 +19,9 @@ pub(crate) fn may_operate<C: Caller>(
     set: &Set,
     operations: &[Operation],
     caller: &C,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     if operations.iter().any(|operation| u32::from(operation.number) >= set.count) {
-        return Err(Errno::FBIG);
+        return Err(Errno::FBIG.into());
     }
     let alters = operations.iter().any(|operation| operation.change != 0);
     let wanted = if alters { WRITE } else { READ };
@@ -49,7 +49,7 @@ pub(crate) fn semop_fast(
     };
     match operated {
         Operated::Done => {}
-        Operated::Blocks => return Ok(operation.no_wait.then_some(Err(Errno::AGAIN))),
+        Operated::Blocks => return Ok(operation.no_wait.then_some(Err(Errno::AGAIN.into()))),
         Operated::TooHigh => return Ok(Some(Err(Errno::RANGE))),
         Operated::Closed => return Ok(None),
     }

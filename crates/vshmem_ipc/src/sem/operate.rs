@@ -8,7 +8,7 @@ use vshmem_sync::{Desk, Fault, Seat, Txn, field};
 use vshmem_wire::{INLINE_OPS, SemSlot, ThreadSlot, WaitKind};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::memory::{change, chunks};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Place;
@@ -43,27 +43,27 @@ pub(crate) fn semop<C: Caller>(
     operations: &[Operation],
     timeout: Option<Duration>,
     caller: &C,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     if operations.is_empty() {
-        return Err(Errno::INVAL);
+        return Err(Errno::INVAL.into());
     }
     if operations.len() > context.pool().geometry().semopm as usize {
-        return Err(Errno::TOOBIG);
+        return Err(Errno::TOOBIG.into());
     }
     if let [operation] = operations {
         // What has been seen is believed only if the operation could be done.
         let place = Place::of(id).ok_or(Errno::INVAL)?;
         if let Ok(Some(set)) = Set::glimpse(context.pool(), place)
             && fast::may_operate(context, &set, operations, caller).is_ok()
-            && let Some(result) = settle(fast::semop_fast(context, &set, operation).map(Ok))?
+            && let Some(result) = fast::semop_fast(context, &set, operation)?
         {
-            return result;
+            return Ok(result?);
         }
     } else if operations.len() <= FEW {
         let place = Place::of(id).ok_or(Errno::INVAL)?;
         if let Ok(Some(set)) = Set::glimpse(context.pool(), place)
             && fast::may_operate(context, &set, operations, caller).is_ok()
-            && settle(fast::semop_array_fast(context, &set, operations).map(Ok))?
+            && fast::semop_array_fast(context, &set, operations)?
         {
             return Ok(());
         }
@@ -79,7 +79,7 @@ fn semop_slow(
     set: &Set,
     operations: &[Operation],
     timeout: Option<Duration>,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let signals_seen = signals_handled();
     let deadline = timeout.map(|span| Instant::now().after(span));
     let looked = match operations {
@@ -128,7 +128,7 @@ fn semop_until(
     signals_seen: u32,
     mut has_looked: bool,
     seat: &Seat<'_>,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let pool = context.pool();
     let desk = context.desk_of(seat);
     let party = context.party().pack();
@@ -142,7 +142,10 @@ fn semop_until(
         let record = if wants_undo {
             records += 1;
             let found = undo::undo_record(context, &desk, set);
-            let gone = |errno| if errno == Errno::IDRM { gone } else { errno };
+            let gone = |failure| match failure {
+                Failure::Errno(Errno::IDRM) => Failure::Errno(gone),
+                other => other,
+            };
             Some(OwnRecord { record: found.map_err(gone)?, client: context.me() })
         } else {
             None
@@ -185,7 +188,9 @@ fn semop_until(
                 return Ok(());
             }
             Step::Again if records < MOST_TRIES => continue,
-            Step::Again => return Err(Errno::IO),
+            Step::Again => {
+                return Err(Fault::corrupt(set.slot, "an undo record that does not stay").into());
+            }
             Step::Asleep => {}
         }
         // Whoever dies between changing the set and serving its sleepers is made up for here.
@@ -197,15 +202,15 @@ fn semop_until(
         let slept =
             sleep::sleep_in_line(context, seat, line, has_looked, deadline, signals_seen, tend);
         has_looked = false;
-        let woken = settle(slept.map(Ok))?;
+        let woken = slept?;
         if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
             reopen_all(context, &desk, set, operations)?;
         }
         match woken {
             Woken::Done(0) => return Ok(()),
-            Woken::Done(errno) => return Err(errno_of(errno)),
-            Woken::TimedOut => return Err(Errno::AGAIN),
-            Woken::Interrupted => return Err(Errno::INTR),
+            Woken::Done(errno) => return Err(errno_of(errno).into()),
+            Woken::TimedOut => return Err(Errno::AGAIN.into()),
+            Woken::Interrupted => return Err(Errno::INTR.into()),
             Woken::Retry => gone = Errno::IDRM,
         }
         if signals_handled() != signals_seen {
@@ -262,7 +267,7 @@ fn reopen_all(
     desk: &Desk<'_>,
     set: &Set,
     operations: &[Operation],
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     settle(change::run(context, desk, set.lock(), "semop-reopen", |txn| {
         if set.alive(txn)? {
             reopen(txn, set, operations)?;

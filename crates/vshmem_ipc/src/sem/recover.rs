@@ -1,6 +1,5 @@
 //! What is done to a set when a process has ended: its adjustments, and what it never came to know.
 
-use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Desk, Fault, HeldBy, field, load_value, load_word};
 use vshmem_wire::{
@@ -9,7 +8,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{broken, settle};
+use crate::error::{Failure, broken, settle};
 use crate::memory::{change, chunks};
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
@@ -28,7 +27,7 @@ pub(crate) fn apply_undo(
     record: u32,
     client: ClientName,
     party: u32,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let pool = context.pool();
     let layout = pool.layout();
     let most = pool.geometry().semvmx as i32;
@@ -99,7 +98,7 @@ pub(crate) fn take_back(
     desk: &Desk<'_>,
     dead: Dead,
     set: &Set,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let pool = context.pool();
     let highest = pool.geometry().semvmx as i32;
     let step = change::run(context, desk, set.lock(), "sem-take-back", |txn| {

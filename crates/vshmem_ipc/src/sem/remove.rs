@@ -5,7 +5,7 @@ use vshmem_sync::{Desk, Fault, field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, SemSlot, WaitState};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
@@ -18,7 +18,7 @@ use crate::wait::doorbell;
 use crate::wait::queue::{self, Rings, result_of};
 
 /// IPC_RMID.
-pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Result<(), Errno> {
+pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Result<(), Failure> {
     let set = set::find(context, id)?;
     set::permission(context, &set)?.allow_control(caller)?;
     let seat = context.seat()?;
@@ -37,7 +37,7 @@ pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Res
 }
 
 /// Takes a removed set apart. May be done by anybody, several times, and be left halfway.
-pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Errno> {
+pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Failure> {
     let pool = context.pool();
     let layout = pool.layout();
     let dying = set.stands(ObjectState::Dying as u32).pack();
@@ -51,7 +51,9 @@ pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Re
     // Each round but the last takes a sleeper or an undo record away.
     let mut rounds = layout.threads.count + layout.undos.count + 1;
     loop {
-        rounds = rounds.checked_sub(1).ok_or(Errno::IO)?;
+        rounds = rounds
+            .checked_sub(1)
+            .ok_or(Fault::corrupt(set.slot, "a set that cannot be taken apart"))?;
         let mut rings = Rings::default();
         let mut freed = None;
         let step = change::run(context, desk, set.lock(), "sem-dismantle", |txn| {

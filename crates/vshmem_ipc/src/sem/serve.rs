@@ -1,11 +1,10 @@
 //! Serving those who sleep at a set.
 
-use rustix::io::Errno;
-use vshmem_sync::Desk;
+use vshmem_sync::{Desk, Fault};
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::memory::change;
 use crate::registry::table;
 use crate::sem::array::serve;
@@ -15,7 +14,7 @@ use crate::wait::doorbell;
 use crate::wait::queue::Rings;
 
 /// Serves sleepers until no more can go on.
-pub(crate) fn serve_rest(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Errno> {
+pub(crate) fn serve_rest(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Failure> {
     // Each round but the last takes somebody off the line.
     for _ in 0..=context.pool().layout().threads.count {
         let mut rings = Rings::default();
@@ -32,12 +31,12 @@ pub(crate) fn serve_rest(context: &Context, desk: &Desk<'_>, set: &Set) -> Resul
             return Ok(());
         }
     }
-    Err(Errno::IO)
+    Err(Fault::corrupt(set.slot, "a wait queue without an end").into())
 }
 
 /// Makes up for somebody who died halfway: serves sleepers, or goes on taking the set apart.
-pub(crate) fn tend_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Errno> {
-    let standing = settle(table::standing(context.pool().map(), set.slot).map(Ok))?;
+pub(crate) fn tend_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Failure> {
+    let standing = table::standing(context.pool().map(), set.slot)?;
     if standing == set.stands(ObjectState::Dying as u32) {
         return remove::dismantle_set(context, desk, set);
     }

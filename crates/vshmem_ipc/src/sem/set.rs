@@ -9,7 +9,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
@@ -210,21 +210,21 @@ impl UndoRecords for Records<'_> {
 }
 
 #[inline(always)]
-pub(super) fn find(context: &Context, id: i32) -> Result<Set, Errno> {
+pub(super) fn find(context: &Context, id: i32) -> Result<Set, Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
     settle(Set::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
 }
 
 /// As `set`, for calls by which the program learns or uses the number of semaphores.
-pub(super) fn set_of_size(context: &Context, id: i32) -> Result<Set, Errno> {
+pub(super) fn set_of_size(context: &Context, id: i32) -> Result<Set, Failure> {
     let set = find(context, id)?;
     let place = Place { index: set.index, sequence: set.sequence };
-    context.told.check_size(Kind::Semaphore, place, set.count)?;
+    context.told.check_size(Kind::Semaphore, place, set.count, set.slot)?;
     Ok(set)
 }
 
-pub(super) fn permission(context: &Context, set: &Set) -> Result<Permission, Errno> {
-    settle(Permission::read(context.pool().map(), set.slot).map(Ok))
+pub(super) fn permission(context: &Context, set: &Set) -> Result<Permission, Failure> {
+    Permission::read(context.pool().map(), set.slot).map_err(Failure::from)
 }
 
 /// The line of sleepers of the set in a slot.

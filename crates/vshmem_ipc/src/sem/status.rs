@@ -5,7 +5,7 @@ use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, SemSlot};
 
 use crate::context::Context;
-use crate::error::{Verdict, settle};
+use crate::error::{Failure, Verdict, settle};
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
 use crate::registry::lookup;
@@ -22,7 +22,7 @@ pub(crate) fn set_change(
     gid: u32,
     mode: u32,
     caller: &dyn Caller,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let set = set::find(context, id)?;
     set::permission(context, &set)?.allow_control(caller)?;
     let seat = context.seat()?;
@@ -36,7 +36,11 @@ pub(crate) fn set_change(
 }
 
 /// IPC_STAT; SEM_STAT and SEM_STAT_ANY by `set_at_index`.
-pub(crate) fn set_stat(context: &Context, id: i32, caller: &dyn Caller) -> Result<SetStat, Errno> {
+pub(crate) fn set_stat(
+    context: &Context,
+    id: i32,
+    caller: &dyn Caller,
+) -> Result<SetStat, Failure> {
     let set = set::set_of_size(context, id)?;
     let stat = set_row(context, &set)?;
     stat.permission.allow(caller, READ)?;
@@ -49,7 +53,7 @@ pub(crate) fn set_at_index(
     index: u32,
     any: bool,
     caller: &dyn Caller,
-) -> Result<SetStat, Errno> {
+) -> Result<SetStat, Failure> {
     let id = lookup::id_at(context, Kind::Semaphore, index)?;
     let stat = set_row(context, &set::set_of_size(context, id)?)?;
     if !any {
@@ -58,7 +62,7 @@ pub(crate) fn set_at_index(
     Ok(stat)
 }
 
-fn set_row(context: &Context, set: &Set) -> Result<SetStat, Errno> {
+fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
     let map = context.pool().map();
     let read = || -> Verdict<SetStat> {
         Ok(Ok(SetStat {
@@ -73,7 +77,7 @@ fn set_row(context: &Context, set: &Set) -> Result<SetStat, Errno> {
 }
 
 /// SEM_INFO.
-pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Errno> {
+pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let count = || -> Verdict<SemInfo> {
         let sets = load_value(map, per_kind!(layout, in_use, Kind::Semaphore))?;

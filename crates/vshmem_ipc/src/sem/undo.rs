@@ -10,7 +10,7 @@ use vshmem_sync::{Desk, Fault, HeldBy, Txn, claim_cell, claim_word, field, load_
 use vshmem_wire::{CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot};
 
 use crate::context::Context;
-use crate::error::{Verdict, settle};
+use crate::error::{Failure, Verdict, settle};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::clients::slot_of;
@@ -176,7 +176,7 @@ fn is_of(map: &Map, at: u64, client: ClientName, set: &Set) -> Result<bool, Faul
 }
 
 /// This process's record of a set, made if there is none.
-pub(crate) fn undo_record(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<u32, Errno> {
+pub(crate) fn undo_record(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<u32, Failure> {
     let layout = context.pool().layout();
     let me = context.me();
     let hint = context.undo_hints.of(set.index);
@@ -222,7 +222,7 @@ fn make_record(
     desk: &Desk<'_>,
     set: &Set,
     me: ClientName,
-) -> Result<u32, Errno> {
+) -> Result<u32, Failure> {
     let layout = context.pool().layout();
     let map = context.pool().map();
     let bytes = u64::from(set.count) * CELL_BYTES;

@@ -6,7 +6,7 @@ use vshmem_sync::{Desk, Fault, field};
 use vshmem_wire::{AttachSlot, ClientName, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::memory::change;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
@@ -22,7 +22,7 @@ pub(crate) fn shmat(
     write: bool,
     execute: bool,
     caller: &dyn Caller,
-) -> Result<Attachment, Errno> {
+) -> Result<Attachment, Failure> {
     let pool = context.pool();
     let layout = pool.layout();
     let (place, slot) = segment::find(context, id)?;
@@ -31,7 +31,7 @@ pub(crate) fn shmat(
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
     let told = pages_of(segment::bytes(context, place, slot)?)?;
-    context.told.check_size(Kind::Segment, place, told)?;
+    context.told.check_size(Kind::Segment, place, told, slot)?;
     settle(change::run(context, &desk, pool.registry_lock(), "shmat", |txn| {
         let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
         let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
@@ -57,7 +57,7 @@ pub(crate) fn shmat(
 }
 
 /// The shared part of shmdt(2): one attach of this process less.
-pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Errno> {
+pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
     let layout = context.pool().layout();
     let place = Place::of(id).ok_or(Errno::INVAL)?;
     let slot = layout.shm.at(place.index).ok_or(Errno::INVAL)?;
@@ -78,12 +78,12 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Errno> {
 
 /// Counts one more attach of a segment that this process has attached already: what a hole in
 /// a mapping does.
-pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Errno> {
+pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Failure> {
     let (place, _) = segment::find(context, id)?;
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
-    let added = settle(add_attaches(context, &desk, context.me(), place.index, 1).map(Ok))?;
-    if added { Ok(()) } else { Err(Errno::NOMEM) }
+    let added = add_attaches(context, &desk, context.me(), place.index, 1)?;
+    if added { Ok(()) } else { Err(Errno::NOMEM.into()) }
 }
 
 /// Adds attaches for a client; false when there is no record left.
@@ -133,7 +133,7 @@ pub(crate) fn leave_attaches(
 }
 
 /// Gives up all attaches of this process, as exec does.
-pub(crate) fn detach_all(context: &Context) -> Result<(), Errno> {
+pub(crate) fn detach_all(context: &Context) -> Result<(), Failure> {
     let seat = context.seat()?;
-    settle(leave_attaches(context, &context.desk_of(&seat), context.me()).map(Ok))
+    leave_attaches(context, &context.desk_of(&seat), context.me()).map_err(Failure::from)
 }

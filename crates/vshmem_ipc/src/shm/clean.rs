@@ -1,11 +1,10 @@
 //! Pages prepared ahead: old data overwritten with zeros before anybody asks for the pages.
 
-use rustix::io::Errno;
 use vshmem_sync::{Desk, Fault, crash_point, field, load_value, load_word};
 use vshmem_wire::{PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::memory::backing::Backing;
 use crate::memory::extents::{self, Extent};
 use crate::memory::{change, dirty};
@@ -21,7 +20,7 @@ pub(crate) fn clean_pages(
     context: &Context,
     wanted: u64,
     backing: &dyn Backing,
-) -> Result<u64, Errno> {
+) -> Result<u64, Failure> {
     let pool = context.pool();
     let (layout, map) = (pool.layout(), pool.map());
     let seat = context.seat()?;
@@ -36,7 +35,7 @@ pub(crate) fn clean_pages(
     let Some(extent) = begun else { return Ok(0) };
     let bytes = u64::from(extent.pages) * PAGE_BYTES;
     let cleaned = clean(context, extent, bytes, backing);
-    settle(leave_cleaning(context, &desk, context.me().word()).map(Ok))?;
+    leave_cleaning(context, &desk, context.me().word())?;
     cleaned.map(|()| bytes)
 }
 
@@ -45,18 +44,18 @@ fn clean(
     extent: Extent,
     bytes: u64,
     backing: &dyn Backing,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let base = layout.data.offset + u64::from(extent.first) * PAGE_BYTES;
     backing.prepare(base, bytes, true)?;
     crash_point("clean", "zeroed");
     // Declared dead meanwhile: they may be somebody else's, and what is in them is his.
     let cleaner = field!(layout.registry, Registry, cleaner);
-    if settle(load_word(map, cleaner).map(Ok))? != context.me().word() {
-        return Err(Errno::IO);
+    if load_word(map, cleaner)? != context.me().word() {
+        return Err(Fault::Evicted.into());
     }
     // The zeros come before the marks: each of these is a compare-and-swap that releases.
-    settle(dirty::mark(map, layout, extent.first, extent.pages, false).map(Ok))?;
+    dirty::mark(map, layout, extent.first, extent.pages, false)?;
     crash_point("clean", "marked");
     Ok(())
 }
@@ -75,7 +74,7 @@ pub(crate) fn leave_cleaning(context: &Context, desk: &Desk<'_>, client: u64) ->
 }
 
 /// Whether pages are being cleaned just now, and so missing.
-pub(super) fn somebody_cleans(context: &Context) -> Result<bool, Errno> {
+pub(super) fn somebody_cleans(context: &Context) -> Result<bool, Failure> {
     let cleaning = field!(context.pool().layout().registry, Registry, cleaning);
     settle(load_value(context.pool().map(), cleaning).map(|slot| Ok(slot != 0)))
 }

@@ -2,11 +2,11 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Desk, field};
+use vshmem_sync::{Desk, Fault, field};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::memory::backing::Backing;
 use crate::memory::{change, dirty, extents};
 use crate::pool::id::{Kind, Place};
@@ -38,31 +38,31 @@ pub(crate) fn shmget(
     flags: i32,
     caller: &dyn Caller,
     backing: &dyn Backing,
-) -> Result<i32, Errno> {
+) -> Result<i32, Failure> {
     let pool = context.pool();
     let geometry = pool.geometry();
     for _ in 0..MOST_TRIES {
         if let Some(place) = lookup::existing(context, Kind::Segment, key, flags)? {
             let slot = match segment::find(context, place.id()) {
-                Err(Errno::INVAL) => continue,
+                Err(Failure::Errno(Errno::INVAL)) => continue,
                 found => found?.1,
             };
             let found = match segment::bytes(context, place, slot) {
-                Err(Errno::INVAL) => continue,
+                Err(Failure::Errno(Errno::INVAL)) => continue,
                 found => found?,
             };
             if found < size {
-                return Err(Errno::INVAL);
+                return Err(Errno::INVAL.into());
             }
             segment::permission(context, slot)?.allow(caller, mode_of(flags))?;
             context.told.record_size(Kind::Segment, place, pages_of(found)?)?;
             return Ok(place.id());
         }
         if size < u64::from(geometry.shmmin) || size > geometry.shmmax {
-            return Err(Errno::INVAL);
+            return Err(Errno::INVAL.into());
         }
         let Ok(pages) = u32::try_from(size.div_ceil(PAGE_BYTES)) else {
-            return Err(Errno::NOSPC);
+            return Err(Errno::NOSPC.into());
         };
         let seat = context.seat()?;
         let desk = context.desk_of(&seat);
@@ -79,7 +79,8 @@ pub(crate) fn shmget(
             return Ok(place.id());
         }
     }
-    Err(Errno::IO)
+    let keys = pool.layout().keys[Kind::Segment as usize];
+    Err(Fault::corrupt(keys.offset, "a key that is found and is nobody's").into())
 }
 
 /// As `begin_segment`; pages that are missing because they are being cleaned are
@@ -89,7 +90,7 @@ pub(super) fn begin_patiently(
     desk: &Desk<'_>,
     pages: u32,
     backing: &dyn Backing,
-) -> Result<(Place, extents::Extent), Errno> {
+) -> Result<(Place, extents::Extent), Failure> {
     let at_hand = backing.at_hand(u64::from(pages) * PAGE_BYTES);
     let data = context.pool().layout().data.offset;
     let at_hand = at_hand.and_then(|at| u32::try_from(at.checked_sub(data)? / PAGE_BYTES).ok());
@@ -98,7 +99,9 @@ pub(super) fn begin_patiently(
         // Asked first: what is given back in between is found.
         let missing = clean::somebody_cleans(context)?;
         match begin_segment(context, desk, pages, at_hand) {
-            Err(Errno::NOSPC) if missing && looks < LOOKS => std::thread::sleep(NAP),
+            Err(Failure::Errno(Errno::NOSPC)) if missing && looks < LOOKS => {
+                std::thread::sleep(NAP)
+            }
             other => return other,
         }
         looks += 1;
@@ -110,14 +113,14 @@ pub(super) fn ready_pages(
     context: &Context,
     extent: extents::Extent,
     backing: &dyn Backing,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let pool = context.pool();
     let (layout, map) = (pool.layout(), pool.map());
     let end = extent.first + extent.pages;
     let mut page = extent.first;
     while page < end {
         let run = dirty::run(map, layout, page, end - page);
-        let (pages, dirty) = settle(run.map(Ok))?;
+        let (pages, dirty) = run?;
         if dirty || pool.superblock().backed == 0 {
             let base = layout.data.offset + u64::from(page) * PAGE_BYTES;
             backing.prepare(base, u64::from(pages) * PAGE_BYTES, dirty)?;
@@ -125,7 +128,7 @@ pub(super) fn ready_pages(
         page += pages;
     }
     // From now on somebody may write to them.
-    settle(dirty::mark(map, layout, extent.first, extent.pages, true).map(Ok))
+    dirty::mark(map, layout, extent.first, extent.pages, true).map_err(Failure::from)
 }
 
 /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
@@ -137,7 +140,7 @@ fn begin_segment(
     desk: &Desk<'_>,
     pages: u32,
     at_hand: Option<u32>,
-) -> Result<(Place, extents::Extent), Errno> {
+) -> Result<(Place, extents::Extent), Failure> {
     let pool = context.pool();
     let (layout, map) = (pool.layout(), pool.map());
     let shmall = pool.geometry().shmall;
@@ -191,7 +194,7 @@ fn publish_segment(
     size: u64,
     flags: i32,
     caller: &dyn Caller,
-) -> Result<bool, Errno> {
+) -> Result<bool, Failure> {
     let pool = context.pool();
     let layout = pool.layout();
     let permission = Permission::of_new(key, flags, caller);

@@ -7,7 +7,7 @@ use vshmem_sync::{Desk, field};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::{Failure, settle};
 use crate::memory::backing::Backing;
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
@@ -27,10 +27,10 @@ pub(crate) fn hold_memory(
     bytes: u64,
     caller: &dyn Caller,
     backing: &dyn Backing,
-) -> Result<Attachment, Errno> {
+) -> Result<Attachment, Failure> {
     let pages = u32::try_from(bytes.div_ceil(PAGE_BYTES)).map_err(|_| Errno::NOSPC)?;
     if pages == 0 || bytes > context.pool().geometry().shmmax {
-        return Err(Errno::INVAL);
+        return Err(Errno::INVAL.into());
     }
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
@@ -56,7 +56,7 @@ fn publish_held(
     place: Place,
     bytes: u64,
     caller: &dyn Caller,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let layout = context.pool().layout();
     let permission = Permission::of_new(0, 0, caller);
     let permission = Permission { mode: MODE as u32, ..permission };

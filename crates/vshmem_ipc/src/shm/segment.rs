@@ -5,7 +5,7 @@ use vshmem_sync::load_value;
 use vshmem_wire::{ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Verdict, settle};
+use crate::error::{Failure, Verdict, settle};
 use crate::pool::id::Place;
 use crate::registry::permission::Permission;
 use crate::registry::table;
@@ -64,7 +64,7 @@ macro_rules! at {
 pub(crate) use at;
 
 /// The slot of an id: a live segment, or one that is removed and still attached.
-pub(super) fn find(context: &Context, id: i32) -> Result<(Place, u64), Errno> {
+pub(super) fn find(context: &Context, id: i32) -> Result<(Place, u64), Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
     let look = || -> Verdict<u64> {
         let Some(slot) = context.pool().layout().shm.at(place.index) else {
@@ -73,17 +73,17 @@ pub(super) fn find(context: &Context, id: i32) -> Result<(Place, u64), Errno> {
         let standing = table::standing(context.pool().map(), slot)?;
         let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
         let same = standing.sequence == place.sequence;
-        Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL) })
+        Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL.into()) })
     };
     Ok((place, settle(look())?))
 }
 
-pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Errno> {
-    settle(Permission::read(context.pool().map(), slot).map(Ok))
+pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Failure> {
+    Permission::read(context.pool().map(), slot).map_err(Failure::from)
 }
 
 /// Bytes of a segment; EINVAL when it has gone meanwhile.
-pub(crate) fn bytes(context: &Context, place: Place, slot: u64) -> Result<u64, Errno> {
+pub(crate) fn bytes(context: &Context, place: Place, slot: u64) -> Result<u64, Failure> {
     let map = context.pool().map();
     let read = || -> Verdict<u64> {
         let low = load_value(map, at!(slot, size_low))?;
@@ -97,6 +97,6 @@ pub(crate) fn bytes(context: &Context, place: Place, slot: u64) -> Result<u64, E
 }
 
 /// Pages of a segment of so many bytes.
-pub(super) fn pages_of(bytes: u64) -> Result<u32, Errno> {
-    u32::try_from(bytes.div_ceil(PAGE_BYTES)).map_err(|_| Errno::IO)
+pub(super) fn pages_of(bytes: u64) -> Result<u32, Failure> {
+    Ok(u32::try_from(bytes.div_ceil(PAGE_BYTES)).map_err(|_| Errno::IO)?)
 }

@@ -5,7 +5,7 @@ use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::{Verdict, settle};
+use crate::error::{Failure, Verdict, settle};
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
 use crate::registry::lookup;
@@ -21,7 +21,11 @@ const DESTROYED: u32 = 0o1000;
 const LOCKED: u32 = 0o2000;
 
 /// IPC_RMID.
-pub(crate) fn segment_remove(context: &Context, id: i32, caller: &dyn Caller) -> Result<(), Errno> {
+pub(crate) fn segment_remove(
+    context: &Context,
+    id: i32,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
     let layout = context.pool().layout();
     let (place, slot) = segment::find(context, id)?;
     segment::permission(context, slot)?.allow_control(caller)?;
@@ -58,7 +62,7 @@ pub(crate) fn segment_change(
     gid: u32,
     mode: u32,
     caller: &dyn Caller,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let (place, slot) = segment::find(context, id)?;
     segment::permission(context, slot)?.allow_control(caller)?;
     let seat = context.seat()?;
@@ -80,18 +84,18 @@ pub(crate) fn segment_lock(
     lock: bool,
     most: Option<u64>,
     caller: &dyn Caller,
-) -> Result<(), Errno> {
+) -> Result<(), Failure> {
     let (place, slot) = segment::find(context, id)?;
     let permission = segment::permission(context, slot)?;
     if let Some(most) = most {
         // CAP_SYS_ADMIN is no help here (shmctl_do_lock of ipc/shm.c).
         if !permission.belongs_to(caller) || (lock && most == 0) {
-            return Err(Errno::PERM);
+            return Err(Errno::PERM.into());
         }
         let locked = permission.mode & LOCKED != 0;
         let bytes = u64::from(pages_of(segment::bytes(context, place, slot)?)?) * PAGE_BYTES;
         if lock && !locked && bytes > most {
-            return Err(Errno::NOMEM);
+            return Err(Errno::NOMEM.into());
         }
     }
     let seat = context.seat()?;
@@ -109,7 +113,7 @@ pub(crate) fn segment_stat(
     context: &Context,
     id: i32,
     caller: &dyn Caller,
-) -> Result<SegmentStat, Errno> {
+) -> Result<SegmentStat, Failure> {
     let (place, slot) = segment::find(context, id)?;
     let stat = segment_row(context, place, slot)?;
     stat.permission.allow(caller, READ)?;
@@ -122,7 +126,7 @@ pub(crate) fn segment_at_index(
     index: u32,
     any: bool,
     caller: &dyn Caller,
-) -> Result<SegmentStat, Errno> {
+) -> Result<SegmentStat, Failure> {
     let (place, slot) = segment::find(context, lookup::id_at(context, Kind::Segment, index)?)?;
     let stat = segment_row(context, place, slot)?;
     if !any {
@@ -131,11 +135,11 @@ pub(crate) fn segment_at_index(
     Ok(stat)
 }
 
-fn segment_row(context: &Context, place: Place, slot: u64) -> Result<SegmentStat, Errno> {
+fn segment_row(context: &Context, place: Place, slot: u64) -> Result<SegmentStat, Failure> {
     let map = context.pool().map();
     let get = |at: u64| load_value(map, at);
     let size = segment::bytes(context, place, slot)?;
-    context.told.check_size(Kind::Segment, place, pages_of(size)?)?;
+    context.told.check_size(Kind::Segment, place, pages_of(size)?, slot)?;
     let read = || -> Verdict<SegmentStat> {
         Ok(Ok(SegmentStat {
             id: place.id(),
@@ -153,7 +157,7 @@ fn segment_row(context: &Context, place: Place, slot: u64) -> Result<SegmentStat
 }
 
 /// SHM_INFO.
-pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Errno> {
+pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let count = || -> Verdict<ShmInfo> {
         let segments = load_value(map, per_kind!(layout, in_use, Kind::Segment))?;

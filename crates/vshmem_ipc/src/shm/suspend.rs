@@ -10,7 +10,7 @@ use vshmem_sync::{Fault, Txn, field, load_value, with_lock};
 use vshmem_wire::{AttachSlot, ClientSlot, ObjectHeader, ObjectState};
 
 use crate::context::Context;
-use crate::error::settle;
+use crate::error::Failure;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
 use crate::registry::table::{self, Standing};
@@ -51,12 +51,12 @@ impl Suspended {
 }
 
 /// Gives up the attaches of this process, whose only thread asks, but those that keep removed segments. Uses no heap.
-pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Errno> {
+pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> {
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
-    let records = settle(count_attach_records(context).map(Ok))?;
+    let records = count_attach_records(context)?;
     let mut suspended = Suspended::nothing(records).ok_or(Errno::NOMEM)?;
-    let head_at = settle(slot_of(context.pool().layout(), context.me()).map(Ok))?;
+    let head_at = slot_of(context.pool().layout(), context.me())?;
     let head_at = field!(head_at, ClientSlot, attaches);
     let mut suspend = || -> Result<(), Fault> {
         let mut kept = 0;
@@ -77,7 +77,7 @@ pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Errno> {
         }
         Ok(())
     };
-    settle(suspend().map(Ok))?;
+    suspend()?;
     Ok(suspended)
 }
 
@@ -90,11 +90,12 @@ pub(crate) fn resume_attaches(
     let used = suspended.used;
     for row in &suspended.rows.values()[..used] {
         let (id, count) = ((row >> 32) as i32, *row as u32);
-        let again = || -> Result<bool, Errno> {
+        let again = || -> Result<bool, Failure> {
             let (place, _) = segment::find(context, id)?;
             let seat = context.seat()?;
             let desk = context.desk_of(&seat);
-            settle(attach::add_attaches(context, &desk, context.me(), place.index, count).map(Ok))
+            attach::add_attaches(context, &desk, context.me(), place.index, count)
+                .map_err(Failure::from)
         };
         if again() != Ok(true) {
             gone(id);

@@ -12,7 +12,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::io::Errno;
 use vshmem_mem::{Beside, Ordering};
 use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_value};
 use vshmem_wire::{
@@ -21,6 +20,7 @@ use vshmem_wire::{
 };
 
 use crate::context::{Context, Reach};
+use crate::error::Failure;
 use crate::pool::clients::client_at;
 use crate::pool::domains::{self, Domains};
 use crate::pool::threads::thread_at;
@@ -42,7 +42,7 @@ pub(crate) fn use_doorbell(context: &Context, doorbell: Arc<dyn Doorbell>) {
 }
 
 /// Tells the others where this domain can be rung, as its doorbell says now.
-pub(crate) fn publish_address(context: &Context) -> Result<(), Errno> {
+pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
     let address = match context.doorbell.get().and_then(|doorbell| doorbell.own_address()) {
         Some(address) => address.wrapping_add(1),
         // This domain's programs may have had a doorbell before.
@@ -60,7 +60,7 @@ pub(crate) fn publish_address(context: &Context) -> Result<(), Errno> {
         }
         Ok(())
     };
-    publish().map_err(|_| Errno::IO)
+    publish().map_err(Failure::from)
 }
 
 /// Rings sleepers: those of this domain one by one, other domains once each. Who can be reached
@@ -199,8 +199,8 @@ pub(crate) fn recheck(context: &Context, looked: u32) -> (Duration, Option<Besid
 }
 
 /// Whether everybody who could wake a sleeper of this domain can also ring it.
-pub(crate) fn is_rung_by_all(context: &Context) -> Result<bool, Errno> {
-    all_ringable(context).map_err(|_| Errno::IO)
+pub(crate) fn is_rung_by_all(context: &Context) -> Result<bool, Failure> {
+    all_ringable(context).map_err(Failure::from)
 }
 
 fn all_ringable(context: &Context) -> Result<bool, Fault> {
@@ -241,8 +241,8 @@ fn has_clients(context: &Context, of: Domains) -> Result<bool, Fault> {
 }
 
 /// Boot id of this domain's kernel, as the domain table holds it.
-pub(crate) fn boot(context: &Context) -> Result<[u32; 4], Errno> {
-    domains::boot_of(context.pool(), context.domain()).map_err(|_| Errno::IO)
+pub(crate) fn boot(context: &Context) -> Result<[u32; 4], Failure> {
+    domains::boot_of(context.pool(), context.domain()).map_err(Failure::from)
 }
 
 /// Says where a domain of this kernel can be rung; `None`: nowhere. For whoever takes its rings.
@@ -251,24 +251,24 @@ pub(crate) fn publish_for(
     context: &Context,
     domain: u32,
     address: Option<u32>,
-) -> Result<bool, Errno> {
+) -> Result<bool, Failure> {
     let value = address.map_or(0, |address| address.wrapping_add(1));
-    set_address(context, domain, |_| value).map_err(|_| Errno::IO)
+    set_address(context, domain, |_| value).map_err(Failure::from)
 }
 
 /// Takes a domain's address back for good: the doorbell that it means is out of order. Returns
 /// whether that is new.
-pub(crate) fn lose_bell(context: &Context, domain: u32) -> Result<bool, Errno> {
+pub(crate) fn lose_bell(context: &Context, domain: u32) -> Result<bool, Failure> {
     let lost = |before| if before == 0 { 0 } else { BELL_LOST };
-    set_address(context, domain, lost).map_err(|_| Errno::IO)
+    set_address(context, domain, lost).map_err(Failure::from)
 }
 
 /// Takes every address back: nobody passes rings on any more. Sleepers that can be reached are
 /// woken, so that they no longer rely on being rung.
-pub(crate) fn lose_bells(context: &Context) -> Result<(), Errno> {
+pub(crate) fn lose_bells(context: &Context) -> Result<(), Failure> {
     let mut changed = false;
     for index in 0..context.pool().layout().domains.count as u32 {
-        changed |= if is_near(context, index).map_err(|_| Errno::IO)? {
+        changed |= if is_near(context, index)? {
             // Its next server speaks for it again.
             publish_for(context, index, None)?
         } else {
@@ -291,7 +291,7 @@ fn set_address(context: &Context, domain: u32, to: impl Fn(u32) -> u32) -> Resul
 
 /// Notes how fast this domain reaches the pool's memory, beside private memory: for whoever
 /// lists domains.
-pub(crate) fn note_rates(context: &Context, rates: [u32; RATES]) -> Result<(), Errno> {
+pub(crate) fn note_rates(context: &Context, rates: [u32; RATES]) -> Result<(), Failure> {
     let note = || -> Result<(), Fault> {
         let map = context.pool().map();
         let slot = domains::slot_at(context.pool().layout(), context.domain())?;
@@ -302,5 +302,5 @@ pub(crate) fn note_rates(context: &Context, rates: [u32; RATES]) -> Result<(), E
         }
         Ok(())
     };
-    note().map_err(|_| Errno::IO)
+    note().map_err(Failure::from)
 }

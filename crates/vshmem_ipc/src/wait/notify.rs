@@ -17,7 +17,6 @@
 
 use std::time::Duration;
 
-use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, FutexOutcome, Ordering, RING, SLEEPING, futex_wait};
 use vshmem_sync::{Fault, claim_word, field, load_value, load_word, ring_word};
 use vshmem_wire::{
@@ -25,6 +24,7 @@ use vshmem_wire::{
 };
 
 use crate::context::{Context, Reach};
+use crate::error::Failure;
 use crate::pool::domains::{self, Domains};
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
@@ -154,8 +154,8 @@ pub(crate) fn ask_agent(context: &Context, to_notify: Asked) {
 }
 
 /// For the agent's thread that sends: sleeps until programs have asked for others to be notified, or for at most `within`.
-pub(crate) fn await_asked(context: &Context, within: Duration) -> Result<Asked, Errno> {
-    let Bell { bell, asked } = agent_bell(context).map_err(|_| Errno::IO)?;
+pub(crate) fn await_asked(context: &Context, within: Duration) -> Result<Asked, Failure> {
+    let Bell { bell, asked } = agent_bell(context)?;
     let take = || Asked(asked.swap(0, Ordering::SeqCst));
     let taken = take();
     if !taken.is_empty() {
@@ -178,7 +178,7 @@ pub(crate) fn await_asked(context: &Context, within: Duration) -> Result<Asked, 
 
 /// Those of some domains that have threads which have been served and have not noticed yet: what was sent to them is still on
 /// its way, or lost.
-pub(crate) fn not_noticed(context: &Context, among: Asked) -> Result<Asked, Errno> {
+pub(crate) fn not_noticed(context: &Context, among: Asked) -> Result<Asked, Failure> {
     let look = || -> Result<Asked, Fault> {
         let (layout, map) = (context.pool().layout(), context.pool().map());
         let mut found = Asked::default();
@@ -192,7 +192,7 @@ pub(crate) fn not_noticed(context: &Context, among: Asked) -> Result<Asked, Errn
         }
         Ok(Asked(found.0 & among.0))
     };
-    look().map_err(|_| Errno::IO)
+    look().map_err(Failure::from)
 }
 
 /// Wakes the thread in `await_asked`.
@@ -203,7 +203,7 @@ pub(crate) fn ring_agent(context: &Context) {
 }
 
 /// Says that the calling agent listens for datagrams, at an address with that digest; `None`: not, or no longer.
-pub(crate) fn publish_listening(context: &Context, digest: Option<u32>) -> Result<(), Errno> {
+pub(crate) fn publish_listening(context: &Context, digest: Option<u32>) -> Result<(), Failure> {
     let word = match digest {
         Some(digest) => u64::from(context.client().wrapping_add(1)) << 32 | u64::from(digest),
         None => 0,
@@ -212,11 +212,11 @@ pub(crate) fn publish_listening(context: &Context, digest: Option<u32>) -> Resul
         let slot = domains::slot_at(context.pool().layout(), context.domain())?;
         replace_word(context, field!(slot, DomainSlot, notify), word)
     };
-    publish().map_err(|_| Errno::IO)
+    publish().map_err(Failure::from)
 }
 
 /// Says which domains' agents have been heard lately. True when that is new.
-pub(crate) fn publish_heard(context: &Context, heard: Domains) -> Result<bool, Errno> {
+pub(crate) fn publish_heard(context: &Context, heard: Domains) -> Result<bool, Failure> {
     let publish = || -> Result<bool, Fault> {
         let at =
             field!(domains::slot_at(context.pool().layout(), context.domain())?, DomainSlot, heard);
@@ -225,7 +225,7 @@ pub(crate) fn publish_heard(context: &Context, heard: Domains) -> Result<bool, E
         replace_word(context, at + CELL_BYTES, (heard.0 >> 64) as u64)?;
         Ok(before != heard)
     };
-    publish().map_err(|_| Errno::IO)
+    publish().map_err(Failure::from)
 }
 
 fn replace_word(context: &Context, at: u64, word: u64) -> Result<(), Fault> {
@@ -237,7 +237,7 @@ fn replace_word(context: &Context, at: u64, word: u64) -> Result<(), Fault> {
 }
 
 /// The other domains whose agents say that they listen.
-pub(crate) fn listeners(context: &Context) -> Result<Vec<Listener>, Errno> {
+pub(crate) fn listeners(context: &Context) -> Result<Vec<Listener>, Failure> {
     let look = || -> Result<Vec<Listener>, Fault> {
         let mut found = Vec::new();
         for other in domains::alive_beside(context.pool(), context.domain()) {
@@ -249,5 +249,5 @@ pub(crate) fn listeners(context: &Context) -> Result<Vec<Listener>, Errno> {
         }
         Ok(found)
     };
-    look().map_err(|_| Errno::IO)
+    look().map_err(Failure::from)
 }
