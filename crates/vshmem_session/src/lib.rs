@@ -8,7 +8,6 @@ mod notify;
 mod open;
 mod post;
 mod share;
-mod starter;
 
 pub use create::{CreateError, CreateRequest, create, create_in, remove};
 pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
@@ -20,5 +19,4 @@ pub use notify::{
 pub use open::{Session, SessionError, domain_of_child, is_gone, open_pool, this_process};
 pub use post::{Duty, Post};
 pub use share::{Owner, Share, ShareError};
-pub use starter::{AgentStarter, remember_surroundings};
 pub use vshmem_link::PRIVATE_PREFIX;

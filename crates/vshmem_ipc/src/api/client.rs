@@ -122,12 +122,6 @@ impl Context {
         clients::may_act(self.pool(), name)
     }
 
-    /// As [`Member::may_act`], for 32 bits of a name ([`ClientName::short`]).
-    #[must_use]
-    pub fn may_act_as(&self, short: u32) -> bool {
-        clients::may_act_as(self.pool(), short)
-    }
-
     /// Whether it falls to this process to start an agent for its domain: there is none, and nobody
     /// else is about to start one. `exists` tells whether there is a process of a pid here.
     ///

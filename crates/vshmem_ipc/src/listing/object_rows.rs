@@ -43,7 +43,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
         }
         Kind::Semaphore => Particulars::Semaphore {
             count: get(field!(slot, SemSlot, count))?,
-            operated: get(field!(slot, SemSlot, operated))?,
+            operated: get(field!(slot, ObjectHeader, used))?,
             last: set::last_operator(pool, &Set::read(pool, place, slot)?)?,
         },
         Kind::Queue => {

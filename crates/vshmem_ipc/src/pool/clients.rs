@@ -18,12 +18,6 @@ pub(crate) fn may_act(pool: &Pool, name: ClientName) -> bool {
     look().unwrap_or(false)
 }
 
-/// As `may_act`, for 32 bits of a name ([`ClientName::short`]).
-pub(crate) fn may_act_as(pool: &Pool, short: u32) -> bool {
-    let holder = pool.named(ClientName::slot_in(short));
-    holder.is_ok_and(|holder| holder.short() == short && may_act(pool, holder))
-}
-
 /// A process, told apart from others that have had its pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {

@@ -12,6 +12,7 @@ use crate::registry::table::{self, find_key};
 
 /// What the get calls do first: the object that `key` and `flags` ask for, or `None` when one is
 /// to be made.
+#[inline]
 pub(crate) fn existing(
     context: &Context,
     kind: Kind,
@@ -33,13 +34,23 @@ pub(crate) fn existing(
 }
 
 /// Finds a live object by key: first without the lock, then with it, so that "none" is true.
+///
+/// In place of each call, and the other part out of line: what is found stays in registers. Nested
+/// results are passed through memory, in pieces of other sizes than they are read in, which the
+/// processor has to wait for.
+#[inline(always)]
 fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Failure> {
-    let layout = context.pool().layout();
-    let map = context.pool().map();
-    let quick = find_key(layout, kind, key, |at| load_value(map, at));
-    if let Ok(Some(place)) = quick {
-        return Ok(Some(place));
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    match find_key(layout, kind, key, |at| load_value(map, at)) {
+        Ok(Some(place)) => Ok(Some(place)),
+        _ => find_under_lock(context, kind, key),
     }
+}
+
+#[cold]
+#[inline(never)]
+fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Failure> {
+    let layout = context.pool().layout();
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
     error::settle(change::run(context, &desk, context.pool().registry_lock(), "find-key", |txn| {

@@ -62,6 +62,7 @@ pub(crate) fn bucket(layout: &Layout, kind: Kind, key: i32) -> Result<u64, Fault
 }
 
 /// Finds a live object by key, without a lock: an answer of "none" has to be confirmed under it.
+#[inline(always)]
 pub(crate) fn find_key(
     layout: &Layout,
     kind: Kind,
@@ -172,8 +173,8 @@ pub(crate) fn describe(
     txn.update(field!(slot, ObjectHeader, key), permission.key as u32)?;
     txn.update(field!(slot, ObjectHeader, uid), permission.uid)?;
     txn.update(field!(slot, ObjectHeader, gid), permission.gid)?;
-    txn.update(field!(slot, ObjectHeader, cuid), permission.cuid)?;
-    txn.update(field!(slot, ObjectHeader, cgid), permission.cgid)?;
+    let creator = u64::from(permission.cgid) << 32 | u64::from(permission.cuid);
+    txn.update_word(field!(slot, ObjectHeader, creator), creator)?;
     txn.update(field!(slot, ObjectHeader, mode), permission.mode)?;
     txn.update(field!(slot, ObjectHeader, changed), now)
 }

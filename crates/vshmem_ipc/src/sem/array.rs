@@ -3,7 +3,9 @@
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, seconds_now};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Adjustment, ClientName, INLINE_OPS, SemSlot, SemWord, ThreadSlot, WaitState};
+use vshmem_wire::{
+    Adjustment, ClientName, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot, WaitState,
+};
 
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
@@ -258,7 +260,7 @@ pub(super) fn serve(
                     Trial::Fails(errno) => (WaitState::Done, result_of(errno)),
                     Trial::NoRecord => (WaitState::Retry, 0),
                     Trial::Done => {
-                        txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
+                        txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
                         again = helps_earlier(&operations, zero_awaited);
                         recount |= several_passed;
                         (WaitState::Done, 0)

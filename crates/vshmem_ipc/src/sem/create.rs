@@ -39,7 +39,7 @@ pub(crate) fn semget(
             if count > set.count {
                 return Err(Errno::INVAL.into());
             }
-            set::permission(context, &set)?.allow(caller, mode_of(flags))?;
+            settle(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
             context.told.record_size(Kind::Semaphore, place, set.count)?;
             return Ok(place.id());
         }
@@ -69,7 +69,7 @@ pub(crate) fn semget(
                 table::describe(txn, slot, &permission, seconds_now())?;
                 txn.update(field!(slot, SemSlot, count), count)?;
                 txn.update(field!(slot, SemSlot, words), chunk.0)?;
-                txn.update(field!(slot, SemSlot, operated), 0)?;
+                txn.update(field!(slot, ObjectHeader, used), 0)?;
                 heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
                 if key != 0 {
                     table::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;

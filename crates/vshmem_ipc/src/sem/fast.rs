@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use vshmem_mem::{Map, seconds_now};
 use vshmem_sync::{Fault, Operated, SemaphoreArray, field, load_value};
-use vshmem_wire::{CELL_BYTES, SemSlot};
+use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot};
 
 use crate::context::Context;
 use crate::error::{Failure, settle};
@@ -75,7 +75,7 @@ fn operate_undoable(
     // As for an operation without SEM_UNDO.
     let stands = || {
         let is_there = context.stands() && set.stands_in(map).unwrap_or(false);
-        Ok(is_there && known.is_of(map, me, set).unwrap_or(false))
+        Ok(is_there && known.is_of(me, set))
     };
     semaphore.operate_undoable(change, pool.geometry().semvmx, known.record, at, stands)
 }
@@ -115,7 +115,7 @@ pub(crate) fn semop_array_fast(
 /// Writes down when the set was operated on. Not part of the step: a clock of whole seconds, whoever writes it last.
 #[inline(always)]
 fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
-    let stamp = field!(set.slot, SemSlot, operated);
+    let stamp = field!(set.slot, ObjectHeader, used);
     let now = seconds_now();
     let before = load_value(map, stamp)?;
     if before != now {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Desk, Fault, Seat, Txn, field};
-use vshmem_wire::{INLINE_OPS, SemSlot, ThreadSlot, WaitKind};
+use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::{Failure, settle};
@@ -163,7 +163,7 @@ fn semop_until(
                     Ok(Err(errno))
                 }
                 Trial::Done => {
-                    txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
+                    txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
                     let more = array::serve(txn, pool, set, &mut rings)?;
                     reopen(txn, set, operations)?;
                     Ok(Ok(Step::Done { more }))

@@ -3,8 +3,8 @@
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Desk, Fault, HeldBy, field, load_value, load_word};
 use vshmem_wire::{
-    Adjustment, CELL_BYTES, ClientName, ClientSlot, Holding, INLINE_OPS, ObjectHeader, SemSlot,
-    SemWord, ThreadSlot, UndoSlot, WaitKind, WaitState,
+    Adjustment, CELL_BYTES, ClientName, ClientSlot, Holding, INLINE_OPS, ObjectHeader, SemWord,
+    ThreadSlot, UndoSlot, WaitKind, WaitState,
 };
 
 use crate::context::Context;
@@ -76,7 +76,7 @@ pub(crate) fn apply_undo(
             tag_floor::raise(pool.map(), layout, highest)?;
             freed = undo::unlink(txn, layout, set, record, context.me())?;
             // Whatever there was to add: the end of a process operates on the set (`exit_sem` of Linux).
-            txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
+            txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
             Ok(Ok(true))
         });
         let finished = settle(step)?;

@@ -4,10 +4,16 @@
 //! the set's lock, so a step on a semaphore and its adjustment are one change: a client that is
 //! killed at any instruction has either done both or neither.
 
+use std::mem::offset_of;
+
 use rustix::io::Errno;
-use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Desk, Fault, HeldBy, Txn, claim_cell, claim_word, field, load_value, load_word};
-use vshmem_wire::{CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot};
+use vshmem_mem::{Map, Ordering, WordsRef};
+use vshmem_sync::{
+    Desk, Fault, HeldBy, Txn, claim_cell, claim_word, field, load_value, load_word, structure,
+};
+use vshmem_wire::{
+    CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot, WORD_BYTES,
+};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict, settle};
@@ -152,24 +158,25 @@ pub(crate) fn unlink(
 
 /// An undo record, and where its adjustments were when it was looked at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct Known<'a> {
     pub record: u32,
     /// Offset of the first adjustment.
     pub base: u64,
-    at: u64,
+    fields: WordsRef<'a, { size_of::<UndoSlot>() / WORD_BYTES as usize }>,
     unit: u32,
 }
 
-impl Known {
+impl Known<'_> {
     /// Whether it is a client's record of a set, and its adjustments still there.
     #[inline(always)]
-    pub fn is_of(&self, map: &Map, client: ClientName, set: &Set) -> Result<bool, Fault> {
-        Ok(is_of(map, self.at, client, set)?
-            && load_value(map, field!(self.at, UndoSlot, adjustments))? == self.unit)
+    pub fn is_of(&self, client: ClientName, set: &Set) -> bool {
+        let load = |at| self.fields.load(at, Ordering::Acquire);
+        load(offset_of!(UndoSlot, client)) == client.word()
+            && load(offset_of!(UndoSlot, set)) as u32 == set.index + 1
+            && load(offset_of!(UndoSlot, adjustments)) as u32 == self.unit
     }
 }
 
-#[inline(always)]
 fn is_of(map: &Map, at: u64, client: ClientName, set: &Set) -> Result<bool, Fault> {
     Ok(load_word(map, field!(at, UndoSlot, client))? == client.word()
         && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
@@ -198,18 +205,21 @@ pub(crate) fn undo_record(context: &Context, desk: &Desk<'_>, set: &Set) -> Resu
 
 /// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its adjustments have been read.
 #[inline(always)]
-pub(crate) fn known_undo_record(context: &Context, set: &Set) -> Result<Option<Known>, Fault> {
+pub(crate) fn known_undo_record<'a>(
+    context: &'a Context,
+    set: &Set,
+) -> Result<Option<Known<'a>>, Fault> {
     let Some(record) = context.undo_hints.of(set.index).load(Ordering::Relaxed).checked_sub(1)
     else {
         return Ok(None);
     };
     let layout = context.pool().layout();
-    let at = undo_at(layout, record)?;
-    let unit = load_value(context.pool().map(), field!(at, UndoSlot, adjustments))?;
+    let fields = structure!(context.pool().map(), undo_at(layout, record)?, UndoSlot)?;
+    let unit = fields.load(offset_of!(UndoSlot, adjustments), Ordering::Acquire) as u32;
     let Some(chunk) = unit.checked_sub(1).map(Chunk) else { return Ok(None) };
     let base = chunk.offset(layout)?;
     let fits = u64::from(set.count) * CELL_BYTES <= layout.heap.end() - base;
-    Ok(fits.then_some(Known { record, base, at, unit }))
+    Ok(fits.then_some(Known { record, base, fields, unit }))
 }
 
 fn record_is(context: &Context, record: u32, client: ClientName, set: &Set) -> Result<bool, Fault> {

@@ -54,7 +54,7 @@ pub(crate) fn shmget(
             if found < size {
                 return Err(Errno::INVAL.into());
             }
-            segment::permission(context, slot)?.allow(caller, mode_of(flags))?;
+            settle(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
             context.told.record_size(Kind::Segment, place, pages_of(found)?)?;
             return Ok(place.id());
         }
