@@ -15,7 +15,7 @@ use crate::here::is_here;
 use crate::table::Table;
 use crate::{account, show, size};
 
-use super::Parties;
+use super::parties::Parties;
 
 /// List the pools of this machine.
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use vshmem_session::{Duty, FindError, find, open_pool};
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
 
-use super::Parties;
+use super::parties::Parties;
 
 /// Remove a pool.
 #[derive(Debug, Args)]

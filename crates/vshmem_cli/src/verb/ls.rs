@@ -1,10 +1,11 @@
 //! `vshmem ls`: ipcs for a pool, with the domains and clients behind it. Looks without joining.
 
+mod contents;
+
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use serde::Serialize;
 use vshmem_ipc::{ClientRow, DomainRow, Entry, Kind, Particulars, Pool, WaiterRow};
 use vshmem_link::command_name;
 use vshmem_session::open_pool;
@@ -13,8 +14,10 @@ use vshmem_wire::{ClientState, DomainState, Party};
 use crate::failure::{Failure, Outcome, unreadable};
 use crate::here::is_here;
 use crate::pool::Parties;
-use crate::table::Table;
 use crate::{account, choice, show};
+use contents::{
+    ClientLine, Common, Contents, DomainLine, LockLine, QueueLine, SegmentLine, SemaphoreLine,
+};
 
 /// Show what is in a pool and who uses it (as ipcs does).
 #[derive(Debug, Args)]
@@ -51,101 +54,6 @@ agent), evicted (declared gone; what it has attached is kept), or dead.";
 
 /// Seconds without a sign of life after which a domain with clients is called silent.
 const SILENCE: u64 = 5;
-
-#[derive(Debug, Serialize)]
-struct Contents {
-    pool: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    segments: Option<Vec<SegmentLine>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    queues: Option<Vec<QueueLine>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    semaphores: Option<Vec<SemaphoreLine>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    domains: Option<Vec<DomainLine>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    clients: Option<Vec<ClientLine>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    locks: Option<Vec<LockLine>>,
-}
-
-/// What ipcs shows of every object.
-#[derive(Debug, Serialize)]
-struct Common {
-    key: String,
-    id: i32,
-    owner: String,
-    uid: u32,
-    perms: String,
-}
-
-#[derive(Debug, Serialize)]
-struct SegmentLine {
-    #[serde(flatten)]
-    common: Common,
-    bytes: u64,
-    nattch: u32,
-    status: Vec<&'static str>,
-    /// The domain that made it.
-    domain: Option<String>,
-    creator: Option<String>,
-    last: Option<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct QueueLine {
-    #[serde(flatten)]
-    common: Common,
-    used_bytes: u32,
-    messages: u32,
-    limit: u32,
-    sender: Option<String>,
-    receiver: Option<String>,
-    waiters: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct SemaphoreLine {
-    #[serde(flatten)]
-    common: Common,
-    nsems: u32,
-    last: Option<String>,
-    waiters: Vec<String>,
-}
-
-#[derive(Debug, Serialize)]
-struct DomainLine {
-    index: u32,
-    name: String,
-    state: &'static str,
-    epoch: u32,
-    /// Seconds since the agent last renewed the lease.
-    lease_age: Option<u64>,
-    clients: usize,
-    agent: Option<u32>,
-    here: bool,
-}
-
-#[derive(Debug, Serialize)]
-struct ClientLine {
-    index: u32,
-    process: String,
-    domain: String,
-    pid: u32,
-    user: String,
-    uid: u32,
-    command: Option<String>,
-    state: &'static str,
-    attaches: u32,
-    sleeping: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct LockLine {
-    lock: String,
-    holder: Option<String>,
-    committed: bool,
-}
 
 impl Ls {
     /// Shows it.
@@ -334,125 +242,5 @@ impl Sight {
             committed: row.committed,
         };
         Ok(rows.into_iter().map(line).collect())
-    }
-}
-
-impl Contents {
-    fn tables(self) -> String {
-        let mut tables = Vec::new();
-        let common =
-            |common: Common| [common.key, common.id.to_string(), common.owner, common.perms];
-        let row = |first: Common, rest: Vec<String>| {
-            let mut cells = common(first).to_vec();
-            cells.extend(rest);
-            cells
-        };
-        if let Some(lines) = self.segments {
-            let mut table = Table::new(
-                "Segments",
-                &["KEY", "ID", "OWNER", "PERMS", "BYTES", "NATTCH", "STATUS", "CREATOR", "LAST"],
-            );
-            for line in lines {
-                let rest = vec![
-                    line.bytes.to_string(),
-                    line.nattch.to_string(),
-                    line.status.join(","),
-                    line.creator.unwrap_or_default(),
-                    line.last.unwrap_or_default(),
-                ];
-                table.row(row(line.common, rest));
-            }
-            tables.push(table);
-        }
-        if let Some(lines) = self.queues {
-            let mut table = Table::new(
-                "Message queues",
-                &[
-                    "KEY",
-                    "ID",
-                    "OWNER",
-                    "PERMS",
-                    "USED-BYTES",
-                    "MESSAGES",
-                    "SENDER",
-                    "RECEIVER",
-                    "WAITERS",
-                ],
-            );
-            for line in lines {
-                let rest = vec![
-                    line.used_bytes.to_string(),
-                    line.messages.to_string(),
-                    line.sender.unwrap_or_default(),
-                    line.receiver.unwrap_or_default(),
-                    line.waiters.join(","),
-                ];
-                table.row(row(line.common, rest));
-            }
-            tables.push(table);
-        }
-        if let Some(lines) = self.semaphores {
-            let mut table = Table::new(
-                "Semaphore sets",
-                &["KEY", "ID", "OWNER", "PERMS", "NSEMS", "LAST", "WAITERS"],
-            );
-            for line in lines {
-                let rest = vec![
-                    line.nsems.to_string(),
-                    line.last.unwrap_or_default(),
-                    line.waiters.join(","),
-                ];
-                table.row(row(line.common, rest));
-            }
-            tables.push(table);
-        }
-        if let Some(lines) = self.domains {
-            let mut table = Table::new(
-                "Domains",
-                &["NR", "NAME", "STATE", "EPOCH", "LEASE-AGE", "CLIENTS", "AGENT"],
-            );
-            for line in lines {
-                let age = line.lease_age.map(|age| format!("{age}s")).unwrap_or_default();
-                let agent = line.agent.map(|pid| pid.to_string()).unwrap_or_default();
-                let name = if line.here { format!("{} (here)", line.name) } else { line.name };
-                table.row(vec![
-                    line.index.to_string(),
-                    name,
-                    line.state.into(),
-                    line.epoch.to_string(),
-                    age,
-                    line.clients.to_string(),
-                    agent,
-                ]);
-            }
-            tables.push(table);
-        }
-        if let Some(lines) = self.clients {
-            let mut table = Table::new(
-                "Clients",
-                &["PROCESS", "USER", "COMMAND", "STATE", "ATTACHES", "SLEEPING"],
-            );
-            for line in lines {
-                table.row(vec![
-                    line.process,
-                    line.user,
-                    line.command.unwrap_or_default(),
-                    line.state.into(),
-                    line.attaches.to_string(),
-                    line.sleeping.to_string(),
-                ]);
-            }
-            tables.push(table);
-        }
-        if let Some(lines) = self.locks {
-            let mut table = Table::new("Locks held", &["LOCK", "HOLDER", "CHANGE"]);
-            for line in lines {
-                let change = if line.committed { "being carried out" } else { "not yet committed" };
-                table.row(vec![line.lock, line.holder.unwrap_or_default(), change.into()]);
-            }
-            tables.push(table);
-        }
-        let texts: Vec<String> = tables.iter().map(Table::to_string).collect();
-        format!("Pool {}\n\n{}", show::clean(&self.pool), texts.join("\n"))
     }
 }

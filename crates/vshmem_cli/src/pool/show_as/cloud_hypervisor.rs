@@ -1,6 +1,6 @@
 //! Arguments of Cloud Hypervisor (its docs/ivshmem.md and docs/device_model.md). Not tried with one.
 
-use super::{Device, Lent};
+use super::lent::{Device, Lent};
 
 /// The arguments.
 pub fn arguments(lent: &Lent, device: Device) -> String {

@@ -1,6 +1,6 @@
 //! Arguments of `crosvm run` (crosvm.dev/book/devices/pmem). Not tried with one.
 
-use super::Lent;
+use super::lent::Lent;
 
 /// The arguments.
 pub fn arguments(lent: &Lent) -> String {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Lent;
+use super::lent::Lent;
 
 /// The member `pmem` of the configuration; the object in it is also the body of `PUT /pmem/ID`.
 pub fn configuration(lent: &Lent) -> String {

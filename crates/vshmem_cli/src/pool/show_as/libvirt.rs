@@ -1,6 +1,6 @@
 //! Elements for <devices> of a libvirt domain (libvirt.org/formatdomain.html).
 
-use super::{Device, Lent, file_name};
+use super::lent::{Device, Lent, file_name};
 
 /// The element.
 pub fn elements(lent: &Lent, device: Device) -> String {

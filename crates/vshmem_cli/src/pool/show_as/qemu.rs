@@ -1,6 +1,6 @@
 //! Arguments of QEMU's command line (qemu(1), docs/system/devices/ivshmem.rst).
 
-use super::{Device, Lent};
+use super::lent::{Device, Lent};
 
 /// The arguments, each option on a line of its own.
 pub fn arguments(lent: &Lent, device: Device) -> String {

@@ -2,13 +2,13 @@
 
 mod devices;
 mod limits;
+mod line;
 mod memory;
 mod notify;
 
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::Serialize;
 use vshmem_lab::{GuestKind, Lab};
 use vshmem_session::Whose;
 
@@ -17,6 +17,7 @@ use crate::failure::Outcome;
 use crate::{pool, show, size};
 
 use super::run;
+use line::Line;
 
 /// Say what this machine has and lacks, with a remedy for each.
 #[derive(Debug, Args)]
@@ -27,31 +28,6 @@ pub struct Doctor {
     /// As JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Serialize)]
-struct Line {
-    what: &'static str,
-    good: bool,
-    found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
-}
-
-impl Line {
-    fn good(what: &'static str, found: impl Into<String>) -> Self {
-        Self { what, good: true, found: found.into(), remedy: None }
-    }
-
-    /// Something that is in order and could be better.
-    fn note(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { good: true, ..Self::bad(what, found, remedy) }
-    }
-
-    fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { what, good: false, found: found.into(), remedy: Some(remedy.into()) }
-    }
 }
 
 impl Doctor {

@@ -2,7 +2,7 @@
 
 use vshmem_session::{NOTIFY_DIRECTORIES, NotifyConfig, NotifyStatus, find, identify};
 
-use super::Line;
+use super::line::Line;
 
 const WHAT: &str = "datagrams between agents (optional)";
 
