@@ -2,7 +2,7 @@
 #![no_main]
 
 #[allow(dead_code, unused_imports, missing_docs)]
-#[path = "../../crates/vshmem_preload/src/books/mod.rs"]
+#[path = "../../crates/vshmem_preload/src/attached/books/mod.rs"]
 mod books;
 #[path = "../../crates/vshmem_preload/tests/address_books/story.rs"]
 mod story;

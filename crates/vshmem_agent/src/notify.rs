@@ -1,5 +1,5 @@
 //! The agent's datagrams: notifying the agents of other domains, and being notified by them, where an operator has configured
-//! it (docs/notify.md).
+//! it (docs/internals/notify.md).
 //!
 //! Two threads, so that neither polls: one waits at the socket and wakes sleepers, one waits until programs ask for others to be
 //! notified. The round once a second greets the peers now and then, and says in the pool which of them have been heard.

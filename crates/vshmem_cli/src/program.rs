@@ -13,14 +13,14 @@ use crate::failure::Failure;
 /// Scripts that start scripts, at most (the kernel's own bound is 5).
 const INTERPRETERS: usize = 5;
 
-/// Where this very binary is.
+fn not_run<T>(sentence: String) -> Result<T, Failure> {
+    Err(Failure::NotRun(sentence))
+}
+
+/// This very program, which the lab and the benchmarks start again.
 pub fn own_binary() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::Failed(format!("cannot find this binary: {error}")))
-}
-
-fn not_run<T>(sentence: String) -> Result<T, Failure> {
-    Err(Failure::NotRun(sentence))
 }
 
 /// Finds a program as execvp(3) does.

@@ -149,7 +149,7 @@ mod tests {
 
     fn own(file: &impl AsFd) -> Map {
         // SAFETY: no address is given.
-        Map::of(unsafe { map_file(file.as_fd(), 0, BYTES, Protection::READ_WRITE, None) }.unwrap())
+        Map::of(map_file(file.as_fd(), 0, BYTES, Protection::READ_WRITE).unwrap())
     }
 
     #[test]

@@ -352,19 +352,13 @@ fn file_bytes(request: &CreateRequest, least: u64) -> u64 {
 
 /// Through a mapping: hugetlbfs has no write.
 fn write_label(file: &File, total: u64, uuid: &[u8; 16]) -> std::io::Result<()> {
-    // SAFETY: no address is given, so nothing is replaced.
-    #[allow(unsafe_code)]
-    let mapping =
-        unsafe { map_file(file.as_fd(), 0, DAX_FRONT as usize, Protection::READ_WRITE, None) }?;
+    let mapping = map_file(file.as_fd(), 0, DAX_FRONT as usize, Protection::READ_WRITE)?;
     let outside = |_| std::io::Error::from(Errno::INVAL);
     Map::of(mapping).write(0, &dax_label(total, uuid)).map_err(outside)
 }
 
 fn lay_out(file: &File, front: u64, bytes: u64, new: &NewPool) -> std::io::Result<()> {
-    // SAFETY: no address is given, so nothing is replaced.
-    #[allow(unsafe_code)]
-    let mapping =
-        unsafe { map_file(file.as_fd(), front, bytes as usize, Protection::READ_WRITE, None) }?;
+    let mapping = map_file(file.as_fd(), front, bytes as usize, Protection::READ_WRITE)?;
     Pool::format(&Map::of(mapping), new).map_err(std::io::Error::other)
 }
 
@@ -373,9 +367,7 @@ fn write_home(file: &File, front: u64) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let facts = file.metadata()?;
     let page = PAGE_BYTES as usize;
-    // SAFETY: no address is given, so nothing is replaced.
-    #[allow(unsafe_code)]
-    let mapping = unsafe { map_file(file.as_fd(), front, page, Protection::READ_WRITE, None) }?;
+    let mapping = map_file(file.as_fd(), front, page, Protection::READ_WRITE)?;
     crate::open::home_of(facts.dev(), facts.ino())
         .map_err(std::io::Error::other)?
         .write(&Map::of(mapping))
@@ -388,10 +380,7 @@ fn touch(file: &File, offset: u64, bytes: u64) -> std::io::Result<()> {
     const PORTION: u64 = 4 << 20;
     for at in (0..bytes).step_by(PORTION as usize) {
         let length = PORTION.min(bytes - at) as usize;
-        // SAFETY: no address is given, so nothing is replaced.
-        #[allow(unsafe_code)]
-        let mapping =
-            unsafe { map_file(file.as_fd(), offset + at, length, Protection::READ_WRITE, None) }?;
+        let mapping = map_file(file.as_fd(), offset + at, length, Protection::READ_WRITE)?;
         Map::of(mapping).zero(0, length).map_err(|_| std::io::ErrorKind::InvalidInput)?;
     }
     Ok(())

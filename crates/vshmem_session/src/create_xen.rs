@@ -90,9 +90,7 @@ fn lay_out(link: &dyn Link, layout: &Layout, new: &NewPool) -> Result<(), rustix
         link.back(at, PORTION.min(link.bytes() - at), true)?;
     }
     let bytes = layout.data.offset as usize;
-    // SAFETY: no address is given, so nothing is replaced.
-    #[allow(unsafe_code)]
-    let mapping = unsafe { link.map(0, bytes, Protection::READ_WRITE, None) }?;
+    let mapping = link.map(0, bytes, Protection::READ_WRITE)?;
     Pool::format(&Map::of(mapping), new).map_err(|_| rustix::io::Errno::INVAL)
 }
 

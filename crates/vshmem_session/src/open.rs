@@ -54,9 +54,7 @@ pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     let (_, layout) = crate::find::identify(link)?;
     let bytes = layout.data.offset as usize;
     let place = link.place().to_owned();
-    // SAFETY: no address is given, so nothing is replaced.
-    #[allow(unsafe_code)]
-    let mapping = unsafe { link.map(0, bytes, Protection::READ_WRITE, None) }.map_err(|errno| {
+    let mapping = link.map(0, bytes, Protection::READ_WRITE).map_err(|errno| {
         let (place, tried) = (place.clone(), "map its tables");
         match link.no_room() {
             Some(remedy) if errno == rustix::io::Errno::NOMEM => {
@@ -128,7 +126,7 @@ impl Session {
     ) -> Result<Self, SessionError> {
         let pool = Arc::new(open_pool(link.as_ref())?);
         refuse_copy(link.as_ref(), &pool)?;
-        let (words, reach) = match link.sleeping() {
+        let (words, reach) = match link.capabilities().sleeping {
             Sleeping::InPool => (None, Reach::Kernel),
             Sleeping::InDomain => (Some(wait_file(&pool, link.place())?), Reach::Domain),
         };
@@ -148,7 +146,7 @@ impl Session {
         self.link.as_ref()
     }
 
-    /// In a child that does not inherit mappings ([`Link::is_inherited`]), first: keeps the addresses of
+    /// In a child that does not inherit mappings ([`vshmem_link::Capabilities`]), first: keeps the addresses of
     /// the pool's tables from being used for something else.
     ///
     /// # Errors
@@ -167,7 +165,7 @@ impl Session {
         let (start, bytes) = (map.start(), map.bytes() as usize);
         // SAFETY: the range was just reserved, and the map finds the same memory there as before.
         #[allow(unsafe_code)]
-        let mapped = unsafe { self.link.map(0, bytes, Protection::READ_WRITE, Some(start)) }?;
+        let mapped = unsafe { self.link.map_at(0, bytes, Protection::READ_WRITE, start) }?;
         mapped.leak();
         Ok(())
     }

@@ -4,7 +4,7 @@ mod check;
 mod create;
 mod evict;
 mod ls;
-mod parties;
+mod participants;
 mod rm;
 mod serve;
 mod show;
@@ -12,7 +12,7 @@ mod show_as;
 
 pub use create::make;
 pub use ls::overview;
-pub use parties::Parties;
+pub use participants::Participants;
 
 use clap::Subcommand;
 

@@ -33,7 +33,7 @@ const EXAMPLES: &str = "\
 Stays in the foreground and writes a line for each event; SIGTERM ends it. A guest whose QEMU ends is
 declared dead in the pool at once. Guests cannot connect to a server a second time: after a restart
 those that run keep the pool, and whoever sleeps in it looks every 4 ms instead of being rung, until
-they have been started anew (docs/serve.md).
+they have been started anew (docs/guide/qemu-libvirt.md).
 
 Examples:
   vshmem pool serve job7 &

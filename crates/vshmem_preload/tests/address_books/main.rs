@@ -3,7 +3,7 @@
 #![allow(unsafe_code)] // of the books' own: the signal mask
 
 #[expect(dead_code, unused_imports, reason = "the library uses all of it")]
-#[path = "../../src/books/mod.rs"]
+#[path = "../../src/attached/books/mod.rs"]
 mod books;
 mod story;
 

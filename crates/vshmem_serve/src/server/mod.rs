@@ -109,7 +109,7 @@ impl Server {
             return Err(ServeError::Vectors(request.vectors));
         }
         let pool = link.place().to_owned();
-        if link.kind() != "local" {
+        if link.file().is_none() {
             return Err(ServeError::NotOurs { name, place: pool });
         }
         let failed = |tried| {

@@ -5,9 +5,9 @@ mod compare;
 mod mpi;
 mod pingpong;
 mod report;
-mod rows;
 mod run;
 mod sysv;
+mod table;
 mod terminal;
 
 use clap::{Args, Subcommand};

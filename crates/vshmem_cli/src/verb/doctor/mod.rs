@@ -16,8 +16,9 @@ use crate::choice::{self, Choice};
 use crate::failure::Outcome;
 use crate::{pool, show, size};
 
-use super::run;
 use line::Line;
+
+use super::run;
 
 /// Say what this machine has and lacks, with a remedy for each.
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ use crate::size;
 
 /// Xen's control domain, as a guest.
 pub const DOM0: u32 = 0;
+
 /// Makes the pool of Xen's domains and has dom0 serve it: those that boot later become members, those that end are buried.
 pub fn make_in_dom0(lab: &Lab, pool: &str) -> Result<(), Failure> {
     let size = size::show(POOL_BYTES);
