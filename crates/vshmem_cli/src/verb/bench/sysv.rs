@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use vshmem_bench::report::{Rows, write_lines};
 use vshmem_bench::sysv::{
     self, Comparison, GUEST_PROGRAMS, KernelLimits, POOL_BYTES, POOL_LIMITS, PREPARED_BYTES,
-    PROGRAMS, Plan, Results, Subject, Venue, between_guests, catalogue,
+    PROGRAMS, Plan, Subject, Venue, between_guests, catalogue,
 };
 use vshmem_bench::{Between, Kernels, Materials, Memory, OwnPool, Site, open_site};
 
@@ -95,7 +95,11 @@ impl Sysv {
         }
         let guests = self.open_guests(&command, &kernels)?;
         let plan = self.plan(comparisons);
-        let (own, name, file) = self.pool_or_own()?;
+        let own = match self.pool {
+            Some(_) => None,
+            None => Some(OwnPool::make(POOL_BYTES, &POOL_LIMITS)?),
+        };
+        let (name, file) = self.pool_and_file(own.as_ref())?;
         let about = about(&name, &file, own.is_some())?;
         let prepared = plan
             .comparisons
@@ -114,24 +118,8 @@ impl Sysv {
         let site = guests.as_ref().map(|site| site.describe());
         drop((own, prepared, guests));
         let results = results?;
-        self.print(&results, &about, site)
-    }
-
-    /// The pool that was named, or one of its own: its name and its file.
-    fn pool_or_own(&self) -> Result<(Option<OwnPool>, String, PathBuf), Failure> {
-        if let Some(name) = &self.pool {
-            let file = vshmem_session::find(name)?.place().to_owned();
-            return Ok((None, name.clone(), file));
-        }
-        let own = OwnPool::make(POOL_BYTES, &POOL_LIMITS)?;
-        let (name, file) = (own.name().to_owned(), own.place().to_owned());
-        Ok((Some(own), name, file))
-    }
-
-    /// Tables, and a file of lines if one was asked for.
-    fn print(&self, results: &Results, about: &Value, site: Option<String>) -> Outcome {
         show::line(results.machine.to_string())?;
-        show::line(sentence(about))?;
+        show::line(sentence(&about))?;
         let mut tables = vec![results.times(), results.answers()];
         if let Some(site) = site {
             show::line(site)?;
@@ -150,6 +138,16 @@ impl Sysv {
                 failed(format!("not measured: {}", reasons.collect::<Vec<_>>().join("; ")))
             }
         }
+    }
+
+    /// The pool that is measured: the one that was made for this, or the one that was named.
+    fn pool_and_file(&self, own: Option<&OwnPool>) -> Result<(String, PathBuf), Failure> {
+        if let Some(own) = own {
+            return Ok((own.name().to_owned(), own.place().to_owned()));
+        }
+        let name = self.pool.clone().unwrap_or_default();
+        let file = vshmem_session::find(&name)?.place().to_owned();
+        Ok((name, file))
     }
 
     /// Two guests, if they are asked for.
