@@ -72,7 +72,7 @@ pub fn remap(
     if result != libc::MAP_FAILED {
         user::forget();
         remapped(session.member(), source, wish, result.addr());
-    } else if replaces {
+    } else if replaces && !wish.overlaps() {
         let moved = if wish.copies() { 0 } else { bytes.min(new_bytes) };
         reconcile::half_moved(session.member(), start, moved, target);
         reconcile::unmapped(session.member(), start, bytes);
