@@ -1,8 +1,9 @@
 //! Who may do what: `ipcperms` of the kernel (`ipc/util.c`), sysvipc(7).
 
 use rustix::io::Errno;
-use vshmem_mem::Map;
-use vshmem_sync::{Fault, field, load_value};
+use std::mem::offset_of;
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Fault, field, load_value, load_word, structure};
 use vshmem_wire::{ObjectHeader, PERM_BITS};
 
 /// Credentials of the calling thread.
@@ -78,12 +79,13 @@ impl Permission {
     }
 
     pub(crate) fn read(map: &Map, slot: u64) -> Result<Self, Fault> {
+        let creator = load_word(map, field!(slot, ObjectHeader, creator))?;
         Ok(Self {
             key: load_value(map, field!(slot, ObjectHeader, key))? as i32,
             uid: load_value(map, field!(slot, ObjectHeader, uid))?,
             gid: load_value(map, field!(slot, ObjectHeader, gid))?,
-            cuid: load_value(map, field!(slot, ObjectHeader, cuid))?,
-            cgid: load_value(map, field!(slot, ObjectHeader, cgid))?,
+            cuid: creator as u32,
+            cgid: (creator >> 32) as u32,
             mode: load_value(map, field!(slot, ObjectHeader, mode))?,
             sequence: load_value(map, field!(slot, ObjectHeader, state))? >> 8,
         })
@@ -98,17 +100,29 @@ impl Permission {
         caller: &C,
         wanted: u32,
     ) -> Result<Result<(), Errno>, Fault> {
-        let creator = load_value(map, field!(slot, ObjectHeader, cuid))?;
-        let mode = load_value(map, field!(slot, ObjectHeader, mode))?;
+        let fields = structure!(map, slot, ObjectHeader)?;
+        let creator = fields.load(offset_of!(ObjectHeader, creator), Ordering::Acquire) as u32;
+        let mode = fields.load(offset_of!(ObjectHeader, mode), Ordering::Acquire) as u32;
         if caller.uid() == creator && wanted & !(mode >> 6) == 0 {
             return Ok(Ok(()));
         }
         Ok(Self::read(map, slot)?.allow(caller, wanted))
     }
 
+    /// As [`Permission::check`], for the get calls: `wanted` asks in any of its three positions.
+    #[inline(always)]
+    pub(crate) fn check_mode<C: Caller + ?Sized>(
+        map: &Map,
+        slot: u64,
+        caller: &C,
+        wanted: u32,
+    ) -> Result<Result<(), Errno>, Fault> {
+        Self::check(map, slot, caller, requested_by(wanted))
+    }
+
     /// Whether `caller` has the access that `wanted` asks for, in any of its three positions.
     pub(crate) fn allow<C: Caller + ?Sized>(&self, caller: &C, wanted: u32) -> Result<(), Errno> {
-        let requested = ((wanted >> 6) | (wanted >> 3) | wanted) & 0o7;
+        let requested = requested_by(wanted);
         if requested == 0 {
             return Ok(());
         }
@@ -136,6 +150,11 @@ impl Permission {
         let uid = caller.uid();
         uid == self.cuid || uid == self.uid
     }
+}
+
+/// The access that a mode asks for in any of its three positions.
+fn requested_by(wanted: u32) -> u32 {
+    ((wanted >> 6) | (wanted >> 3) | wanted) & 0o7
 }
 
 /// Read access, in the position of "others".

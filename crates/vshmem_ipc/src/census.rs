@@ -509,7 +509,7 @@ impl Pool {
             }
             Kind::Semaphore => Particulars::Semaphore {
                 count: get(field!(slot, SemSlot, count))?,
-                operated: get(field!(slot, SemSlot, operated))?,
+                operated: get(field!(slot, ObjectHeader, used))?,
                 last: semaphore::last_operator(self, &Set::read(self, place, slot)?)?,
             },
             Kind::Queue => {

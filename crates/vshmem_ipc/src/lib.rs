@@ -74,7 +74,6 @@ fn settle<T>(verdict: Verdict<T>) -> Result<T, Errno> {
         Ok(result) => result,
         Err(Fault::TooLong) => Err(Errno::NOMEM),
         Err(Fault::Refused(errno)) => Err(Errno::from_raw_os_error(errno)),
-        // `Lost` never leaves the lock module.
-        Err(Fault::Corrupt { .. } | Fault::Lost | Fault::Evicted) => Err(Errno::IO),
+        Err(Fault::Corrupt { .. } | Fault::Evicted | Fault::Misuse(_)) => Err(Errno::IO),
     }
 }

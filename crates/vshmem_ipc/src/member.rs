@@ -657,13 +657,6 @@ impl Member {
         look().unwrap_or(false)
     }
 
-    /// As [`Member::may_act`], for 32 bits of a name ([`ClientName::short`]).
-    #[must_use]
-    pub fn may_act_as(&self, short: u32) -> bool {
-        let holder = self.pool.named(ClientName::slot_in(short));
-        holder.is_ok_and(|holder| holder.short() == short && self.may_act(holder))
-    }
-
     /// This process's name in the pool.
     #[inline]
     pub(crate) fn me(&self) -> ClientName {

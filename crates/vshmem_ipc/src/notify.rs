@@ -1,4 +1,4 @@
-//! Datagrams between agents: a doorbell for links that have none (docs/decisions/0019).
+//! Datagrams between agents: a doorbell for links that have none (docs/internals/decisions/0019).
 //!
 //! Agents that were told of each other by their operators send each other datagrams of one byte: "look again". A program that has
 //! served a sleeper of such a domain asks its own agent to send one, by a word beside the wait words; the other agent then does

@@ -61,6 +61,7 @@ pub(crate) fn bucket(layout: &Layout, kind: Kind, key: i32) -> Result<u64, Fault
 }
 
 /// Finds a live object by key, without a lock: an answer of "none" has to be confirmed under it.
+#[inline(always)]
 pub(crate) fn find_key(
     layout: &Layout,
     kind: Kind,
@@ -171,8 +172,8 @@ pub(crate) fn describe(
     txn.update(field!(slot, ObjectHeader, key), permission.key as u32)?;
     txn.update(field!(slot, ObjectHeader, uid), permission.uid)?;
     txn.update(field!(slot, ObjectHeader, gid), permission.gid)?;
-    txn.update(field!(slot, ObjectHeader, cuid), permission.cuid)?;
-    txn.update(field!(slot, ObjectHeader, cgid), permission.cgid)?;
+    let creator = u64::from(permission.cgid) << 32 | u64::from(permission.cuid);
+    txn.update_word(field!(slot, ObjectHeader, creator), creator)?;
     txn.update(field!(slot, ObjectHeader, mode), permission.mode)?;
     txn.update(field!(slot, ObjectHeader, changed), now)
 }
@@ -240,6 +241,7 @@ pub(crate) fn set_owner(
 impl crate::Member {
     /// What the get calls do first: the object that `key` and `flags` ask for, or `None` when one is
     /// to be made.
+    #[inline]
     pub(crate) fn existing(
         &self,
         kind: Kind,
@@ -261,13 +263,23 @@ impl crate::Member {
     }
 
     /// Finds a live object by key: first without the lock, then with it, so that "none" is true.
+    ///
+    /// In place of each call, and the other part out of line: what is found stays in registers. Nested results are passed through
+    /// memory, in pieces of other sizes than they are read in, which the processor has to wait for.
+    #[inline(always)]
     fn find_existing(&self, kind: Kind, key: i32) -> Result<Option<Place>, crate::Errno> {
         let layout = self.pool().layout();
         let map = self.pool().map();
-        let quick = find_key(layout, kind, key, |at| load_value(map, at));
-        if let Ok(Some(place)) = quick {
-            return Ok(Some(place));
+        match find_key(layout, kind, key, |at| load_value(map, at)) {
+            Ok(Some(place)) => Ok(Some(place)),
+            _ => self.find_under_lock(kind, key),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_under_lock(&self, kind: Kind, key: i32) -> Result<Option<Place>, crate::Errno> {
+        let layout = self.pool().layout();
         let seat = self.seat()?;
         let desk = self.desk_of(&seat);
         crate::settle(self.change(&desk, self.pool().registry_lock(), "find-key", |txn| {

@@ -4,11 +4,16 @@
 //! the set's lock, so a step on a semaphore and its adjustment are one change: a client that is
 //! killed at any instruction has either done both or neither.
 
-use vshmem_mem::{AtomicU32, Map, Ordering};
+use std::mem::offset_of;
+
+use vshmem_mem::{AtomicU32, Map, Ordering, WordsRef};
 use vshmem_sync::{
-    Desk, Fault, Held, HeldBy, Txn, claim_cell, claim_word, field, load_cell, load_value, load_word,
+    Desk, Fault, Held, HeldBy, Txn, claim_cell, claim_word, field, load_cell, load_value,
+    load_word, structure,
 };
-use vshmem_wire::{CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot};
+use vshmem_wire::{
+    CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot, WORD_BYTES,
+};
 
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::member::slot_of;
@@ -201,24 +206,25 @@ pub(crate) fn unlink(
 
 /// An undo record, and where its adjustments were when it was looked at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct Known<'a> {
     pub record: u32,
     /// Offset of the first adjustment.
     pub base: u64,
-    at: u64,
+    fields: WordsRef<'a, { size_of::<UndoSlot>() / WORD_BYTES as usize }>,
     unit: u32,
 }
 
-impl Known {
+impl Known<'_> {
     /// Whether it is a client's record of a set, and its adjustments still there.
     #[inline(always)]
-    pub fn is_of(&self, map: &Map, client: ClientName, set: &Set) -> Result<bool, Fault> {
-        Ok(is_of(map, self.at, client, set)?
-            && load_value(map, field!(self.at, UndoSlot, adjustments))? == self.unit)
+    pub fn is_of(&self, client: ClientName, set: &Set) -> bool {
+        let load = |at| self.fields.load(at, Ordering::Acquire);
+        load(offset_of!(UndoSlot, client)) == client.word()
+            && load(offset_of!(UndoSlot, set)) as u32 == set.index + 1
+            && load(offset_of!(UndoSlot, adjustments)) as u32 == self.unit
     }
 }
 
-#[inline(always)]
 fn is_of(map: &Map, at: u64, client: ClientName, set: &Set) -> Result<bool, Fault> {
     Ok(load_word(map, field!(at, UndoSlot, client))? == client.word()
         && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
@@ -248,18 +254,18 @@ impl Member {
 
     /// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its adjustments have been read.
     #[inline(always)]
-    pub(crate) fn known_undo_record(&self, set: &Set) -> Result<Option<Known>, Fault> {
+    pub(crate) fn known_undo_record(&self, set: &Set) -> Result<Option<Known<'_>>, Fault> {
         let Some(record) = self.undo_hints.of(set.index).load(Ordering::Relaxed).checked_sub(1)
         else {
             return Ok(None);
         };
         let layout = self.pool().layout();
-        let at = undo_at(layout, record)?;
-        let unit = load_value(self.pool().map(), field!(at, UndoSlot, adjustments))?;
+        let fields = structure!(self.pool().map(), undo_at(layout, record)?, UndoSlot)?;
+        let unit = fields.load(offset_of!(UndoSlot, adjustments), Ordering::Acquire) as u32;
         let Some(chunk) = unit.checked_sub(1).map(Chunk) else { return Ok(None) };
         let base = chunk.offset(layout)?;
         let fits = u64::from(set.count) * CELL_BYTES <= layout.heap.end() - base;
-        Ok(fits.then_some(Known { record, base, at, unit }))
+        Ok(fits.then_some(Known { record, base, fields, unit }))
     }
 
     fn record_is(&self, record: u32, client: ClientName, set: &Set) -> Result<bool, Fault> {

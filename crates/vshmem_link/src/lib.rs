@@ -7,7 +7,7 @@
 //! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open [`device`], [`Link`] for it with what it can
 //!    ([`Capabilities`]), and `KIND`, which says how its devices are told from others, found and opened.
 //! 2. Add `NAME::KIND` to the list in `discovery`, and the type to the list below.
-//! 3. Have the guests of a lab run `tests/conformance` and `tests/guests` on it, and write down in docs/links.md what it can and the
+//! 3. Have the guests of a lab run `tests/conformance` and `tests/guests` on it, and write down in docs/internals/links.md what it can and the
 //!    longest time that a sleeper may lie unnoticed.
 
 #![allow(unsafe_code)] // mapping at a given address is the caller's to vouch for

@@ -38,7 +38,7 @@ use session::{environment, fork, join, route};
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        vshmem_session::remember_surroundings();
+        vshmem_agent::remember_surroundings();
         environment::remember();
         route::remember();
         join::begin();

@@ -11,7 +11,6 @@ mod open;
 mod post;
 mod remove;
 mod share;
-mod starter;
 
 pub use create::{
     CreateError, CreateRequest, XenPool, create, create_in, create_xen, destroy_xen, retire_xen,
@@ -27,5 +26,4 @@ pub use open::{Session, domain_of_child, is_gone, this_process};
 pub use post::{Duty, Post};
 pub use remove::{remove, remove_seen};
 pub use share::{Owner, Share, ShareError};
-pub use starter::{AgentStarter, remember_surroundings};
 pub use vshmem_link::PRIVATE_PREFIX;

@@ -11,7 +11,7 @@ use vshmem_session::{Duty, FindError, find, identify, open_pool};
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
 
-use super::Parties;
+use super::Participants;
 
 /// Remove a pool.
 #[derive(Debug, Args)]
@@ -61,13 +61,13 @@ impl Rm {
             Err(error) => return Err(error.into()),
         };
         // Tables that do not make sense are a reason to remove it, not to keep it.
-        let Ok(parties) = Parties::of(&pool) else {
+        let Ok(participants) = Participants::of(&pool) else {
             return Ok(());
         };
-        let users: Vec<String> = parties
+        let users: Vec<String> = participants
             .users()
             .iter()
-            .map(|row| show::clean(&parties.process(row.domain, row.pid)))
+            .map(|row| show::clean(&participants.process(row.domain, row.pid)))
             .collect();
         if users.is_empty() {
             return Ok(());

@@ -97,7 +97,7 @@ struct Up {
     /// The driver for ivshmem devices, built for the guests' kernel, or `none` [default: the one that `make build` leaves].
     #[arg(long, value_name = "FILE")]
     driver: Option<PathBuf>,
-    /// Have the guests' agents notify each other by datagrams over the lab's network, where the pool has no doorbell (docs/notify.md).
+    /// Have the guests' agents notify each other by datagrams over the lab's network, where the pool has no doorbell (docs/guide/datagrams.md).
     #[arg(long)]
     notify: bool,
     /// How QEMU guests run.

@@ -49,7 +49,7 @@ impl Member {
                 if found < size {
                     return Err(Errno::INVAL);
                 }
-                self.segment_permission(slot)?.allow(caller, mode_of(flags))?;
+                settle(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
                 self.tell_size(Kind::Segment, place, pages_of(found)?)?;
                 return Ok(place.id());
             }

@@ -8,8 +8,8 @@ use crate::{Errno, Member, floor, settle, undo};
 use vshmem_mem::{Ordering, seconds_now};
 use vshmem_sync::{Desk, field};
 use vshmem_wire::{
-    Adjustment, CELL_BYTES, ClientName, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot,
-    WaitKind, WaitState,
+    Adjustment, CELL_BYTES, ClientName, INLINE_OPS, ObjectHeader, SemWord, ThreadSlot, WaitKind,
+    WaitState,
 };
 
 impl Member {
@@ -70,7 +70,7 @@ impl Member {
                 floor::raise(pool.map(), layout, highest)?;
                 freed = undo::unlink(txn, layout, set, record, self.me())?;
                 // Whatever there was to add: the end of a process operates on the set (`exit_sem` of Linux).
-                txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
+                txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
                 Ok(Ok(true))
             });
             let finished = settle(step)?;

@@ -6,7 +6,9 @@ use crate::wait::{self, Rings, result_of, thread_at};
 use crate::{Errno, Pool, undo};
 use vshmem_mem::{Map, Ordering, seconds_now};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Adjustment, ClientName, INLINE_OPS, SemSlot, SemWord, ThreadSlot, WaitState};
+use vshmem_wire::{
+    Adjustment, ClientName, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot, WaitState,
+};
 
 /// What an array of operations would do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,7 +256,7 @@ pub(super) fn serve(
                     Trial::Fails(errno) => (WaitState::Done, result_of(errno)),
                     Trial::NoRecord => (WaitState::Retry, 0),
                     Trial::Done => {
-                        txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
+                        txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
                         again = helps_earlier(&operations, zero_awaited);
                         recount |= several_passed;
                         (WaitState::Done, 0)

@@ -36,7 +36,7 @@ impl Member {
                 if count > set.count {
                     return Err(Errno::INVAL);
                 }
-                self.set_permission(&set)?.allow(caller, mode_of(flags))?;
+                settle(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
                 self.tell_size(Kind::Semaphore, place, set.count)?;
                 return Ok(place.id());
             }
@@ -67,7 +67,7 @@ impl Member {
                     registry::describe(txn, slot, &permission, seconds_now())?;
                     txn.update(field!(slot, SemSlot, count), count)?;
                     txn.update(field!(slot, SemSlot, words), chunk.0)?;
-                    txn.update(field!(slot, SemSlot, operated), 0)?;
+                    txn.update(field!(slot, ObjectHeader, used), 0)?;
                     heap::pass(txn, layout, chunk, self.me().word(), IN_OBJECT)?;
                     if key != 0 {
                         registry::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;

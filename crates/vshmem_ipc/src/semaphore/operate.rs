@@ -13,7 +13,9 @@ use crate::{Errno, Member, settle};
 use std::time::Duration;
 use vshmem_mem::{Instant, Map, Ordering, seconds_now, signals_handled};
 use vshmem_sync::{Desk, Fault, Operated, Seat, SemaphoreArray, Txn, field, load_value};
-use vshmem_wire::{CELL_BYTES, INLINE_OPS, ObjectState, SemSlot, ThreadSlot, WaitKind};
+use vshmem_wire::{
+    CELL_BYTES, INLINE_OPS, ObjectHeader, ObjectState, SemSlot, ThreadSlot, WaitKind,
+};
 
 /// Operations that are tried without the lock, at most.
 const FEW: usize = 8;
@@ -21,7 +23,7 @@ const FEW: usize = 8;
 /// Writes down when the set was operated on. Not part of the step: a clock of whole seconds, whoever writes it last.
 #[inline(always)]
 fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
-    let stamp = field!(set.slot, SemSlot, operated);
+    let stamp = field!(set.slot, ObjectHeader, used);
     let now = seconds_now();
     let before = load_value(map, stamp)?;
     if before != now {
@@ -140,7 +142,7 @@ impl Member {
         // As for an operation without SEM_UNDO.
         let stands = || {
             let is_there = self.stands() && set.stands_in(map).unwrap_or(false);
-            Ok(is_there && known.is_of(map, me, set).unwrap_or(false))
+            Ok(is_there && known.is_of(me, set))
         };
         semaphore.operate_undoable(change, pool.geometry().semvmx, known.record, at, stands)
     }
@@ -258,7 +260,7 @@ impl Member {
                         Ok(Err(errno))
                     }
                     Trial::Done => {
-                        txn.update(field!(set.slot, SemSlot, operated), seconds_now())?;
+                        txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
                         let more = serve(txn, pool, set, &mut rings)?;
                         reopen(txn, set, operations)?;
                         Ok(Ok(Step::Done { more }))

@@ -7,11 +7,12 @@ use crate::member::slot_of;
 use crate::registry::{self, Standing};
 use crate::wait::Line;
 use crate::{Errno, Member, Pool, settle, undo};
-use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value, load_word};
+use std::mem::offset_of;
+use vshmem_mem::{Map, Ordering, WordsRef};
+use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value, load_word, structure};
 use vshmem_wire::{
     CELL_BYTES, Cell, ClientName, ClientSlot, ObjectHeader, ObjectState, Party, SemSlot, SemWord,
-    UndoSlot, tag_at,
+    UndoSlot, WORD_BYTES, tag_at,
 };
 
 /// A set that has been looked up: a private copy of what does not change while it lives.
@@ -29,6 +30,9 @@ pub(crate) struct Set {
     state_tag: u64,
 }
 
+/// The words of a set's slot.
+type Fields<'a> = WordsRef<'a, { size_of::<SemSlot>() / WORD_BYTES as usize }>;
+
 impl Set {
     #[inline(always)]
     pub fn find(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
@@ -44,28 +48,34 @@ impl Set {
         let Some(slot) = pool.layout().sem.at(place.index) else {
             return Ok(None);
         };
-        let state_at = field!(slot, ObjectHeader, state);
-        let state = pool.map().load_to_replace(state_at)?;
+        let fields = structure!(pool.map(), slot, SemSlot)?;
+        let state = fields.load_to_replace(offset_of!(ObjectHeader, state));
         let standing = Standing::unpack(state.value());
         if !standing.is(ObjectState::Live) || standing.sequence != place.sequence {
             return Ok(None);
         }
-        Self::read_as(pool, place, slot, state.tag).map(Some)
+        Self::read_as(pool, place, slot, fields, state.tag).map(Some)
     }
 
     /// Reads the slot's fields, whatever its state.
     #[inline(always)]
     pub fn read(pool: &Pool, place: Place, slot: u64) -> Result<Self, Fault> {
-        let state_at = field!(slot, ObjectHeader, state);
-        let state_tag = pool.map().load(tag_at(state_at), Ordering::Acquire)?;
-        Self::read_as(pool, place, slot, state_tag)
+        let fields = structure!(pool.map(), slot, SemSlot)?;
+        let state = fields.load_to_replace(offset_of!(ObjectHeader, state));
+        Self::read_as(pool, place, slot, fields, state.tag)
     }
 
     #[inline(always)]
-    fn read_as(pool: &Pool, place: Place, slot: u64, state_tag: u64) -> Result<Self, Fault> {
-        let (layout, map) = (pool.layout(), pool.map());
-        let count = load_value(map, field!(slot, SemSlot, count))?;
-        let unit = load_value(map, field!(slot, SemSlot, words))?;
+    fn read_as(
+        pool: &Pool,
+        place: Place,
+        slot: u64,
+        fields: Fields<'_>,
+        state_tag: u64,
+    ) -> Result<Self, Fault> {
+        let layout = pool.layout();
+        let count = fields.load(offset_of!(SemSlot, count), Ordering::Acquire) as u32;
+        let unit = fields.load(offset_of!(SemSlot, words), Ordering::Acquire) as u32;
         let words = Chunk(unit).offset(layout)?;
         let room = layout.heap.end() - words;
         let possible = (1..=pool.geometry().semmsl).contains(&count);

@@ -70,7 +70,7 @@ impl Member {
                 id: Place { index: set.index, sequence: set.sequence }.id(),
                 permission: Permission::read(map, set.slot)?,
                 count: set.count,
-                operated: load_value(map, field!(set.slot, SemSlot, operated))?,
+                operated: load_value(map, field!(set.slot, ObjectHeader, used))?,
                 changed: load_value(map, field!(set.slot, ObjectHeader, changed))?,
             }))
         };

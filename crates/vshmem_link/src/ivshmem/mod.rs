@@ -33,7 +33,7 @@ const PCI: &str = "/sys/bus/pci/devices";
 /// To who may not use the driver's device.
 const ASK_FOR_ACCESS: &str = "The administrator of this machine decides who may use the device: with a udev rule (kernel/ivshmem/60-vshmem.rules names the group vshmem), or with chmod and chgrp on it";
 /// To who may not map the resource file.
-const LOAD_THE_DRIVER: &str = "Without the driver only root may map this device. Load the driver (docs/links.md), and it is /dev/vshmem/NAME for whom its mode lets in";
+const LOAD_THE_DRIVER: &str = "Without the driver only root may map this device. Load the driver (docs/guide/qemu-libvirt.md), and it is /dev/vshmem/NAME for whom its mode lets in";
 
 /// What tells it from others. Its devices are those of the driver, and those that no driver has.
 pub(crate) const KIND: LinkKind = LinkKind {

@@ -1,13 +1,14 @@
 //! Seeing to it that this domain has an agent.
 //!
 //! The agent notices deaths. `vshmem run` starts it; a process that finds none starts one, while it is where and who it was
-//! when it began (see [`vshmem_session::AgentStarter`]) and has not confined itself.
+//! when it began (see [`vshmem_agent::AgentStarter`]) and has not confined itself.
 
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use vshmem_session::{AgentStarter, Session};
+use vshmem_agent::AgentStarter;
+use vshmem_session::Session;
 
 use crate::session::cancel;
 use crate::{errno, process};

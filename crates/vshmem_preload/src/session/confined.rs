@@ -1,7 +1,7 @@
 //! Programs that confine themselves: seccomp(2), by its own number or by prctl(2).
 //!
 //! A filter may end the process for a call that it has not foreseen. So the library makes ready for one: it joins and asks what
-//! it has to ask, then does with the calls that docs/sysv.md lists. What needs others goes through a gate
+//! it has to ask, then does with the calls that docs/reference/sysv-differences.md lists. What needs others goes through a gate
 //! ([`vshmem_mem::unless_confined`]) and is left to those who are free: starting an agent, noticing a child's end at once, opening
 //! the pool's file again.
 

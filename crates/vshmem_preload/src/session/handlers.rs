@@ -19,7 +19,7 @@
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
 //! | `pieces::PIECES`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
 //! | `user::PAGES` | one word each: page and rights |
-//! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a member's `doorbell` and `vigil`, `vshmem_session`'s surroundings | set once, at load or on joining; before that, there is none |
+//! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a member's `doorbell` and `vigil`, `vshmem_agent`'s surroundings | set once, at load or on joining; before that, there is none |
 //! | `next!`'s addresses | one word each; who finds none looks the symbol up, and all find the same |
 //! | a member's `client` and `pid` | one word each, changed in a new child before its program goes on |
 //! | a member's seats | claimed by one word; a handler takes another seat, and takes over locks of its own thread |

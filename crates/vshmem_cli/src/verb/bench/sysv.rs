@@ -13,9 +13,10 @@ use vshmem_bench::sysv::{
 };
 use vshmem_bench::{Between, Kernels, Materials, Memory, OwnPool, Site, open_site};
 
-use super::table;
+use super::table::table;
 use super::terminal::Terminal;
 use crate::failure::{Failure, Outcome, failed};
+use crate::program::own_binary;
 use crate::{show, size};
 
 /// System V calls: the kernel's and a pool's, the same program, interleaved.
@@ -87,7 +88,7 @@ impl Sysv {
             return Ok(ExitCode::SUCCESS);
         }
         let terminal = Terminal::watch()?;
-        let command = super::own_binary()?;
+        let command = own_binary()?;
         let kernels = Kernels::of(self.programs.clone(), &command);
         for program in if self.guests { GUEST_PROGRAMS } else { PROGRAMS } {
             kernels.find(program)?;

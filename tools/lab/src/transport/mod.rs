@@ -1,0 +1,120 @@
+//! Running a command in a guest: the client's side.
+
+mod connection;
+pub(crate) mod control;
+pub(crate) mod frame;
+pub(crate) mod mux;
+mod relay;
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::{Doing, Error, GuestFault, Result};
+use crate::host::record::{AGENT_PORT, address};
+use crate::init::{ORDERS, orders};
+pub(crate) use connection::Connection;
+use frame::Request;
+pub(crate) use relay::relay;
+
+/// A command to run in a guest, as root unless [`user`](Self::user) says otherwise.
+#[derive(Debug, Clone, Default)]
+pub struct ExecRequest {
+    /// The program, looked up in the guest's PATH, and its arguments.
+    pub argv: Vec<OsString>,
+    /// Variables beside the guest's own few (PATH, HOME, USER, LOGNAME, SHELL, TMPDIR, LANG).
+    pub env: Vec<(OsString, OsString)>,
+    /// Where it runs; `/root`, which is empty and writable, if `None`.
+    pub cwd: Option<PathBuf>,
+    /// User and group in the guest.
+    pub user: Option<(u32, u32)>,
+    /// Pass SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 of this process on to the command. This process no
+    /// longer dies of them, not even afterwards: for programs that end with the command.
+    pub forward_signals: bool,
+}
+
+impl ExecRequest {
+    /// A request for that program and its arguments.
+    pub fn new<W: Into<OsString>>(argv: impl IntoIterator<Item = W>) -> Self {
+        ExecRequest { argv: argv.into_iter().map(Into::into).collect(), ..Default::default() }
+    }
+
+    /// A request for a shell command line.
+    pub fn shell(line: impl Into<OsString>) -> Self {
+        Self::new([OsString::from("/bin/sh"), "-c".into(), line.into()])
+    }
+
+    pub(crate) fn with_token(&self, token: String) -> Request {
+        Request {
+            token,
+            argv: self.argv.clone(),
+            env: self.env.clone(),
+            cwd: self.cwd.clone(),
+            user: self.user,
+        }
+    }
+}
+
+/// Where a command's standard input comes from and its output goes to.
+pub struct Streams {
+    /// Read to its end, or as far as the command reads; nothing if `None`.
+    pub stdin: Option<OwnedFd>,
+    /// Receives standard output.
+    pub stdout: Box<dyn Write + Send>,
+    /// Receives standard error.
+    pub stderr: Box<dyn Write + Send>,
+}
+
+impl Streams {
+    /// This process's own.
+    pub fn inherit() -> Result<Self> {
+        // Not through std's buffers: what a guest writes must be out when it is written.
+        let own = |fd: std::io::Result<OwnedFd>| {
+            fd.map(std::fs::File::from).doing(|| "duplicate standard streams".into())
+        };
+        Ok(Streams {
+            stdin: std::io::stdin().as_fd().try_clone_to_owned().ok(),
+            stdout: Box::new(own(std::io::stdout().as_fd().try_clone_to_owned())?),
+            stderr: Box::new(own(std::io::stderr().as_fd().try_clone_to_owned())?),
+        })
+    }
+}
+
+/// Is this process in a guest of a lab?
+pub fn in_guest() -> bool {
+    Path::new(ORDERS).exists()
+}
+
+/// Runs a command in a sister guest, from inside a guest (as root, in a lab that allows it). Returns its exit code;
+/// 128 + n after signal n.
+pub fn exec_in_sister(guest: u32, request: &ExecRequest, streams: Streams) -> Result<i32> {
+    let boot = orders()?;
+    if guest == 0 || guest > boot.count {
+        return Err(Error::NoSuchGuest { name: "of this guest".into(), guest, count: boot.count });
+    }
+    let token = match boot.sisters.get(guest as usize - 1) {
+        Some(token) => token.clone(),
+        None if guest == boot.guest => boot.token,
+        None => {
+            return Err(Error::Refused {
+                guest,
+                why: "this lab does not let guests run commands in each other".into(),
+            });
+        }
+    };
+    let to = SocketAddr::from((address(guest), AGENT_PORT));
+    let connection = TcpStream::connect_timeout(&to, Duration::from_secs(5))
+        .map_err(|error| GuestFault::Unreachable { guest, why: error.to_string() })?;
+    // Nobody tells a guest that its sister has died, so the connection must find out.
+    let watched = || -> rustix::io::Result<()> {
+        rustix::net::sockopt::set_socket_keepalive(&connection, true)?;
+        rustix::net::sockopt::set_tcp_keepidle(&connection, Duration::from_secs(30))?;
+        rustix::net::sockopt::set_tcp_keepintvl(&connection, Duration::from_secs(10))?;
+        rustix::net::sockopt::set_tcp_keepcnt(&connection, 6)
+    };
+    watched().doing(|| "watch the connection".into())?;
+    relay(guest, Connection::new(connection), None, request, token, streams)
+}
