@@ -72,7 +72,7 @@ impl<'a> Watch<'a> {
         poke: Option<Poke>,
         notifier: Option<&'a Notifier<'a>>,
     ) -> Self {
-        let on_host = session.link().kind() == "local";
+        let on_host = session.link().file().is_some();
         Self {
             link: session.link(),
             member: session.member(),
