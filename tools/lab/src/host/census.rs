@@ -1,10 +1,12 @@
 //! Which processes belong to a lab: those of its guests' users, which are given to nobody else, and those that
 //! still carry its mark in their environment because they have not become the guest's user yet.
 
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Result;
@@ -62,27 +64,20 @@ enum Role {
 }
 
 fn role(pid: i32, uids: &Range<u32>, dir: &Path) -> Option<Role> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    if field("State:")?.trim_start().starts_with(['Z', 'X']) {
+    let process = Process::new(pid).ok()?;
+    let status = process.status().ok()?;
+    if status.state.starts_with(['Z', 'X']) {
         return None;
     }
-    let uid: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
-    if uids.contains(&uid) {
-        return Some(Role::Inmate {
-            traced: field("TracerPid:").is_some_and(|tracer| tracer.trim() != "0"),
-        });
+    if uids.contains(&status.ruid) {
+        return Some(Role::Inmate { traced: status.tracerpid != 0 });
     }
-    if uid != 0 {
+    if status.ruid != 0 {
         return None;
     }
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let marked = environment.split(|&byte| byte == 0).any(|variable| {
-        variable
-            .strip_prefix(MARK.as_bytes())
-            .and_then(|rest| rest.strip_prefix(b"="))
-            .is_some_and(|value| Path::new(&*String::from_utf8_lossy(value)).starts_with(dir))
-    });
+    let environment = process.environ().ok()?;
+    let marked =
+        environment.get(OsStr::new(MARK)).is_some_and(|mark| Path::new(mark).starts_with(dir));
     marked.then_some(Role::Starter)
 }
 
@@ -121,6 +116,11 @@ pub(crate) fn signal(pids: &[i32], signal: Signal) {
 
 /// When a process started, in clock ticks since boot: with its pid, its name for good.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    Some(Process::new(pid).ok()?.stat().ok()?.starttime)
+}
+
+/// Whether a process that started then is still there, and no zombie.
+pub(crate) fn is_living(pid: i32, start: u64) -> bool {
+    let stat = Process::new(pid).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.starttime == start && stat.state != 'Z')
 }

@@ -24,7 +24,7 @@ const VERDICT: &str = "/run/vshmem/kvm.json";
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// A machine with nothing but a console. A guest that reboots ends.
-pub(in crate::machine) const BARE: [&str; 9] = [
+pub(crate) const BARE: [&str; 9] = [
     "-nodefaults",
     "-no-user-config",
     "-display",

@@ -20,7 +20,7 @@ const PACKERS: [(&[u8], &str, &[&str]); 3] = [
 ];
 
 /// The kernel in an image; `None` if it cannot be had, and the image has to do.
-pub(in crate::machine) fn unpacked(image: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn unpacked(image: &[u8]) -> Option<Vec<u8>> {
     let payload = payload(image)?;
     let (_, program, options) = PACKERS.iter().find(|(magic, ..)| payload.starts_with(magic))?;
     let program = tool::find(program)?;
