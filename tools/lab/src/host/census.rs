@@ -1,5 +1,6 @@
-//! Which processes belong to a lab: those of its guests' users, which are given to nobody else, and those that
-//! still carry its mark in their environment because they have not become the guest's user yet.
+//! Which processes belong to a lab: those of its guests' users, which are given to nobody else, and
+//! those that still carry its mark in their environment because they have not become the guest's
+//! user yet.
 
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -11,7 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Result;
 
-/// The environment variable that marks the host processes of a guest; its value is the guest's directory.
+/// The environment variable that marks the host processes of a guest; its value is the guest's
+/// directory.
 pub(crate) const MARK: &str = "VSHMEM_LAB_GUEST";
 
 /// The living (not zombie) processes of a guest or a lab.
@@ -21,12 +23,14 @@ pub(crate) struct Census {
     pub(crate) inmates: Vec<i32>,
     /// Those that started them, and those that have not become the guest's user yet.
     pub(crate) starters: Vec<i32>,
-    /// Those of the inmates that no other traces: a User Mode Linux kernel traces its guest's programs.
+    /// Those of the inmates that no other traces: a User Mode Linux kernel traces its guest's
+    /// programs.
     pub(crate) untraced: Vec<i32>,
 }
 
 impl Census {
-    /// Counts processes whose real user is in `uids`, or that are marked as started for a path under `dir`.
+    /// Counts processes whose real user is in `uids`, or that are marked as started for a path
+    /// under `dir`.
     pub(crate) fn take(uids: &Range<u32>, dir: &Path) -> Self {
         let mut census = Census::default();
         let Ok(entries) = std::fs::read_dir("/proc") else {
@@ -51,8 +55,8 @@ impl Census {
         self.inmates.is_empty() && self.starters.is_empty()
     }
 
-    /// Everyone who is to be signalled: a starter ends by itself when its guest has, and takes the corpse with it, so
-    /// it is left alone while there are inmates.
+    /// Everyone who is to be signalled: a starter ends by itself when its guest has, and takes the
+    /// corpse with it, so it is left alone while there are inmates.
     pub(crate) fn targets(&self) -> &[i32] {
         if self.inmates.is_empty() { &self.starters } else { &self.inmates }
     }

@@ -27,12 +27,9 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// The newest one that has all modules of those names; rather than that, one of release `rather`. If there is none:
-    /// what was found instead.
-    pub(crate) fn find(
-        wanted: &[&str],
-        rather: Option<&str>,
-    ) -> std::result::Result<Self, String> {
+    /// The newest one that has all modules of those names; rather than that, one of release
+    /// `rather`. If there is none: what was found instead.
+    pub(crate) fn find(wanted: &[&str], rather: Option<&str>) -> std::result::Result<Self, String> {
         let places = match std::env::var_os(VARIABLE) {
             Some(place) => vec![PathBuf::from(place)],
             None => vec![PathBuf::from(UNPACKED), PathBuf::from("/")],

@@ -1,5 +1,7 @@
-//! The initial file system of guests that a firmware or a hypervisor boots: the binary that is PID 1, the libraries that it
-//! needs, the modules that lead to the real root; or, where there is no way to one, all that the guest has. An archive in the cpio format `newc` (Linux: Documentation/driver-api/early-userspace).
+//! The initial file system of guests that a firmware or a hypervisor boots: the binary that is PID
+//! 1, the libraries that it needs, the modules that lead to the real root; or, where there is no
+//! way to one, all that the guest has. An archive in the cpio format `newc` (Linux:
+//! Documentation/driver-api/early-userspace).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -108,7 +110,8 @@ pub(crate) fn make(binary: &Path, modules: &[(String, Vec<u8>)]) -> Result<Vec<u
 /// What the dynamic linker loads for those programs, and the linker itself, each once.
 pub(crate) fn libraries(programs: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
     let ldd = tool::find("ldd").unwrap_or_else(|| "ldd".into());
-    // It fails if one of them is not dynamically linked, and lists the libraries of the others all the same.
+    // It fails if one of them is not dynamically linked, and lists the libraries of the others all
+    // the same.
     let listed = Command::new(&ldd)
         .args(programs)
         .stderr(Stdio::null())

@@ -22,7 +22,7 @@ pub(crate) fn value(path: &Path) -> String {
 }
 
 /// A command line under way.
-pub(crate) struct Words(pub(in crate::machine) Vec<OsString>);
+pub(crate) struct Words(pub(crate) Vec<OsString>);
 
 impl Words {
     pub(crate) fn of(program: impl Into<OsString>) -> Self {
