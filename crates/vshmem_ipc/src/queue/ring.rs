@@ -21,7 +21,7 @@ use super::Queue;
 use super::at;
 use super::awaited::{Awaited, says_list};
 use super::list::last;
-use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::heap::{Chunk, IN_OBJECT};
 use crate::message::Header;
 use crate::registry::{self, MOST_TRIES};
 use crate::{Errno, Member, Pool, Verdict, settle};

@@ -202,6 +202,7 @@ impl Case {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::study::figure::Per;
 
     #[test]
     fn figures_are_found_by_member() {
