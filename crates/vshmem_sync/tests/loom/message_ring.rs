@@ -6,7 +6,7 @@ use loom::thread;
 use vshmem_mem::{Map, Ordering};
 use vshmem_wire::PAGE_BYTES;
 
-use crate::model::explore;
+use crate::model::{cells, explore};
 
 /// The ring of a message queue: senders and receivers without the lock, and whoever closes it.
 mod message_ring {
@@ -174,7 +174,7 @@ mod message_ring {
 fn each_message_is_taken_once() {
     use message_ring::*;
     explore(2, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         let sender = Arc::clone(&map);
         let receiver = Arc::clone(&map);
         assert!(send(&map, 1));
@@ -196,7 +196,7 @@ fn a_ring_never_holds_more_bytes_than_its_queue_allows() {
     use message_ring::*;
     const LIMIT: u64 = 10;
     explore(2, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!(send_bytes(&map, 1, 6, LIMIT));
         let senders: Vec<_> = [(2, 5), (3, 4)]
             .into_iter()
@@ -220,7 +220,7 @@ fn a_ring_never_holds_more_bytes_than_its_queue_allows() {
 fn what_is_sent_is_received_or_found_by_whoever_closes_in_order() {
     use message_ring::*;
     explore(3, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!(send(&map, 1));
         let sender = {
             let map = Arc::clone(&map);
@@ -240,7 +240,7 @@ fn what_is_sent_is_received_or_found_by_whoever_closes_in_order() {
 fn what_is_not_received_is_found_by_whoever_closes_a_full_ring() {
     use message_ring::*;
     explore(1, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!((1..=8).all(|message| send(&map, message)) && !send(&map, 9));
         let receiver = {
             let map = Arc::clone(&map);
@@ -258,7 +258,7 @@ fn what_is_not_received_is_found_by_whoever_closes_a_full_ring() {
 fn somebody_who_died_while_closing_leaves_nothing_undone() {
     use message_ring::*;
     explore(2, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!(send(&map, 1));
         let dead = {
             let map = Arc::clone(&map);
@@ -283,7 +283,7 @@ fn somebody_who_died_while_closing_leaves_nothing_undone() {
 fn whoever_was_stopped_while_the_ring_was_closed_and_opened_comes_too_late_or_in_time() {
     use message_ring::*;
     explore(3, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         let sender = {
             let map = Arc::clone(&map);
             thread::spawn(move || send(&map, 1))
@@ -295,7 +295,7 @@ fn whoever_was_stopped_while_the_ring_was_closed_and_opened_comes_too_late_or_in
         assert_eq!(found, if sent { vec![1] } else { vec![] });
     });
     explore(3, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!(send(&map, 1));
         let receiver = {
             let map = Arc::clone(&map);
@@ -316,7 +316,7 @@ fn whoever_was_stopped_while_the_ring_was_closed_and_opened_comes_too_late_or_in
 fn a_ring_that_is_emptied_and_opened_again_loses_nothing_of_a_sender_and_a_receiver() {
     use message_ring::*;
     explore(2, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!(send(&map, 1));
         let (one, two) = (Arc::clone(&map), Arc::clone(&map));
         let sender = thread::spawn(move || send(&one, 2));
@@ -336,7 +336,7 @@ fn a_ring_that_is_emptied_and_opened_again_loses_nothing_of_a_sender_and_a_recei
 fn two_receivers_of_their_own_types_and_a_sender_meet_in_a_ring() {
     use message_ring::*;
     explore(3, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!([10, 20, 11].into_iter().all(|message| send(&map, message)));
         let (one, two) = (Arc::clone(&map), Arc::clone(&map));
         let sender = thread::spawn(move || [send(&one, 21), send(&one, 12)]);
@@ -357,7 +357,7 @@ fn two_receivers_of_their_own_types_and_a_sender_meet_in_a_ring() {
 fn two_receivers_of_their_own_types_find_all_or_whoever_closes_does() {
     use message_ring::*;
     explore(1, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!([10, 20, 11].into_iter().all(|message| send(&map, message)));
         let others = [1, 2].map(|kind| {
             let map = Arc::clone(&map);
@@ -382,7 +382,7 @@ fn a_receiver_is_not_misled_by_a_chunk_that_is_sent_again() {
     use message_ring::*;
     // The chunk of the first message carries one of the other type next, in another slot.
     explore(3, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!(send_text(&map, 1, 10) && send_text(&map, 2, 20) && send_text(&map, 3, 11));
         let (one, two) = (Arc::clone(&map), Arc::clone(&map));
         let again = thread::spawn(move || {
@@ -409,7 +409,7 @@ fn a_receiver_is_not_misled_by_a_chunk_that_is_sent_again() {
 fn a_ring_with_gaps_is_frozen_by_two_that_close_it_at_once() {
     use message_ring::*;
     explore(1, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!([10, 20].into_iter().all(|message| send(&map, message)));
         let (one, two) = (Arc::clone(&map), Arc::clone(&map));
         let receiver = thread::spawn(move || receive_of(&one, 2));
@@ -430,7 +430,7 @@ fn a_ring_with_gaps_is_frozen_by_two_that_close_it_at_once() {
 fn nobody_lies_down_past_a_message_of_its_type() {
     use message_ring::*;
     explore(3, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!(send(&map, 10));
         let senders = [20, 21].map(|message| {
             let map = Arc::clone(&map);
@@ -449,7 +449,7 @@ fn nobody_lies_down_past_a_message_of_its_type() {
 fn others_send_and_receive_beside_whoever_lies_down() {
     use message_ring::*;
     explore(3, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
+        let map = cells(BYTES);
         assert!(send(&map, 10) && send(&map, 30));
         let (one, two) = (Arc::clone(&map), Arc::clone(&map));
         let sender = thread::spawn(move || send_unless_awaited(&one, 11));
