@@ -6,7 +6,7 @@ use vshmem_mem::Map;
 use vshmem_sync::Fault;
 use vshmem_wire::{Layout, MSG_HEADER_BYTES};
 
-use crate::heap::Chunk;
+use crate::pool::chunk::Chunk;
 
 /// Type and size of a message in the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
