@@ -358,7 +358,7 @@ fn two_receivers_of_their_own_types_find_all_or_whoever_closes_does() {
     use message_ring::*;
     explore(1, || {
         let map = cells(BYTES);
-        assert!([10, 20, 11].into_iter().all(|message| send(&map, message)));
+        assert!([10, 20].into_iter().all(|message| send(&map, message)));
         let others = [1, 2].map(|kind| {
             let map = Arc::clone(&map);
             thread::spawn(move || receive_of(&map, kind))
@@ -370,8 +370,7 @@ fn two_receivers_of_their_own_types_find_all_or_whoever_closes_does() {
         assert!([None, Some(10), Some(12)].contains(&one), "{one:?}");
         assert!([None, Some(20)].contains(&two), "{two:?}");
         let taken = |number: &u32| [one, two].contains(&Some(*number));
-        let all = [10, 20, 11];
-        let expected: Vec<u32> = all.into_iter().filter(|number| !taken(number)).collect();
+        let expected: Vec<u32> = [10, 20].into_iter().filter(|number| !taken(number)).collect();
         assert_eq!(left, expected, "in order");
         assert_eq!(receive(&map).is_some(), one != Some(12));
     });
