@@ -44,7 +44,7 @@ impl Member {
             return Ok(chunk);
         }
         // What queues keep for their next messages is room, too.
-        let freed = self.free_parked_chunks()?;
+        let freed = self.free_parked_chunks(desk)?;
         if freed { allocate()?.ok_or(Errno::NOMEM) } else { Err(Errno::NOMEM) }
     }
 

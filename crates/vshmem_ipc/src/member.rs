@@ -16,6 +16,7 @@ use crate::answerers::Answerers;
 use crate::domain::{self, DomainIdentity, Seek};
 use crate::heap::Larder;
 use crate::neighbourhood::{Neighbourhood, WaitFile};
+use crate::queue::ReserveCounter;
 use crate::reclaim::Rounds;
 use crate::told::Told;
 use crate::undo::UndoHints;
@@ -107,6 +108,8 @@ pub struct Member {
     pub(crate) spin: Spin,
     /// How long this process looks for room in a full ring.
     pub(crate) room: RoomWait,
+    /// When the next queue gets chunks in reserve.
+    pub(crate) reserve: ReserveCounter,
     /// Where a receiver keeps a long text until the message is its own.
     pub(crate) text: Mutex<Vec<u8>>,
     pub(crate) answerers: Answerers,
@@ -226,6 +229,7 @@ impl Member {
             neighbourhood,
             spin: Spin::new(may_not_spin()),
             room: RoomWait::new(may_not_spin()),
+            reserve: ReserveCounter::default(),
             text: Mutex::new(vec![0; vshmem_wire::RING_TEXT_BYTES as usize]),
             answerers: Answerers::default(),
             undo_hints: UndoHints::new(),

@@ -46,7 +46,7 @@ pub use fault::Fault;
 pub use holding::{Held, HeldBy};
 pub use intent::Txn;
 pub use lock::{LockHolder, LockWord, holder_of, with_lock, with_lock_long};
-pub use message_ring::{MessageRing, Spot, Tail};
+pub use message_ring::{Inline, MessageRing, Spot, Tail};
 pub use neighbours::{Neighbours, WordsOwner};
 pub use park::{Parked, WaitWords, park, ring, ring_word};
 pub use pledge::{Operated, Semaphore, UndoRecords};

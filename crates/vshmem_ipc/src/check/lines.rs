@@ -15,7 +15,7 @@ use super::{Look, name_of};
 use crate::heap::Chunk;
 use crate::id::Kind;
 use crate::message::{Header, Search};
-use crate::queue::{Awaited, says_list};
+use crate::queue::{Awaited, header_of, says_list};
 use crate::registry;
 use crate::semaphore::{self, Operation};
 use crate::wait::{Line, thread_at};
@@ -182,8 +182,7 @@ impl Look<'_> {
             next = self.get(at)?;
         }
         for spot in self.ring_of(slot)?.messages() {
-            let chunk = Chunk(spot.chunk().unwrap_or(u32::MAX));
-            if let Ok(header) = Header::read(self.pool.map(), self.layout, chunk) {
+            if let Ok(header) = header_of(self.pool.map(), self.layout, spot) {
                 kinds.insert(header.kind);
             }
         }

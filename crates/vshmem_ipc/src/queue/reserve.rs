@@ -1,0 +1,174 @@
+//! Chunks in reserve for the messages that lie in the slots of a ring.
+//!
+//! In the list a message needs a chunk, and whoever closes a ring must not fail because the heap is full: it may be about to receive,
+//! or to bury somebody. So a message goes into a slot itself only while its queue has a chunk in reserve for each slot. They
+//! are part of the queue, and hang together by their links; where they begin, the cell of the list's tail says, which means
+//! nothing else as long as the list is empty.
+//!
+//! A sender provides them, under the lock. The change that closes the ring uses some and frees the others: so in mode *list*
+//! there are none, and who looked before the ring was closed fails at its slot.
+
+use super::Queue;
+use super::at;
+use super::awaited::says_list;
+use super::ring::enter_ring;
+use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::message::Header;
+use crate::{Member, Verdict};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use vshmem_sync::{Desk, Fault, Spot, Txn, field, load_value};
+use vshmem_wire::{Layout, MSG_HEADER_BYTES, MsgSlot, RING_INLINE_BYTES, RING_SLOTS, RingReserve};
+
+/// Messages that this process sends in chunks, although they would fit into slots, before it provides another reserve: that costs
+/// about as much as some calls under the lock, and a queue that goes to its list again and again loses it each time. At first
+/// as many as leave a chunk at each slot: so many the queue has by then in any case.
+const MESSAGES_APART: u32 = 32;
+const FIRST_MESSAGES: u32 = RING_SLOTS as u32;
+
+/// When this process provides the next reserve.
+#[derive(Debug)]
+pub(crate) struct ReserveCounter {
+    sent: AtomicU32,
+}
+
+impl Default for ReserveCounter {
+    fn default() -> Self {
+        Self { sent: AtomicU32::new(MESSAGES_APART - FIRST_MESSAGES) }
+    }
+}
+
+impl ReserveCounter {
+    /// Counts a message that was sent in a chunk for want of a reserve; says whether it is time to provide one.
+    fn is_due(&self) -> bool {
+        // What other threads count at the same time may be lost.
+        let sent = self.sent.load(Relaxed).wrapping_add(1);
+        self.sent.store(sent, Relaxed);
+        sent.is_multiple_of(MESSAGES_APART)
+    }
+}
+
+/// What is left of a queue's reserve in a change that closes its ring.
+pub(super) struct Reserve(Option<RingReserve>);
+
+impl Reserve {
+    pub fn of(txn: &mut Txn<'_>, queue: &Queue) -> Result<Self, Fault> {
+        // In a list the cell is the tail; but then there is no reserve any more.
+        Ok(Self(RingReserve::unpack(txn.get(at!(queue, tail))?)))
+    }
+
+    fn take(&mut self, txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<Chunk>, Fault> {
+        let Some(RingReserve { unit, count }) = self.0 else { return Ok(None) };
+        let chunk = Chunk(unit);
+        let next = txn.get(chunk.next(layout)?)?.checked_sub(1);
+        self.0 = next.filter(|_| count > 1).map(|unit| RingReserve { unit, count: count - 1 });
+        Ok(Some(chunk))
+    }
+
+    /// Puts the message in the slot at `spot` into a chunk, which becomes part of the list.
+    pub fn take_for(
+        &mut self,
+        txn: &mut Txn<'_>,
+        layout: &Layout,
+        spot: Spot,
+    ) -> Result<Chunk, Fault> {
+        let map = txn.desk().map;
+        let missing = Fault::corrupt(spot.at, "a message for which there is no chunk in reserve");
+        let chunk = self.take(txn, layout)?.ok_or(missing)?;
+        let (kind, size) = spot.inline().unwrap_or_default();
+        // Whoever carries this change on writes the same.
+        Header::write_text(map, layout, chunk, kind, &spot.inline_text(map)?[..size])?;
+        Ok(chunk)
+    }
+
+    /// Stages that what is left is free.
+    pub fn free(mut self, txn: &mut Txn<'_>, layout: &Layout) -> Result<(), Fault> {
+        for _ in 0..RING_SLOTS {
+            let Some(chunk) = self.take(txn, layout)? else { break };
+            heap::pass(txn, layout, chunk, IN_OBJECT, 0)?;
+        }
+        Ok(())
+    }
+}
+
+impl Member {
+    /// Whether this process is to provide a reserve before it sends its next message.
+    pub(super) fn is_reserve_due(&self) -> bool {
+        self.reserve.is_due()
+    }
+
+    /// Provides a reserve for a queue that uses its ring, if the heap has room for one.
+    #[cold]
+    pub(super) fn stock_reserve(&self, queue: &Queue) -> Result<(), Fault> {
+        let Ok(seat) = self.seat() else { return Ok(()) };
+        let desk = self.desk_of(&seat);
+        let pool = self.pool();
+        let mut chunks = Vec::with_capacity(RING_SLOTS);
+        while chunks.len() < RING_SLOTS
+            && let Some(chunk) = heap::allocate(
+                pool,
+                &desk,
+                &self.larder,
+                self.me(),
+                MSG_HEADER_BYTES + RING_INLINE_BYTES as u64,
+            )?
+        {
+            chunks.push(chunk);
+        }
+        let mut is_stocked = false;
+        if chunks.len() == RING_SLOTS {
+            let step = || -> Verdict<bool> {
+                self.change(&desk, queue.lock(), "msg-reserve", |txn| {
+                    self.stage_reserve(txn, queue, &chunks).map(Ok)
+                })
+            };
+            is_stocked = matches!(step()?, Ok(true));
+        }
+        if !is_stocked {
+            for chunk in chunks {
+                heap::release(pool, &desk, &self.larder, self.me(), chunk)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stages that these chunks are the queue's reserve; false when it has one, or no use for one.
+    fn stage_reserve(
+        &self,
+        txn: &mut Txn<'_>,
+        queue: &Queue,
+        chunks: &[Chunk],
+    ) -> Result<bool, Fault> {
+        let layout = self.pool().layout();
+        let mode = txn.get_word(at!(queue, mode))?;
+        if !queue.alive(txn)? || says_list(mode) || txn.get(at!(queue, tail))? != 0 {
+            return Ok(false);
+        }
+        let mut next = 0;
+        for chunk in chunks {
+            heap::pass(txn, layout, *chunk, self.me().word(), IN_OBJECT)?;
+            txn.update(chunk.next(layout)?, next)?;
+            next = chunk.0 + 1;
+        }
+        let count = chunks.len() as u32;
+        let value = next.checked_sub(1).map_or(0, |unit| RingReserve { unit, count }.pack());
+        txn.set(at!(queue, tail), value)?;
+        Ok(true)
+    }
+
+    /// Frees the reserve of a queue where the heap is full; says whether there was one.
+    pub(super) fn give_up_reserve(&self, desk: &Desk<'_>, queue: &Queue) -> Result<bool, Fault> {
+        let value = load_value(self.pool().map(), at!(queue, tail))?;
+        if self.is_in_list(queue)? || RingReserve::unpack(value).is_none() {
+            return Ok(false);
+        }
+        let layout = self.pool().layout();
+        // With the ring closed it is used or free.
+        let done = self.change_list(desk, queue, "msg-reserve-free", |txn| {
+            if queue.alive(txn)? {
+                enter_ring(txn, layout, queue)?;
+            }
+            Ok(Ok(()))
+        })?;
+        Ok(done.is_ok())
+    }
+}
