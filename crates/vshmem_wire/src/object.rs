@@ -174,9 +174,60 @@ pub struct MsgHeader {
     pub place: u64,
     /// What the chunk's owner cell said when it was.
     pub owner: u64,
-    /// The tag of that cell.
+    /// The tag of that cell. Of a message that lay in a slot of the ring, in the list: a [`MovedMessage`], and type and size
+    /// mean nothing.
     pub tag: u64,
 }
+
+/// What the chunk of a message says that lay in a slot of the ring: it stands where others have a tag. With the eight bytes of text
+/// behind it, it is written by one compare-and-swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MovedMessage {
+    /// Type.
+    pub kind: u32,
+    /// Bytes of text.
+    pub size: u32,
+    /// Position in the ring: so no such word comes back.
+    pub position: u64,
+}
+
+impl MovedMessage {
+    /// No tag is so high.
+    const MARK: u64 = 1 << 63;
+    const SIZE_SHIFT: u32 = RING_INLINE_TYPE_BITS;
+    const POSITION_SHIFT: u32 = Self::SIZE_SHIFT + 4;
+
+    /// As a word.
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        Self::MARK
+            | self.position << Self::POSITION_SHIFT
+            | (self.size as u64) << Self::SIZE_SHIFT
+            | self.kind as u64
+    }
+
+    /// The reverse; `None` if the word is a tag.
+    #[inline]
+    #[must_use]
+    pub const fn unpack(word: u64) -> Option<Self> {
+        if word & Self::MARK == 0 {
+            return None;
+        }
+        let size = (word >> Self::SIZE_SHIFT) as u32 & 0xf;
+        Some(Self {
+            kind: word as u32 & ((1 << RING_INLINE_TYPE_BITS) - 1),
+            // More only a peer has written.
+            size: if size > RING_INLINE_BYTES as u32 { RING_INLINE_BYTES as u32 } else { size },
+            position: (word & !Self::MARK) >> Self::POSITION_SHIFT,
+        })
+    }
+}
+
+const _: () = assert!(
+    core::mem::offset_of!(MsgHeader, tag).is_multiple_of(16)
+        && core::mem::offset_of!(MsgHeader, tag) + 8 == size_of::<MsgHeader>(),
+    "the tag and the first bytes of the text are on 16 bytes"
+);
 
 /// Bytes in front of a message's text.
 pub const MSG_HEADER_BYTES: u64 = size_of::<MsgHeader>() as u64;

@@ -13,11 +13,14 @@ use super::at;
 use super::awaited::says_list;
 use super::ring::enter_ring;
 use crate::heap::{self, Chunk, IN_OBJECT};
-use crate::message::Header;
 use crate::{Member, Verdict};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-use vshmem_sync::{Desk, Fault, Spot, Txn, field, load_value};
-use vshmem_wire::{Layout, MSG_HEADER_BYTES, MsgSlot, RING_INLINE_BYTES, RING_SLOTS, RingReserve};
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Desk, Fault, Spot, Txn, field, load_cell, load_value};
+use vshmem_wire::{
+    Cell, Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, RING_INLINE_BYTES,
+    RING_SLOTS, RingReserve,
+};
 
 /// Messages that this process sends in chunks, although they would fit into slots, before it provides another reserve: that costs
 /// about as much as some calls under the lock, and a queue that goes to its list again and again loses it each time. At first
@@ -47,6 +50,13 @@ impl ReserveCounter {
     }
 }
 
+/// Makes what a chunk says different from all that it has ever said, before it comes into a reserve.
+fn tag_chunk(map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
+    let owner = load_cell(map, chunk.owner(layout)?)?;
+    map.store(field!(chunk.offset(layout)?, MsgHeader, tag), owner.tag, Ordering::Release)?;
+    Ok(())
+}
+
 /// What is left of a queue's reserve in a change that closes its ring.
 pub(super) struct Reserve(Option<RingReserve>);
 
@@ -65,6 +75,11 @@ impl Reserve {
     }
 
     /// Puts the message in the slot at `spot` into a chunk, which becomes part of the list.
+    ///
+    /// A lock may be taken over while its holder is stopped, here as anywhere, and the chunk may be anybody's when it goes on. So
+    /// message and text are put there by one compare-and-swap: from what was there while the slot still held the message, so
+    /// that the chunk was still in reserve. That never comes back, see [`tag_chunk`] and [`MovedMessage`]. Others who do the same
+    /// for this slot write the same.
     pub fn take_for(
         &mut self,
         txn: &mut Txn<'_>,
@@ -75,8 +90,18 @@ impl Reserve {
         let missing = Fault::corrupt(spot.at, "a message for which there is no chunk in reserve");
         let chunk = self.take(txn, layout)?.ok_or(missing)?;
         let (kind, size) = spot.inline().unwrap_or_default();
-        // Whoever carries this change on writes the same.
-        Header::write_text(map, layout, chunk, kind, &spot.inline_text(map)?[..size])?;
+        let moved =
+            MovedMessage { kind: kind as u32, size: size as u32, position: spot.position() };
+        let text = u64::from_le_bytes(spot.inline_text(map)?);
+        let new = Cell { word: moved.pack(), tag: text.to_le() };
+        let at = field!(chunk.offset(layout)?, MsgHeader, tag);
+        let old = map.load_cell(at)?;
+        if map.load(spot.at, Ordering::Acquire)? != spot.word {
+            return Err(Fault::Lost);
+        }
+        if old != new && !map.replace_pair(at, old, new)? && map.load_cell(at)? != new {
+            return Err(Fault::Lost);
+        }
         Ok(chunk)
     }
 
@@ -112,6 +137,7 @@ impl Member {
                 MSG_HEADER_BYTES + RING_INLINE_BYTES as u64,
             )?
         {
+            tag_chunk(pool.map(), pool.layout(), chunk)?;
             chunks.push(chunk);
         }
         let mut is_stocked = false;

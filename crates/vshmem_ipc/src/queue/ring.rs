@@ -115,7 +115,7 @@ impl Held {
         map.store(owner, self.owner.word, Ordering::Relaxed)?;
         // Pairs with the acquire in `Parked::of`: who reads this tag reads that place or a later.
         map.store(field!(self.header, MsgHeader, tag), self.owner.tag, Ordering::Release)?;
-        Header::write_text(map, layout, self.chunk, kind, text)
+        Header::write_tagged(map, layout, self.chunk, kind, text)
     }
 
     /// Gives it back to the heap.
