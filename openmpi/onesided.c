@@ -60,14 +60,17 @@ OBJ_CLASS_INSTANCE(reply_t, opal_free_list_item_t, NULL, NULL);
 
 /* Parts that are asked for and not answered. A peer that is asked for more at once keeps as many answers at most. */
 #define PARTS 4096
+/* Bits of a token that tell the entry; the others are its generation. */
+#define INDEX_BITS 12
 /* Operations that wait to be asked for, before callers are told to come back. */
 #define QUEUED 1024
 #define NONE UINT32_MAX
+_Static_assert(PARTS == 1 << INDEX_BITS, "an index is the low bits of a token");
 
 static struct part {
 	operation_t *operation; /* NULL: free */
 	uint64_t at, bytes;	/* of the operation */
-	uint32_t generation;
+	uint64_t generation; /* as far as there is room for it in a token */
 	uint32_t next; /* free entry */
 } *parts;
 /* The one that was freed longest ago is taken next: generations then last longest. */
@@ -121,8 +124,8 @@ static uint32_t enter(operation_t *operation, uint64_t at, uint64_t bytes, uint6
 		part->operation = operation;
 		part->at = at;
 		part->bytes = bytes;
-		part->generation++;
-		*token = (uint64_t)part->generation << 32 | index;
+		part->generation = (part->generation + 1) & UINT64_MAX >> INDEX_BITS;
+		*token = part->generation << INDEX_BITS | index;
 	}
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 	return index;
@@ -438,9 +441,10 @@ static void finish(operation_t *operation)
 /* A peer has answered. */
 static void settle(uint32_t lane, const struct request *reply, const void *data, uint64_t bytes)
 {
-	uint32_t index = (uint32_t)reply->token, generation = (uint32_t)(reply->token >> 32);
+	uint32_t index = (uint32_t)(reply->token % PARTS);
+	uint64_t generation = reply->token >> INDEX_BITS;
 	struct vshmem_sender sender;
-	if (index >= PARTS || vshmem_sender(vshmem_btl.port, lane, &sender) != 0)
+	if (vshmem_sender(vshmem_btl.port, lane, &sender) != 0)
 		return;
 	OPAL_THREAD_LOCK(&vshmem_btl.lock);
 	struct part part = parts[index];

@@ -201,7 +201,7 @@ static void mutate(struct request *request)
 		case 0: bytes[any(sizeof(*request))] ^= (uint8_t)(1u << any(8)); break;
 		case 1: bytes[any(sizeof(*request))] = (uint8_t)any(256); break;
 		case 2: request->bytes = any(2) ? any(400) : UINT64_MAX - any(64); break;
-		case 3: request->token = (request->token & ~UINT64_C(0xffff)) | any(5000); break;
+		case 3: request->token = (request->token & ~UINT64_C(0xfff)) | any(4096); break;
 		}
 	}
 }

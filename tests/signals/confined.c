@@ -1,4 +1,4 @@
-/* A program that confines itself with seccomp(2): after that the library makes the calls that docs/sysv.md lists and no others.
+/* A program that confines itself with seccomp(2): after that the library makes the calls that docs/reference/sysv-differences.md lists and no others.
  *   confined kill       any other call ends the process: all twelve calls, sleeps, signals, a child, the end of the process
  *   confined late       the same, and the first System V call comes after the filter
  *   confined errno CALL   that one call is refused with EPERM: every call comes back

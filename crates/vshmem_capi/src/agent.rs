@@ -4,14 +4,15 @@ use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use vshmem_session::{AgentStarter, Session};
+use vshmem_agent::AgentStarter;
+use vshmem_session::Session;
 
 /// Runs when the library is loaded.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        vshmem_session::remember_surroundings();
+        vshmem_agent::remember_surroundings();
     }
     at_load
 };

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use vshmem_ipc::{Attachment, ClientRow, DomainRow, Errno};
+use vshmem_ipc::{Attachment, ClientRow, DomainRow, Errno, Member};
 use vshmem_mem::{Map, Protection};
 use vshmem_session::{Session, SessionError};
+use vshmem_wire::ClientName;
 
 use crate::{agent, answer, caller::Me};
 
@@ -63,8 +64,9 @@ impl Pool {
         }
         let session = Session::join_beside(link).map_err(said)?;
         let bytes = session.member().pool().layout().total_bytes as usize;
-        // SAFETY: no address is given, so nothing is replaced.
-        let mapping = unsafe { session.link().map(0, bytes, Protection::READ_WRITE, None) }
+        let mapping = session
+            .link()
+            .map(0, bytes, Protection::READ_WRITE)
             .map_err(|errno| format!("{}: cannot map it: {errno}", place.display()))?;
         let base = mapping.start();
         let map = Arc::new(Map::of(mapping));
@@ -114,8 +116,9 @@ impl Pool {
     }
 
     /// Whether the process of a name may still act.
-    pub fn may_act(&self, name: u32) -> bool {
-        self.session.as_ref().is_some_and(|session| session.member().may_act_as(name))
+    pub fn may_act(&self, name: u64) -> bool {
+        let may = |member: &Member| ClientName::of(name).is_some_and(|name| member.may_act(name));
+        self.session.as_ref().is_some_and(|session| may(session.member()))
     }
 }
 

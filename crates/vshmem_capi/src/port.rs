@@ -56,7 +56,7 @@ impl Receiver {
         let shape = Shape::within(senders, budget, most).ok_or(Errno::INVAL)?;
         let held = pool.hold(shape.bytes())?;
         let made = nonce().and_then(|nonce| {
-            let me = pool.session()?.member().name().short();
+            let me = pool.session()?.member().name().word();
             Port::make(pool.map(), held.offset, shape, nonce, me).ok_or(Errno::IO)
         });
         match made {
@@ -173,7 +173,7 @@ pub unsafe extern "C" fn vshmem_receive_soon(
     };
     // SAFETY: as above.
     unsafe {
-        message.write(Message { text: std::ptr::null(), bytes: 0, lane: who.client, tag: 0 })
+        message.write(Message { text: std::ptr::null(), bytes: 0, lane: who.client as u32, tag: 0 })
     };
     result
 }
@@ -205,6 +205,8 @@ pub unsafe extern "C" fn vshmem_sender(
     let found = unsafe { (*port).port.sender(lane) };
     answer(found.ok_or(Errno::NOENT).map(|who| {
         let Identity { client, port: id, nonce, mark } = who;
+        // To be shown: nothing is decided by it.
+        let client = client as u32;
         // SAFETY: the caller passes a place for the sender.
         unsafe {
             sender.write(Sender { port: Address { nonce, id, most_bytes: 0 }, mark, client })

@@ -3,7 +3,7 @@
 use vshmem_mem::OutOfPool;
 
 /// Written last when a port is made: "VSHPORT" and the version of this layout.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"VSHPORT\x01");
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"VSHPORT\x02");
 
 /// Magic.
 pub(crate) const MAGIC_AT: u64 = 0;
@@ -20,18 +20,23 @@ pub(crate) const CLAIMS_AT: u64 = 64;
 const LANES_AT: u64 = 4096;
 /// Bytes of one: one line of the sender's, one of the receiver's.
 const LANE_STRIDE: u64 = 128;
-/// Generation (high half) and the sender's name plus one, 0 when the lane is free.
+/// A cell: the sender's name, [`FREE`] or [`LEFT`]. Its tag tells the claims of a lane apart.
 pub(crate) const CLAIM: u64 = 0;
-/// The generation plus one, once the sender has written who it is.
-pub(crate) const READY: u64 = 8;
+/// The tag of the claim, once the sender has written who it is.
+pub(crate) const READY: u64 = 16;
 /// Id of the sender's own port.
-pub(crate) const SENDER_PORT: u64 = 16;
+pub(crate) const SENDER_PORT: u64 = 24;
 /// Nonce of the sender's own port.
-pub(crate) const SENDER_NONCE: u64 = 24;
+pub(crate) const SENDER_NONCE: u64 = 32;
 /// What the sender wants the receiver to know it by.
-pub(crate) const SENDER_MARK: u64 = 32;
+pub(crate) const SENDER_MARK: u64 = 40;
 /// Lines that the receiver is through with, modulo 2^64.
 pub(crate) const HEAD: u64 = 64;
+
+/// In a claim: nobody has the lane.
+pub(crate) const FREE: u64 = 0;
+/// In a claim: the sender has closed the lane, with the tag after its own.
+pub(crate) const LEFT: u64 = u64::MAX;
 
 /// Bytes of a line: messages begin on one.
 pub(crate) const LINE: u64 = 64;
@@ -140,8 +145,8 @@ impl Shape {
 /// Who a sender says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name in the pool.
-    pub client: u32,
+    /// Its name in the pool: neither 0 nor all ones.
+    pub client: u64,
     /// Id of its own port, to be answered at; 0 for none.
     pub port: u32,
     /// Nonce of its own port.
@@ -180,11 +185,11 @@ impl Header {
     }
 }
 
-/// What tells the line at a position of a generation from all others that lay there: nobody who
+/// What tells the line at a position under a claim from all others that lay there: nobody who
 /// held the lane before has written it.
 #[inline]
-pub(crate) fn stamp(generation: u32, position: u64) -> u32 {
-    (position as u32) ^ generation.wrapping_mul(0x9e37_79b1)
+pub(crate) fn stamp(claim: u64, position: u64) -> u32 {
+    (position as u32) ^ (claim as u32).wrapping_mul(0x9e37_79b1)
 }
 
 /// A word of the port was not where it had to be. Only our own mistake makes that.

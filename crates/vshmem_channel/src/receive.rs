@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use vshmem_mem::{Map, Ordering};
+use vshmem_wire::Cell;
 
 use crate::layout::{
-    CLAIM, CLAIMS_AT, GAP, HEAD, Header, Identity, LINE, MAGIC, MAGIC_AT, NONCE_AT, OWNER_AT,
-    READY, SENDER_MARK, SENDER_NONCE, SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
+    CLAIM, CLAIMS_AT, FREE, GAP, HEAD, Header, Identity, LEFT, LINE, MAGIC, MAGIC_AT, NONCE_AT,
+    OWNER_AT, READY, SENDER_MARK, SENDER_NONCE, SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
 };
-use crate::send::LEFT;
 
 /// A lane that somebody sends on.
 #[derive(Debug)]
 struct Lane {
     index: u32,
-    generation: u32,
+    /// Tag of the sender's claim.
+    claim: u64,
     sender: Identity,
     /// Position of the next message.
     next: u64,
@@ -77,7 +78,7 @@ impl Port {
     /// Makes a port in memory that nobody else uses.
     ///
     /// `None` when the memory does not hold it.
-    pub fn make(map: &Arc<Map>, base: u64, shape: Shape, nonce: u64, owner: u32) -> Option<Self> {
+    pub fn make(map: &Arc<Map>, base: u64, shape: Shape, nonce: u64, owner: u64) -> Option<Self> {
         let store = |at: u64, value| inside(map.store(base + at, value, Ordering::Relaxed));
         if base.checked_add(shape.bytes()).is_none_or(|end| end > map.bytes()) {
             return None;
@@ -85,13 +86,14 @@ impl Port {
         store(MAGIC_AT, 0)?;
         store(NONCE_AT, nonce)?;
         store(SHAPE_AT, shape.pack())?;
-        store(OWNER_AT, owner.into())?;
+        store(OWNER_AT, owner)?;
         store(CLAIMS_AT, 0)?;
         for lane in 0..shape.lanes() {
             let at = shape.lane_at(lane);
-            for word in [CLAIM, READY, HEAD] {
-                store(at + word, 0)?;
-            }
+            // Senders of a port that lay here before have claims with other tags.
+            inside(map.lay_cell(base + at + CLAIM, Cell { word: FREE, tag: nonce }))?;
+            store(at + READY, nonce)?;
+            store(at + HEAD, 0)?;
             store(shape.ring_at(lane), 0)?;
         }
         inside(map.store(base + MAGIC_AT, MAGIC, Ordering::Release))?;
@@ -128,7 +130,7 @@ impl Port {
     /// Looks for a message, up to `looks` times. `alive` is asked now and then whether a sender still is, by its name in
     /// the pool.
     #[inline]
-    pub fn receive(&mut self, looks: u32, alive: impl Fn(u32) -> bool) -> Received {
+    pub fn receive(&mut self, looks: u32, alive: impl Fn(u64) -> bool) -> Received {
         for _ in 0..looks {
             let claims =
                 inside(self.map.load(self.base + CLAIMS_AT, Ordering::Acquire)).unwrap_or(0);
@@ -168,7 +170,7 @@ impl Port {
         let lane = &self.lanes[nth];
         let at = lane.ring + (lane.next & self.mask) * LINE;
         let word = inside(self.map.load(at, Ordering::Relaxed)).unwrap_or(0);
-        Header::unpack(word, stamp(lane.generation, lane.next)).is_none()
+        Header::unpack(word, stamp(lane.claim, lane.next)).is_none()
     }
 
     #[inline]
@@ -183,7 +185,7 @@ impl Port {
             let Some(word) = inside(self.map.load(at, Ordering::Acquire)) else {
                 return Received::Empty;
             };
-            let Some(header) = Header::unpack(word, stamp(lane.generation, lane.next)) else {
+            let Some(header) = Header::unpack(word, stamp(lane.claim, lane.next)) else {
                 return Received::Empty;
             };
             let to_end = self.shape.lines() - (lane.next & self.mask);
@@ -241,34 +243,30 @@ impl Port {
     fn meet(&self, index: u32) -> Option<Lane> {
         let at = self.base + self.shape.lane_at(index);
         let word = |offset, order| inside(self.map.load(at + offset, order));
-        let claim = word(CLAIM, Ordering::Acquire)?;
-        let generation = (claim >> 32) as u32;
+        let now = inside(self.map.load_cell(at + CLAIM))?;
         let ready = word(READY, Ordering::Acquire)?;
-        if claim as u32 == 0 || ready != u64::from(generation) + 1 {
+        // Whoever closes the lane has written the tag after that of its claim.
+        let claim = if now.word == LEFT { now.tag.wrapping_sub(1) } else { now.tag };
+        if now.word == FREE || ready != claim {
             return None;
         }
         let sender = Identity {
-            client: (claim as u32).wrapping_sub(1),
+            client: now.word,
             port: word(SENDER_PORT, Ordering::Relaxed)? as u32,
             nonce: word(SENDER_NONCE, Ordering::Relaxed)?,
             mark: word(SENDER_MARK, Ordering::Relaxed)?,
         };
         let ring = self.base + self.shape.ring_at(index);
-        Some(Lane { index, generation, sender, next: 0, told: 0, ring, corrupt: false })
+        Some(Lane { index, claim, sender, next: 0, told: 0, ring, corrupt: false })
     }
 
     /// Frees a lane whose sender is gone, once everything is read; tells of at most one.
     #[cold]
-    pub fn reclaim(&mut self, alive: impl Fn(u32) -> bool) -> Received {
+    pub fn reclaim(&mut self, alive: impl Fn(u64) -> bool) -> Received {
         for index in 0..self.shape.lanes() {
             let at = self.base + self.shape.lane_at(index) + CLAIM;
-            let Some(claim) = inside(self.map.load(at, Ordering::Acquire)) else { continue };
-            let name = claim as u32;
-            if name == 0 {
-                continue;
-            }
-            let left = u64::from(name) == LEFT;
-            if !left && alive(name.wrapping_sub(1)) {
+            let Some(claim) = inside(self.map.load_cell(at)) else { continue };
+            if claim.word == FREE || (claim.word != LEFT && alive(claim.word)) {
                 continue;
             }
             // It may have sent until it ended: that was before we asked.
@@ -289,13 +287,12 @@ impl Port {
     }
 
     /// Readies a lane for its next holder. Whatever its last one still writes bears another stamp.
-    fn free(&self, index: u32, claim: u64) {
+    fn free(&self, index: u32, claim: Cell) {
         let at = self.base + self.shape.lane_at(index);
         let ring = self.base + self.shape.ring_at(index);
         for word in [at + HEAD, ring] {
             let _ = self.map.store(word, 0, Ordering::Relaxed);
         }
-        let next = (claim >> 32).wrapping_add(1) << 32;
-        let _ = self.map.replace(at + CLAIM, claim, next);
+        let _ = self.map.replace_cell(at + CLAIM, claim, FREE);
     }
 }

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use vshmem_mem::{Map, Ordering};
+use vshmem_wire::Cell;
 
 use crate::layout::{
-    CLAIM, CLAIMS_AT, GAP, HEAD, Header, Identity, LINE, MAGIC, MAGIC_AT, NONCE_AT, OWNER_AT,
-    READY, SENDER_MARK, SENDER_NONCE, SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
+    CLAIM, CLAIMS_AT, FREE, GAP, HEAD, Header, Identity, LEFT, LINE, MAGIC, MAGIC_AT, NONCE_AT,
+    OWNER_AT, READY, SENDER_MARK, SENDER_NONCE, SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
 };
 
 /// Why no lane of a port can be had.
@@ -45,10 +46,9 @@ pub struct Outbound {
     base: u64,
     shape: Shape,
     lane: u32,
-    generation: u32,
-    /// Who claimed it.
-    client: u32,
-    owner: u32,
+    /// The claim, as this process wrote it.
+    claim: Cell,
+    owner: u64,
     /// Position of the next message, in lines since the claim.
     next: u64,
     /// How far the receiver was when it was last asked.
@@ -87,18 +87,21 @@ impl Outbound {
         if base.checked_add(bytes).is_none_or(|end| end > map.bytes()) {
             return Err(ClaimError::Corrupt);
         }
-        let owner = word(OWNER_AT, Ordering::Relaxed)? as u32;
+        if [FREE, LEFT].contains(&who.client) {
+            return Err(ClaimError::Corrupt);
+        }
+        let owner = word(OWNER_AT, Ordering::Relaxed)?;
         // Senders begin at different lanes, so that they do not meet at each of them.
-        let first = who.client.wrapping_mul(0x9e37_79b1) >> 8;
+        let first = (who.client as u32).wrapping_mul(0x9e37_79b1) >> 8;
         for nth in 0..shape.lanes() {
             let lane = first.wrapping_add(nth) % shape.lanes();
             let at = shape.lane_at(lane);
-            let claim = word(at + CLAIM, Ordering::Acquire)?;
-            if claim as u32 != 0 {
+            let free = inside(map.load_cell(base + at + CLAIM)).ok_or(ClaimError::Corrupt)?;
+            if free.word != FREE {
                 continue;
             }
-            let mine = claim | u64::from(who.client.wrapping_add(1));
-            if !inside(map.replace(base + at + CLAIM, claim, mine)).ok_or(ClaimError::Corrupt)? {
+            let claimed = inside(map.replace_cell(base + at + CLAIM, free, who.client));
+            if !claimed.ok_or(ClaimError::Corrupt)? {
                 continue;
             }
             let lane = Self {
@@ -106,8 +109,7 @@ impl Outbound {
                 base,
                 shape,
                 lane,
-                generation: (claim >> 32) as u32,
-                client: who.client,
+                claim: free.successor(who.client),
                 owner,
                 next: 0,
                 seen: 0,
@@ -128,8 +130,7 @@ impl Outbound {
             inside(self.map.store(self.base + at + word, value, Ordering::Relaxed))?;
         }
         // The receiver has left a zero where the first header comes.
-        let ready = u64::from(self.generation) + 1;
-        inside(self.map.store(self.base + at + READY, ready, Ordering::Release))?;
+        inside(self.map.store(self.base + at + READY, self.claim.tag, Ordering::Release))?;
         for _ in 0..TRIES {
             let claims = inside(self.map.load(self.base + CLAIMS_AT, Ordering::Relaxed))?;
             let more = claims.wrapping_add(1);
@@ -142,7 +143,7 @@ impl Outbound {
 
     /// The receiver, as the pool names it.
     #[must_use]
-    pub fn owner(&self) -> u32 {
+    pub fn owner(&self) -> u64 {
         self.owner
     }
 
@@ -225,11 +226,11 @@ impl Outbound {
         let behind = position + Header::lines_of(bytes);
         // Old text must not be read as the header that follows.
         self.blank_line(behind)?;
-        let header = Header { bytes, tag }.pack(stamp(self.generation, position));
+        let header = Header { bytes, tag }.pack(stamp(self.claim.tag, position));
         self.store(position, header)?;
         if gap != 0 {
             // The message is there before the gap leads to it.
-            let header = Header { bytes: GAP, tag: 0 }.pack(stamp(self.generation, self.next));
+            let header = Header { bytes: GAP, tag: 0 }.pack(stamp(self.claim.tag, self.next));
             self.store(self.next, header)?;
         }
         self.next = behind;
@@ -284,12 +285,7 @@ impl Outbound {
     /// Gives the lane back. What was sent and not read yet is still read.
     pub fn close(self) {
         let at = self.base + self.shape.lane_at(self.lane);
-        let mine = u64::from(self.generation) << 32 | u64::from(self.client.wrapping_add(1));
         // The receiver frees it once it is empty: name nobody, but keep it taken.
-        let left = u64::from(self.generation) << 32 | LEFT;
-        let _ = self.map.replace(at + CLAIM, mine, left);
+        let _ = self.map.replace_cell(at + CLAIM, self.claim, LEFT);
     }
 }
-
-/// In a claim, for the sender's name: it has closed the lane.
-pub(crate) const LEFT: u64 = 0xffff_ffff;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use vshmem_channel::{ClaimError, Identity, Outbound, Port, Received, SendError, Shape};
 use vshmem_mem::{Map, Ordering};
+use vshmem_wire::ClientName;
 
 const NONCE: u64 = 77;
 
-fn who(client: u32) -> Identity {
-    Identity { client, port: 5, nonce: 6, mark: u64::from(client) + 100 }
+fn who(client: u64) -> Identity {
+    Identity { client, port: 5, nonce: 6, mark: client + 100 }
 }
 
 fn port(lanes: u32, lane_bytes: u32) -> (Arc<Map>, Port) {
@@ -19,7 +20,7 @@ fn port(lanes: u32, lane_bytes: u32) -> (Arc<Map>, Port) {
     (map, port)
 }
 
-fn claim(map: &Arc<Map>, port: &Port, client: u32) -> Result<Outbound, ClaimError> {
+fn claim(map: &Arc<Map>, port: &Port, client: u64) -> Result<Outbound, ClaimError> {
     Outbound::claim(map, 4096, port.shape().bytes(), NONCE, who(client))
 }
 
@@ -81,7 +82,7 @@ fn a_full_ring_says_so_and_goes_on_when_it_is_read() {
 #[test]
 fn threads_exchange_every_byte() {
     let (map, mut port) = port(4, 8192);
-    let senders: Vec<_> = (0..4).map(|nth| claim(&map, &port, nth).unwrap()).collect();
+    let senders: Vec<_> = (1..=4).map(|name| claim(&map, &port, name).unwrap()).collect();
     std::thread::scope(|scope| {
         for mut lane in senders {
             scope.spawn(move || {
@@ -99,7 +100,7 @@ fn threads_exchange_every_byte() {
         while next.iter().sum::<u64>() < 4 * 3000 {
             match take(&map, &mut port) {
                 Some((mark, _, bytes)) => {
-                    let seed = &mut next[mark as usize - 100];
+                    let seed = &mut next[mark as usize - 101];
                     assert_eq!(bytes, text(*seed, (*seed * 37 % 2000) as usize));
                     *seed += 1;
                 }
@@ -131,6 +132,35 @@ fn lanes_are_limited_and_come_back_when_their_sender_is_gone() {
     assert_eq!(take(&map, &mut port), None);
     third.send(&[b"new"], 1).unwrap();
     assert_eq!(take(&map, &mut port).unwrap(), (103, 1, b"new".to_vec()));
+}
+
+#[test]
+fn a_sender_whose_slot_has_been_taken_thousands_of_times_since_is_not_taken_for_its_successors() {
+    let (map, mut port) = port(2, 4096);
+    // As a pool names them: a slot, and how often it has been taken.
+    let name = |count: u64| ClientName::new(5, count).word();
+    for successors in [1 << 12, 1 << 32, 1 << 40] {
+        let mut lane = claim(&map, &port, name(7)).unwrap();
+        lane.send(&[b"first"], 1).unwrap();
+        assert_eq!(take(&map, &mut port).unwrap().2, b"first");
+        let left = port.reclaim(|alive| alive == name(7 + successors));
+        assert_eq!(left, Received::Left(who(name(7))));
+    }
+}
+
+#[test]
+fn what_was_sent_before_the_lane_was_closed_is_read_though_nobody_had_met_the_sender() {
+    let (map, mut port) = port(1, 4096);
+    let mut lane = claim(&map, &port, 3).unwrap();
+    lane.send(&[b"in passing"], 1).unwrap();
+    lane.close();
+    assert_eq!(take(&map, &mut port).unwrap(), (103, 1, b"in passing".to_vec()));
+    assert!(matches!(port.reclaim(|_| false), Received::Left(sender) if sender.mark == 103));
+    // Its successor's messages are not taken for its own.
+    let mut next = claim(&map, &port, 4).unwrap();
+    assert_eq!(take(&map, &mut port), None);
+    next.send(&[b"next"], 2).unwrap();
+    assert_eq!(take(&map, &mut port).unwrap(), (104, 2, b"next".to_vec()));
 }
 
 #[test]
@@ -194,7 +224,7 @@ proptest! {
                     map.store(4096 + word * 8, value, Ordering::Relaxed).unwrap();
                 }
                 3 => { let _ = lane.send(&[&text(at, (at % 1000) as usize)], 7); }
-                4 => { let _ = claim(&map, &port, at as u32); }
+                4 => { let _ = claim(&map, &port, at); }
                 _ => for _ in 0..8 {
                     if let Received::Message(message) = port.receive(1, |_| true) {
                         let end = message.at + u64::from(message.bytes);

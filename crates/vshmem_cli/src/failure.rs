@@ -33,6 +33,9 @@ pub enum Failure {
     /// The pool cannot be made or removed.
     #[error(transparent)]
     Create(#[from] CreateError),
+    /// There is no agent.
+    #[error(transparent)]
+    Agent(#[from] vshmem_agent::AgentError),
     /// The pool cannot be served.
     #[error(transparent)]
     Serve(#[from] vshmem_serve::ServeError),

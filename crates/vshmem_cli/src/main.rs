@@ -3,7 +3,6 @@
 #![forbid(unsafe_code)]
 
 mod account;
-mod agent;
 mod choice;
 mod failure;
 mod here;
@@ -63,7 +62,7 @@ enum Verb {
     Doctor(verb::doctor::Doctor),
     /// A domain's agent; `run` starts it.
     #[command(hide = true)]
-    Agent(agent::Agent),
+    Agent(verb::agent::Agent),
 }
 
 impl Verb {

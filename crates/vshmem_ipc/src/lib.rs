@@ -11,70 +11,52 @@
 
 #![forbid(unsafe_code)]
 
-mod access;
-mod answerers;
-mod bury;
-mod bury_threads;
-mod census;
-mod change;
+mod api;
 mod check;
-mod dirty;
-mod domain;
-mod doorbell;
-mod extent;
-mod floor;
-mod heap;
-mod home;
-mod id;
-mod leave;
-mod member;
+mod client;
+mod context;
+mod error;
+mod format;
+mod listing;
+mod memory;
 mod message;
-mod neighbourhood;
-mod notify;
 mod pool;
 mod queue;
-mod reclaim;
+mod recovery;
 mod registry;
-mod repair;
-mod segment;
-mod semaphore;
-mod tend;
-mod told;
-mod undo;
+mod sem;
+mod shims;
+mod shm;
 mod wait;
 
-pub use access::{Caller, Permission, Superuser};
-pub use census::{
+pub use check::room::Room;
+pub use check::{Finding, Severity};
+pub use client::fork::ChildSlot;
+pub use client::join::JoinError;
+pub use context::Context as Member;
+pub use context::Reach;
+pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
+pub use listing::rows::{
     ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage,
     WaiterRow,
 };
-pub use check::{Finding, Room, Severity};
-pub use domain::DomainIdentity;
-pub use doorbell::Domains;
-pub use home::Home;
-pub use id::{Kind, is_pool_id};
-pub use member::{Backing, ChildSlot, JoinError, Member, Process, Reach};
-pub use neighbourhood::{WAIT_WORDS_BEYOND, WaitFile};
-pub use notify::{Asked, Listener};
-pub use pool::{NewPool, OpenError, Pool};
+pub use memory::backing::Backing;
+pub use pool::clients::Process;
+pub use pool::domains::{DomainIdentity, Domains};
+pub use pool::host_record::Home;
+pub use pool::id::{Kind, is_pool_id};
+pub use pool::open::{NewPool, OpenError, Pool};
 pub use queue::{Deliver, MsgInfo, QueueStat, Receive};
+pub use registry::permission::{Caller, Permission, Superuser};
 pub use rustix::io::Errno;
-pub use segment::{Attachment, SegmentStat, ShmInfo, Suspended};
-pub use semaphore::{Operation, SemInfo, SetStat};
+pub use sem::operation::{Operation, SemInfo, SetStat};
+pub use shm::segment::{Attachment, SegmentStat, ShmInfo};
+pub use shm::suspend::Suspended;
+pub use wait::notify::{Asked, Listener};
 
-use vshmem_sync::Fault;
-
-/// Result of a change that may be refused: the outer layer is the machinery's, the inner one the
-/// caller's.
-type Verdict<T> = Result<Result<T, Errno>, Fault>;
-
-/// Turns machinery failures into the errno that a System V call reports for them.
-fn settle<T>(verdict: Verdict<T>) -> Result<T, Errno> {
-    match verdict {
-        Ok(result) => result,
-        Err(Fault::TooLong) => Err(Errno::NOMEM),
-        Err(Fault::Refused(errno)) => Err(Errno::from_raw_os_error(errno)),
-        // `Lost` never leaves the lock module.
-        Err(Fault::Corrupt { .. } | Fault::Lost | Fault::Evicted) => Err(Errno::IO),
-    }
-}
+// For `queue`, until it is a room like the others.
+use error::Verdict;
+use memory::heap;
+use pool::{id, threads as bury_threads};
+use registry::permission as access;
+use shims::settle;

@@ -6,7 +6,7 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader};
 
-use crate::heap::Chunk;
+use crate::pool::chunk::Chunk;
 
 /// Type and size of a message in the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -12,15 +12,24 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection, map_file, map_file_free};
+use vshmem_mem::{Mapping, Protection, map_file_free};
 
-use crate::device::Device;
-use crate::{Candidate, Link, RegionError, Sleeping};
+use crate::device::{Device, entries, is_character_device, or_what_to_do};
+use crate::link::{Capabilities, Link, LinkKind, Sleeping};
+use crate::region::RegionError;
 
 /// Where the kernel lists these devices.
 const DEVICES: &str = "/sys/bus/dax/devices";
 /// What the name of a device begins with.
 const PREFIX: &str = "dax";
+
+/// What tells it from others.
+pub(crate) const KIND: LinkKind = LinkKind {
+    name: "dax",
+    is_device: |place| name_of(place).is_some() && is_character_device(place),
+    open: |place| Ok(Box::new(Dax::open(place)?)),
+    places: || places_in(Path::new(DEVICES)),
+};
 
 /// A pool behind a dax device.
 #[derive(Debug)]
@@ -58,51 +67,36 @@ fn name_of(place: &Path) -> Option<&str> {
     (place.parent()? == Path::new("/dev") && name.starts_with(PREFIX)).then_some(name)
 }
 
-fn candidates_in(devices: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(devices) else { return Vec::new() };
-    let mut found: Vec<PathBuf> = entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| name.starts_with(PREFIX))
-        .filter(|name| Shape::read(devices, name).is_some_and(|shape| shape.bytes > 0))
-        .map(|name| Path::new("/dev").join(name))
-        .collect();
-    found.sort();
-    found
+fn places_in(devices: &Path) -> Vec<PathBuf> {
+    let names = entries(devices).into_iter().filter_map(|entry| {
+        let name = entry.file_name()?.to_str()?;
+        let is_there = Shape::read(devices, name).is_some_and(|shape| shape.bytes > 0);
+        (name.starts_with(PREFIX) && is_there).then(|| Path::new("/dev").join(name))
+    });
+    names.collect()
 }
 
 impl Dax {
-    /// Whether a path is a device of this kind.
-    #[must_use]
-    pub fn is_device(place: &Path) -> bool {
-        use std::os::unix::fs::FileTypeExt;
-        name_of(place).is_some()
-            && fs::metadata(place).is_ok_and(|meta| meta.file_type().is_char_device())
-    }
-
     /// Opens a device.
     ///
     /// # Errors
     /// Says what was tried, what came back, and what to do.
     pub fn open(place: &Path) -> Result<Self, RegionError> {
-        let device = Device::open(place).map_err(|error| match error {
-            RegionError::Denied { place } => RegionError::DeniedDevice {
-                place,
-                remedy: "The administrator of this machine decides who may use the device: with a udev rule (SUBSYSTEM==\"dax\", GROUP=\"vshmem\", MODE=\"0660\"), or with chmod and chgrp on it",
-            },
-            error => error,
-        })?;
+        let remedy = "The administrator of this machine decides who may use the device: with a udev rule (SUBSYSTEM==\"dax\", GROUP=\"vshmem\", MODE=\"0660\"), or with chmod and chgrp on it";
+        let device = Device::open(place).map_err(|error| or_what_to_do(error, remedy))?;
         let shape = name_of(place)
             .and_then(|name| Shape::read(Path::new(DEVICES), name))
             .ok_or_else(|| RegionError::new(place, "find its size in sysfs", Errno::INVAL))?;
         Ok(Self { device, bytes: shape.bytes, align: shape.align })
     }
+}
 
-    /// Devices that might hold a pool.
-    #[must_use]
-    pub fn candidates() -> Vec<Candidate> {
-        let found = candidates_in(Path::new(DEVICES)).into_iter();
-        found.map(|place| Candidate { kind: "dax", place }).collect()
+impl Dax {
+    /// The pieces that a range lies in, and their length.
+    fn pieces(&self, offset: u64, bytes: usize) -> Result<(Range<u64>, usize), Errno> {
+        let whole = around(offset, bytes as u64, self.align).ok_or(Errno::INVAL)?;
+        let length = usize::try_from(whole.end - whole.start).map_err(|_| Errno::NOMEM)?;
+        Ok((whole, length))
     }
 }
 
@@ -123,36 +117,31 @@ impl Link for Dax {
         self.bytes
     }
 
-    fn sleeping(&self) -> Sleeping {
+    fn capabilities(&self) -> Capabilities {
         // These pages are the kernel's: it can sleep on them.
-        Sleeping::InPool
+        Capabilities { sleeping: Sleeping::InPool, ..Capabilities::DEVICE }
     }
 
-    unsafe fn map(
+    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
+        let (whole, length) = self.pieces(offset, bytes)?;
+        let mapping = self.device.map(whole.start, length, protection)?;
+        let is_part = length != bytes;
+        Ok(if is_part { mapping.narrowed((offset - whole.start) as usize, bytes) } else { mapping })
+    }
+
+    unsafe fn map_at(
         &self,
         offset: u64,
         bytes: usize,
         protection: Protection,
-        at: Option<NonNull<u8>>,
+        at: NonNull<u8>,
     ) -> Result<Mapping, Errno> {
-        let whole = around(offset, bytes as u64, self.align).ok_or(Errno::INVAL)?;
-        let length = usize::try_from(whole.end - whole.start).map_err(|_| Errno::NOMEM)?;
-        if length == bytes
-            && at.is_none_or(|at| (at.addr().get() as u64).is_multiple_of(self.align))
-        {
+        let (whole, length) = self.pieces(offset, bytes)?;
+        if length == bytes && (at.addr().get() as u64).is_multiple_of(self.align) {
             // SAFETY: by this function's own contract.
-            return self
-                .device
-                .with(|file| unsafe { map_file(file, offset, bytes, protection, at) });
+            return unsafe { self.device.map_at(offset, bytes, protection, at) };
         }
         let before = (offset - whole.start) as usize;
-        let Some(at) = at else {
-            let mapping = self.device.with(|file| {
-                // SAFETY: no address is given.
-                unsafe { map_file(file, whole.start, length, protection, None) }
-            })?;
-            return Ok(mapping.narrowed(before, bytes));
-        };
         let start = at.addr().get().checked_sub(before).ok_or(Errno::INVAL)?;
         if !(start as u64).is_multiple_of(self.align) {
             return Err(Errno::INVAL);
@@ -202,14 +191,14 @@ mod tests {
             fs::write(root.path().join(name).join("size"), format!("{size}\n")).unwrap();
             fs::write(root.path().join(name).join("align"), format!("{align}\n")).unwrap();
         }
-        assert_eq!(candidates_in(root.path()), [Path::new("/dev/dax0.0")]);
+        assert_eq!(places_in(root.path()), [Path::new("/dev/dax0.0")]);
         let shape = Shape::read(root.path(), "dax0.0");
         assert_eq!(shape, Some(Shape { bytes: 266_338_304, align: 2 << 20 }));
     }
 
     #[test]
     fn other_files_are_no_devices() {
-        assert!(!Dax::is_device(Path::new("/dev/null")));
-        assert!(!Dax::is_device(Path::new("/tmp/dax0.0")));
+        assert!(!(KIND.is_device)(Path::new("/dev/null")));
+        assert!(!(KIND.is_device)(Path::new("/tmp/dax0.0")));
     }
 }

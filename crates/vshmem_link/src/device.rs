@@ -1,4 +1,5 @@
-//! A descriptor that survives the program it lives in.
+//! What the links that have a device or a file are built on: a descriptor that survives the program it lives in, mapping by it, and
+//! how devices are told from other files and listed.
 //!
 //! Programs close descriptors that they do not know (`close_range(3, ~0)`) and open others in
 //! their place. So the descriptor is kept high up, and before each use it is compared with what it
@@ -6,13 +7,14 @@
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
-use vshmem_mem::unless_confined;
+use vshmem_mem::{Mapping, Protection, map_file, map_file_at, unless_confined};
 
-use crate::{Region, RegionError};
+use crate::region::{Region, RegionError};
 
 /// Lowest number for kept descriptors: above what programs use and select(2) can name, below the
 /// usual limit of 1024.
@@ -24,6 +26,28 @@ pub(crate) struct Device {
     place: PathBuf,
     descriptor: AtomicI32,
     region: Region,
+}
+
+/// Whether a path is a character device.
+pub(crate) fn is_character_device(place: &Path) -> bool {
+    rustix::fs::stat(place)
+        .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
+}
+
+/// What a folder has, in order; nothing where there is none.
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+/// Says to who is not allowed to use a device what the administrator can do about it.
+pub(crate) fn or_what_to_do(error: RegionError, remedy: &'static str) -> RegionError {
+    match error {
+        RegionError::Denied { place } => RegionError::DeniedDevice { place, remedy },
+        error => error,
+    }
 }
 
 fn region_of(file: BorrowedFd<'_>) -> Result<Region, Errno> {
@@ -69,6 +93,26 @@ impl Device {
 
     pub fn number(&self) -> i32 {
         self.descriptor.load(Ordering::Relaxed)
+    }
+
+    /// Maps a part of it where the kernel likes.
+    pub fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
+        self.with(|file| map_file(file, offset, bytes, protection))
+    }
+
+    /// Maps a part of it at an address.
+    ///
+    /// # Safety
+    /// Nothing that is still in use may lie in the range.
+    pub unsafe fn map_at(
+        &self,
+        offset: u64,
+        bytes: usize,
+        protection: Protection,
+        at: NonNull<u8>,
+    ) -> Result<Mapping, Errno> {
+        // SAFETY: by this function's own contract.
+        self.with(|file| unsafe { map_file_at(file, offset, bytes, protection, at) })
     }
 
     /// Uses the file, opened again if need be and if the program has not confined itself: EBADF then.

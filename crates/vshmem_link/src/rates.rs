@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use vshmem_mem::{Map, Mapping, Ordering, Protection};
 
-use crate::Link;
+use crate::link::Link;
 
 /// Bytes read in one pass: little enough to be quick on uncached memory (some milliseconds).
 const PASS: usize = 256 << 10;
@@ -55,8 +55,7 @@ impl Rates {
 /// When memory cannot be mapped.
 pub fn measure_rates(link: &dyn Link) -> Result<Rates, Errno> {
     let bytes = PASS.min(usize::try_from(link.bytes()).unwrap_or(PASS));
-    // SAFETY: no address is given, so nothing is replaced.
-    let pool = Map::of(unsafe { link.map(0, bytes, Protection::READ_WRITE, None) }?);
+    let pool = Map::of(link.map(0, bytes, Protection::READ_WRITE)?);
     let private = Map::of(Mapping::anonymous(bytes)?);
     Ok(Rates {
         pool: rate(&pool, read),

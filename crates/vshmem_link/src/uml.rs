@@ -4,14 +4,15 @@
 //! The device maps from offset 0 only, so a part is mapped as a prefix and moved out of it. The
 //! kernel cannot sleep on such memory, and nobody outside the guest can interrupt it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection, map_file, remap_part};
+use vshmem_mem::{Mapping, Protection, remap_part};
 
-use crate::device::Device;
-use crate::{Candidate, Link, RegionError, Sleeping};
+use crate::device::{Device, is_character_device};
+use crate::link::{Capabilities, Link, LinkKind};
+use crate::region::RegionError;
 
 /// The device.
 const DEVICE: &str = "/dev/mmapper";
@@ -19,6 +20,19 @@ const DEVICE: &str = "/dev/mmapper";
 const LARGEST: u64 = 1 << 40;
 /// The granule of the search.
 const PAGE: u64 = 4096;
+
+/// What tells it from others.
+pub(crate) const KIND: LinkKind = LinkKind {
+    name: "uml",
+    is_device: |place| {
+        place.file_name().is_some_and(|name| name == "mmapper") && is_character_device(place)
+    },
+    open: |place| Ok(Box::new(Uml::open(place)?)),
+    places: || {
+        let place = PathBuf::from(DEVICE);
+        if (KIND.is_device)(&place) { vec![place] } else { Vec::new() }
+    },
+};
 
 /// A pool behind mmapper.
 #[derive(Debug)]
@@ -28,16 +42,6 @@ pub struct Uml {
 }
 
 impl Uml {
-    /// Whether a path is a device of this kind.
-    #[must_use]
-    pub fn is_device(place: &Path) -> bool {
-        use rustix::fs::FileType;
-        place.file_name().is_some_and(|name| name == "mmapper")
-            && rustix::fs::stat(place).is_ok_and(|stat| {
-                FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
-            })
-    }
-
     /// Opens the device and finds out how large its region is.
     ///
     /// # Errors
@@ -48,33 +52,37 @@ impl Uml {
         Ok(Self { device, bytes })
     }
 
-    /// The device, where there is one.
-    #[must_use]
-    pub fn candidates() -> Vec<Candidate> {
-        let place = Path::new(DEVICE);
-        if Self::is_device(place) {
-            vec![Candidate { kind: "uml", place: place.to_owned() }]
-        } else {
-            Vec::new()
-        }
+    /// Maps what lies in front of a part, and moves the part out of it.
+    ///
+    /// # Safety
+    /// With `at`, nothing that is still in use may lie in the range.
+    unsafe fn map_part(
+        &self,
+        offset: u64,
+        bytes: usize,
+        protection: Protection,
+        at: Option<NonNull<u8>>,
+    ) -> Result<Mapping, Errno> {
+        let end = offset.checked_add(bytes as u64).filter(|end| *end <= self.bytes);
+        let prefix = usize::try_from(end.ok_or(Errno::INVAL)?).map_err(|_| Errno::NOMEM)?;
+        // All rights at first: what a PFN mapping may become is fixed when it is made.
+        let whole = self.device.map(0, prefix, Protection::READ_WRITE)?;
+        let start = offset as usize;
+        // SAFETY: `whole` was made here and is seen by nobody else; `at` is the caller's to vouch
+        // for.
+        let part = unsafe { remap_part(&whole, start, bytes, protection, at) }?;
+        // What is left of the prefix ends before the part that was moved away.
+        whole.forget_from(start);
+        Ok(part)
     }
 }
 
 /// The device does not tell its size, and maps nothing longer than it is.
 fn region_bytes(device: &Device) -> Result<u64, Errno> {
-    let maps = |bytes: u64| {
-        device.with(|file| {
-            // SAFETY: no address is given, so nothing is replaced; the mapping ends at once.
-            unsafe { map_file(file, 0, bytes as usize, Protection::default(), None) }.map(drop)
-        })
-    };
+    let maps = |bytes: u64| device.map(0, bytes as usize, Protection::default()).map(drop);
     maps(PAGE)?;
     // The superblock holds the pool's own size, which is checked against this.
-    let header = device.with(|file| {
-        // SAFETY: as above; the copy is read through a checked view.
-        let mapping = unsafe { map_file(file, 0, PAGE as usize, Protection::default(), None) }?;
-        Ok(vshmem_mem::Map::of(mapping))
-    })?;
+    let header = vshmem_mem::Map::of(device.map(0, PAGE as usize, Protection::default())?);
     let declared = header.load(SIZE_AT, vshmem_mem::Ordering::Relaxed).unwrap_or(0);
     if (PAGE..LARGEST).contains(&declared) && maps(declared).is_ok() {
         return Ok(declared);
@@ -105,35 +113,31 @@ impl Link for Uml {
         self.bytes
     }
 
-    fn sleeping(&self) -> Sleeping {
-        Sleeping::InDomain
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::DEVICE
     }
 
-    unsafe fn map(
+    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
+        if offset == 0 && bytes as u64 <= self.bytes {
+            return self.device.map(0, bytes, protection);
+        }
+        // SAFETY: no address is given.
+        unsafe { self.map_part(offset, bytes, protection, None) }
+    }
+
+    unsafe fn map_at(
         &self,
         offset: u64,
         bytes: usize,
         protection: Protection,
-        at: Option<NonNull<u8>>,
+        at: NonNull<u8>,
     ) -> Result<Mapping, Errno> {
-        let end = offset.checked_add(bytes as u64).filter(|end| *end <= self.bytes);
-        let prefix = usize::try_from(end.ok_or(Errno::INVAL)?).map_err(|_| Errno::NOMEM)?;
-        if offset == 0 {
+        if offset == 0 && bytes as u64 <= self.bytes {
             // SAFETY: by this function's own contract.
-            return self.device.with(|file| unsafe { map_file(file, 0, bytes, protection, at) });
+            return unsafe { self.device.map_at(0, bytes, protection, at) };
         }
-        // All rights at first: what a PFN mapping may become is fixed when it is made.
-        let whole = self.device.with(|file| {
-            // SAFETY: no address is given.
-            unsafe { map_file(file, 0, prefix, Protection::READ_WRITE, None) }
-        })?;
-        let start = offset as usize;
-        // SAFETY: `whole` was made here and is seen by nobody else; `at` is the caller's to vouch
-        // for.
-        let part = unsafe { remap_part(&whole, start, bytes, protection, at) }?;
-        // What is left of the prefix ends before the part that was moved away.
-        whole.forget_from(start);
-        Ok(part)
+        // SAFETY: by this function's own contract.
+        unsafe { self.map_part(offset, bytes, protection, Some(at)) }
     }
 
     fn descriptor(&self) -> Option<i32> {

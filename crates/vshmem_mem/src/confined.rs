@@ -16,7 +16,7 @@ pub fn is_confined() -> bool {
     CONFINED.load(Ordering::Relaxed)
 }
 
-/// The gate for system calls that are not on the list of docs/sysv.md ("Filters of system calls"): `work` makes them, in a program that
+/// The gate for system calls that are not on the list of docs/reference/sysv-differences.md ("Filters of system calls"): `work` makes them, in a program that
 /// has not confined itself. `None` in one that has; what is done then must do with the calls on the list.
 #[inline]
 pub fn unless_confined<T>(work: impl FnOnce() -> T) -> Option<T> {

@@ -54,9 +54,10 @@ pub use confined::{confine, is_confined, unless_confined};
 pub use foreign::ForeignWords;
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
 pub use interrupted::{Sleeper, hide_sleeper, is_sleeper_shown, show_sleeper, take_sleeper};
-pub use map::{CellRef, Map, OutOfPool};
+pub use map::{CellRef, Map, OutOfPool, WordsRef};
 pub use mapping::{
-    Mapping, Protection, map_file, map_file_free, protect, relocate, remap_part, reserve, unmap,
+    Mapping, Protection, map_file, map_file_at, map_file_free, protect, relocate, remap_part,
+    reserve, unmap,
 };
 #[cfg(not(loom))]
 pub use past_cache::copy_past_cache;

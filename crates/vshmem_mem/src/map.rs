@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use vshmem_wire::{CELL_BYTES, Cell, WORD_BYTES};
 
+use crate::mapping::Mapping;
 use crate::racing::{clear, copy_in, copy_out};
-use crate::{Mapping, prefetch, wide};
+use crate::{prefetch, wide};
 
 /// An offset that does not lie in the pool, or not on a word: a peer wrote nonsense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +43,33 @@ impl CellRef<'_> {
     #[must_use]
     pub fn replace(self, old: Cell, word: u64) -> bool {
         wide::replace(self.0, old, old.successor(word))
+    }
+}
+
+/// A structure of `WORDS` words of a view, found and checked once: for who reads several of its words.
+#[derive(Debug, Clone, Copy)]
+pub struct WordsRef<'a, const WORDS: usize>(&'a [AtomicU64; WORDS]);
+
+impl<const WORDS: usize> WordsRef<'_, WORDS> {
+    /// Reads the word at byte `at` of the structure.
+    ///
+    /// # Panics
+    /// When it is not inside. The compiler sees that a field of the structure is.
+    #[inline(always)]
+    #[must_use]
+    pub fn load(self, at: usize, order: Ordering) -> u64 {
+        self.0[at / WORD_BYTES as usize].load(order)
+    }
+
+    /// As [`Map::load_to_replace`], of the cell at byte `at` of the structure.
+    ///
+    /// # Panics
+    /// As [`WordsRef::load`].
+    #[inline(always)]
+    #[must_use]
+    pub fn load_to_replace(self, at: usize) -> Cell {
+        let tag = self.load(at + WORD_BYTES as usize, Ordering::Acquire);
+        Cell { word: self.load(at, Ordering::Acquire), tag }
     }
 }
 
@@ -193,6 +221,26 @@ impl Map {
     #[inline]
     pub fn cell_ref(&self, offset: u64) -> Result<CellRef<'_>, OutOfPool> {
         self.cell_words(offset).map(CellRef)
+    }
+
+    /// The `WORDS` words at `offset`.
+    ///
+    /// # Errors
+    /// When they are not inside, or not on a word.
+    #[inline(always)]
+    pub fn words_ref<const WORDS: usize>(
+        &self,
+        offset: u64,
+    ) -> Result<WordsRef<'_, WORDS>, OutOfPool> {
+        let (bytes, wanted) = (self.bytes as u64, WORDS as u64 * WORD_BYTES);
+        let fits = offset & (WORD_BYTES - 1) == 0 && offset < bytes && bytes - offset >= wanted;
+        if !fits {
+            return Err(OutOfPool { offset });
+        }
+        // SAFETY: as in `word`, with all the words inside the mapping.
+        Ok(WordsRef(unsafe {
+            &*self.base.as_ptr().add(offset as usize).cast::<[AtomicU64; WORDS]>()
+        }))
     }
 
     /// Replaces `old` by its successor with `word`; says whether it did. Orders as [`Map::replace`].

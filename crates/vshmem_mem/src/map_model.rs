@@ -63,6 +63,27 @@ impl CellRef<'_> {
     }
 }
 
+/// A structure of `WORDS` words of a view.
+#[derive(Debug, Clone, Copy)]
+pub struct WordsRef<'a, const WORDS: usize> {
+    map: &'a Map,
+    offset: u64,
+}
+
+impl<const WORDS: usize> WordsRef<'_, WORDS> {
+    /// Reads the word at byte `at` of the structure.
+    #[must_use]
+    pub fn load(self, at: usize, order: Ordering) -> u64 {
+        self.map.load(self.offset + at as u64, order).expect("it was found inside")
+    }
+
+    /// As [`Map::load_to_replace`], of the cell at byte `at` of the structure.
+    #[must_use]
+    pub fn load_to_replace(self, at: usize) -> Cell {
+        self.map.load_to_replace(self.offset + at as u64).expect("it was found inside")
+    }
+}
+
 /// Where a word lies: by itself, or as a half of a cell.
 enum Place<'a> {
     Word(&'a AtomicU64),
@@ -178,6 +199,20 @@ impl Map {
     pub fn cell_ref(&self, offset: u64) -> Result<CellRef<'_>, OutOfPool> {
         self.cell(offset)?;
         Ok(CellRef { map: self, offset })
+    }
+
+    /// The `WORDS` words at `offset`.
+    ///
+    /// # Errors
+    /// When they are not inside, or not on a word.
+    pub fn words_ref<const WORDS: usize>(
+        &self,
+        offset: u64,
+    ) -> Result<WordsRef<'_, WORDS>, OutOfPool> {
+        for word in 0..WORDS as u64 {
+            self.place(offset + word * WORD_BYTES)?;
+        }
+        Ok(WordsRef { map: self, offset })
     }
 
     /// Writes a word.

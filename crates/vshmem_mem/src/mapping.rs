@@ -123,31 +123,50 @@ impl Drop for Mapping {
     }
 }
 
-/// Maps a part of a file, shared. With `at`, exactly there, replacing what is mapped.
+/// Maps a part of a file, shared, where the kernel likes.
+///
+/// # Errors
+/// What mmap(2) says.
+pub fn map_file(
+    file: BorrowedFd<'_>,
+    offset: u64,
+    bytes: usize,
+    protection: Protection,
+) -> Result<Mapping, Errno> {
+    let flags = MapFlags::SHARED | populated(bytes);
+    let hint = std::ptr::null_mut();
+    // SAFETY: the kernel chooses a free range.
+    let start = unsafe { rustix::mm::mmap(hint, bytes, protection.flags(), flags, file, offset) }?;
+    Mapping::adopt(start.cast(), bytes)
+}
+
+/// Maps a part of a file, shared, at an address, replacing what is mapped there.
 ///
 /// # Errors
 /// What mmap(2) says.
 ///
 /// # Safety
-/// With `at`, nothing that is still in use may lie in the range.
-pub unsafe fn map_file(
+/// Nothing that is still in use may lie in the range.
+pub unsafe fn map_file_at(
     file: BorrowedFd<'_>,
     offset: u64,
     bytes: usize,
     protection: Protection,
-    at: Option<NonNull<u8>>,
+    at: NonNull<u8>,
 ) -> Result<Mapping, Errno> {
-    /// Mappings of these sizes get all their page table entries at once: the pages of a pool are
-    /// there already, and a fault for each costs more than the rest of the call. For fewer pages
-    /// it does not pay, for more it would delay a program that touches few.
-    const POPULATED: std::ops::RangeInclusive<usize> = (32 << 10)..=(4 << 20);
-    let mut flags = MapFlags::SHARED;
-    flags.set(MapFlags::FIXED, at.is_some());
-    flags.set(MapFlags::POPULATE, POPULATED.contains(&bytes));
-    let hint = at.map_or(std::ptr::null_mut(), |start| start.as_ptr().cast());
-    // SAFETY: without `at` the kernel chooses a free range; with it the caller vouches for it.
+    let flags = MapFlags::SHARED | MapFlags::FIXED | populated(bytes);
+    let hint = at.as_ptr().cast();
+    // SAFETY: by this function's own contract.
     let start = unsafe { rustix::mm::mmap(hint, bytes, protection.flags(), flags, file, offset) }?;
     Mapping::adopt(start.cast(), bytes)
+}
+
+/// Mappings of some sizes get all their page table entries at once: the pages of a pool are
+/// there already, and a fault for each costs more than the rest of the call. For fewer pages
+/// it does not pay, for more it would delay a program that touches few.
+fn populated(bytes: usize) -> MapFlags {
+    const POPULATED: std::ops::RangeInclusive<usize> = (32 << 10)..=(4 << 20);
+    if POPULATED.contains(&bytes) { MapFlags::POPULATE } else { MapFlags::empty() }
 }
 
 /// Maps a part of a file, shared, at an address where nothing is mapped.
@@ -334,7 +353,7 @@ mod tests {
         rustix::fs::ftruncate(&file, bytes as u64).unwrap();
         let file = std::os::fd::AsFd::as_fd(&file);
         // SAFETY: no address is given.
-        let mapping = unsafe { map_file(file, 0, bytes, Protection::READ_WRITE, None) }.unwrap();
+        let mapping = map_file(file, 0, bytes, Protection::READ_WRITE).unwrap();
         let mut start = mapping.leak();
         // SAFETY: the mapping is this test's, which uses no place of it after it has moved.
         unsafe {

@@ -18,23 +18,56 @@ pub fn has_wide_swap() -> bool {
 }
 
 /// Replaces `old` by `new`; says whether it did. Sequentially consistent.
-///
-/// On a processor without the instruction this is SIGILL: nobody joins a pool there (`has_wide_swap`).
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 #[inline]
 pub(crate) fn replace(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     debug_assert!(cell.as_ptr().addr().is_multiple_of(16), "a cell lies on 16 bytes");
+    #[cfg(tsan)]
+    told::release(cell);
+    let replaced = swap(cell, old, new);
+    #[cfg(tsan)]
+    told::acquire(cell);
+    replaced
+}
+
+/// ThreadSanitizer does not see into instructions: it is told what the swap orders.
+#[cfg(tsan)]
+mod told {
+    use std::ffi::c_void;
+    use std::sync::atomic::AtomicU64;
+
+    unsafe extern "C" {
+        safe fn __tsan_acquire(at: *const c_void);
+        safe fn __tsan_release(at: *const c_void);
+    }
+
+    pub(super) fn release(cell: &[AtomicU64; 2]) {
+        cell.iter().for_each(|half| __tsan_release(half.as_ptr().cast_const().cast()));
+    }
+
+    pub(super) fn acquire(cell: &[AtomicU64; 2]) {
+        cell.iter().for_each(|half| __tsan_acquire(half.as_ptr().cast_const().cast()));
+    }
+}
+
+/// On a processor without the instruction this is SIGILL: nobody joins a pool there (`has_wide_swap`).
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[inline]
+fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     let replaced: u8;
     // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time, atomically; `Map` hands out
-    // cells on 16 bytes only, as the instruction demands. The compiler keeps rbx for itself, so it is put aside and back; the
-    // address has a register by name, as any other might be that one.
+    // cells on 16 bytes only, as the instruction demands. The compiler keeps rbx for itself, so it
+    // is put aside and back; the address has a register by name, as any other might be that one.
+    // Moves cost nothing here; `xchg` is three operations.
     unsafe {
         core::arch::asm!(
-            "xchg {new_word}, rbx",
+            "mov {aside}, rbx",
+            "mov rbx, {new_word}",
             "lock cmpxchg16b [rdi]",
             "sete r8b",
-            "mov rbx, {new_word}",
-            new_word = inout(reg) new.word => _,
+            "mov rbx, {aside}",
+            aside = out(reg) _,
+            new_word = in(reg) new.word,
             in("rdi") cell.as_ptr(),
             out("r8b") replaced,
             inout("rax") old.word => _,
@@ -46,11 +79,10 @@ pub(crate) fn replace(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     replaced != 0
 }
 
-/// Replaces `old` by `new`; says whether it did. Acquires and releases, as each exclusive pair does.
+/// Acquires and releases, as each exclusive pair does.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 #[inline]
-pub(crate) fn replace(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
-    debug_assert!(cell.as_ptr().addr().is_multiple_of(16), "a cell lies on 16 bytes");
+fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     let differs: u64;
     // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time, atomically; `Map` hands out
     // cells on 16 bytes only, as the instructions demand. What was loaded is of one moment only if the store succeeds, so

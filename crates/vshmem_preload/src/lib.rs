@@ -5,6 +5,16 @@
 //! change what a process holds in the pool. Symbols are exported unversioned; a versioned map
 //! would silently disable interposition.
 //!
+//! Each layer imports those below it alone:
+//!
+//! | layer | what it has |
+//! |---|---|
+//! | `intercept` | the exported symbols, thin |
+//! | `mapping` | calls of the program on its address space, attaching among them |
+//! | `session` | this process's place in the pool: joining, fork, exec, exit, credentials, handlers |
+//! | `attached` | which parts of the pool are attached, and where |
+//! | `process`, `errno`, `next`, `log` | the session once it is there; results as C knows them; the symbols behind ours |
+//!
 //! It runs inside other people's programs. So: no writing to their descriptors, no panic, no heap
 //! inside the calls (the first call sets up, and may), errno untouched on success, raw system
 //! calls where a program might override libc's.
@@ -12,51 +22,29 @@
 #![allow(unsafe_code)] // the boundary to C
 #![allow(non_camel_case_types)]
 
-mod advice;
-mod agent;
 mod attached;
-mod books;
-mod caller;
-mod cancel;
-mod confined;
-mod control;
-mod descriptors;
-mod environment;
 mod errno;
-mod exec;
-mod exit;
-mod fixed;
-mod fork;
-mod ftok;
-mod identity;
-mod message_calls;
+mod intercept;
+mod log;
+mod mapping;
 mod next;
-mod numbers;
-mod parked;
 mod process;
-mod procfs;
-mod protect;
-mod reap;
-mod remap;
-mod route;
-mod segment_calls;
-mod semaphore_calls;
-mod signal;
-mod unmap;
-mod user;
+mod session;
+
+use session::{environment, fork, join, route};
 
 /// Runs when the library is loaded.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
-        vshmem_session::remember_surroundings();
+        vshmem_agent::remember_surroundings();
         environment::remember();
         route::remember();
-        process::begin();
+        join::begin();
         fork::register();
         fork::register_late();
-        process::rejoin();
+        join::rejoin();
     }
     at_load
 };

@@ -1,25 +1,31 @@
 //! What can go wrong below the level of errno.
+//!
+//! What is normal is no fault: a semaphore that would block, a ring that is full or empty and a
+//! sleep that times out are values of their own (`Operated`, `Tail`, `Parked`). The layer above
+//! maps a fault to an errno.
 
 use vshmem_mem::OutOfPool;
 
 /// Why a step on shared state did not come to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Somebody took the lock over. Not an error: the step starts again.
-    Lost,
-    /// A peer wrote something that cannot be. The offset of the word, and what was wrong.
+    /// Hostile: a peer wrote something that cannot be. The layout tells which table the offset lies
+    /// in.
     Corrupt {
         /// Bytes from the start of the pool.
         offset: u64,
         /// What was found.
         what: &'static str,
     },
-    /// This process is no member in good standing any more: it was evicted while it was paused.
+    /// This process is no client in good standing any more: it was evicted while it was paused.
     Evicted,
-    /// The kernel refuses the sleep, with this errno: a filter of seccomp(2).
+    /// The system's: the kernel refuses the sleep, with this errno. A filter of seccomp(2) does.
     Refused(i32),
-    /// The step needs a longer intent record than it was given.
+    /// Normal, for a change that may become long: the intent record has no room for it, and it is
+    /// to be made again with more.
     TooLong,
+    /// Ours: a caller has asked for what it must not ask for. What that was.
+    Misuse(&'static str),
 }
 
 impl Fault {

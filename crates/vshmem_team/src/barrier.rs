@@ -4,8 +4,8 @@
 use vshmem_mem::Ordering;
 
 use crate::failure::TeamError;
-use crate::member::Team;
 use crate::patience::Wanted;
+use crate::team::Team;
 
 impl Team {
     /// Waits until all members have called this.

@@ -7,28 +7,12 @@ use vshmem_mem::Ordering;
 
 use crate::failure::TeamError;
 use crate::layout::{SLOTS, STEP, TAKEN, TEXT, WHAT};
-use crate::member::Team;
 use crate::number::{Number, Operation, combine};
 use crate::patience::Wanted;
+use crate::team::{Posted, Readers, Team};
 
 /// With so many members or fewer everybody reads what everybody has; with more, one does and passes it on.
 const FEW: u32 = 4;
-
-/// What a slot held last.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Posted {
-    step: u64,
-    readers: Readers,
-}
-
-/// Who reads a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Readers {
-    #[default]
-    Nobody,
-    One(u32),
-    All,
-}
 
 /// A word that tells what a text is, so that members who make different calls notice.
 fn what(kind: u8, number: u8, operation: u8, bytes: usize) -> u64 {

@@ -25,13 +25,15 @@
 mod barrier;
 mod exchange;
 mod failure;
+mod joining;
 mod layout;
-mod member;
 mod number;
 mod patience;
+mod team;
 
 pub use failure::TeamError;
+pub use joining::JoinError;
 pub use layout::{MOST_MEMBERS, MOST_PAYLOAD, Shape};
-pub use member::{JoinError, Person, Team};
 pub use number::{Number, Operation};
 pub use patience::arrivals;
+pub use team::{Person, Team};

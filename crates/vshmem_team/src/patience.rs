@@ -6,15 +6,13 @@
 //!
 //! A caller who has something to do meanwhile is called instead, between looks; the CPU is then its to give away.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use vshmem_mem::{Instant, Ordering, Patience, spin_hint};
+use vshmem_mem::{AtomicU64, Instant, Ordering, Patience, spin_hint};
 
 use crate::failure::TeamError;
 use crate::layout::FAILURE_AT;
-use crate::member::{Standing, Team};
+use crate::team::{Idle, Standing, Team};
 
 /// Looks before the CPU is given away.
 const LEAST_LOOKS: u32 = 32;
@@ -56,16 +54,7 @@ static ARRIVALS: AtomicU64 = AtomicU64::new(0);
 /// gives the CPU away while members wait learns by this that they did not go on waiting.
 #[must_use]
 pub fn arrivals() -> u64 {
-    ARRIVALS.load(Relaxed)
-}
-
-/// What the caller does between looks.
-pub(crate) struct Idle(pub Box<dyn FnMut() + Send>);
-
-impl fmt::Debug for Idle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Idle")
-    }
+    ARRIVALS.load(Ordering::Relaxed)
 }
 
 impl Team {
@@ -81,7 +70,7 @@ impl Team {
             spin_hint();
         }
         self.wait_slowly(wanted)?;
-        ARRIVALS.fetch_add(1, Relaxed);
+        ARRIVALS.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 

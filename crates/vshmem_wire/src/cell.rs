@@ -21,7 +21,7 @@ pub struct RawCell {
 ///
 /// Each write raises the tag by one, whoever makes it and for whatever reason, and the compare-and-swap compares both
 /// halves. So no pair ever comes back, and a write that was prepared by somebody who was stopped in between no longer finds
-/// what it expects: 64 bits do not wrap at any rate (`docs/wire-format.md`, "Counters").
+/// what it expects: 64 bits do not wrap at any rate (`docs/internals/wire-format.md`, "Counters").
 ///
 /// A cell holds whatever fits into 64 bits. What is a number of 32 bits is read and written as `u32` ([`Cell::value`], `Txn::get`,
 /// `Txn::set`, `claim_cell`); what needs all of them, as names that must not come back, as `u64` (`Cell::word`, `Txn::get_word`, `Txn::set_word`,

@@ -67,19 +67,12 @@ impl ClientName {
         (self.0 & !Self::JOINING) >> Self::SLOT_BITS
     }
 
-    /// 32 bits of it: the slot, and the low bits of how often it had been taken. For what is compared while both are known to be
-    /// there; it comes back after 4,096 clients of one slot.
+    /// 32 bits of it: the slot, and the low bits of how often it had been taken. To be shown; it comes back after 4,096 clients of
+    /// one slot, so nothing is decided by it.
     #[inline]
     #[must_use]
     pub const fn short(self) -> u32 {
         self.0 as u32
-    }
-
-    /// The slot in 32 bits of a name.
-    #[inline]
-    #[must_use]
-    pub const fn slot_in(short: u32) -> u32 {
-        short & ((1 << Self::SLOT_BITS) - 1)
     }
 
     /// Whether it is that of a process that is only just joining.

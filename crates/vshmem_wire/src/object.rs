@@ -22,30 +22,40 @@ pub enum ObjectState {
 }
 
 /// What the three kinds have in common.
+///
+/// In the order of use: a lookup by key or id reads the second cache line, and the third, which says
+/// who may use the object and holds the first two cells of its kind. The first line is for those who
+/// change it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ObjectHeader {
     /// The object's own lock (segments use the registry's).
     pub lock: RawCell,
-    /// Sequence and [`ObjectState`].
-    pub state: RawCell,
-    /// Key, or 0 for IPC_PRIVATE.
-    pub key: RawCell,
-    /// Next slot in the key index or in the free queue, plus one.
-    pub next: RawCell,
+    /// Seconds since 1970 of creation or last IPC_SET.
+    pub changed: RawCell,
     /// Owner.
     pub uid: RawCell,
     /// Owner's group.
     pub gid: RawCell,
-    /// Creator.
-    pub cuid: RawCell,
-    /// Creator's group.
-    pub cgid: RawCell,
+    /// Key, or 0 for IPC_PRIVATE.
+    pub key: RawCell,
+    /// Next slot in the key index or in the free queue, plus one.
+    pub next: RawCell,
+    /// Sequence and [`ObjectState`].
+    pub state: RawCell,
+    /// Of a semaphore set: seconds since 1970 of the last semop.
+    pub used: RawCell,
+    /// Creator, and in the upper half its group.
+    pub creator: RawCell,
     /// Mode, [`PERM_BITS`] and the SHM_ flags.
     pub mode: RawCell,
-    /// Seconds since 1970 of creation or last IPC_SET.
-    pub changed: RawCell,
 }
+
+const _: () = assert!(
+    core::mem::offset_of!(ObjectHeader, key) == 64
+        && core::mem::offset_of!(ObjectHeader, creator) == 128,
+    "a lookup reads two cache lines"
+);
 
 /// A segment.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +91,7 @@ pub struct ShmSlot {
 
 /// A semaphore set.
 ///
-/// A semaphore is a cell whose word has a format of its own, see `docs/wire-format.md`: value, flags and last operator
+/// A semaphore is a cell whose word has a format of its own, see `docs/internals/wire-format.md`: value, flags and last operator
 /// together.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -92,8 +102,6 @@ pub struct SemSlot {
     pub count: RawCell,
     /// Unit of the heap where their words begin.
     pub words: RawCell,
-    /// Seconds since 1970 of the last semop.
-    pub operated: RawCell,
     /// First sleeper, thread slot plus one.
     pub wait_head: RawCell,
     /// Last sleeper.
@@ -108,7 +116,7 @@ pub struct SemSlot {
     /// The last array of operations that was done without the lock, an [`crate::ArrayWord`].
     pub array: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 5],
+    pub spare: [RawCell; 6],
 }
 
 /// A message queue.
@@ -145,7 +153,7 @@ pub struct MsgSlot {
     pub send_head: RawCell,
     /// Last sleeping sender.
     pub send_tail: RawCell,
-    /// The ring: cells whose words have a format of their own, see `docs/wire-format.md`.
+    /// The ring: cells whose words have a format of their own, see `docs/internals/wire-format.md`.
     pub ring: [RawCell; RING_SLOTS],
 }
 
@@ -170,7 +178,7 @@ pub struct MsgHeader {
     pub kind: u64,
     /// Bytes of text.
     pub size: u64,
-    /// Where in which ring the message was put: see `docs/wire-format.md`. Means nothing in the list.
+    /// Where in which ring the message was put: see `docs/internals/wire-format.md`. Means nothing in the list.
     pub place: u64,
     /// What the chunk's owner cell said when it was.
     pub owner: u64,

@@ -225,6 +225,67 @@ CASE(shm_mremap_grow_beyond_the_end)
 	say("what is within it: %s", faults(write_there, to + PAGE - 1) == 0 ? "works" : "faults");
 }
 
+/* Calls that fail after they have unmapped what was in their way: what has gone is no attach any more. Which of them unmap it
+ * first differs from kernel to kernel. */
+
+static void say_what_is_left(int segment, char *at, const char *call, const char *answer)
+{
+	say("%s: %s, attaches %ld", call, answer, attaches(segment));
+	say("the page: %s", faults(write_there, at) == 0 ? "there" : "gone");
+	say("shmdt: %s", got(shmdt(at)));
+	say("attaches %ld", attaches(segment));
+}
+
+CASE(shm_mremap_over_fails_for_want_of_memory)
+{
+	/* More than any machine has; the kernel sees that only when it moves. */
+	const size_t much = 1UL << 38;
+	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *room = mmap(NULL, much, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		skip("no address space");
+	int a = segment_of(3 * PAGE);
+	char *at = shmat(a, room + 16 * PAGE, SHM_REMAP);
+	say("shmat: %s", yes(at == room + 16 * PAGE));
+	say_what_is_left(a, at, "mremap", made((long)mremap(page, PAGE, much, MREMAP_MAYMOVE | MREMAP_FIXED, room)));
+}
+
+CASE(shm_mremap_over_from_nowhere)
+{
+	char *nothing = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int a = segment_of(3 * PAGE);
+	char *at = attach(a);
+	munmap(nothing, PAGE);
+	say_what_is_left(a, at, "mremap", made((long)mremap(nothing, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at)));
+}
+
+CASE(shm_mremap_with_a_neighbour)
+{
+	/* Several mappings at once are moved by some kernels, but not a segment with others. */
+	char *room = mmap(NULL, 8 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *to = room + 4 * PAGE;
+	int a = segment_of(2 * PAGE), b = segment_of(2 * PAGE);
+	char *at = shmat(a, room, SHM_REMAP), *over = shmat(b, to, SHM_REMAP);
+	say("shmat: %s %s", yes(at == room), yes(over == to));
+	say("mremap: %s", made((long)mremap(room, 3 * PAGE, 3 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to)));
+	say("attaches %ld and %ld", attaches(a), attaches(b));
+	say("at the old place: %s", faults(write_there, at) == 0 ? "there" : "gone");
+	say("shmdt there: %s", got(shmdt(at)));
+	say("shmdt at the new place: %s", got(shmdt(to)));
+	say("attaches %ld and %ld", attaches(a), attaches(b));
+}
+
+CASE(shm_mmap_over_fails)
+{
+	/* A file that nobody may map for writing any more. */
+	int file = memfd_create("sealed", MFD_ALLOW_SEALING);
+	if (file < 0 || ftruncate(file, PAGE) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_WRITE) != 0)
+		broken("memfd_create");
+	int a = segment_of(3 * PAGE);
+	char *at = attach(a);
+	say_what_is_left(a, at, "mmap", made((long)mmap(at, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0)));
+	close(file);
+}
+
 CASE(shm_mremap_second)
 {
 	/* An old size of 0 makes a second mapping of the same memory. */

@@ -80,9 +80,10 @@ fn repair(name: &str) -> Result<(), Failure> {
     let visit = crate::visit::Visit::join(find(name)?)?;
     visit
         .with(|member| -> Result<(), Failure> {
-            let parties = super::Parties::of(member.pool())?;
-            for client in &parties.clients {
-                if client.state == vshmem_wire::ClientState::Active && parties.is_over(client) {
+            let participants = super::Participants::of(member.pool())?;
+            for client in &participants.clients {
+                if client.state == vshmem_wire::ClientState::Active && participants.is_over(client)
+                {
                     member.bury(client.name).map_err(unreadable(name))?;
                 }
             }

@@ -15,7 +15,7 @@ use crate::here::is_here;
 use crate::table::Table;
 use crate::{account, show, size};
 
-use super::Parties;
+use super::Participants;
 
 /// List the pools of this machine.
 #[derive(Debug, Args)]
@@ -115,14 +115,14 @@ fn fill(row: &mut Overview) -> Result<(), Failure> {
     let link = vshmem_link::open(&row.place).map_err(vshmem_session::FindError::from)?;
     let pool = snapshot(link.as_ref())?;
     let name = pool.name();
-    let parties = Parties::of(&pool)?;
+    let participants = Participants::of(&pool)?;
     row.used = Some(pool.usage().map_err(unreadable(&name))?.bytes);
     let room = pool.room().map_err(unreadable(&name))?;
     row.clean = Some(room.pages_clean * PAGE_BYTES);
-    let alive = parties.domains.iter().filter(|row| row.state == DomainState::Alive);
+    let alive = participants.domains.iter().filter(|row| row.state == DomainState::Alive);
     row.domains = Some(alive.count());
-    row.clients = Some(parties.users().len());
-    let rates = parties.domains.iter().find(|row| is_here(row)).map(|row| row.rates);
+    row.clients = Some(participants.users().len());
+    let rates = participants.domains.iter().find(|row| is_here(row)).map(|row| row.rates);
     if let Some(measured) = rates.and_then(Rates::of_array) {
         row.rates = rates;
         row.slow = measured.is_suspicious().then(|| remedy(&name, &measured));
@@ -133,7 +133,7 @@ fn fill(row: &mut Overview) -> Result<(), Failure> {
 
 fn remedy(name: &str, rates: &Rates) -> String {
     format!(
-        "pool {name}: its memory is not cached here: read at {} MiB/s where private memory gives {}. Use the driver (docs/links.md) rather than the resource file, place the device's memory above 4 GiB, and do not assign devices without coherent DMA to this machine",
+        "pool {name}: its memory is not cached here: read at {} MiB/s where private memory gives {}. Use the driver (docs/guide/qemu-libvirt.md) rather than the resource file, place the device's memory above 4 GiB, and do not assign devices without coherent DMA to this machine",
         rates.pool, rates.private
     )
 }

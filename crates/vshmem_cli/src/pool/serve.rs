@@ -33,7 +33,7 @@ const EXAMPLES: &str = "\
 Stays in the foreground and writes a line for each event; SIGTERM ends it. A guest whose QEMU ends is
 declared dead in the pool at once. Guests cannot connect to a server a second time: after a restart
 those that run keep the pool, and whoever sleeps in it looks every 4 ms instead of being rung, until
-they have been started anew (docs/serve.md).
+they have been started anew (docs/guide/qemu-libvirt.md).
 
 Examples:
   vshmem pool serve job7 &
@@ -63,7 +63,7 @@ impl Serve {
         let request = Request { name: name.clone(), socket: self.socket, vectors: self.vectors };
         let mut server = Server::start(link, &request)?;
         // It notices the death of this process and takes the host's doorbell back.
-        if let Err(error) = crate::agent::start(&place) {
+        if let Err(error) = vshmem_agent::start(&place) {
             show::line(format!("pool {name}: no agent ({error})"))?;
         }
         show::line(opening(&name, server.places(), self.vectors))?;
@@ -98,7 +98,7 @@ fn end(name: &str, ending: Ending) -> Outcome {
 fn serve_xen(link: Box<dyn Link>, name: &str, stop: &UnixStream) -> Outcome {
     let place = link.place().to_owned();
     let mut server = XenServer::start(link, name)?;
-    if let Err(error) = crate::agent::start(&place) {
+    if let Err(error) = vshmem_agent::start(&place) {
         show::line(format!("pool {name}: no agent ({error})"))?;
     }
     show::line(format!("pool {name}: guests are granted it as they come, and revoked as they go"))?;

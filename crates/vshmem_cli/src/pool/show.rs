@@ -74,7 +74,7 @@ struct Facts {
     grants: Vec<Grants>,
 }
 
-/// Datagrams between agents (docs/notify.md).
+/// Datagrams between agents (docs/guide/datagrams.md).
 #[derive(Debug, Serialize)]
 struct Datagrams {
     /// What the agent of this domain tells of them.

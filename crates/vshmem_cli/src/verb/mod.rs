@@ -1,5 +1,6 @@
 //! The verbs that are not about pools themselves.
 
+pub mod agent;
 pub mod bench;
 pub mod doctor;
 pub mod lab;

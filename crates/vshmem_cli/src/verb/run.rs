@@ -16,7 +16,7 @@ use vshmem_mem::{Instant, Patience};
 use vshmem_session::{Session, SessionError, Share};
 
 use crate::failure::{Failure, Outcome, failed};
-use crate::{agent, choice, program};
+use crate::{choice, program};
 
 /// Name of the library that answers the System V calls.
 const LIBRARY: &str = "libvshmem_preload.so";
@@ -99,12 +99,11 @@ impl Run {
         let link = choice::open_or_make(self.pool.as_deref())?;
         let place = link.place().to_owned();
         let session = join(link)?;
-        if let Err(error) = agent::start(&place) {
+        if let Err(error) = vshmem_agent::start(&place) {
             // The program starts one again when it comes to a slow path.
             tracing::warn!("{error}; deaths are not noticed until there is one");
         }
-        let me = std::env::current_exe()
-            .map_err(|error| Failure::Failed(format!("cannot find this binary: {error}")))?;
+        let me = program::own_binary()?;
         let ftok = match self.ftok {
             Ftok::Path => "path",
             Ftok::Inode => "inode",
@@ -160,7 +159,7 @@ fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
                 if !patience.is_over(Instant::now()) =>
             {
                 // Without one, nobody empties it.
-                let _ = agent::start(&place);
+                let _ = vshmem_agent::start(&place);
                 std::thread::sleep(Duration::from_millis(100));
             }
             other => return Ok(other?),

@@ -8,14 +8,15 @@ use vshmem_wire::{
     MsgSlot, ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
-use super::Look;
-use super::objects::Objects;
-use super::parties::{Owner, Parties};
-use crate::heap::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
-use crate::id::Kind;
-use crate::member::client_at;
+use crate::check::Look;
+use crate::check::objects::Objects;
+use crate::check::parties::{Owner, Parties};
 use crate::message::Header;
-use crate::{heap, registry, undo};
+use crate::pool::chunk::{self, Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
+use crate::pool::clients::client_at;
+use crate::pool::id::Kind;
+use crate::registry::table;
+use crate::sem::undo_records;
 
 /// Chunks that objects refer to, by unit.
 #[derive(Default)]
@@ -56,7 +57,7 @@ impl Look<'_> {
         let records = layout.undos.count as usize;
         let mut listed = vec![false; records];
         for (index, _) in objects.of(Kind::Semaphore) {
-            let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
+            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
             let count = self.get(field!(slot, SemSlot, count))?;
             let mut next = self.get(field!(slot, SemSlot, undos))?;
             let mut clients = HashMap::new();
@@ -71,7 +72,7 @@ impl Look<'_> {
                     self.wrong(format!("undo record {record} is listed twice"));
                     break;
                 }
-                let at = undo::undo_at(layout, record)?;
+                let at = undo_records::undo_at(layout, record)?;
                 let client = self.word(field!(at, UndoSlot, client))?;
                 let set = self.get(field!(at, UndoSlot, set))?;
                 if set != index + 1 || client == 0 {
@@ -96,7 +97,7 @@ impl Look<'_> {
         }
         let held = self.held_undos(parties)?;
         for (record, listed) in listed.iter().enumerate() {
-            let at = undo::undo_at(layout, record as u32)?;
+            let at = undo_records::undo_at(layout, record as u32)?;
             let client = self.word(field!(at, UndoSlot, client))?;
             let set = self.get(field!(at, UndoSlot, set))?;
             let serves = set != 0 && set != UndoSlot::TAKEN;
@@ -140,7 +141,7 @@ impl Look<'_> {
                     self.wrong(format!("undo record {record} is held twice"));
                     break;
                 }
-                let at = undo::undo_at(layout, record)?;
+                let at = undo_records::undo_at(layout, record)?;
                 if self.word(field!(at, UndoSlot, client))? != name.word() {
                     self.wrong(format!(
                         "client {client} lists undo record {record}, which is not its own"
@@ -177,7 +178,7 @@ impl Look<'_> {
     pub(super) fn sets(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let (layout, geometry) = (self.layout, self.pool.geometry());
         for (index, _) in objects.of(Kind::Semaphore) {
-            let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
+            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
             let count = self.get(field!(slot, SemSlot, count))?;
             let unit = self.get(field!(slot, SemSlot, words))?;
             if count == 0 || count > geometry.semmsl {
@@ -208,7 +209,7 @@ impl Look<'_> {
                     ));
                 }
                 if word.undo {
-                    let set = match undo::undo_at(layout, word.operator) {
+                    let set = match undo_records::undo_at(layout, word.operator) {
                         Ok(at) => self.get(field!(at, UndoSlot, set))?,
                         Err(_) => 0,
                     };
@@ -229,7 +230,7 @@ impl Look<'_> {
     pub(super) fn queues(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let layout = self.layout;
         for (index, standing) in objects.of(Kind::Queue) {
-            let slot = registry::slot_at(layout, Kind::Queue, index)?;
+            let slot = table::slot_at(layout, Kind::Queue, index)?;
             let mut next = self.get(field!(slot, MsgSlot, head))?;
             let (mut count, mut bytes, mut last) = (0u64, 0u64, 0);
             while let Some(unit) = next.checked_sub(1) {
@@ -282,7 +283,7 @@ impl Look<'_> {
         let mut found = 0;
         let mut slab = 0;
         while slab < slabs {
-            let meta = heap::slab_meta(layout, slab)?;
+            let meta = chunk::slab_meta(layout, slab)?;
             let class = self.get(field!(meta, SlabMeta, class))?;
             let first = slab * SLAB_UNITS;
             let chunk_units = match class {
@@ -336,7 +337,7 @@ impl Look<'_> {
 
     /// A unit that an object refers to, and in which no chunk begins.
     fn note_stray(&mut self, unit: u32, what: String) -> Result<(), Fault> {
-        let slab = heap::slab_meta(self.layout, unit / SLAB_UNITS)?;
+        let slab = chunk::slab_meta(self.layout, unit / SLAB_UNITS)?;
         let class = self.get(field!(slab, SlabMeta, class))?;
         let begins = match class {
             SlabMeta::RUN => unit.is_multiple_of(SLAB_UNITS),
@@ -360,7 +361,7 @@ impl Look<'_> {
             return Ok(1);
         }
         for inner in slab + 1..slab + length {
-            let meta = heap::slab_meta(self.layout, inner)?;
+            let meta = chunk::slab_meta(self.layout, inner)?;
             if self.get(field!(meta, SlabMeta, class))? != SlabMeta::TAIL {
                 self.wrong(format!("slab {inner} is inside a run and says otherwise"));
                 return Ok(inner - slab);
@@ -420,7 +421,7 @@ impl Look<'_> {
     }
 
     fn is_run(&self, unit: u32) -> Result<bool, Fault> {
-        let slab = heap::slab_meta(self.layout, unit / SLAB_UNITS)?;
+        let slab = chunk::slab_meta(self.layout, unit / SLAB_UNITS)?;
         Ok(self.get(field!(slab, SlabMeta, class))? == SlabMeta::RUN)
     }
 

@@ -9,27 +9,29 @@ use vshmem_wire::{
     WaitKind, WaitState,
 };
 
-use super::objects::Objects;
-use super::parties::Parties;
-use super::{Look, name_of};
-use crate::heap::Chunk;
-use crate::id::Kind;
+use crate::check::objects::Objects;
+use crate::check::parties::Parties;
+use crate::check::{Look, name_of};
 use crate::message::{Header, Search};
+use crate::pool::chunk::Chunk;
+use crate::pool::id::Kind;
+use crate::pool::threads::thread_at;
 use crate::queue::{Awaited, header_of, says_list};
-use crate::registry;
-use crate::semaphore::{self, Operation};
-use crate::wait::{Line, thread_at};
+use crate::registry::table;
+use crate::sem::operation::Operation;
+use crate::sem::set;
+use crate::wait::queue::Line;
 
 impl Look<'_> {
     pub(super) fn lines(&mut self, parties: &Parties, objects: &Objects) -> Result<(), Fault> {
         let layout = self.layout;
         let mut seen = HashSet::new();
         for (index, standing) in objects.of(Kind::Semaphore) {
-            let slot = registry::slot_at(layout, Kind::Semaphore, index)?;
-            let line = semaphore::line_of(slot);
+            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+            let line = set::line_of(slot);
             let sleepers =
                 self.line(Kind::Semaphore, index, WaitKind::Semaphore, line, &mut seen)?;
-            let counted = self.get(semaphore::waiting_of(slot))?;
+            let counted = self.get(set::waiting_of(slot))?;
             if standing.is(ObjectState::Live) {
                 if counted as usize != sleepers.len() {
                     self.wrong(format!(
@@ -43,7 +45,7 @@ impl Look<'_> {
             }
         }
         for (index, standing) in objects.of(Kind::Queue) {
-            let slot = registry::slot_at(layout, Kind::Queue, index)?;
+            let slot = table::slot_at(layout, Kind::Queue, index)?;
             for (kind, senders) in [(WaitKind::Receive, false), (WaitKind::Send, true)] {
                 let line = crate::queue::line_of(slot, senders);
                 let sleepers = self.line(Kind::Queue, index, kind, line, &mut seen)?;

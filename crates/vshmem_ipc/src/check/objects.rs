@@ -7,12 +7,12 @@ use vshmem_wire::{
     AttachSlot, CELL_BYTES, ClientName, ClientSlot, ObjectHeader, ObjectState, ShmSlot,
 };
 
-use super::parties::{Owner, Parties};
-use super::{Look, name_of};
-use crate::id::Kind;
-use crate::member::client_at;
-use crate::registry::{self, Standing, per_kind};
-use crate::segment::attach_at;
+use crate::check::parties::{Owner, Parties};
+use crate::check::{Look, name_of};
+use crate::pool::clients::client_at;
+use crate::pool::id::Kind;
+use crate::registry::table::{self, Standing, per_kind};
+use crate::shm::record::attach_at;
 
 /// How every object slot stands, kind by kind.
 pub(super) struct Objects {
@@ -38,7 +38,7 @@ impl Look<'_> {
         let mut objects = Objects { standings: [Vec::new(), Vec::new(), Vec::new()] };
         for kind in Kind::ALL {
             for index in 0..kind.area(self.layout).count as u32 {
-                let slot = registry::slot_at(self.layout, kind, index)?;
+                let slot = table::slot_at(self.layout, kind, index)?;
                 let standing = Standing::unpack(self.get(field!(slot, ObjectHeader, state))?);
                 self.standing(parties, kind, index, slot, standing)?;
                 objects.standings[kind as usize].push(standing);
@@ -110,7 +110,7 @@ impl Look<'_> {
                 break;
             }
             last = next;
-            let slot = registry::slot_at(layout, kind, index)?;
+            let slot = table::slot_at(layout, kind, index)?;
             next = self.get(field!(slot, ObjectHeader, next))?;
         }
         let tail = self.get(per_kind!(layout, free_tail, kind))?;
@@ -150,7 +150,7 @@ impl Look<'_> {
             let bucket = area.offset + number * CELL_BYTES;
             let mut next = self.get(bucket)?;
             while let Some(index) = next.checked_sub(1) {
-                let Ok(slot) = registry::slot_at(layout, kind, index) else {
+                let Ok(slot) = table::slot_at(layout, kind, index) else {
                     self.wrong(format!(
                         "the {name} keys of bucket {number} lead to slot {index}, which does not exist"
                     ));
@@ -161,7 +161,7 @@ impl Look<'_> {
                     break;
                 }
                 let key = self.get(field!(slot, ObjectHeader, key))? as i32;
-                if key == 0 || registry::bucket(layout, kind, key)? != bucket {
+                if key == 0 || table::bucket(layout, kind, key)? != bucket {
                     self.wrong(format!("the key of {name} {index} is in the wrong place"));
                 }
                 if objects.is(kind, index, ObjectState::Live) {
@@ -177,7 +177,7 @@ impl Look<'_> {
             }
         }
         for (index, standing) in objects.of(kind) {
-            let slot = registry::slot_at(layout, kind, index)?;
+            let slot = table::slot_at(layout, kind, index)?;
             let key = self.get(field!(slot, ObjectHeader, key))?;
             if standing.is(ObjectState::Live) && key != 0 && !found.contains(&index) {
                 self.wrong(format!("{name} {index} has key {key:#x} and is not found by it"));
@@ -242,7 +242,7 @@ impl Look<'_> {
             }
         }
         for (index, standing) in objects.of(Kind::Segment) {
-            let slot = registry::slot_at(layout, Kind::Segment, index)?;
+            let slot = table::slot_at(layout, Kind::Segment, index)?;
             let counted = u64::from(self.get(field!(slot, ShmSlot, attached))?);
             let found = attached.get(&index).copied().unwrap_or(0);
             if counted != found {

@@ -5,10 +5,11 @@ use std::collections::{HashMap, HashSet};
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{ExtentSlot, ExtentState, ObjectState, PAGE_BINS, PAGE_BYTES, Registry, ShmSlot};
 
-use super::Look;
-use super::objects::Objects;
-use crate::id::Kind;
-use crate::{dirty, extent, registry};
+use crate::check::Look;
+use crate::check::objects::Objects;
+use crate::memory::{dirty, extents};
+use crate::pool::id::Kind;
+use crate::registry::table;
 
 /// An extent as the walk from the first page to the last has found it.
 #[derive(Debug, Clone, Copy)]
@@ -28,12 +29,12 @@ impl Look<'_> {
     /// Extents from first page to last, by slot.
     pub(super) fn extents(&mut self) -> Result<HashMap<u32, Found>, Fault> {
         let layout = self.layout;
-        let limit = extent::pages_in(layout);
+        let limit = extents::pages_in(layout);
         let mut extents = HashMap::new();
         let (mut slot, mut page, mut before) = (0, 0, 0);
         let mut free_before = false;
         loop {
-            let at = extent::slot_at(layout, slot)?;
+            let at = extents::slot_at(layout, slot)?;
             let found = Found {
                 state: self.get(field!(at, ExtentSlot, state))?,
                 first: self.get(field!(at, ExtentSlot, first))?,
@@ -85,7 +86,7 @@ impl Look<'_> {
         self.cleaning(&extents)?;
         let mut owners = HashMap::new();
         for (index, standing) in objects.of(Kind::Segment) {
-            let slot = registry::slot_at(self.layout, Kind::Segment, index)?;
+            let slot = table::slot_at(self.layout, Kind::Segment, index)?;
             let first = self.get(field!(slot, ShmSlot, first_page))?;
             let pages = self.get(field!(slot, ShmSlot, pages))?;
             let extent = self.get(field!(slot, ShmSlot, extent))?;
@@ -140,7 +141,7 @@ impl Look<'_> {
     fn bins(&mut self, extents: &HashMap<u32, Found>) -> Result<(), Fault> {
         let mut listed = HashSet::new();
         for bin in 0..PAGE_BINS {
-            let mut next = self.get(extent::bin_at(self.layout, bin))?;
+            let mut next = self.get(extents::bin_at(self.layout, bin))?;
             let mut before = 0;
             while let Some(slot) = next.checked_sub(1) {
                 let Some(found) = extents.get(&slot).filter(|found| found.is(ExtentState::Free))
@@ -152,13 +153,13 @@ impl Look<'_> {
                     self.wrong(format!("the free extent at page {} is listed twice", found.first));
                     break;
                 }
-                if extent::bin_of(found.pages) != bin {
+                if extents::bin_of(found.pages) != bin {
                     self.wrong(format!(
                         "the free extent at page {} ({} pages) is in bin {bin}",
                         found.first, found.pages
                     ));
                 }
-                let at = extent::slot_at(self.layout, slot)?;
+                let at = extents::slot_at(self.layout, slot)?;
                 if self.get(field!(at, ExtentSlot, previous))? != before {
                     self.wrong(format!(
                         "the free extent at page {} does not lead back in bin {bin}",
@@ -187,7 +188,7 @@ impl Look<'_> {
                 self.wrong(format!("extent slot {slot} is listed as unused"));
                 break;
             }
-            let at = extent::slot_at(self.layout, slot)?;
+            let at = extents::slot_at(self.layout, slot)?;
             if self.get(field!(at, ExtentSlot, state))? != ExtentState::Unused as u32 {
                 self.wrong(format!("extent slot {slot} is listed as unused and has a state"));
             }

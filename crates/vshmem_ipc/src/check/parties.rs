@@ -8,9 +8,9 @@ use vshmem_wire::{
     WaitKind, WaitState,
 };
 
-use super::Look;
-use crate::member::{client_at, slot_of};
-use crate::wait::thread_at;
+use crate::check::Look;
+use crate::pool::clients::{client_at, slot_of};
+use crate::pool::threads::thread_at;
 
 /// How every client slot stands.
 pub(super) struct Parties {

@@ -7,18 +7,19 @@ use vshmem_wire::{
     RING_SHORT_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingReserve,
 };
 
-use super::Look;
-use super::heap::{Use, Uses};
-use super::objects::Objects;
-use crate::heap::Chunk;
-use crate::id::Kind;
+use crate::check::Look;
+use crate::check::heap::{Use, Uses};
+use crate::check::objects::Objects;
 use crate::message::Header;
-use crate::{queue, registry};
+use crate::pool::chunk::Chunk;
+use crate::pool::id::Kind;
+use crate::queue;
+use crate::registry::table;
 
 impl Look<'_> {
     pub(super) fn rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         for (index, standing) in objects.of(Kind::Queue) {
-            let slot = registry::slot_at(self.layout, Kind::Queue, index)?;
+            let slot = table::slot_at(self.layout, Kind::Queue, index)?;
             let ring = self.ring_of(slot)?;
             if !ring.makes_sense() {
                 self.wrong(format!("the words in the ring of queue {index} do not fit together"));

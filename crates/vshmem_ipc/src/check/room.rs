@@ -5,12 +5,15 @@ use vshmem_wire::{
     AttachSlot, CHUNK_CLASSES, ClientSlot, ExtentState, SlabMeta, ThreadSlot, UndoSlot,
 };
 
-use super::Look;
-use crate::heap::{self, Chunk, IN_OBJECT, SLAB_UNITS};
-use crate::member::client_at;
-use crate::segment::attach_at;
-use crate::wait::thread_at;
-use crate::{Errno, Pool, dirty, undo};
+use crate::check::Look;
+use crate::error::Failure;
+use crate::memory::dirty;
+use crate::pool::chunk::{self, Chunk, IN_OBJECT, SLAB_UNITS};
+use crate::pool::clients::client_at;
+use crate::pool::open::Pool;
+use crate::pool::threads::thread_at;
+use crate::sem::undo_records;
+use crate::shm::record::attach_at;
 
 /// What is in use and what is free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,20 +46,15 @@ pub struct Room {
     pub undos: u32,
 }
 
-impl Pool {
-    /// Counts what is in use.
-    ///
-    /// # Errors
-    /// EIO when the pool cannot be read at all.
-    pub fn room(&self) -> Result<Room, Errno> {
-        let mut look = Look {
-            pool: self,
-            layout: self.layout(),
-            pending: std::collections::HashMap::new(),
-            findings: Vec::new(),
-        };
-        look.room().map_err(|_| Errno::IO)
-    }
+/// Counts what is in use.
+pub(crate) fn count(pool: &Pool) -> Result<Room, Failure> {
+    let mut look = Look {
+        pool,
+        layout: pool.layout(),
+        pending: std::collections::HashMap::new(),
+        findings: Vec::new(),
+    };
+    look.room().map_err(Failure::from)
 }
 
 impl Look<'_> {
@@ -76,7 +74,7 @@ impl Look<'_> {
             room.largest_free = room.largest_free.max(pages);
         }
         for slab in 0..self.layout.slab_meta.count as u32 {
-            let meta = heap::slab_meta(self.layout, slab)?;
+            let meta = chunk::slab_meta(self.layout, slab)?;
             let class = self.get(field!(meta, SlabMeta, class))?;
             if class == 0 {
                 room.slabs_free += 1;
@@ -113,7 +111,7 @@ impl Look<'_> {
             room.attaches += u32::from(self.get(field!(at, AttachSlot, segment))? != 0);
         }
         for record in 0..self.layout.undos.count as u32 {
-            let at = undo::undo_at(self.layout, record)?;
+            let at = undo_records::undo_at(self.layout, record)?;
             room.undos += u32::from(self.get(field!(at, UndoSlot, client))? != 0);
         }
         Ok(room)

@@ -8,15 +8,6 @@
 //! A receiver that looks for a while before it sleeps ([`Member::await_message`]) only reads the ring between its attempts, and each of
 //! them is the one above. So it adds no step at which a crash could leave anything behind.
 
-use super::at;
-use super::awaited::{Awaited, says_list};
-use super::receive::Deliver;
-use super::ring::{Held, chunk_of, claim_parked, header_of};
-use super::{Queue, Receive};
-use crate::access::{Caller, Permission, READ, WRITE};
-use crate::heap::{self, Chunk};
-use crate::message::{Header, Search};
-use crate::{Errno, Member, Verdict};
 use vshmem_mem::{Map, seconds_now, signals_handled, spin_hint};
 use vshmem_sync::{
     Answerer, Fault, Inline, MessageRing, Room, Spot, Tail, crash_point, field, load_cell,
@@ -27,10 +18,21 @@ use vshmem_wire::{
     RING_TEXT_BYTES, RingReserve,
 };
 
+use super::awaited::{Awaited, says_list};
+use super::receive::Deliver;
+use super::ring::{Held, chunk_of, claim_parked, header_of};
+use super::{Queue, Receive, at};
+use crate::access::{Caller, Permission, READ, WRITE};
+use crate::heap::{self, Chunk};
+use crate::message::{Header, Search};
+use crate::{Errno, Member, Verdict};
+
 /// Attempts before a call goes under the lock; each but the last has met somebody else's progress.
 const MOST_ATTEMPTS: u32 = 64;
+
 /// Text that is copied on the short way.
 const SHORT: usize = 64;
+
 /// Text that is copied by way of the stack, and whose chunk stays with the slot for the next message.
 const MEDIUM: usize = 1112;
 
@@ -116,7 +118,7 @@ pub(super) enum InRing {
 }
 
 /// How an attempt to take a message ended.
-enum Taken {
+pub(crate) enum Taken {
     Delivered(Answer),
     /// There was none for this receiver, after everything that the ring held had been looked at.
     Nothing,

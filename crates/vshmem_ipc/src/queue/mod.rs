@@ -33,7 +33,6 @@ mod status;
 
 pub(crate) use awaited::{Awaited, says_list};
 pub use receive::Deliver;
-pub(crate) use reserve::ReserveCounter;
 pub(crate) use ring::{bury_chunk, header_of, place_in, place_of};
 pub(crate) use status::totals;
 

@@ -14,41 +14,12 @@ use super::awaited::says_list;
 use super::ring::enter_ring;
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::{Member, Verdict};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Desk, Fault, Spot, Txn, field, load_cell, load_value};
 use vshmem_wire::{
     Cell, Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, RING_INLINE_BYTES,
     RING_SLOTS, RingReserve,
 };
-
-/// Messages that this process sends in chunks, although they would fit into slots, before it provides another reserve: that costs
-/// about as much as some calls under the lock, and a queue that goes to its list again and again loses it each time. At first
-/// as many as leave a chunk at each slot: so many the queue has by then in any case.
-const MESSAGES_APART: u32 = 32;
-const FIRST_MESSAGES: u32 = RING_SLOTS as u32;
-
-/// When this process provides the next reserve.
-#[derive(Debug)]
-pub(crate) struct ReserveCounter {
-    sent: AtomicU32,
-}
-
-impl Default for ReserveCounter {
-    fn default() -> Self {
-        Self { sent: AtomicU32::new(MESSAGES_APART - FIRST_MESSAGES) }
-    }
-}
-
-impl ReserveCounter {
-    /// Counts a message that was sent in a chunk for want of a reserve; says whether it is time to provide one.
-    fn is_due(&self) -> bool {
-        // What other threads count at the same time may be lost.
-        let sent = self.sent.load(Relaxed).wrapping_add(1);
-        self.sent.store(sent, Relaxed);
-        sent.is_multiple_of(MESSAGES_APART)
-    }
-}
 
 /// Makes what a chunk says different from all that it has ever said, before it comes into a reserve.
 fn tag_chunk(map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
@@ -96,11 +67,13 @@ impl Reserve {
         let new = Cell { word: moved.pack(), tag: text.to_le() };
         let at = field!(chunk.offset(layout)?, MsgHeader, tag);
         let old = map.load_cell(at)?;
+        // Believed only by who still has the lock: any other starts again.
+        let changed = Fault::corrupt(spot.at, "a message that changes in a closed ring");
         if map.load(spot.at, Ordering::Acquire)? != spot.word {
-            return Err(Fault::Lost);
+            return Err(changed);
         }
         if old != new && !map.replace_pair(at, old, new)? && map.load_cell(at)? != new {
-            return Err(Fault::Lost);
+            return Err(changed);
         }
         Ok(chunk)
     }
@@ -127,15 +100,10 @@ impl Member {
         let Ok(seat) = self.seat() else { return Ok(()) };
         let desk = self.desk_of(&seat);
         let pool = self.pool();
+        let bytes = MSG_HEADER_BYTES + RING_INLINE_BYTES as u64;
         let mut chunks = Vec::with_capacity(RING_SLOTS);
         while chunks.len() < RING_SLOTS
-            && let Some(chunk) = heap::allocate(
-                pool,
-                &desk,
-                &self.larder,
-                self.me(),
-                MSG_HEADER_BYTES + RING_INLINE_BYTES as u64,
-            )?
+            && let Some(chunk) = heap::allocate(self, &desk, bytes)?
         {
             tag_chunk(pool.map(), pool.layout(), chunk)?;
             chunks.push(chunk);

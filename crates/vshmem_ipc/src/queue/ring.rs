@@ -22,7 +22,7 @@ use super::at;
 use super::awaited::{Awaited, says_list};
 use super::list::last;
 use super::reserve::Reserve;
-use crate::heap::{self, Chunk, IN_OBJECT};
+use crate::heap::{Chunk, IN_OBJECT};
 use crate::message::Header;
 use crate::registry::{self, MOST_TRIES};
 use crate::{Errno, Member, Pool, Verdict, settle};
@@ -89,7 +89,7 @@ impl Held {
     pub fn fits(&self, map: &Map, layout: &Layout, bytes: u64) -> Result<bool, Fault> {
         let needed = MSG_HEADER_BYTES + bytes;
         // The smallest chunk is one unit.
-        Ok(needed <= UNIT_BYTES || needed <= heap::bytes_of(map, layout, self.chunk)?)
+        Ok(needed <= UNIT_BYTES || needed <= crate::pool::chunk::bytes_of(map, layout, self.chunk)?)
     }
 
     /// Whether nobody has taken it away from a client that was thought to be dead.

@@ -8,8 +8,10 @@ use rustix::io::Errno;
 use rustix::ioctl::{Getter, NoArg, Opcode, Setter, Updater, ioctl, opcode};
 use vshmem_sync::Doorbell;
 
-use crate::device::Device;
+use crate::device::{Device, entries, is_character_device};
 
+/// Where the driver puts its devices.
+const DEVICES: &str = "/dev/vshmem";
 /// The driver's letter.
 const MAGIC: u8 = 0xB7;
 /// The version of the interface that is spoken here.
@@ -84,17 +86,12 @@ impl Info {
 
 /// Whether a path is a device of the driver's.
 pub fn is_device(place: &Path) -> bool {
-    use std::os::unix::fs::FileTypeExt;
-    place.parent().is_some_and(|directory| directory == Path::new(super::DEVICES))
-        && std::fs::metadata(place).is_ok_and(|meta| meta.file_type().is_char_device())
+    place.parent() == Some(Path::new(DEVICES)) && is_character_device(place)
 }
 
 /// The driver's devices.
-pub fn devices(directory: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
-    let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    found.sort();
-    found
+pub fn devices() -> Vec<PathBuf> {
+    entries(Path::new(DEVICES))
 }
 
 /// Has the driver tell the end of this process.

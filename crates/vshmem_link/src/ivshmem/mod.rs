@@ -19,17 +19,29 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection, map_file};
+use vshmem_mem::{Mapping, Protection};
 use vshmem_sync::Doorbell;
 
-use crate::device::Device;
-use crate::{Candidate, Link, RegionError, Sleeping};
+use crate::device::{Device, or_what_to_do};
+use crate::link::{Capabilities, Link, LinkKind};
+use crate::region::RegionError;
 use driver::{Bell, Info};
 
-/// Where the driver puts its devices.
-const DEVICES: &str = "/dev/vshmem";
 /// Where the kernel lists PCI devices.
 const PCI: &str = "/sys/bus/pci/devices";
+
+/// To who may not use the driver's device.
+const ASK_FOR_ACCESS: &str = "The administrator of this machine decides who may use the device: with a udev rule (kernel/ivshmem/60-vshmem.rules names the group vshmem), or with chmod and chgrp on it";
+/// To who may not map the resource file.
+const LOAD_THE_DRIVER: &str = "Without the driver only root may map this device. Load the driver (docs/guide/qemu-libvirt.md), and it is /dev/vshmem/NAME for whom its mode lets in";
+
+/// What tells it from others. Its devices are those of the driver, and those that no driver has.
+pub(crate) const KIND: LinkKind = LinkKind {
+    name: "ivshmem",
+    is_device: |place| driver::is_device(place) || sysfs::is_resource(place),
+    open: |place| Ok(Box::new(Ivshmem::open(place)?)),
+    places: || [driver::devices(), sysfs::resources(Path::new(PCI))].concat(),
+};
 
 /// How a device is reached.
 #[derive(Debug)]
@@ -51,29 +63,14 @@ pub struct Ivshmem {
 }
 
 impl Ivshmem {
-    /// Whether a path is a device of this kind.
-    #[must_use]
-    pub fn is_device(place: &Path) -> bool {
-        driver::is_device(place) || sysfs::is_resource(place)
-    }
-
     /// Opens a device.
     ///
     /// # Errors
     /// Says what was tried, what came back, and what to do.
     pub fn open(place: &Path) -> Result<Self, RegionError> {
         let with_driver = driver::is_device(place);
-        let device = Device::open(place).map_err(|error| match error {
-            RegionError::Denied { place } if with_driver => RegionError::DeniedDevice {
-                place,
-                remedy: "The administrator of this machine decides who may use the device: with a udev rule (kernel/ivshmem/60-vshmem.rules names the group vshmem), or with chmod and chgrp on it",
-            },
-            RegionError::Denied { place } => RegionError::DeniedDevice {
-                place,
-                remedy: "Without the driver only root may map this device. Load the driver (docs/links.md), and it is /dev/vshmem/NAME for whom its mode lets in",
-            },
-            error => error,
-        })?;
+        let remedy = if with_driver { ASK_FOR_ACCESS } else { LOAD_THE_DRIVER };
+        let device = Device::open(place).map_err(|error| or_what_to_do(error, remedy))?;
         let device = Arc::new(device);
         if !with_driver {
             if sysfs::is_driven(place) {
@@ -94,14 +91,6 @@ impl Ivshmem {
             None => Grade::Driver,
         };
         Ok(Self { device, bytes: info.bytes(), grade })
-    }
-
-    /// Devices that might hold a pool: those of the driver, and those that no driver has.
-    #[must_use]
-    pub fn candidates() -> Vec<Candidate> {
-        let mut places = driver::devices(Path::new(DEVICES));
-        places.extend(sysfs::resources(Path::new(PCI)));
-        places.into_iter().map(|place| Candidate { kind: "ivshmem", place }).collect()
     }
 }
 
@@ -126,19 +115,23 @@ impl Link for Ivshmem {
         self.bytes
     }
 
-    fn sleeping(&self) -> Sleeping {
-        Sleeping::InDomain
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::DEVICE
     }
 
-    unsafe fn map(
+    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
+        self.device.map(offset, bytes, protection)
+    }
+
+    unsafe fn map_at(
         &self,
         offset: u64,
         bytes: usize,
         protection: Protection,
-        at: Option<NonNull<u8>>,
+        at: NonNull<u8>,
     ) -> Result<Mapping, Errno> {
         // SAFETY: by this function's own contract.
-        self.device.with(|file| unsafe { map_file(file, offset, bytes, protection, at) })
+        unsafe { self.device.map_at(offset, bytes, protection, at) }
     }
 
     fn descriptor(&self) -> Option<i32> {

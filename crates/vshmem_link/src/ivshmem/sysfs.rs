@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::device::entries;
+
 /// Vendor and device, as sysfs prints them.
 const IDENTITY: (&str, &str) = ("0x1af4", "0x1110");
 /// The driver that makes `/dev/vshmem/NAME`.
@@ -31,14 +33,8 @@ pub fn is_resource(place: &Path) -> bool {
 
 /// The memory of all ivshmem devices that the driver does not have.
 pub fn resources(devices: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(devices) else { return Vec::new() };
-    let mut found: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path().join(MEMORY))
-        .filter(|place| is_resource(place) && !is_driven(place) && place.exists())
-        .collect();
-    found.sort();
-    found
+    let memory = entries(devices).into_iter().map(|device| device.join(MEMORY));
+    memory.filter(|place| is_resource(place) && !is_driven(place) && place.exists()).collect()
 }
 
 #[cfg(test)]

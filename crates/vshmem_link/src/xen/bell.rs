@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use vshmem_sync::Doorbell;
 
-use crate::Served;
+use crate::served::Served;
 
 /// Where agents take rings from processes of their domain.
 const DIRECTORY: &str = "/run/vshmem/xen-bells";

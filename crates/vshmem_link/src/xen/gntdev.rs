@@ -10,16 +10,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::io::Errno;
-use vshmem_mem::{Map, Mapping, Protection, map_file};
+use vshmem_mem::{Map, Mapping, Protection, map_file, map_file_at};
 
 use super::ioctl::pass;
-use crate::RegionError;
-use crate::device::Device;
+use crate::device::{Device, or_what_to_do};
+use crate::region::RegionError;
 
 /// The device.
 pub const DEVICE: &str = "/dev/xen/gntdev";
 /// Pages that it takes in one request at most (its parameter `limit`).
 pub const MOST_PAGES: u32 = 65_536;
+/// To who may not use the device.
+const ASK_FOR_ACCESS: &str = "The administrator of this machine decides who may map grants: with a udev rule (KERNEL==\"xen/gntdev\", GROUP=\"vshmem\", MODE=\"0660\"), or with chmod and chgrp on it";
 const PAGE: u64 = 4096;
 /// Bytes of a request in front of its references.
 const HEAD: u64 = 16;
@@ -71,16 +73,12 @@ impl Gntdev {
     /// Says what to do where it is not there, or not for this user.
     pub fn open() -> Result<Self, RegionError> {
         let device = Device::open(Path::new(DEVICE)).map_err(|error| match error {
-            RegionError::Denied { place } => RegionError::DeniedDevice {
-                place,
-                remedy: "The administrator of this machine decides who may map grants: with a udev rule (KERNEL==\"xen/gntdev\", GROUP=\"vshmem\", MODE=\"0660\"), or with chmod and chgrp on it",
-            },
             RegionError::Absent { place } => RegionError::Failed {
                 place,
                 tried: "map grants without it. Load the module: modprobe xen-gntdev",
                 errno: Errno::NOENT,
             },
-            error => error,
+            error => or_what_to_do(error, ASK_FOR_ACCESS),
         })?;
         Ok(Self { device, opener: AtomicU32::new(own_pid()) })
     }
@@ -190,8 +188,11 @@ unsafe fn map_request(
     unsafe { pass(file, GROUP, MAP_GRANT_REF, DECLARED, start.cast()) }?;
     let index = request.load(8, order).map_err(outside)?;
     let length = pages as usize * PAGE as usize;
-    // SAFETY: by this function's own contract.
-    let mapped = unsafe { map_file(file, index, length, protection, at) };
+    let mapped = match at {
+        // SAFETY: by this function's own contract.
+        Some(at) => unsafe { map_file_at(file, index, length, protection, at) },
+        None => map_file(file, index, length, protection),
+    };
     // The grants are in the row, so what Xen has refused is one mapping too many, or a member that
     // is none any more.
     let mapped = mapped.map_err(|errno| if errno == Errno::INVAL { Errno::NOMEM } else { errno });

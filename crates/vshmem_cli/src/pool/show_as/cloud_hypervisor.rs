@@ -1,12 +1,13 @@
 //! Arguments of Cloud Hypervisor (its docs/ivshmem.md and docs/device_model.md). Not tried with one.
 
-use super::{Device, Lent};
+use super::form::Device;
+use super::host_pool::HostPool;
 
 /// The arguments.
-pub fn arguments(lent: &Lent, device: Device) -> String {
+pub fn arguments(pool: &HostPool, device: Device) -> String {
     match device {
         // Without discard_writes the file is mapped shared.
-        Device::Dax => format!("--pmem file={}\n", lent.place.display()),
-        _ => format!("--ivshmem path={},size={}\n", lent.place.display(), lent.bytes),
+        Device::Dax => format!("--pmem file={}\n", pool.place.display()),
+        _ => format!("--ivshmem path={},size={}\n", pool.place.display(), pool.bytes),
     }
 }

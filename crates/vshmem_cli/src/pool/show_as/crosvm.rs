@@ -1,8 +1,8 @@
 //! Arguments of `crosvm run` (crosvm.dev/book/devices/pmem). Not tried with one.
 
-use super::Lent;
+use super::host_pool::HostPool;
 
 /// The arguments.
-pub fn arguments(lent: &Lent) -> String {
-    format!("--pmem {}\n", lent.place.display())
+pub fn arguments(pool: &HostPool) -> String {
+    format!("--pmem {}\n", pool.place.display())
 }

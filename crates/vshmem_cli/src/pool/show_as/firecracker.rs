@@ -2,13 +2,13 @@
 
 use serde_json::json;
 
-use super::Lent;
+use super::host_pool::HostPool;
 
 /// The member `pmem` of the configuration; the object in it is also the body of `PUT /pmem/ID`.
-pub fn configuration(lent: &Lent) -> String {
+pub fn configuration(pool: &HostPool) -> String {
     let device = json!({
-        "id": format!("vshmem-{}", lent.name),
-        "path_on_host": lent.place,
+        "id": format!("vshmem-{}", pool.name),
+        "path_on_host": pool.place,
         "root_device": false,
         "read_only": false,
     });

@@ -1,31 +1,32 @@
 //! Arguments of QEMU's command line (qemu(1), docs/system/devices/ivshmem.rst).
 
-use super::{Device, Lent};
+use super::form::Device;
+use super::host_pool::HostPool;
 
 /// The arguments, each option on a line of its own.
-pub fn arguments(lent: &Lent, device: Device) -> String {
-    let id = format!("vshmem-{}", lent.name);
+pub fn arguments(pool: &HostPool, device: Device) -> String {
+    let id = format!("vshmem-{}", pool.name);
     let memory = format!(
         "-object memory-backend-file,id={id},share=on,mem-path={},size={}",
-        lent.place.display(),
-        lent.bytes
+        pool.place.display(),
+        pool.bytes
     );
     match device {
         Device::Plain => format!("{memory}\n-device ivshmem-plain,memdev={id}\n"),
         Device::Doorbell => format!(
             "-chardev socket,id={id},path={}\n-device ivshmem-doorbell,chardev={id},vectors={}\n",
-            lent.socket.display(),
-            lent.vectors
+            pool.socket.display(),
+            pool.vectors
         ),
         // Options of -machine and -m add up with those given elsewhere.
         Device::Dax => format!(
             "-machine nvdimm=on\n-m slots=4,maxmem={}G\n{memory},align=2M\n-device nvdimm,memdev={id}\n",
-            room(lent)
+            room(pool)
         ),
     }
 }
 
 /// GiB of address space for a guest with the pool and its own memory.
-fn room(lent: &Lent) -> u64 {
-    (lent.bytes.next_power_of_two() >> 30).max(64) * 2
+fn room(pool: &HostPool) -> u64 {
+    (pool.bytes.next_power_of_two() >> 30).max(64) * 2
 }

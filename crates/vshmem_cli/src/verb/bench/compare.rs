@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use vshmem_bench::study::{Contents, report};
 
-use super::table;
+use super::table::table;
 use crate::failure::Outcome;
 use crate::show;
 

@@ -7,15 +7,12 @@ mod pingpong;
 mod report;
 mod run;
 mod sysv;
+mod table;
 mod terminal;
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
-use vshmem_bench::report::Rows;
 
-use crate::failure::{Failure, Outcome};
-use crate::table::Table;
+use crate::failure::Outcome;
 
 /// Measure vshmem beside its rivals, interleaved in one run.
 #[derive(Debug, Args)]
@@ -59,18 +56,4 @@ impl Bench {
             None => run::Run::quick().carry_out(),
         }
     }
-}
-
-fn own_binary() -> Result<PathBuf, Failure> {
-    std::env::current_exe()
-        .map_err(|error| Failure::Failed(format!("cannot find this binary: {error}")))
-}
-
-fn table(rows: Rows) -> Table {
-    let columns: Vec<&str> = rows.columns.iter().map(String::as_str).collect();
-    let mut table = Table::new(&rows.title, &columns);
-    for row in rows.rows {
-        table.row(row);
-    }
-    table
 }

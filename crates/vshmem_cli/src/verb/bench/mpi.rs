@@ -10,6 +10,7 @@ use vshmem_bench::{Order, Spread, ratios, take_turns};
 
 use crate::choice::{self, Choice};
 use crate::failure::{Failure, Outcome, failed};
+use crate::program::own_binary;
 use crate::show;
 use crate::table::Table;
 use crate::verb::mpi_env;
@@ -117,7 +118,7 @@ impl Mpi {
                 self.processes
             )));
         }
-        let command = super::own_binary()?;
+        let command = own_binary()?;
         let program = self.program(&command)?;
         mpi_env::components(None)?;
         let guests = Guests::of(&command, self.lab.as_deref())?;

@@ -8,9 +8,10 @@ use vshmem_bench::pingpong::{self, NET_KERNEL, Plan, SYSV_KERNEL};
 use vshmem_bench::report::write_lines;
 use vshmem_bench::{Between, Kernels, Materials, Memory, open_site};
 
-use super::table;
+use super::table::table;
 use super::terminal::Terminal;
 use crate::failure::Outcome;
+use crate::program::own_binary;
 use crate::{show, size};
 
 /// Round trips: shared memory in one kernel, across two guests, TCP and UDP between them.
@@ -80,7 +81,7 @@ impl Pingpong {
     /// Measures.
     pub fn carry_out(self) -> Outcome {
         let terminal = Terminal::watch()?;
-        let command = super::own_binary()?;
+        let command = own_binary()?;
         let kernels = Kernels::of(self.programs.clone(), &command);
         let programs = [kernels.find(SYSV_KERNEL)?, kernels.find(NET_KERNEL)?];
         let (pairs, batches, batch_ns) = if self.quick { (5, 50, 2e6) } else { (15, 100, 5e6) };

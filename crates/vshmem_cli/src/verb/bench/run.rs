@@ -12,9 +12,10 @@ use vshmem_bench::study::{
 };
 use vshmem_bench::{Error, Kernels};
 
-use super::table;
+use super::table::table;
 use super::terminal::Terminal;
 use crate::failure::{Failure, Outcome, failed};
+use crate::program::own_binary;
 use crate::show;
 
 /// Everything, by environment and model, into a directory: begun or gone on with, and its report.
@@ -104,7 +105,7 @@ impl Run {
             let whole = contents.study.cases.len() * contents.study.repetitions as usize;
             show::line(format!("{}: goes on after {done} of {whole} runs", directory.display()))?;
         }
-        let command = super::own_binary()?;
+        let command = own_binary()?;
         let mut places = Places::new(Means {
             kernels: Kernels::of(self.programs.clone(), &command),
             command,

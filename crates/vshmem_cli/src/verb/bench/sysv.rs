@@ -13,9 +13,10 @@ use vshmem_bench::sysv::{
 };
 use vshmem_bench::{Between, Kernels, Materials, Memory, OwnPool, Site, open_site};
 
-use super::table;
+use super::table::table;
 use super::terminal::Terminal;
 use crate::failure::{Failure, Outcome, failed};
+use crate::program::own_binary;
 use crate::{show, size};
 
 /// System V calls: the kernel's and a pool's, the same program, interleaved.
@@ -87,7 +88,7 @@ impl Sysv {
             return Ok(ExitCode::SUCCESS);
         }
         let terminal = Terminal::watch()?;
-        let command = super::own_binary()?;
+        let command = own_binary()?;
         let kernels = Kernels::of(self.programs.clone(), &command);
         for program in if self.guests { GUEST_PROGRAMS } else { PROGRAMS } {
             kernels.find(program)?;
@@ -98,14 +99,7 @@ impl Sysv {
             Some(_) => None,
             None => Some(OwnPool::make(POOL_BYTES, &POOL_LIMITS)?),
         };
-        let (name, file) = match (&own, &self.pool) {
-            (Some(own), _) => (own.name().to_owned(), own.place().to_owned()),
-            (None, name) => {
-                let name = name.clone().unwrap_or_default();
-                let file = vshmem_session::find(&name)?.place().to_owned();
-                (name, file)
-            }
-        };
+        let (name, file) = self.pool_and_file(own.as_ref())?;
         let about = about(&name, &file, own.is_some())?;
         let prepared = plan
             .comparisons
@@ -144,6 +138,16 @@ impl Sysv {
                 failed(format!("not measured: {}", reasons.collect::<Vec<_>>().join("; ")))
             }
         }
+    }
+
+    /// The pool that is measured: the one that was made for this, or the one that was named.
+    fn pool_and_file(&self, own: Option<&OwnPool>) -> Result<(String, PathBuf), Failure> {
+        if let Some(own) = own {
+            return Ok((own.name().to_owned(), own.place().to_owned()));
+        }
+        let name = self.pool.clone().unwrap_or_default();
+        let file = vshmem_session::find(&name)?.place().to_owned();
+        Ok((name, file))
     }
 
     /// Two guests, if they are asked for.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::Line;
+use super::line::Line;
 
 /// Red Hat's number for ivshmem.
 const IVSHMEM: (&str, &str) = ("0x1af4", "0x1110");

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::Line;
+use super::line::Line;
 use crate::size;
 
 /// All of them.

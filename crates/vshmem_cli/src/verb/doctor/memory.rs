@@ -4,7 +4,7 @@ use std::fs;
 
 use vshmem_link::{Rates, measure_rates};
 
-use super::Line;
+use super::line::Line;
 use crate::{choice, size};
 
 /// A line for the pool that `vshmem run` takes, and for each that this machine has from outside.

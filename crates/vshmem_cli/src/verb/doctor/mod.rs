@@ -2,19 +2,21 @@
 
 mod devices;
 mod limits;
+mod line;
 mod memory;
 mod notify;
 
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::Serialize;
 use vshmem_lab::{GuestKind, Lab};
 use vshmem_session::Whose;
 
 use crate::choice::{self, Choice};
 use crate::failure::Outcome;
 use crate::{pool, show, size};
+
+use line::Line;
 
 use super::run;
 
@@ -27,31 +29,6 @@ pub struct Doctor {
     /// As JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// One thing that was looked at.
-#[derive(Debug, Serialize)]
-struct Line {
-    what: &'static str,
-    good: bool,
-    found: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    remedy: Option<String>,
-}
-
-impl Line {
-    fn good(what: &'static str, found: impl Into<String>) -> Self {
-        Self { what, good: true, found: found.into(), remedy: None }
-    }
-
-    /// Something that is in order and could be better.
-    fn note(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { good: true, ..Self::bad(what, found, remedy) }
-    }
-
-    fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { what, good: false, found: found.into(), remedy: Some(remedy.into()) }
-    }
 }
 
 impl Doctor {

@@ -2,7 +2,7 @@
 
 use vshmem_session::{NOTIFY_DIRECTORIES, NotifyConfig, NotifyStatus, find, identify};
 
-use super::Line;
+use super::line::Line;
 
 const WHAT: &str = "datagrams between agents (optional)";
 
@@ -20,7 +20,11 @@ pub fn all() -> Vec<Line> {
 }
 
 fn broken(error: &str) -> Line {
-    Line::bad(WHAT, format!("off: {error}"), "what the sentence says; docs/notify.md has examples")
+    Line::bad(
+        WHAT,
+        format!("off: {error}"),
+        "what the sentence says; docs/guide/datagrams.md has examples",
+    )
 }
 
 fn line(config: NotifyConfig) -> Line {

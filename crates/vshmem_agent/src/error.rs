@@ -1,0 +1,42 @@
+//! Why there is no agent.
+
+use std::path::PathBuf;
+
+use vshmem_session::{FindError, SessionError};
+
+/// Why there is no agent.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The pool is not there.
+    #[error(transparent)]
+    Find(#[from] FindError),
+    /// The pool cannot be used.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The lock of the domain's agent cannot be had.
+    #[error("{}: cannot lock it as this domain's agent: {error}", place.display())]
+    Lock {
+        /// The pool's file or device.
+        place: PathBuf,
+        /// What the kernel said.
+        error: std::io::Error,
+    },
+    /// The domain table does not make sense.
+    #[error("the pool's domain table does not make sense")]
+    Corrupt,
+    /// It could not be started.
+    #[error("cannot start the agent: {0}")]
+    Start(std::io::Error),
+    /// It ended before it was at work.
+    #[error("the agent did not come up: {0}")]
+    Ended(std::process::ExitStatus),
+    /// It ended without a word.
+    #[error("the agent ended before it was up")]
+    Silent,
+    /// It was given up.
+    #[error("the agent was not up after {seconds} s")]
+    Late {
+        /// How long it was waited for.
+        seconds: u64,
+    },
+}

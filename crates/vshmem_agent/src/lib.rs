@@ -1,0 +1,35 @@
+//! A domain's agent for one pool, and how one is started.
+//!
+//! The agent notices the deaths of its domain's clients, renews the domain's lease, and is the other half of waking: where a
+//! waker cannot reach a sleeping thread itself it rings the sleeper's domain, and the agent there wakes the thread. It is on
+//! nobody's data path; between its rounds, one a second, it sleeps in poll(2).
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `starter` | starting an agent: from a program that uses a pool, or from the `vshmem` command |
+//! | `surroundings` | whether a program is still where and who it was when it was loaded |
+//! | `launch` | the child that becomes the command, by raw system calls |
+//! | `detach` | the process in between: the agent belongs to init, and inherits nothing |
+//! | `serve` | the agent's life, from the lock that it holds to its leave |
+//! | `watch` | its rounds and its sleep; one file for each thing that a round looks after |
+//! | `notify` | datagrams from and to agents of other domains |
+//! | `clean` | free memory kept zeroed |
+//!
+//! The race of several that start is decided by a lock on the pool's file ([`vshmem_session::Post`]): one becomes the agent,
+//! the others end.
+
+mod clean;
+mod detach;
+mod error;
+mod launch;
+mod notify;
+mod serve;
+mod starter;
+mod surroundings;
+mod watch;
+
+pub use detach::detach;
+pub use error::AgentError;
+pub use serve::serve;
+pub use starter::{AgentStarter, start};
+pub use surroundings::remember_surroundings;

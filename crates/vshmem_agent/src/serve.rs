@@ -1,0 +1,107 @@
+//! The agent's life: it locks, joins, makes its rounds until nobody is left, and takes its leave.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use vshmem_link::measure_rates;
+use vshmem_session::{Duty, Post, Session, find};
+
+use crate::clean;
+use crate::detach::UP;
+use crate::error::AgentError;
+use crate::notify::Notifier;
+use crate::watch::{Ending, Watch};
+
+/// Is the agent, until nobody is left. Does nothing if there is one already.
+pub fn serve(place: &Path) -> Result<(), AgentError> {
+    allow_many_descriptors();
+    let cannot_lock = |error| AgentError::Lock { place: place.to_owned(), error };
+    while let Some(lock) = Post::take(Duty::Agent, place).map_err(cannot_lock)? {
+        let session = Session::join(find(&place.to_string_lossy())?)?;
+        let pool = Arc::clone(session.member().pool());
+        let domain = session.member().domain();
+        let ending = watch(&session, &lock, place)?;
+        if ending == Ending::Evicted {
+            // What lies in our slots is not ours any more.
+            return Ok(());
+        }
+        let _ = session.member().renew_lease(0);
+        let _ = session.leave();
+        drop(lock);
+        // Who joined before the lock was released saw it held and has started nobody.
+        if pool.residents(domain).is_ok_and(|left| left.is_empty()) || ending == Ending::Broken {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// From the first word in the pool to the last, but for the lease.
+fn watch(session: &Session, lock: &Post, place: &Path) -> Result<Ending, AgentError> {
+    let member = session.member();
+    member.renew_lease(std::process::id()).map_err(|_| AgentError::Corrupt)?;
+    member.guard_sleepers();
+    let notifier = Notifier::start(session);
+    report_up();
+    note_rates(session);
+    let ending = std::thread::scope(|scope| {
+        if let Some(notifier) = &notifier {
+            scope.spawn(|| notifier.listen());
+            scope.spawn(|| notifier.send());
+        }
+        let poke = (member.pool().superblock().prepare > 0).then(|| {
+            let (poke, pokes) = clean::channel();
+            scope.spawn(move || clean::serve(session, &pokes));
+            poke
+        });
+        let ending = Watch::new(session, lock, place, poke, notifier.as_ref()).run();
+        if let Some(notifier) = &notifier {
+            notifier.end();
+        }
+        ending
+    });
+    // The words are about to be unmapped, so the kernel could not tell of this end.
+    member.stop_guarding();
+    if session.link().kind() == "local" {
+        let _ = member.pool().attend_no_more();
+    }
+    if let Some(notifier) = notifier
+        && ending != Ending::Evicted
+    {
+        notifier.withdraw();
+    }
+    Ok(ending)
+}
+
+/// Tells the process in between, which is the last that hears from here.
+fn report_up() {
+    let _ = writeln!(std::io::stdout(), "{UP}");
+    let _ = std::io::stdout().flush();
+    if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(null);
+    }
+}
+
+fn allow_many_descriptors() {
+    let now = getrlimit(Resource::Nofile);
+    let most = Rlimit { current: now.maximum, maximum: now.maximum };
+    // Without, some clients are looked at once a second instead of being watched.
+    let _ = setrlimit(Resource::Nofile, most);
+}
+
+/// Measures the pool's memory where that is a device's, once per boot, for whoever lists pools.
+fn note_rates(session: &Session) {
+    let member = session.member();
+    let measured = member
+        .pool()
+        .domains()
+        .is_ok_and(|rows| rows.iter().any(|row| row.index == member.domain() && row.rates[0] != 0));
+    if session.link().kind() == "local" || measured {
+        return;
+    }
+    if let Ok(rates) = measure_rates(session.link()) {
+        let _ = member.note_rates(rates.to_array());
+    }
+}

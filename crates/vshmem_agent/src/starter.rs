@@ -1,0 +1,128 @@
+//! Starting an agent, from inside a program or from the `vshmem` command.
+//!
+//! A program keeps the command's file open from the time when it joined the pool, and starts an agent from it only while it is
+//! where and who it was when it was loaded (`surroundings`). A program that has changed any of these, or closed the file, starts
+//! none: the next process that joins does, or one whose call takes its time.
+
+#![allow(unsafe_code)] // a descriptor by its number
+
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use vshmem_mem::{Instant, Patience};
+use vshmem_session::{Duty, Session};
+
+use crate::error::AgentError;
+use crate::launch::Launch;
+use crate::surroundings::{Identity, are_as_at_load};
+
+/// Lowest number of the kept descriptor: above what programs use.
+const HIGH: i32 = 900;
+/// How long starting may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// What passes between two looks counts for so much at most: the agent may have been stopped together with this process.
+const MOST_OF_A_LOOK: Duration = Duration::from_millis(100);
+
+/// A way to start the agent of this process's domain.
+#[derive(Debug)]
+pub struct AgentStarter {
+    launch: Launch,
+    identity: Identity,
+}
+
+impl AgentStarter {
+    /// Keeps `command`, which must be an absolute path to `vshmem`, open for the agent of the pool at `place`.
+    #[must_use]
+    pub fn open(command: &Path, place: &Path) -> Option<Self> {
+        if !command.is_absolute() || !are_as_at_load() {
+            return None;
+        }
+        let file = rustix::fs::open(command, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let file = rustix::io::fcntl_dupfd_cloexec(&file, HIGH).unwrap_or(file);
+        let identity = identity_of(file.as_fd())?;
+        let words = words(command, place)?;
+        Some(Self { launch: Launch { command: file.into_raw_fd(), words }, identity })
+    }
+
+    /// Starts an agent if there is none, and returns at once; with `wait`, when it is up. Uses no heap.
+    pub fn ensure(&self, session: &Session, wait: bool) {
+        // First: who says that it starts one keeps others from it.
+        if !self.may_start() {
+            session.member().renounce_agent();
+            return;
+        }
+        if !session.member().must_start_agent(vshmem_link::process_exists).unwrap_or(false) {
+            return;
+        }
+        // Who comes next tries again.
+        if !wait {
+            let _ = self.launch.start_apart();
+        } else if let Ok(child) = self.launch.start() {
+            child.wait();
+        }
+    }
+
+    /// Whether the descriptor is the one that was opened, and the process where and who it was.
+    fn may_start(&self) -> bool {
+        self.descriptor_is_ours() && are_as_at_load()
+    }
+
+    fn descriptor_is_ours(&self) -> bool {
+        // SAFETY: the number is only asked what it means; a closed one gives EBADF.
+        let file = unsafe { BorrowedFd::borrow_raw(self.launch.command) };
+        identity_of(file) == Some(self.identity)
+    }
+}
+
+impl Drop for AgentStarter {
+    fn drop(&mut self) {
+        if self.descriptor_is_ours() {
+            // SAFETY: closes what was opened here, as its identity says.
+            unsafe { libc::close(self.launch.command) };
+        }
+    }
+}
+
+fn identity_of(file: BorrowedFd<'_>) -> Option<Identity> {
+    rustix::fs::fstat(file).ok().map(|stat| (stat.st_dev, stat.st_ino))
+}
+
+fn words(command: &Path, place: &Path) -> Option<[CString; 4]> {
+    let word = |path: &Path| CString::new(path.as_os_str().as_bytes()).ok();
+    Some([word(command)?, c"agent".to_owned(), c"--pool".to_owned(), word(place)?])
+}
+
+/// For the `vshmem` command itself: sees to it that this domain has an agent for the pool at `place`, and returns when it is up.
+pub fn start(place: &Path) -> Result<(), AgentError> {
+    if Duty::Agent.is_manned(place) {
+        return Ok(());
+    }
+    // The file that runs, whatever its path leads to by now.
+    let command =
+        rustix::fs::open(c"/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .map_err(|errno| AgentError::Start(errno.into()))?;
+    let place = std::path::absolute(place).unwrap_or_else(|_| place.to_owned());
+    let words = words(Path::new("vshmem"), &place)
+        .ok_or_else(|| AgentError::Start(std::io::ErrorKind::InvalidInput.into()))?;
+    let launch = Launch { command: command.as_raw_fd(), words };
+    let child = launch.start().map_err(|errno| AgentError::Start(errno.into()))?;
+    let mut patience = Patience::new(Instant::now(), PATIENCE, MOST_OF_A_LOOK);
+    loop {
+        match child.try_wait().map_err(AgentError::Start)?.map(ExitStatus::from_raw) {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(AgentError::Ended(status)),
+            None if patience.is_over(Instant::now()) => {
+                // The program that this process becomes must not inherit it as a child.
+                child.kill();
+                return Err(AgentError::Late { seconds: PATIENCE.as_secs() });
+            }
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}

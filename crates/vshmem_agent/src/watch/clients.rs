@@ -1,0 +1,170 @@
+//! The clients of this domain, each with a descriptor that says when its process ends.
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use vshmem_ipc::{Errno, Member, Resident};
+use vshmem_link::Life;
+use vshmem_mem::{Instant, Patience};
+use vshmem_wire::ClientState;
+
+use super::period::ROUND;
+
+/// How long a child may take to come for the slot that its parent, dead by now, has kept for it.
+const ORPHAN: Duration = Duration::from_secs(5);
+/// How long somebody else may take to recover a dead client before the agent sees to it.
+const RECOVERY: Duration = Duration::from_secs(2);
+
+/// One client.
+#[derive(Debug)]
+struct Watched {
+    resident: Resident,
+    handle: Option<OwnedFd>,
+    /// Its process (while reserved, its parent) is known to be dead, or somebody is known to recover it: how long it is left
+    /// alone yet. Who could come for it, or recovers it, may be stopped together with this agent.
+    over: Option<Patience>,
+}
+
+impl Watched {
+    fn of(resident: Resident) -> Self {
+        let mut ward = Self { resident, handle: None, over: None };
+        ward.look();
+        ward
+    }
+
+    fn look(&mut self) {
+        if self.handle.is_some() || self.over.is_some() {
+            return;
+        }
+        if self.resident.state == ClientState::Dying {
+            self.end();
+            return;
+        }
+        match Life::of(self.resident.pid, self.resident.start) {
+            Life::Over => self.end(),
+            Life::Watched(handle) => self.handle = Some(handle),
+            Life::Unwatched => {}
+        }
+    }
+
+    fn end(&mut self) {
+        let span = match self.resident.state {
+            ClientState::Reserved => ORPHAN,
+            ClientState::Dying => RECOVERY,
+            ClientState::Active | ClientState::Free | ClientState::Quarantined => Duration::ZERO,
+        };
+        self.over = Some(Patience::new(Instant::now(), span, ROUND));
+    }
+
+    /// Whether it is time to recover it.
+    fn is_due(&mut self, now: Instant) -> bool {
+        // Its attaches stay until somebody confirms the death of its domain.
+        if matches!(self.resident.state, ClientState::Free | ClientState::Quarantined) {
+            return false;
+        }
+        self.over.as_mut().is_some_and(|patience| patience.is_over(now))
+    }
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub struct Clients(HashMap<u32, Watched>);
+
+impl Clients {
+    /// Brings the list up to what the client table says.
+    pub fn update(&mut self, member: &Member) -> Result<(), Errno> {
+        let mut residents = member.pool().residents(member.domain())?;
+        residents.retain(|resident| resident.index != member.client());
+        self.0.retain(|_, watched| residents.contains(&watched.resident));
+        for resident in residents {
+            self.0.entry(resident.index).or_insert_with(|| Watched::of(resident)).look();
+        }
+        Ok(())
+    }
+
+    /// Notes ends. A slot may have its next holder by now: that one lives.
+    pub fn mark_ended(&mut self, ended: &[Resident]) {
+        for resident in ended {
+            if let Some(watched) = self.0.get_mut(&resident.index)
+                && watched.resident == *resident
+            {
+                watched.handle = None;
+                watched.end();
+            }
+        }
+    }
+
+    /// Recovers what the dead have left behind, where it is time.
+    pub fn recover_dead(&mut self, member: &Member) -> Result<(), Errno> {
+        let now = Instant::now();
+        let due: Vec<Resident> = self
+            .0
+            .values_mut()
+            .filter_map(|watched| watched.is_due(now).then_some(watched.resident))
+            .collect();
+        for resident in due {
+            member.bury_resident(&resident)?;
+            self.0.remove(&resident.index);
+        }
+        Ok(())
+    }
+
+    /// Descriptors that become readable when one of them ends.
+    pub fn handles(&self) -> impl Iterator<Item = (Resident, BorrowedFd<'_>)> {
+        self.0
+            .values()
+            .filter_map(|watched| Some((watched.resident, watched.handle.as_ref()?.as_fd())))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_holder_of_a_slot_is_not_recovered_for_the_former_ones_end() {
+        let me = vshmem_session::this_process();
+        let former = Resident {
+            index: 3,
+            name: vshmem_wire::ClientName::new(3, 1),
+            domain: 0,
+            pid: me.pid,
+            start: me.start,
+            state: ClientState::Active,
+        };
+        let next = Resident { state: ClientState::Reserved, ..former };
+        let mut clients = Clients(HashMap::from([(3, Watched::of(next))]));
+        clients.mark_ended(&[former]);
+        assert!(clients.0[&3].over.is_none());
+        clients.mark_ended(&[next]);
+        assert!(clients.0[&3].over.is_some());
+    }
+
+    /// The agent was stopped, and with it, it may be, the child that has yet to come for the slot.
+    #[test]
+    fn a_stop_of_the_agent_takes_no_slot_from_a_child() {
+        let me = vshmem_session::this_process();
+        let mut watched = Watched::of(Resident {
+            index: 3,
+            name: vshmem_wire::ClientName::new(3, 1),
+            domain: 0,
+            pid: me.pid,
+            start: me.start,
+            state: ClientState::Reserved,
+        });
+        watched.end();
+        let mut now = Instant::now().after(100 * ORPHAN);
+        assert!(!watched.is_due(now), "the stop counts as a round");
+        let rounds = (2..).find(|_| {
+            now = now.after(ROUND);
+            watched.is_due(now)
+        });
+        assert_eq!(rounds.map(|rounds| rounds * ROUND), Some(ORPHAN));
+    }
+}

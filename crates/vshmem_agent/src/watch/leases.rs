@@ -1,0 +1,90 @@
+//! Leases of the other domains, in a pool that evicts who is silent for too long. Judged by this domain's own clock: those of two
+//! machines need not agree.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use vshmem_ipc::{Errno, Member};
+use vshmem_mem::{Instant, Patience};
+use vshmem_wire::DomainState;
+
+use super::period::ROUND;
+
+/// What was last seen of another domain's lease.
+#[derive(Debug)]
+struct Lease {
+    epoch: u32,
+    value: u32,
+    /// With a value that stays as it is. Rounds are counted: while this agent is stopped it hears nobody.
+    patience: Patience,
+}
+
+impl Lease {
+    fn new(epoch: u32, value: u32, evict_after: Duration, now: Instant) -> Self {
+        Self { epoch, value, patience: Patience::new(now, evict_after, ROUND) }
+    }
+
+    /// Takes note of what a round finds, and says whether the domain has been silent for too long.
+    fn is_silent(&mut self, epoch: u32, value: u32, evict_after: Duration, now: Instant) -> bool {
+        if (self.epoch, self.value) != (epoch, value) {
+            *self = Self::new(epoch, value, evict_after, now);
+            return false;
+        }
+        self.patience.is_over(now)
+    }
+}
+
+/// All of them, by the domain's index.
+#[derive(Debug, Default)]
+pub struct Leases(HashMap<u32, Lease>);
+
+impl Leases {
+    /// Evicts domains that have been silent for too long, in a pool that asks for it.
+    pub fn evict_silent(&mut self, member: &Member) -> Result<(), Errno> {
+        let evict_after = Duration::from_secs(member.pool().superblock().evict_after);
+        if evict_after.is_zero() {
+            return Ok(());
+        }
+        let mut silent = Vec::new();
+        for row in member.pool().domains()? {
+            let watched =
+                row.state == DomainState::Alive && row.clients > 0 && row.index != member.domain();
+            if !watched {
+                self.0.remove(&row.index);
+                continue;
+            }
+            let now = Instant::now();
+            let fresh = || Lease::new(row.epoch, row.lease, evict_after, now);
+            let lease = self.0.entry(row.index).or_insert_with(fresh);
+            if lease.is_silent(row.epoch, row.lease, evict_after, now) {
+                silent.push((row.index, row.epoch));
+            }
+        }
+        for (index, epoch) in silent {
+            self.0.remove(&index);
+            member.evict_epoch(index, epoch)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All machines go on together, and this agent looks before the others have renewed their leases.
+    #[test]
+    fn a_stop_of_the_agent_evicts_nobody() {
+        let after = 30 * ROUND;
+        let mut now = Instant::now();
+        let mut lease = Lease::new(1, 7, after, now);
+        now = now.after(100 * after);
+        assert!(!lease.is_silent(1, 7, after, now), "the stop counts as a round");
+        let rounds = (2..).find(|_| {
+            now = now.after(ROUND);
+            lease.is_silent(1, 7, after, now)
+        });
+        assert_eq!(rounds.map(|rounds| rounds * ROUND), Some(after));
+        assert!(!lease.is_silent(1, 8, after, now), "renewed");
+    }
+}

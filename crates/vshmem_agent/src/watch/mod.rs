@@ -1,0 +1,12 @@
+//! What the agent does while it lives: a round once a second, and in between whatever it is woken for.
+
+mod clients;
+mod doorbell;
+mod host;
+mod leases;
+mod namespaces;
+mod period;
+mod round;
+mod witness;
+
+pub use round::{Ending, Watch};

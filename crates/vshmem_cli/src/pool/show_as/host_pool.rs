@@ -1,0 +1,84 @@
+//! A pool as the host has it: what a monitor must be told about it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use vshmem_link::Link;
+use vshmem_serve::{Places, Record};
+use vshmem_session::{Duty, find, identify};
+
+use crate::failure::{Failure, failed};
+
+/// A pool as far as a hypervisor is concerned.
+#[derive(Debug)]
+pub struct HostPool {
+    /// The name that its server goes by.
+    pub name: String,
+    /// Its file, from the root.
+    pub place: PathBuf,
+    /// Size of the file.
+    pub bytes: u64,
+    /// A label for nvdimm lies before it.
+    pub labelled: bool,
+    /// Permission bits of the file.
+    pub mode: u32,
+    /// Where its server listens.
+    pub socket: PathBuf,
+    /// Interrupts of a guest.
+    pub vectors: u32,
+    /// A server runs now.
+    pub served: bool,
+}
+
+impl HostPool {
+    /// Reads what the host knows of a pool.
+    pub fn of(name: &str) -> Result<Self, Failure> {
+        let link = find(name)?;
+        identify(link.as_ref())?;
+        let place = std::path::absolute(link.place()).unwrap_or_else(|_| link.place().to_owned());
+        if link.kind() != "local" {
+            return failed(format!(
+                "pool {name}: {} is lent to this guest; ask on the host",
+                place.display()
+            ));
+        }
+        let meta = std::fs::metadata(&place).map_err(|error| {
+            Failure::Failed(format!("{}: cannot look at it: {error}", place.display()))
+        })?;
+        // Hypervisors split their options at commas; names of pools have none.
+        if place.to_str().is_none_or(|text| text.contains([',', '\'', '<', '&', ' '])) {
+            return failed(format!(
+                "{}: a path with commas, quotes or spaces cannot be written down for a hypervisor. Move the pool's file",
+                place.display()
+            ));
+        }
+        let name = pool_name(&place, link.as_ref());
+        let record = Record::read(&Places::usual(&name).record);
+        Ok(Self {
+            served: Duty::Server.is_manned(&place),
+            socket: record
+                .as_ref()
+                .map_or_else(|| Places::usual(&name).socket, |record| record.socket.clone()),
+            vectors: record.map_or(1, |record| record.vectors),
+            bytes: meta.len(),
+            labelled: meta.len() != link.bytes(),
+            mode: meta.mode(),
+            name,
+            place,
+        })
+    }
+}
+
+/// Last part of a path.
+pub fn file_name(place: &Path) -> String {
+    place.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The name that a server of this pool goes by.
+fn pool_name(place: &Path, link: &dyn Link) -> String {
+    let file = file_name(place);
+    match file.strip_prefix("vshmem.") {
+        Some(name) => name.to_owned(),
+        None => file_name(link.place()),
+    }
+}

@@ -1,0 +1,98 @@
+//! What `ls` shows of each object, domain and client: the fields of `--json`, and the cells of its tables.
+
+use serde::Serialize;
+
+#[derive(Debug, Serialize)]
+pub struct Contents {
+    pub pool: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub segments: Option<Vec<SegmentLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queues: Option<Vec<QueueLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub semaphores: Option<Vec<SemaphoreLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub domains: Option<Vec<DomainLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clients: Option<Vec<ClientLine>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locks: Option<Vec<LockLine>>,
+}
+
+/// What ipcs shows of every object.
+#[derive(Debug, Serialize)]
+pub struct Common {
+    pub key: String,
+    pub id: i32,
+    pub owner: String,
+    pub uid: u32,
+    pub perms: String,
+}
+
+#[derive(Debug, Serialize)]
+pub struct SegmentLine {
+    #[serde(flatten)]
+    pub common: Common,
+    pub bytes: u64,
+    pub nattch: u32,
+    pub status: Vec<&'static str>,
+    /// The domain that made it.
+    pub domain: Option<String>,
+    pub creator: Option<String>,
+    pub last: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct QueueLine {
+    #[serde(flatten)]
+    pub common: Common,
+    pub used_bytes: u32,
+    pub messages: u32,
+    pub limit: u32,
+    pub sender: Option<String>,
+    pub receiver: Option<String>,
+    pub waiters: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct SemaphoreLine {
+    #[serde(flatten)]
+    pub common: Common,
+    pub nsems: u32,
+    pub last: Option<String>,
+    pub waiters: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct DomainLine {
+    pub index: u32,
+    pub name: String,
+    pub state: &'static str,
+    pub epoch: u32,
+    /// Seconds since the agent last renewed the lease.
+    pub lease_age: Option<u64>,
+    pub clients: usize,
+    pub agent: Option<u32>,
+    pub here: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ClientLine {
+    pub index: u32,
+    pub process: String,
+    pub domain: String,
+    pub pid: u32,
+    pub user: String,
+    pub uid: u32,
+    pub command: Option<String>,
+    pub state: &'static str,
+    pub attaches: u32,
+    pub sleeping: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub struct LockLine {
+    pub lock: String,
+    pub holder: Option<String>,
+    pub committed: bool,
+}

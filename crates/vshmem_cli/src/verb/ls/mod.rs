@@ -1,0 +1,96 @@
+//! `vshmem ls`: ipcs for a pool, with the domains and clients behind it. Looks without joining.
+
+mod lines;
+mod tables;
+mod view;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use vshmem_ipc::{Entry, Kind, Pool};
+use vshmem_session::open_pool;
+
+use crate::failure::{Failure, Outcome, unreadable};
+use crate::pool::Participants;
+use crate::{choice, show};
+
+use lines::Contents;
+use view::View;
+
+/// Show what is in a pool and who uses it (as ipcs does).
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Ls {
+    /// Segments only.
+    #[arg(short = 'm', long = "shmems")]
+    segments: bool,
+    /// Queues only.
+    #[arg(short = 'q', long = "queues")]
+    queues: bool,
+    /// Semaphore sets only.
+    #[arg(short = 's', long = "semaphores")]
+    semaphores: bool,
+    /// Also who holds an internal lock at this moment.
+    #[arg(long)]
+    locks: bool,
+    /// The pool. Without: as `vshmem run` finds it.
+    #[arg(long)]
+    pool: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem ls                      your private pool
+  vshmem ls -m --pool job7       its segments
+  vshmem ls --pool job7 --json
+
+A domain is alive, silent (alive, with clients, and no sign of life for 5 s: paused, or without an
+agent), evicted (declared gone; what it has attached is kept), or dead.";
+
+impl Ls {
+    /// Shows it.
+    pub fn carry_out(self) -> Outcome {
+        let link = choice::open(self.pool.as_deref())?;
+        let pool = open_pool(link.as_ref())?;
+        let contents = self.look(&pool)?;
+        if self.json {
+            show::json(&contents)?;
+        } else {
+            show::text(&tables::text(contents))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn look(&self, pool: &Pool) -> Result<Contents, Failure> {
+        let name = pool.name();
+        let everything = !(self.segments || self.queues || self.semaphores);
+        let view = View {
+            participants: Participants::of(pool)?,
+            waiters: pool.waiters().map_err(unreadable(&name))?,
+        };
+        let entries = |kind: Kind, wanted: bool| -> Result<Option<Vec<Entry>>, Failure> {
+            if !(wanted || everything) {
+                return Ok(None);
+            }
+            pool.entries(kind).map(Some).map_err(unreadable(&name))
+        };
+        let locks = if self.locks { Some(view.locks(pool)?) } else { None };
+        Ok(Contents {
+            segments: entries(Kind::Segment, self.segments)?
+                .map(|rows| rows.iter().filter_map(|row| view.segment(row)).collect()),
+            queues: entries(Kind::Queue, self.queues)?
+                .map(|rows| rows.iter().filter_map(|row| view.queue(row)).collect()),
+            semaphores: entries(Kind::Semaphore, self.semaphores)?
+                .map(|rows| rows.iter().filter_map(|row| view.semaphore(row)).collect()),
+            domains: everything
+                .then(|| view.participants.domains.iter().map(|row| view.domain(row)).collect()),
+            clients: everything
+                .then(|| view.participants.clients.iter().map(|row| view.client(row)).collect()),
+            locks,
+            pool: name,
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! The tables that `ls` prints on a terminal.
+
+use super::lines::{
+    ClientLine, Common, Contents, DomainLine, LockLine, QueueLine, SegmentLine, SemaphoreLine,
+};
+use crate::show;
+use crate::table::Table;
+
+/// All that was asked for, a table each.
+pub fn text(contents: Contents) -> String {
+    let tables = [
+        contents.segments.map(segments),
+        contents.queues.map(queues),
+        contents.semaphores.map(semaphores),
+        contents.domains.map(domains),
+        contents.clients.map(clients),
+        contents.locks.map(locks),
+    ];
+    let texts: Vec<String> = tables.iter().flatten().map(Table::to_string).collect();
+    format!("Pool {}\n\n{}", show::clean(&contents.pool), texts.join("\n"))
+}
+
+/// A row of an object: what every kind has, then its own cells.
+fn object(common: Common, rest: Vec<String>) -> Vec<String> {
+    let mut cells = vec![common.key, common.id.to_string(), common.owner, common.perms];
+    cells.extend(rest);
+    cells
+}
+
+fn segments(lines: Vec<SegmentLine>) -> Table {
+    let mut table = Table::new(
+        "Segments",
+        &["KEY", "ID", "OWNER", "PERMS", "BYTES", "NATTCH", "STATUS", "CREATOR", "LAST"],
+    );
+    for line in lines {
+        let rest = vec![
+            line.bytes.to_string(),
+            line.nattch.to_string(),
+            line.status.join(","),
+            line.creator.unwrap_or_default(),
+            line.last.unwrap_or_default(),
+        ];
+        table.row(object(line.common, rest));
+    }
+    table
+}
+
+fn queues(lines: Vec<QueueLine>) -> Table {
+    const COLUMNS: [&str; 9] =
+        ["KEY", "ID", "OWNER", "PERMS", "USED-BYTES", "MESSAGES", "SENDER", "RECEIVER", "WAITERS"];
+    let mut table = Table::new("Message queues", &COLUMNS);
+    for line in lines {
+        let rest = vec![
+            line.used_bytes.to_string(),
+            line.messages.to_string(),
+            line.sender.unwrap_or_default(),
+            line.receiver.unwrap_or_default(),
+            line.waiters.join(","),
+        ];
+        table.row(object(line.common, rest));
+    }
+    table
+}
+
+fn semaphores(lines: Vec<SemaphoreLine>) -> Table {
+    let mut table =
+        Table::new("Semaphore sets", &["KEY", "ID", "OWNER", "PERMS", "NSEMS", "LAST", "WAITERS"]);
+    for line in lines {
+        let rest =
+            vec![line.nsems.to_string(), line.last.unwrap_or_default(), line.waiters.join(",")];
+        table.row(object(line.common, rest));
+    }
+    table
+}
+
+fn domains(lines: Vec<DomainLine>) -> Table {
+    let mut table =
+        Table::new("Domains", &["NR", "NAME", "STATE", "EPOCH", "LEASE-AGE", "CLIENTS", "AGENT"]);
+    for line in lines {
+        let age = line.lease_age.map(|age| format!("{age}s")).unwrap_or_default();
+        let agent = line.agent.map(|pid| pid.to_string()).unwrap_or_default();
+        let name = if line.here { format!("{} (here)", line.name) } else { line.name };
+        table.row(vec![
+            line.index.to_string(),
+            name,
+            line.state.into(),
+            line.epoch.to_string(),
+            age,
+            line.clients.to_string(),
+            agent,
+        ]);
+    }
+    table
+}
+
+fn clients(lines: Vec<ClientLine>) -> Table {
+    let mut table =
+        Table::new("Clients", &["PROCESS", "USER", "COMMAND", "STATE", "ATTACHES", "SLEEPING"]);
+    for line in lines {
+        table.row(vec![
+            line.process,
+            line.user,
+            line.command.unwrap_or_default(),
+            line.state.into(),
+            line.attaches.to_string(),
+            line.sleeping.to_string(),
+        ]);
+    }
+    table
+}
+
+fn locks(lines: Vec<LockLine>) -> Table {
+    let mut table = Table::new("Locks held", &["LOCK", "HOLDER", "CHANGE"]);
+    for line in lines {
+        let change = if line.committed { "being carried out" } else { "not yet committed" };
+        table.row(vec![line.lock, line.holder.unwrap_or_default(), change.into()]);
+    }
+    table
+}

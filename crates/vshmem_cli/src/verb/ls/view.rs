@@ -1,0 +1,163 @@
+//! Makes the lines from the rows of a pool's tables.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use vshmem_ipc::{ClientRow, DomainRow, Entry, Kind, Particulars, Pool, WaiterRow};
+use vshmem_link::command_name;
+use vshmem_wire::{ClientState, DomainState, Party};
+
+use super::lines::{
+    ClientLine, Common, DomainLine, LockLine, QueueLine, SegmentLine, SemaphoreLine,
+};
+use crate::account;
+use crate::failure::{Failure, unreadable};
+use crate::here::is_here;
+use crate::pool::Participants;
+
+/// Seconds without a sign of life after which a domain with clients is called silent.
+const SILENCE: u64 = 5;
+
+/// What the lines are made from.
+pub struct View {
+    pub participants: Participants,
+    pub waiters: Vec<WaiterRow>,
+}
+
+impl View {
+    fn common(row: &Entry) -> Common {
+        Common {
+            key: format!("{:#010x}", row.permission.key),
+            id: row.id,
+            owner: account::user_name(row.permission.uid),
+            uid: row.permission.uid,
+            perms: format!("{:03o}", row.permission.mode & 0o777),
+        }
+    }
+
+    /// A process as `domain:pid`; nobody when there has been none.
+    fn process(&self, party: Party) -> Option<String> {
+        (party.pid != 0).then(|| self.participants.process(party.domain, party.pid))
+    }
+
+    fn waiters(&self, row: &Entry) -> Vec<String> {
+        let here = self
+            .waiters
+            .iter()
+            .filter(|waiter| waiter.kind == row.kind && waiter.object == row.index);
+        here.map(|waiter| self.participants.client(waiter.client)).collect()
+    }
+
+    pub fn segment(&self, row: &Entry) -> Option<SegmentLine> {
+        const SHM_LOCKED: u32 = 0o2000;
+        let Particulars::Segment { bytes, attached, doomed, creator, last } = row.particulars
+        else {
+            return None;
+        };
+        let flags = [(doomed, "dest"), (row.permission.mode & SHM_LOCKED != 0, "locked")];
+        Some(SegmentLine {
+            common: Self::common(row),
+            bytes,
+            nattch: attached,
+            status: flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect(),
+            domain: (creator.pid != 0).then(|| self.participants.name(creator.domain)),
+            creator: self.process(creator),
+            last: self.process(last),
+        })
+    }
+
+    pub fn queue(&self, row: &Entry) -> Option<QueueLine> {
+        let Particulars::Queue { bytes, count, limit, sender, receiver } = row.particulars else {
+            return None;
+        };
+        Some(QueueLine {
+            common: Self::common(row),
+            used_bytes: bytes,
+            messages: count,
+            limit,
+            sender: self.process(sender),
+            receiver: self.process(receiver),
+            waiters: self.waiters(row),
+        })
+    }
+
+    pub fn semaphore(&self, row: &Entry) -> Option<SemaphoreLine> {
+        let Particulars::Semaphore { count, last, .. } = row.particulars else {
+            return None;
+        };
+        Some(SemaphoreLine {
+            common: Self::common(row),
+            nsems: count,
+            last: self.process(last),
+            waiters: self.waiters(row),
+        })
+    }
+
+    pub fn domain(&self, row: &DomainRow) -> DomainLine {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let age = now.saturating_sub(u64::from(row.renewed));
+        let state = match row.state {
+            DomainState::Alive if row.clients > 0 && age > SILENCE => "silent",
+            DomainState::Alive => "alive",
+            DomainState::Evicted => "evicted",
+            DomainState::Dead | DomainState::Free => "dead",
+        };
+        let clients = self.participants.clients.iter();
+        DomainLine {
+            index: row.index,
+            name: row.name.clone(),
+            state,
+            epoch: row.epoch,
+            lease_age: (row.state == DomainState::Alive && row.renewed != 0).then_some(age),
+            clients: clients
+                .filter(|client| client.domain == row.index && !self.participants.is_agent(client))
+                .count(),
+            agent: (row.agent != 0).then_some(row.agent),
+            here: is_here(row),
+        }
+    }
+
+    pub fn client(&self, row: &ClientRow) -> ClientLine {
+        let here = self.participants.domain(row.domain).is_some_and(is_here);
+        let over = self.participants.is_over(row);
+        let state = match row.state {
+            ClientState::Active if over => "ended",
+            ClientState::Active if self.participants.is_agent(row) => "agent",
+            ClientState::Active => "active",
+            ClientState::Reserved => "reserved",
+            ClientState::Dying | ClientState::Free => "dying",
+            ClientState::Quarantined => "quarantined",
+        };
+        ClientLine {
+            index: row.index,
+            process: self.participants.process(row.domain, row.pid),
+            domain: self.participants.name(row.domain),
+            pid: row.pid,
+            user: account::user_name(row.uid),
+            uid: row.uid,
+            command: (here && !over).then(|| command_name(row.pid)).flatten(),
+            state,
+            attaches: row.attaches,
+            sleeping: row.sleeping,
+        }
+    }
+
+    pub fn locks(&self, pool: &Pool) -> Result<Vec<LockLine>, Failure> {
+        let rows = pool.locks().map_err(unreadable(&pool.name()))?;
+        let line = |row: vshmem_ipc::LockRow| LockLine {
+            lock: match row.object {
+                None => "registry".to_owned(),
+                Some(object) => {
+                    let noun = match object.kind {
+                        Kind::Segment => "segment",
+                        Kind::Semaphore => "semaphore set",
+                        Kind::Queue => "queue",
+                    };
+                    format!("{noun} {}", object.index)
+                }
+            },
+            holder: row.client.map(|client| self.participants.client(client)),
+            committed: row.committed,
+        };
+        Ok(rows.into_iter().map(line).collect())
+    }
+}

@@ -1,0 +1,171 @@
+//! The public face of a client: joining, forking, leaving.
+
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use vshmem_wire::ClientName;
+
+use crate::api::errno::answer;
+use crate::client::fork::{self, ChildSlot};
+use crate::client::join::{self, JoinError};
+use crate::client::{lease, leave};
+use crate::context::wait_file::WaitFile;
+use crate::context::{Context, Reach};
+use crate::listing::rows::ObjectRow;
+use crate::pool::clients::{self, Process};
+use crate::pool::domains::DomainIdentity;
+use crate::pool::open::Pool;
+use crate::registry::lookup;
+
+impl Context {
+    /// Joins: finds or makes the domain's slot, and this process's.
+    ///
+    /// A process that has just been exec'ed finds the slot that it had before: its adjustments
+    /// (SEM_UNDO) go on.
+    ///
+    /// # Errors
+    /// Says which table is full, or that the pool is damaged.
+    pub fn join(
+        pool: Arc<Pool>,
+        identity: &DomainIdentity,
+        process: Process,
+        words: Option<WaitFile>,
+        reach: Reach,
+    ) -> Result<Self, JoinError> {
+        Self::join_over_dead(pool, identity, process, words, reach, &|_, _| false)
+    }
+
+    /// As [`Member::join`]. When the client table is full, first buries those clients of this
+    /// domain of which `gone` says, by pid and start time, that they are no more.
+    ///
+    /// # Errors
+    /// As [`Member::join`].
+    pub fn join_over_dead(
+        pool: Arc<Pool>,
+        identity: &DomainIdentity,
+        process: Process,
+        words: Option<WaitFile>,
+        reach: Reach,
+        gone: &dyn Fn(u32, u64) -> bool,
+    ) -> Result<Self, JoinError> {
+        join::join(pool, identity, process, words, reach, gone)
+    }
+
+    /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is not
+    /// when the parent was killed before it had named the child, and was buried.
+    #[must_use]
+    pub fn is_in(&self, kept: ChildSlot) -> bool {
+        self.me() == kept.0
+    }
+
+    /// The id of an object row.
+    ///
+    /// # Errors
+    /// EINVAL when it has gone.
+    pub fn id_of(&self, row: ObjectRow) -> Result<i32, Errno> {
+        answer(self.pool(), lookup::id_at(self, row.kind, row.index))
+    }
+
+    /// Keeps a client slot, with all attaches of this process, for a child.
+    ///
+    /// # Errors
+    /// EAGAIN when a table is full: so says fork.
+    pub fn reserve_child(&self) -> Result<ChildSlot, Errno> {
+        answer(self.pool(), fork::reserve_child(self))
+    }
+
+    /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it
+    /// dies before it has taken the slot over.
+    pub fn name_child(&self, kept: ChildSlot, pid: u32) {
+        fork::name_child(self, kept, pid)
+    }
+
+    /// Gives a kept slot back: the fork has failed.
+    pub fn cancel_child(&self, kept: ChildSlot) {
+        fork::cancel_child(self, kept)
+    }
+
+    /// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may be another one than its
+    /// parent's: it is the first process of a PID namespace, or its parent is outside.
+    ///
+    /// # Errors
+    /// As [`Member::join`]; the child is then no member.
+    pub fn become_child(
+        &self,
+        kept: Option<ChildSlot>,
+        process: Process,
+        elsewhere: Option<&DomainIdentity>,
+    ) -> Result<(), JoinError> {
+        fork::become_child(self, kept, process, elsewhere)
+    }
+
+    /// To be called in a child that cannot become a member: it is not its parent, and none of its calls may act as that.
+    pub fn renounce(&self) {
+        fork::renounce(self)
+    }
+
+    /// Ends the membership of a process that goes on: gives up what it holds, and its slot.
+    ///
+    /// Nothing happens when the domain has been evicted or buried meanwhile: what lies in the slot
+    /// is not this process's any more.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense; ENOMEM when there is no thread slot to work from.
+    pub fn leave(self) -> Result<(), Errno> {
+        answer(self.pool(), leave::leave(&self))
+    }
+
+    /// Whether the process of a name may still act: it is a member, or was evicted and is not known
+    /// to be dead.
+    #[must_use]
+    pub fn may_act(&self, name: ClientName) -> bool {
+        clients::may_act(self.pool(), name)
+    }
+
+    /// Whether it falls to this process to start an agent for its domain: there is none, and nobody
+    /// else is about to start one. `exists` tells whether there is a process of a pid here.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn must_start_agent(&self, exists: fn(u32) -> bool) -> Result<bool, Errno> {
+        answer(self.pool(), lease::must_start_agent(self, exists))
+    }
+
+    /// If it is this process that was to start an agent, leaves that to others: it cannot any more.
+    pub fn renounce_agent(&self) {
+        lease::renounce_agent(self)
+    }
+
+    /// Renews this domain's lease; for the agent.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn renew_lease(&self, agent_pid: u32) -> Result<(), Errno> {
+        answer(self.pool(), lease::renew_lease(self, agent_pid))
+    }
+
+    /// Whether this domain is still a member in good standing: it may have been evicted while it
+    /// was paused.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn in_good_standing(&self) -> Result<bool, Errno> {
+        answer(self.pool(), lease::in_good_standing(self))
+    }
+
+    /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn farewell(&self) -> Result<(), Errno> {
+        answer(self.pool(), leave::farewell(self))
+    }
+
+    /// Applies this process's adjustments now.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn leave_adjustments(&self) -> Result<(), Errno> {
+        answer(self.pool(), leave::leave_adjustments(self))
+    }
+}

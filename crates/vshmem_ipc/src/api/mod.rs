@@ -1,0 +1,9 @@
+//! The public type: one method per call, each of one line.
+
+pub(crate) mod client;
+pub(crate) mod errno;
+pub(crate) mod pool;
+pub(crate) mod recovery;
+pub(crate) mod sem;
+pub(crate) mod shm;
+pub(crate) mod wait;

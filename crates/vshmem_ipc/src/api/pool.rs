@@ -1,0 +1,129 @@
+//! The public face of a pool: listings and checks.
+
+use rustix::io::Errno;
+
+use crate::api::errno::answer;
+use crate::check::room::{self, Room};
+use crate::check::{self, Finding};
+use crate::listing::rows::{
+    ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Resident, Usage, WaiterRow,
+};
+use crate::listing::{client_rows, domain_rows, object_rows};
+use crate::pool::id::Kind;
+use crate::pool::open::Pool;
+
+impl Pool {
+    /// All member domains, past ones included.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn domains(&self) -> Result<Vec<DomainRow>, Errno> {
+        answer(self, domain_rows::domains(self))
+    }
+
+    /// The domains that have not been declared dead; without looking at any client.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn domain_keys(&self) -> Result<Vec<DomainKey>, Errno> {
+        answer(self, domain_rows::domain_keys(self))
+    }
+
+    /// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or evicted.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn domain_epoch(&self, index: u32) -> Result<Option<u32>, Errno> {
+        answer(self, domain_rows::domain_epoch(self, index))
+    }
+
+    /// All clients.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn clients(&self) -> Result<Vec<ClientRow>, Errno> {
+        answer(self, client_rows::clients(self))
+    }
+
+    /// Numbers of the files that clients of a user have their wait words in, as the pool has them.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn wait_files_of(&self, uid: u32) -> Result<Vec<u32>, Errno> {
+        answer(self, client_rows::wait_files_of(self, uid))
+    }
+
+    /// All sleepers.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn waiters(&self) -> Result<Vec<WaiterRow>, Errno> {
+        answer(self, client_rows::waiters(self))
+    }
+
+    /// Clients that have a segment attached, with how often.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn attached_to(&self, segment: u32) -> Result<Vec<(u32, u32)>, Errno> {
+        answer(self, client_rows::attached_to(self, segment))
+    }
+
+    /// The clients of one domain, without what is costly to find out.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn residents(&self, domain: u32) -> Result<Vec<Resident>, Errno> {
+        answer(self, client_rows::residents(self, domain))
+    }
+
+    /// All objects of a kind, with what their tables say. Looked at without a lock: an object that
+    /// changes at this moment may show a mixture.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn entries(&self, kind: Kind) -> Result<Vec<Entry>, Errno> {
+        answer(self, object_rows::entries(self, kind))
+    }
+
+    /// How much of the pool is used.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn usage(&self) -> Result<Usage, Errno> {
+        answer(self, object_rows::usage(self))
+    }
+
+    /// The locks that are held at this moment.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn locks(&self) -> Result<Vec<LockRow>, Errno> {
+        answer(self, object_rows::locks(self))
+    }
+
+    /// All objects of a kind.
+    ///
+    /// # Errors
+    /// EIO when the pool does not make sense.
+    pub fn objects(&self, kind: Kind) -> Result<Vec<ObjectRow>, Errno> {
+        answer(self, object_rows::objects(self, kind))
+    }
+
+    /// Looks the whole pool over. Meant for a quiet pool; on a busy one a step that is under way
+    /// may show as a finding.
+    ///
+    /// # Errors
+    /// EIO when the pool cannot be read at all.
+    pub fn check(&self) -> Result<Vec<Finding>, Errno> {
+        answer(self, check::check(self))
+    }
+
+    /// Counts what is in use.
+    ///
+    /// # Errors
+    /// EIO when the pool cannot be read at all.
+    pub fn room(&self) -> Result<Room, Errno> {
+        answer(self, room::count(self))
+    }
+}

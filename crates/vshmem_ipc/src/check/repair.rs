@@ -1,0 +1,238 @@
+//! Mending what crashes have left, all at once, for an operator who does not want to wait until
+//! somebody comes by.
+
+use vshmem_sync::{Fault, field, holder_of, load_value, load_word, with_lock};
+use vshmem_wire::{
+    ClientName, ClientSlot, ClientState, DomainSlot, DomainState, ObjectHeader, ObjectState,
+    Registry, ShmSlot, ThreadSlot,
+};
+
+use crate::check::check;
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::memory::change;
+use crate::pool::clients::{self, client_at, slot_of};
+use crate::pool::domains;
+use crate::pool::id::{Kind, Place};
+use crate::pool::threads::thread_at;
+use crate::queue::Queue;
+use crate::recovery::{domain, reap, reclaim};
+use crate::registry::table::{self, per_kind};
+use crate::sem::serve;
+use crate::sem::set::Set;
+use crate::shm::{clean, create};
+use crate::wait::doorbell;
+
+/// Mends what a crash can leave behind: carries out what was committed, buries the dead, takes
+/// removed objects apart, serves sleepers that could go on. Returns, in sentences, what is
+/// still not right: nothing, unless a peer has written nonsense or somebody works in the pool
+/// just now.
+pub(crate) fn repair(context: &Context) -> Result<Vec<String>, Failure> {
+    let mut left = Vec::new();
+    // Each step is tried, whatever became of those before it.
+    for (step, what) in [
+        (mend_locks as fn(&Context) -> Result<(), Failure>, "locks"),
+        (mend_clients, "clients"),
+        (mend_objects, "objects"),
+        (mend_counters, "counters"),
+        (mend_free_clients, "free client slots"),
+        (reclaim::reclaim_all, "memory of clients that have ended"),
+    ] {
+        if let Err(errno) = step(context) {
+            left.push(format!("the {what} cannot be mended ({errno})"));
+        }
+    }
+    left.extend(check(context.pool())?.into_iter().map(|finding| finding.what));
+    Ok(left)
+}
+
+/// Takes every lock whose holder is gone, or has committed: that carries its change out.
+fn mend_locks(context: &Context) -> Result<(), Failure> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let mend = |lock: u64| -> Result<(), Fault> {
+        let Some(holder) = holder_of(map, lock)? else { return Ok(()) };
+        let owner = match thread_at(layout, holder.slot) {
+            Ok(at) => load_word(map, field!(at, ThreadSlot, owner))?,
+            Err(_) => 0,
+        };
+        let lives = match ClientName::of(owner) {
+            Some(client) if client.is_joining() => true,
+            _ => is_somebody(context, owner)?,
+        };
+        if holder.committed || !lives {
+            with_lock(desk, lock, "repair-lock", |_| Ok(()))?;
+        }
+        Ok(())
+    };
+    let mut locks = vec![context.pool().registry_lock()];
+    for kind in [Kind::Semaphore, Kind::Queue] {
+        for index in 0..kind.area(layout).count as u32 {
+            locks.extend(kind.area(layout).at(index).map(|at| field!(at, ObjectHeader, lock)));
+        }
+    }
+    locks.into_iter().try_for_each(|lock| mend(lock).map_err(Failure::from))
+}
+
+/// Buries clients that are dying, of a domain that is gone, or kept for a child of nobody.
+fn mend_clients(context: &Context) -> Result<(), Failure> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let mut parents = std::collections::HashSet::new();
+    let mut rows = Vec::new();
+    let look = |client: u32| -> Result<(u32, u32, u32, u32), Fault> {
+        let slot = client_at(layout, client)?;
+        Ok((
+            load_value(map, field!(slot, ClientSlot, state))?,
+            load_value(map, field!(slot, ClientSlot, domain))?,
+            load_value(map, field!(slot, ClientSlot, pid))?,
+            load_value(map, field!(slot, ClientSlot, epoch))?,
+        ))
+    };
+    for client in 0..layout.clients.count as u32 {
+        // The name first: should the slot change hands now, the burial finds somebody else in it.
+        let name = context.pool().named(client)?;
+        let row = look(client)?;
+        if row.0 == ClientState::Active as u32 {
+            parents.insert((row.1, row.2));
+        }
+        if row.0 != ClientState::Free as u32 {
+            rows.push((name, row));
+        }
+    }
+    for (name, (state, home, pid, joined)) in rows {
+        let standing = standing_of(context, home)?;
+        let gone = state == ClientState::Dying as u32
+            || standing.is_none_or(|(domain, epoch)| {
+                epoch != joined
+                    || domain == DomainState::Dead as u32
+                    || domain == DomainState::Free as u32
+            })
+            || (state == ClientState::Reserved as u32 && !parents.contains(&(home, pid)));
+        if gone {
+            reap::bury(context, name)?;
+        }
+    }
+    for index in 0..layout.domains.count as u32 {
+        match standing_of(context, index)? {
+            Some((state, _)) if state == DomainState::Evicted as u32 => {
+                domain::evict_domain(context, index)?;
+            }
+            Some((state, _)) if state == DomainState::Dead as u32 => {
+                domain::free_strangers(context, index, &|_| true)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// State and epoch of a domain; `None` when there is no such slot.
+fn standing_of(context: &Context, index: u32) -> Result<Option<(u32, u32)>, Fault> {
+    let Ok(slot) = domains::slot_at(context.pool().layout(), index) else { return Ok(None) };
+    let map = context.pool().map();
+    let state = load_value(map, field!(slot, DomainSlot, state))?;
+    Ok(Some((state, load_value(map, field!(slot, DomainSlot, epoch))?)))
+}
+
+/// Goes on with what was begun at objects.
+fn mend_objects(context: &Context) -> Result<(), Failure> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    for kind in Kind::ALL {
+        for index in 0..kind.area(layout).count as u32 {
+            let slot = table::slot_at(layout, kind, index)?;
+            let standing = table::standing(map, slot)?;
+            let place = Place { index, sequence: standing.sequence };
+            let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Dying);
+            match kind {
+                Kind::Segment if standing.is(ObjectState::Creating) => {
+                    let maker = load_word(map, field!(slot, ShmSlot, maker));
+                    let maker = maker?;
+                    if !is_somebody(context, maker)? {
+                        create::abandon_segment(context, &desk, place);
+                    }
+                }
+                Kind::Semaphore if there => {
+                    let set = Set::read(context.pool(), place, slot)?;
+                    serve::tend_set(context, &desk, &set)?;
+                }
+                Kind::Queue if there => {
+                    let queue = Queue { index, sequence: place.sequence, slot };
+                    context.tend_queue(&desk, &queue)?;
+                }
+                _ => {}
+            }
+        }
+    }
+    let cleaner = load_word(map, field!(layout.registry, Registry, cleaner));
+    let cleaner = cleaner?;
+    if cleaner != 0 && !is_somebody(context, cleaner)? {
+        clean::leave_cleaning(context, &desk, cleaner)?;
+    }
+    doorbell::ring_everybody(context);
+    Ok(())
+}
+
+/// Whether an owner cell carries the name of a client that is still there.
+fn is_somebody(context: &Context, owner: u64) -> Result<bool, Fault> {
+    let Some(client) = ClientName::of(owner) else { return Ok(false) };
+    let Ok(slot) = slot_of(context.pool().layout(), client) else { return Ok(false) };
+    let state = load_value(context.pool().map(), field!(slot, ClientSlot, state))?;
+    Ok(state != ClientState::Free as u32 && context.pool().still_holds(slot, client)?)
+}
+
+/// Counts again what the registry counts.
+fn mend_counters(context: &Context) -> Result<(), Failure> {
+    let layout = context.pool().layout();
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let step =
+        change::run(context, &desk, context.pool().registry_lock(), "repair-counters", |txn| {
+            let mut pages = 0u32;
+            for kind in Kind::ALL {
+                let mut used = 0;
+                for index in 0..kind.area(layout).count as u32 {
+                    let slot = table::slot_at(layout, kind, index)?;
+                    let state = txn.get(field!(slot, ObjectHeader, state))? & 0xff;
+                    if state == ObjectState::Free as u32 {
+                        continue;
+                    }
+                    used += 1;
+                    if kind == Kind::Segment {
+                        pages = pages.saturating_add(txn.get(field!(slot, ShmSlot, pages))?);
+                    }
+                }
+                txn.update(per_kind!(layout, in_use, kind), used)?;
+            }
+            txn.update(field!(layout.registry, Registry, pages_used), pages)?;
+            Ok(Ok(()))
+        });
+    settle(step)
+}
+
+/// Queues the free client slots again, if any is missing.
+fn mend_free_clients(context: &Context) -> Result<(), Failure> {
+    let layout = context.pool().layout();
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    for client in 0..layout.clients.count as u32 {
+        settle(change::run(
+            context,
+            &desk,
+            context.pool().registry_lock(),
+            "repair-free",
+            |txn| {
+                let high = txn.get(field!(layout.registry, Registry, clients_high))?;
+                let slot = clients::client_at(layout, client)?;
+                let free = txn.get(field!(slot, ClientSlot, state))? == ClientState::Free as u32;
+                if client < high && free && !clients::is_queued(txn, layout, client)? {
+                    clients::free_client(txn, layout, client)?;
+                }
+                Ok(Ok(()))
+            },
+        ))?;
+    }
+    Ok(())
+}

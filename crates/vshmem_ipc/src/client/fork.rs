@@ -1,0 +1,174 @@
+//! Fork: the parent keeps a slot with its attaches, and the child takes it over.
+
+use rustix::io::Errno;
+use vshmem_mem::Ordering;
+use vshmem_sync::{Desk, Fault, field, load_cell, load_value, load_word, with_lock};
+use vshmem_wire::{AttachSlot, Cell, ClientName, ClientSlot, ClientState};
+
+use crate::client::join::{self, JoinError};
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::pool::clients::{Process, is_in, slot_of, take_client, write_client};
+use crate::pool::domains::DomainIdentity;
+use crate::recovery::reap;
+use crate::shm::attach;
+
+/// Keeps a client slot, with all attaches of this process, for a child.
+pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Failure> {
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    /// Tries before a fork is refused because other threads attach and detach all the time.
+    const TRIES: u32 = 100;
+    for _ in 0..TRIES {
+        let client = reserve_slot(context, &desk)?;
+        match copy_attaches(context, &desk, context.me(), client) {
+            Ok(Copied::All) => return Ok(ChildSlot(client)),
+            Ok(Copied::Changed) => reap::bury_client(context, &desk, client)?,
+            Ok(Copied::NoRoom) | Err(_) => {
+                let _ = reap::bury_client(context, &desk, client);
+                return Err(Errno::AGAIN.into());
+            }
+        }
+    }
+    Err(Errno::AGAIN.into())
+}
+
+fn reserve_slot(context: &Context, desk: &Desk<'_>) -> Result<ClientName, Failure> {
+    let pool = &context.pool;
+    let layout = pool.layout();
+    let parent = Process { pid: context.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
+    let verdict = with_lock(*desk, pool.registry_lock(), "fork-reserve", |txn| {
+        let Some(client) = take_client(txn, layout)? else { return Ok(Err(Errno::AGAIN)) };
+        let slot = slot_of(layout, client)?;
+        let (domain, epoch) = (context.domain(), context.epoch());
+        write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
+        Ok(Ok(client))
+    });
+    settle(verdict)
+}
+
+/// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it
+/// dies before it has taken the slot over.
+pub(crate) fn name_child(context: &Context, kept: ChildSlot, pid: u32) {
+    let name = || -> Result<(), Fault> {
+        let slot = slot_of(context.pool.layout(), kept.0)?;
+        let Ok(seat) = context.seat() else { return Ok(()) };
+        let pid_at = field!(slot, ClientSlot, pid);
+        with_lock(context.desk_of(&seat), context.pool.registry_lock(), "fork-name", |txn| {
+            if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32
+                && is_in(txn, slot, kept.0)?
+                && txn.get(pid_at)? == context.pid.load(Ordering::Relaxed)
+            {
+                txn.set(pid_at, pid)?;
+            }
+            Ok(())
+        })
+    };
+    // Without the name the slot is given back when the agent sees the parent gone.
+    let _ = name();
+}
+
+/// Gives a kept slot back: the fork has failed.
+pub(crate) fn cancel_child(context: &Context, kept: ChildSlot) {
+    if let Ok(seat) = context.seat() {
+        let _ = reap::bury_client(context, &context.desk_of(&seat), kept.0);
+    }
+}
+
+/// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may be another one than its
+/// parent's: it is the first process of a PID namespace, or its parent is outside.
+pub(crate) fn become_child(
+    context: &Context,
+    kept: Option<ChildSlot>,
+    process: Process,
+    elsewhere: Option<&DomainIdentity>,
+) -> Result<(), JoinError> {
+    context.seats.forget();
+    context.larder.forget();
+    context.pid.store(process.pid, Ordering::Release);
+    let placed = find_childs_place(context, kept, process, elsewhere);
+    if placed.is_err() {
+        let (map, threads) = (context.pool.map(), context.pool.layout().threads);
+        context.seats.give_back(map, threads, context.as_stranger());
+        renounce(context);
+    }
+    placed
+}
+
+/// Everything of becoming a child that may be refused.
+fn find_childs_place(
+    context: &Context,
+    kept: Option<ChildSlot>,
+    process: Process,
+    elsewhere: Option<&DomainIdentity>,
+) -> Result<(), JoinError> {
+    if let Some(identity) = elsewhere {
+        context.digest.store(identity.digest(), Ordering::Release);
+        context.client.store(context.as_stranger().word(), Ordering::Release);
+        context.seats.stand_always();
+        join::enter_domain(context, identity)?;
+    }
+    context.client.store(context.as_stranger().word(), Ordering::Release);
+    join::stand_on_domain(context)?;
+    let entered = join::enter(context, process, kept.map(|ChildSlot(client)| client))?;
+    Ok(join::settle_in(context, entered.client)?)
+}
+
+/// To be called in a child that cannot become a member: it is not its parent, and none of its calls may act as that.
+pub(crate) fn renounce(context: &Context) {
+    context.seats.forget();
+    context.larder.forget();
+    context.client.store(context.as_stranger().word(), Ordering::Release);
+    // No cell is ever written so often.
+    context.seats.stand_on(context.pool.registry_lock(), Cell { word: 0, tag: u64::MAX });
+}
+
+/// Copies the attaches of `from`, which is this process, to `to`. Other threads may attach and
+/// detach meanwhile, so the list has to come out the same twice.
+fn copy_attaches(
+    context: &Context,
+    desk: &Desk<'_>,
+    from: ClientName,
+    to: ClientName,
+) -> Result<Copied, Fault> {
+    let layout = context.pool.layout();
+    let head_at = field!(slot_of(layout, from)?, ClientSlot, attaches);
+    let head = load_cell(desk.map, head_at)?;
+    let mut next = head.value();
+    // A client has one record of a segment at most.
+    for _ in 0..=layout.attaches.count.min(layout.shm.count) {
+        let Some(record) = next.checked_sub(1) else {
+            let same = load_cell(desk.map, head_at)? == head;
+            return Ok(if same { Copied::All } else { Copied::Changed });
+        };
+        let at = crate::shm::record::attach_at(layout, record)?;
+        let mine = |desk: &Desk<'_>| -> Result<bool, Fault> {
+            Ok(load_word(desk.map, field!(at, AttachSlot, client))? == from.word())
+        };
+        let segment = load_value(desk.map, field!(at, AttachSlot, segment))?;
+        let count = load_value(desk.map, field!(at, AttachSlot, count))?;
+        next = load_value(desk.map, field!(at, AttachSlot, next))?;
+        if segment == 0 || !mine(desk)? {
+            return Ok(Copied::Changed);
+        }
+        if !attach::add_attaches(context, desk, to, segment - 1, count)? {
+            return Ok(if mine(desk)? { Copied::NoRoom } else { Copied::Changed });
+        }
+    }
+    Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
+}
+
+/// A client slot kept for a child that is about to be forked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChildSlot(pub(crate) ClientName);
+
+/// How copying a list of attaches went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Copied {
+    /// All of them are there twice now.
+    All,
+    /// There are not enough records, or a segment has gone.
+    NoRoom,
+    /// The list changed on the way.
+    Changed,
+}

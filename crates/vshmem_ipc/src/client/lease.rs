@@ -1,0 +1,82 @@
+//! The lease of this domain and its agent.
+
+use vshmem_mem::{Ordering, seconds_now};
+use vshmem_sync::{Fault, claim_cell, field, load_value};
+use vshmem_wire::{AGENT_STARTER, DomainSlot, DomainState};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::pool::domains;
+
+/// Whether it falls to this process to start an agent for its domain: there is none, and nobody
+/// else is about to start one. `exists` tells whether there is a process of a pid here.
+pub(crate) fn must_start_agent(
+    context: &Context,
+    exists: fn(u32) -> bool,
+) -> Result<bool, Failure> {
+    let look = || -> Result<bool, Fault> {
+        let map = context.pool.map();
+        let at =
+            field!(domains::slot_at(context.pool.layout(), context.domain())?, DomainSlot, agent);
+        let me = context.pid.load(Ordering::Relaxed) | AGENT_STARTER;
+        let now = load_value(map, at)?;
+        if now == me {
+            // What this process has started before has not come up.
+            return Ok(true);
+        }
+        let pid = now & !AGENT_STARTER;
+        if pid != 0 && exists(pid) {
+            return Ok(false);
+        }
+        claim_cell(map, at, now, me)
+    };
+    look().map_err(Failure::from)
+}
+
+/// If it is this process that was to start an agent, leaves that to others: it cannot any more.
+pub(crate) fn renounce_agent(context: &Context) {
+    let renounce = || -> Result<bool, Fault> {
+        let map = context.pool.map();
+        let at =
+            field!(domains::slot_at(context.pool.layout(), context.domain())?, DomainSlot, agent);
+        let me = context.pid.load(Ordering::Relaxed) | AGENT_STARTER;
+        if load_value(map, at)? == me { claim_cell(map, at, me, 0) } else { Ok(false) }
+    };
+    // Whoever finds a process of that number gone starts one all the same.
+    let _ = renounce();
+}
+
+/// Renews this domain's lease; for the agent.
+pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failure> {
+    let renew = || -> Result<(), Fault> {
+        let slot = domains::slot_at(context.pool.layout(), context.domain())?;
+        let map = context.pool.map();
+        for (at, value) in [
+            (field!(slot, DomainSlot, renewed), seconds_now()),
+            (field!(slot, DomainSlot, agent), agent_pid),
+        ] {
+            let before = load_value(map, at)?;
+            if before != value {
+                claim_cell(map, at, before, value)?;
+            }
+        }
+        let lease = field!(slot, DomainSlot, lease);
+        let before = load_value(map, lease)?;
+        claim_cell(map, lease, before, before.wrapping_add(1))?;
+        Ok(())
+    };
+    renew().map_err(Failure::from)
+}
+
+/// Whether this domain is still a member in good standing: it may have been evicted while it
+/// was paused.
+pub(crate) fn in_good_standing(context: &Context) -> Result<bool, Failure> {
+    let look = || -> Result<bool, Fault> {
+        let slot = domains::slot_at(context.pool.layout(), context.domain())?;
+        let map = context.pool.map();
+        let state = load_value(map, field!(slot, DomainSlot, state))?;
+        let epoch = load_value(map, field!(slot, DomainSlot, epoch))?;
+        Ok(state == DomainState::Alive as u32 && epoch == context.epoch())
+    };
+    look().map_err(Failure::from)
+}

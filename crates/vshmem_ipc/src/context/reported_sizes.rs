@@ -1,0 +1,71 @@
+//! What this process has been told about the sizes of objects, and may rely on.
+//!
+//! A program sizes its buffer for GETALL by what IPC_STAT said, and touches as many bytes of a
+//! segment as it has asked for. A peer that changes those numbers later must not make it write past
+//! its buffer, or map more or less than it believes. So a size that has been told stays true for as
+//! long as the id does, or the call fails.
+
+use rustix::io::Errno;
+use vshmem_mem::{Map, Mapping, Ordering};
+use vshmem_sync::Fault;
+use vshmem_wire::{Layout, WORD_BYTES};
+
+use crate::error::Failure;
+use crate::pool::id::{Kind, Place};
+
+/// Marks a word that says something.
+const TOLD: u64 = 1 << 63;
+
+/// A word per segment and per semaphore set, in memory of this process alone; touched as needed.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// `None` when there was no memory: then nothing can be relied on.
+    words: Option<Map>,
+    segments: u64,
+}
+
+impl Told {
+    pub fn new(layout: &Layout) -> Self {
+        let bytes = (layout.shm.count + layout.sem.count) * WORD_BYTES;
+        let words = usize::try_from(bytes).ok().and_then(|bytes| Mapping::anonymous(bytes).ok());
+        Self { words: words.map(Map::of), segments: layout.shm.count }
+    }
+
+    fn at(&self, kind: Kind, index: u32) -> u64 {
+        let before = if kind == Kind::Semaphore { self.segments } else { 0 };
+        (before + u64::from(index)) * WORD_BYTES
+    }
+
+    /// The size of an object that a get call has found or made.
+    pub(crate) fn record_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Failure> {
+        let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
+        let word = TOLD | u64::from(place.sequence & 0xffff) << 32 | u64::from(size);
+        Ok(words
+            .store(self.at(kind, place.index), word, Ordering::Relaxed)
+            .map_err(|_| Errno::INVAL)?)
+    }
+
+    /// The size of an object in `slot` as any other call sees it.
+    ///
+    /// # Errors
+    /// Corrupt when it is not what this process has been told before.
+    pub(crate) fn check_size(
+        &self,
+        kind: Kind,
+        place: Place,
+        size: u32,
+        slot: u64,
+    ) -> Result<(), Failure> {
+        let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
+        let at = self.at(kind, place.index);
+        let word = words.load(at, Ordering::Relaxed).map_err(|_| Errno::INVAL)?;
+        if word & TOLD == 0 || (word >> 32) as u32 & 0xffff != place.sequence & 0xffff {
+            return self.record_size(kind, place, size);
+        }
+        if word as u32 == size {
+            Ok(())
+        } else {
+            Err(Fault::corrupt(slot, "an object whose size has changed").into())
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The clients of a pool, what they have attached and where they wait.
+
+use vshmem_sync::{Fault, field, load_value, load_word};
+use vshmem_wire::{
+    AttachSlot, ClientName, ClientSlot, ClientState, Registry, ThreadSlot, WaitState,
+};
+
+use crate::error::Failure;
+use crate::listing::rows::{ClientRow, Resident, WaiterRow};
+use crate::pool::clients::client_at;
+use crate::pool::id::Kind;
+use crate::pool::open::Pool;
+use crate::pool::threads::thread_at;
+use crate::shm::record::attach_at;
+
+pub(crate) fn clients(pool: &Pool) -> Result<Vec<ClientRow>, Fault> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+    let mut rows = Vec::new();
+    for index in 0..high.min(layout.clients.count as u32) {
+        let slot = client_at(layout, index)?;
+        // The name first: should the slot change hands now, the name fits nobody any more.
+        let name = pool.named(index)?;
+        let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?) else {
+            continue;
+        };
+        rows.push(ClientRow {
+            index,
+            name,
+            domain: load_value(map, field!(slot, ClientSlot, domain))?,
+            pid: load_value(map, field!(slot, ClientSlot, pid))?,
+            start: pool.start_of(slot)?,
+            uid: load_value(map, field!(slot, ClientSlot, uid))?,
+            state,
+            joined: load_value(map, field!(slot, ClientSlot, joined))?,
+            attaches: attaches_of(pool, slot)?,
+            sleeping: 0,
+        });
+    }
+    for waiter in waiters(pool)? {
+        if let Some(row) = rows.iter_mut().find(|row| row.index == waiter.client) {
+            row.sleeping += 1;
+        }
+    }
+    Ok(rows)
+}
+
+pub(crate) fn attaches_of(pool: &Pool, client: u64) -> Result<u32, Fault> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let mut next = load_value(map, field!(client, ClientSlot, attaches))?;
+    let mut total = 0u32;
+    // A client has one record of a segment at most.
+    for _ in 0..layout.attaches.count.min(layout.shm.count) {
+        let Some(record) = next.checked_sub(1) else {
+            break;
+        };
+        let at = attach_at(layout, record)?;
+        total = total.saturating_add(load_value(map, field!(at, AttachSlot, count))?);
+        next = load_value(map, field!(at, AttachSlot, next))?;
+    }
+    Ok(total)
+}
+
+/// Numbers of the files that clients of a user have their wait words in, as the pool has them.
+pub(crate) fn wait_files_of(pool: &Pool, uid: u32) -> Result<Vec<u32>, Failure> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let look = || -> Result<Vec<u32>, Fault> {
+        let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+        let mut numbers = Vec::new();
+        for index in 0..high.min(layout.clients.count as u32) {
+            let slot = client_at(layout, index)?;
+            let number = load_value(map, field!(slot, ClientSlot, words_nonce))?;
+            let owner = load_value(map, field!(slot, ClientSlot, words_uid))?;
+            if number != 0 && owner == uid.wrapping_add(1) && !numbers.contains(&number) {
+                numbers.push(number);
+            }
+        }
+        Ok(numbers)
+    };
+    look().map_err(Failure::from)
+}
+
+pub(crate) fn waiters(pool: &Pool) -> Result<Vec<WaiterRow>, Fault> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let mut rows = Vec::new();
+    for thread in 0..layout.threads.count as u32 {
+        let at = thread_at(layout, thread)?;
+        let owner = load_word(map, field!(at, ThreadSlot, owner))?;
+        let wait = load_value(map, field!(at, ThreadSlot, wait))?;
+        let Some(client) = ClientName::of(owner).and_then(ClientName::slot) else {
+            continue;
+        };
+        if wait != WaitState::Waiting as u32 {
+            continue;
+        }
+        let kind = match load_value(map, field!(at, ThreadSlot, kind))? {
+            1 => Kind::Semaphore,
+            _ => Kind::Queue,
+        };
+        let object = load_value(map, field!(at, ThreadSlot, object))?;
+        rows.push(WaiterRow { client, kind, object });
+    }
+    Ok(rows)
+}
+
+/// Clients that have a segment attached, with how often.
+pub(crate) fn attached_to(pool: &Pool, segment: u32) -> Result<Vec<(u32, u32)>, Failure> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let look = || -> Result<Vec<(u32, u32)>, Fault> {
+        let mut rows = Vec::new();
+        for record in 0..layout.attaches.count as u32 {
+            let at = attach_at(layout, record)?;
+            if load_value(map, field!(at, AttachSlot, segment))? == segment + 1 {
+                let client = load_word(map, field!(at, AttachSlot, client))?;
+                let client = ClientName::of(client).and_then(ClientName::slot);
+                let count = load_value(map, field!(at, AttachSlot, count))?;
+                rows.push((client.unwrap_or(u32::MAX), count));
+            }
+        }
+        Ok(rows)
+    };
+    look().map_err(Failure::from)
+}
+
+/// The clients of one domain, without what is costly to find out.
+pub(crate) fn residents(pool: &Pool, domain: u32) -> Result<Vec<Resident>, Failure> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let look = || -> Result<Vec<Resident>, Fault> {
+        let clients_high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+        let mut found = Vec::new();
+        for index in 0..clients_high.min(layout.clients.count as u32) {
+            let slot = client_at(layout, index)?;
+            // The name first: should the slot change hands now, the name fits nobody any more.
+            let name = pool.named(index)?;
+            let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?)
+            else {
+                continue;
+            };
+            if load_value(map, field!(slot, ClientSlot, domain))? != domain {
+                continue;
+            }
+            found.push(Resident {
+                index,
+                name,
+                domain,
+                pid: load_value(map, field!(slot, ClientSlot, pid))?,
+                start: pool.start_of(slot)?,
+                state,
+            });
+        }
+        Ok(found)
+    };
+    look().map_err(Failure::from)
+}
+
+/// `None` for a free slot.
+fn client_state(value: u32) -> Option<ClientState> {
+    Some(match value {
+        1 => ClientState::Reserved,
+        2 => ClientState::Active,
+        3 => ClientState::Dying,
+        4 => ClientState::Quarantined,
+        _ => return None,
+    })
+}

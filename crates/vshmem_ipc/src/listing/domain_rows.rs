@@ -1,0 +1,88 @@
+//! The domains of a pool.
+
+use vshmem_sync::{Fault, field, load_value, load_word};
+use vshmem_wire::{AGENT_STARTER, BELL_LOST, DomainSlot, DomainState};
+
+use crate::error::Failure;
+use crate::listing::client_rows;
+use crate::listing::rows::{DomainKey, DomainRow};
+use crate::pool::domains;
+use crate::pool::open::Pool;
+
+/// All member domains, past ones included.
+pub(crate) fn domains(pool: &Pool) -> Result<Vec<DomainRow>, Failure> {
+    let map = pool.map();
+    let look = || -> Result<Vec<DomainRow>, Fault> {
+        let clients = client_rows::clients(pool)?;
+        let mut rows = Vec::new();
+        for index in 0..pool.layout().domains.count as u32 {
+            let slot = domains::slot_at(pool.layout(), index)?;
+            let state = match load_value(map, field!(slot, DomainSlot, state))? {
+                1 => DomainState::Alive,
+                2 => DomainState::Dead,
+                3 => DomainState::Evicted,
+                _ => continue,
+            };
+            rows.push(DomainRow {
+                index,
+                name: domains::name_of(pool, index)?,
+                state,
+                epoch: load_value(map, field!(slot, DomainSlot, epoch))?,
+                renewed: load_value(map, field!(slot, DomainSlot, renewed))?,
+                lease: load_value(map, field!(slot, DomainSlot, lease))?,
+                agent: match load_value(map, field!(slot, DomainSlot, agent))? {
+                    starter if starter & AGENT_STARTER != 0 => 0,
+                    agent => agent,
+                },
+                clients: clients.iter().filter(|row| row.domain == index).count() as u32,
+                boot: domains::boot_of(pool, index)?,
+                pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
+                address: match load_value(map, field!(slot, DomainSlot, address))? {
+                    BELL_LOST => None,
+                    address => address.checked_sub(1),
+                },
+                listens: load_word(map, field!(slot, DomainSlot, notify))? != 0,
+                heard: crate::wait::notify::heard_by(pool, index)?,
+                rates: domains::rates_of(pool, index)?,
+            });
+        }
+        Ok(rows)
+    };
+    look().map_err(Failure::from)
+}
+
+/// The domains that have not been declared dead; without looking at any client.
+pub(crate) fn domain_keys(pool: &Pool) -> Result<Vec<DomainKey>, Failure> {
+    let map = pool.map();
+    let look = || -> Result<Vec<DomainKey>, Fault> {
+        let mut keys = Vec::new();
+        for index in 0..pool.layout().domains.count as u32 {
+            let slot = domains::slot_at(pool.layout(), index)?;
+            // The epoch first: should the slot change hands now, the key fits nobody any more.
+            let epoch = pool.epoch_of(index)?;
+            let state = load_value(map, field!(slot, DomainSlot, state))?;
+            if state == DomainState::Alive as u32 || state == DomainState::Evicted as u32 {
+                keys.push(DomainKey {
+                    index,
+                    epoch,
+                    boot: domains::boot_of(pool, index)?,
+                    pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
+                    born: load_word(map, field!(slot, DomainSlot, born))?,
+                });
+            }
+        }
+        Ok(keys)
+    };
+    look().map_err(Failure::from)
+}
+
+/// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or evicted.
+pub(crate) fn domain_epoch(pool: &Pool, index: u32) -> Result<Option<u32>, Failure> {
+    let look = || -> Result<Option<u32>, Fault> {
+        let slot = domains::slot_at(pool.layout(), index)?;
+        let state = load_value(pool.map(), field!(slot, DomainSlot, state))?;
+        let epoch = load_value(pool.map(), field!(slot, DomainSlot, epoch))?;
+        Ok((state == DomainState::Alive as u32).then_some(epoch))
+    };
+    look().map_err(Failure::from)
+}

@@ -1,0 +1,6 @@
+//! Who and what is in a pool, for `vshmem ls` and the agent. Looked at without a lock.
+
+pub(crate) mod client_rows;
+pub(crate) mod domain_rows;
+pub(crate) mod object_rows;
+pub(crate) mod rows;

@@ -1,0 +1,135 @@
+//! The objects of a pool, and the locks that are held.
+
+use vshmem_sync::{Fault, field, holder_of, load_value, load_word};
+use vshmem_wire::{
+    ClientName, MsgSlot, ObjectHeader, ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot,
+    ThreadSlot,
+};
+
+use crate::error::{Failure, settle};
+use crate::listing::rows::{Entry, LockRow, ObjectRow, Particulars, Usage};
+use crate::pool::id::{Kind, Place};
+use crate::pool::open::Pool;
+use crate::registry::permission::Permission;
+use crate::registry::table::{self, per_kind};
+use crate::sem::set::{self, Set};
+
+/// All objects of a kind, with what their tables say. Looked at without a lock: an object that
+/// changes at this moment may show a mixture.
+pub(crate) fn entries(pool: &Pool, kind: Kind) -> Result<Vec<Entry>, Failure> {
+    let rows = objects(pool, kind)?;
+    let look = || rows.iter().map(|row| entry(pool, *row)).collect();
+    settle(Result::<_, Fault>::map(look(), Ok))
+}
+
+pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let slot = table::slot_at(layout, row.kind, row.index)?;
+    let standing = table::standing(map, slot)?;
+    let place = Place { index: row.index, sequence: standing.sequence };
+    let get = |at: u64| load_value(map, at);
+    let party = |at: u64| get(at).map(Party::unpack);
+    let particulars = match row.kind {
+        Kind::Segment => {
+            let low = get(field!(slot, ShmSlot, size_low))?;
+            let high = get(field!(slot, ShmSlot, size_high))?;
+            Particulars::Segment {
+                bytes: u64::from(high) << 32 | u64::from(low),
+                attached: get(field!(slot, ShmSlot, attached))?,
+                doomed: standing.is(ObjectState::Doomed),
+                creator: party(field!(slot, ShmSlot, creator))?,
+                last: party(field!(slot, ShmSlot, last))?,
+            }
+        }
+        Kind::Semaphore => Particulars::Semaphore {
+            count: get(field!(slot, SemSlot, count))?,
+            operated: get(field!(slot, ObjectHeader, used))?,
+            last: set::last_operator(pool, &Set::read(pool, place, slot)?)?,
+        },
+        Kind::Queue => {
+            let (count, bytes) = crate::queue::totals(map, pool.layout(), slot)?;
+            Particulars::Queue {
+                bytes,
+                count,
+                limit: get(field!(slot, MsgSlot, limit))?,
+                sender: party(field!(slot, MsgSlot, sender))?,
+                receiver: party(field!(slot, MsgSlot, receiver))?,
+            }
+        }
+    };
+    Ok(Entry {
+        kind: row.kind,
+        index: row.index,
+        id: place.id(),
+        permission: Permission::read(map, slot)?,
+        changed: get(field!(slot, ObjectHeader, changed))?,
+        particulars,
+    })
+}
+
+/// How much of the pool is used.
+pub(crate) fn usage(pool: &Pool) -> Result<Usage, Failure> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let look = || -> Result<Usage, Fault> {
+        let pages = load_value(map, field!(layout.registry, Registry, pages_used))?;
+        let mut objects = [0; 3];
+        for kind in Kind::ALL {
+            objects[kind as usize] = load_value(map, per_kind!(layout, in_use, kind))?;
+        }
+        Ok(Usage { bytes: u64::from(pages) * PAGE_BYTES, objects })
+    };
+    look().map_err(Failure::from)
+}
+
+/// The locks that are held at this moment.
+pub(crate) fn locks(pool: &Pool) -> Result<Vec<LockRow>, Failure> {
+    let mut rows = Vec::new();
+    rows.extend(lock_row(pool, None)?);
+    for kind in Kind::ALL {
+        for object in objects(pool, kind)? {
+            rows.extend(lock_row(pool, Some(object))?);
+        }
+    }
+    Ok(rows)
+}
+
+pub(crate) fn lock_row(pool: &Pool, object: Option<ObjectRow>) -> Result<Option<LockRow>, Fault> {
+    let layout = pool.layout();
+    let offset = match object {
+        None => pool.registry_lock(),
+        Some(row) => {
+            let slot = table::slot_at(layout, row.kind, row.index)?;
+            field!(slot, ObjectHeader, lock)
+        }
+    };
+    let Some(holder) = holder_of(pool.map(), offset)? else {
+        return Ok(None);
+    };
+    let owner = match layout.threads.at(holder.slot) {
+        Some(at) => load_word(pool.map(), field!(at, ThreadSlot, owner))?,
+        None => 0,
+    };
+    Ok(Some(LockRow {
+        object,
+        client: ClientName::of(owner).and_then(ClientName::slot),
+        committed: holder.committed,
+    }))
+}
+
+/// All objects of a kind.
+pub(crate) fn objects(pool: &Pool, kind: Kind) -> Result<Vec<ObjectRow>, Failure> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let look = || -> Result<Vec<ObjectRow>, Fault> {
+        let high = load_value(map, per_kind!(layout, high_water, kind))?;
+        let mut rows = Vec::new();
+        for index in 0..high.min(kind.area(layout).count as u32) {
+            let slot = table::slot_at(layout, kind, index)?;
+            let standing = table::standing(map, slot)?;
+            if standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed) {
+                rows.push(ObjectRow { kind, index });
+            }
+        }
+        Ok(rows)
+    };
+    look().map_err(Failure::from)
+}

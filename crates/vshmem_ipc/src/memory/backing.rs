@@ -1,0 +1,18 @@
+//! What a link does for the memory behind new segments.
+
+use rustix::io::Errno;
+
+/// Readies data pages before they are given to a segment. Implemented over a link.
+pub trait Backing {
+    /// Makes sure that `bytes` at `offset` are backed by memory, and hold zeros when `dirty`.
+    ///
+    /// # Errors
+    /// ENOSPC or ENOMEM when they cannot be backed.
+    fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno>;
+
+    /// Where in the pool so many bytes are cheapest for this process: it has them mapped.
+    fn at_hand(&self, bytes: u64) -> Option<u64> {
+        let _ = bytes;
+        None
+    }
+}

@@ -1,0 +1,395 @@
+//! Small things: messages, semaphore values, adjustments, long intent records.
+//!
+//! The heap is handed out in slabs of 64 KiB; a slab serves chunks of one size, or is part of a
+//! run for one large chunk. Slabs change hands under the registry lock. A chunk is claimed by a
+//! single compare-and-swap of its owner cell, so a client that dies leaves behind nothing but
+//! cells that name it.
+
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{
+    Desk, Fault, Txn, claim_word, crash_point, field, load_cell, load_value, load_word, with_lock,
+};
+use vshmem_wire::{CHUNK_CLASSES, ClientName, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES};
+
+use crate::context::Context;
+use crate::context::chunk_cache::Larder;
+pub(crate) use crate::pool::chunk::{Chunk, IN_OBJECT};
+use crate::pool::chunk::{LONGEST_RUN, SLAB_UNITS, slab_meta};
+use crate::pool::open::Pool;
+
+/// How often an allocation tries again with slabs that it has reclaimed and others were faster to
+/// take.
+const MOST_ROUNDS: u32 = 100;
+
+fn class_of(bytes: u64) -> Option<usize> {
+    CHUNK_CLASSES.iter().position(|&units| u64::from(units) * UNIT_BYTES >= bytes)
+}
+
+/// Takes a chunk of at least `bytes` for `client`. `None` when the heap is full.
+pub(crate) fn allocate(
+    context: &Context,
+    desk: &Desk<'_>,
+    bytes: u64,
+) -> Result<Option<Chunk>, Fault> {
+    let (pool, larder, client) = (context.pool(), &context.larder, context.me());
+    let Some(class) = class_of(bytes) else {
+        return allocate_run(context, desk, bytes);
+    };
+    let kept = larder.kept[class].swap(0, Ordering::Acquire);
+    if kept != 0 {
+        return Ok(Some(Chunk(kept - 1)));
+    }
+    let layout = pool.layout();
+    let hint = larder.hint[class].load(Ordering::Relaxed);
+    let slabs = layout.slab_meta.count as u32;
+    let wanted = class as u32 + 1;
+    let start = (hint / SLAB_UNITS).min(slabs - 1);
+    for step in 0..slabs {
+        let slab = (start + step) % slabs;
+        let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+        if load_value(pool.map(), class_at)? != wanted {
+            continue;
+        }
+        let from = if step == 0 { hint % SLAB_UNITS } else { 0 };
+        if let Some(chunk) = claim_in(pool, client, slab, class, from)? {
+            larder.hint[class].store(chunk.0, Ordering::Relaxed);
+            return Ok(Some(chunk));
+        }
+    }
+    for _ in 0..MOST_ROUNDS {
+        // The slab is set up with its first chunk taken, so that it cannot be lost to another
+        // client before this one has had anything from it.
+        let taken = with_lock(*desk, pool.registry_lock(), "heap-slab", |txn| {
+            for slab in 0..slabs {
+                let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+                let chunk = Chunk(slab * SLAB_UNITS);
+                let owner = chunk.owner(layout)?;
+                if txn.get(class_at)? == 0 && txn.get_word(owner)? == 0 {
+                    // The owner first: chunks are claimed outside the lock, and once the class can
+                    // be seen, which may be long before the whole change is carried out, the
+                    // first chunk would be anybody's.
+                    txn.set_word(owner, client.word())?;
+                    txn.set(class_at, wanted)?;
+                    return Ok(Some(chunk));
+                }
+            }
+            Ok(None)
+        })?;
+        if let Some(chunk) = taken {
+            larder.hint[class].store(chunk.0, Ordering::Relaxed);
+            return Ok(Some(chunk));
+        }
+        if !reclaim(context, desk)? {
+            return Ok(None);
+        }
+    }
+    Ok(None)
+}
+
+/// Claims a free chunk of a slab, looking from unit `from` on and around.
+fn claim_in(
+    pool: &Pool,
+    client: ClientName,
+    slab: u32,
+    class: usize,
+    from: u32,
+) -> Result<Option<Chunk>, Fault> {
+    let layout = pool.layout();
+    let units = CHUNK_CLASSES[class];
+    let chunks = SLAB_UNITS / units;
+    let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+    for step in 0..chunks {
+        let nth = (from / units + step) % chunks;
+        let chunk = Chunk(slab * SLAB_UNITS + nth * units);
+        let owner = chunk.owner(layout)?;
+        match claim_chunk(pool.map(), owner, class_at, class as u32 + 1, client)? {
+            Claim::Taken => return Ok(Some(chunk)),
+            Claim::Busy => {}
+            Claim::OtherClass => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+/// How an attempt to take a chunk ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Claim {
+    Taken,
+    Busy,
+    /// The slab has changed hands.
+    OtherClass,
+}
+
+/// Takes a free chunk of a slab that serves `class`.
+///
+/// The owner cell is read before the slab's class and replaced only if it has not been written
+/// since. Whoever takes the slab away from its class writes the owner cell of every chunk first,
+/// so a chunk of a slab that has changed hands is never touched: not even for a moment, which a
+/// change under the registry lock that counts on the cell would suffer from.
+fn claim_chunk(
+    map: &Map,
+    owner: u64,
+    class_at: u64,
+    class: u32,
+    client: ClientName,
+) -> Result<Claim, Fault> {
+    let seen = load_cell(map, owner)?;
+    if seen.word != 0 {
+        return Ok(Claim::Busy);
+    }
+    if load_value(map, class_at)? != class {
+        return Ok(Claim::OtherClass);
+    }
+    crash_point("heap-claim", "found");
+    let taken = map.replace_cell(owner, seen, client.word())?;
+    crash_point("heap-claim", "taken");
+    Ok(if taken { Claim::Taken } else { Claim::Busy })
+}
+
+/// Large chunks: whole slabs in a row.
+fn allocate_run(context: &Context, desk: &Desk<'_>, bytes: u64) -> Result<Option<Chunk>, Fault> {
+    let (pool, client) = (context.pool(), context.me());
+    let layout = pool.layout();
+    let slabs = layout.slab_meta.count as u32;
+    let Ok(length) = u32::try_from(bytes.div_ceil(SLAB_BYTES)) else {
+        return Ok(None);
+    };
+    if length > LONGEST_RUN {
+        return Ok(None);
+    }
+    for _ in 0..MOST_ROUNDS {
+        let found = with_lock(*desk, pool.registry_lock(), "heap-run", |txn| {
+            let mut free = 0;
+            for slab in 0..slabs {
+                let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+                let owner = Chunk(slab * SLAB_UNITS).owner(layout)?;
+                let usable = txn.get(class_at)? == 0 && (free > 0 || txn.get_word(owner)? == 0);
+                free = if usable { free + 1 } else { 0 };
+                if free < length {
+                    continue;
+                }
+                let first = slab + 1 - length;
+                for inner in first..=slab {
+                    let class = if inner == first { SlabMeta::RUN } else { SlabMeta::TAIL };
+                    txn.set(field!(slab_meta(layout, inner)?, SlabMeta, class), class)?;
+                }
+                txn.update(field!(slab_meta(layout, first)?, SlabMeta, run), length)?;
+                let chunk = Chunk(first * SLAB_UNITS);
+                txn.set_word(chunk.owner(layout)?, client.word())?;
+                return Ok(Some(chunk));
+            }
+            Ok(None)
+        })?;
+        if found.is_some() || !reclaim(context, desk)? {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
+/// Gives back a chunk that this client owns. The last one of each size is kept for the next call.
+pub(crate) fn release(
+    pool: &Pool,
+    desk: &Desk<'_>,
+    larder: &Larder,
+    client: ClientName,
+    chunk: Chunk,
+) -> Result<(), Fault> {
+    let layout = pool.layout();
+    let slab = slab_meta(layout, chunk.0 / SLAB_UNITS)?;
+    let class = load_value(pool.map(), field!(slab, SlabMeta, class))?;
+    if class == SlabMeta::RUN {
+        return release_run(pool, desk, chunk, client.word());
+    }
+    let Some(kept) = class.checked_sub(1).and_then(|class| larder.kept.get(class as usize)) else {
+        return Err(Fault::corrupt(slab, "a chunk in a slab that holds none"));
+    };
+    let surplus = kept.swap(chunk.0 + 1, Ordering::Release);
+    if surplus != 0 {
+        claim_word(pool.map(), Chunk(surplus - 1).owner(layout)?, client.word(), 0)?;
+    }
+    Ok(())
+}
+
+/// Gives back a chunk whose owner cell says `owner`, without keeping it.
+pub(crate) fn discard(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u64) -> Result<(), Fault> {
+    let slab = slab_meta(pool.layout(), chunk.0 / SLAB_UNITS)?;
+    if load_value(pool.map(), field!(slab, SlabMeta, class))? == SlabMeta::RUN {
+        return release_run(pool, desk, chunk, owner);
+    }
+    claim_word(pool.map(), chunk.owner(pool.layout())?, owner, 0)?;
+    Ok(())
+}
+
+fn release_run(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u64) -> Result<(), Fault> {
+    let layout = pool.layout();
+    let first = chunk.0 / SLAB_UNITS;
+    with_lock(*desk, pool.registry_lock(), "heap-run-free", |txn| {
+        let owner_at = chunk.owner(layout)?;
+        if txn.get_word(owner_at)? != owner {
+            return Ok(());
+        }
+        let length = txn.get(field!(slab_meta(layout, first)?, SlabMeta, run))?;
+        if length > LONGEST_RUN {
+            return Err(Fault::corrupt(owner_at, "a run of slabs that cannot be"));
+        }
+        txn.set(owner_at, 0)?;
+        for slab in first..first + length {
+            txn.set(field!(slab_meta(layout, slab)?, SlabMeta, class), 0)?;
+        }
+        Ok(())
+    })
+}
+
+/// Takes empty slabs away from their size class. Says whether any became free.
+fn reclaim(context: &Context, desk: &Desk<'_>) -> Result<bool, Fault> {
+    let (pool, client) = (context.pool(), context.me());
+    let layout = pool.layout();
+    let map = pool.map();
+    let mut freed = reclaim_dead(context, desk)?;
+    for slab in 0..layout.slab_meta.count as u32 {
+        let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
+        let class = load_value(map, class_at)?;
+        let Some(&units) = class.checked_sub(1).and_then(|c| CHUNK_CLASSES.get(c as usize)) else {
+            continue;
+        };
+        let chunks = SLAB_UNITS / units;
+        let first = slab * SLAB_UNITS;
+        let empty = (0..chunks).try_fold(true, |empty, nth| {
+            let owner = Chunk(first + nth * units).owner(layout)?;
+            Ok::<_, Fault>(empty && load_word(map, owner)? == 0)
+        })?;
+        if !empty {
+            continue;
+        }
+        // Own every chunk, so that nobody takes one while the slab changes hands.
+        let mut claimed = 0;
+        while claimed < chunks
+            && claim_chunk(
+                map,
+                Chunk(first + claimed * units).owner(layout)?,
+                class_at,
+                class,
+                client,
+            )? == Claim::Taken
+        {
+            claimed += 1;
+        }
+        if claimed == chunks {
+            freed |= with_lock(*desk, pool.registry_lock(), "heap-reclaim", |txn| {
+                let same = txn.get(class_at)? == class;
+                if same {
+                    txn.set(class_at, 0)?;
+                }
+                Ok(same)
+            })?;
+        }
+        // Backwards: as long as any is left, the first one is, which is where `reclaim_slab` looks.
+        for nth in (0..claimed).rev() {
+            claim_word(map, Chunk(first + nth * units).owner(layout)?, client.word(), 0)?;
+        }
+    }
+    Ok(freed)
+}
+
+/// Frees every chunk that one owned who died while joining.
+pub(crate) fn bury(context: &Context, desk: &Desk<'_>, client: ClientName) -> Result<(), Fault> {
+    for slab in 0..context.pool().layout().slab_meta.count as u32 {
+        reclaim_slab(context, desk, slab, &mut |owner| Ok(owner == client.word()))?;
+    }
+    Ok(())
+}
+
+/// Frees every chunk that a client owned that has ended. Says whether there was any.
+pub(crate) fn reclaim_dead(context: &Context, desk: &Desk<'_>) -> Result<bool, Fault> {
+    let pool = context.pool();
+    let mut freed = false;
+    for slab in 0..pool.layout().slab_meta.count as u32 {
+        freed |= reclaim_slab(context, desk, slab, &mut |owner| pool.is_of_dead(owner))?;
+    }
+    Ok(freed)
+}
+
+/// Frees the chunks of a slab that carry a name of which `is_dead` says so, but for those of messages that such a client has sent.
+/// Says whether there was any.
+pub(crate) fn reclaim_slab(
+    context: &Context,
+    desk: &Desk<'_>,
+    slab: u32,
+    is_dead: &mut dyn FnMut(u64) -> Result<bool, Fault>,
+) -> Result<bool, Fault> {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let map = pool.map();
+    let class = load_value(map, field!(slab_meta(layout, slab)?, SlabMeta, class))?;
+    let first = slab * SLAB_UNITS;
+    let first_owner = load_word(map, Chunk(first).owner(layout)?)?;
+    let mut freed = false;
+    match class {
+        SlabMeta::TAIL => return Ok(false),
+        SlabMeta::RUN => {
+            if is_dead(first_owner)? {
+                release_run(pool, desk, Chunk(first), first_owner)?;
+                freed = true;
+            }
+            return Ok(freed);
+        }
+        // A free slab has owned chunks only if a reclaim died halfway, the first one included.
+        0 if !is_dead(first_owner)? => return Ok(false),
+        _ => {}
+    }
+    let units = class.checked_sub(1).and_then(|class| CHUNK_CLASSES.get(class as usize));
+    // Backwards, for the same reason.
+    for unit in (0..SLAB_UNITS).rev() {
+        let owner_at = Chunk(first + unit).owner(layout)?;
+        let owner = load_word(map, owner_at)?;
+        if owner <= IN_OBJECT || !is_dead(owner)? {
+            continue;
+        }
+        // It may carry a message through a ring.
+        if units.is_some_and(|units| unit.is_multiple_of(*units)) {
+            (context.upcalls.reap_chunk)(context, desk, Chunk(first + unit), owner)?;
+        } else {
+            claim_word(map, owner_at, owner, 0)?;
+        }
+        freed = true;
+    }
+    Ok(freed)
+}
+
+/// Stages a chunk's passage into an object, or out of one to `to`.
+pub(crate) fn pass(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    chunk: Chunk,
+    from: u64,
+    to: u64,
+) -> Result<(), Fault> {
+    let owner = chunk.owner(layout)?;
+    if txn.get_word(owner)? != from {
+        return Err(Fault::corrupt(owner, "a chunk that belongs to somebody else"));
+    }
+    txn.set_word(owner, to)
+}
+
+/// Stages the end of a chunk that is part of an object, under the registry lock.
+pub(crate) fn free_from_object(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    chunk: Chunk,
+) -> Result<(), Fault> {
+    pass(txn, layout, chunk, IN_OBJECT, 0)?;
+    let first = chunk.0 / SLAB_UNITS;
+    let class_at = field!(slab_meta(layout, first)?, SlabMeta, class);
+    if txn.get(class_at)? != SlabMeta::RUN {
+        return Ok(());
+    }
+    let length = txn.get(field!(slab_meta(layout, first)?, SlabMeta, run))?;
+    if length > LONGEST_RUN {
+        return Err(Fault::corrupt(class_at, "a run of slabs that cannot be"));
+    }
+    for slab in first..first + length {
+        txn.set(field!(slab_meta(layout, slab)?, SlabMeta, class), 0)?;
+    }
+    Ok(())
+}

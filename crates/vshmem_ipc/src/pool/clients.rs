@@ -1,0 +1,193 @@
+//! The client table: slots, names, and who is in them.
+
+use vshmem_mem::seconds_now;
+use vshmem_sync::{Fault, Txn, claim_word, field, load_value, load_word};
+use vshmem_wire::{ClientName, ClientSlot, ClientState, Holding, Layout, Registry};
+
+use crate::pool::open::Pool;
+
+/// Whether the process of a name may still act: it is a member, or was evicted and is not known
+/// to be dead.
+pub(crate) fn may_act(pool: &Pool, name: ClientName) -> bool {
+    let look = || -> Result<bool, Fault> {
+        let slot = slot_of(pool.layout(), name)?;
+        let state = load_value(pool.map(), field!(slot, ClientSlot, state))?;
+        let there = state == ClientState::Active as u32 || state == ClientState::Quarantined as u32;
+        Ok(there && pool.still_holds(slot, name)?)
+    };
+    look().unwrap_or(false)
+}
+
+/// A process, told apart from others that have had its pid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Pid inside its domain.
+    pub pid: u32,
+    /// Start time in clock ticks since boot; 0 when unknown.
+    pub start: u64,
+    /// User id, for display.
+    pub uid: u32,
+}
+
+/// Whether the slot still holds the client that `client` names.
+pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: ClientName) -> Result<bool, Fault> {
+    let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
+    Ok(client.slot().is_some_and(|index| ClientName::new(index, taken) == client))
+}
+
+/// Whether two start times are those of one process. Of what is not known nothing can be said. In
+/// time namespaces that are shifted by a part of a tick, one process may be told two that are one
+/// apart.
+pub(crate) fn is_same_start(one: u64, other: u64) -> bool {
+    one != 0 && other != 0 && one.abs_diff(other) <= 1
+}
+
+pub(crate) fn start_in(txn: &mut Txn<'_>, slot: u64) -> Result<u64, Fault> {
+    let low = txn.get(field!(slot, ClientSlot, start_low))?;
+    let high = txn.get(field!(slot, ClientSlot, start_high))?;
+    Ok(u64::from(high) << 32 | u64::from(low))
+}
+
+/// Offset of a client slot.
+pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
+    layout.clients.at(index).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
+}
+
+/// Offset of a client's slot, whoever is in it by now.
+pub(crate) fn slot_of(layout: &Layout, client: ClientName) -> Result<u64, Fault> {
+    client_at(layout, client.slot().unwrap_or(u32::MAX))
+}
+
+/// Takes the client slot that has been free for longest, and returns the name of who is in it now.
+pub(crate) fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<ClientName>, Fault> {
+    let (first_at, last_at) = (
+        field!(layout.registry, Registry, free_clients),
+        field!(layout.registry, Registry, free_clients_last),
+    );
+    let high_at = field!(layout.registry, Registry, clients_high);
+    let index = match txn.get(first_at)?.checked_sub(1) {
+        Some(index) => {
+            let next = txn.get(field!(client_at(layout, index)?, ClientSlot, next))?;
+            txn.set(first_at, next)?;
+            if next == 0 {
+                txn.set(last_at, 0)?;
+            }
+            index
+        }
+        None => {
+            let high = txn.get(high_at)?;
+            if u64::from(high) >= layout.clients.count {
+                return Ok(None);
+            }
+            txn.set(high_at, high + 1)?;
+            high
+        }
+    };
+    let slot = client_at(layout, index)?;
+    if txn.get(field!(slot, ClientSlot, state))? != ClientState::Free as u32 {
+        return Err(Fault::corrupt(slot, "a client in the queue of free slots"));
+    }
+    let taken_at = field!(slot, ClientSlot, taken);
+    let taken = txn.get_word(taken_at)?.wrapping_add(1);
+    let client = ClientName::new(index, taken);
+    txn.set_word(taken_at, taken)?;
+    for list in [field!(slot, ClientSlot, threads), field!(slot, ClientSlot, undos)] {
+        txn.set_word(list, Holding::empty(client).pack())?;
+    }
+    Ok(Some(client))
+}
+
+/// Whether a client slot is in the queue of free slots.
+pub(crate) fn is_queued(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Result<bool, Fault> {
+    let mut next = txn.get(field!(layout.registry, Registry, free_clients))?;
+    for _ in 0..=layout.clients.count {
+        let Some(queued) = next.checked_sub(1) else { return Ok(false) };
+        if queued == index {
+            return Ok(true);
+        }
+        next = txn.get(field!(client_at(layout, queued)?, ClientSlot, next))?;
+    }
+    Err(Fault::corrupt(layout.registry, "a queue of free client slots without an end"))
+}
+
+/// Puts a client slot that has become free at the end of the queue of free slots.
+pub(crate) fn free_client(txn: &mut Txn<'_>, layout: &Layout, index: u32) -> Result<(), Fault> {
+    let (first_at, last_at) = (
+        field!(layout.registry, Registry, free_clients),
+        field!(layout.registry, Registry, free_clients_last),
+    );
+    let slot = client_at(layout, index)?;
+    txn.set(field!(slot, ClientSlot, state), ClientState::Free as u32)?;
+    txn.update(field!(slot, ClientSlot, next), 0)?;
+    match txn.get(last_at)?.checked_sub(1) {
+        Some(last) => txn.set(field!(client_at(layout, last)?, ClientSlot, next), index + 1)?,
+        None => txn.set(first_at, index + 1)?,
+    }
+    txn.set(last_at, index + 1)
+}
+
+pub(crate) fn write_client(
+    txn: &mut Txn<'_>,
+    slot: u64,
+    state: ClientState,
+    domain: u32,
+    epoch: u32,
+    process: Process,
+) -> Result<(), Fault> {
+    txn.update(field!(slot, ClientSlot, domain), domain)?;
+    txn.update(field!(slot, ClientSlot, epoch), epoch)?;
+    txn.update(field!(slot, ClientSlot, pid), process.pid)?;
+    txn.update(field!(slot, ClientSlot, start_low), process.start as u32)?;
+    txn.update(field!(slot, ClientSlot, start_high), (process.start >> 32) as u32)?;
+    txn.update(field!(slot, ClientSlot, uid), process.uid)?;
+    txn.update(field!(slot, ClientSlot, leaving), 0)?;
+    txn.update(field!(slot, ClientSlot, joined), seconds_now())?;
+    txn.set(field!(slot, ClientSlot, state), state as u32)
+}
+
+impl Pool {
+    /// The client that is in a slot now.
+    pub(crate) fn named(&self, index: u32) -> Result<ClientName, Fault> {
+        let slot = client_at(self.layout(), index)?;
+        Ok(ClientName::new(index, load_word(self.map(), field!(slot, ClientSlot, taken))?))
+    }
+
+    /// Start time of the process in a client's slot.
+    pub(crate) fn start_of(&self, slot: u64) -> Result<u64, Fault> {
+        let low = load_value(self.map(), field!(slot, ClientSlot, start_low))?;
+        let high = load_value(self.map(), field!(slot, ClientSlot, start_high))?;
+        Ok(u64::from(high) << 32 | u64::from(low))
+    }
+}
+
+impl Pool {
+    /// Whether a client's slot still is that client's.
+    pub(crate) fn still_holds(&self, slot: u64, client: ClientName) -> Result<bool, Fault> {
+        let taken = load_word(self.map(), field!(slot, ClientSlot, taken))?;
+        Ok(client.slot().is_some_and(|index| ClientName::new(index, taken) == client))
+    }
+
+    /// Whether the word of an owner cell is the name of a client that has ended and is buried. One who was only just
+    /// joining is for the agent of its domain to judge.
+    pub(crate) fn is_of_dead(&self, owner: u64) -> Result<bool, Fault> {
+        let Some(client) = ClientName::of(owner).filter(|client| !client.is_joining()) else {
+            return Ok(false);
+        };
+        let Ok(slot) = slot_of(self.layout(), client) else { return Ok(false) };
+        let taken = load_word(self.map(), field!(slot, ClientSlot, taken))?;
+        let current = ClientName::new(client.slot().unwrap_or(0), taken);
+        if current == client {
+            // Until it is free somebody buries it.
+            let state = load_value(self.map(), field!(slot, ClientSlot, state))?;
+            return Ok(state == ClientState::Free as u32);
+        }
+        // A count that is yet to come is a peer's invention.
+        Ok(client.count() < current.count())
+    }
+
+    /// Frees a cell that a dead client owns; says whether it did.
+    pub(crate) fn free_if_dead(&self, owner_at: u64) -> Result<bool, Fault> {
+        let owner = load_word(self.map(), owner_at)?;
+        Ok(self.is_of_dead(owner)? && claim_word(self.map(), owner_at, owner, 0)?)
+    }
+}

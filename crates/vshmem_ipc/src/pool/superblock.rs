@@ -1,0 +1,145 @@
+//! A superblock as bytes.
+
+use std::fmt;
+use std::fmt::Write as _;
+
+use vshmem_wire::{Geometry, Superblock};
+
+/// Zero padded bytes as text. They may be a peer's: nothing in them commands a terminal.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Text<'a>(pub &'a [u8]);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let used = self.0.iter().position(|&b| b == 0).unwrap_or(self.0.len());
+        for chunk in self.0[..used].utf8_chunks() {
+            for c in chunk.valid().chars() {
+                f.write_char(if c.is_control() { char::REPLACEMENT_CHARACTER } else { c })?;
+            }
+            if !chunk.invalid().is_empty() {
+                f.write_char(char::REPLACEMENT_CHARACTER)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// FNV-1a: finds damage, not malice.
+pub(crate) fn fnv(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// Reads the fields of a superblock from bytes, without a cast.
+pub(crate) struct Reader<'a> {
+    pub bytes: &'a [u8],
+}
+
+macro_rules! fields {
+    ($run:ident) => {
+        $run!(u32: shmmni, semmni, msgmni, domains, clients, threads, attaches, undos, slabs,
+              semmsl, semmns, semopm, semvmx, msgmax, msgmnb, shmmin);
+        $run!(u64: shmmax, shmall, pages);
+    };
+}
+
+impl Reader<'_> {
+    fn array<const N: usize>(&self, at: usize) -> [u8; N] {
+        let mut out = [0; N];
+        out.copy_from_slice(&self.bytes[at..at + N]);
+        out
+    }
+
+    pub(crate) fn superblock(&self) -> Superblock {
+        macro_rules! at {
+            ($type:ty, $field:ident) => {
+                <$type>::from_ne_bytes(self.array(std::mem::offset_of!(Superblock, $field)))
+            };
+        }
+        let base = std::mem::offset_of!(Superblock, geometry);
+        let mut geometry = Geometry {
+            shmmni: 0,
+            semmni: 0,
+            msgmni: 0,
+            domains: 0,
+            clients: 0,
+            threads: 0,
+            attaches: 0,
+            undos: 0,
+            slabs: 0,
+            semmsl: 0,
+            semmns: 0,
+            semopm: 0,
+            semvmx: 0,
+            msgmax: 0,
+            msgmnb: 0,
+            shmmin: 0,
+            shmmax: 0,
+            shmall: 0,
+            pages: 0,
+        };
+        macro_rules! read {
+            ($type:ty: $($name:ident),*) => {
+                $(geometry.$name = <$type>::from_ne_bytes(
+                    self.array(base + std::mem::offset_of!(Geometry, $name)));)*
+            };
+        }
+        fields!(read);
+        Superblock {
+            magic: self.array(std::mem::offset_of!(Superblock, magic)),
+            version: at!(u32, version),
+            bytes: at!(u32, bytes),
+            uuid: self.array(std::mem::offset_of!(Superblock, uuid)),
+            name: self.array(std::mem::offset_of!(Superblock, name)),
+            total_bytes: at!(u64, total_bytes),
+            created: at!(u64, created),
+            evict_after: at!(u64, evict_after),
+            owner_uid: at!(u32, owner_uid),
+            mode: at!(u32, mode),
+            prepare: at!(u64, prepare),
+            backed: at!(u64, backed),
+            geometry,
+            checksum: at!(u64, checksum),
+        }
+    }
+}
+
+/// Writes them.
+pub(crate) struct Writer;
+
+impl Writer {
+    pub(crate) fn superblock(superblock: &Superblock) -> Vec<u8> {
+        let mut bytes = vec![0; size_of::<Superblock>()];
+        let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        macro_rules! at {
+            ($($field:ident),*) => {
+                $(put(std::mem::offset_of!(Superblock, $field), &superblock.$field.to_ne_bytes());)*
+            };
+        }
+        put(std::mem::offset_of!(Superblock, magic), &superblock.magic);
+        put(std::mem::offset_of!(Superblock, uuid), &superblock.uuid);
+        put(std::mem::offset_of!(Superblock, name), &superblock.name);
+        at!(
+            version,
+            bytes,
+            total_bytes,
+            created,
+            evict_after,
+            owner_uid,
+            mode,
+            prepare,
+            backed,
+            checksum
+        );
+        let base = std::mem::offset_of!(Superblock, geometry);
+        let geometry = &superblock.geometry;
+        macro_rules! write {
+            ($type:ty: $($name:ident),*) => {
+                $(put(base + std::mem::offset_of!(Geometry, $name), &geometry.$name.to_ne_bytes());)*
+            };
+        }
+        fields!(write);
+        bytes
+    }
+}

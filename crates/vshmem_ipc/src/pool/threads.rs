@@ -1,0 +1,30 @@
+//! The thread table.
+
+use vshmem_sync::{Fault, field};
+use vshmem_wire::{ClientName, Layout, ThreadSlot};
+
+use crate::pool::open::Pool;
+
+pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
+    layout.threads.at(slot).ok_or(Fault::corrupt(layout.threads.offset, "no such thread slot"))
+}
+
+/// A thread slot and whose it was when it was found.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dead {
+    pub thread: u32,
+    pub client: ClientName,
+    pub at: u64,
+}
+
+impl Pool {
+    /// Frees the thread slots that dead clients had claimed and not listed. Says whether there were any.
+    pub(crate) fn free_dead_threads(&self) -> Result<bool, Fault> {
+        let mut freed = false;
+        for thread in 0..self.layout().threads.count as u32 {
+            let at = thread_at(self.layout(), thread)?;
+            freed |= self.free_if_dead(field!(at, ThreadSlot, owner))?;
+        }
+        Ok(freed)
+    }
+}

@@ -1,0 +1,173 @@
+//! A whole domain that has died, or is evicted.
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Desk, Fault, Seat, field, holder_of, load_value, load_word, with_lock};
+use vshmem_wire::{
+    ClientName, ClientSlot, ClientState, DomainSlot, DomainState, Party, Registry, ThreadSlot,
+};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::pool::clients::{self, client_at, slot_of};
+use crate::pool::domains;
+use crate::pool::id::Kind;
+use crate::pool::threads::thread_at;
+use crate::recovery::steps::{self, Ended, Occasion};
+use crate::recovery::{reap, threads};
+use crate::wait::doorbell;
+
+/// Frees the thread slots of processes of a domain that have died while they were joining, as
+/// `gone` says by their pids.
+pub(crate) fn free_strangers(
+    context: &Context,
+    domain: u32,
+    gone: &dyn Fn(u32) -> bool,
+) -> Result<(), Failure> {
+    let seat = context.seat()?;
+    let free = || -> Result<(), Fault> {
+        let digest = domains::digest_at(context.pool(), domain)?;
+        threads::leave_joiners(context, &context.desk_of(&seat), digest, gone)
+    };
+    free().map_err(Failure::from)
+}
+
+/// Declares whatever domain is in a slot now dead, and buries all its clients.
+pub(crate) fn bury_domain(context: &Context, domain: u32) -> Result<(), Failure> {
+    bury_epoch(context, domain, context.pool().epoch_of(domain)?)
+}
+
+/// As `bury_domain`, unless the slot has been taken anew since it had this boot epoch.
+pub(crate) fn bury_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Failure> {
+    let seat = context.seat()?;
+    bury_domain_from(context, &seat, domain, epoch, DomainState::Dead).map_err(Failure::from)
+}
+
+/// Declares a domain evicted: its adjustments are applied and its sleepers leave, and what it
+/// has attached stays as it is until its death is confirmed by `bury_domain`.
+pub(crate) fn evict_domain(context: &Context, domain: u32) -> Result<(), Failure> {
+    evict_epoch(context, domain, context.pool().epoch_of(domain)?)
+}
+
+/// As `evict_domain`, unless the slot has been taken anew since it had this boot epoch.
+pub(crate) fn evict_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Failure> {
+    let seat = context.seat()?;
+    bury_domain_from(context, &seat, domain, epoch, DomainState::Evicted).map_err(Failure::from)
+}
+
+pub(crate) fn bury_domain_from(
+    context: &Context,
+    seat: &Seat<'_>,
+    domain: u32,
+    epoch: u32,
+    state: DomainState,
+) -> Result<(), Fault> {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let desk = context.desk_of(seat);
+    let slot = domains::slot_at(layout, domain)?;
+    let there = with_lock(desk, pool.registry_lock(), "bury-domain", |txn| {
+        let state_at = field!(slot, DomainSlot, state);
+        if txn.get(state_at)? == DomainState::Free as u32
+            || txn.get(field!(slot, DomainSlot, epoch))? != epoch
+        {
+            return Ok(false);
+        }
+        txn.update(state_at, state as u32)?;
+        txn.update(field!(slot, DomainSlot, agent), 0)?;
+        txn.update(field!(slot, DomainSlot, address), 0)?;
+        Ok(true)
+    })?;
+    if !there {
+        return Ok(());
+    }
+    let clients = clients_of(context, domain, epoch)?;
+    if state == DomainState::Dead {
+        for client in &clients {
+            reap::bury_client(context, &desk, *client)?;
+        }
+    } else {
+        for client in &clients {
+            quarantine(context, &desk, *client)?;
+        }
+        // Marked, they make no more changes. What they have begun ends here.
+        break_locks(context, &desk, domain)?;
+        for client in &clients {
+            let slot = slot_of(layout, *client)?;
+            let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
+            let ended = Ended { client: *client, party: Party { domain, pid }.pack() };
+            steps::run(context, &desk, ended, Occasion::Eviction)?;
+        }
+    }
+    if state == DomainState::Dead {
+        threads::leave_joiners(context, &desk, domains::digest_at(pool, domain)?, &|_| true)?;
+        doorbell::ring_served(context);
+    } else {
+        // Who waits for a lock of theirs, or for somebody of theirs who could not ring.
+        doorbell::ring_everybody(context);
+    }
+    Ok(())
+}
+
+/// The clients of a domain in one of its boot epochs, by name.
+fn clients_of(context: &Context, domain: u32, epoch: u32) -> Result<Vec<ClientName>, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+    let mut clients = Vec::new();
+    for client in 0..high.min(layout.clients.count as u32) {
+        let slot = client_at(layout, client)?;
+        // The name first: should the slot change hands now, the name fits nobody any more.
+        let name = context.pool().named(client)?;
+        let same = load_value(map, field!(slot, ClientSlot, state))? != ClientState::Free as u32
+            && load_value(map, field!(slot, ClientSlot, domain))? == domain
+            && load_value(map, field!(slot, ClientSlot, epoch))? == epoch;
+        if same {
+            clients.push(name);
+        }
+    }
+    Ok(clients)
+}
+
+fn quarantine(context: &Context, desk: &Desk<'_>, client: ClientName) -> Result<(), Fault> {
+    let pool = context.pool();
+    let slot = slot_of(pool.layout(), client)?;
+    with_lock(*desk, pool.registry_lock(), "quarantine", |txn| {
+        if clients::is_in(txn, slot, client)? {
+            txn.update(field!(slot, ClientSlot, state), ClientState::Quarantined as u32)?;
+        }
+        Ok(())
+    })
+}
+
+/// Takes every lock over that a quarantined client holds, or one that was only just joining:
+/// what it has committed is carried out, what it has not will be refused.
+///
+/// Not only the locks that thread slots name: those words are plain, and a thread that has been
+/// refused may be naming one now. Pairs with `Seats::stand`.
+fn break_locks(context: &Context, desk: &Desk<'_>, domain: u32) -> Result<(), Fault> {
+    let pool = context.pool();
+    let (layout, map) = (pool.layout(), pool.map());
+    let areas = Kind::ALL.map(|kind| kind.area(layout));
+    let slots = areas.iter().flat_map(|area| (0..area.count as u32).filter_map(|n| area.at(n)));
+    vshmem_mem::fence(Ordering::SeqCst);
+    for lock in std::iter::once(pool.registry_lock()).chain(slots) {
+        let Some(holder) = holder_of(map, lock)? else { continue };
+        let Ok(thread) = thread_at(layout, holder.slot) else { continue };
+        let owner = load_word(map, field!(thread, ThreadSlot, owner))?;
+        if is_out(context, owner, domain)? {
+            with_lock(*desk, lock, "evict-lock", |_| Ok(()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the owner of a thread slot may make no more changes, now that `domain` is evicted.
+fn is_out(context: &Context, owner: u64, domain: u32) -> Result<bool, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let Some(client) = ClientName::of(owner) else { return Ok(false) };
+    if let Some((digest, _)) = client.joiner() {
+        return Ok(digest == domains::digest_at(context.pool(), domain)?);
+    }
+    let Ok(slot) = slot_of(layout, client) else { return Ok(false) };
+    let state = load_value(map, field!(slot, ClientSlot, state))?;
+    Ok(state == ClientState::Quarantined as u32)
+}

@@ -1,0 +1,301 @@
+//! The thread slots of a client that has ended.
+//!
+//! A client lists the thread slots that it has claimed, so this costs what it held. For each of them what it had committed is
+//! carried out, what it waited for is given up, what it had begun with an object is finished, and whoever it was about to ring is
+//! rung. The slot leaves the list before it becomes free: one that is only off the list carries a dead client's name, and is
+//! taken back by whoever needs it ([`crate::reclaim`]).
+//!
+//! Two may do this at once, and one of them may be stopped for long, until the slot is somebody else's. So each step first
+//! reads what it is about to replace and then asks whether the slot is still the dead client's; a name never comes back.
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{
+    Desk, Fault, HeldBy, field, held_thread, holder_of, load_cell, load_value, load_word, with_lock,
+};
+use vshmem_wire::{
+    ClientName, ClientSlot, Holding, LOG_ENTRIES, LogEntry, LogHead, ObjectState, ShmSlot, Task,
+    ThreadSlot, WaitKind, WaitState,
+};
+
+use crate::context::Context;
+use crate::error::{Failure, broken};
+use crate::pool::clients::slot_of;
+use crate::pool::id::{Kind, Place};
+use crate::pool::threads::{Dead, thread_at};
+use crate::queue::Queue;
+use crate::recovery::objects;
+use crate::registry::table;
+use crate::sem::set::{self, Set};
+use crate::sem::{recover, remove};
+use crate::shm::create;
+use crate::wait::doorbell;
+use crate::wait::queue::{Line, Rings, leave_line};
+
+/// Takes a client's threads out of the lines they sleep in, and frees their slots.
+pub(crate) fn leave_threads(
+    context: &Context,
+    desk: &Desk<'_>,
+    client: ClientName,
+) -> Result<(), Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let list = field!(slot_of(layout, client)?, ClientSlot, threads);
+    let all = HeldBy { map, list, client };
+    for _ in 0..=layout.threads.count {
+        let Some((head, thread)) = all.last()? else { return Ok(()) };
+        let dead = Dead { thread, client, at: thread_at(layout, thread)? };
+        if still_dead(context, dead)? {
+            leave_thread(context, desk, dead)?;
+        }
+        all.give_up(head, held_thread(layout.threads, thread)?)?;
+    }
+    Err(Fault::corrupt(list, "a list of thread slots without an end"))
+}
+
+/// Whether a thread slot still is what it was found to be.
+fn still_dead(context: &Context, dead: Dead) -> Result<bool, Fault> {
+    let owner = load_word(context.pool().map(), field!(dead.at, ThreadSlot, owner))?;
+    Ok(owner == dead.client.word())
+}
+
+/// Everything that is to be done for one thread.
+fn leave_thread(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+    let map = context.pool().map();
+    finish_record(context, desk, dead)?;
+    let wait_at = field!(dead.at, ThreadSlot, wait);
+    if load_value(map, wait_at)? == WaitState::Waiting as u32 {
+        leave_line_of(context, desk, dead)?;
+    }
+    if load_value(map, wait_at)? == WaitState::Done as u32 {
+        return_unseen(context, desk, dead)?;
+    }
+    let wait = load_cell(map, wait_at)?;
+    let over = wait.value() == WaitState::Done as u32 || wait.value() == WaitState::Retry as u32;
+    if over && still_dead(context, dead)? {
+        map.replace_cell(wait_at, wait, (WaitState::Idle as u32).into())?;
+    }
+    finish_task(context, desk, dead)
+}
+
+/// Finishes what a thread of this process had begun from a slot, in a call that it has left by longjmp. Whether the slot can be used again.
+#[cold]
+#[inline(never)]
+pub(crate) fn recover_thread(context: &Context, desk: &Desk<'_>, thread: u32) -> bool {
+    let recover = || -> Result<(), Fault> {
+        let at = thread_at(context.pool().layout(), thread)?;
+        leave_thread(context, desk, Dead { thread, client: context.me(), at })
+    };
+    recover().is_ok()
+}
+
+/// Takes a client's sleepers out of their lines and lets it keep their slots.
+pub(crate) fn leave_sleepers(
+    context: &Context,
+    desk: &Desk<'_>,
+    client: ClientName,
+) -> Result<(), Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let list = field!(slot_of(layout, client)?, ClientSlot, threads);
+    let mut holding = Holding::unpack(load_word(map, list)?);
+    for _ in 0..=layout.threads.count {
+        let Some(thread) = holding.first.checked_sub(1).filter(|_| holding.is_of(client)) else {
+            return Ok(());
+        };
+        let at = thread_at(layout, thread)?;
+        holding = Holding::unpack(load_word(map, field!(at, ThreadSlot, sibling))?);
+        let waits = load_value(map, field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32;
+        let dead = Dead { thread, client, at };
+        if !still_dead(context, dead)? {
+            return Ok(());
+        }
+        if waits {
+            leave_line_of(context, desk, dead)?;
+        }
+    }
+    Err(Fault::corrupt(list, "a list of thread slots without an end"))
+}
+
+/// Frees the thread slots of processes of a domain that have died while they were joining, as
+/// `gone` says by their pids.
+pub(crate) fn leave_joiners(
+    context: &Context,
+    desk: &Desk<'_>,
+    digest: u64,
+    gone: &dyn Fn(u32) -> bool,
+) -> Result<(), Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    for thread in 0..layout.threads.count as u32 {
+        let at = thread_at(layout, thread)?;
+        let owner_at = field!(at, ThreadSlot, owner);
+        // The cell first: names of processes that join come back with their pids.
+        let owner = load_cell(map, owner_at)?;
+        let Some(client) = ClientName::of(owner.word) else { continue };
+        let Some((of, pid)) = client.joiner() else { continue };
+        if of != digest || !gone(pid) {
+            continue;
+        }
+        finish_record(context, desk, Dead { thread, client, at })?;
+        if map.replace_cell(owner_at, owner, 0)? {
+            crate::heap::bury(context, desk, client)?;
+        }
+    }
+    Ok(())
+}
+
+/// Carries out what a thread slot has committed and not carried out, so that its intent record
+/// may be overwritten by the slot's next owner; then goes on where its owner has stopped: with the object
+/// that it changed last, and with those that it had served and not rung.
+fn finish_record(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+    let map = context.pool().map();
+    let lock = map.load(field!(dead.at, ThreadSlot, log_lock), Ordering::Acquire)?;
+    let head_at = field!(dead.at, ThreadSlot, log_head);
+    let head = map.load(head_at, Ordering::Acquire)?;
+    if !table::is_lock(context, lock) || !still_dead(context, dead)? {
+        return Ok(());
+    }
+    if holder_of(map, lock)?.is_some_and(|holder| holder.slot == dead.thread) {
+        // Taking the lock finishes whatever its former holder had committed.
+        with_lock(*desk, lock, "finish-record", |_| Ok(()))?;
+    }
+    let rings = rings_of(context, dead, head)?;
+    // The room of a long record is given away next: whoever is still carrying the record out
+    // must notice. Refused when the slot has its next owner already, and a newer record.
+    if map.replace(head_at, head, 0)? {
+        tend_lock(context, desk, lock)?;
+        doorbell::ring_all(context, &rings);
+    }
+    Ok(())
+}
+
+/// The sleepers that a record has served: its owner may have died before it could ring them.
+fn rings_of(context: &Context, dead: Dead, head: u64) -> Result<Rings, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let threads = layout.threads;
+    let wait = core::mem::offset_of!(ThreadSlot, wait) as u64;
+    let mut rings = Rings::default();
+    let entries = LogHead::entries_of(head);
+    // Further entries are those of a change to many semaphores: its sleepers are looked for.
+    rings.everybody = entries > LOG_ENTRIES as u64;
+    for nth in 0..entries.min(LOG_ENTRIES as u64) {
+        let entry = field!(dead.at, ThreadSlot, log) + nth * size_of::<LogEntry>() as u64;
+        let offset = map.load(field!(entry, LogEntry, offset), Ordering::Relaxed)?;
+        let Some(inside) = offset.checked_sub(threads.offset + wait) else { continue };
+        let is_wait = inside.is_multiple_of(threads.stride) && offset < threads.end();
+        // Who still waits has not been served: the record put it into its line.
+        if is_wait && load_value(map, offset)? != WaitState::Waiting as u32 {
+            rings.add((inside / threads.stride) as u32);
+        }
+    }
+    Ok(rings)
+}
+
+/// Serves those who sleep at the object of a lock, as whoever changed it last may not have come to it.
+fn tend_lock(context: &Context, desk: &Desk<'_>, lock: u64) -> Result<(), Fault> {
+    for kind in [Kind::Semaphore, Kind::Queue] {
+        let area = kind.area(context.pool().layout());
+        if (area.offset..area.end()).contains(&lock) {
+            let index = ((lock - area.offset) / area.stride) as u32;
+            objects::tend_object(context, desk, kind == Kind::Semaphore, index)
+                .map_err(broken(lock))?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives back what a sleeper was given and has not seen: it counts as never woken.
+fn return_unseen(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+    let map = context.pool().map();
+    let at = dead.at;
+    let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+    let index = load_value(map, field!(at, ThreadSlot, object))?;
+    let (of, field) = match kind {
+        k if k == WaitKind::Semaphore as u32 => (Kind::Semaphore, field!(at, ThreadSlot, argument)),
+        k if k == WaitKind::Receive as u32 => (Kind::Queue, field!(at, ThreadSlot, ops)),
+        _ => return Ok(()),
+    };
+    let sequence = map.load(field, Ordering::Relaxed)? as u32;
+    let place = Place { index, sequence };
+    if of == Kind::Semaphore {
+        let Some(set) = Set::find(context.pool(), place)? else { return Ok(()) };
+        recover::take_back(context, desk, dead, &set).map_err(broken(at))
+    } else {
+        let Some(queue) = Queue::find(context.pool(), place)? else { return Ok(()) };
+        context.put_back(desk, dead, &queue).map_err(Failure::from).map_err(broken(at))
+    }
+}
+
+fn leave_line_of(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let at = dead.at;
+    let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+    let object = load_value(map, field!(at, ThreadSlot, object))?;
+    let line: Line = if kind == WaitKind::Semaphore as u32 {
+        let Some(slot) = layout.sem.at(object) else { return Ok(()) };
+        set::line_of(slot)
+    } else {
+        let Some(slot) = layout.msg.at(object) else { return Ok(()) };
+        crate::queue::line_of(slot, kind == WaitKind::Send as u32)
+    };
+    with_lock(*desk, line.lock, "bury-sleeper", |txn| {
+        // Who waits in this line began to under this lock. So as long as the owner is the dead client, it is that one who
+        // waits.
+        let here = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
+            && txn.get(field!(at, ThreadSlot, kind))? == kind
+            && txn.get(field!(at, ThreadSlot, object))? == object
+            && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word();
+        if here {
+            leave_line(txn, layout, line, dead.thread, WaitState::Idle, 0)?;
+        }
+        Ok(())
+    })
+}
+
+/// Finishes what the thread had begun with an object: a segment in the making, a set or queue half taken apart.
+fn finish_task(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let task_at = field!(dead.at, ThreadSlot, task);
+    let noted = load_cell(map, task_at)?;
+    let Some(task) = Task::unpack(noted.value()).filter(|_| noted.word != 0) else {
+        return Ok(());
+    };
+    if !still_dead(context, dead)? {
+        return Ok(());
+    }
+    if let Some(kind) = Kind::ALL.get(task.kind as usize).copied()
+        && let Ok(slot) = table::slot_at(layout, kind, task.index)
+    {
+        finish_object(context, desk, dead.client, kind, task.index, slot)?;
+    }
+    map.replace_cell(task_at, noted, 0)?;
+    Ok(())
+}
+
+fn finish_object(
+    context: &Context,
+    desk: &Desk<'_>,
+    client: ClientName,
+    kind: Kind,
+    index: u32,
+    slot: u64,
+) -> Result<(), Fault> {
+    let map = context.pool().map();
+    let standing = table::standing(map, slot)?;
+    let place = Place { index, sequence: standing.sequence };
+    match kind {
+        Kind::Segment
+            if standing.is(ObjectState::Creating)
+                && load_word(map, field!(slot, ShmSlot, maker))? == client.word() =>
+        {
+            create::abandon_segment(context, desk, place);
+            Ok(())
+        }
+        Kind::Semaphore if standing.is(ObjectState::Dying) => {
+            let set = Set::read(context.pool(), place, slot)?;
+            remove::dismantle_set(context, desk, &set).map_err(broken(slot))
+        }
+        Kind::Queue if standing.is(ObjectState::Dying) => {
+            let queue = Queue { index, sequence: place.sequence, slot };
+            context.dismantle_queue(desk, &queue).map_err(Failure::from).map_err(broken(slot))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,74 @@
+//! Finding objects by key and by index.
+
+use rustix::io::Errno;
+use vshmem_sync::load_value;
+use vshmem_wire::ObjectState;
+
+use crate::context::Context;
+use crate::error::{self, Failure};
+use crate::memory::change;
+use crate::pool::id::{Kind, Place};
+use crate::registry::table::{self, find_key};
+
+/// What the get calls do first: the object that `key` and `flags` ask for, or `None` when one is
+/// to be made.
+#[inline]
+pub(crate) fn existing(
+    context: &Context,
+    kind: Kind,
+    key: i32,
+    flags: i32,
+) -> Result<Option<Place>, Failure> {
+    /// IPC_CREAT.
+    const CREATE: i32 = 0o1000;
+    /// IPC_EXCL.
+    const EXCLUSIVE: i32 = 0o2000;
+    if key == 0 {
+        return Ok(None);
+    }
+    match find_existing(context, kind, key)? {
+        Some(_) if flags & CREATE != 0 && flags & EXCLUSIVE != 0 => Err(Errno::EXIST.into()),
+        None if flags & CREATE == 0 => Err(Errno::NOENT.into()),
+        found => Ok(found),
+    }
+}
+
+/// Finds a live object by key: first without the lock, then with it, so that "none" is true.
+///
+/// In place of each call, and the other part out of line: what is found stays in registers. Nested
+/// results are passed through memory, in pieces of other sizes than they are read in, which the
+/// processor has to wait for.
+#[inline(always)]
+fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Failure> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    match find_key(layout, kind, key, |at| load_value(map, at)) {
+        Ok(Some(place)) => Ok(Some(place)),
+        _ => find_under_lock(context, kind, key),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Failure> {
+    let layout = context.pool().layout();
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    error::settle(change::run(context, &desk, context.pool().registry_lock(), "find-key", |txn| {
+        find_key(layout, kind, key, |at| txn.get(at)).map(Ok)
+    }))
+}
+
+/// The id of the live object in a slot, for *_STAT.
+pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Failure> {
+    let read = || -> error::Verdict<i32> {
+        let Some(slot) = kind.area(context.pool().layout()).at(index) else {
+            return Ok(Err(Errno::INVAL));
+        };
+        let standing = table::standing(context.pool().map(), slot)?;
+        if !standing.is(ObjectState::Live) && !standing.is(ObjectState::Doomed) {
+            return Ok(Err(Errno::INVAL));
+        }
+        Ok(Ok(Place { index, sequence: standing.sequence }.id()))
+    };
+    error::settle(read())
+}

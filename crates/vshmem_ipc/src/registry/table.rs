@@ -1,0 +1,251 @@
+//! Object slots and the key index, common to the three kinds.
+
+use vshmem_mem::Map;
+use vshmem_sync::{Fault, Txn, field, load_value};
+use vshmem_wire::{Area, Layout, ObjectHeader, ObjectState, Task, ThreadSlot};
+
+use crate::context::Context;
+use crate::pool::id::{Kind, Place};
+use crate::registry::permission::Permission;
+
+/// Offset of a registry cell that exists once per kind.
+macro_rules! per_kind {
+    ($layout:expr, $field:ident, $kind:expr) => {
+        vshmem_sync::field!($layout.registry, vshmem_wire::Registry, $field)
+            + $kind as u64 * vshmem_wire::CELL_BYTES
+    };
+}
+pub(crate) use per_kind;
+
+/// How often a get call begins again because what it has found or made was overtaken by others.
+/// Two who race for a key do not get far; only a peer that plays with the tables comes here.
+pub(crate) const MOST_TRIES: u32 = 1000;
+
+/// State and sequence of a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    pub state: u32,
+    pub sequence: u32,
+}
+
+impl Standing {
+    #[inline]
+    pub fn unpack(value: u32) -> Self {
+        Self { state: value & 0xff, sequence: (value >> 8) & 0xffff }
+    }
+
+    #[inline]
+    pub fn pack(self) -> u32 {
+        (self.sequence & 0xffff) << 8 | self.state
+    }
+
+    #[inline]
+    pub fn is(self, state: ObjectState) -> bool {
+        self.state == state as u32
+    }
+}
+
+pub(crate) fn slot_at(layout: &Layout, kind: Kind, index: u32) -> Result<u64, Fault> {
+    let area = kind.area(layout);
+    area.at(index).ok_or(Fault::corrupt(area.offset, "no such object slot"))
+}
+
+pub(crate) fn standing(map: &Map, slot: u64) -> Result<Standing, Fault> {
+    Ok(Standing::unpack(load_value(map, field!(slot, ObjectHeader, state))?))
+}
+
+pub(crate) fn bucket(layout: &Layout, kind: Kind, key: i32) -> Result<u64, Fault> {
+    let area: Area = layout.keys[kind as usize];
+    // Fibonacci hashing: ftok keys differ mostly in their low and high bytes.
+    let hash = (key as u32).wrapping_mul(0x9e37_79b9) >> 7;
+    area.at(hash % area.count as u32).ok_or(Fault::corrupt(area.offset, "key index"))
+}
+
+/// Finds a live object by key, without a lock: an answer of "none" has to be confirmed under it.
+#[inline(always)]
+pub(crate) fn find_key(
+    layout: &Layout,
+    kind: Kind,
+    key: i32,
+    mut get: impl FnMut(u64) -> Result<u32, Fault>,
+) -> Result<Option<Place>, Fault> {
+    let mut next = get(bucket(layout, kind, key)?)?;
+    for _ in 0..kind.area(layout).count {
+        let Some(index) = next.checked_sub(1) else {
+            return Ok(None);
+        };
+        let slot = slot_at(layout, kind, index)?;
+        let standing = Standing::unpack(get(field!(slot, ObjectHeader, state))?);
+        let found = get(field!(slot, ObjectHeader, key))? as i32 == key;
+        if found && standing.is(ObjectState::Live) {
+            return Ok(Some(Place { index, sequence: standing.sequence }));
+        }
+        next = get(field!(slot, ObjectHeader, next))?;
+    }
+    Ok(None)
+}
+
+/// Takes a free slot: the one that was freed longest ago, or one never used. `None` when all are
+/// in use.
+pub(crate) fn take_slot(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    kind: Kind,
+) -> Result<Option<Place>, Fault> {
+    let head_at = per_kind!(layout, free_head, kind);
+    let head = txn.get(head_at)?;
+    let index = if let Some(index) = head.checked_sub(1) {
+        let slot = slot_at(layout, kind, index)?;
+        let next = txn.get(field!(slot, ObjectHeader, next))?;
+        txn.set(head_at, next)?;
+        if next == 0 {
+            txn.set(per_kind!(layout, free_tail, kind), 0)?;
+        }
+        index
+    } else {
+        let high_at = per_kind!(layout, high_water, kind);
+        let high = txn.get(high_at)?;
+        if u64::from(high) >= kind.area(layout).count {
+            return Ok(None);
+        }
+        txn.set(high_at, high + 1)?;
+        high
+    };
+    let slot = slot_at(layout, kind, index)?;
+    let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+    if !standing.is(ObjectState::Free) {
+        return Err(Fault::corrupt(slot, "a free object slot that is in use"));
+    }
+    let used_at = per_kind!(layout, in_use, kind);
+    let used = txn.get(used_at)?;
+    txn.set(used_at, used.saturating_add(1))?;
+    Ok(Some(Place { index, sequence: standing.sequence }))
+}
+
+/// Gives a slot back; its next object gets another id.
+/// Notes in the thread's slot what it begins with an object, so that whoever buries it goes on with that.
+pub(crate) fn begin_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
+    let desk = *txn.desk();
+    let at = field!(desk.slot_at(desk.slot)?, ThreadSlot, task);
+    txn.set(at, Task { kind: kind as u32, index }.pack())
+}
+
+/// Forgets that, if it is what the thread has begun.
+pub(crate) fn end_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
+    let desk = *txn.desk();
+    let at = field!(desk.slot_at(desk.slot)?, ThreadSlot, task);
+    if txn.get(at)? == (Task { kind: kind as u32, index }).pack() { txn.set(at, 0) } else { Ok(()) }
+}
+
+pub(crate) fn free_slot(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    kind: Kind,
+    index: u32,
+) -> Result<(), Fault> {
+    let slot = slot_at(layout, kind, index)?;
+    let state_at = field!(slot, ObjectHeader, state);
+    let standing = Standing::unpack(txn.get(state_at)?);
+    let sequence = standing.sequence.wrapping_add(1) & 0xffff;
+    txn.set(state_at, Standing { state: ObjectState::Free as u32, sequence }.pack())?;
+    txn.update(field!(slot, ObjectHeader, next), 0)?;
+    let tail_at = per_kind!(layout, free_tail, kind);
+    let tail = txn.get(tail_at)?;
+    if let Some(last) = tail.checked_sub(1) {
+        let last = slot_at(layout, kind, last)?;
+        txn.set(field!(last, ObjectHeader, next), index + 1)?;
+    } else {
+        txn.set(per_kind!(layout, free_head, kind), index + 1)?;
+    }
+    txn.set(tail_at, index + 1)?;
+    let used_at = per_kind!(layout, in_use, kind);
+    let used = txn.get(used_at)?;
+    txn.set(used_at, used.saturating_sub(1))
+}
+
+/// Fills in the common part of a new object and enters its key. The state is the caller's to set.
+pub(crate) fn describe(
+    txn: &mut Txn<'_>,
+    slot: u64,
+    permission: &Permission,
+    now: u32,
+) -> Result<(), Fault> {
+    txn.update(field!(slot, ObjectHeader, key), permission.key as u32)?;
+    txn.update(field!(slot, ObjectHeader, uid), permission.uid)?;
+    txn.update(field!(slot, ObjectHeader, gid), permission.gid)?;
+    let creator = u64::from(permission.cgid) << 32 | u64::from(permission.cuid);
+    txn.update_word(field!(slot, ObjectHeader, creator), creator)?;
+    txn.update(field!(slot, ObjectHeader, mode), permission.mode)?;
+    txn.update(field!(slot, ObjectHeader, changed), now)
+}
+
+/// Enters an object's key into the index.
+pub(crate) fn enter_key(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    kind: Kind,
+    index: u32,
+    key: i32,
+) -> Result<(), Fault> {
+    let slot = slot_at(layout, kind, index)?;
+    let head_at = bucket(layout, kind, key)?;
+    let head = txn.get(head_at)?;
+    txn.update(field!(slot, ObjectHeader, next), head)?;
+    txn.set(head_at, index + 1)
+}
+
+/// Takes an object's key out of the index, if it is there.
+pub(crate) fn leave_key(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    kind: Kind,
+    index: u32,
+) -> Result<(), Fault> {
+    let slot = slot_at(layout, kind, index)?;
+    let key = txn.get(field!(slot, ObjectHeader, key))? as i32;
+    if key == 0 {
+        return Ok(());
+    }
+    let mut link = bucket(layout, kind, key)?;
+    for _ in 0..=kind.area(layout).count {
+        let next = txn.get(link)?;
+        let Some(other) = next.checked_sub(1) else {
+            return Ok(());
+        };
+        let at = field!(slot_at(layout, kind, other)?, ObjectHeader, next);
+        if other == index {
+            let after = txn.get(at)?;
+            return txn.set(link, after);
+        }
+        link = at;
+    }
+    Err(Fault::corrupt(link, "a key chain without an end"))
+}
+
+/// IPC_SET of the common part. Ids of -1 are refused by the caller.
+pub(crate) fn set_owner(
+    txn: &mut Txn<'_>,
+    slot: u64,
+    uid: u32,
+    gid: u32,
+    mode: u32,
+) -> Result<(), Fault> {
+    let mode_at = field!(slot, ObjectHeader, mode);
+    let before = txn.get(mode_at)?;
+    txn.update(field!(slot, ObjectHeader, uid), uid)?;
+    txn.update(field!(slot, ObjectHeader, gid), gid)?;
+    let bits = vshmem_wire::PERM_BITS;
+    txn.update(mode_at, (before & !bits) | (mode & bits))?;
+    txn.update(field!(slot, ObjectHeader, changed), vshmem_mem::seconds_now())
+}
+
+/// Whether an offset is that of a lock word.
+pub(crate) fn is_lock(context: &Context, offset: u64) -> bool {
+    let layout = context.pool().layout();
+    offset == context.pool().registry_lock()
+        || Kind::ALL.iter().any(|kind| {
+            let area = kind.area(layout);
+            (area.offset..area.end()).contains(&offset)
+                && (offset - area.offset).is_multiple_of(area.stride)
+        })
+}

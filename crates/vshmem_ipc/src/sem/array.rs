@@ -1,0 +1,308 @@
+//! Arrays of operations: trying them, doing them, and doing those of sleepers.
+
+use rustix::io::Errno;
+use vshmem_mem::{Map, Ordering, seconds_now};
+use vshmem_sync::{Fault, Txn, field};
+use vshmem_wire::{
+    Adjustment, ClientName, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot, WaitState,
+};
+
+use crate::pool::open::Pool;
+use crate::pool::threads::thread_at;
+use crate::sem::operation::Operation;
+use crate::sem::set::Set;
+use crate::sem::undo;
+use crate::wait::queue::{self, Rings, result_of};
+
+/// What an array of operations would do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trial {
+    /// All of them can be done.
+    Done,
+    /// Operation number so-and-so has to wait.
+    Blocks(usize),
+    /// They never can.
+    Fails(Errno),
+    /// The undo record is no longer that of whoever wants them.
+    NoRecord,
+}
+
+/// Values that an array of operations has come by, before any is written.
+struct Values {
+    few: arrayvec::ArrayVec<(u16, i32), 16>,
+    many: Option<vshmem_mem::Scratch<u64>>,
+    used: usize,
+}
+
+impl Values {
+    fn new(operations: usize) -> Result<Self, Fault> {
+        let many = if operations > 16 {
+            Some(vshmem_mem::Scratch::new(operations).ok_or(Fault::TooLong)?)
+        } else {
+            None
+        };
+        Ok(Self { few: arrayvec::ArrayVec::new(), many, used: 0 })
+    }
+
+    fn get(&mut self, number: u16) -> Option<i32> {
+        match &mut self.many {
+            None => self.few.iter().find(|(n, _)| *n == number).map(|(_, value)| *value),
+            Some(many) => many.values()[..self.used]
+                .iter()
+                .find(|word| (**word >> 32) as u16 == number)
+                .map(|word| *word as u32 as i32),
+        }
+    }
+
+    fn put(&mut self, number: u16, value: i32) {
+        match &mut self.many {
+            None => match self.few.iter_mut().find(|(n, _)| *n == number) {
+                Some(known) => known.1 = value,
+                None => self.few.push((number, value)),
+            },
+            Some(many) => {
+                let packed = u64::from(number) << 32 | u64::from(value as u32);
+                let known = many.values()[..self.used]
+                    .iter()
+                    .position(|word| (*word >> 32) as u16 == number);
+                let at = known.unwrap_or(self.used);
+                many.values()[at] = packed;
+                self.used = self.used.max(at + 1);
+            }
+        }
+    }
+}
+
+/// A private copy of a sleeper's operations, which are known to be few.
+pub(super) fn operations_of(
+    map: &Map,
+    thread: u64,
+    count: u64,
+) -> Result<arrayvec::ArrayVec<Operation, INLINE_OPS>, Fault> {
+    (0..count.min(INLINE_OPS as u64))
+        .map(|nth| {
+            let word = map.load(field!(thread, ThreadSlot, ops) + nth * 8, Ordering::Relaxed)?;
+            Ok(Operation::unpack(word))
+        })
+        .collect()
+}
+
+/// The undo record of whoever wants operations done.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct OwnRecord {
+    pub record: u32,
+    /// Its owner.
+    pub client: ClientName,
+}
+
+/// Tries operations on a set and stages them if all can be done.
+pub(super) fn perform(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    operations: &[Operation],
+    record: Option<OwnRecord>,
+    party: u32,
+) -> Result<Trial, Fault> {
+    let highest = pool.geometry().semvmx as i32;
+    let mut values = Values::new(operations.len())?;
+    let mut totals = Values::new(if record.is_some() { operations.len() } else { 0 })?;
+    let adjustments = match record {
+        Some(OwnRecord { record, client }) => {
+            if !undo::belongs(txn, pool.layout(), set, record, client)? {
+                return Ok(Trial::NoRecord);
+            }
+            Some((record, undo::adjustments(txn, pool.layout(), record)?))
+        }
+        None => None,
+    };
+    for (index, operation) in operations.iter().enumerate() {
+        let value = match values.get(operation.number) {
+            Some(value) => value,
+            None => {
+                let (_, cell) = set.close(txn, pool, operation.number.into())?;
+                SemWord::unpack(cell.word).value as i32
+            }
+        };
+        let blocked =
+            if operation.no_wait { Trial::Fails(Errno::AGAIN) } else { Trial::Blocks(index) };
+        let change = i32::from(operation.change);
+        if change == 0 && value != 0 {
+            return Ok(blocked);
+        }
+        if value + change < 0 {
+            return Ok(blocked);
+        }
+        if value + change > highest {
+            return Ok(Trial::Fails(Errno::RANGE));
+        }
+        // In the kernel's order: an adjustment that leaves its range counts before whatever comes
+        // later in the array.
+        if let Some((record, base)) = adjustments
+            && operation.undo
+            && change != 0
+        {
+            let known = match totals.get(operation.number) {
+                Some(total) => total,
+                None => {
+                    let (_, cell) = undo::close(txn, pool, set, record, base, operation.number)?;
+                    Adjustment::unpack(cell.word).total.into()
+                }
+            };
+            let total = known - change;
+            if !(-32768..=32767).contains(&total) {
+                return Ok(Trial::Fails(Errno::RANGE));
+            }
+            totals.put(operation.number, total);
+        }
+        values.put(operation.number, value + change);
+    }
+    // Nothing is written before all of them are known to be possible.
+    if let Some((record, base)) = adjustments {
+        for operation in operations.iter().filter(|one| one.undo && one.change != 0) {
+            if let Some(total) = totals.get(operation.number) {
+                let (at, cell) = undo::close(txn, pool, set, record, base, operation.number)?;
+                txn.replace(at, cell, Adjustment::of(total as i16, false).pack())?;
+            }
+        }
+    }
+    for operation in operations {
+        let number = operation.number;
+        let value = values.get(number).unwrap_or(0);
+        let (at, cell) = set.close(txn, pool, number.into())?;
+        let word = SemWord::unpack(cell.word);
+        if word.value != value as u32 || word.operator != party {
+            set.write(txn, at, cell, value as u32, party)?;
+        }
+    }
+    Ok(Trial::Done)
+}
+
+/// Opens the fast way again on the words that this change has closed, if nobody sleeps.
+pub(super) fn reopen(txn: &mut Txn<'_>, set: &Set, operations: &[Operation]) -> Result<(), Fault> {
+    if txn.get(field!(set.slot, SemSlot, waiting))? != 0 {
+        return Ok(());
+    }
+    for operation in operations {
+        let at = set.word(operation.number.into())?;
+        let cell = txn.cell(at)?;
+        let word = SemWord::unpack(cell.word);
+        if word.slow {
+            txn.replace(at, cell, SemWord { slow: false, ..word }.pack())?;
+        }
+    }
+    Ok(())
+}
+
+/// Does the work of sleepers that can go on now, in the order of their arrival, and stamps the set when it has done any.
+/// True when the record is full and there may be more to do.
+pub(super) fn serve(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    rings: &mut Rings,
+) -> Result<bool, Fault> {
+    let layout = pool.layout();
+    let waiting_at = field!(set.slot, SemSlot, waiting);
+    if txn.get(waiting_at)? == 0 {
+        return Ok(false);
+    }
+    // All of them take from the one semaphore there is: a zero ends the work.
+    let alike = set.count == 1 && txn.get(field!(set.slot, SemSlot, mixed))? == 0;
+    let mut more = false;
+    loop {
+        // Whether the line has to be walked again from its head.
+        let mut again = false;
+        // Whether somebody has been passed over who waits for a zero.
+        let mut zero_awaited = false;
+        // Somebody with several operations has been passed over: whoever goes on after it may change at which of them it
+        // blocks, and so where it is counted.
+        let mut several_passed = false;
+        let mut recount = false;
+        queue::walk(txn, layout, set.line(), |txn, slot| {
+            let at = thread_at(layout, slot)?;
+            let count = txn.desk().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+            if count == 1
+                && let Some((operation, value)) = still_blocked(txn, set, at)?
+            {
+                zero_awaited |= operation.change == 0;
+                return Ok(value != 0 || !alike);
+            }
+            // Too many to do on its behalf: it does them itself, if it can.
+            let too_many = count > INLINE_OPS as u64;
+            // Leaving the line takes up to seven words, the set's stamp one, every operation up to two.
+            if txn.room() < if too_many { 8 } else { 8 + 2 * count as usize } {
+                more = true;
+                return Ok(false);
+            }
+            let (state, result) = if too_many {
+                (WaitState::Retry, 0)
+            } else {
+                let operations = operations_of(txn.desk().map, at, count)?;
+                let record =
+                    txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+                let client = ClientName::of(txn.get_word(field!(at, ThreadSlot, owner))?);
+                let record = client
+                    .zip((record as u32).checked_sub(1))
+                    .map(|(client, record)| OwnRecord { record, client });
+                let party = txn.get(field!(at, ThreadSlot, party))?;
+                if operations.iter().any(|one| u32::from(one.number) >= set.count) {
+                    return Err(Fault::corrupt(at, "a sleeper at no semaphore"));
+                }
+                match perform(txn, pool, set, &operations, record, party)? {
+                    Trial::Blocks(index) => {
+                        let operation = operations[index];
+                        zero_awaited |= operation.change == 0;
+                        txn.update(field!(at, ThreadSlot, blocked), blocked_at(operation))?;
+                        several_passed |= count > 1;
+                        return Ok(true);
+                    }
+                    Trial::Fails(errno) => (WaitState::Done, result_of(errno)),
+                    Trial::NoRecord => (WaitState::Retry, 0),
+                    Trial::Done => {
+                        txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
+                        again = helps_earlier(&operations, zero_awaited);
+                        recount |= several_passed;
+                        (WaitState::Done, 0)
+                    }
+                }
+            };
+            queue::leave_line(txn, layout, set.line(), slot, state, result)?;
+            rings.add(slot);
+            Ok(!again)
+        })?;
+        if more || !(again || recount) {
+            return Ok(more);
+        }
+    }
+}
+
+/// Whether operations that have just been done may let somebody go on who was passed over before: a rise helps who wants
+/// to lower, a fall only who awaits a zero. (ipc/sem.c of Linux asks the same, in `check_restart`.)
+fn helps_earlier(operations: &[Operation], zero_awaited: bool) -> bool {
+    operations.iter().any(|one| one.change > 0 || (one.change < 0 && zero_awaited))
+}
+
+/// The operation of a sleeper that has only one, and the semaphore's value, if it has to go on waiting as far as can be
+/// told at a glance: most of a long line do.
+fn still_blocked(
+    txn: &mut Txn<'_>,
+    set: &Set,
+    thread: u64,
+) -> Result<Option<(Operation, u32)>, Fault> {
+    let word = txn.desk().map.load(field!(thread, ThreadSlot, ops), Ordering::Relaxed)?;
+    let operation = Operation::unpack(word);
+    if u32::from(operation.number) >= set.count {
+        return Ok(None);
+    }
+    let word = SemWord::unpack(txn.get_word(set.word(operation.number.into())?)?);
+    let left = word.value as i32 + i32::from(operation.change);
+    let blocks = left < 0 || (operation.change == 0 && left != 0);
+    let stays = word.slow && blocks && !operation.no_wait;
+    Ok(stays.then_some((operation, word.value)))
+}
+
+/// What a sleeper is counted under by GETNCNT and GETZCNT.
+pub(super) fn blocked_at(operation: Operation) -> u32 {
+    u32::from(operation.number) | u32::from(operation.change == 0) << 31
+}

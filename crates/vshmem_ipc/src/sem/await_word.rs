@@ -1,0 +1,75 @@
+//! Looking at a semaphore for a while before sleeping: a hand-over that takes no lock.
+//!
+//! Who waits for a single operation watches the semaphore's word and does the operation itself, by the fast way, the moment that it
+//! can be done. Nobody knows of such a waiter: it is in no line and GETNCNT does not count it, as if it had not called yet.
+//! So it looks for some tens of microseconds only (`vshmem_sync::Spin`), and not at all where somebody is in line already
+//! (the fast way is closed then): it comes after them.
+//!
+//! What is shared is only read here, but for the fast way itself: a look and a yield leave nothing behind in the pool. So whoever is
+//! killed between two looks has not called, and there is no step here for a crash point or a model: those of the fast way
+//! (`vshmem_sync::Semaphore`) and of the line (`wait.rs`) are all there are.
+
+use std::time::Duration;
+
+use vshmem_mem::signals_handled;
+
+use crate::context::Context;
+use crate::error::Verdict;
+use crate::sem::operation::Operation;
+use crate::sem::set::Set;
+use crate::sem::{fast, undo};
+use crate::wait::waker_cpus;
+
+/// A shorter timeout may be over before the look is.
+const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
+
+/// What came of looking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// The operation is done.
+    Done,
+    /// It has to wait in line.
+    InVain,
+    /// The same, and this thread has not looked.
+    NotAtAll,
+}
+
+/// Looks for a while until the operation can be done.
+#[cold]
+pub(super) fn await_word(
+    context: &Context,
+    set: &Set,
+    operation: Operation,
+    timeout: Option<Duration>,
+    signals_seen: u32,
+) -> Verdict<Looked> {
+    let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
+    // The record that is needed for the fast way is made under the lock.
+    let has_way = !operation.undo || undo::known_undo_record(context, set)?.is_some();
+    if operation.no_wait || is_short || !has_way {
+        return Ok(Ok(Looked::NotAtAll));
+    }
+    let semaphore = set.semaphore(context.pool(), operation.number.into())?;
+    // Somebody is in line, or this operation is for somebody in line.
+    if semaphore.is_closed()? {
+        return Ok(Ok(Looked::NotAtAll));
+    }
+    let mut look = context.spin.begin(waker_cpus::answerer(context));
+    let (mut seen, mut looked) = (None, Looked::NotAtAll);
+    while !look.is_over() && signals_handled() == signals_seen {
+        let word = semaphore.glance()?;
+        if seen == Some(word) {
+            continue;
+        }
+        seen = Some(word);
+        if let Some(result) = fast::semop_fast(context, set, &operation)? {
+            look.succeed();
+            return Ok(result.map(|()| Looked::Done));
+        }
+        if semaphore.is_closed()? {
+            break;
+        }
+        looked = Looked::InVain;
+    }
+    Ok(Ok(looked))
+}

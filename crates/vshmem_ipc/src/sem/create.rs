@@ -1,0 +1,118 @@
+//! semget(2).
+
+use rustix::io::Errno;
+use vshmem_mem::seconds_now;
+use vshmem_sync::{Fault, Txn, field};
+use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict, settle};
+use crate::memory::{change, chunks, heap};
+use crate::pool::chunk::IN_OBJECT;
+use crate::pool::id::{Kind, Place};
+use crate::pool::tag_floor;
+use crate::registry::lookup;
+use crate::registry::permission::{Caller, Permission, mode_of};
+use crate::registry::table::{self, MOST_TRIES, Standing, per_kind};
+use crate::sem::set;
+
+/// semget(2).
+pub(crate) fn semget(
+    context: &Context,
+    key: i32,
+    count: i32,
+    flags: i32,
+    caller: &dyn Caller,
+) -> Result<i32, Failure> {
+    let pool = context.pool();
+    let (layout, geometry) = (pool.layout(), pool.geometry());
+    if count < 0 || count as u32 > geometry.semmsl {
+        return Err(Errno::INVAL.into());
+    }
+    let count = count as u32;
+    for _ in 0..MOST_TRIES {
+        if let Some(place) = lookup::existing(context, Kind::Semaphore, key, flags)? {
+            let set = match set::find(context, place.id()) {
+                Err(Failure::Errno(Errno::INVAL)) => continue,
+                found => found?,
+            };
+            if count > set.count {
+                return Err(Errno::INVAL.into());
+            }
+            settle(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
+            context.told.record_size(Kind::Semaphore, place, set.count)?;
+            return Ok(place.id());
+        }
+        if count == 0 {
+            return Err(Errno::INVAL.into());
+        }
+        let seat = context.seat()?;
+        let desk = context.desk_of(&seat);
+        let chunk = chunks::take(context, &desk, u64::from(count) * CELL_BYTES)?;
+        let make = || -> Verdict<Option<Place>> {
+            let base = chunk.offset(layout)?;
+            tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
+            let permission = Permission::of_new(key, flags, caller);
+            change::run(context, &desk, pool.registry_lock(), "semget", |txn| {
+                let exists = key != 0
+                    && table::find_key(layout, Kind::Semaphore, key, |at| txn.get(at))?.is_some();
+                if exists {
+                    return Ok(Ok(None));
+                }
+                if !has_room(txn, layout, geometry, count)? {
+                    return Ok(Err(Errno::NOSPC));
+                }
+                let Some(place) = table::take_slot(txn, layout, Kind::Semaphore)? else {
+                    return Ok(Err(Errno::NOSPC));
+                };
+                let slot = table::slot_at(layout, Kind::Semaphore, place.index)?;
+                table::describe(txn, slot, &permission, seconds_now())?;
+                txn.update(field!(slot, SemSlot, count), count)?;
+                txn.update(field!(slot, SemSlot, words), chunk.0)?;
+                txn.update(field!(slot, ObjectHeader, used), 0)?;
+                heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
+                if key != 0 {
+                    table::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
+                }
+                let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+                txn.set(field!(slot, ObjectHeader, state), live.pack())?;
+                Ok(Ok(Some(place)))
+            })
+        };
+        let made = settle(make());
+        if !matches!(made, Ok(Some(_))) {
+            let _ = chunks::release(context, &desk, chunk);
+        }
+        if let Some(place) = made? {
+            context.told.record_size(Kind::Semaphore, place, count)?;
+            return Ok(place.id());
+        }
+    }
+    let keys = pool.layout().keys[Kind::Semaphore as usize];
+    Err(Fault::corrupt(keys.offset, "a key that is found and is nobody's").into())
+}
+
+/// Whether a set of `count` semaphores keeps within SEMMNS, the limit on all of them together.
+///
+/// They are counted one set after the other, and only where the other limits allow as many at all:
+/// Linux's defaults do not. A counter would be one more word to go wrong.
+fn has_room(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    geometry: &Geometry,
+    count: u32,
+) -> Result<bool, Fault> {
+    let most = u64::from(geometry.semmni) * u64::from(geometry.semmsl);
+    if u64::from(geometry.semmns) >= most {
+        return Ok(true);
+    }
+    let mut used = u64::from(count);
+    let high = txn.get(per_kind!(layout, high_water, Kind::Semaphore))?;
+    for index in 0..high.min(layout.sem.count as u32) {
+        let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+        if Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?).is(ObjectState::Live) {
+            used += u64::from(txn.get(field!(slot, SemSlot, count))?);
+        }
+    }
+    Ok(used <= u64::from(geometry.semmns))
+}

@@ -1,0 +1,128 @@
+//! semop(2) without the lock.
+
+use rustix::io::Errno;
+use vshmem_mem::{Map, seconds_now};
+use vshmem_sync::{Fault, Operated, SemaphoreArray, field, load_value};
+use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot};
+
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::registry::permission::{Caller, Permission, READ, WRITE};
+use crate::sem::operation::Operation;
+use crate::sem::set::Set;
+use crate::sem::undo;
+
+/// Whether there are these semaphores, and the caller may operate on them.
+#[inline(always)]
+pub(crate) fn may_operate<C: Caller>(
+    context: &Context,
+    set: &Set,
+    operations: &[Operation],
+    caller: &C,
+) -> Result<(), Failure> {
+    if operations.iter().any(|operation| u32::from(operation.number) >= set.count) {
+        return Err(Errno::FBIG.into());
+    }
+    let alters = operations.iter().any(|operation| operation.change != 0);
+    let wanted = if alters { WRITE } else { READ };
+    settle(Permission::check(context.pool().map(), set.slot, caller, wanted))
+}
+
+/// Without the lock, if that will do. `None`: it will not.
+#[inline(always)]
+pub(crate) fn semop_fast(
+    context: &Context,
+    set: &Set,
+    operation: &Operation,
+) -> Result<Option<Result<(), Errno>>, Fault> {
+    let pool = context.pool();
+    let map = pool.map();
+    let operated = if operation.undo && operation.change != 0 {
+        operate_undoable(context, set, operation.number.into(), operation.change)?
+    } else {
+        let semaphore = set.semaphore(pool, operation.number.into())?;
+        // Looked at after the cells, so that they were the set's when they were read: memory that
+        // has become something else since refuses the swap by its tag. What cannot be read does not stand: the slow way says why.
+        let stands = || Ok(context.stands() && set.stands_in(map).unwrap_or(false));
+        let highest = pool.geometry().semvmx;
+        semaphore.operate(operation.change, highest, context.party().pack(), stands)?
+    };
+    match operated {
+        Operated::Done => {}
+        Operated::Blocks => return Ok(operation.no_wait.then_some(Err(Errno::AGAIN.into()))),
+        Operated::TooHigh => return Ok(Some(Err(Errno::RANGE))),
+        Operated::Closed => return Ok(None),
+    }
+    stamp(map, set)?;
+    Ok(Some(Ok(())))
+}
+
+/// One operation with SEM_UNDO, without the lock. One function for all who try one, so that what it asks between its reads and
+/// its swaps is asked in place.
+#[inline(never)]
+fn operate_undoable(
+    context: &Context,
+    set: &Set,
+    number: u32,
+    change: i16,
+) -> Result<Operated, Fault> {
+    let pool = context.pool();
+    let map = pool.map();
+    let semaphore = set.semaphore(pool, number)?;
+    let Some(known) = undo::known_undo_record(context, set)? else { return Ok(Operated::Closed) };
+    let me = context.me();
+    let at = known.base + u64::from(number) * CELL_BYTES;
+    // As for an operation without SEM_UNDO.
+    let stands = || {
+        let is_there = context.stands() && set.stands_in(map).unwrap_or(false);
+        Ok(is_there && known.is_of(me, set))
+    };
+    semaphore.operate_undoable(change, pool.geometry().semvmx, known.record, at, stands)
+}
+
+/// Several operations without the lock. False: that will not do.
+#[inline]
+pub(crate) fn semop_array_fast(
+    context: &Context,
+    set: &Set,
+    operations: &[Operation],
+) -> Result<bool, Fault> {
+    let pool = context.pool();
+    let map = pool.map();
+    let mut wanted = arrayvec::ArrayVec::<(u16, i16), FEW>::new();
+    for operation in operations {
+        // An adjustment for each as well: that is what the lock is for.
+        if operation.undo && operation.change != 0 {
+            return Ok(false);
+        }
+        wanted.push((operation.number, operation.change));
+    }
+    let array = SemaphoreArray {
+        map,
+        at: field!(set.slot, SemSlot, array),
+        find: |number| set.semaphore(pool, number),
+    };
+    let stands = || Ok(context.stands() && set.stands_in(map).unwrap_or(false));
+    let highest = pool.geometry().semvmx;
+    let operated = array.operate(&wanted, highest, context.party().pack(), stands)?;
+    if operated != Operated::Done {
+        return Ok(false);
+    }
+    stamp(map, set)?;
+    Ok(true)
+}
+
+/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds, whoever writes it last.
+#[inline(always)]
+fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
+    let stamp = field!(set.slot, ObjectHeader, used);
+    let now = seconds_now();
+    let before = load_value(map, stamp)?;
+    if before != now {
+        vshmem_sync::claim_cell(map, stamp, before, now)?;
+    }
+    Ok(())
+}
+
+/// Operations that are tried without the lock, at most.
+pub(crate) const FEW: usize = 8;

@@ -1,0 +1,277 @@
+//! semop(2) and semtimedop(2).
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
+use vshmem_sync::{Desk, Fault, Seat, Txn, field};
+use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind};
+
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::memory::{change, chunks};
+use crate::pool::chunk::Chunk;
+use crate::pool::id::Place;
+use crate::pool::threads::thread_at;
+use crate::registry::permission::Caller;
+use crate::registry::table::MOST_TRIES;
+use crate::sem::array::{self, OwnRecord, Trial, blocked_at, perform, reopen};
+use crate::sem::await_word::{self, Looked};
+use crate::sem::fast::{self, FEW};
+use crate::sem::operation::Operation;
+use crate::sem::set::{self, Set};
+use crate::sem::{serve, undo};
+use crate::wait::doorbell;
+use crate::wait::queue::{self, Rings, errno_of};
+use crate::wait::sleep::{self, Woken};
+
+/// How a try to do operations under the lock ended.
+enum Step {
+    /// They are done; `more` sleepers may be able to go on.
+    Done { more: bool },
+    /// This thread is in line.
+    Asleep,
+    /// The undo record has gone.
+    Again,
+}
+
+/// semop(2) and semtimedop(2).
+#[inline]
+pub(crate) fn semop<C: Caller>(
+    context: &Context,
+    id: i32,
+    operations: &[Operation],
+    timeout: Option<Duration>,
+    caller: &C,
+) -> Result<(), Failure> {
+    if operations.is_empty() {
+        return Err(Errno::INVAL.into());
+    }
+    if operations.len() > context.pool().geometry().semopm as usize {
+        return Err(Errno::TOOBIG.into());
+    }
+    if let [operation] = operations {
+        // What has been seen is believed only if the operation could be done.
+        let place = Place::of(id).ok_or(Errno::INVAL)?;
+        if let Ok(Some(set)) = Set::glimpse(context.pool(), place)
+            && fast::may_operate(context, &set, operations, caller).is_ok()
+            && let Some(result) = fast::semop_fast(context, &set, operation)?
+        {
+            return Ok(result?);
+        }
+    } else if operations.len() <= FEW {
+        let place = Place::of(id).ok_or(Errno::INVAL)?;
+        if let Ok(Some(set)) = Set::glimpse(context.pool(), place)
+            && fast::may_operate(context, &set, operations, caller).is_ok()
+            && fast::semop_array_fast(context, &set, operations)?
+        {
+            return Ok(());
+        }
+    }
+    let set = set::find(context, id)?;
+    fast::may_operate(context, &set, operations, caller)?;
+    semop_slow(context, &set, operations, timeout)
+}
+
+#[inline(never)]
+fn semop_slow(
+    context: &Context,
+    set: &Set,
+    operations: &[Operation],
+    timeout: Option<Duration>,
+) -> Result<(), Failure> {
+    let signals_seen = signals_handled();
+    let deadline = timeout.map(|span| Instant::now().after(span));
+    let looked = match operations {
+        [operation] => {
+            settle(await_word::await_word(context, set, *operation, timeout, signals_seen))?
+        }
+        _ => Looked::NotAtAll,
+    };
+    if looked == Looked::Done {
+        return Ok(());
+    }
+    let has_looked = looked == Looked::InVain;
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let wants_undo = operations.iter().any(|operation| operation.undo);
+    let long = if operations.len() > INLINE_OPS {
+        Some(chunks::take(context, &desk, operations.len() as u64 * 8)?)
+    } else {
+        None
+    };
+    let result = semop_until(
+        context,
+        set,
+        operations,
+        wants_undo,
+        long,
+        deadline,
+        signals_seen,
+        has_looked,
+        &seat,
+    );
+    if let Some(chunk) = long {
+        let _ = chunks::release(context, &desk, chunk);
+    }
+    result
+}
+
+#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+fn semop_until(
+    context: &Context,
+    set: &Set,
+    operations: &[Operation],
+    wants_undo: bool,
+    long: Option<Chunk>,
+    deadline: Option<Instant>,
+    signals_seen: u32,
+    mut has_looked: bool,
+    seat: &Seat<'_>,
+) -> Result<(), Failure> {
+    let pool = context.pool();
+    let desk = context.desk_of(seat);
+    let party = context.party().pack();
+    // Who has looked has waited already, for others to see.
+    let mut gone = if has_looked { Errno::IDRM } else { Errno::INVAL };
+    // Why this call does not sleep again: a peer may keep on sending it to try again.
+    let mut over = (has_looked && signals_handled() != signals_seen).then_some(Errno::INTR);
+    let mut records = 0;
+    loop {
+        // Looked up each time: it may have been given up, with all adjustments of this process, by a thread that exits.
+        let record = if wants_undo {
+            records += 1;
+            let found = undo::undo_record(context, &desk, set);
+            let gone = |failure| match failure {
+                Failure::Errno(Errno::IDRM) => Failure::Errno(gone),
+                other => other,
+            };
+            Some(OwnRecord { record: found.map_err(gone)?, client: context.me() })
+        } else {
+            None
+        };
+        let mut rings = Rings::default();
+        let step = change::run(context, &desk, set.lock(), "semop", |txn| {
+            rings.clear();
+            if !set.alive(txn)? {
+                return Ok(Err(gone));
+            }
+            match perform(txn, pool, set, operations, record, party)? {
+                Trial::NoRecord => Ok(Ok(Step::Again)),
+                Trial::Fails(errno) => {
+                    reopen(txn, set, operations)?;
+                    Ok(Err(errno))
+                }
+                Trial::Done => {
+                    txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
+                    let more = array::serve(txn, pool, set, &mut rings)?;
+                    reopen(txn, set, operations)?;
+                    Ok(Ok(Step::Done { more }))
+                }
+                Trial::Blocks(_) if over.is_some() => {
+                    reopen(txn, set, operations)?;
+                    Ok(Err(over.unwrap_or(Errno::AGAIN)))
+                }
+                Trial::Blocks(index) => {
+                    let record = record.map(|own| own.record);
+                    lie_down(context, txn, set, operations, index, record, long, seat.slot)?;
+                    Ok(Ok(Step::Asleep))
+                }
+            }
+        });
+        match settle(step)? {
+            Step::Done { more } => {
+                doorbell::ring_all(context, &rings);
+                if more {
+                    serve::serve_rest(context, &desk, set)?;
+                }
+                return Ok(());
+            }
+            Step::Again if records < MOST_TRIES => continue,
+            Step::Again => {
+                return Err(Fault::corrupt(set.slot, "an undo record that does not stay").into());
+            }
+            Step::Asleep => {}
+        }
+        // Whoever dies between changing the set and serving its sleepers is made up for here.
+        let tend = || match serve::tend_set(context, &desk, set) {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
+        };
+        let line = set.line();
+        let slept =
+            sleep::sleep_in_line(context, seat, line, has_looked, deadline, signals_seen, tend);
+        has_looked = false;
+        let woken = slept?;
+        if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
+            reopen_all(context, &desk, set, operations)?;
+        }
+        match woken {
+            Woken::Done(0) => return Ok(()),
+            Woken::Done(errno) => return Err(errno_of(errno).into()),
+            Woken::TimedOut => return Err(Errno::AGAIN.into()),
+            Woken::Interrupted => return Err(Errno::INTR.into()),
+            Woken::Retry => gone = Errno::IDRM,
+        }
+        if signals_handled() != signals_seen {
+            over = Some(Errno::INTR);
+        } else if deadline.is_some_and(|end| end.remaining(Instant::now()).is_zero()) {
+            over = Some(Errno::AGAIN);
+        }
+    }
+}
+
+/// Writes down what this sleeper waits for, and stages its place in the line.
+#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+fn lie_down(
+    context: &Context,
+    txn: &mut Txn<'_>,
+    set: &Set,
+    operations: &[Operation],
+    blocked: usize,
+    record: Option<u32>,
+    long: Option<Chunk>,
+    slot: u32,
+) -> Result<(), Fault> {
+    let layout = context.pool().layout();
+    let map = txn.desk().map;
+    let at = thread_at(layout, slot)?;
+    // Plain words: nobody reads them before the slot is in a line.
+    map.store(field!(at, ThreadSlot, count), operations.len() as u64, Ordering::Relaxed)?;
+    let record = record.map_or(0, |record| u64::from(record) + 1);
+    map.store(field!(at, ThreadSlot, size), record, Ordering::Relaxed)?;
+    let base = match long {
+        Some(chunk) => chunk.offset(layout)?,
+        None => field!(at, ThreadSlot, ops),
+    };
+    let sequence = u64::from(set.sequence);
+    map.store(field!(at, ThreadSlot, argument), sequence, Ordering::Relaxed)?;
+    for (index, operation) in operations.iter().enumerate() {
+        map.store(base + index as u64 * 8, operation.pack(), Ordering::Relaxed)?;
+    }
+    txn.update(field!(at, ThreadSlot, blocked), blocked_at(operations[blocked]))?;
+    txn.update(field!(at, ThreadSlot, party), context.party().pack())?;
+    let mixed = field!(set.slot, SemSlot, mixed);
+    let takes_one = operations.len() == 1 && operations[0].change < 0;
+    if !takes_one {
+        txn.update(mixed, 1)?;
+    } else if txn.get(field!(set.slot, SemSlot, waiting))? == 0 {
+        txn.update(mixed, 0)?;
+    }
+    queue::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)
+}
+
+/// Opens the fast way again after a sleeper has left, if it was the last one.
+fn reopen_all(
+    context: &Context,
+    desk: &Desk<'_>,
+    set: &Set,
+    operations: &[Operation],
+) -> Result<(), Failure> {
+    settle(change::run(context, desk, set.lock(), "semop-reopen", |txn| {
+        if set.alive(txn)? {
+            reopen(txn, set, operations)?;
+        }
+        Ok(Ok(()))
+    }))
+}

@@ -1,0 +1,182 @@
+//! What is done to a set when a process has ended: its adjustments, and what it never came to know.
+
+use vshmem_mem::{Ordering, seconds_now};
+use vshmem_sync::{Desk, Fault, HeldBy, field, load_value, load_word};
+use vshmem_wire::{
+    Adjustment, CELL_BYTES, ClientName, ClientSlot, Holding, INLINE_OPS, ObjectHeader, SemWord,
+    ThreadSlot, UndoSlot, WaitKind, WaitState,
+};
+
+use crate::context::Context;
+use crate::error::{Failure, broken, settle};
+use crate::memory::{change, chunks};
+use crate::pool::clients::slot_of;
+use crate::pool::id::{Kind, Place};
+use crate::pool::tag_floor;
+use crate::pool::threads::Dead;
+use crate::registry::table::{self, Standing};
+use crate::sem::array::operations_of;
+use crate::sem::set::Set;
+use crate::sem::{serve, undo, undo_records};
+
+/// Applies and frees one undo record, for a process that has ended.
+pub(crate) fn apply_undo(
+    context: &Context,
+    desk: &Desk<'_>,
+    set: &Set,
+    record: u32,
+    client: ClientName,
+    party: u32,
+) -> Result<(), Failure> {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let most = pool.geometry().semvmx as i32;
+    /// Semaphores adjusted in one change: two words each, and room for sleepers.
+    const AT_ONCE: usize = 8;
+    // Adjustments below this are zero, as an earlier round has left them.
+    let mut from = 0;
+    loop {
+        let mut freed = None;
+        let mut next = from;
+        let step = change::run(context, desk, set.lock(), "undo-apply", |txn| {
+            freed = None;
+            let standing = Standing::unpack(txn.get(field!(set.slot, ObjectHeader, state))?);
+            let same = undo::belongs(txn, layout, set, record, client)?;
+            if !same || standing.sequence != set.sequence {
+                return Ok(Ok(true));
+            }
+            let base = undo::adjustments(txn, layout, record)?;
+            let mut adjusted = 0;
+            let mut highest = 0;
+            txn.step(set.count)?;
+            for number in from..set.count {
+                // Closed whether there is anything to add or not: nothing may be left that
+                // names the record once it is another's.
+                let at = base + u64::from(number) * CELL_BYTES;
+                let semaphore = set.semaphore(pool, number)?;
+                let closed = semaphore.close_adjustment(record, at)?;
+                semaphore.forget(record)?;
+                let total = Adjustment::unpack(closed.word).total;
+                highest = highest.max(closed.tag);
+                if total == 0 {
+                    continue;
+                }
+                if adjusted == AT_ONCE {
+                    next = number;
+                    tag_floor::raise(pool.map(), layout, highest)?;
+                    return Ok(Ok(false));
+                }
+                let (word_at, cell) = set.close(txn, pool, number)?;
+                let value = SemWord::unpack(cell.word).value as i32 + i32::from(total);
+                set.write(txn, word_at, cell, value.clamp(0, most) as u32, party)?;
+                // One more write: the floor that is raised below is above that, too.
+                txn.replace_first(at, closed, Adjustment::of(0, true).pack())?;
+                adjusted += 1;
+            }
+            tag_floor::raise(pool.map(), layout, highest)?;
+            freed = undo::unlink(txn, layout, set, record, context.me())?;
+            // Whatever there was to add: the end of a process operates on the set (`exit_sem` of Linux).
+            txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
+            Ok(Ok(true))
+        });
+        let finished = settle(step)?;
+        chunks::discard(context, desk, freed);
+        serve::serve_rest(context, desk, set)?;
+        if finished {
+            return Ok(());
+        }
+        from = next;
+    }
+}
+
+/// Takes back what was done for a sleeper that died before it could know: the operations
+/// without SEM_UNDO, as the others are undone with its adjustments. All of them or none: what
+/// they have brought may have been taken by others meanwhile, and then they stay done, as with
+/// the kernel.
+pub(crate) fn take_back(
+    context: &Context,
+    desk: &Desk<'_>,
+    dead: Dead,
+    set: &Set,
+) -> Result<(), Failure> {
+    let pool = context.pool();
+    let highest = pool.geometry().semvmx as i32;
+    let step = change::run(context, desk, set.lock(), "sem-take-back", |txn| {
+        let at = dead.at;
+        let map = txn.desk().map;
+        let count = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+        let sequence = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+        let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
+            && txn.get(field!(at, ThreadSlot, result))? == 0
+            && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Semaphore as u32
+            && txn.get(field!(at, ThreadSlot, object))? == set.index
+            && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word()
+            && sequence == u64::from(set.sequence)
+            && count <= INLINE_OPS as u64;
+        if !unseen || !set.alive(txn)? {
+            return Ok(Ok(()));
+        }
+        let party = txn.get(field!(at, ThreadSlot, party))?;
+        for operation in operations_of(map, at, count)?.into_iter().rev() {
+            if operation.undo || operation.change == 0 {
+                continue;
+            }
+            let (at, cell) = set.close(txn, pool, operation.number.into())?;
+            let value = SemWord::unpack(cell.word).value as i32 - i32::from(operation.change);
+            if !(0..=highest).contains(&value) {
+                txn.clear();
+                break;
+            }
+            set.write(txn, at, cell, value as u32, party)?;
+        }
+        txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
+        Ok(Ok(()))
+    });
+    settle(step)?;
+    serve::serve_rest(context, desk, set)
+}
+
+/// Applies a client's adjustments. Its records stay with it, but serve no set any more.
+pub(crate) fn leave_undos(
+    context: &Context,
+    desk: &Desk<'_>,
+    client: ClientName,
+    party: u32,
+) -> Result<(), Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let list = field!(slot_of(layout, client)?, ClientSlot, undos);
+    let mut holding = Holding::unpack(load_word(map, list)?);
+    for _ in 0..=layout.undos.count {
+        let Some(record) = holding.first.checked_sub(1).filter(|_| holding.is_of(client)) else {
+            return Ok(());
+        };
+        let at = undo_records::undo_at(layout, record)?;
+        holding = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
+        let set = load_value(map, field!(at, UndoSlot, set))?;
+        if load_word(map, field!(at, UndoSlot, client))? != client.word() {
+            // Somebody else has freed it, and all behind it.
+            return Ok(());
+        }
+        if let Some(index) = set.checked_sub(1).filter(|_| set != UndoSlot::TAKEN) {
+            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+            let standing = table::standing(map, slot)?;
+            let place = Place { index, sequence: standing.sequence };
+            let set = Set::read(context.pool(), place, slot)?;
+            apply_undo(context, desk, &set, record, client, party).map_err(broken(at))?;
+        }
+    }
+    Err(Fault::corrupt(list, "a list of undo records without an end"))
+}
+
+/// Frees the undo records of a client that has ended, whose adjustments are applied.
+pub(crate) fn free_undos(context: &Context, client: ClientName) -> Result<(), Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let list = field!(slot_of(layout, client)?, ClientSlot, undos);
+    let all = HeldBy { map, list, client };
+    for _ in 0..=layout.undos.count {
+        let Some((head, record)) = all.last()? else { return Ok(()) };
+        undo_records::forget_set(map, layout, record, client)?;
+        all.give_up(head, undo_records::held_record(layout, record)?)?;
+    }
+    Err(Fault::corrupt(list, "a list of undo records without an end"))
+}

@@ -1,0 +1,114 @@
+//! semctl(2): IPC_RMID, and taking a removed set apart.
+
+use rustix::io::Errno;
+use vshmem_sync::{Desk, Fault, field, load_value};
+use vshmem_wire::{ObjectHeader, ObjectState, SemSlot, WaitState};
+
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::memory::{change, chunks, heap};
+use crate::pool::chunk::Chunk;
+use crate::pool::id::Kind;
+use crate::pool::tag_floor;
+use crate::registry::permission::Caller;
+use crate::registry::table;
+use crate::sem::set::{self, Set};
+use crate::sem::undo;
+use crate::wait::doorbell;
+use crate::wait::queue::{self, Rings, result_of};
+
+/// IPC_RMID.
+pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Result<(), Failure> {
+    let set = set::find(context, id)?;
+    set::permission(context, &set)?.allow_control(caller)?;
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let removed = change::run(context, &desk, set.lock(), "sem-remove", |txn| {
+        if !set.alive(txn)? {
+            return Ok(Err(Errno::IDRM));
+        }
+        let dying = set.stands(ObjectState::Dying as u32);
+        txn.set(field!(set.slot, ObjectHeader, state), dying.pack())?;
+        table::begin_task(txn, Kind::Semaphore, set.index)?;
+        Ok(Ok(()))
+    });
+    settle(removed)?;
+    dismantle_set(context, &desk, &set)
+}
+
+/// Takes a removed set apart. May be done by anybody, several times, and be left halfway.
+pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Failure> {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let dying = set.stands(ObjectState::Dying as u32).pack();
+    let state_at = field!(set.slot, ObjectHeader, state);
+    // Before any record goes: no semaphore may name it any more, nor be written by whoever is late.
+    if let Err(fault) = close_semaphores(context, set) {
+        let now = load_value(pool.map(), state_at);
+        // Somebody else may have been faster.
+        return if now == Ok(dying) { settle(Err(fault)) } else { Ok(()) };
+    }
+    // Each round but the last takes a sleeper or an undo record away.
+    let mut rounds = layout.threads.count + layout.undos.count + 1;
+    loop {
+        rounds = rounds
+            .checked_sub(1)
+            .ok_or(Fault::corrupt(set.slot, "a set that cannot be taken apart"))?;
+        let mut rings = Rings::default();
+        let mut freed = None;
+        let step = change::run(context, desk, set.lock(), "sem-dismantle", |txn| {
+            rings.clear();
+            freed = None;
+            if txn.get(state_at)? != dying {
+                return Ok(Ok(true));
+            }
+            let mut more = false;
+            queue::walk(txn, layout, set.line(), |txn, slot| {
+                if txn.room() < 8 {
+                    more = true;
+                    return Ok(false);
+                }
+                let gone = result_of(Errno::IDRM);
+                queue::leave_line(txn, layout, set.line(), slot, WaitState::Done, gone)?;
+                rings.add(slot);
+                Ok(true)
+            })?;
+            if more || txn.room() < 8 {
+                return Ok(Ok(false));
+            }
+            let Some(record) = txn.get(field!(set.slot, SemSlot, undos))?.checked_sub(1) else {
+                return Ok(Ok(true));
+            };
+            undo::close_all(txn, pool, set, record)?;
+            freed = undo::unlink(txn, layout, set, record, context.me())?;
+            Ok(Ok(false))
+        });
+        let finished = settle(step)?;
+        chunks::discard(context, desk, freed);
+        doorbell::ring_all(context, &rings);
+        if finished {
+            break;
+        }
+    }
+    settle(change::run(context, desk, pool.registry_lock(), "sem-free", |txn| {
+        if txn.get(state_at)? != dying {
+            return Ok(Ok(()));
+        }
+        table::leave_key(txn, layout, Kind::Semaphore, set.index)?;
+        let unit = txn.get(field!(set.slot, SemSlot, words))?;
+        heap::free_from_object(txn, layout, Chunk(unit))?;
+        table::free_slot(txn, layout, Kind::Semaphore, set.index)?;
+        table::end_task(txn, Kind::Semaphore, set.index)?;
+        Ok(Ok(()))
+    }))
+}
+
+/// Closes all semaphores of a removed set: nobody opens them again.
+fn close_semaphores(context: &Context, set: &Set) -> Result<(), Fault> {
+    let pool = context.pool();
+    let mut highest = 0;
+    for number in 0..set.count {
+        highest = highest.max(set.semaphore(pool, number)?.close()?.tag);
+    }
+    tag_floor::raise(pool.map(), pool.layout(), highest)
+}

@@ -1,0 +1,259 @@
+//! A set that has been looked up.
+
+use std::mem::offset_of;
+
+use rustix::io::Errno;
+use vshmem_mem::{Map, Ordering, WordsRef};
+use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value, load_word, structure};
+use vshmem_wire::{
+    CELL_BYTES, Cell, ClientName, ClientSlot, ObjectHeader, ObjectState, Party, SemSlot, SemWord,
+    UndoSlot, WORD_BYTES, tag_at,
+};
+
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::pool::chunk::Chunk;
+use crate::pool::clients::slot_of;
+use crate::pool::id::{Kind, Place};
+use crate::pool::open::Pool;
+use crate::registry::permission::Permission;
+use crate::registry::table::{self, Standing};
+use crate::sem::undo_records;
+use crate::wait::queue::Line;
+
+/// A set that has been looked up: a private copy of what does not change while it lives.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Set {
+    pub index: u32,
+    pub sequence: u32,
+    /// Byte offset of its slot.
+    pub slot: u64,
+    /// Semaphores.
+    pub count: u32,
+    /// Byte offset of the first semaphore.
+    words: u64,
+    /// Tag of the cell that says that it stands.
+    state_tag: u64,
+}
+
+/// The words of a set's slot.
+type Fields<'a> = WordsRef<'a, { size_of::<SemSlot>() / WORD_BYTES as usize }>;
+
+impl Set {
+    #[inline(always)]
+    pub fn find(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
+        match Self::glimpse(pool, place)? {
+            Some(set) if set.stands_in(pool.map())? => Ok(Some(set)),
+            _ => Ok(None),
+        }
+    }
+
+    /// A set as it may have been: what was read belongs together only if [`Set::stands_in`] says so afterwards.
+    #[inline(always)]
+    pub fn glimpse(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
+        let Some(slot) = pool.layout().sem.at(place.index) else {
+            return Ok(None);
+        };
+        let fields = structure!(pool.map(), slot, SemSlot)?;
+        let state = fields.load_to_replace(offset_of!(ObjectHeader, state));
+        let standing = Standing::unpack(state.value());
+        if !standing.is(ObjectState::Live) || standing.sequence != place.sequence {
+            return Ok(None);
+        }
+        Self::read_as(pool, place, slot, fields, state.tag).map(Some)
+    }
+
+    /// Reads the slot's fields, whatever its state.
+    #[inline(always)]
+    pub fn read(pool: &Pool, place: Place, slot: u64) -> Result<Self, Fault> {
+        let fields = structure!(pool.map(), slot, SemSlot)?;
+        let state = fields.load_to_replace(offset_of!(ObjectHeader, state));
+        Self::read_as(pool, place, slot, fields, state.tag)
+    }
+
+    #[inline(always)]
+    fn read_as(
+        pool: &Pool,
+        place: Place,
+        slot: u64,
+        fields: Fields<'_>,
+        state_tag: u64,
+    ) -> Result<Self, Fault> {
+        let layout = pool.layout();
+        let count = fields.load(offset_of!(SemSlot, count), Ordering::Acquire) as u32;
+        let unit = fields.load(offset_of!(SemSlot, words), Ordering::Acquire) as u32;
+        let words = Chunk(unit).offset(layout)?;
+        let room = layout.heap.end() - words;
+        let possible = (1..=pool.geometry().semmsl).contains(&count);
+        if !possible || u64::from(count) * CELL_BYTES > room {
+            return Err(Fault::corrupt(slot, "a semaphore set of a size that cannot be"));
+        }
+        Ok(Self { index: place.index, sequence: place.sequence, slot, count, words, state_tag })
+    }
+
+    pub fn lock(&self) -> u64 {
+        field!(self.slot, ObjectHeader, lock)
+    }
+
+    pub(super) fn line(&self) -> Line {
+        line_of(self.slot)
+    }
+
+    #[inline]
+    pub(super) fn word(&self, number: u32) -> Result<u64, Fault> {
+        if number >= self.count {
+            return Err(Fault::corrupt(self.slot, "no such semaphore"));
+        }
+        Ok(self.words + u64::from(number) * CELL_BYTES)
+    }
+
+    pub(super) fn stands(&self, value: u32) -> Standing {
+        debug_assert!(value <= 0xff);
+        Standing { state: value, sequence: self.sequence }
+    }
+
+    /// Whether the set is still there; under its lock.
+    pub fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
+        let value = txn.get(field!(self.slot, ObjectHeader, state))?;
+        Ok(Standing::unpack(value) == self.stands(ObjectState::Live as u32))
+    }
+
+    /// Whether nothing has happened to the set since it was looked up; outside its lock, so that may be true for a moment only.
+    #[inline(always)]
+    pub(super) fn stands_in(&self, map: &Map) -> Result<bool, Fault> {
+        let tag = map.load(tag_at(field!(self.slot, ObjectHeader, state)), Ordering::Acquire)?;
+        Ok(tag == self.state_tag)
+    }
+
+    /// Whether the semaphores still lie where they were found: until a removed set has been taken apart.
+    fn has_memory(&self, pool: &Pool) -> Result<bool, Fault> {
+        let standing = table::standing(pool.map(), self.slot)?;
+        let unit = load_value(pool.map(), field!(self.slot, SemSlot, words))?;
+        Ok((standing.is(ObjectState::Live) || standing.is(ObjectState::Dying))
+            && standing.sequence == self.sequence
+            && Chunk(unit).offset(pool.layout())? == self.words)
+    }
+
+    /// One semaphore, with the undo records that its word may name.
+    #[inline]
+    pub(crate) fn semaphore<'a>(
+        &'a self,
+        pool: &'a Pool,
+        number: u32,
+    ) -> Result<Semaphore<'a, Records<'a>>, Fault> {
+        let at = self.word(number)?;
+        let array = field!(self.slot, SemSlot, array);
+        Ok(Semaphore { map: pool.map(), at, array, records: Records { pool, set: self, number } })
+    }
+
+    /// Closes the fast way to a semaphore and returns its cell as this change sees it.
+    pub(super) fn close(
+        &self,
+        txn: &mut Txn<'_>,
+        pool: &Pool,
+        number: u32,
+    ) -> Result<(u64, Cell), Fault> {
+        let at = self.word(number)?;
+        let cell = txn.cell(at)?;
+        if SemWord::unpack(cell.word).slow {
+            return Ok((at, cell));
+        }
+        // What is staged over a semaphore keeps it closed, unless a peer has laid something
+        // else into the same memory.
+        if txn.has_written(at) {
+            return Err(Fault::corrupt(at, "a semaphore where something else lies"));
+        }
+        Ok((at, self.semaphore(pool, number)?.close()?))
+    }
+
+    /// Stages a new word over one that was closed before.
+    pub(super) fn write(
+        &self,
+        txn: &mut Txn<'_>,
+        at: u64,
+        cell: Cell,
+        value: u32,
+        party: u32,
+    ) -> Result<(), Fault> {
+        // The word stays closed in the staged copy; `open` decides at the end of the change.
+        txn.replace(at, cell, SemWord::of(value, party, true).pack())
+    }
+}
+
+/// The undo records of a set, as the words of one semaphore name them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Records<'a> {
+    pool: &'a Pool,
+    set: &'a Set,
+    number: u32,
+}
+
+impl UndoRecords for Records<'_> {
+    fn stand(&self) -> Result<bool, Fault> {
+        self.set.has_memory(self.pool)
+    }
+
+    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
+        let (layout, map) = (self.pool.layout(), self.pool.map());
+        // What a peer wrote there may be any number.
+        let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(None) };
+        if load_value(map, field!(at, UndoSlot, set))? != self.set.index + 1 {
+            return Ok(None);
+        }
+        let room = load_value(map, field!(at, UndoSlot, adjustments))?;
+        let Some(unit) = room.checked_sub(1) else { return Ok(None) };
+        let Ok(base) = Chunk(unit).offset(layout) else { return Ok(None) };
+        let at = base + u64::from(self.number) * CELL_BYTES;
+        Ok((at < layout.heap.end()).then_some(at))
+    }
+
+    fn operator(&self, record: u32) -> Result<u32, Fault> {
+        let (layout, map) = (self.pool.layout(), self.pool.map());
+        let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(0) };
+        let Some(client) = ClientName::of(load_word(map, field!(at, UndoSlot, client))?) else {
+            return Ok(0);
+        };
+        let Ok(slot) = slot_of(layout, client) else { return Ok(0) };
+        let domain = load_value(map, field!(slot, ClientSlot, domain))?;
+        let pid = load_value(map, field!(slot, ClientSlot, pid))?;
+        Ok(Party { domain, pid }.pack())
+    }
+}
+
+#[inline(always)]
+pub(super) fn find(context: &Context, id: i32) -> Result<Set, Failure> {
+    let place = Place::of(id).ok_or(Errno::INVAL)?;
+    settle(Set::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+}
+
+/// As `set`, for calls by which the program learns or uses the number of semaphores.
+pub(super) fn set_of_size(context: &Context, id: i32) -> Result<Set, Failure> {
+    let set = find(context, id)?;
+    let place = Place { index: set.index, sequence: set.sequence };
+    context.told.check_size(Kind::Semaphore, place, set.count, set.slot)?;
+    Ok(set)
+}
+
+pub(super) fn permission(context: &Context, set: &Set) -> Result<Permission, Failure> {
+    Permission::read(context.pool().map(), set.slot).map_err(Failure::from)
+}
+
+/// The line of sleepers of the set in a slot.
+pub(crate) fn line_of(slot: u64) -> Line {
+    Line {
+        head: field!(slot, SemSlot, wait_head),
+        tail: field!(slot, SemSlot, wait_tail),
+        lock: field!(slot, ObjectHeader, lock),
+        length: Some(field!(slot, SemSlot, waiting)),
+    }
+}
+
+/// Who last operated, for listings.
+pub(crate) fn last_operator(pool: &Pool, set: &Set) -> Result<Party, Fault> {
+    Ok(Party::unpack(set.semaphore(pool, 0)?.read()?.1))
+}
+
+/// The cell that counts the sleepers of the set in a slot.
+pub(crate) fn waiting_of(slot: u64) -> u64 {
+    field!(slot, SemSlot, waiting)
+}

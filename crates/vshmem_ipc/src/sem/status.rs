@@ -1,0 +1,97 @@
+//! semctl(2): owner, mode, and totals.
+
+use rustix::io::Errno;
+use vshmem_sync::{field, load_value};
+use vshmem_wire::{ObjectHeader, ObjectState, SemSlot};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict, settle};
+use crate::memory::change;
+use crate::pool::id::{Kind, Place};
+use crate::registry::lookup;
+use crate::registry::permission::{Caller, Permission, READ};
+use crate::registry::table::{self, per_kind};
+use crate::sem::operation::{SemInfo, SetStat};
+use crate::sem::set::{self, Set};
+
+/// IPC_SET.
+pub(crate) fn set_change(
+    context: &Context,
+    id: i32,
+    uid: u32,
+    gid: u32,
+    mode: u32,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let set = set::find(context, id)?;
+    set::permission(context, &set)?.allow_control(caller)?;
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    settle(change::run(context, &desk, set.lock(), "sem-set", |txn| {
+        if !set.alive(txn)? {
+            return Ok(Err(Errno::IDRM));
+        }
+        table::set_owner(txn, set.slot, uid, gid, mode).map(Ok)
+    }))
+}
+
+/// IPC_STAT; SEM_STAT and SEM_STAT_ANY by `set_at_index`.
+pub(crate) fn set_stat(
+    context: &Context,
+    id: i32,
+    caller: &dyn Caller,
+) -> Result<SetStat, Failure> {
+    let set = set::set_of_size(context, id)?;
+    let stat = set_row(context, &set)?;
+    stat.permission.allow(caller, READ)?;
+    Ok(stat)
+}
+
+/// SEM_STAT (`any` false) and SEM_STAT_ANY.
+pub(crate) fn set_at_index(
+    context: &Context,
+    index: u32,
+    any: bool,
+    caller: &dyn Caller,
+) -> Result<SetStat, Failure> {
+    let id = lookup::id_at(context, Kind::Semaphore, index)?;
+    let stat = set_row(context, &set::set_of_size(context, id)?)?;
+    if !any {
+        stat.permission.allow(caller, READ)?;
+    }
+    Ok(stat)
+}
+
+fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
+    let map = context.pool().map();
+    let read = || -> Verdict<SetStat> {
+        Ok(Ok(SetStat {
+            id: Place { index: set.index, sequence: set.sequence }.id(),
+            permission: Permission::read(map, set.slot)?,
+            count: set.count,
+            operated: load_value(map, field!(set.slot, ObjectHeader, used))?,
+            changed: load_value(map, field!(set.slot, ObjectHeader, changed))?,
+        }))
+    };
+    settle(read())
+}
+
+/// SEM_INFO.
+pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Failure> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let count = || -> Verdict<SemInfo> {
+        let sets = load_value(map, per_kind!(layout, in_use, Kind::Semaphore))?;
+        let high = load_value(map, per_kind!(layout, high_water, Kind::Semaphore))?;
+        let (mut semaphores, mut highest) = (0u32, 0);
+        for index in 0..high.min(layout.sem.count as u32) {
+            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+            if table::standing(map, slot)?.is(ObjectState::Live) {
+                let count = load_value(map, field!(slot, SemSlot, count))?;
+                semaphores = semaphores.saturating_add(count);
+                highest = index;
+            }
+        }
+        Ok(Ok(SemInfo { sets, semaphores, highest }))
+    };
+    settle(count())
+}

@@ -1,0 +1,328 @@
+//! SEM_UNDO: adjustments that are applied when a process ends.
+//!
+//! A record belongs to one client and one set, and hangs on the set's list; set and list are under
+//! the set's lock, so a step on a semaphore and its adjustment are one change: a client that is
+//! killed at any instruction has either done both or neither.
+
+use std::mem::offset_of;
+
+use rustix::io::Errno;
+use vshmem_mem::{Map, Ordering, WordsRef};
+use vshmem_sync::{
+    Desk, Fault, HeldBy, Txn, claim_cell, claim_word, field, load_value, load_word, structure,
+};
+use vshmem_wire::{
+    CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot, WORD_BYTES,
+};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict, settle};
+use crate::memory::{change, chunks, heap};
+use crate::pool::chunk::{Chunk, IN_OBJECT};
+use crate::pool::clients::slot_of;
+use crate::pool::open::Pool;
+use crate::pool::tag_floor;
+use crate::sem::set::Set;
+use crate::sem::undo_records::{held_record, take_set, undo_at};
+
+/// Byte offset of a record's adjustments.
+pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Result<u64, Fault> {
+    let unit = txn.get(field!(undo_at(layout, record)?, UndoSlot, adjustments))?;
+    match unit.checked_sub(1) {
+        Some(unit) => Chunk(unit).offset(layout),
+        None => Err(Fault::corrupt(undo_at(layout, record)?, "an undo record without room")),
+    }
+}
+
+/// Closes the fast way to an adjustment, below `base` of a record, of a semaphore that is closed.
+/// Returns where it lies, and the cell as this change sees it.
+pub(crate) fn close(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    record: u32,
+    base: u64,
+    number: u16,
+) -> Result<(u64, Cell), Fault> {
+    let at = base + u64::from(number) * CELL_BYTES;
+    if txn.has_written(at) {
+        return Ok((at, txn.cell(at)?));
+    }
+    let semaphore = set.semaphore(pool, number.into())?;
+    Ok((at, semaphore.close_adjustment(record, at)?))
+}
+
+/// Calls `each` with every record of a set.
+pub(crate) fn walk(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    mut each: impl FnMut(&mut Txn<'_>, u32) -> Result<bool, Fault>,
+) -> Result<(), Fault> {
+    let head = field!(set.slot, SemSlot, undos);
+    let mut next = txn.get(head)?;
+    for _ in 0..=layout.undos.count {
+        let Some(record) = next.checked_sub(1) else {
+            return Ok(());
+        };
+        next = txn.get(field!(undo_at(layout, record)?, UndoSlot, next))?;
+        if !each(txn, record)? {
+            return Ok(());
+        }
+    }
+    Err(Fault::corrupt(head, "a list of undo records without an end"))
+}
+
+/// The record that a client has of a set.
+fn find_record(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    client: ClientName,
+) -> Result<Option<u32>, Fault> {
+    let mut found = None;
+    walk(txn, layout, set, |txn, record| {
+        if txn.get_word(field!(undo_at(layout, record)?, UndoSlot, client))? == client.word() {
+            found = Some(record);
+        }
+        Ok(found.is_none())
+    })?;
+    Ok(found)
+}
+
+/// Whether a record of a set is a client's; under the set's lock.
+pub(crate) fn belongs(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    record: u32,
+    client: ClientName,
+) -> Result<bool, Fault> {
+    let Ok(at) = undo_at(layout, record) else { return Ok(false) };
+    Ok(txn.get_word(field!(at, UndoSlot, client))? == client.word()
+        && txn.get(field!(at, UndoSlot, set))? == set.index + 1)
+}
+
+/// Closes all adjustments of a record of a removed set, which is about to give them up.
+pub(crate) fn close_all(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    record: u32,
+) -> Result<(), Fault> {
+    if txn.get(field!(undo_at(pool.layout(), record)?, UndoSlot, adjustments))? == 0 {
+        return Ok(());
+    }
+    let base = adjustments(txn, pool.layout(), record)?;
+    txn.step(set.count)?;
+    let mut highest = 0;
+    for number in 0..set.count {
+        let at = base + u64::from(number) * CELL_BYTES;
+        let closed = set.semaphore(pool, number)?.close_adjustment(record, at)?;
+        highest = highest.max(closed.tag);
+    }
+    tag_floor::raise(pool.map(), pool.layout(), highest)
+}
+
+/// Takes a record, whose adjustments are closed, off its set's list; its client keeps it. Its room passes to `heir`, who
+/// discards it.
+pub(crate) fn unlink(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    record: u32,
+    heir: ClientName,
+) -> Result<Option<Chunk>, Fault> {
+    let mut link = field!(set.slot, SemSlot, undos);
+    for _ in 0..=layout.undos.count {
+        let Some(other) = txn.get(link)?.checked_sub(1) else {
+            break;
+        };
+        let at = undo_at(layout, other)?;
+        if other != record {
+            link = field!(at, UndoSlot, next);
+            continue;
+        }
+        let next = txn.get(field!(at, UndoSlot, next))?;
+        txn.set(link, next)?;
+        let room = txn.get(field!(at, UndoSlot, adjustments))?.checked_sub(1).map(Chunk);
+        if let Some(chunk) = room {
+            heap::pass(txn, layout, chunk, IN_OBJECT, heir.word())?;
+        }
+        txn.set(field!(at, UndoSlot, adjustments), 0)?;
+        txn.set(field!(at, UndoSlot, set), 0)?;
+        return Ok(room);
+    }
+    Err(Fault::corrupt(link, "an undo record that is on no list"))
+}
+
+/// An undo record, and where its adjustments were when it was looked at.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known<'a> {
+    pub record: u32,
+    /// Offset of the first adjustment.
+    pub base: u64,
+    fields: WordsRef<'a, { size_of::<UndoSlot>() / WORD_BYTES as usize }>,
+    unit: u32,
+}
+
+impl Known<'_> {
+    /// Whether it is a client's record of a set, and its adjustments still there.
+    #[inline(always)]
+    pub fn is_of(&self, client: ClientName, set: &Set) -> bool {
+        let load = |at| self.fields.load(at, Ordering::Acquire);
+        load(offset_of!(UndoSlot, client)) == client.word()
+            && load(offset_of!(UndoSlot, set)) as u32 == set.index + 1
+            && load(offset_of!(UndoSlot, adjustments)) as u32 == self.unit
+    }
+}
+
+fn is_of(map: &Map, at: u64, client: ClientName, set: &Set) -> Result<bool, Fault> {
+    Ok(load_word(map, field!(at, UndoSlot, client))? == client.word()
+        && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
+}
+
+/// This process's record of a set, made if there is none.
+pub(crate) fn undo_record(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<u32, Failure> {
+    let layout = context.pool().layout();
+    let me = context.me();
+    let hint = context.undo_hints.of(set.index);
+    if let Some(record) = hint.load(Ordering::Relaxed).checked_sub(1)
+        && record_is(context, record, me, set).unwrap_or(false)
+    {
+        return Ok(record);
+    }
+    let found = change::run(context, desk, set.lock(), "undo-find", |txn| {
+        Ok(Ok(if set.alive(txn)? { find_record(txn, layout, set, me)? } else { None }))
+    });
+    let record = match settle(found)? {
+        Some(record) => record,
+        None => make_record(context, desk, set, me)?,
+    };
+    hint.store(record + 1, Ordering::Relaxed);
+    Ok(record)
+}
+
+/// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its adjustments have been read.
+#[inline(always)]
+pub(crate) fn known_undo_record<'a>(
+    context: &'a Context,
+    set: &Set,
+) -> Result<Option<Known<'a>>, Fault> {
+    let Some(record) = context.undo_hints.of(set.index).load(Ordering::Relaxed).checked_sub(1)
+    else {
+        return Ok(None);
+    };
+    let layout = context.pool().layout();
+    let fields = structure!(context.pool().map(), undo_at(layout, record)?, UndoSlot)?;
+    let unit = fields.load(offset_of!(UndoSlot, adjustments), Ordering::Acquire) as u32;
+    let Some(chunk) = unit.checked_sub(1).map(Chunk) else { return Ok(None) };
+    let base = chunk.offset(layout)?;
+    let fits = u64::from(set.count) * CELL_BYTES <= layout.heap.end() - base;
+    Ok(fits.then_some(Known { record, base, fields, unit }))
+}
+
+fn record_is(context: &Context, record: u32, client: ClientName, set: &Set) -> Result<bool, Fault> {
+    let at = undo_at(context.pool().layout(), record)?;
+    is_of(context.pool().map(), at, client, set)
+}
+
+fn make_record(
+    context: &Context,
+    desk: &Desk<'_>,
+    set: &Set,
+    me: ClientName,
+) -> Result<u32, Failure> {
+    let layout = context.pool().layout();
+    let map = context.pool().map();
+    let bytes = u64::from(set.count) * CELL_BYTES;
+    let chunk = chunks::take(context, desk, bytes)?;
+    // The record, and whether the room has become part of it.
+    let make = || -> Verdict<(u32, bool)> {
+        tag_floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
+        let Some(record) = take_record(context, me)? else { return Ok(Err(Errno::NOSPC)) };
+        let at = undo_at(layout, record)?;
+        let linked = change::run(context, desk, set.lock(), "undo-make", |txn| {
+            if !set.alive(txn)? {
+                return Ok(Err(Errno::IDRM));
+            }
+            // Another thread of this process may have made one meanwhile.
+            if let Some(other) = find_record(txn, layout, set, me)? {
+                return Ok(Ok(other));
+            }
+            let head = field!(set.slot, SemSlot, undos);
+            let next = txn.get(head)?;
+            txn.set(field!(at, UndoSlot, next), next)?;
+            txn.set(field!(at, UndoSlot, set), set.index + 1)?;
+            txn.set(field!(at, UndoSlot, adjustments), chunk.0 + 1)?;
+            heap::pass(txn, layout, chunk, me.word(), IN_OBJECT)?;
+            txn.set(head, record + 1)?;
+            Ok(Ok(record))
+        });
+        if !matches!(linked, Ok(Ok(mine)) if mine == record) {
+            claim_cell(map, field!(at, UndoSlot, set), UndoSlot::TAKEN, 0)?;
+        }
+        linked.map(|found| found.map(|found| (found, found == record)))
+    };
+    let made = settle(make());
+    if !matches!(made, Ok((_, true))) {
+        let _ = chunks::release(context, desk, chunk);
+    }
+    made.map(|(record, _)| record)
+}
+
+/// Takes a record that serves no set: one of this client's own, or a free one, which the client keeps from then on.
+fn take_record(context: &Context, me: ClientName) -> Result<Option<u32>, Fault> {
+    /// Own ones that are looked at before a free one is claimed: what was given up last is among them.
+    const LATEST: u64 = 8;
+    let all = context.pool().layout().undos.count;
+    if let Some(record) = take_own_record(context, me, LATEST)? {
+        return Ok(Some(record));
+    }
+    if let Some(record) = claim_record(context, me)? {
+        return Ok(Some(record));
+    }
+    if let Some(record) = take_own_record(context, me, all)? {
+        return Ok(Some(record));
+    }
+    if context.pool().free_dead_undos()? { claim_record(context, me) } else { Ok(None) }
+}
+
+fn take_own_record(context: &Context, me: ClientName, most: u64) -> Result<Option<u32>, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let list = field!(slot_of(layout, me)?, ClientSlot, undos);
+    let mut holding = Holding::unpack(load_word(map, list)?);
+    for _ in 0..most {
+        let Some(record) = holding.first.checked_sub(1).filter(|_| holding.is_of(me)) else {
+            break;
+        };
+        let at = undo_at(layout, record)?;
+        holding = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
+        if load_word(map, field!(at, UndoSlot, client))? != me.word() {
+            break;
+        }
+        if take_set(map, layout, record, me)? {
+            return Ok(Some(record));
+        }
+    }
+    Ok(None)
+}
+
+fn claim_record(context: &Context, me: ClientName) -> Result<Option<u32>, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let list = field!(slot_of(layout, me)?, ClientSlot, undos);
+    let all = HeldBy { map, list, client: me };
+    let count = layout.undos.count as u32;
+    let from = (me.word() as u32).wrapping_mul(31) % count;
+    for step in 0..count {
+        let held = held_record(layout, (from + step) % count)?;
+        if !claim_word(map, held.owner, 0, me.word())? {
+            continue;
+        }
+        // Before it is on the list, where other threads of this process look for records that serve no set.
+        take_set(map, layout, held.number, me)?;
+        all.enlist(held)?;
+        return Ok(Some(held.number));
+    }
+    Ok(None)
+}

@@ -1,0 +1,139 @@
+//! shmat(2), shmdt(2), and what else changes the number of attaches.
+
+use rustix::io::Errno;
+use vshmem_mem::seconds_now;
+use vshmem_sync::{Desk, Fault, field};
+use vshmem_wire::{AttachSlot, ClientName, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES};
+
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::memory::change;
+use crate::pool::clients::slot_of;
+use crate::pool::id::{Kind, Place};
+use crate::registry::permission::{Caller, READ, WRITE};
+use crate::registry::table::Standing;
+use crate::shm::record::{attach, attach_at, detach};
+use crate::shm::segment::{self, Attachment, at, pages_of};
+
+/// The shared part of shmat(2): checks, counts, and says where the segment lies.
+pub(crate) fn shmat(
+    context: &Context,
+    id: i32,
+    write: bool,
+    execute: bool,
+    caller: &dyn Caller,
+) -> Result<Attachment, Failure> {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let (place, slot) = segment::find(context, id)?;
+    let wanted = READ | if write { WRITE } else { 0 } | u32::from(execute);
+    segment::permission(context, slot)?.allow(caller, wanted)?;
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let told = pages_of(segment::bytes(context, place, slot)?)?;
+    context.told.check_size(Kind::Segment, place, told, slot)?;
+    settle(change::run(context, &desk, pool.registry_lock(), "shmat", |txn| {
+        let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
+        if !there || standing.sequence != place.sequence {
+            return Ok(Err(Errno::IDRM));
+        }
+        let first = txn.get(at!(slot, first_page))?;
+        let pages = txn.get(at!(slot, pages))?;
+        if pages != told || u64::from(first) + u64::from(pages) > layout.data.count {
+            return Err(Fault::corrupt(slot, "a segment outside the pool"));
+        }
+        if !attach(txn, layout, context.me(), place.index, 1)? {
+            return Ok(Err(Errno::NOMEM));
+        }
+        txn.update(at!(slot, attach_time), seconds_now())?;
+        txn.update(at!(slot, last), context.party().pack())?;
+        Ok(Ok(Attachment {
+            id,
+            offset: layout.data.offset + u64::from(first) * PAGE_BYTES,
+            bytes: u64::from(pages) * PAGE_BYTES,
+        }))
+    }))
+}
+
+/// The shared part of shmdt(2): one attach of this process less.
+pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
+    let layout = context.pool().layout();
+    let place = Place::of(id).ok_or(Errno::INVAL)?;
+    let slot = layout.shm.at(place.index).ok_or(Errno::INVAL)?;
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    settle(change::run(context, &desk, context.pool().registry_lock(), "shmdt", |txn| {
+        let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        if standing.sequence != place.sequence {
+            return Ok(Err(Errno::INVAL));
+        }
+        if !detach(txn, layout, context.me(), place.index, 1)? {
+            return Ok(Err(Errno::INVAL));
+        }
+        txn.update(at!(slot, last), context.party().pack())?;
+        Ok(Ok(()))
+    }))
+}
+
+/// Counts one more attach of a segment that this process has attached already: what a hole in
+/// a mapping does.
+pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Failure> {
+    let (place, _) = segment::find(context, id)?;
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let added = add_attaches(context, &desk, context.me(), place.index, 1)?;
+    if added { Ok(()) } else { Err(Errno::NOMEM.into()) }
+}
+
+/// Adds attaches for a client; false when there is no record left.
+pub(crate) fn add_attaches(
+    context: &Context,
+    desk: &Desk<'_>,
+    client: ClientName,
+    segment: u32,
+    count: u32,
+) -> Result<bool, Fault> {
+    let layout = context.pool().layout();
+    vshmem_sync::with_lock(*desk, context.pool().registry_lock(), "attach", |txn| {
+        attach(txn, layout, client, segment, count)
+    })
+}
+
+/// Takes all attaches of a client away. May be left halfway and begun again.
+pub(crate) fn leave_attaches(
+    context: &Context,
+    desk: &Desk<'_>,
+    client: ClientName,
+) -> Result<(), Fault> {
+    let layout = context.pool().layout();
+    let head_at = field!(slot_of(layout, client)?, ClientSlot, attaches);
+    for _ in 0..=layout.attaches.count {
+        let more =
+            vshmem_sync::with_lock(*desk, context.pool().registry_lock(), "leave-attach", |txn| {
+                let Some(record) = txn.get(head_at)?.checked_sub(1) else {
+                    return Ok(false);
+                };
+                let at = attach_at(layout, record)?;
+                if txn.get_word(field!(at, AttachSlot, client))? != client.word() {
+                    // The slot's next holder has begun to attach.
+                    return Ok(false);
+                }
+                let segment = txn.get(field!(at, AttachSlot, segment))?;
+                let Some(segment) = segment.checked_sub(1) else {
+                    return Err(Fault::corrupt(at, "an attach record of nothing"));
+                };
+                detach(txn, layout, client, segment, u32::MAX)
+            })?;
+        if !more {
+            return Ok(());
+        }
+    }
+    Err(Fault::corrupt(head_at, "an attach list without an end"))
+}
+
+/// Gives up all attaches of this process, as exec does.
+pub(crate) fn detach_all(context: &Context) -> Result<(), Failure> {
+    let seat = context.seat()?;
+    leave_attaches(context, &context.desk_of(&seat), context.me()).map_err(Failure::from)
+}

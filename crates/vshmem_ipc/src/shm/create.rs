@@ -1,0 +1,241 @@
+//! shmget(2).
+
+use rustix::io::Errno;
+use vshmem_mem::seconds_now;
+use vshmem_sync::{Desk, Fault, field};
+use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
+
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::memory::backing::Backing;
+use crate::memory::{change, dirty, extents};
+use crate::pool::id::{Kind, Place};
+use crate::registry::lookup;
+use crate::registry::permission::{Caller, Permission, mode_of};
+use crate::registry::table::{self, MOST_TRIES, Standing};
+use crate::shm::clean;
+use crate::shm::record::destroy;
+use crate::shm::segment::{self, at, pages_of};
+
+/// Pages of the largest page that segments are aligned to, and the size from which they are.
+const LARGE_PAGES: u32 = 512;
+
+/// Pages up to which old ones are worth more than clean ones elsewhere: clearing what a cache holds
+/// costs less than touching for the first time what none does. Above, the clearing is what costs.
+const CACHED_PAGES: u32 = 4096;
+
+/// How often one who finds no room looks again while pages are being cleaned, and how long he
+/// sleeps before: together a tenth of a second.
+const LOOKS: u32 = 1000;
+
+const NAP: std::time::Duration = std::time::Duration::from_micros(100);
+
+/// shmget(2). New memory is made ready by `backing`.
+pub(crate) fn shmget(
+    context: &Context,
+    key: i32,
+    size: u64,
+    flags: i32,
+    caller: &dyn Caller,
+    backing: &dyn Backing,
+) -> Result<i32, Failure> {
+    let pool = context.pool();
+    let geometry = pool.geometry();
+    for _ in 0..MOST_TRIES {
+        if let Some(place) = lookup::existing(context, Kind::Segment, key, flags)? {
+            let slot = match segment::find(context, place.id()) {
+                Err(Failure::Errno(Errno::INVAL)) => continue,
+                found => found?.1,
+            };
+            let found = match segment::bytes(context, place, slot) {
+                Err(Failure::Errno(Errno::INVAL)) => continue,
+                found => found?,
+            };
+            if found < size {
+                return Err(Errno::INVAL.into());
+            }
+            settle(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
+            context.told.record_size(Kind::Segment, place, pages_of(found)?)?;
+            return Ok(place.id());
+        }
+        if size < u64::from(geometry.shmmin) || size > geometry.shmmax {
+            return Err(Errno::INVAL.into());
+        }
+        let Ok(pages) = u32::try_from(size.div_ceil(PAGE_BYTES)) else {
+            return Err(Errno::NOSPC.into());
+        };
+        let seat = context.seat()?;
+        let desk = context.desk_of(&seat);
+        let (place, extent) = begin_patiently(context, &desk, pages, backing)?;
+        let published = match ready_pages(context, extent, backing) {
+            Ok(()) => publish_segment(context, &desk, place, key, size, flags, caller),
+            Err(errno) => Err(errno),
+        };
+        if !matches!(published, Ok(true)) {
+            abandon_segment(context, &desk, place);
+        }
+        if published? {
+            context.told.record_size(Kind::Segment, place, pages)?;
+            return Ok(place.id());
+        }
+    }
+    let keys = pool.layout().keys[Kind::Segment as usize];
+    Err(Fault::corrupt(keys.offset, "a key that is found and is nobody's").into())
+}
+
+/// As `begin_segment`; pages that are missing because they are being cleaned are
+/// waited for.
+pub(super) fn begin_patiently(
+    context: &Context,
+    desk: &Desk<'_>,
+    pages: u32,
+    backing: &dyn Backing,
+) -> Result<(Place, extents::Extent), Failure> {
+    let at_hand = backing.at_hand(u64::from(pages) * PAGE_BYTES);
+    let data = context.pool().layout().data.offset;
+    let at_hand = at_hand.and_then(|at| u32::try_from(at.checked_sub(data)? / PAGE_BYTES).ok());
+    let mut looks = 0;
+    loop {
+        // Asked first: what is given back in between is found.
+        let missing = clean::somebody_cleans(context)?;
+        match begin_segment(context, desk, pages, at_hand) {
+            Err(Failure::Errno(Errno::NOSPC)) if missing && looks < LOOKS => {
+                std::thread::sleep(NAP)
+            }
+            other => return other,
+        }
+        looks += 1;
+    }
+}
+
+/// Makes new pages read as zeros and sees to it that there is memory behind them.
+pub(super) fn ready_pages(
+    context: &Context,
+    extent: extents::Extent,
+    backing: &dyn Backing,
+) -> Result<(), Failure> {
+    let pool = context.pool();
+    let (layout, map) = (pool.layout(), pool.map());
+    let end = extent.first + extent.pages;
+    let mut page = extent.first;
+    while page < end {
+        let run = dirty::run(map, layout, page, end - page);
+        let (pages, dirty) = run?;
+        if dirty || pool.superblock().backed == 0 {
+            let base = layout.data.offset + u64::from(page) * PAGE_BYTES;
+            backing.prepare(base, u64::from(pages) * PAGE_BYTES, dirty)?;
+        }
+        page += pages;
+    }
+    // From now on somebody may write to them.
+    dirty::mark(map, layout, extent.first, extent.pages, true).map_err(Failure::from)
+}
+
+/// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
+///
+/// Pages that are `at_hand` are taken where they are in the extent that is taken from; otherwise, in
+/// a pool that keeps some ready, a large segment gets clean ones.
+fn begin_segment(
+    context: &Context,
+    desk: &Desk<'_>,
+    pages: u32,
+    at_hand: Option<u32>,
+) -> Result<(Place, extents::Extent), Failure> {
+    let pool = context.pool();
+    let (layout, map) = (pool.layout(), pool.map());
+    let shmall = pool.geometry().shmall;
+    let choose = |align: u32| {
+        move |first: u32, end: u32| match at_hand {
+            Some(place) => Ok(if place < end { place } else { first }),
+            None if pool.superblock().prepare == 0 || pages <= CACHED_PAGES => Ok(first),
+            None => {
+                let clean = dirty::clean_place(map, layout, first, end, pages, align)?;
+                Ok(clean.unwrap_or(first))
+            }
+        }
+    };
+    let step = change::run(context, desk, pool.registry_lock(), "shmget-begin", |txn| {
+        let used = txn.get(field!(layout.registry, Registry, pages_used))?;
+        if u64::from(used) + u64::from(pages) > shmall {
+            return Ok(Err(Errno::NOSPC));
+        }
+        let align = if pages >= LARGE_PAGES { LARGE_PAGES } else { 1 };
+        let mut extent = extents::allocate(txn, layout, pages, align, choose(align))?;
+        if extent.is_none() && align > 1 {
+            extent = extents::allocate(txn, layout, pages, 1, choose(1))?;
+        }
+        let Some(extent) = extent else {
+            return Ok(Err(Errno::NOSPC));
+        };
+        let Some(place) = table::take_slot(txn, layout, Kind::Segment)? else {
+            txn.clear();
+            return Ok(Err(Errno::NOSPC));
+        };
+        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        let creating = Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
+        txn.set(field!(slot, ObjectHeader, state), creating.pack())?;
+        txn.update(at!(slot, first_page), extent.first)?;
+        txn.update(at!(slot, pages), extent.pages)?;
+        txn.update(at!(slot, extent), extent.slot)?;
+        txn.update(at!(slot, attached), 0)?;
+        txn.update_word(at!(slot, maker), context.me().word())?;
+        table::begin_task(txn, Kind::Segment, place.index)?;
+        Ok(Ok((place, extent)))
+    });
+    settle(step)
+}
+
+/// Gives a ready segment its key. False when somebody else has made one of that key meanwhile.
+fn publish_segment(
+    context: &Context,
+    desk: &Desk<'_>,
+    place: Place,
+    key: i32,
+    size: u64,
+    flags: i32,
+    caller: &dyn Caller,
+) -> Result<bool, Failure> {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let permission = Permission::of_new(key, flags, caller);
+    settle(change::run(context, desk, pool.registry_lock(), "shmget", |txn| {
+        let exists =
+            key != 0 && table::find_key(layout, Kind::Segment, key, |at| txn.get(at))?.is_some();
+        if exists {
+            return Ok(Ok(false));
+        }
+        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        table::describe(txn, slot, &permission, seconds_now())?;
+        txn.update(at!(slot, size_low), size as u32)?;
+        txn.update(at!(slot, size_high), (size >> 32) as u32)?;
+        txn.update(at!(slot, attach_time), 0)?;
+        txn.update(at!(slot, detach_time), 0)?;
+        txn.update(at!(slot, creator), context.party().pack())?;
+        txn.update(at!(slot, last), 0)?;
+        txn.update(at!(slot, maker), 0)?;
+        table::end_task(txn, Kind::Segment, place.index)?;
+        if key != 0 {
+            table::enter_key(txn, layout, Kind::Segment, place.index, key)?;
+        }
+        let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+        txn.set(field!(slot, ObjectHeader, state), live.pack())?;
+        Ok(Ok(true))
+    }))
+}
+
+/// Gives a segment that is still `Creating` back.
+pub(crate) fn abandon_segment(context: &Context, desk: &Desk<'_>, place: Place) {
+    let pool = context.pool();
+    let layout = pool.layout();
+    let creating = Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
+    // What cannot be given back now is when this client ends.
+    let _ = change::run(context, desk, pool.registry_lock(), "shmget-abandon", |txn| {
+        let slot = table::slot_at(layout, Kind::Segment, place.index)?;
+        if txn.get(field!(slot, ObjectHeader, state))? == creating.pack() {
+            txn.set(at!(slot, maker), 0)?;
+            table::end_task(txn, Kind::Segment, place.index)?;
+            destroy(txn, layout, place.index)?;
+        }
+        Ok(Ok(()))
+    });
+}

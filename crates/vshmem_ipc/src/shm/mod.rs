@@ -1,0 +1,14 @@
+//! Shared memory segments: shmget(2), shmop(2), shmctl(2).
+//!
+//! # Locking
+//! Everything is under the registry lock; steps are short. Memory is made ready (backed, zeroed)
+//! outside it, while the segment is `Creating` and known to its maker alone.
+
+pub(crate) mod attach;
+pub(crate) mod clean;
+pub(crate) mod create;
+pub(crate) mod hold;
+pub(crate) mod record;
+pub(crate) mod segment;
+pub(crate) mod status;
+pub(crate) mod suspend;

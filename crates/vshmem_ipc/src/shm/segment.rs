@@ -1,0 +1,102 @@
+//! A segment that has been looked up, and what the calls tell of it.
+
+use rustix::io::Errno;
+use vshmem_sync::load_value;
+use vshmem_wire::{ObjectState, PAGE_BYTES};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict, settle};
+use crate::pool::id::Place;
+use crate::registry::permission::Permission;
+use crate::registry::table;
+
+/// Where a segment lies in the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attachment {
+    /// Its id.
+    pub id: i32,
+    /// Byte offset in the pool.
+    pub offset: u64,
+    /// Bytes, whole pages.
+    pub bytes: u64,
+}
+
+/// A segment as IPC_STAT tells it (`struct shmid_ds`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentStat {
+    /// Id.
+    pub id: i32,
+    /// Owner and mode.
+    pub permission: Permission,
+    /// Bytes, as asked for.
+    pub size: u64,
+    /// Attaches.
+    pub attached: u32,
+    /// Creator's pid here.
+    pub creator: u32,
+    /// Pid here of the last to attach or detach.
+    pub last: u32,
+    /// Seconds since 1970.
+    pub attach_time: u32,
+    /// Seconds since 1970.
+    pub detach_time: u32,
+    /// Seconds since 1970.
+    pub changed: u32,
+}
+
+/// Totals (`struct shm_info`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShmInfo {
+    /// Segments in use.
+    pub segments: u32,
+    /// Pages in them.
+    pub pages: u32,
+    /// Highest index in use; what the call returns.
+    pub highest: u32,
+}
+
+macro_rules! at {
+    ($slot:expr, $field:ident) => {
+        vshmem_sync::field!($slot, vshmem_wire::ShmSlot, $field)
+    };
+}
+
+pub(crate) use at;
+
+/// The slot of an id: a live segment, or one that is removed and still attached.
+pub(super) fn find(context: &Context, id: i32) -> Result<(Place, u64), Failure> {
+    let place = Place::of(id).ok_or(Errno::INVAL)?;
+    let look = || -> Verdict<u64> {
+        let Some(slot) = context.pool().layout().shm.at(place.index) else {
+            return Ok(Err(Errno::INVAL));
+        };
+        let standing = table::standing(context.pool().map(), slot)?;
+        let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
+        let same = standing.sequence == place.sequence;
+        Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL.into()) })
+    };
+    Ok((place, settle(look())?))
+}
+
+pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Failure> {
+    Permission::read(context.pool().map(), slot).map_err(Failure::from)
+}
+
+/// Bytes of a segment; EINVAL when it has gone meanwhile.
+pub(crate) fn bytes(context: &Context, place: Place, slot: u64) -> Result<u64, Failure> {
+    let map = context.pool().map();
+    let read = || -> Verdict<u64> {
+        let low = load_value(map, at!(slot, size_low))?;
+        let high = load_value(map, at!(slot, size_high))?;
+        Ok(Ok(u64::from(high) << 32 | u64::from(low)))
+    };
+    let size = settle(read())?;
+    // What was read belongs to this incarnation only if it still stands.
+    find(context, place.id())?;
+    Ok(size)
+}
+
+/// Pages of a segment of so many bytes.
+pub(super) fn pages_of(bytes: u64) -> Result<u32, Failure> {
+    Ok(u32::try_from(bytes.div_ceil(PAGE_BYTES)).map_err(|_| Errno::IO)?)
+}

@@ -1,0 +1,177 @@
+//! shmctl(2).
+
+use rustix::io::Errno;
+use vshmem_sync::{field, load_value};
+use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict, settle};
+use crate::memory::change;
+use crate::pool::id::{Kind, Place};
+use crate::registry::lookup;
+use crate::registry::permission::{Caller, Permission, READ};
+use crate::registry::table::{self, Standing, per_kind};
+use crate::shm::record::destroy;
+use crate::shm::segment::{self, SegmentStat, ShmInfo, at, pages_of};
+
+/// SHM_DEST in a mode.
+const DESTROYED: u32 = 0o1000;
+
+/// SHM_LOCKED in a mode.
+const LOCKED: u32 = 0o2000;
+
+/// IPC_RMID.
+pub(crate) fn segment_remove(
+    context: &Context,
+    id: i32,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let layout = context.pool().layout();
+    let (place, slot) = segment::find(context, id)?;
+    segment::permission(context, slot)?.allow_control(caller)?;
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    settle(change::run(context, &desk, context.pool().registry_lock(), "shm-remove", |txn| {
+        let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        if standing.sequence != place.sequence {
+            return Ok(Err(Errno::IDRM));
+        }
+        if standing.is(ObjectState::Doomed) {
+            return Ok(Ok(()));
+        }
+        table::leave_key(txn, layout, Kind::Segment, place.index)?;
+        txn.update(field!(slot, ObjectHeader, key), 0)?;
+        let mode_at = field!(slot, ObjectHeader, mode);
+        let mode = txn.get(mode_at)?;
+        txn.update(mode_at, mode | DESTROYED)?;
+        if txn.get(at!(slot, attached))? == 0 {
+            destroy(txn, layout, place.index)?;
+        } else {
+            let doomed = Standing { state: ObjectState::Doomed as u32, sequence: place.sequence };
+            txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
+        }
+        Ok(Ok(()))
+    }))
+}
+
+/// IPC_SET.
+pub(crate) fn segment_change(
+    context: &Context,
+    id: i32,
+    uid: u32,
+    gid: u32,
+    mode: u32,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let (place, slot) = segment::find(context, id)?;
+    segment::permission(context, slot)?.allow_control(caller)?;
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    settle(change::run(context, &desk, context.pool().registry_lock(), "shm-set", |txn| {
+        let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        if standing.sequence != place.sequence {
+            return Ok(Err(Errno::IDRM));
+        }
+        table::set_owner(txn, slot, uid, gid, mode).map(Ok)
+    }))
+}
+
+/// SHM_LOCK and SHM_UNLOCK: pool memory never goes to swap, so only the flag changes. `most` is
+/// what the caller may lock (RLIMIT_MEMLOCK); without, it has CAP_IPC_LOCK and may do all.
+pub(crate) fn segment_lock(
+    context: &Context,
+    id: i32,
+    lock: bool,
+    most: Option<u64>,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let (place, slot) = segment::find(context, id)?;
+    let permission = segment::permission(context, slot)?;
+    if let Some(most) = most {
+        // CAP_SYS_ADMIN is no help here (shmctl_do_lock of ipc/shm.c).
+        if !permission.belongs_to(caller) || (lock && most == 0) {
+            return Err(Errno::PERM.into());
+        }
+        let locked = permission.mode & LOCKED != 0;
+        let bytes = u64::from(pages_of(segment::bytes(context, place, slot)?)?) * PAGE_BYTES;
+        if lock && !locked && bytes > most {
+            return Err(Errno::NOMEM.into());
+        }
+    }
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    settle(change::run(context, &desk, context.pool().registry_lock(), "shm-lock", |txn| {
+        let mode_at = field!(slot, ObjectHeader, mode);
+        let mode = txn.get(mode_at)?;
+        txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
+        Ok(Ok(()))
+    }))
+}
+
+/// IPC_STAT.
+pub(crate) fn segment_stat(
+    context: &Context,
+    id: i32,
+    caller: &dyn Caller,
+) -> Result<SegmentStat, Failure> {
+    let (place, slot) = segment::find(context, id)?;
+    let stat = segment_row(context, place, slot)?;
+    stat.permission.allow(caller, READ)?;
+    Ok(stat)
+}
+
+/// SHM_STAT (`any` false) and SHM_STAT_ANY.
+pub(crate) fn segment_at_index(
+    context: &Context,
+    index: u32,
+    any: bool,
+    caller: &dyn Caller,
+) -> Result<SegmentStat, Failure> {
+    let (place, slot) = segment::find(context, lookup::id_at(context, Kind::Segment, index)?)?;
+    let stat = segment_row(context, place, slot)?;
+    if !any {
+        stat.permission.allow(caller, READ)?;
+    }
+    Ok(stat)
+}
+
+fn segment_row(context: &Context, place: Place, slot: u64) -> Result<SegmentStat, Failure> {
+    let map = context.pool().map();
+    let get = |at: u64| load_value(map, at);
+    let size = segment::bytes(context, place, slot)?;
+    context.told.check_size(Kind::Segment, place, pages_of(size)?, slot)?;
+    let read = || -> Verdict<SegmentStat> {
+        Ok(Ok(SegmentStat {
+            id: place.id(),
+            permission: Permission::read(map, slot)?,
+            size,
+            attached: get(at!(slot, attached))?,
+            creator: context.pid_here(get(at!(slot, creator))?),
+            last: context.pid_here(get(at!(slot, last))?),
+            attach_time: get(at!(slot, attach_time))?,
+            detach_time: get(at!(slot, detach_time))?,
+            changed: get(field!(slot, ObjectHeader, changed))?,
+        }))
+    };
+    settle(read())
+}
+
+/// SHM_INFO.
+pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Failure> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let count = || -> Verdict<ShmInfo> {
+        let segments = load_value(map, per_kind!(layout, in_use, Kind::Segment))?;
+        let pages = load_value(map, field!(layout.registry, Registry, pages_used))?;
+        let high = load_value(map, per_kind!(layout, high_water, Kind::Segment))?;
+        let mut highest = 0;
+        for index in 0..high.min(layout.shm.count as u32) {
+            let slot = table::slot_at(layout, Kind::Segment, index)?;
+            let standing = table::standing(map, slot)?;
+            if standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed) {
+                highest = index;
+            }
+        }
+        Ok(Ok(ShmInfo { segments, pages, highest }))
+    };
+    settle(count())
+}

@@ -1,0 +1,171 @@
+//! Attaches of a program that is about to be replaced: given up before exec is tried, and taken again when it fails.
+//!
+//! A removed segment goes with its last attach, and its pages to whoever asks next, while a program whose exec has failed still has
+//! them mapped. So an attach that keeps a removed segment is not given up: the program that follows does that
+//! ([`Member::join`]), or who sees the process end.
+
+use rustix::io::Errno;
+use vshmem_mem::Scratch;
+use vshmem_sync::{Fault, Txn, field, load_value, with_lock};
+use vshmem_wire::{AttachSlot, ClientSlot, ObjectHeader, ObjectState};
+
+use crate::context::Context;
+use crate::error::Failure;
+use crate::pool::clients::slot_of;
+use crate::pool::id::{Kind, Place};
+use crate::registry::table::{self, Standing};
+use crate::shm::attach;
+use crate::shm::record::{attach_at, detach};
+use crate::shm::segment::{self, at};
+
+/// Attaches that were given up for the time of an exec.
+#[derive(Debug)]
+pub struct Suspended {
+    /// Id and count of each segment, in two halves of a word.
+    rows: Scratch<u64>,
+    used: usize,
+}
+
+/// An attach record of this process.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    place: Place,
+    count: u32,
+    /// Nobody else has it attached, and it is removed.
+    is_last_of_removed: bool,
+}
+
+impl Suspended {
+    /// Nothing given up.
+    fn nothing(room: usize) -> Option<Self> {
+        Some(Self { rows: Scratch::new(room)?, used: 0 })
+    }
+
+    fn add(&mut self, held: Held) {
+        let (id, used) = (u64::from(held.place.id() as u32), self.used);
+        if let Some(row) = self.rows.values().get_mut(used) {
+            *row = id << 32 | u64::from(held.count);
+            self.used += 1;
+        }
+    }
+}
+
+/// Gives up the attaches of this process, whose only thread asks, but those that keep removed segments. Uses no heap.
+pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> {
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let records = count_attach_records(context)?;
+    let mut suspended = Suspended::nothing(records).ok_or(Errno::NOMEM)?;
+    let head_at = slot_of(context.pool().layout(), context.me())?;
+    let head_at = field!(head_at, ClientSlot, attaches);
+    let mut suspend = || -> Result<(), Fault> {
+        let mut kept = 0;
+        for _ in 0..records {
+            let lock = context.pool().registry_lock();
+            let held = with_lock(desk, lock, "suspend-attach", |txn| {
+                let Some(held) = held_behind(context, txn, head_at, kept)? else { return Ok(None) };
+                if !held.is_last_of_removed {
+                    detach(txn, context.pool().layout(), context.me(), held.place.index, u32::MAX)?;
+                }
+                Ok(Some(held))
+            })?;
+            match held {
+                Some(held) if held.is_last_of_removed => kept += 1,
+                Some(held) => suspended.add(held),
+                None => break,
+            }
+        }
+        Ok(())
+    };
+    suspend()?;
+    Ok(suspended)
+}
+
+/// Takes attaches again that were given up, and calls `gone` with the ids of segments that are no more: removed since then.
+pub(crate) fn resume_attaches(
+    context: &Context,
+    mut suspended: Suspended,
+    mut gone: impl FnMut(i32),
+) {
+    let used = suspended.used;
+    for row in &suspended.rows.values()[..used] {
+        let (id, count) = ((row >> 32) as i32, *row as u32);
+        let again = || -> Result<bool, Failure> {
+            let (place, _) = segment::find(context, id)?;
+            let seat = context.seat()?;
+            let desk = context.desk_of(&seat);
+            attach::add_attaches(context, &desk, context.me(), place.index, count)
+                .map_err(Failure::from)
+        };
+        if again() != Ok(true) {
+            gone(id);
+        }
+    }
+}
+
+/// Whether this process keeps a segment that is removed: `suspend_attaches` would not give that up.
+pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
+    let look = || -> Result<bool, Fault> {
+        let (map, layout) = (context.pool().map(), context.pool().layout());
+        let mut next =
+            load_value(map, field!(slot_of(layout, context.me())?, ClientSlot, attaches))?;
+        for _ in 0..layout.attaches.count {
+            let Some(record) = next.checked_sub(1) else { break };
+            let at = attach_at(layout, record)?;
+            let segment = load_value(map, field!(at, AttachSlot, segment))?;
+            let Some(slot) = segment.checked_sub(1).and_then(|index| layout.shm.at(index)) else {
+                break;
+            };
+            if load_value(map, at!(slot, attached))?
+                == load_value(map, field!(at, AttachSlot, count))?
+                && table::standing(map, slot)?.is(ObjectState::Doomed)
+            {
+                return Ok(true);
+            }
+            next = load_value(map, field!(at, AttachSlot, next))?;
+        }
+        Ok(false)
+    };
+    look().unwrap_or(false)
+}
+
+fn count_attach_records(context: &Context) -> Result<usize, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let mut next = load_value(map, field!(slot_of(layout, context.me())?, ClientSlot, attaches))?;
+    // A client has one record of a segment at most.
+    for records in 0..=layout.attaches.count.min(layout.shm.count) {
+        let Some(record) = next.checked_sub(1) else { return Ok(records as usize) };
+        next = load_value(map, field!(attach_at(layout, record)?, AttachSlot, next))?;
+    }
+    Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
+}
+
+/// The record behind the first `passed` of this process's.
+fn held_behind(
+    context: &Context,
+    txn: &mut Txn<'_>,
+    head_at: u64,
+    passed: u32,
+) -> Result<Option<Held>, Fault> {
+    let layout = context.pool().layout();
+    let mut next = txn.get(head_at)?;
+    for _ in 0..passed {
+        let Some(record) = next.checked_sub(1) else { return Ok(None) };
+        next = txn.get(field!(attach_at(layout, record)?, AttachSlot, next))?;
+    }
+    let Some(record) = next.checked_sub(1) else { return Ok(None) };
+    let at = attach_at(layout, record)?;
+    let segment = txn.get(field!(at, AttachSlot, segment))?;
+    let Some(index) = segment.checked_sub(1) else {
+        return Err(Fault::corrupt(at, "an attach record of nothing"));
+    };
+    let slot = table::slot_at(layout, Kind::Segment, index)?;
+    let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+    let count = txn.get(field!(at, AttachSlot, count))?;
+    let is_last = txn.get(at!(slot, attached))? == count;
+    Ok(Some(Held {
+        place: Place { index, sequence: standing.sequence },
+        count,
+        is_last_of_removed: is_last && standing.is(ObjectState::Doomed),
+    }))
+}

@@ -1,0 +1,94 @@
+//! Whether somebody may answer a waiter while it looks: somebody who can run on another CPU.
+//!
+//! A client in another kernel runs on CPUs of its own, as far as this one can tell: also where this kernel, a guest's, has
+//! a single CPU. A client of this kernel can run meanwhile if there is a CPU for it beside the one that the waiter occupies:
+//! affinity masks count. Where all of them share one CPU, looking only keeps whoever is waited for from running. The domain's
+//! agent answers nobody.
+
+use rustix::process::Pid;
+use rustix::thread::{CpuSet, sched_getaffinity};
+use vshmem_mem::{is_confined, ticks};
+use vshmem_sync::{Answerer, Fault, field, load_value};
+use vshmem_wire::{ClientSlot, ClientState, DomainSlot, Registry};
+
+use crate::context::Context;
+use crate::pool::clients::client_at;
+use crate::pool::domains;
+
+/// Where whoever this thread is about to wait for can run meanwhile, as found within the last tenth of a second or so.
+pub(crate) fn answerer(context: &Context) -> Answerer {
+    let now = ticks();
+    let elsewhere = context.answerers.known(now, is_confined()).unwrap_or_else(|| {
+        // A table that makes no sense is told by whoever has to rely on it.
+        let answer = is_confined() || look_for_answerers(context).unwrap_or(true);
+        context.answerers.note(now, answer);
+        answer
+    });
+    if elsewhere { Answerer::OnAnotherCpu } else { Answerer::OnThisCpu }
+}
+
+#[cold]
+fn look_for_answerers(context: &Context) -> Result<bool, Fault> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let boot = domains::boot_of(context.pool(), context.domain())?;
+    let own = cpus_of(None);
+    let is_only = |index| own.count() == 1 && own.is_set(index);
+    // Threads of this process may have other CPUs than this one.
+    let mut can_run = own.count() > 1 || has_another(Some(rustix::process::getpid()), is_only);
+    let agent =
+        load_value(map, field!(domains::slot_at(layout, context.domain())?, DomainSlot, agent))?;
+    let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
+    for client in 0..high.min(layout.clients.count as u32) {
+        let slot = client_at(layout, client)?;
+        if load_value(map, field!(slot, ClientSlot, state))? != ClientState::Active as u32 {
+            continue;
+        }
+        let home = load_value(map, field!(slot, ClientSlot, domain))?;
+        if home == context.domain() {
+            let pid = load_value(map, field!(slot, ClientSlot, pid))?;
+            can_run = can_run || (pid != agent && has_another(Pid::from_raw(pid as i32), is_only));
+        } else if domains::boot_of(context.pool(), home)? == boot {
+            // A container's processes go by other pids here.
+            can_run = can_run || online_cpus_are_several();
+        } else {
+            return Ok(true);
+        }
+    }
+    Ok(can_run)
+}
+
+/// CPUs that a process may use, or this thread; none if that cannot be found out.
+fn cpus_of(pid: Option<Pid>) -> CpuSet {
+    sched_getaffinity(pid).unwrap_or_default()
+}
+
+/// Whether a process may use another CPU than the one of which `is_only` says so.
+fn has_another(pid: Option<Pid>, is_only: impl Fn(usize) -> bool) -> bool {
+    let cpus = cpus_of(pid);
+    (0..CpuSet::MAX_CPU).any(|index| cpus.is_set(index) && !is_only(index))
+}
+
+/// Whether this kernel runs on more than one CPU. Asked by system calls alone: std and libc use
+/// functions that a program may have replaced by its own, which may come back to us.
+fn online_cpus_are_several() -> bool {
+    let read = || {
+        let path = c"/sys/devices/system/cpu/online";
+        let file = rustix::fs::open(path, rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty())?;
+        let mut list = [0; 16];
+        rustix::io::read(&file, &mut list)
+            .map(|bytes| list[..bytes].iter().any(|c| b"-,".contains(c)))
+    };
+    read().unwrap_or_else(|_| cpus_of(None).count() > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_cpu_is_one_that_the_waiter_does_not_need() {
+        let mine = Some(rustix::process::getpid());
+        assert!(has_another(mine, |_| false), "there is a CPU at all");
+        assert!(!has_another(mine, |_| true));
+    }
+}

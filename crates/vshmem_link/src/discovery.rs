@@ -1,0 +1,28 @@
+//! Which links there are, and which of them a region belongs to.
+
+use std::path::Path;
+
+use crate::link::{Candidate, Link, LinkKind};
+use crate::region::RegionError;
+use crate::{dax, ivshmem, local, uml, xen};
+
+/// Those whose devices are told from others by looking at them. What is none of theirs is a file.
+const DEVICES: [LinkKind; 4] = [uml::KIND, ivshmem::KIND, dax::KIND, xen::KIND];
+
+/// Everything that this machine was given and that might hold a pool. Superblocks are the caller's to read.
+#[must_use]
+pub fn devices() -> Vec<Candidate> {
+    let of = |kind: LinkKind| {
+        (kind.places)().into_iter().map(move |place| Candidate { kind: kind.name, place })
+    };
+    DEVICES.into_iter().flat_map(of).collect()
+}
+
+/// Opens a region by its file or device.
+///
+/// # Errors
+/// Says what was tried, what came back, and what to do.
+pub fn open(place: &Path) -> Result<Box<dyn Link>, RegionError> {
+    let kind = DEVICES.into_iter().find(|kind| (kind.is_device)(place));
+    (kind.unwrap_or(local::KIND).open)(place)
+}

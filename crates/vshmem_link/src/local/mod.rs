@@ -1,0 +1,284 @@
+//! Link `local`: a file on tmpfs or hugetlbfs, for processes and containers of one kernel, and for
+//! the host's part in a pool that it lends to guests.
+
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use rustix::fs::{FallocateFlags, FileType};
+use rustix::io::Errno;
+use vshmem_mem::{Mapping, Protection};
+use vshmem_sync::Doorbell;
+
+mod label;
+
+use crate::device::{Device, entries};
+use crate::file_limit;
+use crate::link::{
+    Candidate, Capabilities, Changes, Link, LinkKind, Memory, Sleeping, write_zeros,
+};
+use crate::region::{Region, RegionError};
+use crate::served::Served;
+pub use label::{DAX_FRONT, dax_label};
+
+/// Where pools are, in order of search.
+const DIRECTORIES: [&str; 2] = ["/dev/shm", "/dev/hugepages"];
+/// What their file names begin with.
+const PREFIX: &str = "vshmem.";
+
+/// What the name of a user's own pool begins with; the uid follows.
+pub const PRIVATE_PREFIX: &str = "private-";
+
+/// Segments up to this size are zeroed by write(2), larger ones through a mapping.
+static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
+
+/// What tells it from others: nothing. It has what is none of theirs.
+pub(crate) const KIND: LinkKind = LinkKind {
+    name: "local",
+    is_device: |_| true,
+    open: |place| Ok(Box::new(Local::open(place)?)),
+    places: || Local::candidates().into_iter().map(|candidate| candidate.place).collect(),
+};
+
+/// A pool in a file.
+#[derive(Debug)]
+pub struct Local {
+    device: Device,
+    /// Bytes in front of the pool: 0, or a label for guests' nvdimm drivers.
+    front: u64,
+}
+
+impl Local {
+    /// The file of a pool called `name`; with `huge`, on hugetlbfs.
+    #[must_use]
+    pub fn place_of(name: &str, huge: bool) -> PathBuf {
+        Path::new(DIRECTORIES[usize::from(huge)]).join(format!("{PREFIX}{name}"))
+    }
+
+    /// Opens a pool's file.
+    ///
+    /// # Errors
+    /// Says what was tried, what came back, and what to do.
+    pub fn open(place: &Path) -> Result<Self, RegionError> {
+        let device = Device::open(place)?;
+        let link = Self { device, front: 0 };
+        link.check()?;
+        let Self { device, .. } = link;
+        let front = device
+            .with(|file| Ok(label::front_of(file, device.region().bytes)))
+            .map_err(|errno| RegionError::new(place, "read it", errno))?;
+        Ok(Self { device, front })
+    }
+
+    /// Whether the open file is what it may be. Decided on the descriptor that is mapped: what a path means can change.
+    fn check(&self) -> Result<(), RegionError> {
+        let place = || self.place().to_owned();
+        let Region { owner, mode, .. } = self.device.region();
+        if FileType::from_raw_mode(mode) != FileType::RegularFile {
+            let (tried, errno) = ("use it as a pool: it is no file", Errno::INVAL);
+            return Err(RegionError::Failed { place: place(), tried, errno });
+        }
+        let Some(uid) = self.name().and_then(private_owner) else { return Ok(()) };
+        let why = if owner != uid {
+            format!("it belongs to user {owner}")
+        } else if mode & 0o077 != 0 {
+            format!("others may use it (its mode is {:04o})", mode & 0o777)
+        } else {
+            return Ok(());
+        };
+        Err(RegionError::NotPrivate { place: place(), uid, why })
+    }
+
+    /// Bytes of the file in front of the pool.
+    #[must_use]
+    pub fn front(&self) -> u64 {
+        self.front
+    }
+
+    /// The name in a pool's file name.
+    fn name(&self) -> Option<&str> {
+        self.device.place().file_name()?.to_str()?.strip_prefix(PREFIX)
+    }
+
+    /// Files that might hold a pool.
+    #[must_use]
+    pub fn candidates() -> Vec<Candidate> {
+        let is_pool = |place: &PathBuf| {
+            let name = place.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(PREFIX))
+                && place.symlink_metadata().is_ok_and(|meta| meta.is_file())
+        };
+        let mut found: Vec<PathBuf> = DIRECTORIES
+            .iter()
+            .flat_map(|folder| entries(Path::new(folder)))
+            .filter(is_pool)
+            .collect();
+        found.sort();
+        found.into_iter().map(|place| Candidate { kind: KIND.name, place }).collect()
+    }
+}
+
+/// The user whose private pool a name is; `None`: it is no such name.
+fn private_owner(name: &str) -> Option<u32> {
+    name.strip_prefix(PRIVATE_PREFIX)?.parse().ok()
+}
+
+impl Link for Local {
+    fn kind(&self) -> &'static str {
+        "local"
+    }
+
+    fn place(&self) -> &Path {
+        self.device.place()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.device.region().bytes - self.front
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        let mut used = 0;
+        while used < into.len() {
+            let at = offset + self.front + used as u64;
+            match self.device.with(|file| rustix::io::pread(file, &mut into[used..], at)) {
+                Ok(0) => break,
+                Ok(more) => used += more,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(used)
+    }
+
+    fn owner(&self) -> Option<u32> {
+        Some(self.device.region().owner)
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            sleeping: Sleeping::InPool,
+            memory: Memory::File,
+            changes: Changes::InPlace,
+            children_inherit: true,
+        }
+    }
+
+    fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
+        let offset = offset.checked_add(self.front).ok_or(Errno::INVAL)?;
+        self.device.map(offset, bytes, protection)
+    }
+
+    unsafe fn map_at(
+        &self,
+        offset: u64,
+        bytes: usize,
+        protection: Protection,
+        at: NonNull<u8>,
+    ) -> Result<Mapping, Errno> {
+        let offset = offset.checked_add(self.front).ok_or(Errno::INVAL)?;
+        // SAFETY: by this function's own contract.
+        unsafe { self.device.map_at(offset, bytes, protection, at) }
+    }
+
+    fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
+        if zero {
+            // These pages are there already: writing zeros is cheaper than freeing and taking them. The limit on the size
+            // of files counts for a file that is as long already, too.
+            let end = (offset + self.front).saturating_add(bytes);
+            if bytes as usize <= ZEROS.len() && file_limit::allows(end).is_ok() {
+                let few = &ZEROS[..bytes as usize];
+                let written =
+                    self.device.with(|file| rustix::io::pwrite(file, few, offset + self.front));
+                if written == Ok(few.len()) {
+                    return Ok(());
+                }
+                // hugetlbfs has no write.
+            }
+            return write_zeros(self, offset, bytes);
+        }
+        self.device.with(|file| {
+            loop {
+                match rustix::fs::fallocate(
+                    file,
+                    FallocateFlags::KEEP_SIZE,
+                    offset + self.front,
+                    bytes,
+                ) {
+                    Err(Errno::INTR) => {}
+                    other => return other,
+                }
+            }
+        })
+    }
+
+    fn descriptor(&self) -> Option<i32> {
+        Some(self.device.number())
+    }
+
+    fn file(&self) -> Option<Region> {
+        Some(self.device.region())
+    }
+
+    fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
+        Some(Arc::new(Served::of(self.name()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, fchown};
+
+    use super::*;
+
+    /// Opens a file of that name, owner and mode.
+    fn open_as(name: &str, uid: u32, mode: u32) -> Result<Local, RegionError> {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join(name);
+        let file = std::fs::File::create(&place).unwrap();
+        file.set_len(4096).unwrap();
+        fchown(&file, Some(uid), None).unwrap();
+        file.set_permissions(std::fs::Permissions::from_mode(mode)).unwrap();
+        Local::open(&place)
+    }
+
+    #[test]
+    fn a_private_pool_is_its_users_and_nobody_elses() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        assert!(open_as("vshmem.private-61001", 61001, 0o600).is_ok());
+        assert!(open_as("vshmem.private-x", 61002, 0o666).is_ok(), "no private name");
+        for (uid, mode, why) in [
+            (61002, 0o600, "belongs to user 61002"),
+            (0, 0o600, "belongs to user 0"),
+            (61001, 0o620, "others may use it"),
+            (61001, 0o604, "others may use it"),
+        ] {
+            let said = open_as("vshmem.private-61001", uid, mode).unwrap_err().to_string();
+            assert!(said.contains(why) && said.contains("user 61001"), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_is_no_pool_and_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("vshmem.pipe");
+        let made = std::process::Command::new("mkfifo").arg(&place).status();
+        if made.is_ok_and(|made| made.success()) {
+            let said = Local::open(&place).unwrap_err().to_string();
+            assert!(said.contains("no file"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_shorter_than_it_was_is_read_as_far_as_it_goes() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(8192).unwrap();
+        let link = Local::open(file.path()).unwrap();
+        let mut bytes = [1; 8192];
+        assert_eq!(link.read(0, &mut bytes), Ok(8192));
+        file.as_file().set_len(100).unwrap();
+        assert_eq!(link.read(0, &mut bytes), Ok(100));
+        assert_eq!(link.read(4096, &mut bytes), Ok(0));
+    }
+}

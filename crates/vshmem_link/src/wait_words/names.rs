@@ -1,0 +1,63 @@
+//! What the files are called, and what a file must be to be what its name says.
+
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FileType, Stat};
+use vshmem_sync::WordsOwner;
+
+/// Where the files are.
+pub const DIRECTORY: &str = "/dev/shm";
+
+/// What the names of a pool's wait files begin with, in their directory.
+#[must_use]
+pub fn wait_files(uuid: &[u8; 16]) -> (PathBuf, String) {
+    let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    (PathBuf::from(DIRECTORY), format!("vshmem-wait.{digits}"))
+}
+
+/// The names of one pool's files in this domain, and their length.
+#[derive(Debug)]
+pub struct Names {
+    pub directory: PathBuf,
+    /// What they begin with.
+    stem: String,
+    pub bytes: usize,
+}
+
+impl Names {
+    /// Those of the pool that has this UUID.
+    pub fn new(directory: &Path, uuid: &[u8; 16], bytes: usize) -> Self {
+        Self { directory: directory.to_owned(), stem: wait_files(uuid).1, bytes }
+    }
+
+    /// The file of an owner.
+    pub fn place(&self, owner: WordsOwner) -> PathBuf {
+        let WordsOwner { uid, nonce } = owner;
+        self.directory.join(match nonce {
+            0 => format!("{}.{uid}", self.stem),
+            nonce => format!("{}.{uid}.{nonce:08x}", self.stem),
+        })
+    }
+
+    /// As [`Names::place`], without the heap.
+    pub fn path_in<'a>(&self, owner: WordsOwner, room: &'a mut [u8]) -> Option<&'a CStr> {
+        use std::io::Write;
+        let mut rest = &mut room[..];
+        let WordsOwner { uid, nonce } = owner;
+        rest.write_all(self.directory.as_os_str().as_encoded_bytes()).ok()?;
+        write!(rest, "/{}.{uid}", self.stem).ok()?;
+        if nonce != 0 {
+            write!(rest, ".{nonce:08x}").ok()?;
+        }
+        rest.write_all(&[0]).ok()?;
+        CStr::from_bytes_until_nul(room).ok()
+    }
+
+    /// Whether a file is what its name says.
+    pub fn is_words_of(&self, stat: &Stat, uid: u32) -> bool {
+        FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && stat.st_uid == uid
+            && stat.st_size as u64 >= self.bytes as u64
+    }
+}

@@ -1,0 +1,351 @@
+//! Mappings of detached segments, kept where the program does not know them.
+//!
+//! To map a mebibyte and unmap it again costs several times what clearing it does, nearly all of it
+//! for page table entries. So shmdt moves the mapping away (the program's address is unmapped as it
+//! must be, and the entries come along), and the next attach of the same pages hands it out again.
+//! A segment that is made in pages which lie here is cleared through the mapping that is there.
+//!
+//! In a guest, moving costs more, and so it does for a few pages anywhere: there a mapping stays where it is and is closed to any access, so
+//! that a touch is SIGSEGV as well. Opening it again brings all its pages back at once; a guest that
+//! meets them one by one takes a fault of its own for each, some 180 us in User Mode Linux. Calls on
+//! a range that is closed find it unmapped: it is, before they get to it.
+//!
+//! A fixed table without a lock, because shmat and shmdt may be called from signal handlers: whoever
+//! does not get an entry does without.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use vshmem_ipc::{Backing, Errno};
+use vshmem_link::Memory;
+use vshmem_mem::Protection;
+use vshmem_session::Session;
+
+use crate::attached::addresses::drop_mapping;
+use crate::attached::attach_table::Piece;
+use crate::attached::fixed;
+use crate::process;
+
+/// Mappings at most.
+const MOST: usize = 16;
+/// Bytes of all of them at most: they count for the program's address space.
+const MOST_BYTES: usize = 32 << 20;
+/// Bytes of one at most: what lies here untouched is of no use to anybody.
+const LARGEST: usize = 16 << 20;
+/// Bytes of a new segment from which its pages are cleared through a mapping: fewer are cleared faster by a write(2).
+const WORTH_MAPPING: u64 = 32 << 10;
+/// Bytes of a mapping up to which closing it in place and opening it again costs less than moving it.
+const CLOSED_IN_PLACE: usize = 64 << 10;
+/// Bytes that one table of the lowest level of page tables maps.
+const TABLE: usize = 2 << 20;
+
+const FREE: u32 = 0;
+const CLAIMED: u32 = 1;
+const PARKED: u32 = 2;
+
+#[derive(Debug)]
+struct Entry {
+    state: AtomicU32,
+    /// Of the pool.
+    offset: AtomicU64,
+    start: AtomicUsize,
+    bytes: AtomicUsize,
+    /// Whether no access is allowed.
+    closed: AtomicBool,
+    /// When it came, in arrivals.
+    turn: AtomicU64,
+}
+
+static ENTRIES: [Entry; MOST] = [const {
+    Entry {
+        state: AtomicU32::new(FREE),
+        offset: AtomicU64::new(0),
+        start: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+        closed: AtomicBool::new(false),
+        turn: AtomicU64::new(0),
+    }
+}; MOST];
+/// Bytes of all entries that are not free.
+static TOTAL: AtomicUsize = AtomicUsize::new(0);
+static TURNS: AtomicU64 = AtomicU64::new(0);
+
+/// Whether mappings are kept at all.
+static ALLOWED: AtomicU32 = AtomicU32::new(UNASKED);
+const UNASKED: u32 = 0;
+const YES: u32 = 1;
+const NO: u32 = 2;
+/// Set for good when a program does to its mappings what would show in a later attach.
+static CLOSED: AtomicBool = AtomicBool::new(false);
+
+impl Entry {
+    fn is(&self, wanted: impl Fn(&Self) -> bool) -> bool {
+        self.state.load(Ordering::Acquire) == PARKED && wanted(self)
+    }
+
+    /// Makes the entry the caller's if it is as wanted.
+    fn claim(&self, wanted: impl Fn(&Self) -> bool) -> bool {
+        let mine = self.is(&wanted)
+            && self
+                .state
+                .compare_exchange(PARKED, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+        // Between the look and the claim it may have become another one.
+        if mine && !wanted(self) {
+            self.state.store(PARKED, Ordering::Release);
+            return false;
+        }
+        mine
+    }
+
+    fn range(&self) -> (usize, usize) {
+        (self.start.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
+    }
+
+    fn shows(&self, offset: u64, bytes: usize) -> bool {
+        self.offset.load(Ordering::Relaxed) == offset && self.bytes.load(Ordering::Relaxed) == bytes
+    }
+
+    fn covers(&self, offset: u64, bytes: u64) -> bool {
+        let begin = self.offset.load(Ordering::Relaxed);
+        let end = begin.saturating_add(self.bytes.load(Ordering::Relaxed) as u64);
+        begin <= offset && offset.saturating_add(bytes) <= end
+    }
+
+    /// Allows loads and stores; whether it could.
+    fn open(&self) -> bool {
+        let (start, bytes) = self.range();
+        !self.closed.swap(false, Ordering::Relaxed)
+            || NonNull::new(start as *mut u8).is_some_and(|start| {
+                // SAFETY: the claimer owns the mapping.
+                unsafe { vshmem_mem::protect(start, bytes, Some(Protection::READ_WRITE)) }.is_ok()
+            })
+    }
+
+    /// The claimer gives the entry up: what it said is somebody else's, or no more.
+    fn vacate(&self) {
+        TOTAL.fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::AcqRel);
+        self.state.store(FREE, Ordering::Release);
+    }
+}
+
+/// A program with a bound on its address space needs all of it itself.
+pub fn is_allowed() -> bool {
+    match ALLOWED.load(Ordering::Relaxed) {
+        YES => !CLOSED.load(Ordering::Relaxed),
+        NO => false,
+        _ => {
+            let bound = rustix::process::getrlimit(rustix::process::Resource::As).current;
+            // What can be neither moved nor closed cannot be kept out of sight.
+            let allowed = bound.is_none() && !fixed::are_ours();
+            ALLOWED.store(if allowed { YES } else { NO }, Ordering::Relaxed);
+            allowed && !CLOSED.load(Ordering::Relaxed)
+        }
+    }
+}
+
+/// Keeps nothing any more, from now on.
+pub fn close() {
+    CLOSED.store(true, Ordering::Relaxed);
+    drop_all();
+}
+
+/// A mapping of exactly these pages, for loads and stores. It is the caller's then.
+pub fn take(offset: u64, bytes: usize) -> Option<usize> {
+    if TOTAL.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let entry = ENTRIES.iter().find(|entry| entry.claim(|entry| entry.shows(offset, bytes)))?;
+    let (start, _) = entry.range();
+    let opened = entry.open();
+    entry.vacate();
+    if !opened {
+        drop_mapping(start, bytes);
+    }
+    opened.then_some(start)
+}
+
+/// Unmaps a piece, or keeps the mapping for later where the program does not know it.
+pub fn detach(piece: Piece) {
+    if piece.is_plain() {
+        put_away(piece.offset_of(piece.start), piece.start, piece.bytes);
+    } else {
+        drop_mapping(piece.start, piece.bytes);
+    }
+}
+
+/// Takes a mapping away from the address that the program knows. The caller owns the range.
+fn put_away(offset: u64, start: usize, bytes: usize) {
+    let in_place = bytes <= CLOSED_IN_PLACE || is_device();
+    let moved = NonNull::new(start as *mut u8)
+        .filter(|_| bytes <= LARGEST && is_allowed())
+        // SAFETY: the caller owns the range, and the new place is the kernel's choice.
+        .and_then(|start| unsafe {
+            if in_place {
+                vshmem_mem::protect(start, bytes, None).ok().map(|()| start)
+            } else {
+                vshmem_mem::relocate(start, bytes, place_beside(start.addr().get(), bytes)).ok()
+            }
+        });
+    match moved {
+        Some(place) => park(offset, place.as_ptr().addr(), bytes, in_place),
+        None => drop_mapping(start, bytes),
+    }
+}
+
+/// Where a mapping had better be moved to: within the one page table that it lies in, back and forth between two places. No table is made
+/// or freed then. A mapping that lies in two tables is moved in parts, and for a part of up to 33 pages the kernel flushes them one by one, which
+/// in a virtual machine costs more than all the rest. `None`: it is too large for that.
+fn place_beside(start: usize, bytes: usize) -> Option<usize> {
+    let unit = bytes.next_power_of_two();
+    if 2 * unit > TABLE {
+        return None;
+    }
+    let table = start & !(TABLE - 1);
+    let other = start ^ unit;
+    if start.max(other) + bytes <= table + TABLE {
+        return Some(other);
+    }
+    table.checked_sub(TABLE)
+}
+
+/// Whether the kernel sees the pool as a device's memory, as in a guest.
+fn is_device() -> bool {
+    process::joined().is_some_and(|session| session.link().capabilities().memory == Memory::Device)
+}
+
+/// Keeps a mapping that nobody else knows.
+fn park(offset: u64, start: usize, bytes: usize, closed: bool) {
+    let known = ENTRIES.iter().any(|entry| entry.is(|entry| entry.shows(offset, bytes)));
+    if known || bytes > LARGEST || !is_allowed() {
+        return drop_mapping(start, bytes);
+    }
+    while TOTAL.load(Ordering::Relaxed) + bytes > MOST_BYTES && drop_oldest() {}
+    for _ in 0..2 {
+        for entry in &ENTRIES {
+            let free = entry
+                .state
+                .compare_exchange(FREE, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .is_ok();
+            if free {
+                entry.offset.store(offset, Ordering::Relaxed);
+                entry.start.store(start, Ordering::Relaxed);
+                entry.bytes.store(bytes, Ordering::Relaxed);
+                entry.closed.store(closed, Ordering::Relaxed);
+                entry.turn.store(TURNS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+                TOTAL.fetch_add(bytes, Ordering::AcqRel);
+                entry.state.store(PARKED, Ordering::Release);
+                return;
+            }
+        }
+        drop_oldest();
+    }
+    drop_mapping(start, bytes);
+}
+
+fn drop_oldest() -> bool {
+    let oldest = ENTRIES
+        .iter()
+        .filter(|entry| entry.is(|_| true))
+        .min_by_key(|entry| entry.turn.load(Ordering::Relaxed));
+    oldest.is_some_and(|entry| drop_entry(entry, |_| true))
+}
+
+fn drop_entry(entry: &Entry, wanted: impl Fn(&Entry) -> bool) -> bool {
+    let mine = entry.claim(wanted);
+    if mine {
+        let (start, bytes) = entry.range();
+        drop_mapping(start, bytes);
+        entry.vacate();
+    }
+    mine
+}
+
+/// Unmaps everything: addresses are short, or something is to lie just there. Says whether there
+/// was anything.
+pub fn drop_all() -> bool {
+    let mut any = false;
+    if TOTAL.load(Ordering::Relaxed) != 0 {
+        for entry in &ENTRIES {
+            any |= drop_entry(entry, |_| true);
+        }
+    }
+    any
+}
+
+/// What is to be done in a child: its mappings have no page table entries, so they are of no use,
+/// and what another thread had claimed has nobody who would give it back.
+pub fn begin_child() {
+    for entry in &ENTRIES {
+        if !drop_entry(entry, |_| true) && entry.state.load(Ordering::Relaxed) == CLAIMED {
+            entry.state.store(FREE, Ordering::Relaxed);
+        }
+    }
+    TOTAL.store(0, Ordering::Relaxed);
+}
+
+/// Unmaps what touches a range that a program is about to do something to: it is to find nothing.
+pub fn drop_range(start: usize, bytes: usize) {
+    if TOTAL.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let end = start.saturating_add(bytes);
+    for entry in &ENTRIES {
+        drop_entry(entry, |entry| {
+            let (from, length) = entry.range();
+            from < end && from + length > start
+        });
+    }
+}
+
+/// Makes new pages ready, through a mapping that is here if there is one.
+#[derive(Debug)]
+pub struct Through<'a>(pub &'a Session);
+
+impl Backing for Through<'_> {
+    fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno> {
+        if !dirty {
+            return self.0.prepare(offset, bytes, dirty);
+        }
+        let kept = ENTRIES.iter().find(|entry| entry.claim(|entry| entry.covers(offset, bytes)));
+        if let Some(entry) = kept {
+            let (start, _) = entry.range();
+            if entry.open() {
+                let begin = start + (offset - entry.offset.load(Ordering::Relaxed)) as usize;
+                clear(begin, bytes as usize);
+                // It stays open: the attach is about to follow.
+                entry.state.store(PARKED, Ordering::Release);
+                return Ok(());
+            }
+            drop_mapping(start, entry.range().1);
+            entry.vacate();
+        }
+        let is_small = !is_device() && bytes < WORTH_MAPPING;
+        if is_small || bytes > LARGEST as u64 || !is_allowed() {
+            return self.0.prepare(offset, bytes, dirty);
+        }
+        let length = bytes as usize;
+        let mapping = self.0.link().map(offset, length, Protection::READ_WRITE)?;
+        let start = mapping.leak().as_ptr().addr();
+        clear(start, length);
+        // The attach that follows finds it.
+        park(offset, start, length, false);
+        Ok(())
+    }
+
+    fn at_hand(&self, bytes: u64) -> Option<u64> {
+        let fits = |entry: &Entry| entry.bytes.load(Ordering::Relaxed) as u64 == bytes;
+        let newest = ENTRIES
+            .iter()
+            .filter(|entry| entry.is(fits))
+            .max_by_key(|entry| entry.turn.load(Ordering::Relaxed))?;
+        Some(newest.offset.load(Ordering::Relaxed))
+    }
+}
+
+/// Writes zeros into a range of a mapping that the caller has claimed.
+fn clear(start: usize, bytes: usize) {
+    // SAFETY: the range lies inside a mapping for loads and stores that is the caller's alone; the
+    // pages are a segment's that nobody else can attach yet.
+    unsafe { std::ptr::write_bytes(start as *mut u8, 0, bytes) };
+}

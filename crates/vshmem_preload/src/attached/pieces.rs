@@ -1,0 +1,128 @@
+//! What this process has attached: its address books ([`crate::attached::attach_table`]), and the pool that counts.
+
+use vshmem_ipc::Member;
+
+use crate::attached::attach_table::{self, Counts, Marks, Piece, Rights, Table, TooMany};
+use crate::errno;
+
+/// Pieces of one process at most.
+const MOST: usize = 16384;
+
+static PIECES: Table<MOST> = Table::new();
+
+/// Adds a piece.
+pub fn add(piece: Piece) -> Result<(), TooMany> {
+    PIECES.add(piece)
+}
+
+/// Takes a piece out that satisfies `wanted`. It is the caller's then.
+pub fn take(wanted: impl FnMut(Piece) -> bool) -> Option<Piece> {
+    PIECES.take(wanted)
+}
+
+/// Calls `each` with every piece.
+pub fn each(each: impl FnMut(Piece)) {
+    PIECES.each(each);
+}
+
+/// A piece that satisfies `wanted`.
+pub fn find(wanted: impl FnMut(Piece) -> bool) -> Option<Piece> {
+    PIECES.find(wanted)
+}
+
+/// Whether there are none.
+pub fn is_empty() -> bool {
+    PIECES.is_empty()
+}
+
+/// Whether all of a range is attached, in however many pieces.
+pub fn holds(start: usize, bytes: usize) -> bool {
+    let end = start.saturating_add(bytes);
+    let mut at = start;
+    while at < end {
+        match find(|piece| piece.holds(at, 1)) {
+            Some(piece) => at = piece.end(),
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Rights of the piece at an address, if there is one.
+pub fn rights_at(address: usize) -> Option<Rights> {
+    find(|piece| piece.holds(address, 1)).map(|piece| piece.rights)
+}
+
+/// Whether a range touches a piece, or may: this very thread is changing pieces.
+pub fn may_touch(start: usize, bytes: usize) -> bool {
+    let end = start.saturating_add(bytes.max(1));
+    attach_table::settled(|| find(|piece| piece.touches(start, end)).is_some()).unwrap_or(true)
+}
+
+/// The pool's counts. What fails has nobody to go to: the mapping has changed whatever we say.
+#[derive(Debug)]
+struct Of<'a>(&'a Member);
+
+impl Counts for Of<'_> {
+    fn one_more(&self, id: i32) {
+        let _ = self.0.attach_again(id);
+    }
+
+    fn one_less(&self, id: i32) {
+        let _ = self.0.shmdt(id);
+    }
+}
+
+/// Cuts pieces, see [`attach_table::recut`].
+pub fn recut(
+    member: &Member,
+    start: usize,
+    bytes: usize,
+    touched: impl Fn(Piece) -> bool,
+    each: impl FnMut(Piece) -> Option<Piece>,
+) {
+    errno::untouched(|| attach_table::recut(&PIECES, &Of(member), start, bytes, touched, each));
+}
+
+/// Takes a range that is no longer mapped, or no longer a segment's, out of the books.
+pub fn forget_range(member: &Member, start: usize, bytes: usize) {
+    errno::untouched(|| attach_table::take_range(&PIECES, &Of(member), start, bytes));
+}
+
+/// A mapping was made longer in place.
+pub fn advance(start: usize, bytes: usize, more: usize) {
+    let _ = attach_table::advance(&PIECES, start, bytes, more);
+}
+
+/// The kernel's marks of a range have changed, where `done` says so.
+pub fn mark(
+    member: &Member,
+    start: usize,
+    bytes: usize,
+    done: impl Fn(Piece) -> bool,
+    change: impl Fn(Marks) -> Marks,
+) {
+    recut(
+        member,
+        start,
+        bytes,
+        |piece| change(piece.rights.marks) != piece.rights.marks && done(piece),
+        |piece| {
+            let marks = change(piece.rights.marks);
+            Some(Piece { rights: Rights { marks, ..piece.rights }, ..piece })
+        },
+    );
+}
+
+/// A forked child's pieces: without those that it does not inherit, and with nothing locked.
+pub fn begin_child(mut gone: impl FnMut(Piece)) {
+    while let Some(piece) = take(|piece| !piece.rights.is_inherited()) {
+        gone(piece);
+    }
+    let locked = Marks::LOCKED.and(Marks::LOCKED_ON_FAULT);
+    let is_locked = |piece: Piece| piece.rights.marks.without(locked) != piece.rights.marks;
+    while let Some(piece) = take(is_locked) {
+        let marks = piece.rights.marks.without(locked);
+        let _ = add(Piece { rights: Rights { marks, ..piece.rights }, ..piece });
+    }
+}

@@ -1,0 +1,191 @@
+//! What /proc shows of System V objects.
+//!
+//! /proc/sysvipc tells of the kernel's; where a kind has others in the pool its file is not there, so
+//! that `ipcs` and its like ask by *_STAT and *_INFO instead. And /proc/PID/map_files has the files
+//! behind mappings: behind an attach it is the whole pool, which is not to be had so.
+
+use std::ffi::CStr;
+use std::os::fd::BorrowedFd;
+
+use libc::{FILE, c_char, c_int, mode_t};
+
+use vshmem_ipc::{Errno, Kind};
+use vshmem_session::Owner;
+
+use crate::next::{next, system_call};
+use crate::session::route;
+use crate::{errno, process};
+
+/// Whether the kernel's list of a kind would not tell all.
+fn incomplete(kind: Kind) -> bool {
+    route::owner(kind) != Owner::Kernel
+}
+
+/// A path that the kernel has read just now. Before that, the pointer may be anything: EFAULT is for the kernel to say.
+fn read_by_kernel<'a>(path: *const c_char) -> &'a [u8] {
+    // SAFETY: a call has succeeded with it, so it leads to a C string; the program keeps it for the time of its call.
+    unsafe { CStr::from_ptr(path) }.to_bytes()
+}
+
+/// Whether a path is that of a list of objects which does not tell all.
+fn is_hidden(path: &[u8]) -> bool {
+    match path.strip_prefix(b"/proc/sysvipc") {
+        None => false,
+        Some(b"/shm") => incomplete(Kind::Segment),
+        Some(b"/sem") => incomplete(Kind::Semaphore),
+        Some(b"/msg") => incomplete(Kind::Queue),
+        Some(_) => Kind::ALL.into_iter().all(incomplete),
+    }
+}
+
+/// Whether a path may lead to the file behind a mapping: it ends with the addresses.
+fn names_mapping(path: &[u8]) -> bool {
+    let last = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+    let mut ends = last.split(|&byte| byte == b'-');
+    let is_address = |end: Option<&[u8]>| {
+        end.is_some_and(|end| !end.is_empty() && end.iter().all(u8::is_ascii_hexdigit))
+    };
+    is_address(ends.next()) && is_address(ends.next()) && ends.next().is_none()
+}
+
+/// Opens a file by whatever call. A list that does not tell all is not there. The pool's file, by way of a mapping of it, is
+/// refused as the kernel refuses those who may not open any file so.
+pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
+    let file = call();
+    if file < 0 {
+        return file;
+    }
+    let path = read_by_kernel(path);
+    let refusal = if is_hidden(path) {
+        Errno::NOENT
+    } else if names_mapping(path) && errno::untouched(|| is_the_pools(file)) {
+        Errno::PERM
+    } else {
+        return file;
+    };
+    // SAFETY: the descriptor was just opened, and nobody knows it.
+    unsafe { system_call(libc::SYS_close, [file as usize]) };
+    errno::set(refusal);
+    -1
+}
+
+/// Opens a stream of a file by whatever call.
+fn opening_stream(path: *const c_char, call: impl FnOnce() -> *mut FILE) -> *mut FILE {
+    let stream = call();
+    if stream.is_null() || !is_hidden(read_by_kernel(path)) {
+        return stream;
+    }
+    // SAFETY: the stream was just opened, and nobody knows it.
+    unsafe { libc::fclose(stream) };
+    errno::set(Errno::NOENT);
+    std::ptr::null_mut()
+}
+
+/// Whether a descriptor is of the pool's file.
+fn is_the_pools(file: c_int) -> bool {
+    let Some(pool) = process::joined().and_then(|session| session.link().descriptor()) else {
+        return false;
+    };
+    let identity = |file: c_int| {
+        // SAFETY: the descriptor is only borrowed for one call.
+        let file = unsafe { BorrowedFd::borrow_raw(file) };
+        rustix::fs::fstat(file).ok().map(|state| (state.st_dev, state.st_ino))
+    };
+    identity(pool).is_some() && identity(pool) == identity(file)
+}
+
+/// fopen(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    opening_stream(path, || {
+        next!(c"fopen": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
+              std::ptr::null_mut())
+    })
+}
+
+/// fopen64(3).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    opening_stream(path, || {
+        next!(c"fopen64": fn(*const c_char, *const c_char) -> *mut FILE, (path, mode),
+              std::ptr::null_mut())
+    })
+}
+
+/// open(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    opening(
+        path,
+        || next!(c"open": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1),
+    )
+}
+
+/// open64(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    opening(
+        path,
+        || next!(c"open64": fn(*const c_char, c_int, mode_t) -> c_int, (path, flags, mode), -1),
+    )
+}
+
+/// openat(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    opening(path, || {
+        next!(c"openat": fn(c_int, *const c_char, c_int, mode_t) -> c_int,
+              (folder, path, flags, mode), -1)
+    })
+}
+
+/// openat64(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn openat64(
+    folder: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+) -> c_int {
+    opening(path, || {
+        next!(c"openat64": fn(c_int, *const c_char, c_int, mode_t) -> c_int,
+              (folder, path, flags, mode), -1)
+    })
+}
+
+/// access(2).
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
+    let result = next!(c"access": fn(*const c_char, c_int) -> c_int, (path, mode), -1);
+    if result == 0 && is_hidden(read_by_kernel(path)) {
+        errno::set(Errno::NOENT);
+        return -1;
+    }
+    result
+}

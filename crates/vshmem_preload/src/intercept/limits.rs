@@ -1,0 +1,66 @@
+//! setrlimit(2) and prlimit(2): a program that lowers its limit of descriptors joins before.
+
+use libc::{__rlimit_resource_t, RLIMIT_NOFILE, c_int, pid_t, rlimit, rlimit64};
+
+use crate::next::next;
+use crate::session::join;
+
+/// To be called before a limit of this process is set: joins while there are descriptors to join with.
+pub fn limit_is_set(of: pid_t, resource: u32, is_new: bool) {
+    let own = || rustix::process::getpid().as_raw_nonzero().get();
+    if is_new && resource == RLIMIT_NOFILE && (of == 0 || of == own()) {
+        join::join_in_time();
+    }
+}
+
+/// setrlimit(2), noticed.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setrlimit(resource: __rlimit_resource_t, new: *const rlimit) -> c_int {
+    limit_is_set(0, resource, true);
+    next!(c"setrlimit": fn(__rlimit_resource_t, *const rlimit) -> c_int, (resource, new), -1)
+}
+
+/// setrlimit64(3), noticed.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setrlimit64(resource: __rlimit_resource_t, new: *const rlimit64) -> c_int {
+    limit_is_set(0, resource, true);
+    next!(c"setrlimit64": fn(__rlimit_resource_t, *const rlimit64) -> c_int, (resource, new), -1)
+}
+
+/// prlimit(2), noticed.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prlimit(
+    of: pid_t,
+    resource: __rlimit_resource_t,
+    new: *const rlimit,
+    old: *mut rlimit,
+) -> c_int {
+    limit_is_set(of, resource, !new.is_null());
+    next!(c"prlimit": fn(pid_t, __rlimit_resource_t, *const rlimit, *mut rlimit) -> c_int,
+        (of, resource, new, old), -1)
+}
+
+/// prlimit64(3), noticed.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prlimit64(
+    of: pid_t,
+    resource: __rlimit_resource_t,
+    new: *const rlimit64,
+    old: *mut rlimit64,
+) -> c_int {
+    limit_is_set(of, resource, !new.is_null());
+    next!(c"prlimit64": fn(pid_t, __rlimit_resource_t, *const rlimit64, *mut rlimit64) -> c_int,
+        (of, resource, new, old), -1)
+}

@@ -1,0 +1,241 @@
+//! msgget(2), msgsnd(2), msgrcv(2), msgctl(2).
+
+use libc::{c_int, c_long, c_ushort, c_void, key_t, size_t, ssize_t};
+use vshmem_ipc::{Errno, Kind, Member, QueueStat, Receive};
+
+use crate::errno;
+use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
+use crate::mapping::user;
+use crate::next::next;
+use crate::session::caller::Me;
+use crate::session::{cancel, current, route};
+
+const MSG_NOERROR: c_int = 0o10000;
+const MSG_EXCEPT: c_int = 0o20000;
+const MSG_COPY: c_int = 0o40000;
+const MSG_STAT: c_int = 11;
+const MSG_INFO: c_int = 12;
+const MSG_STAT_ANY: c_int = 13;
+const COMMANDS: Commands = Commands { info: MSG_INFO, stat: MSG_STAT, stat_any: MSG_STAT_ANY };
+
+/// `struct msginfo`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct msginfo {
+    msgpool: c_int,
+    msgmap: c_int,
+    msgmax: c_int,
+    msgmnb: c_int,
+    msgmni: c_int,
+    msgssz: c_int,
+    msgtql: c_int,
+    msgseg: c_ushort,
+}
+
+/// msgget(2).
+///
+/// # Safety
+/// None needed: no pointers.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn msgget(key: key_t, flags: c_int) -> c_int {
+    if !route::key_in_pool(Kind::Queue, key) {
+        let id = next!(c"msgget": fn(key_t, c_int) -> c_int, (key, flags), -1);
+        return route::told_apart(Kind::Queue, key, flags, id, || {
+            let _ = kernels(id, libc::IPC_RMID, std::ptr::null_mut());
+        });
+    }
+    errno::answer_int(
+        current::watchful_session()
+            .and_then(|session| session.member().msgget(key, flags, &Me::now())),
+    )
+}
+
+/// msgsnd(2).
+///
+/// # Safety
+/// As libc's; a bad pointer gives EFAULT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn msgsnd(
+    id: c_int,
+    message: *const c_void,
+    size: size_t,
+    flags: c_int,
+) -> c_int {
+    if !route::id_in_pool(Kind::Queue, id) {
+        return next!(c"msgsnd": fn(c_int, *const c_void, size_t, c_int) -> c_int,
+                     (id, message, size, flags), -1);
+    }
+    errno::answer_unit(cancel::point(|| send(id, message.cast(), size, flags)))
+}
+
+fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), Errno> {
+    let session = current::session()?;
+    let member = session.member();
+    // SAFETY: any bytes are a long.
+    let kind = unsafe { user::read(message.cast::<c_long>()) }?;
+    if size > member.pool().geometry().msgmax as usize || id < 0 || kind < 1 {
+        return Err(Errno::INVAL);
+    }
+    let text = message.wrapping_add(size_of::<c_long>());
+    user::check(text, size, false)?;
+    // SAFETY: the text was just found to be readable; it is only read, and only during this call.
+    let text = unsafe { std::slice::from_raw_parts(text, size) };
+    member.msgsnd(id, kind, text, flags & libc::IPC_NOWAIT != 0, &Me::now())
+}
+
+/// msgrcv(2).
+///
+/// # Safety
+/// As libc's; a bad pointer gives EFAULT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn msgrcv(
+    id: c_int,
+    message: *mut c_void,
+    room: size_t,
+    kind: c_long,
+    flags: c_int,
+) -> ssize_t {
+    if !route::id_in_pool(Kind::Queue, id) {
+        return next!(c"msgrcv":
+            fn(c_int, *mut c_void, size_t, c_long, c_int) -> ssize_t,
+            (id, message, room, kind, flags), -1);
+    }
+    // Beside the result, which so stays in registers: `Result<usize, Errno>` is copied with stalls.
+    let mut bytes = 0;
+    let received = cancel::point(|| {
+        bytes = receive(id, message.cast(), room, kind, flags)?;
+        Ok(())
+    });
+    errno::answer(received.map(|()| bytes as i64)) as ssize_t
+}
+
+fn receive(
+    id: c_int,
+    message: *mut u8,
+    room: usize,
+    kind: c_long,
+    flags: c_int,
+) -> Result<usize, Errno> {
+    let session = current::session()?;
+    let wanted = Receive {
+        kind,
+        room,
+        no_wait: flags & libc::IPC_NOWAIT != 0,
+        cut: flags & MSG_NOERROR != 0,
+        except: flags & MSG_EXCEPT != 0,
+        copy: flags & MSG_COPY != 0,
+    };
+    session.member().msgrcv(id, wanted, &Me::now(), &mut |kind, size, copy| {
+        user::write(message.cast::<c_long>(), kind as c_long)?;
+        let text = message.wrapping_add(size_of::<c_long>());
+        user::check(text, size, true)?;
+        if size > 0 {
+            // SAFETY: the room was just found to be writable, and is the program's to be written.
+            copy(unsafe { std::slice::from_raw_parts_mut(text, size) });
+        }
+        Ok(size)
+    })
+}
+
+/// msgctl(2).
+///
+/// # Safety
+/// As libc's; a bad pointer gives EFAULT.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn msgctl(id: c_int, command: c_int, buffer: *mut libc::msqid_ds) -> c_int {
+    let call = Call { kind: Kind::Queue, id, command, commands: COMMANDS };
+    call.answer(
+        || kernels(id, command, buffer),
+        |member, kernel| control(member, id, command, buffer, kernel),
+    )
+}
+
+/// The kernel's msgctl(2).
+fn kernels(id: c_int, command: c_int, buffer: *mut libc::msqid_ds) -> c_int {
+    next!(c"msgctl": fn(c_int, c_int, *mut libc::msqid_ds) -> c_int, (id, command, buffer), -1)
+}
+
+fn control(
+    member: &Member,
+    id: c_int,
+    command: c_int,
+    buffer: *mut libc::msqid_ds,
+    kernel: Option<c_int>,
+) -> Result<c_int, Errno> {
+    let me = Me::now();
+    match command {
+        libc::IPC_STAT => {
+            user::write(buffer, describe(&member.queue_stat(id, &me)?))?;
+            Ok(0)
+        }
+        MSG_STAT | MSG_STAT_ANY => {
+            let index = route::index_in_pool(id);
+            let stat = member.queue_at_index(index, command == MSG_STAT_ANY, &me)?;
+            user::write(buffer, describe(&stat))?;
+            Ok(stat.id)
+        }
+        libc::IPC_SET => {
+            // SAFETY: any bytes are a msqid_ds.
+            let wanted = unsafe { user::read(buffer.cast_const()) }?;
+            let owner = wanted.msg_perm;
+            if owner.uid == u32::MAX || owner.gid == u32::MAX {
+                return Err(Errno::INVAL);
+            }
+            let (mode, limit) = (u32::from(owner.mode), wanted.msg_qbytes);
+            member.queue_change(id, owner.uid, owner.gid, mode, limit, &me).map(|()| 0)
+        }
+        libc::IPC_RMID => member.queue_remove(id, &me).map(|()| 0),
+        IPC_INFO | MSG_INFO => totals(member, command, buffer.cast(), kernel),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// IPC_INFO and MSG_INFO; added to what the kernel has answered, if it has.
+fn totals(
+    member: &Member,
+    command: c_int,
+    buffer: *mut msginfo,
+    kernel: Option<c_int>,
+) -> Result<c_int, Errno> {
+    let ours = member.msg_info()?;
+    let limits = member.pool().geometry();
+    let most = limits.msgmni.saturating_mul(limits.msgmnb).min(i32::MAX as u32);
+    let mut info = msginfo {
+        msgpool: (most / 1024) as c_int,
+        msgmap: limits.msgmnb as c_int,
+        msgmax: limits.msgmax as c_int,
+        msgmnb: limits.msgmnb as c_int,
+        msgmni: limits.msgmni as c_int,
+        msgssz: 16,
+        msgtql: limits.msgmnb as c_int,
+        msgseg: 0xffff,
+    };
+    if kernel.is_some() {
+        // SAFETY: the kernel has just written a msginfo there.
+        info = unsafe { user::read(buffer.cast_const()) }?;
+    } else if command == MSG_INFO {
+        (info.msgpool, info.msgmap, info.msgtql) = (0, 0, 0);
+    }
+    if command == MSG_INFO {
+        info.msgpool += ours.queues as c_int;
+        info.msgmap += ours.messages as c_int;
+        info.msgtql += ours.bytes as c_int;
+    }
+    user::write(buffer, info)?;
+    Ok(highest(ours.queues, ours.highest, kernel))
+}
+
+fn describe(stat: &QueueStat) -> libc::msqid_ds {
+    // SAFETY: all-zero bytes are a valid msqid_ds.
+    let mut out: libc::msqid_ds = unsafe { std::mem::zeroed() };
+    out.msg_perm = permission(&stat.permission);
+    out.msg_stime = stat.sent.into();
+    out.msg_rtime = stat.received.into();
+    out.msg_ctime = stat.changed.into();
+    out.__msg_cbytes = stat.bytes.into();
+    out.msg_qnum = stat.count.into();
+    out.msg_qbytes = stat.limit.into();
+    out.msg_lspid = stat.sender as libc::pid_t;
+    out.msg_lrpid = stat.receiver as libc::pid_t;
+    out
+}

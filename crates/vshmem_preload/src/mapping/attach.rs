@@ -1,0 +1,211 @@
+//! shmat(2) and shmdt(2) of segments in the pool: the count, the mapping, the books.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::c_int;
+use vshmem_ipc::Errno;
+use vshmem_mem::Protection;
+use vshmem_session::Session;
+
+use crate::attached::addresses::{drop_mapping, drop_range};
+use crate::attached::attach_table::{Attaching, Changing, Piece, Rights};
+use crate::attached::{future_locks, mapping_cache, pieces};
+use crate::errno;
+use crate::mapping::user;
+use crate::next::system_call;
+use crate::session::caller::Me;
+use crate::session::{current, exit};
+
+/// SHMLBA: addresses are rounded to it.
+pub const BOUNDARY: usize = 4096;
+/// SHM_REMAP of shmat(2): what lies at the address is replaced.
+pub const SHM_REMAP: c_int = 0o40000;
+const SHM_RDONLY: c_int = 0o10000;
+const SHM_RND: c_int = 0o20000;
+const SHM_EXEC: c_int = 0o100_000;
+/// Descriptor of a mapping without a file.
+const NO_FILE: usize = usize::MAX;
+
+/// Numbers the attaches of this process.
+static ATTACHES: AtomicU32 = AtomicU32::new(0);
+
+/// Where to map, as shmat(2) rounds it. `None`: anywhere.
+fn target(address: usize, flags: c_int) -> Result<Option<usize>, Errno> {
+    let replace = flags & SHM_REMAP != 0;
+    if address == 0 {
+        return if replace { Err(Errno::INVAL) } else { Ok(None) };
+    }
+    if address.is_multiple_of(BOUNDARY) {
+        return Ok(Some(address));
+    }
+    if flags & SHM_RND == 0 {
+        return Err(Errno::INVAL);
+    }
+    match address & !(BOUNDARY - 1) {
+        0 if replace => Err(Errno::INVAL),
+        // Only root may have anything there (mmap_min_addr), and nobody wants it.
+        0 => Err(Errno::PERM),
+        rounded => Ok(Some(rounded)),
+    }
+}
+
+/// shmat(2) of a segment in the pool.
+pub fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Errno> {
+    if id < 0 {
+        return Err(Errno::INVAL);
+    }
+    let target = target(address, flags)?;
+    let session = current::watchful_session()?;
+    // One that takes the place of others changes the books as munmap(2) does.
+    if flags & SHM_REMAP != 0 {
+        let _changing = Changing::begin();
+        return attach_at(session, id, target, flags);
+    }
+    let _attaching = Attaching::begin();
+    attach_at(session, id, target, flags)
+}
+
+/// shmat(2), at a place that is known.
+fn attach_at(
+    session: &Session,
+    id: c_int,
+    target: Option<usize>,
+    flags: c_int,
+) -> Result<NonNull<u8>, Errno> {
+    let (write, execute) = (flags & SHM_RDONLY == 0, flags & SHM_EXEC != 0);
+    let member = session.member();
+    let segment = exit::over_leavers(member, &[Errno::NOMEM], || {
+        member.shmat(id, write, execute, &Me::now())
+    })?;
+    let bytes = segment.bytes as usize;
+    let map = || map_segment(session, segment.offset, bytes, target, flags);
+    let mapped = match map() {
+        // What is kept takes addresses.
+        Err(Errno::NOMEM) if mapping_cache::drop_all() => map(),
+        other => other,
+    };
+    let entered = mapped.and_then(|start| {
+        let begin = start.as_ptr().addr();
+        let attach = ATTACHES.fetch_add(1, Ordering::Relaxed);
+        let (offset, rights) = (segment.offset, rights_of(write, execute));
+        let piece =
+            Piece { id, attach, start: begin, bytes, base: begin, offset, whole: bytes, rights };
+        pieces::add(piece).map(|()| start).map_err(|_| {
+            drop_mapping(begin, bytes);
+            Errno::NOMEM
+        })
+    });
+    if entered.is_err() {
+        // The count goes back; there is nothing else to do with a failure of that.
+        let _ = member.shmdt(id);
+    }
+    entered
+}
+
+/// What a new attach may be used for.
+fn rights_of(write: bool, execute: bool) -> Rights {
+    let bits = |asked: bool, bit: c_int| if asked { bit as u32 } else { 0 };
+    let now =
+        libc::PROT_READ as u32 | bits(write, libc::PROT_WRITE) | bits(execute, libc::PROT_EXEC);
+    Rights { now, writable: write, marks: future_locks::locks_of_new() }
+}
+
+/// Maps a segment, or takes what was kept of an earlier attach of its pages.
+fn map_segment(
+    session: &Session,
+    offset: u64,
+    bytes: usize,
+    target: Option<usize>,
+    flags: c_int,
+) -> Result<NonNull<u8>, Errno> {
+    let (write, execute) = (flags & SHM_RDONLY == 0, flags & SHM_EXEC != 0);
+    let replace = flags & SHM_REMAP != 0;
+    if target.is_some_and(|start| start.checked_add(bytes).is_none()) {
+        return Err(Errno::INVAL);
+    }
+    let kept = if write && !execute { mapping_cache::take(offset, bytes) } else { None };
+    if let Some(start) = kept {
+        if let Some(start) = NonNull::new(start as *mut u8)
+            && target.is_none_or(|target| target == start.as_ptr().addr())
+        {
+            return Ok(start);
+        }
+        drop_mapping(start, bytes);
+    }
+    let protection = Protection { write, execute };
+    let mapping = match target {
+        None => session.link().map(offset, bytes, protection),
+        Some(start) => {
+            mapping_cache::drop_range(start, bytes);
+            let at = NonNull::new(start as *mut u8).ok_or(Errno::INVAL)?;
+            if !replace {
+                reserve(start, bytes)?;
+            }
+            // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
+            // has asked for what lies there to be replaced.
+            unsafe { session.link().map_at(offset, bytes, protection, at) }
+        }
+    };
+    let start = match mapping {
+        Ok(mapping) => mapping.leak(),
+        Err(Errno::EXIST) => return Err(Errno::INVAL),
+        Err(error) => return Err(error),
+    };
+    if replace {
+        pieces::forget_range(session.member(), start.as_ptr().addr(), bytes);
+    }
+    Ok(start)
+}
+
+/// Takes a free range of addresses; EINVAL when something lies there.
+fn reserve(start: usize, bytes: usize) -> Result<(), Errno> {
+    let flags =
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
+    // SAFETY: MAP_FIXED_NOREPLACE replaces nothing.
+    let got = unsafe {
+        system_call(
+            libc::SYS_mmap,
+            [start, bytes, libc::PROT_NONE as usize, flags as usize, NO_FILE, 0],
+        )
+    };
+    match usize::try_from(got) {
+        Ok(got) if got == start => Ok(()),
+        Ok(elsewhere) => {
+            drop_range(elsewhere, bytes);
+            Err(Errno::INVAL)
+        }
+        Err(_) => match errno::get() {
+            libc::EEXIST => Err(Errno::INVAL),
+            error => Err(Errno::from_raw_os_error(error)),
+        },
+    }
+}
+
+/// shmdt(2): detaches what was attached at an address; `kernel` is asked where nothing of the pool was.
+pub fn detach(session: &Session, base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
+    let _attaching = Attaching::begin();
+    // What mremap leaves of another attach may have the same base: the lowest piece decides, as in the
+    // kernel.
+    let mut lowest: Option<Piece> = None;
+    pieces::each(|piece| {
+        if piece.base == base && lowest.is_none_or(|lowest| piece.start < lowest.start) {
+            lowest = Some(piece);
+        }
+    });
+    let mut found = false;
+    if let Some(lowest) = lowest {
+        while let Some(piece) = pieces::take(|piece| piece.goes_with(lowest)) {
+            mapping_cache::detach(piece);
+            let _ = session.member().shmdt(piece.id);
+            found = true;
+        }
+    }
+    if found {
+        user::forget();
+        return 0;
+    }
+    let result = kernel();
+    user::forget();
+    result
+}

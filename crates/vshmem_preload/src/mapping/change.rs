@@ -1,0 +1,49 @@
+//! What every call does that changes mappings: the books are for this thread alone until both the kernel and they have changed.
+
+use vshmem_session::Session;
+
+use crate::attached::attach_table::Changing;
+use crate::attached::{mapping_cache, pieces};
+use crate::mapping::{reconcile, user};
+use crate::session::current;
+use crate::{errno, process};
+
+/// Mappings begin and end at multiples of it.
+pub const PAGE: usize = 4096;
+
+/// The books for this thread alone, if a call is about to change a range in which something is
+/// attached. It is to live until both the kernel and the books have changed: a thread that attaches
+/// could be given the addresses in between, and its attach be taken for the one that has gone.
+///
+/// What is unmapped without that is a range that no piece lies in; what the kernel gives to another
+/// thread afterwards is not looked at any more.
+pub fn change(start: usize, bytes: usize) -> Option<(Changing, &'static Session)> {
+    process::joined()?;
+    if !pieces::may_touch(start, bytes) {
+        return None;
+    }
+    let session = errno::untouched(current::session).ok()?;
+    Some((Changing::begin(), session))
+}
+
+/// Makes a call that unmaps a range, or covers it; `done` says whether it has.
+pub fn replacing<T>(
+    start: usize,
+    bytes: usize,
+    call: impl FnOnce() -> T,
+    done: impl FnOnce(&T) -> bool,
+) -> T {
+    let bytes = bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
+    errno::untouched(|| mapping_cache::drop_range(start, bytes));
+    let change = change(start, bytes);
+    let result = call();
+    if done(&result) {
+        user::forget();
+        if let Some((_, session)) = &change {
+            pieces::forget_range(session.member(), start, bytes);
+        }
+    } else if let Some((_, session)) = &change {
+        reconcile::unmapped(session.member(), start, bytes);
+    }
+    result
+}

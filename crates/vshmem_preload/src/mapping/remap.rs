@@ -1,0 +1,252 @@
+//! mremap(2) and remap_file_pages(2): a mapping of a segment shows the segment and nothing else.
+//!
+//! To the kernel an attach is a mapping of the pool's file, in which other segments and the pool's own
+//! tables lie before and behind. What would grow over the segment's end, or show another page of the
+//! file, is therefore not left to the kernel: addresses beyond the end are reserved without any access,
+//! before the segment comes to lie in front of them, so that there is no moment at which they show
+//! anything.
+
+use std::ptr::NonNull;
+
+use libc::{c_int, c_void};
+use vshmem_ipc::{Errno, Member};
+use vshmem_link::Memory;
+use vshmem_mem::Protection;
+use vshmem_session::Session;
+
+use crate::attached::addresses::{drop_range, no_access};
+use crate::attached::attach_table::{Marks, Piece, Rights};
+use crate::attached::{fixed as attached_fixed, mapping_cache, pieces};
+use crate::errno;
+use crate::mapping::change::{PAGE, change};
+use crate::mapping::remap_request::Wish;
+use crate::mapping::{fixed, reconcile, user};
+use crate::next::system_call;
+
+/// The kernel's mremap(2) to a given place.
+fn second_mapping(start: usize, bytes: usize, at: Option<usize>) -> Result<usize, Errno> {
+    let fixed = if at.is_some() { libc::MREMAP_FIXED } else { 0 };
+    let flags = (libc::MREMAP_MAYMOVE | fixed) as usize;
+    // SAFETY: an old length of 0 leaves what is there; the new place was reserved by the caller, or is
+    // the kernel's choice.
+    let got = unsafe { system_call(libc::SYS_mremap, [start, 0, bytes, flags, at.unwrap_or(0)]) };
+    usize::try_from(got).map_err(|_| Errno::from_raw_os_error(errno::get()))
+}
+
+/// mremap(2), by whatever call.
+pub fn remap(
+    start: usize,
+    bytes: usize,
+    new_bytes: usize,
+    flags: c_int,
+    target: usize,
+    call: impl FnOnce() -> *mut c_void,
+) -> *mut c_void {
+    let pages = |bytes: usize| bytes.checked_next_multiple_of(PAGE);
+    let (Some(bytes), Some(new_bytes)) = (pages(bytes), pages(new_bytes)) else { return call() };
+    let wish = Wish { start, bytes, new_bytes, flags, target };
+    let replaces = wish.has(libc::MREMAP_FIXED);
+    errno::untouched(|| {
+        mapping_cache::drop_range(start, bytes.max(1));
+        if replaces {
+            mapping_cache::drop_range(target, new_bytes);
+        }
+    });
+    let target_changes = || replaces.then(|| change(target, new_bytes)).flatten();
+    let changing = change(start, bytes).or_else(target_changes);
+    let Some((_, session)) = &changing else { return passed_on(call) };
+    let source = pieces::find(|piece| piece.holds(start, 1));
+    let placed = match source {
+        _ if wish.moves_several() => Err(Errno::FAULT),
+        Some(piece) => place(session, piece, wish),
+        None => Ok(None),
+    };
+    let result = match placed {
+        Ok(None) => call(),
+        Ok(Some(place)) => place as *mut c_void,
+        Err(error) => {
+            errno::set(error);
+            libc::MAP_FAILED
+        }
+    };
+    if result != libc::MAP_FAILED {
+        user::forget();
+        remapped(session.member(), source, wish, result.addr());
+    } else if replaces {
+        let moved = if wish.copies() { 0 } else { bytes.min(new_bytes) };
+        reconcile::half_moved(session.member(), start, moved, target);
+        reconcile::unmapped(session.member(), start, bytes);
+        reconcile::unmapped(session.member(), target, new_bytes);
+    }
+    result
+}
+
+/// A call that touches nothing that is attached.
+fn passed_on(call: impl FnOnce() -> *mut c_void) -> *mut c_void {
+    let result = call();
+    if result != libc::MAP_FAILED {
+        user::forget();
+    }
+    result
+}
+
+/// Does what the kernel must not do by itself with a piece; `None` where it may.
+fn place(session: &Session, piece: Piece, wish: Wish) -> Result<Option<usize>, Errno> {
+    let Wish { start, bytes, new_bytes, .. } = wish;
+    let more = wish.grows() || bytes == 0;
+    if attached_fixed::are_ours() && (more || wish.flags & !libc::MREMAP_MAYMOVE != 0) {
+        return errno::untouched(|| fixed::remap(session, piece, wish)).map(Some);
+    }
+    if more && !piece.holds(start, bytes) {
+        // Two mappings, even where the kernel has made one of them: EFAULT.
+        return wish.check().and(Err(Errno::FAULT));
+    }
+    let beyond = new_bytes > piece.rest(start) && piece.holds(start, bytes);
+    let moves = more || wish.has(libc::MREMAP_FIXED);
+    if !beyond || !moves || wish.has(libc::MREMAP_DONTUNMAP) {
+        return Ok(None);
+    }
+    wish.check()?;
+    errno::untouched(|| grow(session, piece, wish)).map(Some)
+}
+
+/// A piece that is to be longer than what the segment has from there on.
+fn grow(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
+    let Wish { start, bytes, new_bytes, .. } = wish;
+    let shown = piece.rest(start).min(new_bytes);
+    if session.link().capabilities().memory == Memory::Device && shown > 0 {
+        // Such mappings grow nowhere: the kernel's word.
+        drop_range(second_mapping(start, PAGE, None)?, PAGE);
+    }
+    let in_place = bytes != 0
+        && !wish.has(libc::MREMAP_FIXED)
+        && start + bytes == piece.end()
+        && shown <= bytes;
+    if in_place
+        && let Some(behind) = NonNull::new((start + bytes) as *mut u8)
+        && vshmem_mem::reserve(behind, new_bytes - bytes).is_ok()
+    {
+        return Ok(start);
+    }
+    if !wish.has(libc::MREMAP_MAYMOVE) {
+        return Err(Errno::NOMEM);
+    }
+    let to = wish.reserve()?;
+    if shown > 0
+        && let Err(error) = second_mapping(start, shown, Some(to))
+    {
+        drop_range(to, new_bytes);
+        return Err(error);
+    }
+    if bytes != 0 {
+        drop_range(start, bytes);
+    }
+    Ok(to)
+}
+
+/// Follows a successful mremap in the books. `source` is the piece at its old start.
+fn remapped(member: &Member, source: Option<Piece>, wish: Wish, to: usize) {
+    let Wish { start: from, bytes: before, new_bytes: kept, .. } = wish;
+    if wish.has(libc::MREMAP_FIXED) && to != from {
+        // What lay at the target has gone.
+        pieces::forget_range(member, to, kept);
+    }
+    if wish.copies() {
+        if let Some(piece) = source
+            && errno::untouched(|| member.attach_again(piece.id)).is_ok()
+        {
+            let second = Piece { start: from, bytes: kept, ..piece };
+            let _ = pieces::add(second.moved(from, to));
+        }
+        return;
+    }
+    if kept < before {
+        pieces::forget_range(member, from.saturating_add(kept), before - kept);
+    }
+    let more = kept.saturating_sub(before);
+    if to != from {
+        pieces::recut(
+            member,
+            from,
+            before.min(kept),
+            |_| true,
+            |piece| Some(Piece { bytes: piece.bytes + more, ..piece.moved(from, to) }),
+        );
+    } else if more > 0 {
+        pieces::advance(from, before, more);
+    }
+}
+
+/// remap_file_pages(2), by whatever call.
+pub fn show(
+    start: usize,
+    bytes: usize,
+    rights: c_int,
+    page: usize,
+    call: impl FnOnce() -> c_int,
+) -> c_int {
+    // As the kernel rounds.
+    let (start, bytes) = (start & !(PAGE - 1), bytes & !(PAGE - 1));
+    errno::untouched(|| mapping_cache::drop_range(start, bytes));
+    let Some((_, session)) = change(start, bytes) else { return call() };
+    let sought = if rights == 0 { page.checked_mul(PAGE).filter(|_| bytes > 0) } else { None };
+    let shown = sought
+        .ok_or(Errno::INVAL)
+        .and_then(|place| errno::untouched(|| show_pages(session, start, bytes, place)));
+    user::forget();
+    errno::answer_unit(shown)
+}
+
+/// Shows pages from `place` of a segment on in a range of an attach of it.
+fn show_pages(session: &Session, start: usize, bytes: usize, place: usize) -> Result<(), Errno> {
+    let end = start.checked_add(bytes).ok_or(Errno::INVAL)?;
+    place.checked_add(bytes).ok_or(Errno::INVAL)?;
+    let first = pieces::find(|piece| piece.holds(start, 1)).ok_or(Errno::INVAL)?;
+    // The range may be in several pieces, if they are alike.
+    let mut at = start;
+    while at < end {
+        let next = pieces::find(|piece| {
+            piece.holds(at, 1) && piece.id == first.id && piece.rights == first.rights
+        });
+        at = next.ok_or(Errno::INVAL)?.end();
+    }
+    // Of what the kernel keeps beside the rights only a lock outlives it.
+    let marks = first.rights.marks.only(Marks::LOCKED);
+    let (base, rights) = (start.wrapping_sub(place), Rights { marks, ..first.rights });
+    let shown = Piece { start, bytes, base, rights, ..first };
+    let member = session.member();
+    member.attach_again(first.id)?;
+    if let Err(error) = map_pages(session, shown) {
+        let _ = member.shmdt(first.id);
+        return Err(error);
+    }
+    pieces::forget_range(member, start, bytes);
+    pieces::add(shown).map_err(|_| Errno::NOMEM)
+}
+
+/// Maps what a piece shows, with its rights, in place of what is there. What would lie behind the
+/// segment is without any access.
+fn map_pages(session: &Session, piece: Piece) -> Result<(), Errno> {
+    let there = piece.rest(piece.start).min(piece.bytes);
+    if there < piece.bytes {
+        no_access(piece.start + there, piece.bytes - there, libc::MAP_FIXED)?;
+    }
+    if there > 0 { map_as(session, piece, there) } else { Ok(()) }
+}
+
+/// Maps the first `bytes` bytes that a piece shows.
+fn map_as(session: &Session, piece: Piece, bytes: usize) -> Result<(), Errno> {
+    let has = |bit: c_int| piece.rights.now & bit as u32 != 0;
+    let protection = Protection { write: has(libc::PROT_WRITE), execute: has(libc::PROT_EXEC) };
+    let at = NonNull::new(piece.start as *mut u8).ok_or(Errno::INVAL)?;
+    let offset = piece.offset_of(piece.start);
+    // SAFETY: the range is an attached segment's, and the program has asked for other pages of the
+    // segment to be there.
+    unsafe { session.link().map_at(offset, bytes, protection, at) }?.leak();
+    if !has(libc::PROT_READ) {
+        let words = [piece.start, bytes, piece.rights.now as usize];
+        // SAFETY: the mapping was just made for the program, which has had it with these rights.
+        unsafe { system_call(libc::SYS_mprotect, words) };
+    }
+    Ok(())
+}

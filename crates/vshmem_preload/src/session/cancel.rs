@@ -1,0 +1,51 @@
+//! pthread_cancel(3): msgsnd and msgrcv are cancellation points, the other calls are none
+//! (pthreads(7)).
+//!
+//! A thread that is cancelled leaves its stack behind, wherever it is. In the middle of a call it
+//! would leave a place in a line behind, too, and take what comes there. So a cancellation only
+//! ends the sleep, as a signal handler would, and acts when the call has cleaned up; the libc
+//! calls that this library makes on its way do not notice it.
+
+use libc::c_int;
+use vshmem_ipc::Errno;
+
+unsafe extern "C" {
+    fn pthread_testcancel();
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+/// Does something during which a cancellation must not act.
+pub fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
+    let mut before = 0;
+    // SAFETY: both calls only change a flag of the calling thread; `before` is live.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &raw mut before) };
+    let result = work();
+    // SAFETY: as above.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+    result
+}
+
+/// Acts on a cancellation that is pending, and so may not return.
+fn act() {
+    // SAFETY: glibc's unwinding takes the frames from here to the program's off the stack. None of
+    // them has anything to clean up (`point` is called first thing in msgsnd and msgrcv), and this
+    // library is built without landing pads (panic = "abort").
+    unsafe { pthread_testcancel() };
+}
+
+/// Makes a call a cancellation point.
+#[inline]
+pub fn point<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    act();
+    loop {
+        let seen = vshmem_mem::Interruptions::now();
+        let result = vshmem_mem::cancellable(&mut call);
+        match result {
+            // It may have been meant for another thread, or have been disabled.
+            Err(Errno::INTR) if seen.are_cancellations() => act(),
+            _ => return result,
+        }
+    }
+}

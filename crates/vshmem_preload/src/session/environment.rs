@@ -1,0 +1,268 @@
+//! The environment of a program that is executed: the pool goes along even if the program clears
+//! it, because the kernel's IPC would.
+
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use vshmem_mem::Scratch;
+
+use crate::process;
+use crate::session::{exec, join};
+
+/// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
+const NAMES: [&str; 7] = [
+    "LD_PRELOAD",
+    "VSHMEM_POOL",
+    "VSHMEM_POOL_NAME",
+    "VSHMEM_SHARE",
+    "VSHMEM_FTOK",
+    "VSHMEM_COMMAND",
+    "VSHMEM_SPIN",
+];
+
+/// `NAME=value` of those that were set when this program began.
+static WORDS: OnceLock<Vec<CString>> = OnceLock::new();
+
+/// Remembers the environment. At load, before the program can change it.
+pub fn remember() {
+    WORDS.get_or_init(|| {
+        NAMES
+            .iter()
+            .filter_map(|name| {
+                let value = std::env::var_os(name)?;
+                let mut word = name.as_bytes().to_vec();
+                word.push(b'=');
+                word.extend(value.as_bytes());
+                CString::new(word).ok()
+            })
+            .collect()
+    });
+}
+
+/// A list that a child of vfork has made in its parent's memory, and left there as its program was replaced: whose, where, and how
+/// long. What the thread whose child it was executes next gives it back, or its next child.
+struct LeftBehind {
+    list: Cell<(usize, usize)>,
+    preload: Cell<(usize, usize)>,
+}
+
+const NOWHERE: (usize, usize) = (0, 0);
+
+thread_local! {
+    static LEFT_BEHIND: LeftBehind =
+        const { LeftBehind { list: Cell::new(NOWHERE), preload: Cell::new(NOWHERE) } };
+}
+
+impl LeftBehind {
+    /// To be called where the thread's last child of vfork is over.
+    fn give_back() {
+        LEFT_BEHIND.with(|left| {
+            for range in [&left.list, &left.preload] {
+                let (start, bytes) = range.replace(NOWHERE);
+                if let Some(start) = NonNull::new(start as *mut u8) {
+                    // SAFETY: the child that has made it does not run in this memory any more, and nobody else knows it.
+                    let _ = unsafe { vshmem_mem::unmap(start, bytes) };
+                }
+            }
+        });
+    }
+
+    fn note(list: &mut Scratch<u64>, preload: Option<&mut Scratch<u64>>) {
+        let range = |values: &mut [u64]| (values.as_ptr().addr(), size_of_val(values));
+        LEFT_BEHIND.with(|left| {
+            left.list.set(range(list.values()));
+            left.preload.set(preload.map_or(NOWHERE, |words| range(words.values())));
+        });
+    }
+
+    /// The child has given it back itself: its program was not replaced.
+    fn forget() {
+        LEFT_BEHIND.with(|left| {
+            left.list.set(NOWHERE);
+            left.preload.set(NOWHERE);
+        });
+    }
+}
+
+/// An environment with our words in it. The program's own pointers stay its own.
+#[derive(Debug)]
+pub struct Environment {
+    original: *const *const c_char,
+    added: Option<Scratch<u64>>,
+    /// A word of `added` that was composed.
+    preload: Option<Scratch<u64>>,
+    /// Made in the memory of another process, which outlives this one's program.
+    is_away: bool,
+}
+
+/// Path of this library: the first in the LD_PRELOAD that we were started with.
+fn library(words: &[CString]) -> Option<&[u8]> {
+    let preload = words.iter().find(|word| name_of(word) == b"LD_PRELOAD")?.to_bytes();
+    preload["LD_PRELOAD=".len()..].split(|byte| b": ".contains(byte)).next()
+}
+
+fn name_of(word: &CStr) -> &[u8] {
+    let bytes = word.to_bytes();
+    &bytes[..bytes.iter().position(|&byte| byte == b'=').unwrap_or(bytes.len())]
+}
+
+/// Whether a value of LD_PRELOAD names our library, which `vshmem run` puts first.
+fn preloads(value: &[u8], library: &[u8]) -> bool {
+    value.split(|byte| b"=: ".contains(byte)).any(|word| word == library)
+}
+
+/// `LD_PRELOAD=` with our library before those of `word`, which names others.
+fn preload_before(word: &CStr, library: &[u8]) -> Option<Scratch<u64>> {
+    let name = b"LD_PRELOAD=";
+    let others = word.to_bytes().get(name.len()..).unwrap_or_default();
+    let colon: &[u8] = if others.is_empty() { b"" } else { b":" };
+    let parts = [name.as_slice(), library, colon, others];
+    let bytes = parts.iter().map(|part| part.len()).sum::<usize>() + 1;
+    let mut composed = Scratch::<u64>::new(bytes.div_ceil(8))?;
+    let text = parts.into_iter().flatten().chain([&0]);
+    for (index, byte) in text.enumerate() {
+        composed.values()[index / 8] |= u64::from(*byte) << (8 * (index % 8));
+    }
+    Some(composed)
+}
+
+/// What a list of words has.
+struct Found {
+    /// Its words.
+    count: usize,
+    /// Which of ours it has.
+    present: [bool; NAMES.len()],
+    /// Which of its words names other libraries than ours, and what is to be in its place.
+    others: Option<(usize, Scratch<u64>)>,
+}
+
+/// # Safety
+/// As for [`Environment::completed`].
+unsafe fn look_through(envp: *const *const c_char, words: &[CString]) -> Found {
+    let library = library(words);
+    let mut found = Found { count: 0, present: [false; NAMES.len()], others: None };
+    if envp.is_null() {
+        return found;
+    }
+    loop {
+        // SAFETY: the list ends with a null, where the loop ends.
+        let word = unsafe { *envp.add(found.count) };
+        if word.is_null() {
+            return found;
+        }
+        // SAFETY: its members are C strings.
+        let word = unsafe { CStr::from_ptr(word) };
+        let name = name_of(word);
+        for (seen, ours) in found.present.iter_mut().zip(words) {
+            *seen |= name == name_of(ours);
+        }
+        if let Some(library) = library
+            && name == b"LD_PRELOAD"
+            && !preloads(&word.to_bytes()[name.len()..], library)
+        {
+            let composed = preload_before(word, library);
+            found.others = composed.map(|composed| (found.count, composed));
+        }
+        found.count += 1;
+    }
+}
+
+impl Environment {
+    /// Completes `envp` for a program that replaces this one. Without the heap: callers may be vfork
+    /// children.
+    ///
+    /// # Safety
+    /// `envp` is null, or a list of C strings that ends with a null, and stays so while this lives.
+    pub unsafe fn completed(envp: *const *const c_char) -> Self {
+        let rejoins = process::joined()
+            .is_some_and(|session| session.member().others_busy() || exec::leaves_attaches());
+        // SAFETY: the same contract.
+        unsafe { Self::with_words(envp, rejoins) }
+    }
+
+    /// Completes `envp` for the program of a child, which has nothing to take over.
+    ///
+    /// # Safety
+    /// As for [`Environment::completed`].
+    pub unsafe fn of_child(envp: *const *const c_char) -> Self {
+        // SAFETY: the same contract.
+        unsafe { Self::with_words(envp, false) }
+    }
+
+    unsafe fn with_words(envp: *const *const c_char, rejoins: bool) -> Self {
+        // A thread has one child of vfork at a time: the last one is over.
+        LeftBehind::give_back();
+        let is_away = !process::is_home();
+        let untouched = Self { original: envp, added: None, preload: None, is_away: false };
+        let Some(words) = WORDS.get().filter(|words| !words.is_empty()) else { return untouched };
+        // SAFETY: the same contract.
+        let Found { count, present, others } = unsafe { look_through(envp, words) };
+        if !rejoins && others.is_none() && present.iter().zip(words).all(|(seen, _)| *seen) {
+            return untouched;
+        }
+        let Some(mut list) = Scratch::<u64>::new(count + words.len() + 2) else {
+            return untouched;
+        };
+        let slots = list.values();
+        for (index, slot) in slots[..count].iter_mut().enumerate() {
+            // SAFETY: as above; `count` members were counted.
+            *slot = unsafe { *envp.add(index) }.addr() as u64;
+        }
+        let mut preload = None;
+        if let Some((index, mut composed)) = others {
+            slots[index] = composed.values().as_ptr().addr() as u64;
+            preload = Some(composed);
+        }
+        let missing = words.iter().zip(&present).filter(|(_, seen)| !**seen);
+        let missing = missing.map(|(word, _)| word.as_c_str());
+        let words = missing.chain(rejoins.then_some(join::REJOIN));
+        for (slot, word) in slots[count..].iter_mut().zip(words) {
+            *slot = word.as_ptr().addr() as u64;
+        }
+        if is_away {
+            LeftBehind::note(&mut list, preload.as_mut());
+        }
+        Self { original: envp, added: Some(list), preload, is_away }
+    }
+
+    /// The list to execute with.
+    pub fn list(&mut self) -> *const *const c_char {
+        match &mut self.added {
+            Some(list) => list.values().as_ptr().cast(),
+            None => self.original,
+        }
+    }
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        if self.is_away {
+            LeftBehind::forget();
+        }
+        // The list points to it.
+        drop(self.added.take());
+        drop(self.preload.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preload_of_the_programs_own_gets_our_library_in_front() {
+        for (word, whole) in [
+            (c"LD_PRELOAD=", c"LD_PRELOAD=/x/ours.so"),
+            (c"LD_PRELOAD=a.so b.so", c"LD_PRELOAD=/x/ours.so:a.so b.so"),
+        ] {
+            let mut composed = preload_before(word, b"/x/ours.so").unwrap();
+            let text: Vec<u8> = composed.values().iter().flat_map(|w| w.to_le_bytes()).collect();
+            assert_eq!(CStr::from_bytes_until_nul(&text).unwrap(), whole);
+        }
+        assert!(preloads(b"=a.so:/x/ours.so", b"/x/ours.so"));
+        assert!(!preloads(b"=a.so:/x/ours.so.old", b"/x/ours.so"));
+    }
+}

@@ -1,0 +1,193 @@
+//! The program's signal handlers: each is entered through ours, which notes that it ran.
+//!
+//! A blocking System V call must end with EINTR when a handler runs, at whatever instruction of
+//! ours that happens (see `vshmem_mem::signal_handled`).
+//!
+//! # What a handler reads
+//! A handler runs between any two instructions of its thread, and may make System V calls of its own. So whatever this library
+//! keeps for a thread or a process is read by handlers, at every moment of being written:
+//!
+//! | what | why it is safe |
+//! |---|---|
+//! | `vshmem_mem::interrupted` (handlers counted, the word slept on, the place in a line) | one word each, or vouched for by a flag that is 0 while they are written; in the thread's static block, so that no handler allocates. A place is taken once, and only believed if the slot is this thread's and its lock is a lock |
+//! | `HANDLERS` here | one word for each signal. `DETAILED` is read by sigaction alone |
+//! | `process::SESSION`, `MARK` | one word, set once; what it points to is never freed |
+//! | `join::SETUP` | one word, which says who sets up: a handler that has interrupted it gets ENOSYS and does not wait for itself |
+//! | `process::HOME`, `BARE_CHILDREN`, `mapping_cache::ALLOWED`, `CLOSED`, `future_locks::LATER`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
+//! | the clock's remembered second | 0 while it is written with its tick |
+//! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; whoever finds them so asks the kernel |
+//! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
+//! | `pieces::PIECES`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
+//! | `user::PAGES` | one word each: page and rights |
+//! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a member's `doorbell` and `vigil`, `vshmem_agent`'s surroundings | set once, at load or on joining; before that, there is none |
+//! | `next!`'s addresses | one word each; who finds none looks the symbol up, and all find the same |
+//! | a member's `client` and `pid` | one word each, changed in a new child before its program goes on |
+//! | a member's seats | claimed by one word; a handler takes another seat, and takes over locks of its own thread |
+//! | a member's larder, hints, spin, told sizes | one word each, swapped, or checked before use |
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use libc::{c_int, c_void, siginfo_t};
+
+use crate::attached::attach_table;
+use crate::{errno, process};
+
+/// Signals there are (_NSIG).
+const SIGNALS: usize = 65;
+
+/// The program's handlers.
+static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+/// Whether SA_SIGINFO was asked for.
+static DETAILED: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
+
+/// Entered by the kernel. It takes little of the stack: programs make their signal stacks as large as the kernel says that
+/// handlers need (AT_MINSIGSTKSZ), and hardly larger.
+unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+    vshmem_mem::signal_handled();
+    if vshmem_mem::is_sleeper_shown() {
+        // SAFETY: the kernel passes the context to a handler that was installed with SA_SIGINFO, and it stays for as long.
+        end_sleep(unsafe { &*context.cast() });
+    }
+    let Some(handler) = HANDLERS.get(signal as usize) else { return };
+    let address = handler.load(Ordering::Acquire);
+    if address > 1 {
+        // SAFETY: the program has given this address as its handler; one that takes a single
+        // argument ignores the others by the C calling convention.
+        unsafe {
+            let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
+                std::mem::transmute(address);
+            let paused = attach_table::pause();
+            handler(signal, info, context);
+            attach_table::resume(&paused);
+        }
+    }
+}
+
+/// Ends the sleep that the handler has interrupted. That takes a lock, and some kilobytes of stack: a handler on a signal stack
+/// does it on the stack of the interrupted thread, which had the room for the call.
+#[cold]
+#[inline(never)]
+fn end_sleep(context: &libc::ucontext_t) {
+    let Some(top) = interrupted_stack(context) else { return leave_line() };
+    // The kernel takes a thread that is not on its signal stack for one that has left it, and would put the next signal's frame
+    // over ours.
+    let (all, mut before) = (u64::MAX, 0u64);
+    let set_mask = |to: &u64, before: *mut u64| {
+        let words =
+            [libc::SIG_SETMASK as usize, (&raw const *to).addr(), before.addr(), size_of::<u64>()];
+        // SAFETY: the kernel reads and writes masks of the size that is passed.
+        unsafe { vshmem_mem::system_call(libc::SYS_rt_sigprocmask, words) }
+    };
+    if set_mask(&all, &raw mut before) != 0 {
+        return leave_line();
+    }
+    // SAFETY: nothing lives below the red zone of the interrupted stack; the thread goes on there only after this handler, and no
+    // other handler can run meanwhile.
+    unsafe { call_on(top, leave_line) };
+    set_mask(&before, std::ptr::null_mut());
+}
+
+extern "C" fn leave_line() {
+    if let Some(session) = process::joined() {
+        errno::untouched(|| session.member().interrupt());
+    }
+}
+
+/// Where the stack of the interrupted thread ends, if the kernel has left it for a signal stack.
+fn interrupted_stack(context: &libc::ucontext_t) -> Option<usize> {
+    /// What a compiler may use below the stack pointer, and more.
+    const RED_ZONE: usize = 256;
+    #[cfg(target_arch = "x86_64")]
+    let interrupted = context.uc_mcontext.gregs[libc::REG_RSP as usize] as usize;
+    #[cfg(target_arch = "aarch64")]
+    let interrupted = context.uc_mcontext.sp as usize;
+    let stack = &context.uc_stack;
+    let on_it = |at: usize| at.wrapping_sub(stack.ss_sp.addr()) < stack.ss_size;
+    let here = (&raw const interrupted).addr();
+    (on_it(here) && !on_it(interrupted)).then_some((interrupted - RED_ZONE) & !15)
+}
+
+/// Calls a function on another stack.
+///
+/// # Safety
+/// Below `top` there is a stack that nobody uses.
+unsafe fn call_on(top: usize, function: extern "C" fn()) {
+    // SAFETY: the function keeps the register that the former stack pointer is in, as every C function does.
+    unsafe {
+        #[cfg(target_arch = "x86_64")]
+        std::arch::asm!(
+            "mov r12, rsp",
+            "mov rsp, {top}",
+            "call {function}",
+            "mov rsp, r12",
+            top = in(reg) top,
+            function = in(reg) function,
+            out("r12") _,
+            clobber_abi("C"),
+        );
+        #[cfg(target_arch = "aarch64")]
+        std::arch::asm!(
+            "mov x20, sp",
+            "mov sp, {top}",
+            "blr {function}",
+            "mov sp, x20",
+            top = in(reg) top,
+            function = in(reg) function,
+            out("x20") _,
+            clobber_abi("C"),
+        );
+    }
+}
+
+fn ours() -> usize {
+    enter as unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void) as usize
+}
+
+/// sigaction(2), by whatever `call`: the kernel enters a handler of the program's through ours.
+pub fn install(
+    signal: c_int,
+    action: Option<&libc::sigaction>,
+    before: *mut libc::sigaction,
+    call: impl Fn(*const libc::sigaction, *mut libc::sigaction) -> c_int,
+) -> c_int {
+    let wanted = action.map_or(std::ptr::null(), std::ptr::from_ref);
+    let index = signal as usize;
+    let (Some(handler), Some(detailed)) = (HANDLERS.get(index), DETAILED.get(index)) else {
+        return call(wanted, before);
+    };
+    let (old_handler, old_detailed) =
+        (handler.load(Ordering::Acquire), detailed.load(Ordering::Acquire));
+    let is_handler = |action: &&libc::sigaction| {
+        ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction)
+            && action.sa_sigaction != ours()
+    };
+    let result = match action.filter(is_handler) {
+        Some(&(mut replaced)) => {
+            let asked = (replaced.sa_flags & libc::SA_SIGINFO) as usize;
+            // The handler first: the signal may come the moment that the action is set.
+            handler.store(replaced.sa_sigaction, Ordering::Release);
+            detailed.store(asked, Ordering::Release);
+            replaced.sa_sigaction = ours();
+            replaced.sa_flags |= libc::SA_SIGINFO;
+            let result = call(&raw const replaced, before);
+            if result != 0 {
+                handler.store(old_handler, Ordering::Release);
+                detailed.store(old_detailed, Ordering::Release);
+            }
+            result
+        }
+        None => call(wanted, before),
+    };
+    if result == 0 {
+        // SAFETY: a non-null pointer is valid by contract, and was just filled in.
+        if let Some(before) = unsafe { before.as_mut() }
+            && before.sa_sigaction == ours()
+        {
+            before.sa_sigaction = old_handler;
+            if old_detailed == 0 {
+                before.sa_flags &= !libc::SA_SIGINFO;
+            }
+        }
+    }
+    result
+}

@@ -1,0 +1,119 @@
+//! Joining a pool: at the first call, or before the program does what would put the pool out of reach.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use vshmem_ipc::Errno;
+use vshmem_session::{Session, SessionError};
+
+use crate::attached::mapping_cache;
+use crate::session::{agent, caller, cancel, descriptors};
+use crate::{errno, log, process};
+
+/// How far setting up is, or which thread is at it: one word, so that a signal handler of that thread recognises itself at every
+/// moment.
+static SETUP: AtomicUsize = AtomicUsize::new(FRESH);
+
+const FRESH: usize = 0;
+const READY: usize = 1;
+
+/// A number above the constants that differs between the threads of a process, and that a thread keeps in a child.
+fn this_thread() -> usize {
+    // SAFETY: the address is only told apart from others.
+    unsafe { libc::__errno_location() }.addr()
+}
+
+/// To be called when a process begins: at load, and in a child that `fork` has made.
+pub fn begin() {
+    // A thread that was setting up when another one forked is not there in the child.
+    let setup = SETUP.load(Ordering::Acquire);
+    if ![FRESH, READY, this_thread()].contains(&setup) {
+        SETUP.store(FRESH, Ordering::Release);
+    }
+    process::is_at_home_now();
+}
+
+/// Joins while it is still possible: after what the program is about to do (chroot, giving up its
+/// rights) the pool may be out of reach. A program that has made no call yet would otherwise find
+/// none to join at its first.
+pub fn join_in_time() {
+    if process::joined().is_none() && process::is_home() {
+        // What stands in the way is told at the first call.
+        let _ = errno::untouched(|| cancel::uncancelled(set_up));
+    }
+}
+
+/// In the environment of a program that replaces one whose threads were in the middle of calls.
+pub const REJOIN: &CStr = c"VSHMEM_REJOIN=1";
+
+/// Joins at load if the program before this one left threads in lines: they are gone, and must not
+/// be given anything any more. Joining takes them out.
+pub fn rejoin() {
+    // SAFETY: the name is a C string; other threads of the program do not run yet.
+    let asked = unsafe {
+        let asked = !libc::getenv(c"VSHMEM_REJOIN".as_ptr()).is_null();
+        if asked {
+            libc::unsetenv(c"VSHMEM_REJOIN".as_ptr());
+        }
+        asked
+    };
+    if asked {
+        join_in_time();
+    }
+}
+
+#[cold]
+pub fn set_up() -> Result<&'static Session, Errno> {
+    let me = this_thread();
+    loop {
+        match SETUP.compare_exchange(FRESH, me, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => break,
+            Err(READY) => {
+                if let Some(session) = process::inherited() {
+                    return Ok(session);
+                }
+            }
+            // We come back to ourselves: from a signal handler, or something that we have called was
+            // replaced by a function of the program's that makes System V calls itself.
+            Err(setting_up) if setting_up == me => return Err(Errno::NOSYS),
+            // Another thread sets up.
+            Err(_) => {
+                rustix::thread::sched_yield();
+            }
+        }
+    }
+    let opened =
+        open().or_else(|error| descriptors::beyond_the_soft_limit(open).unwrap_or(Err(error)));
+    match opened {
+        Ok(session) => {
+            process::prepare_mark();
+            process::publish(session);
+            SETUP.store(READY, Ordering::Release);
+            let session = process::inherited().ok_or(Errno::NOSYS)?;
+            // Asked once, and now: a program may come to forbid itself to ask.
+            let _ = (caller::Me::now(), mapping_cache::is_allowed(), vshmem_mem::Instant::now());
+            agent::watch(session);
+            Ok(session)
+        }
+        Err(error) => {
+            log::line(&format!("vshmem: {error}\n"));
+            SETUP.store(FRESH, Ordering::Release);
+            Err(errno_of(&error))
+        }
+    }
+}
+
+fn open() -> Result<Session, SessionError> {
+    let place = std::env::var("VSHMEM_POOL").unwrap_or_default();
+    let link = vshmem_session::find(&place)?;
+    Session::join(link)
+}
+
+/// What a call reports when there is no session to answer it.
+fn errno_of(error: &SessionError) -> Errno {
+    match error {
+        SessionError::Join { error: vshmem_ipc::JoinError::Full { .. }, .. } => Errno::NOSPC,
+        SessionError::Join { error: vshmem_ipc::JoinError::Evicted, .. } => Errno::IO,
+        _ => Errno::NOSYS,
+    }
+}

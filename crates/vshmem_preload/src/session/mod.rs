@@ -1,0 +1,21 @@
+//! This process's place in the pool: how it joins, what it is while it runs, forks and executes, and how it leaves.
+//!
+//! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its own, `exec`, `exit` and `reap`
+//! are the ends. `caller`, `cancel`, `handlers` and `confined` follow what the program and its threads have asked for.
+
+pub mod adjustments;
+pub mod agent;
+pub mod caller;
+pub mod cancel;
+pub mod child;
+pub mod confined;
+pub mod current;
+pub mod descriptors;
+pub mod environment;
+pub mod exec;
+pub mod exit;
+pub mod fork;
+pub mod handlers;
+pub mod join;
+pub mod reap;
+pub mod route;

@@ -1,0 +1,47 @@
+//! What a change needs to know of the pool and of its thread.
+
+use vshmem_mem::Map;
+use vshmem_wire::Area;
+
+use crate::fault::Fault;
+use crate::thread_slot::Seats;
+
+/// What a step on shared state needs to know: the pool, and the slot that it works from.
+#[derive(Debug, Clone, Copy)]
+pub struct Desk<'a> {
+    /// The pool.
+    pub map: &'a Map,
+    /// The thread table.
+    pub threads: Area,
+    /// Words that an intent record may name: everything behind the superblock up to here.
+    pub words_end: u64,
+    /// The thread slot in use.
+    pub slot: u32,
+    /// The process's seats, to recognise a lock that this very thread holds further out.
+    pub seats: &'a Seats,
+}
+
+impl Desk<'_> {
+    /// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock
+    /// has no locks), behind them, or not aligned.
+    ///
+    /// # Errors
+    /// When it is such a one.
+    #[inline]
+    pub(crate) fn check_lock(&self, offset: u64) -> Result<(), Fault> {
+        let inside = (vshmem_wire::PAGE_BYTES..self.words_end).contains(&offset);
+        if inside && offset.is_multiple_of(vshmem_wire::CELL_BYTES) {
+            return Ok(());
+        }
+        Err(Fault::corrupt(offset, "a lock where none can be"))
+    }
+
+    /// Offset of a thread slot.
+    ///
+    /// # Errors
+    /// When there is no such slot.
+    #[inline]
+    pub fn slot_at(&self, slot: u32) -> Result<u64, Fault> {
+        self.threads.at(slot).ok_or(Fault::corrupt(self.threads.offset, "no such thread slot"))
+    }
+}

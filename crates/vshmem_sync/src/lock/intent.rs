@@ -1,0 +1,250 @@
+//! The intent record: all writes of one change, collected first.
+
+use arrayvec::ArrayVec;
+use vshmem_mem::Scratch;
+use vshmem_wire::{Cell, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES};
+
+use super::context::Desk;
+use super::record::{before, write_record};
+use crate::cell::{load_cell, load_word};
+use crate::crash::crash_point;
+use crate::fault::Fault;
+
+/// Where the part of a long record that does not fit into the thread slot lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Overflow {
+    pub offset: u64,
+    pub entries: usize,
+}
+
+/// One change under a lock: reads see its own writes, and nothing is visible to others before it
+/// commits.
+#[derive(Debug)]
+pub struct Txn<'a> {
+    desk: Desk<'a>,
+    near: ArrayVec<LogEntry, LOG_ENTRIES>,
+    far: Option<Scratch<LogEntry>>,
+    far_used: usize,
+    overflow: Option<Overflow>,
+    /// Words looked at since the change was begun.
+    steps: u32,
+}
+
+/// Words that one change may look at. Honest ones stay far below; a change that goes round in
+/// tables that a peer has tied together ends here.
+const MOST_STEPS: u32 = 1 << 27;
+
+impl<'a> Txn<'a> {
+    #[inline]
+    pub(super) fn new(desk: Desk<'a>) -> Self {
+        Self { desk, near: ArrayVec::new(), far: None, far_used: 0, overflow: None, steps: 0 }
+    }
+
+    /// Makes room for more entries than the thread slot holds.
+    pub(super) fn lengthen(&mut self, room: Overflow) -> Result<(), Fault> {
+        if room.entries > MORE_LOG_ENTRIES {
+            return Err(Fault::Misuse("an intent record with more entries than others carry out"));
+        }
+        self.far = Some(Scratch::new(room.entries).ok_or(Fault::TooLong)?);
+        self.overflow = Some(room);
+        Ok(())
+    }
+
+    /// The pool and the slot.
+    #[must_use]
+    pub fn desk(&self) -> &Desk<'a> {
+        &self.desk
+    }
+
+    /// How many more words this change can write.
+    #[must_use]
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.near.remaining_capacity() + self.overflow.map_or(0, |o| o.entries - self.far_used)
+    }
+
+    #[inline]
+    fn staged(&mut self, offset: u64) -> Option<&mut LogEntry> {
+        self.steps = self.steps.saturating_add(1 + (self.far_used / 64) as u32);
+        // Newest first: what was written last is most likely to be asked for.
+        if let Some(far) = &mut self.far
+            && let Some(at) =
+                far.values()[..self.far_used].iter().rposition(|entry| entry.offset == offset)
+        {
+            return Some(&mut far.values()[at]);
+        }
+        self.near.iter_mut().rev().find(|entry| entry.offset == offset)
+    }
+
+    /// Counts `words` that the change looks at past [`Txn::cell`].
+    ///
+    /// # Errors
+    /// When it has looked at more than any change needs.
+    #[inline]
+    pub fn step(&mut self, words: u32) -> Result<(), Fault> {
+        self.steps = self.steps.saturating_add(words);
+        if self.steps > MOST_STEPS {
+            return Err(Fault::corrupt(0, "tables in which a change has no end"));
+        }
+        Ok(())
+    }
+
+    /// The cell at `offset`, as this change would leave it.
+    ///
+    /// # Errors
+    /// When it is outside the pool, or this change has looked at more words than any needs.
+    #[inline]
+    pub fn cell(&mut self, offset: u64) -> Result<Cell, Fault> {
+        self.step(0)?;
+        match self.staged(offset) {
+            Some(entry) => Ok(before(entry).successor(entry.new)),
+            None => load_cell(self.desk.map, offset),
+        }
+    }
+
+    /// Whether this change has written the cell at `offset`.
+    #[must_use]
+    pub fn has_written(&mut self, offset: u64) -> bool {
+        self.staged(offset).is_some()
+    }
+
+    /// The word of the cell at `offset`, as this change would leave it.
+    ///
+    /// # Errors
+    /// As [`Txn::cell`].
+    #[inline]
+    pub fn get_word(&mut self, offset: u64) -> Result<u64, Fault> {
+        self.step(0)?;
+        match self.staged(offset) {
+            Some(entry) => Ok(entry.new),
+            None => load_word(self.desk.map, offset),
+        }
+    }
+
+    /// The number of 32 bits in the cell at `offset`, as this change would leave it.
+    ///
+    /// # Errors
+    /// As [`Txn::cell`].
+    #[inline]
+    pub fn get(&mut self, offset: u64) -> Result<u32, Fault> {
+        Ok(self.get_word(offset)? as u32)
+    }
+
+    /// As [`Txn::replace`], for a cell that this change has not written yet: does not look.
+    ///
+    /// # Errors
+    /// When the record is full.
+    pub fn replace_first(&mut self, offset: u64, old: Cell, word: u64) -> Result<(), Fault> {
+        self.push(LogEntry { offset, old: old.word, tag: old.tag, new: word })
+    }
+
+    /// Writes `word` into the cell at `offset`, which was `old` before this change.
+    ///
+    /// # Errors
+    /// When the record is full.
+    #[inline]
+    pub fn replace(&mut self, offset: u64, old: Cell, word: u64) -> Result<(), Fault> {
+        if let Some(entry) = self.staged(offset) {
+            entry.new = word;
+            return Ok(());
+        }
+        self.replace_first(offset, old, word)
+    }
+
+    #[inline]
+    fn push(&mut self, entry: LogEntry) -> Result<(), Fault> {
+        if self.near.try_push(entry).is_ok() {
+            return Ok(());
+        }
+        match (&mut self.far, self.overflow) {
+            (Some(far), Some(room)) if self.far_used < room.entries => {
+                far.values()[self.far_used] = entry;
+                self.far_used += 1;
+                Ok(())
+            }
+            _ => Err(Fault::TooLong),
+        }
+    }
+
+    /// Writes a word into a cell.
+    ///
+    /// # Errors
+    /// When it is outside the pool, or the record is full.
+    #[inline]
+    pub fn set_word(&mut self, offset: u64, word: u64) -> Result<(), Fault> {
+        if let Some(entry) = self.staged(offset) {
+            entry.new = word;
+            return Ok(());
+        }
+        let old = load_cell(self.desk.map, offset)?;
+        self.replace_first(offset, old, word)
+    }
+
+    /// Writes a number of 32 bits into a cell.
+    ///
+    /// # Errors
+    /// As [`Txn::set_word`].
+    #[inline]
+    pub fn set(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
+        self.set_word(offset, value.into())
+    }
+
+    /// Writes a cell only if it differs.
+    ///
+    /// # Errors
+    /// As [`Txn::set`].
+    #[inline]
+    pub fn update(&mut self, offset: u64, value: u32) -> Result<(), Fault> {
+        if self.get(offset)? == value { Ok(()) } else { self.set(offset, value) }
+    }
+
+    /// Writes a word into a cell only if it differs.
+    ///
+    /// # Errors
+    /// As [`Txn::set_word`].
+    #[inline]
+    pub fn update_word(&mut self, offset: u64, word: u64) -> Result<(), Fault> {
+        if self.get_word(offset)? == word { Ok(()) } else { self.set_word(offset, word) }
+    }
+
+    /// Forgets everything staged: for a refusal that comes late.
+    pub fn clear(&mut self) {
+        self.near.clear();
+        self.far_used = 0;
+        self.steps = 0;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.near.is_empty()
+    }
+
+    /// Lays the record open in the thread slot. Nobody acts on it before the lock says
+    /// *committed*, with this tag.
+    #[inline]
+    pub(super) fn write_record(&mut self, lock: u64, committed: u64) -> Result<(), Fault> {
+        let far = match (&mut self.far, self.overflow) {
+            (Some(far), Some(room)) => Some((room.offset, &far.values()[..self.far_used])),
+            _ => None,
+        };
+        write_record(&self.desk, lock, committed, &self.near, far)
+    }
+
+    /// Carries out this process's own record, from the private copy.
+    #[inline]
+    pub(super) fn apply(&mut self, change: &'static str) -> Result<(), Fault> {
+        let half = self.near.len() / 2;
+        for (index, entry) in self.near.iter().enumerate() {
+            if index == half {
+                crash_point(change, "half-applied");
+            }
+            // Refused only when somebody has helped already.
+            self.desk.map.replace_cell(entry.offset, before(entry), entry.new)?;
+        }
+        if let Some(far) = &mut self.far {
+            for entry in &far.values()[..self.far_used] {
+                self.desk.map.replace_cell(entry.offset, before(entry), entry.new)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,118 @@
+//! The intent record as it lies in a thread slot: written by its owner, carried out by whoever
+//! takes the lock over.
+
+use vshmem_mem::{Map, Ordering};
+use vshmem_wire::{
+    CELL_BYTES, Cell, LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, ThreadSlot, WORD_BYTES,
+};
+
+use super::context::Desk;
+use crate::cell::field;
+use crate::fault::Fault;
+
+/// What the cell of an entry holds before the change.
+#[inline]
+pub(super) fn before(entry: &LogEntry) -> Cell {
+    Cell { word: entry.old, tag: entry.tag }
+}
+
+/// Makes the record of a thread slot invalid, before any of its words is overwritten: somebody who
+/// still carries it out must see that. Barrier REWRITE: pairs with the fence in [`carry_out`].
+pub(super) fn close_record(map: &Map, slot: u64) -> Result<(), Fault> {
+    map.store(field!(slot, ThreadSlot, log_head), 0, Ordering::Relaxed)?;
+    vshmem_mem::fence(Ordering::Release);
+    Ok(())
+}
+
+/// `None` when it does not lie in the pool.
+fn read_entry(map: &Map, at: u64) -> Option<LogEntry> {
+    let word = |nth: u64| map.load(at.checked_add(nth * WORD_BYTES)?, Ordering::Relaxed).ok();
+    Some(LogEntry { offset: word(0)?, old: word(1)?, tag: word(2)?, new: word(3)? })
+}
+
+/// Writes a record into a thread slot: the entries `near` there, and those that are `far` at an
+/// offset of their own.
+#[inline]
+pub(super) fn write_record(
+    desk: &Desk<'_>,
+    lock: u64,
+    committed: u64,
+    near: &[LogEntry],
+    far: Option<(u64, &[LogEntry])>,
+) -> Result<(), Fault> {
+    let map = desk.map;
+    let slot = desk.slot_at(desk.slot)?;
+    close_record(map, slot)?;
+    write_entries(map, field!(slot, ThreadSlot, log), near)?;
+    let mut entries = near.len();
+    if let Some((offset, far)) = far {
+        write_entries(map, offset, far)?;
+        map.store(field!(slot, ThreadSlot, log_more), offset, Ordering::Relaxed)?;
+        entries += far.len();
+    }
+    map.store(field!(slot, ThreadSlot, log_lock), lock, Ordering::Relaxed)?;
+    let head = LogHead { tag: committed, entries: entries as u64 }.pack();
+    // Part of COMMIT: pairs with the acquire of the head in `carry_out`.
+    map.store(field!(slot, ThreadSlot, log_head), head, Ordering::Release)?;
+    Ok(())
+}
+
+#[inline]
+fn write_entries(map: &Map, mut at: u64, entries: &[LogEntry]) -> Result<(), Fault> {
+    for entry in entries {
+        write_entry(map, at, entry)?;
+        at += size_of::<LogEntry>() as u64;
+    }
+    Ok(())
+}
+
+#[inline]
+fn write_entry(map: &Map, at: u64, entry: &LogEntry) -> Result<(), Fault> {
+    for (nth, word) in [entry.offset, entry.old, entry.tag, entry.new].into_iter().enumerate() {
+        map.store(at + nth as u64 * WORD_BYTES, word, Ordering::Relaxed)?;
+    }
+    Ok(())
+}
+
+/// Carries out the committed record of another thread slot, for the given lock, which has been
+/// committed with `tag`.
+///
+/// A record that has been overwritten meanwhile is left alone: its owner only starts a new one
+/// after it has carried out the old one itself. One that cannot be (a peer wrote it) is nobody's
+/// change: what can be read of it is carried out inside the pool, and the lock goes on.
+pub(super) fn carry_out(desk: &Desk<'_>, owner: u32, lock: u64, tag: u64) -> Result<(), Fault> {
+    let map = desk.map;
+    let Ok(slot) = desk.slot_at(owner) else { return Ok(()) };
+    let head_at = field!(slot, ThreadSlot, log_head);
+    let lock_at = field!(slot, ThreadSlot, log_lock);
+    let head = map.load(head_at, Ordering::Acquire)?;
+    let Some(count) = LogHead::entries_for(head, tag) else { return Ok(()) };
+    if map.load(lock_at, Ordering::Relaxed)? != lock {
+        return Ok(());
+    }
+    let more = map.load(field!(slot, ThreadSlot, log_more), Ordering::Relaxed)?;
+    let near = LOG_ENTRIES as u64;
+    for index in 0..count.min(near + MORE_LOG_ENTRIES as u64) {
+        let at = if index < near {
+            Some(field!(slot, ThreadSlot, log) + index * size_of::<LogEntry>() as u64)
+        } else {
+            more.checked_add((index - near) * size_of::<LogEntry>() as u64)
+        };
+        let Some(entry) = at.and_then(|at| read_entry(map, at)) else { return Ok(()) };
+        // Pairs with REWRITE in `close_record`: if a word of a newer record was read
+        // above, then the head read now is no longer the one that was checked. It may be as long
+        // and of the same tag, but then it is of another lock, whose offset was written
+        // before it. (A third record, of this lock again, has another tag.)
+        vshmem_mem::fence(Ordering::Acquire);
+        let same = map.load(head_at, Ordering::Acquire)? == head
+            && map.load(lock_at, Ordering::Relaxed)? == lock;
+        if !same {
+            return Ok(());
+        }
+        let allowed = entry.offset >= vshmem_wire::PAGE_BYTES && entry.offset < desk.words_end;
+        if allowed && entry.offset.is_multiple_of(CELL_BYTES) {
+            map.replace_cell(entry.offset, before(&entry), entry.new)?;
+        }
+    }
+    Ok(())
+}

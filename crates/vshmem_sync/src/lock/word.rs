@@ -1,0 +1,64 @@
+//! The word of a lock.
+
+use vshmem_mem::Map;
+use vshmem_wire::Cell;
+
+use crate::cell::load_word;
+use crate::fault::Fault;
+
+pub(super) const FREE: u32 = 0;
+pub(super) const HELD: u32 = 1;
+pub(super) const COMMITTED: u32 = 2;
+
+/// The word of a lock taken apart. The cell's tag tells one time that it was taken from any other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockWord {
+    /// Thread slot of the holder.
+    pub holder: u32,
+    pub(super) state: u32,
+}
+
+impl LockWord {
+    #[inline]
+    pub(super) fn unpack(word: u64) -> Self {
+        Self { holder: (word as u32) >> 2, state: (word as u32) & 3 }
+    }
+
+    #[inline]
+    pub(super) fn pack(self) -> u64 {
+        u64::from(self.holder << 2 | self.state)
+    }
+}
+
+/// The word of the lock that `seen` is of, in another state.
+#[inline]
+pub(super) fn in_state(seen: Cell, state: u32) -> u64 {
+    LockWord { state, ..LockWord::unpack(seen.word) }.pack()
+}
+
+/// Who holds a lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LockHolder {
+    /// Thread slot.
+    pub slot: u32,
+    /// Whether its change has happened and is being carried out.
+    pub committed: bool,
+}
+
+/// Looks who holds the lock at `offset`.
+///
+/// # Errors
+/// When it is outside the pool.
+pub fn holder_of(map: &Map, offset: u64) -> Result<Option<LockHolder>, Fault> {
+    let word = LockWord::unpack(load_word(map, offset)?);
+    Ok(match word.state {
+        HELD => Some(LockHolder { slot: word.holder, committed: false }),
+        COMMITTED => Some(LockHolder { slot: word.holder, committed: true }),
+        _ => None,
+    })
+}
+
+/// The word of a lock that `slot` holds.
+pub(super) fn taken(slot: u32) -> u64 {
+    LockWord { holder: slot, state: HELD }.pack()
+}

@@ -1,0 +1,200 @@
+//! Operations on one semaphore without the lock.
+
+use vshmem_wire::{Adjustment, Cell, SemWord};
+
+use super::single::{MOST_TURNS, Operated, Semaphore, UndoRecords, shows, sum};
+use crate::crash::crash_point;
+use crate::fault::Fault;
+
+impl<R: UndoRecords> Semaphore<'_, R> {
+    /// Adds `change`, or for 0 waits for zero, on behalf of `party`. `stands` tells, after the word
+    /// was read, whether the set is still there.
+    ///
+    /// # Errors
+    /// When the pool does not make sense.
+    #[inline(always)]
+    pub fn operate(
+        &self,
+        change: i16,
+        highest: u32,
+        party: u32,
+        stands: impl Fn() -> Result<bool, Fault>,
+    ) -> Result<Operated, Fault> {
+        self.replace_value(party, stands, move |value| sum(value, change, highest))
+    }
+
+    /// Replaces the value by what `next` makes of it, on behalf of `party`. `stands` as above.
+    #[inline(always)]
+    pub(super) fn replace_value(
+        &self,
+        party: u32,
+        stands: impl Fn() -> Result<bool, Fault>,
+        next: impl Fn(u32) -> Result<u32, Operated> + Copy,
+    ) -> Result<Operated, Fault> {
+        let cell = self.map.cell_ref(self.at)?;
+        for _ in 0..MOST_TURNS {
+            let seen = cell.load_to_replace();
+            let word = SemWord::unpack(seen.word);
+            if word.slow || !stands()? {
+                return Ok(Operated::Closed);
+            }
+            if word.tentative {
+                match self.finish(seen, next)? {
+                    Some(answer) => return Ok(answer),
+                    None => continue,
+                }
+            }
+            let value = match next(word.value) {
+                Ok(value) => value,
+                Err(answer) => return Ok(answer),
+            };
+            if word.undo {
+                self.settle(seen)?;
+            }
+            let next = SemWord::of(value, party, false);
+            // Barrier HAND-OVER: pairs with the acquire of whoever reads the semaphore next.
+            if cell.replace(seen, next.pack()) {
+                crash_point("semop-fast", "done");
+                return Ok(Operated::Done);
+            }
+        }
+        Err(self.restless())
+    }
+
+    /// Adds `change`, which is not 0, and takes it from the adjustment at `adjustment_at` of the
+    /// undo record `record`, which is the caller's. `stands` tells, after both were read, whether
+    /// the set is still there and the record still the caller's.
+    ///
+    /// # Errors
+    /// When the pool does not make sense.
+    #[inline(always)]
+    pub fn operate_undoable(
+        &self,
+        change: i16,
+        highest: u32,
+        record: u32,
+        adjustment_at: u64,
+        stands: impl Fn() -> Result<bool, Fault>,
+    ) -> Result<Operated, Fault> {
+        // Found before the swaps: whatever is looked up between the two, the second waits for.
+        let (adjusted, cell) = (self.map.cell_ref(adjustment_at)?, self.map.cell_ref(self.at)?);
+        for _ in 0..MOST_TURNS {
+            // READ ORDER: the adjustment, the semaphore, and then whether they stand.
+            let old = adjusted.load_to_replace();
+            let seen = cell.load_to_replace();
+            let (adjustment, word) = (Adjustment::unpack(old.word), SemWord::unpack(seen.word));
+            if adjustment.closed || word.slow || !stands()? {
+                return Ok(Operated::Closed);
+            }
+            if word.tentative {
+                match self.finish(seen, move |value| sum(value, change, highest))? {
+                    Some(answer) => return Ok(answer),
+                    None => continue,
+                }
+            }
+            let value = match sum(word.value, change, highest) {
+                Ok(value) => value,
+                Err(answer) => return Ok(answer),
+            };
+            let total = if !adjustment.pledged {
+                adjustment.total
+            } else if shows(seen, record, adjustment) {
+                adjustment.kept()
+            } else {
+                self.decide(record, adjustment_at, old, seen)?;
+                continue;
+            };
+            let Some(pledge) = change.checked_neg().filter(|p| total.checked_add(*p).is_some())
+            else {
+                return Ok(Operated::Closed);
+            };
+            if word.undo && word.operator != record {
+                self.settle(seen)?;
+            }
+            let next = seen.successor(SemWord::of_undoable(value, record).pack());
+            let pledged = Adjustment::pledging(total, pledge, next.tag);
+            if !adjusted.replace(old, pledged.pack()) {
+                continue;
+            }
+            crash_point("semop-undo", "pledged");
+            if cell.replace(seen, next.word) {
+                crash_point("semop-undo", "done");
+                return Ok(Operated::Done);
+            }
+        }
+        Err(self.restless())
+    }
+
+    /// For an operation that finds a tentative word: an answer if `next` refuses what it amounts
+    /// to; otherwise the word is made a plain one, to be looked at again. That the set still stands
+    /// was asked after `seen` was read.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn finish(
+        &self,
+        seen: Cell,
+        next: impl Fn(u32) -> Result<u32, Operated>,
+    ) -> Result<Option<Operated>, Fault> {
+        if let Some((value, _)) = self.amount(seen)? {
+            if let Err(answer) = next(value) {
+                return Ok(Some(answer));
+            }
+            self.restate(seen, false)?;
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::cell::load_cell;
+    use vshmem_mem::Map;
+
+    const A: u64 = 0;
+    const B: u64 = 16;
+    const C: u64 = 32;
+
+    /// Records of a pool in which a peer writes each cell again whenever it has been looked at.
+    #[derive(Debug)]
+    struct Restless<'a>(&'a Map);
+
+    impl Restless<'_> {
+        fn touch(&self, at: u64) {
+            let seen = load_cell(self.0, at).expect("a cell");
+            assert!(self.0.replace_cell(at, seen, seen.word).expect("a cell"));
+        }
+    }
+
+    impl UndoRecords for Restless<'_> {
+        fn stand(&self) -> Result<bool, Fault> {
+            self.touch(A);
+            Ok(true)
+        }
+
+        fn adjustment(&self, _: u32) -> Result<Option<u64>, Fault> {
+            self.touch(B);
+            Ok(Some(B))
+        }
+
+        fn operator(&self, _: u32) -> Result<u32, Fault> {
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn a_semaphore_that_a_peer_keeps_changing_is_an_error_and_no_endless_loop() {
+        let map = Map::anonymous(4096);
+        let semaphore = || Semaphore { map: &map, at: A, array: C, records: Restless(&map) };
+        let stands = || semaphore().records.stand();
+        let restless = |done: Result<_, Fault>| matches!(done, Err(Fault::Corrupt { .. }));
+        assert!(restless(semaphore().close().map(drop)));
+        assert!(restless(semaphore().operate(1, 9, 7, stands).map(drop)));
+        assert!(restless(semaphore().operate_undoable(1, 9, 1, B, stands).map(drop)));
+        assert!(restless(semaphore().close_adjustment(1, B).map(drop)));
+        let shown = SemWord::of_undoable(1, 1).pack();
+        let seen = load_cell(&map, A).expect("a cell");
+        assert!(map.replace_cell(A, seen, shown).expect("a cell"));
+        assert!(restless(semaphore().forget(1)));
+    }
+}

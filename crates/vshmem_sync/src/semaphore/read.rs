@@ -1,0 +1,97 @@
+//! Reading a semaphore, and closing its fast way.
+
+use vshmem_wire::{Cell, SemWord};
+
+use super::single::{MOST_TURNS, Semaphore, UndoRecords};
+use crate::cell::{load_cell, load_word};
+use crate::fault::Fault;
+
+impl<R: UndoRecords> Semaphore<'_, R> {
+    /// A number that differs from an earlier one if the value has changed in between.
+    ///
+    /// # Errors
+    /// When the word is outside the pool.
+    #[inline]
+    pub fn glance(&self) -> Result<u64, Fault> {
+        let word = load_word(self.map, self.at)?;
+        let is_tentative = SemWord::unpack(word).tentative;
+        // An array that happens changes its own word and not the semaphore's.
+        let array = if is_tentative { load_word(self.map, self.array)? } else { 0 };
+        Ok(word ^ array.rotate_left(32))
+    }
+
+    /// Whether the fast way is closed.
+    ///
+    /// # Errors
+    /// When the word is outside the pool.
+    pub fn is_closed(&self) -> Result<bool, Fault> {
+        Ok(SemWord::unpack(load_word(self.map, self.at)?).slow)
+    }
+
+    /// The word, and who operated last as a `Party`.
+    ///
+    /// # Errors
+    /// When the pool does not make sense.
+    pub fn read(&self) -> Result<(SemWord, u32), Fault> {
+        for _ in 0..MOST_TURNS {
+            let seen = load_cell(self.map, self.at)?;
+            let word = SemWord::unpack(seen.word);
+            if word.tentative {
+                // Who had operated before an array that was called off is not known any more.
+                match self.amount(seen)? {
+                    Some((value, _)) => {
+                        return Ok((SemWord::of(value, word.operator, false), word.operator));
+                    }
+                    None => continue,
+                }
+            }
+            if !word.undo {
+                return Ok((word, word.operator));
+            }
+            let operator = self.records.operator(word.operator)?;
+            // A record is not given to another before no word names it.
+            if load_cell(self.map, self.at)? == seen {
+                return Ok((word, operator));
+            }
+        }
+        Err(self.restless())
+    }
+
+    /// Closes the fast way to the semaphore, and returns what then stands there.
+    ///
+    /// # Errors
+    /// When the pool does not make sense, or the set has gone.
+    pub fn close(&self) -> Result<Cell, Fault> {
+        for _ in 0..MOST_TURNS {
+            let seen = load_cell(self.map, self.at)?;
+            if SemWord::unpack(seen.word).slow {
+                return Ok(seen);
+            }
+            self.require(self.records.stand()?)?;
+            if let Some(closed) = self.restate(seen, true)? {
+                return Ok(closed);
+            }
+        }
+        Err(self.restless())
+    }
+
+    /// Makes the word name no longer an undo record that is about to go, nor anything that its
+    /// owner could still do without the lock: its adjustment is closed.
+    ///
+    /// # Errors
+    /// When the pool does not make sense, or the set has gone.
+    pub fn forget(&self, record: u32) -> Result<(), Fault> {
+        for _ in 0..MOST_TURNS {
+            let seen = load_cell(self.map, self.at)?;
+            let word = SemWord::unpack(seen.word);
+            if !word.undo || word.operator != record {
+                return Ok(());
+            }
+            self.require(self.records.stand()?)?;
+            if self.restate(seen, false)?.is_some() {
+                return Ok(());
+            }
+        }
+        Err(self.restless())
+    }
+}

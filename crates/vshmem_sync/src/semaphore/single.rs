@@ -1,0 +1,83 @@
+//! One semaphore, and what is known of its undo records.
+
+use vshmem_mem::Map;
+use vshmem_wire::{Adjustment, Cell, SemWord};
+
+use crate::fault::Fault;
+
+/// Turns after which a word that others keep changing is believed to be a peer's mischief.
+pub(super) const MOST_TURNS: u32 = 1 << 20;
+
+/// Finds what an undo record says.
+pub trait UndoRecords {
+    /// Whether the semaphore still lies where it was found: its set is not taken apart yet.
+    ///
+    /// # Errors
+    /// When the set cannot be read.
+    fn stand(&self) -> Result<bool, Fault>;
+
+    /// Offset of the record's adjustment of the semaphore. `None` when there is no such record of
+    /// this set.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault>;
+
+    /// The record's owner as a `Party`; 0 when there is none.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    fn operator(&self, record: u32) -> Result<u32, Fault>;
+}
+
+/// How an operation went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operated {
+    /// It is done.
+    Done,
+    /// It would have to wait.
+    Blocks,
+    /// The value would rise above the limit.
+    TooHigh,
+    /// The fast way is closed, or not for this operation.
+    Closed,
+}
+
+/// One semaphore, by the offset of its cell.
+#[derive(Debug, Clone, Copy)]
+pub struct Semaphore<'a, R> {
+    /// The pool.
+    pub map: &'a Map,
+    /// Offset of its cell.
+    pub at: u64,
+    /// Offset of the cell of the set's last array of operations.
+    pub array: u64,
+    /// The set's undo records.
+    pub records: R,
+}
+
+impl<R> Semaphore<'_, R> {
+    pub(super) fn restless(&self) -> Fault {
+        Fault::corrupt(self.at, "a semaphore that never stands still")
+    }
+}
+
+/// Whether a semaphore shows the operation that the pledge of an adjustment of `record` is for.
+#[inline]
+pub(super) fn shows(seen: Cell, record: u32, adjustment: Adjustment) -> bool {
+    let word = SemWord::unpack(seen.word);
+    word.undo && word.operator == record && Adjustment::mark_of(seen.tag) == adjustment.mark
+}
+
+/// The value after an operation.
+#[inline]
+pub(super) fn sum(before: u32, change: i16, highest: u32) -> Result<u32, Operated> {
+    let value = before as i32 + i32::from(change);
+    if value < 0 || (change == 0 && value != 0) {
+        return Err(Operated::Blocks);
+    }
+    if value > highest as i32 {
+        return Err(Operated::TooHigh);
+    }
+    Ok(value as u32)
+}

@@ -1,0 +1,340 @@
+//! The thread slots that this process holds, and taking one for the length of a call.
+
+use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
+use vshmem_wire::{Area, Cell, ClientName, ThreadSlot, tag_at};
+
+use super::client_list::{Held, HeldBy};
+use crate::cell::{claim_word, field};
+use crate::fault::Fault;
+
+/// Thread slots of one process at most: threads inside a call at the same time, signal handlers
+/// that interrupted one included.
+const SEATS: usize = if cfg!(loom) { 1 } else { 2048 };
+/// Seats that are kept for the next call; others go back to the pool when they can.
+const KEPT: usize = 8;
+/// Calls of one thread inside each other, by way of handlers, which are not doubted.
+const NESTED: usize = 8;
+
+/// Whom thread slots are claimed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Claimant {
+    /// Its name.
+    pub client: ClientName,
+    /// Offset of the list of what it has claimed; `None` for who is only just joining.
+    pub list: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// 0 free; 1 in use; 2 left by longjmp, and being recovered.
+    busy: AtomicU32,
+    /// Thread slot plus one; 0 when none is claimed yet.
+    slot: AtomicU32,
+    /// Which thread uses it.
+    thread: AtomicUsize,
+    /// How far its stack had grown then.
+    frame: AtomicUsize,
+}
+
+/// All seats of this process.
+#[derive(Debug)]
+pub struct Seats {
+    places: Box<[Place]>,
+    /// Where the pool says how often that cell was written which says how this process stands, and
+    /// how often that is as long as it may go on. Private to the process: nothing for a model
+    /// checker to order.
+    standing: (std::sync::atomic::AtomicU64, std::sync::atomic::AtomicU64),
+}
+
+/// A thread slot in use; given back when dropped.
+#[derive(Debug)]
+pub struct Seat<'a> {
+    seats: &'a Seats,
+    place: usize,
+    /// The thread slot.
+    pub slot: u32,
+    /// Where to give the slot back to, when it is not to be kept.
+    surplus: Option<(&'a Map, Area, Claimant)>,
+}
+
+impl Seats {
+    /// No seats yet. Allocates: to be called at set-up, not inside a call.
+    #[must_use]
+    pub fn new() -> Self {
+        let place = || Place {
+            busy: AtomicU32::new(0),
+            slot: AtomicU32::new(0),
+            thread: AtomicUsize::new(0),
+            frame: AtomicUsize::new(0),
+        };
+        Self { places: (0..SEATS).map(|_| place()).collect(), standing: Default::default() }
+    }
+
+    /// From now on changes are made only while the cell at `offset` is still `cell`: has not been
+    /// written since.
+    pub fn stand_on(&self, offset: u64, cell: Cell) {
+        // Barrier STANDING: pairs with the acquire in `stand`. Whoever reads the new offset reads
+        // the new tag.
+        self.standing.0.store(0, Ordering::Relaxed);
+        self.standing.1.store(cell.tag, Ordering::Release);
+        self.standing.0.store(tag_at(offset), Ordering::Release);
+    }
+
+    /// From now on changes are made come what may.
+    pub fn stand_always(&self) {
+        self.standing.0.store(0, Ordering::Release);
+    }
+
+    /// Whether this process may go on as the member that it was.
+    ///
+    /// Asked again under every lock. Whoever evicts it changes the word first and looks for the
+    /// locks that it holds then; both in the one order of sequentially consistent accesses, so
+    /// either this sees the word changed, or that sees the lock held, and takes it over.
+    ///
+    /// # Errors
+    /// [`Fault::Evicted`] when not.
+    #[inline]
+    pub fn stand(&self, map: &Map) -> Result<(), Fault> {
+        // Pairs with STANDING in `stand_on`.
+        let offset = self.standing.0.load(Ordering::Acquire);
+        if offset == 0 {
+            return Ok(());
+        }
+        // The model checker takes the load below for an acquiring one and no more.
+        #[cfg(loom)]
+        vshmem_mem::fence(Ordering::SeqCst);
+        // Barrier EVICT: pairs with the evictor's swap of this word, before its look at the lock.
+        if map.load(offset, Ordering::SeqCst)? == self.standing.1.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(Fault::Evicted)
+    }
+
+    /// Forgets all seats: in a forked child they are the parent's.
+    pub fn forget(&self) {
+        for place in &self.places {
+            place.slot.store(0, Ordering::Relaxed);
+            place.thread.store(0, Ordering::Relaxed);
+            place.busy.store(0, Ordering::Release);
+        }
+    }
+
+    /// Gives the slots back to the pool that one who is only just joining has claimed and does not
+    /// use.
+    pub fn give_back(&self, map: &Map, threads: Area, client: ClientName) {
+        for place in &self.places {
+            let taken = place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_err() {
+                continue;
+            }
+            let slot = place.slot.swap(0, Ordering::Relaxed);
+            if let Some(offset) = slot.checked_sub(1).and_then(|slot| threads.at(slot)) {
+                // A slot that is no longer ours (evicted) stays as it is.
+                let _ = claim_word(map, field!(offset, ThreadSlot, owner), client.word(), 0);
+            }
+            place.busy.store(0, Ordering::Release);
+        }
+    }
+
+    /// Gives slots back to the pool that are beyond those that are kept, and not in use: the one
+    /// that was claimed last, and so on as far as that goes.
+    fn give_back_surplus(&self, map: &Map, threads: Area, claimant: Claimant) -> Result<(), Fault> {
+        let Some(list) = claimant.list else { return Ok(()) };
+        for _ in 0..SEATS {
+            let all = HeldBy { map, list, client: claimant.client };
+            let Some((head, last)) = all.last()? else { return Ok(()) };
+            let Some(place) = self.idle_surplus(last + 1) else { return Ok(()) };
+            let given = held_thread(threads, last).and_then(|held| all.give_up(head, held));
+            if given == Ok(true) {
+                place.slot.store(0, Ordering::Relaxed);
+            }
+            place.busy.store(0, Ordering::Release);
+            if !given? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The place beyond those that are kept which has `slot` (plus one), made busy.
+    fn idle_surplus(&self, slot: u32) -> Option<&Place> {
+        let place = self.places.iter().skip(KEPT).find(|place| {
+            place.busy.load(Ordering::Relaxed) == 0 && place.slot.load(Ordering::Relaxed) == slot
+        })?;
+        place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        if place.slot.load(Ordering::Relaxed) == slot {
+            return Some(place);
+        }
+        place.busy.store(0, Ordering::Release);
+        None
+    }
+
+    /// Takes a seat, claiming a thread slot for `claimant` if none is at hand. `None` when the pool
+    /// has no slot left.
+    ///
+    /// # Errors
+    /// When the thread table is not what it should be.
+    pub fn take<'a>(
+        &'a self,
+        map: &'a Map,
+        threads: Area,
+        claimant: Claimant,
+    ) -> Result<Option<Seat<'a>>, Fault> {
+        let me = this_thread();
+        for (index, place) in self.places.iter().enumerate() {
+            let free = place.busy.load(Ordering::Relaxed) == 0
+                && place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            if !free {
+                continue;
+            }
+            place.thread.store(me, Ordering::Relaxed);
+            place.frame.store(this_frame(), Ordering::Relaxed);
+            let known = place.slot.load(Ordering::Relaxed);
+            let slot = if known != 0 {
+                known - 1
+            } else {
+                match claim(map, threads, claimant) {
+                    Ok(Some(slot)) => {
+                        place.slot.store(slot + 1, Ordering::Relaxed);
+                        slot
+                    }
+                    other => {
+                        place.busy.store(0, Ordering::Release);
+                        return other.map(|_| None);
+                    }
+                }
+            };
+            let surplus = (index >= KEPT).then_some((map, threads, claimant));
+            return Ok(Some(Seat { seats: self, place: index, slot, surplus }));
+        }
+        Ok(None)
+    }
+
+    /// Calls `recover` with each thread slot that a handler of the calling thread has left in use
+    /// by longjmp, out of the call that it had interrupted; whoever recovers one says so, and it
+    /// can be used again. `seat` is the caller's own.
+    ///
+    /// The frame of such a call is gone: the stack, which grows down, has not even reached it now.
+    /// To be asked when many seats are in use: then it is no matter that a handler on a stack of
+    /// its own cannot be told from that.
+    #[cold]
+    pub fn recover_abandoned(&self, seat: &Seat<'_>, mut recover: impl FnMut(u32) -> bool) {
+        let (me, frame) = (this_thread(), self.places[seat.place].frame.load(Ordering::Relaxed));
+        let mine = |place: &&Place| {
+            place.busy.load(Ordering::Relaxed) == 1 && place.thread.load(Ordering::Relaxed) == me
+        };
+        if self.places.iter().filter(mine).count() <= NESTED {
+            return;
+        }
+        for (index, place) in self.places.iter().enumerate() {
+            let left = index != seat.place
+                && mine(&place)
+                && place.frame.load(Ordering::Relaxed) <= frame.saturating_add(FRAME)
+                && place.busy.compare_exchange(1, 2, Ordering::Acquire, Ordering::Relaxed).is_ok();
+            if !left {
+                continue;
+            }
+            let slot = place.slot.load(Ordering::Relaxed);
+            let again = slot.checked_sub(1).is_none_or(&mut recover);
+            place.busy.store(if again { 0 } else { 1 }, Ordering::Release);
+        }
+    }
+
+    /// Whether other threads of this process are in the middle of calls.
+    #[must_use]
+    pub fn others_busy(&self) -> bool {
+        let me = this_thread();
+        self.places.iter().any(|place| {
+            place.busy.load(Ordering::Relaxed) == 1 && place.thread.load(Ordering::Relaxed) != me
+        })
+    }
+
+    /// Whether `slot` is used further out by the thread that asks: it was interrupted by the
+    /// signal handler that we are in.
+    #[cold]
+    #[must_use]
+    pub fn is_mine(&self, slot: u32) -> bool {
+        let me = this_thread();
+        self.places.iter().any(|place| {
+            place.busy.load(Ordering::Relaxed) != 0
+                && place.slot.load(Ordering::Relaxed) == slot.wrapping_add(1)
+                && place.thread.load(Ordering::Relaxed) == me
+        })
+    }
+}
+
+impl Default for Seats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Seat<'_> {
+    /// Whether it is beyond those that are kept: many are in use.
+    #[must_use]
+    #[inline]
+    pub fn is_surplus(&self) -> bool {
+        self.surplus.is_some()
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let place = &self.seats.places[self.place];
+        // Barrier IDLE: pairs with the acquire in `take`.
+        place.busy.store(0, Ordering::Release);
+        if let Some((map, threads, claimant)) = self.surplus.take() {
+            // What cannot be given back is used by a later call.
+            let _ = self.seats.give_back_surplus(map, threads, claimant);
+        }
+    }
+}
+
+/// Claims a free thread slot, and notes it in the claimant's list, by which the slot is found when
+/// it dies. Who dies in between leaves a slot that carries its name and was never used.
+fn claim(map: &Map, threads: Area, claimant: Claimant) -> Result<Option<u32>, Fault> {
+    let count = threads.count as u32;
+    let client = claimant.client;
+    // Clients start at different places, so that they do not all try the same slots.
+    let start = (client.word() as u32).wrapping_mul(7) % count.max(1);
+    for step in 0..count {
+        let held = held_thread(threads, (start + step) % count)?;
+        let claimed = match claimant.list {
+            Some(list) => HeldBy { map, list, client }.claim(held)?,
+            None => claim_word(map, held.owner, 0, client.word())?,
+        };
+        if claimed {
+            return Ok(Some(held.number));
+        }
+    }
+    Ok(None)
+}
+
+/// A thread slot as something that clients hold.
+///
+/// # Errors
+/// When there is no such slot.
+pub fn held_thread(threads: Area, slot: u32) -> Result<Held, Fault> {
+    let at = threads.at(slot).ok_or(Fault::corrupt(threads.offset, "no such thread slot"))?;
+    let (owner, sibling) = (field!(at, ThreadSlot, owner), field!(at, ThreadSlot, sibling));
+    Ok(Held { number: slot, owner, sibling })
+}
+
+/// How much the frames differ at most from which the same program asks, one call like the other. A
+/// handler's is further off: the kernel's own frame lies between.
+const FRAME: usize = 256;
+
+/// How far the stack of the calling thread has grown.
+#[inline(always)]
+fn this_frame() -> usize {
+    let here = 0u8;
+    std::hint::black_box(std::ptr::from_ref(&here)).addr()
+}
+
+/// A number that differs between the threads of a process.
+fn this_thread() -> usize {
+    thread_local! {
+        static MARK: u8 = const { 0 };
+    }
+    MARK.with(|mark| std::ptr::from_ref(mark).addr())
+}

@@ -1,0 +1,318 @@
+//! How long a waiter looks before it sleeps: about as long as sleeping would cost.
+//!
+//! Who looks for as long as a sleep costs, and then sleeps, spends at most twice what the better of
+//! both would have cost, however long the wait turns out to be: before that time is over looking is
+//! the cheaper one, and after it the sleep is paid on top of as much again. That is as good as can
+//! be done without knowing the future, and no wait but a try (below) looks for longer. What a sleep
+//! costs is measured (`sleep_cost.rs`). Waits that look for less do so to spend less on sleeps:
+//! docs/internals/design.md says what that costs whom.
+//!
+//! # Less after it was in vain
+//! Who has looked in vain looks for a quarter of that next time, and when tries (below) fail as
+//! well for a sixteenth, until a look succeeds. So one that is always answered late spends little
+//! more than one that sleeps at once.
+//!
+//! # Tries
+//! Two that wait for each other and both sleep take a wake-up each to answer, which on most
+//! machines is longer than its CPU time: looking for that would never show either of them that the
+//! other is quick. So one wait in some is a *try* that looks for as long as a sleep lasts that is
+//! woken at once. A try that succeeds is followed by some more, so that the try of the one meets
+//! that of the other. Tries are so rare that they cost an eighth of a sleep for each wait.
+//!
+//! # A crowded CPU
+//! A thread that finds a gap between two looks was not running meanwhile: somebody else wants this
+//! CPU, and may be the one that is waited for. It stops looking, and the next waits do not look: a
+//! few at first, more each time it happens again.
+//!
+//! # An answer from this very CPU
+//! Where whoever is waited for can only run on the waiter's own CPU, and now and then where looking
+//! was in vain or the CPU is crowded, a wait gives the CPU away once instead of looking
+//! (`yielding.rs`). A wait looks or yields, never both.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use vshmem_mem::{is_confined, spin_hint, ticks};
+
+use super::sleep_cost::{MOST_TRY, SleepCost, SleepMeter};
+use super::yielding::{Yielding, store_changed, yield_cpu};
+
+/// Who has looked in vain still looks for the time in which a peer answers that is looking itself.
+const PROMPT: u32 = 1 << 13;
+/// Tries that are so many waits apart have failed some times: there is no such peer.
+const TRY_IN_VAIN: u32 = 256;
+/// Tries on end, after one that has succeeded.
+const STREAK: u32 = 8;
+/// One wait in so many is a try, at first and at least.
+const TRY_EVERY: u32 = 32;
+/// Tries that fail come to be so many waits apart.
+const TRY_SELDOM: u32 = 1024;
+/// A thread that has not looked for so long, or for as long as a sleep costs, was not running: no
+/// look takes a tenth of that.
+const GAP: u64 = 1 << 15;
+/// Waits without looking after the first gap, and at most.
+const REST: u32 = 4;
+const LONG_REST: u32 = 64;
+/// Ticks between two looks: about as long as a cache line takes to come and go. A look that comes
+/// sooner takes the line away from whoever is about to write its answer there.
+const PAUSE: u64 = 1 << 7;
+/// Where whoever a waiter waits for can run meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answerer {
+    /// On another CPU.
+    OnAnotherCpu,
+    /// On the waiter's own CPU only: not while it looks.
+    OnThisCpu,
+}
+
+/// What a wait does before it sleeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    /// Nothing.
+    Sleep,
+    /// It gives the CPU away, once.
+    Yield,
+    /// It looks, for so many ticks.
+    Look { length: u64, is_try: bool },
+}
+
+/// Whether this thread may look before it sleeps, and for how long: private to a process.
+#[derive(Debug)]
+pub struct Spin {
+    is_forbidden: bool,
+    sleeping: SleepCost,
+    /// Whether the last look was in vain.
+    in_vain: AtomicU32,
+    /// Waits until the next try.
+    left: AtomicU32,
+    /// Waits from one try to the next.
+    apart: AtomicU32,
+    /// Tries on end that have succeeded.
+    streak: AtomicU32,
+    /// Waits that sleep at once because the CPU is crowded.
+    rest: AtomicU32,
+    /// How many there are after the next gap.
+    next_rest: AtomicU32,
+    yielding: Yielding,
+}
+
+impl Spin {
+    /// Nothing is known yet. `is_forbidden`: every waiter sleeps at once.
+    #[must_use]
+    pub fn new(is_forbidden: bool) -> Self {
+        Self {
+            is_forbidden,
+            sleeping: SleepCost::new(is_forbidden),
+            in_vain: AtomicU32::new(0),
+            left: AtomicU32::new(TRY_EVERY),
+            apart: AtomicU32::new(TRY_EVERY),
+            streak: AtomicU32::new(0),
+            rest: AtomicU32::new(0),
+            next_rest: AtomicU32::new(REST),
+            yielding: Yielding::new(),
+        }
+    }
+
+    /// What a sleep costs here, in ticks of CPU time.
+    #[must_use]
+    pub fn cost(&self) -> u32 {
+        self.sleeping.cost()
+    }
+
+    /// To be called before a sleep, which its answer measures.
+    pub fn measure_sleep(&self) -> SleepMeter<'_> {
+        self.sleeping.measure_sleep()
+    }
+
+    /// Wakes somebody, and now and then measures it.
+    pub fn wake<T>(&self, wake: impl FnOnce() -> T) -> T {
+        self.sleeping.measure_wake(wake)
+    }
+
+    /// Looks until `changed` says so or patience is over; says which it was.
+    pub fn until(&self, answerer: Answerer, mut changed: impl FnMut() -> bool) -> bool {
+        let mut look = self.begin(answerer);
+        loop {
+            if look.is_over() {
+                return false;
+            }
+            if changed() {
+                look.succeed();
+                return true;
+            }
+        }
+    }
+
+    /// Begins a wait.
+    pub fn begin(&self, answerer: Answerer) -> Look<'_, impl Fn() -> u64> {
+        self.begin_at(answerer, ticks)
+    }
+
+    fn begin_at<T: Fn() -> u64>(&self, answerer: Answerer, now: T) -> Look<'_, T> {
+        let began = now();
+        Look { spin: self, began, last: began, plan: self.plan(answerer), turns: 0, now }
+    }
+
+    /// What the wait that begins now does before it sleeps.
+    fn plan(&self, answerer: Answerer) -> Plan {
+        if self.is_forbidden {
+            return Plan::Sleep;
+        }
+        // sched_yield(2) may be one of the calls that the program has forbidden itself.
+        let may_yield = !is_confined();
+        if answerer == Answerer::OnAnotherCpu {
+            if may_yield && self.yielding.is_better() {
+                return Plan::Yield;
+            }
+            let rest = self.rest.load(Relaxed);
+            if rest > 0 {
+                self.rest.store(rest - 1, Relaxed);
+            } else if self.in_vain.load(Relaxed) == 0 || !may_yield || !self.yielding.is_due() {
+                let (length, is_try) = self.length();
+                return Plan::Look { length, is_try };
+            } else {
+                return Plan::Yield;
+            }
+        }
+        if may_yield && self.yielding.is_due() { Plan::Yield } else { Plan::Sleep }
+    }
+
+    /// How long a wait may look, and whether it is a try.
+    fn length(&self) -> (u64, bool) {
+        let cost = self.cost();
+        if self.is_try(cost) {
+            // A little longer, as no two wake-ups last the same.
+            let span = self.sleeping.span();
+            return ((span + span / 4).clamp(cost, MOST_TRY).into(), true);
+        }
+        let length = if self.in_vain.load(Relaxed) == 0 {
+            cost
+        } else if self.apart.load(Relaxed) < TRY_IN_VAIN {
+            (cost / 4).max(PROMPT).min(cost)
+        } else {
+            cost / 16
+        };
+        (length.into(), false)
+    }
+
+    /// Whether this wait is a try. Other threads may count the same wait: it is only now and then.
+    fn is_try(&self, cost: u32) -> bool {
+        let left = self.left.load(Relaxed).saturating_sub(1);
+        self.left.store(left, Relaxed);
+        if left > 0 {
+            return false;
+        }
+        let apart = self.apart.load(Relaxed);
+        // Those that went before this one without a pause count as well.
+        let tries = self.streak.load(Relaxed) + 1;
+        let affordable = tries * (self.sleeping.span().min(MOST_TRY) / (cost / 8));
+        self.left.store(apart.max(affordable), Relaxed);
+        self.apart.store((apart * 2).min(TRY_SELDOM), Relaxed);
+        true
+    }
+}
+
+/// One wait that looks.
+#[derive(Debug)]
+pub struct Look<'a, T> {
+    spin: &'a Spin,
+    began: u64,
+    last: u64,
+    plan: Plan,
+    turns: u32,
+    now: T,
+}
+
+impl<T: Fn() -> u64> Look<'_, T> {
+    /// To be called before each look: whether it is not worth another one.
+    #[inline]
+    pub fn is_over(&mut self) -> bool {
+        /// Looks from one reading of the counter to the next.
+        const TURNS: u32 = 4;
+        let Plan::Look { length, .. } = self.plan else { return !self.has_yielded() };
+        if self.turns.is_multiple_of(TURNS) && self.is_late(length) {
+            return true;
+        }
+        // None in tests, whose clock is made up.
+        if cfg!(not(test)) {
+            pause();
+        }
+        self.turns += 1;
+        false
+    }
+
+    /// Gives the CPU away, the first time, if that is the plan.
+    #[cold]
+    fn has_yielded(&mut self) -> bool {
+        if self.plan != Plan::Yield {
+            return false;
+        }
+        if self.turns > 0 {
+            self.spin.yielding.fail();
+            return false;
+        }
+        yield_cpu();
+        self.last = (self.now)();
+        self.turns = 1;
+        true
+    }
+
+    fn is_late(&mut self, length: u64) -> bool {
+        let now = (self.now)();
+        let gap = now.wrapping_sub(self.last);
+        self.last = now;
+        let spin = self.spin;
+        if gap > GAP.max(spin.cost().into()) {
+            let rest = spin.next_rest.load(Relaxed);
+            spin.rest.store(rest, Relaxed);
+            spin.next_rest.store((rest * 2).min(LONG_REST), Relaxed);
+            return true;
+        }
+        if now.wrapping_sub(self.began) < length {
+            return false;
+        }
+        spin.in_vain.store(1, Relaxed);
+        true
+    }
+
+    /// To be called when a look has found what was waited for.
+    #[inline]
+    pub fn succeed(self) {
+        let spin = self.spin;
+        let took = self.last.wrapping_sub(self.began);
+        let Plan::Look { is_try, .. } = self.plan else { return spin.yielding.succeed(took) };
+        spin.yielding.look_has_succeeded();
+        store_changed(&spin.next_rest, REST);
+        // What takes longer than a sleep costs is found by tries alone.
+        if !is_try || took < spin.cost().into() {
+            store_changed(&spin.in_vain, 0);
+            store_changed(&spin.streak, 0);
+            store_changed(&spin.apart, TRY_EVERY);
+            return;
+        }
+        spin.apart.store(TRY_EVERY, Relaxed);
+        let streak = spin.streak.load(Relaxed) + 1;
+        spin.streak.store(streak % STREAK, Relaxed);
+        if streak < STREAK {
+            spin.left.store(1, Relaxed);
+        }
+    }
+}
+
+/// Lets some time go by, about as much as a cache line takes: a look that comes sooner takes the
+/// line away from whoever is about to write its answer there. A processor's own pause takes between
+/// 1 and 140 ticks, so they are counted.
+#[inline]
+fn pause() {
+    /// For a counter that stands still.
+    const MOST: u32 = 32;
+    let began = ticks();
+    for _ in 0..MOST {
+        spin_hint();
+        if ticks().wrapping_sub(began) >= PAUSE {
+            return;
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,169 @@
+//! Giving the CPU away instead of looking: for a waiter whose answer comes from the CPU that it
+//! occupies.
+//!
+//! Who looks keeps that CPU from whoever is waited for. A sleep takes two system calls, the
+//! sleeper's with its timer and the waker's, and the lock of the object twice. sched_yield(2) is
+//! one system call; whoever answers meanwhile finds nobody in line, so it takes no lock and wakes
+//! nobody. A yield costs less CPU time than a sleep: both call the scheduler once. So who yields
+//! once in vain and then sleeps has spent less than twice a sleep.
+//!
+//! # Less after it was in vain
+//! A wait after a yield in vain sleeps at once, the next ones as well, twice as many each time that
+//! it happens again. So who is never answered this way hardly yields.
+//!
+//! # Other programs on the same CPU
+//! The scheduler puts who yields behind everybody else, and since Linux 6.18 a whole slice behind:
+//! beside a program that computes, a yield takes milliseconds where a wake-up takes microseconds. A
+//! yield that took so long counts as one in vain, whether the answer is there or not.
+
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// Ticks after which a yield has taken too long: some hundred processes' turns, and less than the
+/// slice of one that computes. On a counter of at least 1 GHz this is at most 0.26 ms.
+const LONG: u64 = 1 << 18;
+/// Waits without a yield at first, and after the first one in vain; and at most.
+const REST: u32 = 4;
+const LONG_REST: u32 = 1 << 14;
+/// So many yields on end that were answered make the next rest a short one again.
+const PROVEN: u32 = 64;
+/// Where an answer may come from another CPU as well: waits that yield before one looks again, at
+/// first and at most.
+const RUN: u32 = 8;
+const LONG_RUN: u32 = 1 << 10;
+
+/// What yields have come to lately: private to a process.
+#[derive(Debug)]
+pub(crate) struct Yielding {
+    /// Waits that do not yield.
+    rest: AtomicU32,
+    /// How many there are after the next yield in vain.
+    next_rest: AtomicU32,
+    /// Yields on end that were answered.
+    streak: AtomicU32,
+    /// Waits that yield rather than look.
+    run: AtomicU32,
+    /// How many there are after the next yield that is answered.
+    next_run: AtomicU32,
+}
+
+impl Yielding {
+    pub fn new() -> Self {
+        Self {
+            rest: AtomicU32::new(REST),
+            next_rest: AtomicU32::new(REST),
+            streak: AtomicU32::new(0),
+            run: AtomicU32::new(0),
+            next_run: AtomicU32::new(RUN),
+        }
+    }
+
+    /// Whether a wait that does not look is to yield.
+    pub fn is_due(&self) -> bool {
+        let rest = self.rest.load(Relaxed);
+        if rest > 0 {
+            self.rest.store(rest - 1, Relaxed);
+        }
+        rest == 0
+    }
+
+    /// Whether a wait that may look is to yield instead, as others before it have done with
+    /// success.
+    pub fn is_better(&self) -> bool {
+        let run = self.run.load(Relaxed);
+        if run > 0 {
+            self.run.store(run - 1, Relaxed);
+        }
+        run > 0
+    }
+
+    /// A look has succeeded: whoever answers runs on another CPU.
+    pub fn look_has_succeeded(&self) {
+        store_changed(&self.run, 0);
+        store_changed(&self.next_run, RUN);
+    }
+
+    /// A yield of so many ticks was answered.
+    pub fn succeed(&self, ticks: u64) {
+        if ticks > LONG {
+            return self.fail();
+        }
+        let streak = self.streak.load(Relaxed);
+        if streak < PROVEN {
+            self.streak.store(streak + 1, Relaxed);
+        } else {
+            store_changed(&self.next_rest, REST);
+        }
+        if self.run.load(Relaxed) == 0 {
+            let run = self.next_run.load(Relaxed);
+            self.run.store(run, Relaxed);
+            self.next_run.store((run * 2).min(LONG_RUN), Relaxed);
+        }
+    }
+
+    /// A yield was in vain.
+    pub fn fail(&self) {
+        let rest = self.next_rest.load(Relaxed);
+        self.rest.store(rest, Relaxed);
+        self.next_rest.store((rest * 2).min(LONG_REST), Relaxed);
+        self.streak.store(0, Relaxed);
+        self.run.store(0, Relaxed);
+    }
+}
+
+/// Gives the CPU to whoever waits for it. Not in tests of what comes of it, whose time is not the
+/// machine's.
+pub(crate) fn yield_cpu() {
+    #[cfg(not(any(loom, test)))]
+    rustix::thread::sched_yield();
+}
+
+/// Leaves the cache line alone where nothing changes.
+#[inline]
+pub(crate) fn store_changed(word: &AtomicU32, value: u32) {
+    if word.load(Relaxed) != value {
+        word.store(value, Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn next_rest(yielding: &Yielding) -> usize {
+        (0..=LONG_REST).take_while(|_| !yielding.is_due()).count()
+    }
+
+    #[test]
+    fn who_yields_in_vain_hardly_yields() {
+        let yielding = Yielding::new();
+        let mut rests = Vec::new();
+        for _ in 0..20 {
+            rests.push(next_rest(&yielding) as u32);
+            yielding.fail();
+        }
+        assert_eq!(rests[..4], [REST, REST, 2 * REST, 4 * REST]);
+        assert_eq!(rests.last(), Some(&LONG_REST));
+    }
+
+    #[test]
+    fn an_answer_after_a_slice_of_somebody_else_is_one_in_vain() {
+        let yielding = Yielding::new();
+        next_rest(&yielding);
+        yielding.succeed(LONG);
+        assert!(yielding.is_due());
+        yielding.succeed(LONG + 1);
+        assert_eq!(next_rest(&yielding) as u32, REST);
+    }
+
+    #[test]
+    fn rests_are_short_again_after_many_answers_only() {
+        let yielding = Yielding::new();
+        (0..3).for_each(|_| yielding.fail());
+        (0..PROVEN).for_each(|_| yielding.succeed(1));
+        yielding.fail();
+        assert_eq!(next_rest(&yielding) as u32, 8 * REST);
+        (0..=PROVEN).for_each(|_| yielding.succeed(1));
+        yielding.fail();
+        assert_eq!(next_rest(&yielding) as u32, REST);
+    }
+}

@@ -1,0 +1,93 @@
+//! What all models have in common: the pool, a process, and how orders of events are explored.
+
+use std::sync::Arc;
+
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Desk, Fault, Seats, Txn, load_value, with_lock};
+use vshmem_wire::{Area, Cell, PAGE_BYTES, ThreadSlot};
+
+/// Thread slots lie in front, cells where a record may name them.
+pub const THREADS: Area = Area { offset: 0, stride: size_of::<ThreadSlot>() as u64, count: 3 };
+pub const LOCK: u64 = PAGE_BYTES;
+pub const OTHER_LOCK: u64 = PAGE_BYTES + 16;
+pub const A: u64 = PAGE_BYTES + 32;
+pub const B: u64 = PAGE_BYTES + 48;
+pub const C: u64 = PAGE_BYTES + 64;
+pub const D: u64 = PAGE_BYTES + 80;
+pub const E: u64 = PAGE_BYTES + 96;
+pub const F: u64 = PAGE_BYTES + 112;
+pub const END: u64 = PAGE_BYTES + 128;
+
+/// The pool as one process with one thread sees it.
+pub struct Process {
+    pub map: Arc<Map>,
+    pub seats: Seats,
+    pub slot: u32,
+}
+
+impl Process {
+    pub fn new(map: &Arc<Map>, slot: u32) -> Self {
+        Self { map: Arc::clone(map), seats: Seats::new(), slot }
+    }
+
+    pub fn change<'a, R>(
+        &'a self,
+        lock: u64,
+        body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
+    ) -> R {
+        let desk = Desk {
+            map: &self.map,
+            threads: THREADS,
+            words_end: END,
+            slot: self.slot,
+            seats: &self.seats,
+        };
+        with_lock(desk, lock, "model", body).expect("a change")
+    }
+
+    /// Raises a cell.
+    pub fn raise_one(&self, lock: u64, cell: u64) {
+        self.change(lock, |txn| {
+            let before = txn.get(cell)?;
+            txn.set(cell, before + 1)
+        });
+    }
+
+    /// Raises two cells, and says what they were.
+    pub fn raise(&self, lock: u64, cells: [u64; 2]) -> [u32; 2] {
+        self.change(lock, |txn| {
+            let before = [txn.get(cells[0])?, txn.get(cells[1])?];
+            txn.set(cells[0], before[0] + 1)?;
+            txn.set(cells[1], before[1] + 1)?;
+            Ok(before)
+        })
+    }
+}
+
+pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 100_000;
+    builder.check(model);
+}
+
+pub fn value(map: &Map, at: u64) -> u32 {
+    load_value(map, at).expect("a cell")
+}
+
+/// Says whether something still stands, by 0.
+pub const STATE: u64 = D;
+/// The word that says how a process stands: anything but 0, and it may not go on.
+pub const STANDING: u64 = PAGE_BYTES + 96;
+
+/// What a message holds that comes to lie where cells were.
+pub const TEXT: [u64; 2] = [0x0a21_6f6c_6c65_4800, 0];
+
+pub fn become_text(map: &Map, at: u64) {
+    map.store(at, TEXT[0], Ordering::Relaxed).expect("a word");
+    map.store(at + 8, TEXT[1], Ordering::Relaxed).expect("a word");
+}
+
+pub fn is_text(map: &Map, at: u64) -> bool {
+    map.load_cell(at).expect("a cell") == Cell { word: TEXT[0], tag: TEXT[1] }
+}

@@ -1,0 +1,109 @@
+//! The lists of what a client has claimed.
+
+use std::sync::Arc;
+
+use loom::thread;
+use vshmem_mem::Map;
+use vshmem_sync::{Held, HeldBy, claim_word};
+use vshmem_wire::{ClientName, Holding};
+
+use crate::model::{A, B, C, D, E, END, F, explore, value};
+
+/// Two clients, and two things that they may hold.
+mod holdings {
+    use super::*;
+
+    pub const FORMER: ClientName = ClientName::new(0, 1);
+    pub const NEXT: ClientName = ClientName::new(1, 1);
+    /// The lists of the two.
+    pub const LISTS: [u64; 2] = [A, B];
+    /// Whose is what, and what leads from there to what that one had claimed before.
+    pub const THINGS: [Held; 2] =
+        [Held { number: 0, owner: C, sibling: D }, Held { number: 1, owner: E, sibling: F }];
+
+    pub fn of(map: &Map, client: ClientName) -> HeldBy<'_> {
+        HeldBy { map, list: LISTS[client.slot().expect("a slot") as usize], client }
+    }
+
+    pub fn new_map() -> Arc<Map> {
+        let map = Arc::new(Map::anonymous(END as usize));
+        for client in [FORMER, NEXT] {
+            set(&map, of(&map, client).list, Holding::empty(client).pack());
+        }
+        map
+    }
+
+    pub fn set(map: &Map, at: u64, word: u64) {
+        let seen = map.load_cell(at).expect("a cell");
+        assert!(map.replace_cell(at, seen, word).expect("a cell"));
+    }
+
+    /// Takes everything off a client's list, as a burial does; says what was on it. `each` is done
+    /// to it first.
+    pub fn bury(map: &Map, client: ClientName, mut each: impl FnMut(Held)) -> Vec<u32> {
+        let all = of(map, client);
+        let mut found = Vec::new();
+        while let Some((head, number)) = all.last().expect("a list") {
+            each(THINGS[number as usize]);
+            if all.give_up(head, THINGS[number as usize]).expect("a list") {
+                found.push(number);
+            }
+        }
+        found
+    }
+
+    /// Takes back what carries a dead client's name and is on no list.
+    pub fn reclaim(map: &Map, held: Held, dead: ClientName) {
+        claim_word(map, held.owner, dead.word(), 0).expect("a cell");
+    }
+}
+
+#[test]
+fn a_client_that_was_buried_while_it_claimed_spoils_no_list_of_the_next_owner() {
+    use holdings::*;
+    // The former client is stopped anywhere while it claims the second thing, and taken for dead:
+    // another one buries it and takes the thing back, and a third claims it, which already holds
+    // the first.
+    explore(3, || {
+        let map = new_map();
+        assert!(of(&map, NEXT).claim(THINGS[0]).expect("a claim"));
+        let undertaker = Arc::clone(&map);
+        let burial = thread::spawn(move || {
+            bury(&undertaker, FORMER, |_| ());
+            reclaim(&undertaker, THINGS[1], FORMER);
+        });
+        let heir = Arc::clone(&map);
+        let next = thread::spawn(move || of(&heir, NEXT).claim(THINGS[1]).expect("a claim"));
+        let _ = of(&map, FORMER).claim(THINGS[1]);
+        burial.join().expect("a thread");
+        let both = next.join().expect("a thread");
+        let found = bury(&map, NEXT, |_| ());
+        assert_eq!(found, if both { vec![1, 0] } else { vec![0] }, "not all is found");
+    });
+}
+
+#[test]
+fn a_burial_that_was_stopped_takes_nothing_of_the_next_owner() {
+    use holdings::*;
+    // Two bury the former client, who held both; each thing is freed once, and the next client
+    // claims them meanwhile.
+    explore(2, || {
+        let map = new_map();
+        for held in THINGS {
+            assert!(of(&map, FORMER).claim(held).expect("a claim"));
+        }
+        let others = [0, 1].map(|_| {
+            let map = Arc::clone(&map);
+            thread::spawn(move || bury(&map, FORMER, |_| ()).len())
+        });
+        let next = THINGS.map(|held| of(&map, NEXT).claim(held).expect("a claim"));
+        let buried: usize = others.map(|other| other.join().expect("a thread")).iter().sum();
+        assert_eq!(buried, 2, "each is taken off once");
+        let mut expected: Vec<u32> = THINGS.iter().map(|held| held.number).rev().collect();
+        expected.retain(|number| next[*number as usize]);
+        assert_eq!(bury(&map, NEXT, |_| ()), expected);
+        for held in THINGS {
+            assert_eq!(value(&map, held.owner), 0, "not freed");
+        }
+    });
+}

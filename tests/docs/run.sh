@@ -1,0 +1,86 @@
+#!/bin/bash
+# The docs against the tree and the command: no dead link, no mention of a page or test that is not there, every verb, limit and decision listed.
+#   run.sh VSHMEM [--write]     --write: docs/reference/commands.md is made anew
+# Ends with `N passed, N failed`.
+cd "$(dirname "$0")/../.." || exit 1
+vshmem=$1
+passed=0 failed=0
+check() { # check NAME COMMAND...: the command prints what is wrong, a line each
+	local what=$1 wrong
+	shift
+	wrong=$("$@" 2>&1)
+	if [ -z "$wrong" ]; then
+		passed=$((passed + 1)); echo "ok: $what"
+	else
+		failed=$((failed + 1)); echo "FAILED: $what"; echo "$wrong"
+	fi
+}
+
+if [ "$2" = --write ]; then
+	tests/docs/commands "$vshmem" >docs/reference/commands.md
+fi
+
+# All files, also in a tree without git (a released archive).
+files() { git ls-files --cached --others --exclude-standard 2>/dev/null | grep . || find . -name target -prune -o -name build -prune -o -type f -printf '%P\n'; }
+
+links() { files | grep '\.md$' | while read -r page; do [ ! -e "$page" ] || echo "$page"; done | perl tests/docs/links.pl; }
+
+# What sources and scripts say of docs/..., with the place. Other projects have pages of such names, too.
+mentions() {
+	files | grep -vE '\.md$|^tests/docs/' | tr '\n' '\0' |
+		xargs -0 grep -noIHE 'docs/(guide|reference|internals|results|decisions|glossary)[0-9a-z/_.-]*|docs/[a-z-]+\.md' 2>/dev/null |
+		grep -vE ':docs/(pmem|ivshmem|device_model)\.md' | while IFS=: read -r file line page; do
+		page=${page%.}
+		[ -e "$page" ] || compgen -G "$page*" >/dev/null || echo "$file:$line: $page"
+	done
+}
+
+commands() { tests/docs/commands "$vshmem" | diff docs/reference/commands.md - | head -40; }
+
+limits() {
+	"$vshmem" pool create docs-check --size 64M --limit none-of-these=1 2>&1 | sed -n 's/.*there are //p' | tr ' ' '\n' | grep . >"$names" ||
+		echo "the command names no limits"
+	while read -r limit; do
+		grep -q "^| \`$limit\`" docs/reference/limits.md || echo "$limit is missing"
+	done <"$names"
+}
+
+decisions() {
+	local page
+	for page in docs/internals/decisions/[0-9]*.md; do
+		grep -q '^Date: 20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]\. Status: ' "$page" || echo "$page has no line 'Date: ... Status: ...'"
+		grep -q "(${page##*/})" docs/internals/decisions/README.md || echo "$page is not in docs/internals/decisions/README.md"
+	done
+}
+
+# Models that the table names, `a_name_of_several_words`.
+models() {
+	grep -o '`[a-z0-9]*_[a-z0-9_]*_[a-z0-9_]*`' docs/internals/memory-model.md | tr -d '`' | grep -v '^vshmem_' | sort -u | while read -r model; do
+		grep -rqE "fn $model\b" crates/vshmem_sync || echo "there is no model $model in crates/vshmem_sync"
+	done
+}
+
+# Rows `| nr | `file` | `function`, `function` | what |` of the walks.
+walks() {
+	local file cell function
+	grep -E '^\| [0-9]+ \|' docs/internals/walks.md | while IFS='|' read -r _ _ file cell _; do
+		file=$(tr -d '` ' <<<"$file")
+		if [ ! -e "$file" ]; then echo "there is no $file"; continue; fi
+		for function in $(grep -o '`[a-z0-9_]*`' <<<"$cell" | tr -d '`'); do
+			grep -qE "fn $function\b" "$file" || echo "there is no function $function in $file"
+		done
+	done
+}
+
+names=$(mktemp) || exit 1
+trap 'rm -f "$names"' EXIT
+check "links between pages, and to headings" links
+check "pages that the sources mention" mentions
+check "docs/reference/commands.md is what --help prints (tests/docs/run.sh VSHMEM --write)" commands
+check "every limit is in docs/reference/limits.md" limits
+check "decisions have date and status, and are in the index" decisions
+check "files and functions that docs/internals/walks.md names" walks
+check "models that docs/internals/memory-model.md names" models
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,106 @@
+//! How long files, functions and lines may be. `exceptions.txt` has the few that are longer: what, how long at most, why.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use proc_macro2::{TokenStream, TokenTree};
+use vshmem_structure::{functions, is_generated, root, tracked};
+
+const FILE_LINES: usize = 500;
+const FUNCTION_LINES: usize = 60;
+const COLUMNS: usize = 100;
+
+/// What may be longer: `PATH` or `PATH:FUNCTION`, and up to how many lines.
+fn exceptions() -> BTreeMap<String, usize> {
+    let path = root().join("tests/structure/exceptions.txt");
+    let text = std::fs::read_to_string(path).expect("exceptions.txt is there");
+    text.lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            let what = words.next().expect("a line begins with what it is about").to_owned();
+            let most = words.next().and_then(|word| word.parse().ok());
+            let most = most.unwrap_or_else(|| panic!("no number of lines in {line:?}"));
+            assert!(words.next().is_some(), "no reason in {line:?}");
+            (what, most)
+        })
+        .collect()
+}
+
+fn lines_of(path: &Path) -> Vec<String> {
+    let bytes = std::fs::read(root().join(path)).expect("a source is readable");
+    String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn no_file_or_function_is_longer_than_its_limit() {
+    let mut allowed = exceptions();
+    let mut long = Vec::new();
+    let mut judge = |what: String, lines: usize, limit: usize| {
+        if lines > allowed.remove(&what).unwrap_or(limit) && lines > limit {
+            long.push(format!("{what}: {lines} lines, at most {limit}"));
+        }
+    };
+    for ending in [".rs", ".c", ".h"] {
+        for path in tracked(ending).iter().filter(|path| !is_generated(path)) {
+            let lines = lines_of(path);
+            judge(path.display().to_string(), lines.len(), FILE_LINES);
+            if ending == ".rs" {
+                let syntax = syn::parse_file(&lines.join("\n"))
+                    .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+                for function in functions(&syntax) {
+                    let what = format!("{}:{}", path.display(), function.name);
+                    judge(what, function.lines, FUNCTION_LINES);
+                }
+            }
+        }
+    }
+    assert!(long.is_empty(), "split these:\n{}", long.join("\n"));
+    assert!(allowed.is_empty(), "in exceptions.txt, but not in the tree: {:?}", allowed.keys());
+}
+
+/// Addresses and rows of tables are not broken.
+fn may_be_wide(line: &str) -> bool {
+    let text = line.trim_start().trim_start_matches('/').trim_start_matches('!').trim_start();
+    line.contains("://") || text.starts_with('|')
+}
+
+/// Lines of a Rust file on which some literal lies. Messages are found by searching for them, so they are not broken.
+fn literal_lines(text: &str) -> BTreeSet<usize> {
+    let mut open: Vec<TokenStream> = text.parse().into_iter().collect();
+    let mut found = BTreeSet::new();
+    while let Some(stream) = open.pop() {
+        for token in stream {
+            match token {
+                TokenTree::Group(group) => open.push(group.stream()),
+                TokenTree::Literal(literal) if literal.to_string().contains('"') => {
+                    found.extend(literal.span().start().line..=literal.span().end().line);
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_line_is_wider_than_its_limit() {
+    let mut wide = Vec::new();
+    for ending in [".rs", ".c", ".h"] {
+        for path in tracked(ending) {
+            let lines = lines_of(&path);
+            let literals =
+                if ending == ".rs" { literal_lines(&lines.join("\n")) } else { BTreeSet::new() };
+            for (number, line) in lines.iter().enumerate() {
+                let columns: usize = line.chars().map(|one| if one == '\t' { 8 } else { 1 }).sum();
+                let exempt = may_be_wide(line)
+                    || literals.contains(&(number + 1))
+                    || (ending != ".rs" && line.contains('"'));
+                if columns > COLUMNS && !exempt {
+                    wide.push(format!("{}:{}: {columns}", path.display(), number + 1));
+                }
+            }
+        }
+    }
+    assert!(wide.is_empty(), "{} lines are wider than {COLUMNS}:\n{}", wide.len(), wide.join("\n"));
+}

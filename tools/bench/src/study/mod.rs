@@ -1,0 +1,42 @@
+//! The papers' measurements as one: environments, benchmarks and repetitions interleaved, in a directory that can be gone
+//! on with and reported on at any time.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `environment` | where programs run |
+//! | `case` | one thing that is measured |
+//! | `figure` | a number that a program prints |
+//! | `catalogue` | all of them |
+//! | `schedule` | what is run when |
+//! | `journal` | every run, on the disk before the next |
+//! | `facts` | the machine, and what else it did during a run |
+//! | `course` | turn by turn through the schedule |
+//! | `venue` | real places: this kernel, guests of a lab |
+//! | `known` | programs of other people |
+//! | `student`, `outliers`, `verdict` | what follows from figures |
+//! | `report` | pages and tables of it |
+
+mod case;
+mod catalogue;
+mod course;
+mod environment;
+mod facts;
+mod figure;
+mod journal;
+mod known;
+mod outliers;
+pub mod report;
+mod schedule;
+mod student;
+mod venue;
+mod verdict;
+
+pub use case::{Case, Group, Model, Recipe};
+pub use catalogue::{Extent, catalogue};
+pub use course::{Outcome, Venue, carry_on};
+pub use environment::Environment;
+pub use facts::Facts;
+pub use figure::{Better, Figure, Per};
+pub use journal::{Contents, JOURNAL, Journal, Sample, Session, Study};
+pub use venue::{Means, Places, clear_leftovers, this_process};
+pub use verdict::{Ratio, Verdict};

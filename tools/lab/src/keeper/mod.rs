@@ -1,0 +1,17 @@
+//! The keeper: the one host process of a lab. It holds the lab's network and mount namespaces, starts the guests and
+//! watches them. Nothing of it is on anyone's data path: a command's connection is handed over to the client.
+
+mod console;
+mod desk;
+mod domain;
+mod namespace;
+mod notice;
+mod port;
+mod process;
+mod run;
+mod shared;
+mod site;
+mod warden;
+
+pub(crate) use notice::give_notice;
+pub use run::keeper;

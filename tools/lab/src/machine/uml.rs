@@ -1,0 +1,117 @@
+//! User Mode Linux: a Linux kernel as a host process, on the host's own files (hostfs, read-only).
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::error::{Doing, Result};
+use crate::host::record::Record;
+use crate::host::tool;
+use crate::machine::plan::{Machine, Plan};
+use crate::model::Missing;
+use crate::model::boot::BOOT_VARIABLE;
+use crate::model::names::INIT_VERB;
+
+pub(crate) struct Uml;
+
+/// Where files to swap to are: on a disk, where most machines have a tmpfs at /tmp.
+const SWAP_PLACE: &str = "/var/tmp";
+/// The first disk of a guest.
+const SWAP_DEVICE: &str = "/dev/ubda";
+
+fn kernel() -> Option<std::path::PathBuf> {
+    ["linux.uml", "linux"].iter().find_map(|name| tool::find(name))
+}
+
+impl Machine for Uml {
+    fn missing(&self) -> Vec<Missing> {
+        if kernel().is_some() {
+            return Vec::new();
+        }
+        vec![Missing::new(
+            "a User Mode Linux kernel (`linux.uml` or `linux`)",
+            "not in PATH",
+            "apt-get install user-mode-linux",
+        )]
+    }
+
+    fn made_of(&self, _record: &Record) -> String {
+        "User Mode Linux, mmapper".into()
+    }
+
+    fn interface(&self) -> &'static str {
+        "vec0"
+    }
+
+    fn boot_time(&self) -> Duration {
+        Duration::from_secs(60)
+    }
+
+    fn swap(&self, record: &Record) -> Option<PathBuf> {
+        (record.swap_mib > 0).then(|| SWAP_DEVICE.into())
+    }
+
+    /// The file behind the disk to swap to. It has no name: nothing of it is left when the guest has ended, however it did.
+    fn line(&self, plan: &Plan<'_>) -> Result<Option<OwnedFd>> {
+        let bytes = u64::from(plan.record.swap_mib) << 20;
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let doing = || format!("make a file of {bytes} bytes in {SWAP_PLACE}");
+        let path = Path::new(SWAP_PLACE)
+            .join(format!("vshmem-lab-{}-{}.swap", plan.record.name, plan.guest));
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .doing(doing)?;
+        std::fs::remove_file(&path).doing(doing)?;
+        file.set_len(bytes).doing(doing)?;
+        fchown(&file, Some(plan.uid()), Some(plan.uid())).doing(doing)?;
+        Ok(Some(file.into()))
+    }
+
+    fn words(&self, plan: &Plan<'_>, line: Option<i32>) -> Vec<OsString> {
+        let option = |name: &str, value: &Path| {
+            let mut word = OsString::from(name);
+            word.push("=");
+            word.push(value);
+            word
+        };
+        let private = plan.directory.private_of(plan.guest);
+        let mut words: Vec<OsString> =
+            vec![kernel().map_or_else(|| "linux.uml".into(), OsString::from)];
+        words.push(format!("mem={}M", plan.record.memory_mib).into());
+        words.extend(
+            ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", "quiet", "panic=-1"]
+                .map(OsString::from),
+        );
+        words.push(option("init", &plan.directory.stage().join(&plan.record.init)));
+        if let Some(pool) = &plan.record.pool {
+            words.push(
+                option("iomem=mmapper,", pool).to_string_lossy().replacen(",=", ",", 1).into(),
+            );
+        }
+        words.extend(line.map(|swap| format!("ubd0=/proc/self/fd/{swap}").into()));
+        words.extend(["con0=fd:0,fd:1", "con=null", "ssl=null"].map(OsString::from));
+        words.push(option("uml_dir", &private));
+        words.push(format!("umid=guest{}", plan.guest).into());
+        words.push(
+            format!(
+                "vec0:transport=tap,ifname={},depth=64,gro=1,mac=02:76:73:68:6d:{:02x}",
+                plan.tap(),
+                plan.guest
+            )
+            .into(),
+        );
+        // Words that the kernel does not know become PID 1's environment (with `=`) and its arguments.
+        words.push(option(BOOT_VARIABLE, &plan.directory.boot(plan.guest)));
+        words.push(INIT_VERB.into());
+        words
+    }
+}
