@@ -19,21 +19,19 @@ mod error;
 mod format;
 mod listing;
 mod memory;
-mod message;
+mod msg;
 mod pool;
-mod queue;
 mod recovery;
 mod registry;
 mod sem;
-mod shims;
 mod shm;
 mod wait;
 
+pub use api::client::Member;
 pub use check::room::Room;
 pub use check::{Finding, Severity};
 pub use client::fork::ChildSlot;
 pub use client::join::JoinError;
-pub use context::Context as Member;
 pub use context::Reach;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
 pub use listing::rows::{
@@ -41,22 +39,16 @@ pub use listing::rows::{
     WaiterRow,
 };
 pub use memory::backing::Backing;
+pub use msg::queue::{MsgInfo, QueueStat, Receive};
+pub use msg::waiters::Deliver;
 pub use pool::clients::Process;
 pub use pool::domains::{DomainIdentity, Domains};
 pub use pool::host_record::Home;
 pub use pool::id::{Kind, is_pool_id};
 pub use pool::open::{NewPool, OpenError, Pool};
-pub use queue::{Deliver, MsgInfo, QueueStat, Receive};
 pub use registry::permission::{Caller, Permission, Superuser};
 pub use rustix::io::Errno;
 pub use sem::operation::{Operation, SemInfo, SetStat};
 pub use shm::segment::{Attachment, SegmentStat, ShmInfo};
 pub use shm::suspend::Suspended;
 pub use wait::notify::{Asked, Listener};
-
-// For `queue`, until it is a room like the others.
-use error::Verdict;
-use memory::heap;
-use pool::{id, threads as bury_threads};
-use registry::permission as access;
-use shims::settle;

@@ -11,7 +11,7 @@ use vshmem_wire::{
 use crate::check::Look;
 use crate::check::objects::Objects;
 use crate::check::parties::{Owner, Parties};
-use crate::message::Header;
+use crate::msg::message::Header;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;

@@ -9,6 +9,7 @@ use vshmem_wire::{ClientName, ClientSlot, ClientState, DomainSlot, DomainState, 
 use crate::context::wait_file::WaitFile;
 use crate::context::{Context, Reach, Upcalls};
 use crate::listing::client_rows;
+use crate::msg;
 use crate::pool::clients::{
     Process, client_at, is_in, is_same_start, slot_of, start_in, take_client, write_client,
 };
@@ -287,8 +288,8 @@ pub(crate) fn join(
 /// What lower rooms have done by upper ones.
 static UPCALLS: Upcalls = Upcalls {
     recover_thread: threads::recover_thread,
-    free_spare_chunks: |context| Ok(context.free_parked_chunks()?),
+    free_spare_chunks: msg::ring::free_parked_chunks,
     reap_chunk: |context, desk, chunk, dead| {
-        crate::queue::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
+        msg::ring::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
     },
 };

@@ -50,7 +50,7 @@ pub(crate) struct Upcalls {
 
 /// This process as a client of a pool.
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     pub(crate) pool: Arc<Pool>,
     pub(crate) domain: AtomicU32,
     pub(crate) epoch: AtomicU32,
@@ -144,19 +144,19 @@ impl Context {
 
     /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
     #[must_use]
-    pub fn others_busy(&self) -> bool {
+    pub(crate) fn others_busy(&self) -> bool {
         self.seats.others_busy()
     }
 
     /// The pool.
     #[must_use]
-    pub fn pool(&self) -> &Arc<Pool> {
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
     /// Index of this domain.
     #[must_use]
-    pub fn domain(&self) -> u32 {
+    pub(crate) fn domain(&self) -> u32 {
         // Written before this process is a member, and in a child before it is one.
         self.domain.load(Ordering::Relaxed)
     }
@@ -167,13 +167,13 @@ impl Context {
 
     /// Client slot of this process.
     #[must_use]
-    pub fn client(&self) -> u32 {
+    pub(crate) fn client(&self) -> u32 {
         self.me().slot().unwrap_or(u32::MAX)
     }
 
     /// This process's name in the pool, which no other process gets.
     #[must_use]
-    pub fn name(&self) -> ClientName {
+    pub(crate) fn name(&self) -> ClientName {
         self.me()
     }
 
@@ -187,7 +187,7 @@ impl Context {
 
     /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
     #[must_use]
-    pub fn is_process(&self, pid: rustix::process::Pid) -> bool {
+    pub(crate) fn is_process(&self, pid: rustix::process::Pid) -> bool {
         self.pid.load(Ordering::Relaxed) == pid.as_raw_nonzero().get() as u32
     }
 
@@ -250,7 +250,7 @@ impl Context {
 
     /// Has `look` called about once a second by every thread that sleeps, outside any lock; it must
     /// not use the heap. Only the first one counts.
-    pub fn keep_vigil(&self, look: fn()) {
+    pub(crate) fn keep_vigil(&self, look: fn()) {
         let _ = self.vigil.set(look);
     }
 

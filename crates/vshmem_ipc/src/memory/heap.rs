@@ -13,8 +13,7 @@ use vshmem_wire::{CHUNK_CLASSES, ClientName, Layout, SLAB_BYTES, SlabMeta, UNIT_
 
 use crate::context::Context;
 use crate::context::chunk_cache::Larder;
-pub(crate) use crate::pool::chunk::{Chunk, IN_OBJECT};
-use crate::pool::chunk::{LONGEST_RUN, SLAB_UNITS, slab_meta};
+use crate::pool::chunk::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS, slab_meta};
 use crate::pool::open::Pool;
 
 /// How often an allocation tries again with slabs that it has reclaimed and others were faster to

@@ -18,18 +18,20 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{Failure, broken};
+use crate::error::broken;
+use crate::memory::heap;
+use crate::msg;
+use crate::msg::queue::Queue;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
 use crate::pool::threads::{Dead, thread_at};
-use crate::queue::Queue;
 use crate::recovery::objects;
 use crate::registry::table;
+use crate::sem;
 use crate::sem::set::{self, Set};
-use crate::sem::{recover, remove};
 use crate::shm::create;
 use crate::wait::doorbell;
-use crate::wait::queue::{Line, Rings, leave_line};
+use crate::wait::wait_queue::{Line, Rings, leave_line};
 
 /// Takes a client's threads out of the lines they sleep in, and frees their slots.
 pub(crate) fn leave_threads(
@@ -135,7 +137,7 @@ pub(crate) fn leave_joiners(
         }
         finish_record(context, desk, Dead { thread, client, at })?;
         if map.replace_cell(owner_at, owner, 0)? {
-            crate::heap::bury(context, desk, client)?;
+            heap::bury(context, desk, client)?;
         }
     }
     Ok(())
@@ -216,10 +218,10 @@ fn return_unseen(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
     let place = Place { index, sequence };
     if of == Kind::Semaphore {
         let Some(set) = Set::find(context.pool(), place)? else { return Ok(()) };
-        recover::take_back(context, desk, dead, &set).map_err(broken(at))
+        sem::recover::take_back(context, desk, dead, &set).map_err(broken(at))
     } else {
         let Some(queue) = Queue::find(context.pool(), place)? else { return Ok(()) };
-        context.put_back(desk, dead, &queue).map_err(Failure::from).map_err(broken(at))
+        msg::recover::put_back(context, desk, dead, &queue).map_err(broken(at))
     }
 }
 
@@ -233,7 +235,7 @@ fn leave_line_of(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
         set::line_of(slot)
     } else {
         let Some(slot) = layout.msg.at(object) else { return Ok(()) };
-        crate::queue::line_of(slot, kind == WaitKind::Send as u32)
+        msg::queue::line_of(slot, kind == WaitKind::Send as u32)
     };
     with_lock(*desk, line.lock, "bury-sleeper", |txn| {
         // Who waits in this line began to under this lock. So as long as the owner is the dead client, it is that one who
@@ -290,11 +292,11 @@ fn finish_object(
         }
         Kind::Semaphore if standing.is(ObjectState::Dying) => {
             let set = Set::read(context.pool(), place, slot)?;
-            remove::dismantle_set(context, desk, &set).map_err(broken(slot))
+            sem::remove::dismantle_set(context, desk, &set).map_err(broken(slot))
         }
         Kind::Queue if standing.is(ObjectState::Dying) => {
             let queue = Queue { index, sequence: place.sequence, slot };
-            context.dismantle_queue(desk, &queue).map_err(Failure::from).map_err(broken(slot))
+            msg::remove::dismantle_queue(context, desk, &queue).map_err(broken(slot))
         }
         _ => Ok(()),
     }

@@ -12,7 +12,7 @@ use crate::pool::threads::thread_at;
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
 use crate::sem::undo;
-use crate::wait::queue::{self, Rings, result_of};
+use crate::wait::wait_queue::{self, Rings, result_of};
 
 /// What an array of operations would do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -219,7 +219,7 @@ pub(super) fn serve(
         // blocks, and so where it is counted.
         let mut several_passed = false;
         let mut recount = false;
-        queue::walk(txn, layout, set.line(), |txn, slot| {
+        wait_queue::walk(txn, layout, set.line(), |txn, slot| {
             let at = thread_at(layout, slot)?;
             let count = txn.desk().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
             if count == 1
@@ -267,7 +267,7 @@ pub(super) fn serve(
                     }
                 }
             };
-            queue::leave_line(txn, layout, set.line(), slot, state, result)?;
+            wait_queue::leave_line(txn, layout, set.line(), slot, state, result)?;
             rings.add(slot);
             Ok(!again)
         })?;

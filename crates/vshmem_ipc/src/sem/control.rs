@@ -12,7 +12,7 @@ use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
 use crate::sem::set::{self, Set};
 use crate::sem::{serve, undo};
-use crate::wait::queue::{self, Rings};
+use crate::wait::wait_queue::{self, Rings};
 
 /// GETVAL.
 #[inline(never)]
@@ -98,7 +98,7 @@ pub(crate) fn semaphore_sleepers(
             return Ok(Err(Errno::INVAL));
         }
         let mut count = 0;
-        queue::walk(txn, layout, set.line(), |txn, slot| {
+        wait_queue::walk(txn, layout, set.line(), |txn, slot| {
             let blocked = txn.get(field!(thread_at(layout, slot)?, ThreadSlot, blocked))?;
             count += u32::from(blocked == wanted);
             Ok(true)

@@ -49,7 +49,7 @@ pub(crate) fn semop_fast(
     };
     match operated {
         Operated::Done => {}
-        Operated::Blocks => return Ok(operation.no_wait.then_some(Err(Errno::AGAIN.into()))),
+        Operated::Blocks => return Ok(operation.no_wait.then_some(Err(Errno::AGAIN))),
         Operated::TooHigh => return Ok(Some(Err(Errno::RANGE))),
         Operated::Closed => return Ok(None),
     }

@@ -22,8 +22,8 @@ use crate::sem::operation::Operation;
 use crate::sem::set::{self, Set};
 use crate::sem::{serve, undo};
 use crate::wait::doorbell;
-use crate::wait::queue::{self, Rings, errno_of};
 use crate::wait::sleep::{self, Woken};
+use crate::wait::wait_queue::{self, Rings, errno_of};
 
 /// How a try to do operations under the lock ended.
 enum Step {
@@ -258,7 +258,7 @@ fn lie_down(
     } else if txn.get(field!(set.slot, SemSlot, waiting))? == 0 {
         txn.update(mixed, 0)?;
     }
-    queue::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)
+    wait_queue::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)
 }
 
 /// Opens the fast way again after a sleeper has left, if it was the last one.

@@ -15,7 +15,7 @@ use crate::registry::table;
 use crate::sem::set::{self, Set};
 use crate::sem::undo;
 use crate::wait::doorbell;
-use crate::wait::queue::{self, Rings, result_of};
+use crate::wait::wait_queue::{self, Rings, result_of};
 
 /// IPC_RMID.
 pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Result<(), Failure> {
@@ -63,13 +63,13 @@ pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Re
                 return Ok(Ok(true));
             }
             let mut more = false;
-            queue::walk(txn, layout, set.line(), |txn, slot| {
+            wait_queue::walk(txn, layout, set.line(), |txn, slot| {
                 if txn.room() < 8 {
                     more = true;
                     return Ok(false);
                 }
                 let gone = result_of(Errno::IDRM);
-                queue::leave_line(txn, layout, set.line(), slot, WaitState::Done, gone)?;
+                wait_queue::leave_line(txn, layout, set.line(), slot, WaitState::Done, gone)?;
                 rings.add(slot);
                 Ok(true)
             })?;

@@ -19,7 +19,7 @@ use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, Standing};
 use crate::sem::undo_records;
-use crate::wait::queue::Line;
+use crate::wait::wait_queue::Line;
 
 /// A set that has been looked up: a private copy of what does not change while it lives.
 #[derive(Debug, Clone, Copy)]

@@ -25,7 +25,7 @@ use crate::pool::clients::client_at;
 use crate::pool::domains::{self, Domains};
 use crate::pool::threads::thread_at;
 use crate::wait::notify::{self, Asked};
-use crate::wait::queue::Rings;
+use crate::wait::wait_queue::Rings;
 use crate::wait::{agent, domain_users};
 
 /// Whether an address cell says where a domain can be rung.

@@ -9,7 +9,7 @@ use vshmem_wire::{ThreadSlot, WaitState};
 use crate::context::Context;
 use crate::pool::threads::thread_at;
 use crate::registry::table;
-use crate::wait::queue::{Line, leave_line};
+use crate::wait::wait_queue::{Line, leave_line};
 use crate::wait::{doorbell, waker_cpus};
 
 /// Sleeps in `line` until somebody acts on the wait cell of `seat`, the deadline passes, or a
