@@ -10,7 +10,7 @@ help:
 	@echo 'make bench    the papers'"'"' measurements in some two minutes, and a report of them (vshmem-bench-DATE/report.html)'
 	@echo 'make build    target/release/vshmem and the libraries'
 	@echo 'make third-party   other people'\''s programs on a pool, 30 s each (THIRD_PARTY_SECONDS)'
-	@echo 'make check    formatting, lints, dependencies'
+	@echo 'make check    formatting, lints, documentation, structure, dependencies'
 	@echo 'make install  into PREFIX ($(PREFIX))'
 
 setup:
@@ -53,6 +53,10 @@ test-long: setup-all build programs
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --workspace --document-private-items
+	$(CARGO) test --quiet --profile quick -p vshmem_structure
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check; else \
+		echo 'not checked: advisories (cargo install --locked cargo-deny)'; fi
 
 bench: setup-guests build programs
 	@target/release/vshmem bench --quick

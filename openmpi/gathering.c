@@ -119,7 +119,8 @@ void vshmem_gathering_decide(vshmem_gathering *gathering, struct ompi_communicat
 	if (rc == OMPI_SUCCESS)
 		rc = gathering->allreduce(&joined, &all, 1, &ompi_mpi_int.dt, &ompi_mpi_op_min.op, comm,
 					  gathering->allreduce_module);
-	if (rc == OMPI_SUCCESS && all) {
+	/* The least of what all have said: of one that is hostile, anything. */
+	if (rc == OMPI_SUCCESS && joined && all > 0) {
 		gathering->way = BY_TEAM;
 		gathering->members = members;
 		return;

@@ -2,8 +2,8 @@
 #![no_main]
 
 #[allow(dead_code, unused_imports, missing_docs)]
-#[path = "../../crates/vshmem_preload/src/attached/books/mod.rs"]
-mod books;
+#[path = "../../crates/vshmem_preload/src/attached/attach_table/mod.rs"]
+mod attach_table;
 #[path = "../../crates/vshmem_preload/tests/address_books/story.rs"]
 mod story;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
-use crate::RememberedSecond;
+use crate::second::RememberedSecond;
 
 /// The CPU's free running counter. Only differences within one domain mean anything.
 #[inline]

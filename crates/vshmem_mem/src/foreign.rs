@@ -10,7 +10,7 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::Mapping;
+use crate::mapping::Mapping;
 
 /// A mapping that only the kernel looks at.
 #[derive(Debug)]
@@ -137,7 +137,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{FutexOutcome, Map, Protection, futex_wait, map_file};
+    use crate::futex::{FutexOutcome, futex_wait};
+    use crate::map::Map;
+    use crate::mapping::{Protection, map_file};
 
     const BYTES: usize = 8192;
 

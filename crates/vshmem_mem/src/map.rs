@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use vshmem_wire::{CELL_BYTES, Cell, WORD_BYTES};
 
+use crate::mapping::Mapping;
 use crate::racing::{clear, copy_in, copy_out};
-use crate::{Mapping, prefetch, wide};
+use crate::{prefetch, wide};
 
 /// An offset that does not lie in the pool, or not on a word: a peer wrote nonsense.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

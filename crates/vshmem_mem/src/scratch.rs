@@ -1,7 +1,7 @@
 //! Private memory for rare large work, without the heap: the callers run inside other people's
 //! programs, in signal handlers and after fork, where malloc is not to be had.
 
-use crate::Mapping;
+use crate::mapping::Mapping;
 
 /// A fixed number of values in memory of their own.
 #[derive(Debug)]

@@ -7,7 +7,7 @@
 //! another one writing asks the clock and remembers nothing. So a thread may be stopped anywhere for any time, and a
 //! signal handler may come in the middle: a pair is old as a whole or new as a whole, and 64 bits of writes do not wrap.
 
-use crate::{AtomicU64, Ordering, fence};
+use crate::atomic::{AtomicU64, Ordering, fence};
 
 /// A second and the tick at which the clock was asked for it.
 #[derive(Debug)]

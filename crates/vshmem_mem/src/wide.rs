@@ -56,8 +56,9 @@ mod told {
 fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     let replaced: u8;
     // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time, atomically; `Map` hands out
-    // cells on 16 bytes only, as the instruction demands. The compiler keeps rbx for itself, so it is put aside and back; the
-    // address has a register by name, as any other might be that one. Moves cost nothing here; `xchg` is three operations.
+    // cells on 16 bytes only, as the instruction demands. The compiler keeps rbx for itself, so it
+    // is put aside and back; the address has a register by name, as any other might be that one.
+    // Moves cost nothing here; `xchg` is three operations.
     unsafe {
         core::arch::asm!(
             "mov {aside}, rbx",

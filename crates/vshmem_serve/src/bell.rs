@@ -5,6 +5,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
+/// Vectors per guest at most, as many as the reference server allows.
+pub const MOST_VECTORS: u32 = 64;
+
 /// The doorbells of one peer.
 #[derive(Debug)]
 pub(crate) struct Bells(Vec<OwnedFd>);

@@ -28,11 +28,9 @@ mod stranded;
 mod told;
 mod xen;
 
+pub use bell::MOST_VECTORS;
 pub use event::Event;
 pub use place::Places;
 pub use record::{Record, RecordedPeer};
 pub use server::{Ending, Request, ServeError, Server};
 pub use xen::{XenEvent, XenServeError, XenServer};
-
-/// Vectors per guest at most, as many as the reference server allows.
-pub const MOST_VECTORS: u32 = 64;

@@ -14,7 +14,7 @@ use vshmem_link::{Link, PoolDomain, XenError, XenMember};
 use vshmem_session::{Duty, Post, Session, SessionError};
 use vshmem_wire::DomainState;
 
-use crate::Ending;
+use crate::server::Ending;
 
 /// Between two looks at the pool: whether this domain is still in good standing.
 const ROUND: Duration = Duration::from_secs(1);

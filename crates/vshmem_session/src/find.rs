@@ -2,57 +2,13 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use vshmem_ipc::{OpenError, Pool};
 use vshmem_link::PRIVATE_PREFIX;
 use vshmem_link::{Candidate, Link, Local, RegionError};
-use vshmem_mem::{Map, Mapping};
 use vshmem_wire::{Layout, Superblock};
 
-use crate::SessionError;
-
-/// Why a pool is not found.
-#[derive(Debug, thiserror::Error)]
-pub enum FindError {
-    /// No link has one of that name.
-    #[error(
-        "pool {name}: there is none of that name on this machine. `vshmem pool ls` shows those there are; the host makes one with `vshmem pool create {name} --size 1G`"
-    )]
-    Unknown {
-        /// What was looked for.
-        name: String,
-    },
-    /// A region of that name is there and cannot be opened.
-    #[error("pool {0}")]
-    Region(#[from] RegionError),
-    /// It is a file of another user's, and was not asked for.
-    #[error("{}: it belongs to user {owner}, so it was not looked into", place.display())]
-    NotAsked {
-        /// File.
-        place: PathBuf,
-        /// Whose it is.
-        owner: u32,
-    },
-    /// Its tables are too large to be looked at.
-    #[error("{}: its tables have {bytes} bytes, and no more than {most} are looked at. `vshmem pool check NAME` maps them", place.display())]
-    Large {
-        /// File.
-        place: PathBuf,
-        /// Bytes they have.
-        bytes: u64,
-        /// Bytes that are read.
-        most: u64,
-    },
-    /// What lies there is not a pool that this release can use.
-    #[error("{}: {error}", place.display())]
-    Damaged {
-        /// File or device.
-        place: PathBuf,
-        /// What is wrong.
-        error: OpenError,
-    },
-}
+use crate::error::FindError;
 
 /// A pool on this machine.
 #[derive(Debug)]
@@ -103,7 +59,7 @@ impl Whose {
 }
 
 /// Whether a user's files are as good as the caller's own.
-fn is_trusted(owner: u32) -> bool {
+pub(crate) fn is_trusted(owner: u32) -> bool {
     owner == 0 || owner == rustix::process::geteuid().as_raw()
 }
 
@@ -153,42 +109,6 @@ fn listing(candidate: Candidate, link: Result<Box<dyn Link>, RegionError>) -> Li
         found: link.and_then(|link| identify(link.as_ref())),
         place: candidate.place,
     }
-}
-
-/// A pool as it is now: enough to list it. Nothing of a file is mapped, so that nobody who shortens it or makes it
-/// large meanwhile does the caller harm.
-///
-/// # Errors
-/// Says what is wrong with it.
-pub fn snapshot(link: &dyn Link) -> Result<Pool, SessionError> {
-    /// Bytes of tables that are read of the caller's own files, or root's: those of a pool of 24 GiB or so.
-    const MOST: u64 = 1 << 30;
-    /// And of other users'.
-    const MOST_OF_OTHERS: u64 = 64 << 20;
-    const PORTION: usize = 1 << 20;
-    let Some(owner) = link.owner() else { return crate::open_pool(link) };
-    let (_, layout) = identify(link)?;
-    let place = || link.place().to_owned();
-    let bytes = layout.data.offset;
-    let most = if is_trusted(owner) { MOST } else { MOST_OF_OTHERS };
-    if bytes > most {
-        return Err(FindError::Large { place: place(), bytes, most }.into());
-    }
-    let failed = |tried| move |errno| RegionError::Failed { place: place(), tried, errno };
-    let copy = Mapping::anonymous(bytes as usize).map_err(failed("find memory for its tables"))?;
-    let copy = Map::of(copy);
-    let mut portion = vec![0; PORTION];
-    for at in (0..bytes).step_by(PORTION) {
-        let wanted = PORTION.min((bytes - at) as usize);
-        let read = link.read(at, &mut portion[..wanted]).map_err(failed("read its tables"))?;
-        // Pages that are never touched cost nothing.
-        if portion[..read].iter().any(|&byte| byte != 0) {
-            let _ = copy.write(at, &portion[..read]);
-        }
-    }
-    let pool = Pool::open(Arc::new(copy), link.bytes())
-        .map_err(|error| FindError::Damaged { place: place(), error })?;
-    Ok(pool)
 }
 
 /// Opens the link of a pool, by name, or by path when there is a slash in it.

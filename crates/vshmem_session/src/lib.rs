@@ -2,21 +2,28 @@
 //! making and removing one; and what of a program's IPC goes there.
 
 mod create;
-mod create_xen;
+mod error;
 mod find;
+mod home;
+mod look;
 mod notify;
 mod open;
 mod post;
+mod remove;
 mod share;
 
-pub use create::{CreateError, CreateRequest, create, create_in, remove};
-pub use create_xen::{XenPool, create_xen, destroy_xen, retire_xen};
-pub use find::{FindError, Listing, Whose, find, identify, list, list_devices, snapshot};
+pub use create::{
+    CreateError, CreateRequest, XenPool, create, create_in, create_xen, destroy_xen, retire_xen,
+};
+pub use error::{FindError, SessionError};
+pub use find::{Listing, Whose, find, identify, list, list_devices};
+pub use look::{open_pool, snapshot};
 pub use notify::{
     Counts, NOTIFY_DIRECTORIES, NotifyConfig, NotifyError, NotifyStatus, Peers, Received, Sent,
     TokenBucket,
 };
-pub use open::{Session, SessionError, domain_of_child, is_gone, open_pool, this_process};
+pub use open::{Session, domain_of_child, is_gone, this_process};
 pub use post::{Duty, Post};
+pub use remove::{remove, remove_seen};
 pub use share::{Owner, Share, ShareError};
 pub use vshmem_link::PRIVATE_PREFIX;

@@ -4,74 +4,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vshmem_ipc::{
-    Backing, DomainIdentity, Errno, Home, JoinError, Member, Pool, Process, Reach,
-    WAIT_WORDS_BEYOND, WaitFile,
+    Backing, DomainIdentity, Errno, Member, Pool, Process, Reach, WAIT_WORDS_BEYOND, WaitFile,
 };
 use vshmem_link::{
     Anonymous, Life, Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts,
 };
 use vshmem_mem::{Map, Protection};
 
-use crate::FindError;
-
-/// Why a pool cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum SessionError {
-    /// It cannot be found or read.
-    #[error(transparent)]
-    Find(#[from] FindError),
-    /// It cannot be mapped.
-    #[error("pool {0}")]
-    Region(#[from] RegionError),
-    /// It cannot be told whom it would be joined as.
-    #[error(transparent)]
-    Anonymous(#[from] Anonymous),
-    /// It is no pool that anybody else uses.
-    #[error(
-        "pool {name}: {} is a copy of it: it was made as another file, or before this machine was booted or restored. Others may be using that one, so nobody joins this one. Use the pool itself, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", place.display(), place.display()
-    )]
-    Copy {
-        /// The pool.
-        name: String,
-        /// The file.
-        place: std::path::PathBuf,
-    },
-    /// It cannot be joined.
-    #[error("pool {name}: {error}")]
-    Join {
-        /// The pool.
-        name: String,
-        /// Why not.
-        error: JoinError,
-    },
-}
-
-/// Opens a pool without joining it: enough to look.
-///
-/// # Errors
-/// Says what is wrong with it.
-pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
-    let (_, layout) = crate::find::identify(link)?;
-    let bytes = layout.data.offset as usize;
-    let place = link.place().to_owned();
-    let mapping = link.map(0, bytes, Protection::READ_WRITE).map_err(|errno| {
-        let (place, tried) = (place.clone(), "map its tables");
-        match link.no_room() {
-            Some(remedy) if errno == rustix::io::Errno::NOMEM => {
-                RegionError::NoRoom { place, tried, errno, remedy }
-            }
-            _ => RegionError::Failed { place, tried, errno },
-        }
-    })?;
-    let pool = Pool::open(Arc::new(Map::of(mapping)), link.bytes())
-        .map_err(|error| FindError::Damaged { place, error })?;
-    Ok(pool)
-}
-
-/// The pool's file as it is written down in the pool.
-pub(crate) fn home_of(device: u64, inode: u64) -> Result<Home, Anonymous> {
-    Ok(Home { boot_id: domain_facts()?.boot_id, device, inode })
-}
+use crate::error::SessionError;
+use crate::home::home_of;
+use crate::look::open_pool;
 
 /// Nobody joins a copy: the pool would be two from then on, without anybody's knowledge.
 fn refuse_copy(link: &dyn Link, pool: &Pool) -> Result<(), SessionError> {

@@ -23,8 +23,9 @@ pub enum ObjectState {
 
 /// What the three kinds have in common.
 ///
-/// In the order of use: who looks an object up by key or id reads the second cache line, and of the third what says who may use
-/// it, with the first two cells of its kind. The first line is for those who change it.
+/// In the order of use: a lookup by key or id reads the second cache line, and the third, which says
+/// who may use the object and holds the first two cells of its kind. The first line is for those who
+/// change it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ObjectHeader {

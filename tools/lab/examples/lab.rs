@@ -32,6 +32,31 @@ fn usage() -> ! {
     std::process::exit(2)
 }
 
+fn options(name: String, mut word: impl FnMut() -> Option<String>) -> UpOptions {
+    let mut options = UpOptions { name, ..Default::default() };
+    while let Some(option) = word() {
+        let value = word().unwrap_or_else(|| usage());
+        match option.as_str() {
+            "-n" => options.count = value.parse().unwrap_or_else(|_| usage()),
+            "--guest" if value == "qemu" => options.guest = GuestKind::Qemu,
+            "--driver" => options.driver = Some(value.into()),
+            "--device" if value == "dax" => options.device = Device::Dax,
+            "--memory" => options.memory_mib = value.parse().unwrap_or_else(|_| usage()),
+            "--pool" => {
+                options.pool_name = PathBuf::from(&value)
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned());
+                options.pool = Some(value.into());
+            }
+            "--on-death" => {
+                options.on_death = Some(value.split_whitespace().map(str::to_owned).collect())
+            }
+            _ => usage(),
+        }
+    }
+    options
+}
+
 fn run(words: Vec<OsString>) -> Result<i32, Error> {
     let mut words = words.into_iter();
     let mut text = move || words.next();
@@ -44,28 +69,7 @@ fn run(words: Vec<OsString>) -> Result<i32, Error> {
         }
     };
     if verb == "up" {
-        let mut options = UpOptions { name, ..Default::default() };
-        while let Some(option) = word() {
-            let value = word().unwrap_or_else(|| usage());
-            match option.as_str() {
-                "-n" => options.count = value.parse().unwrap_or_else(|_| usage()),
-                "--guest" if value == "qemu" => options.guest = GuestKind::Qemu,
-                "--driver" => options.driver = Some(value.into()),
-                "--device" if value == "dax" => options.device = Device::Dax,
-                "--memory" => options.memory_mib = value.parse().unwrap_or_else(|_| usage()),
-                "--pool" => {
-                    options.pool_name = PathBuf::from(&value)
-                        .file_name()
-                        .map(|name| name.to_string_lossy().into_owned());
-                    options.pool = Some(value.into());
-                }
-                "--on-death" => {
-                    options.on_death = Some(value.split_whitespace().map(str::to_owned).collect())
-                }
-                _ => usage(),
-            }
-        }
-        return Lab::up(&options).map(|_| 0);
+        return Lab::up(&options(name, word)).map(|_| 0);
     }
     if verb == "down" {
         return Lab::down_named(&name).map(|_| 0);

@@ -1,39 +1,11 @@
 //! What a machine needs for the lab, and what to do where it is missing.
 
-use std::fmt;
 use std::fs::OpenOptions;
 use std::process::Command;
 
 use crate::host::tool;
-use crate::machine;
-use crate::options::GuestKind;
-
-/// Something that the lab needs and did not find.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing {
-    /// What is needed.
-    pub what: String,
-    /// What was found instead.
-    pub found: String,
-    /// What to do.
-    pub remedy: String,
-}
-
-impl Missing {
-    pub(crate) fn new(
-        what: impl Into<String>,
-        found: impl Into<String>,
-        remedy: impl Into<String>,
-    ) -> Self {
-        Missing { what: what.into(), found: found.into(), remedy: remedy.into() }
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.what, self.found, self.remedy)
-    }
-}
+use crate::machine::machine;
+use crate::model::{GuestKind, Missing};
 
 const TOOLS: [(&str, &str); 5] = [
     ("ip", "iproute2"),
@@ -45,7 +17,7 @@ const TOOLS: [(&str, &str); 5] = [
 
 /// Everything that is missing for guests of that kind; empty if the lab can run.
 pub(crate) fn missing(kind: GuestKind) -> Vec<Missing> {
-    let mut missing = machine::machine(kind).missing();
+    let mut missing = machine(kind).missing();
     for (name, package) in TOOLS {
         if tool::find(name).is_none() {
             missing.push(Missing::new(

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::Missing;
-use crate::host::record::domain;
+use crate::model::Missing;
+use crate::model::names::domain;
 
 /// The result of a lab operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -7,12 +7,17 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `lab` | the front: up, open, list, kill, restart, down |
-//! | `machine` | what differs by kind of guest: one file per kind |
+//! | `model` | what a lab is asked to be and how it is listed; names and numbers that host and guests agree on. Plain data |
+//! | `error` | what can go wrong |
+//! | `host` | the lab's directory and what is written there; its processes; who may open the pool file; the host's tools |
+//! | `transport` | commands and their streams between host and guests; the line between the keeper and its clients |
+//! | `machine` | what differs by kind of guest: one file or folder per kind |
 //! | `keeper` | the process that owns the namespaces and the guests |
 //! | `init` | PID 1 of a guest, and the agent that runs commands there |
-//! | `transport` | what the keeper and its clients say to each other; running a command in a guest from outside (or from a sister guest) |
-//! | `host` | the lab's directory and what is written there; which processes belong to a guest; who may open the pool file |
+//! | `check`, `peer_guest` | what a machine lacks for the lab; running a command from one guest in another |
+//! | `lab` | the front: up, open, list, kill, restart, down |
+//!
+//! Imports point from a line of this table to lines above it only.
 //!
 //! Two hidden verbs must be offered by the binary that uses this crate: [`KEEPER_VERB`], which calls [`keeper`],
 //! and [`INIT_VERB`], which calls [`guest_init`].
@@ -25,20 +30,18 @@ mod init;
 mod keeper;
 mod lab;
 mod machine;
-mod options;
+mod model;
+mod peer_guest;
 mod transport;
 
-pub use check::Missing;
 pub use error::{Error, GuestFault, Result};
 pub use init::guest_init;
 pub use keeper::keeper;
-pub use lab::{GuestListing, GuestState, Lab, Listing};
-pub use machine::{Acceleration, kvm_boots_guests};
-pub use options::{Device, GuestKind, Server, UpOptions};
-pub use transport::{ExecRequest, Streams, exec_in_sister, in_guest};
-
-/// The verb of the binary that must call [`keeper`] with the words that follow it.
-pub const KEEPER_VERB: &str = "lab-keeper";
-
-/// The verb of the binary that must call [`guest_init`]; words after it must be ignored.
-pub const INIT_VERB: &str = "lab-init";
+pub use lab::Lab;
+pub use machine::kvm_boots_guests;
+pub use model::names::{INIT_VERB, KEEPER_VERB};
+pub use model::{
+    Acceleration, Device, GuestKind, GuestListing, GuestState, Listing, Missing, Server, UpOptions,
+};
+pub use peer_guest::{exec_in_sister, in_guest};
+pub use transport::request::{ExecRequest, Streams};

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use vshmem_link::PoolDomain;
+use vshmem_link::{Link, PoolDomain};
 use vshmem_mem::{Instant, Patience};
-use vshmem_session::{Duty, FindError, find, open_pool};
+use vshmem_session::{Duty, FindError, find, identify, open_pool};
 
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
@@ -29,30 +29,33 @@ const NAMED: usize = 8;
 impl Rm {
     /// Removes it.
     pub fn carry_out(self) -> Outcome {
-        if !self.force {
-            self.require_unused()?;
-        }
-        remove(&self.name)?;
+        // Looked up once: what is looked into is what is removed.
+        let found = match (find(&self.name), self.force) {
+            (Ok(link), false) => {
+                self.require_unused(link.as_ref())?;
+                Ok(link)
+            }
+            // What is no pool has no users.
+            (Err(error), false) if !matches!(error, FindError::Damaged { .. }) => {
+                return Err(error.into());
+            }
+            (found, _) => found,
+        };
+        remove(&self.name, found)?;
         show::line(format!("pool {}: removed", self.name))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn require_unused(&self) -> Result<(), Failure> {
+    fn require_unused(&self, link: &dyn Link) -> Result<(), Failure> {
         let name = &self.name;
-        let link = match find(name) {
-            Ok(link) => link,
-            // What is no pool has no users.
-            Err(FindError::Damaged { .. }) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
         let granted_here = link.kind() == "xen" && PoolDomain::is_dom0();
-        if link.kind() != "local" && !granted_here {
+        if link.file().is_none() && !granted_here {
             return failed(format!(
                 "pool {name}: {} is lent to this guest; only the host can remove the pool behind it",
                 link.place().display()
             ));
         }
-        let pool = match open_pool(link.as_ref()) {
+        let pool = match open_pool(link) {
             Ok(pool) => pool,
             Err(vshmem_session::SessionError::Find(FindError::Damaged { .. })) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -78,22 +81,21 @@ impl Rm {
     }
 }
 
-/// Removes a pool's file, and this domain's wait file for it.
-pub fn remove(name: &str) -> Result<(), Failure> {
-    if name.contains('/') {
+/// Removes a pool's file, and this domain's wait file for it: the file that was found and looked into, and no other.
+fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Failure> {
+    let by_path = name.contains('/');
+    let file = found.as_ref().ok().and_then(|link| link.file());
+    let identified = found.and_then(|link| identify(link.as_ref()));
+    if by_path && let Err(error) = identified {
         // A file of any name: only what is a pool is removed.
-        vshmem_session::identify(find(name)?.as_ref())?;
+        return Err(error.into());
     }
-    let uuid = find(name)
-        .ok()
-        .and_then(|link| vshmem_session::identify(link.as_ref()).ok())
-        .map(|(superblock, _)| superblock.uuid);
-    let xen = if name.contains('/') { None } else { vshmem_session::retire_xen(name)? };
-    match xen {
-        None => {
-            vshmem_session::remove(name)?;
-        }
-        Some(pool) => remove_domain(name, pool)?,
+    let uuid = identified.ok().map(|(superblock, _)| superblock.uuid);
+    let xen = if by_path { None } else { vshmem_session::retire_xen(name)? };
+    match (xen, file) {
+        (Some(pool), _) => remove_domain(name, pool)?,
+        (None, Some(file)) => drop(vshmem_session::remove_seen(name, &file)?),
+        (None, None) => drop(vshmem_session::remove(name)?),
     }
     // Left by a server whose guests went on.
     let _ = std::fs::remove_file(vshmem_serve::Places::usual(name).record);

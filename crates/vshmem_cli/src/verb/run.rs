@@ -103,8 +103,7 @@ impl Run {
             // The program starts one again when it comes to a slow path.
             tracing::warn!("{error}; deaths are not noticed until there is one");
         }
-        let me = std::env::current_exe()
-            .map_err(|error| Failure::Failed(format!("cannot find this binary: {error}")))?;
+        let me = program::own_binary()?;
         let ftok = match self.ftok {
             Ftok::Path => "path",
             Ftok::Inode => "inode",

@@ -4,7 +4,8 @@ use crate::fixture::*;
 use proptest::prelude::*;
 use vshmem_ipc::{Member, Pool, Severity};
 use vshmem_mem::Ordering;
-use vshmem_wire::CELL_BYTES;
+use vshmem_sync::field;
+use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot, ShmSlot};
 
 /// A pool with a bit of everything in it.
 fn busy() -> (std::sync::Arc<Pool>, Member) {
@@ -52,11 +53,11 @@ fn most_single_changes_of_a_table_are_noticed() {
     let layout = pool.layout();
     let cells = [
         ("first free page bin", layout.registry + CELL_BYTES * 24),
-        ("pages of a segment", layout.shm.offset + CELL_BYTES * 13),
-        ("attaches of a segment", layout.shm.offset + CELL_BYTES * 14),
-        ("count of a set", layout.sem.offset + CELL_BYTES * 10),
-        ("undo list of a set", layout.sem.offset + CELL_BYTES * 16),
-        ("sleepers of a set", layout.sem.offset + CELL_BYTES * 15),
+        ("pages of a segment", field!(layout.shm.offset, ShmSlot, pages)),
+        ("attaches of a segment", field!(layout.shm.offset, ShmSlot, attached)),
+        ("count of a set", field!(layout.sem.offset, SemSlot, count)),
+        ("undo list of a set", field!(layout.sem.offset, SemSlot, undos)),
+        ("sleepers of a set", field!(layout.sem.offset, SemSlot, waiting)),
         ("bytes of a queue", layout.msg.offset + CELL_BYTES * 11),
         ("count of a queue", layout.msg.offset + CELL_BYTES * 12),
         ("first message", layout.msg.offset + CELL_BYTES * 13),
@@ -64,8 +65,8 @@ fn most_single_changes_of_a_table_are_noticed() {
         ("message in a ring", layout.msg.offset + 512 + CELL_BYTES * 24),
         ("list beside a ring", layout.msg.offset + 512 + CELL_BYTES * 13),
         ("mode of a queue", layout.msg.offset + CELL_BYTES * 23),
-        ("state of a segment", layout.shm.offset + CELL_BYTES),
-        ("key of a set", layout.sem.offset + CELL_BYTES * 2),
+        ("state of a segment", field!(layout.shm.offset, ObjectHeader, state)),
+        ("key of a set", field!(layout.sem.offset, ObjectHeader, key)),
         ("attach record", layout.attaches.offset),
         ("undo record", layout.undos.offset),
         ("length of the first extent", layout.extents.offset + CELL_BYTES * 2),

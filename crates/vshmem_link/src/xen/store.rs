@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
+use vshmem_mem::{Instant, Patience};
 
 /// Where a domain reaches it; the last is the daemon's own, in its domain.
 const PLACES: [&str; 2] = ["/dev/xen/xenbus", "/proc/xen/xenbus"];
@@ -19,6 +20,9 @@ const MOST: usize = 4096;
 const HEAD: usize = 16;
 /// How long an answer may take. The daemon is one process, in a domain that others may crowd out.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// What passes from one look to the next counts for so much at most: longer than that, this process or its domain was stopped, and
+/// the daemon may have been stopped with it.
+const MOST_OF_A_LOOK: Duration = Duration::from_secs(1);
 
 /// Kinds of messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -266,16 +270,36 @@ impl Store {
         let request = self.next;
         self.next = self.next.wrapping_add(1).max(1);
         Stream(self.file.as_fd()).write_all(&encode(kind, request, body))?;
-        loop {
-            if !self.wait(PATIENCE)? {
-                return Err(Error::new(ErrorKind::TimedOut, "XenStore does not answer"));
-            }
-            let message = self.receive()?;
-            if message.kind == Kind::WatchEvent as u32 {
-                self.changed.extend(strings(&message.body).into_iter().next());
-            } else if message.request == request {
-                return answer(kind, message);
-            }
+        until_answered(Instant::now, || self.look_for_answer(kind, request))
+    }
+
+    /// The answer to a request, if it comes within one look.
+    fn look_for_answer(&mut self, kind: Kind, request: u32) -> std::io::Result<Option<Vec<u8>>> {
+        if !self.wait(MOST_OF_A_LOOK)? {
+            return Ok(None);
+        }
+        let message = self.receive()?;
+        if message.kind == Kind::WatchEvent as u32 {
+            self.changed.extend(strings(&message.body).into_iter().next());
+        } else if message.request == request {
+            return answer(kind, message).map(Some);
+        }
+        Ok(None)
+    }
+}
+
+/// Looks until there is an answer, for as long as one may take in all: what the daemon tells meanwhile is none.
+fn until_answered<T>(
+    mut now: impl FnMut() -> Instant,
+    mut look: impl FnMut() -> std::io::Result<Option<T>>,
+) -> std::io::Result<T> {
+    let mut patience = Patience::new(now(), PATIENCE, MOST_OF_A_LOOK);
+    loop {
+        if let Some(answer) = look()? {
+            return Ok(answer);
+        }
+        if patience.is_over(now()) {
+            return Err(Error::new(ErrorKind::TimedOut, "XenStore does not answer"));
         }
     }
 }
@@ -314,6 +338,7 @@ impl Write for Stream<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::os::unix::net::UnixStream;
     use std::thread;
 
@@ -408,6 +433,34 @@ mod tests {
             far.write_all(&word.to_ne_bytes()).unwrap();
         }
         assert_eq!(store.read("x").unwrap_err().kind(), ErrorKind::InvalidData);
+    }
+
+    /// Looks by a clock that goes on by `passes` at each look, and finds the answer at the look of that number. Returns the looks.
+    fn looks_until(found: u32, passes: impl Fn(u32) -> Duration) -> (u32, std::io::Result<()>) {
+        let (clock, looks) = (Cell::new(Instant::now()), Cell::new(0));
+        let result = until_answered(
+            || clock.get(),
+            || {
+                looks.set(looks.get() + 1);
+                clock.set(clock.get().after(passes(looks.get())));
+                Ok((looks.get() == found).then_some(()))
+            },
+        );
+        (looks.get(), result)
+    }
+
+    #[test]
+    fn a_stop_of_the_machine_is_no_silence_of_the_daemon() {
+        let hour = Duration::from_secs(3600);
+        let (looks, result) = looks_until(5, |look| if look == 1 { hour } else { MOST_OF_A_LOOK });
+        assert_eq!((looks, result.is_ok()), (5, true));
+    }
+
+    #[test]
+    fn a_daemon_that_tells_of_changes_alone_is_not_waited_for_without_end() {
+        let (looks, result) = looks_until(u32::MAX, |_| MOST_OF_A_LOOK / 2);
+        assert_eq!(MOST_OF_A_LOOK / 2 * looks, PATIENCE);
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 
     #[test]

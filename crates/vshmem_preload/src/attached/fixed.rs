@@ -11,7 +11,7 @@ use vshmem_link::Changes;
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
-use crate::attached::books::Piece;
+use crate::attached::attach_table::Piece;
 use crate::attached::pieces;
 use crate::next::system_call;
 use crate::process;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::c_int;
 
-use crate::attached::books::Marks;
+use crate::attached::attach_table::Marks;
 
 /// What mlock2(2) with MLOCK_ONFAULT, and mlockall(2) with MCL_ONFAULT, lock by.
 pub const ON_FAULT: Marks = Marks::LOCKED.and(Marks::LOCKED_ON_FAULT);

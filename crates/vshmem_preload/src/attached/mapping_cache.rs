@@ -22,7 +22,7 @@ use vshmem_mem::Protection;
 use vshmem_session::Session;
 
 use crate::attached::addresses::drop_mapping;
-use crate::attached::books::Piece;
+use crate::attached::attach_table::Piece;
 use crate::attached::fixed;
 use crate::process;
 

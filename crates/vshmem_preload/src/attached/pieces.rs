@@ -1,8 +1,8 @@
-//! What this process has attached: its address books ([`crate::attached::books`]), and the pool that counts.
+//! What this process has attached: its address books ([`crate::attached::attach_table`]), and the pool that counts.
 
 use vshmem_ipc::Member;
 
-use crate::attached::books::{self, Counts, Marks, Piece, Rights, Table, TooMany};
+use crate::attached::attach_table::{self, Counts, Marks, Piece, Rights, Table, TooMany};
 use crate::errno;
 
 /// Pieces of one process at most.
@@ -56,7 +56,7 @@ pub fn rights_at(address: usize) -> Option<Rights> {
 /// Whether a range touches a piece, or may: this very thread is changing pieces.
 pub fn may_touch(start: usize, bytes: usize) -> bool {
     let end = start.saturating_add(bytes.max(1));
-    books::settled(|| find(|piece| piece.touches(start, end)).is_some()).unwrap_or(true)
+    attach_table::settled(|| find(|piece| piece.touches(start, end)).is_some()).unwrap_or(true)
 }
 
 /// The pool's counts. What fails has nobody to go to: the mapping has changed whatever we say.
@@ -73,7 +73,7 @@ impl Counts for Of<'_> {
     }
 }
 
-/// Cuts pieces, see [`books::recut`].
+/// Cuts pieces, see [`attach_table::recut`].
 pub fn recut(
     member: &Member,
     start: usize,
@@ -81,17 +81,17 @@ pub fn recut(
     touched: impl Fn(Piece) -> bool,
     each: impl FnMut(Piece) -> Option<Piece>,
 ) {
-    errno::untouched(|| books::recut(&PIECES, &Of(member), start, bytes, touched, each));
+    errno::untouched(|| attach_table::recut(&PIECES, &Of(member), start, bytes, touched, each));
 }
 
 /// Takes a range that is no longer mapped, or no longer a segment's, out of the books.
 pub fn forget_range(member: &Member, start: usize, bytes: usize) {
-    errno::untouched(|| books::take_range(&PIECES, &Of(member), start, bytes));
+    errno::untouched(|| attach_table::take_range(&PIECES, &Of(member), start, bytes));
 }
 
 /// A mapping was made longer in place.
 pub fn advance(start: usize, bytes: usize, more: usize) {
-    let _ = books::advance(&PIECES, start, bytes, more);
+    let _ = attach_table::advance(&PIECES, start, bytes, more);
 }
 
 /// The kernel's marks of a range have changed, where `done` says so.

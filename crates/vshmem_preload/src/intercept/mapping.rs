@@ -2,7 +2,7 @@
 
 use libc::{c_int, c_uint, c_void, off_t, size_t};
 
-use crate::attached::books::Marks;
+use crate::attached::attach_table::Marks;
 use crate::mapping::{advice, protect, remap, unmap};
 use crate::next::next;
 

@@ -2,7 +2,7 @@
 
 use libc::{c_char, c_int, c_long, c_void};
 
-use crate::attached::books::Marks;
+use crate::attached::attach_table::Marks;
 use crate::intercept::{files, limits, msg, sem, shm};
 use crate::mapping::{advice, protect, remap, unmap};
 use crate::next::pass_on;

@@ -5,7 +5,7 @@ use libc::{c_int, c_uint};
 use vshmem_ipc::Member;
 use vshmem_link::Memory;
 
-use crate::attached::books::{Marks, Piece};
+use crate::attached::attach_table::{Marks, Piece};
 use crate::attached::future_locks::{self, ON_FAULT};
 use crate::attached::{fixed, mapping_cache, pieces};
 use crate::mapping::change::{PAGE, change};

@@ -9,7 +9,7 @@ use vshmem_mem::Protection;
 use vshmem_session::Session;
 
 use crate::attached::addresses::{drop_mapping, drop_range};
-use crate::attached::books::{Attaching, Changing, Piece, Rights};
+use crate::attached::attach_table::{Attaching, Changing, Piece, Rights};
 use crate::attached::{future_locks, mapping_cache, pieces};
 use crate::errno;
 use crate::mapping::user;

@@ -2,7 +2,7 @@
 
 use vshmem_session::Session;
 
-use crate::attached::books::Changing;
+use crate::attached::attach_table::Changing;
 use crate::attached::{mapping_cache, pieces};
 use crate::mapping::{reconcile, user};
 use crate::session::current;

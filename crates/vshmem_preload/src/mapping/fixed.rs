@@ -5,7 +5,7 @@ use vshmem_ipc::Errno;
 use vshmem_session::Session;
 
 use crate::attached::addresses::drop_range;
-use crate::attached::books::Piece;
+use crate::attached::attach_table::Piece;
 use crate::attached::fixed::map;
 use crate::attached::pieces;
 use crate::mapping::remap_request::Wish;

@@ -3,7 +3,7 @@
 use libc::c_int;
 use vshmem_ipc::Errno;
 
-use crate::attached::books::{Piece, Rights};
+use crate::attached::attach_table::{Piece, Rights};
 use crate::attached::fixed::touches as is_fixed;
 use crate::attached::{mapping_cache, pieces};
 use crate::errno;

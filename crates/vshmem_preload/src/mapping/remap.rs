@@ -15,7 +15,7 @@ use vshmem_mem::Protection;
 use vshmem_session::Session;
 
 use crate::attached::addresses::{drop_range, no_access};
-use crate::attached::books::{Marks, Piece, Rights};
+use crate::attached::attach_table::{Marks, Piece, Rights};
 use crate::attached::{fixed as attached_fixed, mapping_cache, pieces};
 use crate::errno;
 use crate::mapping::change::{PAGE, change};

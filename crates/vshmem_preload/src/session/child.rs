@@ -4,7 +4,7 @@ use vshmem_ipc::{ChildSlot, Errno, Process};
 use vshmem_mem::unless_confined;
 use vshmem_session::{Session, domain_of_child, this_process};
 
-use crate::attached::{books, fixed, future_locks, pieces};
+use crate::attached::{attach_table, fixed, future_locks, pieces};
 use crate::session::{agent, caller};
 use crate::{errno, process};
 
@@ -12,7 +12,7 @@ use crate::{errno, process};
 /// gets here.
 #[cold]
 pub fn adopt(session: &'static Session) -> Result<&'static Session, Errno> {
-    books::begin_child();
+    attach_table::begin_child();
     errno::untouched(|| become_client(session, None))?;
     begin_child(|_| {});
     count_attaches(session);
@@ -62,7 +62,7 @@ fn own_process() -> Process {
 }
 
 /// Without what a child does not inherit.
-pub fn begin_child(gone: impl FnMut(books::Piece)) {
+pub fn begin_child(gone: impl FnMut(attach_table::Piece)) {
     future_locks::begin_child();
     pieces::begin_child(gone);
 }

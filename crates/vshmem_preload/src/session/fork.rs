@@ -12,7 +12,7 @@ use libc::pid_t;
 use vshmem_ipc::{ChildSlot, Errno};
 use vshmem_mem::unless_confined;
 
-use crate::attached::{books, mapping_cache};
+use crate::attached::{attach_table, mapping_cache};
 use crate::session::{child, join};
 use crate::{errno, process};
 
@@ -43,7 +43,7 @@ struct UnderWay {
     /// For the child of a fork inside libc.
     inside: Kept,
     /// This thread keeps the others from the address books. No handler runs meanwhile.
-    holds_books: Cell<bool>,
+    holds_table: Cell<bool>,
 }
 
 impl UnderWay {
@@ -78,7 +78,7 @@ thread_local! {
             depth: AtomicUsize::new(0),
             kept: [const { Kept::nothing() }; LEVELS],
             inside: Kept::nothing(),
-            holds_books: Cell::new(false),
+            holds_table: Cell::new(false),
         }
     };
 }
@@ -106,7 +106,7 @@ fn keep() -> Result<(), Errno> {
     if process::is_unknown_child() {
         child::adopt(session)?;
     }
-    let at = books::changes();
+    let at = attach_table::changes();
     let slot = session.member().reserve_child()?;
     UNDER_WAY.with(|forks| {
         forks.innermost().at.set(at);
@@ -124,7 +124,7 @@ fn take_kept() -> Option<ChildSlot> {
 fn is_kept() -> bool {
     UNDER_WAY.with(|forks| {
         let kept = forks.innermost();
-        kept.slot.get().is_some() && kept.at.get() == books::changes()
+        kept.slot.get().is_some() && kept.at.get() == attach_table::changes()
     })
 }
 
@@ -136,8 +136,8 @@ extern "C" fn before() {
         if process::is_unknown_child() {
             let _ = child::adopt(session);
         }
-        books::hold_for_fork();
-        UNDER_WAY.with(|forks| forks.holds_books.set(true));
+        attach_table::hold_for_fork();
+        UNDER_WAY.with(|forks| forks.holds_table.set(true));
         if is_kept() {
             return;
         }
@@ -150,24 +150,24 @@ extern "C" fn before() {
 }
 
 /// Lets the others at the address books again.
-fn release_books() {
-    if UNDER_WAY.with(|forks| forks.holds_books.take()) {
-        errno::untouched(books::release_after_fork);
+fn release_table() {
+    if UNDER_WAY.with(|forks| forks.holds_table.take()) {
+        errno::untouched(attach_table::release_after_fork);
     }
 }
 
 extern "C" fn in_parent() {
-    release_books();
+    release_table();
     UNDER_WAY.with(|forks| forks.inside.slot.set(None));
 }
 
 extern "C" fn in_child() {
-    books::begin_child();
+    attach_table::begin_child();
     mapping_cache::begin_child();
     if !is_first_of_namespace() {
         take_place();
     }
-    release_books();
+    release_table();
 }
 
 /// To be called when the handlers of others have been: to find out its domain takes a child the heap, which may be one of theirs.

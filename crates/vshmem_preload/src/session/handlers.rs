@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{c_int, c_void, siginfo_t};
 
-use crate::attached::books;
+use crate::attached::attach_table;
 use crate::{errno, process};
 
 /// Signals there are (_NSIG).
@@ -56,9 +56,9 @@ unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_
         unsafe {
             let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) =
                 std::mem::transmute(address);
-            let paused = books::pause();
+            let paused = attach_table::pause();
             handler(signal, info, context);
-            books::resume(&paused);
+            attach_table::resume(&paused);
         }
     }
 }

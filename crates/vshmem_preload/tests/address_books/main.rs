@@ -3,13 +3,13 @@
 #![allow(unsafe_code)] // of the books' own: the signal mask
 
 #[expect(dead_code, unused_imports, reason = "the library uses all of it")]
-#[path = "../../src/attached/books/mod.rs"]
-mod books;
+#[path = "../../src/attached/attach_table/mod.rs"]
+mod attach_table;
 mod story;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use books::{Attaching, Changing, Counts, Marks, Piece, Rights, Table};
+use attach_table::{Attaching, Changing, Counts, Marks, Piece, Rights, Table};
 
 /// Dice that fall the same way each time.
 struct Dice(u64);
@@ -92,7 +92,7 @@ fn cut(part: usize, rounds: usize) {
             let _changing = Changing::begin();
             let _nested = Attaching::begin();
             let marks = if round % 2 == 0 { Marks::LOCKED } else { Marks::none() };
-            books::recut(
+            attach_table::recut(
                 &PIECES,
                 &Pool,
                 start,
@@ -101,7 +101,7 @@ fn cut(part: usize, rounds: usize) {
                 |piece| Some(Piece { rights: Rights { marks, ..piece.rights }, ..piece }),
             );
         }
-        let seen = books::settled(|| PIECES.find(|piece| piece.holds(start, PAGE)));
+        let seen = attach_table::settled(|| PIECES.find(|piece| piece.holds(start, PAGE)));
         assert!(seen.flatten().is_some(), "a piece is out of the books");
     }
 }
@@ -116,14 +116,14 @@ fn threads_that_attach_and_threads_that_cut_lose_nothing() {
         scope.spawn(|| {
             // A fork now and then: nobody is in the middle of anything then.
             while !over.load(Ordering::Relaxed) {
-                books::hold_for_fork();
+                attach_table::hold_for_fork();
                 let pieces = {
                     let mut pieces = 0;
                     PIECES.each(|_| pieces += 1);
                     pieces
                 };
                 assert_eq!(pieces, COUNT.load(Ordering::Relaxed));
-                books::release_after_fork();
+                attach_table::release_after_fork();
                 std::thread::yield_now();
             }
         });
@@ -164,13 +164,13 @@ fn who_asks_about_a_range_does_not_wait_for_a_fork() {
         wait(&changing);
         let asker = scope.spawn(|| {
             asking.store(true, Ordering::Release);
-            books::settled(|| PIECES.find(|piece| piece.holds(1, 1)).is_some())
+            attach_table::settled(|| PIECES.find(|piece| piece.holds(1, 1)).is_some())
         });
         // Whoever comes first when the change is over.
-        books::hold_for_fork();
+        attach_table::hold_for_fork();
         assert_eq!(asker.join().unwrap(), Some(false));
-        books::release_after_fork();
+        attach_table::release_after_fork();
     });
     let _changing = Changing::begin();
-    assert_eq!(books::settled(|| ()), None, "its own change");
+    assert_eq!(attach_table::settled(|| ()), None, "its own change");
 }

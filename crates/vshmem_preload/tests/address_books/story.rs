@@ -1,12 +1,12 @@
 //! Stories of mappings, told by bytes: what the books say after each step is held against a model that
 //! knows single pages only.
 //!
-//! The fuzz target `books` tells them, and so does the test beside this file.
+//! The fuzz target `attach_table` tells them, and so does the test beside this file.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use crate::books::{Counts, Marks, Piece, Rights, Table, advance, recut, take_range};
+use crate::attach_table::{Counts, Marks, Piece, Rights, Table, advance, recut, take_range};
 
 const PAGE: usize = 4096;
 /// Addresses of the model, in pages. The first is not used, as in a process.

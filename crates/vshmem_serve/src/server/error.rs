@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use vshmem_session::SessionError;
 
-use crate::MOST_VECTORS;
+use crate::bell::MOST_VECTORS;
 
 /// Why a pool cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -6,7 +6,7 @@ mod guests;
 mod succession;
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use vshmem_link::Link;
 use vshmem_session::{Duty, Post, Session};
 
 use crate::admission::Admission;
-use crate::bell::Bells;
+use crate::bell::{Bells, MOST_VECTORS};
 use crate::directory::Entry;
 use crate::event::Event;
 use crate::listener::{BindError, Bound};
 use crate::peer::Peer;
+use crate::place::Places;
 use crate::stranded::Stranded;
-use crate::{MOST_VECTORS, Places};
 
 pub use error::ServeError;
 
@@ -64,6 +64,49 @@ enum Source {
     Listener,
     Peer(u16),
     Stranded(u16),
+}
+
+/// Says of what was tried for which pool that it has failed.
+fn failing(
+    name: &str,
+) -> impl Fn(&'static str) -> Box<dyn FnOnce(std::io::Error) -> ServeError> + use<> {
+    let name = name.to_owned();
+    move |tried| {
+        let name = name.clone();
+        Box::new(move |error| ServeError::Failed { name, tried, error })
+    }
+}
+
+/// The pool's file, if guests can have it as a PCI device.
+fn open_memory(link: &dyn Link, name: &str) -> Result<(File, Metadata), ServeError> {
+    let place = link.place();
+    let (failed, name) = (failing(name), name.to_owned());
+    if link.file().is_none() {
+        return Err(ServeError::NotOurs { name, place: place.to_owned() });
+    }
+    let memory = File::options().read(true).write(true).open(place);
+    let memory = memory.map_err(failed("open its file"))?;
+    let meta = memory.metadata().map_err(failed("look at its file"))?;
+    if meta.len() != link.bytes() {
+        return Err(ServeError::Labelled { name });
+    }
+    if !meta.len().is_power_of_two() {
+        return Err(ServeError::Size { name, bytes: meta.len() });
+    }
+    Ok((memory, meta))
+}
+
+fn listen(
+    name: &str,
+    place: &Path,
+    kind: SocketType,
+    admission: Admission,
+) -> Result<Bound, ServeError> {
+    Bound::new(place, kind, admission).map_err(|error: BindError| ServeError::Listen {
+        name: name.to_owned(),
+        place: place.to_owned(),
+        why: error.to_string(),
+    })
 }
 
 /// A pool's server.
@@ -109,22 +152,8 @@ impl Server {
             return Err(ServeError::Vectors(request.vectors));
         }
         let pool = link.place().to_owned();
-        if link.file().is_none() {
-            return Err(ServeError::NotOurs { name, place: pool });
-        }
-        let failed = |tried| {
-            let name = name.clone();
-            move |error| ServeError::Failed { name, tried, error }
-        };
-        let memory = File::options().read(true).write(true).open(&pool);
-        let memory = memory.map_err(failed("open its file"))?;
-        let meta = memory.metadata().map_err(failed("look at its file"))?;
-        if meta.len() != link.bytes() {
-            return Err(ServeError::Labelled { name });
-        }
-        if !meta.len().is_power_of_two() {
-            return Err(ServeError::Size { name, bytes: meta.len() });
-        }
+        let failed = failing(&name);
+        let (memory, meta) = open_memory(link.as_ref(), &name)?;
         let post = Post::take(Duty::Server, &pool).map_err(failed("lock its file"))?;
         let Some(post) = post else { return Err(ServeError::Taken { name }) };
         let places = Places::choose(&name, request.socket.as_deref())
@@ -132,13 +161,7 @@ impl Server {
         let record_at = Entry::of(&places.record)
             .map_err(|errno| failed("open the directory of its record")(errno.into()))?;
         let admission = Admission::of(&meta);
-        let bind = |place: &Path, kind| {
-            Bound::new(place, kind, admission).map_err(|error: BindError| ServeError::Listen {
-                name: name.clone(),
-                place: place.to_owned(),
-                why: error.to_string(),
-            })
-        };
+        let bind = |place: &Path, kind| listen(&name, place, kind, admission);
         let control = bind(&places.control, SocketType::DGRAM)?;
         let session = Session::join(link)?;
         let superblock = session.member().pool().superblock();

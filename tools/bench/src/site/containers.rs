@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use super::{Job, Materials, Side, Site, spawn};
+use super::place::{Job, Materials, Side, Site};
+use super::spawn;
 use crate::error::{Error, Result};
 use crate::pool::OwnPool;
 

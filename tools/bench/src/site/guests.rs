@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use vshmem_lab::{ExecRequest, GuestKind, Lab, Streams, UpOptions};
 
-use super::{Job, Materials, Side, Site, spawn};
+use super::place::{Job, Materials, Side, Site};
+use super::spawn;
 use crate::error::{Error, Result};
 use crate::machine::emulation;
 use crate::pool::OwnPool;

@@ -3,7 +3,7 @@
 use std::net::{TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use super::Site;
+use super::place::Site;
 use crate::error::{Error, Result};
 
 /// The first of the ports used in guests, where nothing else listens.

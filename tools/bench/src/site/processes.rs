@@ -3,7 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
-use super::{Job, Materials, Side, Site, spawn};
+use super::place::{Job, Materials, Side, Site};
+use super::spawn;
 use crate::error::Result;
 use crate::pool::OwnPool;
 

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::Job;
+use super::place::Job;
 use crate::error::{Error, Result};
 
 /// The words of a job: under `vshmem run` on that pool, or as it is.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::case::Figure;
+use super::figure::Figure;
 use crate::error::{Error, Result};
 
 /// One of them.

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `environment` | where programs run |
 //! | `case` | one thing that is measured |
+//! | `figure` | a number that a program prints |
 //! | `catalogue` | all of them |
 //! | `schedule` | what is run when |
 //! | `journal` | every run, on the disk before the next |
@@ -20,6 +21,7 @@ mod catalogue;
 mod course;
 mod environment;
 mod facts;
+mod figure;
 mod journal;
 mod known;
 mod outliers;
@@ -29,11 +31,12 @@ mod student;
 mod venue;
 mod verdict;
 
-pub use case::{Better, Case, Figure, Group, Model, Per, Recipe};
+pub use case::{Case, Group, Model, Recipe};
 pub use catalogue::{Extent, catalogue};
 pub use course::{Outcome, Venue, carry_on};
 pub use environment::Environment;
 pub use facts::Facts;
+pub use figure::{Better, Figure, Per};
 pub use journal::{Contents, JOURNAL, Journal, Sample, Session, Study};
 pub use venue::{Means, Places, clear_leftovers, this_process};
 pub use verdict::{Ratio, Verdict};

@@ -3,7 +3,9 @@
 use super::comparison::{
     Case, Comparison, Contender, Figure, Length, Pins, Place, Question, speed_up,
 };
-use super::{CALLS_KERNEL, Target, trips};
+use super::plan::CALLS_KERNEL;
+use super::target::{Target, faster};
+use super::trips;
 
 /// Objects that there are at most.
 const MOST_OBJECTS: u64 = 10_000;
@@ -68,10 +70,6 @@ fn calls(words: &[&str]) -> Case {
         pins: Pins::First,
         no_spin: false,
     }
-}
-
-pub(super) fn faster(times: f64) -> Option<Target> {
-    Some(Target::AtLeast(times))
 }
 
 fn without_waiting() -> Vec<Comparison> {

@@ -1,6 +1,6 @@
 //! What is compared with what.
 
-use super::Target;
+use super::target::Target;
 
 /// Whose calls are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Comparison, Figure, Question, Sample, Target, Verdict};
+use super::comparison::{Comparison, Figure, Question};
+use super::plan::Sample;
+use super::target::{Target, Verdict};
 use crate::bootstrap::{Interval, interval, quotient};
 use crate::error::Error;
 use crate::machine::Machine;

@@ -78,6 +78,11 @@ impl std::fmt::Display for Verdict {
     }
 }
 
+/// So many times as fast as the other.
+pub(super) fn faster(times: f64) -> Option<Target> {
+    Some(Target::AtLeast(times))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,10 +1,9 @@
 //! Round trips over a semaphore or a queue: in one kernel, between two guests, and with an answer that is late.
 
-use super::catalogue::faster;
 use super::comparison::{
     Case, Comparison, Contender, Figure, Length, Pins, Place, Question, speed_up,
 };
-use super::target::Target;
+use super::target::{Target, faster};
 use crate::pingpong::{NET_KERNEL, SYSV_KERNEL};
 
 /// A way to make a round trip, and how many round trips of a flag in shared memory it may take.

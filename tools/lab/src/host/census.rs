@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::error::Result;
+
 /// The environment variable that marks the host processes of a guest; its value is the guest's directory.
 pub(crate) const MARK: &str = "VSHMEM_LAB_GUEST";
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::{Doing, Error, Result};
-use crate::host::record::domain;
+use crate::model::names::domain;
 
 /// The directory that holds all labs of this user.
 pub(crate) fn root() -> PathBuf {

@@ -3,5 +3,8 @@
 pub(crate) mod admission;
 pub(crate) mod census;
 pub(crate) mod directory;
+pub(crate) mod json;
+pub(crate) mod log;
 pub(crate) mod record;
+pub(crate) mod sweep;
 pub(crate) mod tool;

@@ -10,18 +10,8 @@ use rustix::mount::MountFlags;
 use crate::error::{Doing, Error, Result};
 use crate::host::directory::{open_directory, set_mode};
 use crate::host::tool;
-
-/// Connects a domain's network interface to the lab's network. Called by the tools, which give its name and where they wait
-/// for the answer.
-pub(crate) const CONNECT: &str = "/run/vshmem/connect-interface";
-
-/// By this name QEMU offers the lab's directory on the host: what the other domains boot from.
-pub(crate) const LAB_TAG: &str = "lab";
-/// Where it is mounted; the host's `/run` is covered.
-pub(crate) const LAB: &str = "/run/vshmem/lab";
-
-/// The bridge that dom0's own interface hangs on too.
-pub(super) const BRIDGE: &str = "lab0";
+use crate::init::{ramdisk, world};
+use crate::model::boot::{BRIDGE, CONNECT, LAB, LAB_TAG};
 
 const XENSTORE: &str = "/run/xenstored/socket";
 
@@ -30,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Starts it.
 pub(super) fn start() -> Result<()> {
-    super::world::tmpfs("xenfs", "/proc/xen", "")?;
+    world::tmpfs("xenfs", "/proc/xen", "")?;
     for directory in [
         "/run/xen",
         "/run/xenstored",
@@ -42,7 +32,7 @@ pub(super) fn start() -> Result<()> {
         open_directory(Path::new(directory))?;
     }
     open_directory(Path::new(LAB))?;
-    super::ramdisk::mounted(LAB_TAG, LAB, "9p", MountFlags::RDONLY, super::ramdisk::OPTIONS)?;
+    ramdisk::mounted(LAB_TAG, LAB, "9p", MountFlags::RDONLY, ramdisk::OPTIONS)?;
     let script = format!(
         "#!/bin/sh\n\
          [ \"$1\" = online ] || exit 0\n\

@@ -6,13 +6,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::agent::attend;
 use crate::error::{Doing, Result};
-use crate::transport::Connection;
+use crate::init::session;
+use crate::model::boot::PORT_NAME;
+use crate::transport::connection::Connection;
 use crate::transport::mux::Mux;
-
-/// The name that the machine gives it.
-pub(crate) const NAME: &str = "vshmem-lab";
 
 const PORTS: &str = "/sys/class/virtio-ports";
 
@@ -26,7 +24,7 @@ pub(super) fn serve(token: &Arc<str>) -> Result<()> {
     let mux = Mux::new(port.try_clone().doing(opening)?);
     let token = Arc::clone(token);
     std::thread::spawn(move || {
-        let accept = |end| attend(Connection::new(end), &token);
+        let accept = |end| session::attend(Connection::new(end), &token);
         let error = mux.listen(Port(port), Some(&accept));
         let _ = writeln!(io::stdout(), "vshmem-lab: the serial port has ended: {error}");
     });
@@ -35,7 +33,7 @@ pub(super) fn serve(token: &Arc<str>) -> Result<()> {
 
 fn find() -> Option<PathBuf> {
     let named = |entry: &fs::DirEntry| {
-        fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == NAME)
+        fs::read_to_string(entry.path().join("name")).is_ok_and(|name| name.trim() == PORT_NAME)
     };
     let entry = fs::read_dir(PORTS).ok()?.flatten().find(named)?;
     Some(Path::new("/dev").join(entry.file_name()))

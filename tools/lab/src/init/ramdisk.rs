@@ -13,18 +13,9 @@ use rustix::process::{chdir, chroot};
 use rustix::system::init_module;
 
 use crate::error::{Doing, Error, Result};
-use crate::host::record::{self, Boot};
-
-/// The name under which the kernel looks for PID 1.
-pub(crate) const INIT: &str = "/init";
-/// The modules, to be loaded in the order of their names.
-pub(crate) const MODULES: &str = "/modules";
-/// By this name QEMU offers the host's files.
-pub(crate) const ROOT_TAG: &str = "root";
-/// The orders of a guest that shall only say that it has booted.
-pub(crate) const ONLY_BOOT: &str = "only-boot";
-/// What it says.
-pub(crate) const BOOTED: &str = "vshmem-lab: booted";
+use crate::host::json;
+use crate::model::boot::{Boot, INIT, MODULES, ROOT_TAG};
+use crate::model::names::INIT_VERB;
 
 /// How such files are mounted.
 pub(super) const OPTIONS: &str = "trans=virtio,version=9p2000.L,cache=loose,msize=262144";
@@ -49,7 +40,7 @@ pub(super) fn leave(orders: &Path) -> Result<()> {
     }
     mounted(ROOT_TAG, LOWER, "9p", MountFlags::RDONLY, OPTIONS)?;
     let boot: Boot =
-        record::read(&Path::new(LOWER).join(orders.strip_prefix("/").unwrap_or(orders)))?
+        json::read(&Path::new(LOWER).join(orders.strip_prefix("/").unwrap_or(orders)))?
             .ok_or_else(|| Error::Io {
                 action: format!("read {orders:?} among the host's files"),
                 source: std::io::ErrorKind::NotFound.into(),
@@ -78,7 +69,7 @@ pub(super) fn leave(orders: &Path) -> Result<()> {
     };
     enter().doing(|| "go to the real root".into())?;
     let program = boot.stage.join(&boot.init);
-    let failed = Command::new(&program).arg(crate::INIT_VERB).exec();
+    let failed = Command::new(&program).arg(INIT_VERB).exec();
     Err(failed).doing(|| format!("start {program:?}"))
 }
 

@@ -8,15 +8,18 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{ioctl_fionbio, ioctl_fionread};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use super::BIN;
-use crate::transport::Connection;
-use crate::transport::frame::{self, Decoder, Kind, Refusal, Request};
+use crate::error::Result;
+use crate::model::boot::BIN;
+use crate::transport::connection::Connection;
+use crate::transport::frame;
+use crate::transport::frame::{Decoder, Kind, Refusal, Request};
 
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -29,8 +32,20 @@ const BACKLOG: usize = 256 << 10;
 
 const PIECE: usize = 64 << 10;
 
+/// Gives a client a session, in a thread of its own.
+pub(super) fn attend(client: Connection, token: &Arc<str>) {
+    let token = Arc::clone(token);
+    let started = std::thread::Builder::new().stack_size(256 << 10).spawn(move || {
+        // A broken connection is the client's affair; its program has been ended.
+        let _ = run(client, &token);
+    });
+    if let Err(error) = started {
+        let _ = writeln!(std::io::stdout(), "vshmem-lab: cannot serve a client: {error}");
+    }
+}
+
 /// Serves one client from its request to the exit of its program.
-pub(super) fn run(mut client: Connection, token: &str) -> io::Result<()> {
+fn run(mut client: Connection, token: &str) -> io::Result<()> {
     client.set_patience(PATIENCE)?;
     let mut decoder = Decoder::default();
     let request = match hear(&mut client, &mut decoder, token) {

@@ -10,12 +10,11 @@ use std::time::{Duration, Instant};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_move};
 use rustix::system::sethostname;
 
-use super::dom0::BRIDGE;
-use super::{BIN, ORDERS};
 use crate::error::{Doing, Result};
 use crate::host::directory::{open_directory, set_mode};
-use crate::host::record::{self, Boot, DOM0, NOTIFY_PORT, address, domain};
-use crate::host::tool;
+use crate::host::{json, tool};
+use crate::model::boot::{BIN, BRIDGE, Boot, ORDERS};
+use crate::model::names::{DOM0, NOTIFY_PORT, address, domain};
 
 /// Directories that are empty, writable and gone with the guest.
 const SCRATCH: [(&str, u32); 4] =
@@ -134,7 +133,7 @@ fn name(boot: &Boot) -> Result<()> {
         open_directory(Path::new(NOTIFY))?;
         write(&format!("{NOTIFY}/{pool}"), &datagrams(boot, pool))?;
     }
-    record::write(Path::new(ORDERS), boot, 0o600)?;
+    json::write(Path::new(ORDERS), boot, 0o600)?;
     let mut hosts = "127.0.0.1 localhost\n".to_owned();
     for guest in boot.dom0.then_some(DOM0).into_iter().chain(1..=boot.count) {
         hosts.push_str(&format!("{} {}\n", address(guest), domain(guest)));

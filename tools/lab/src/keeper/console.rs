@@ -3,20 +3,17 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, PipeReader, Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::Sender;
 
 use crate::error::{Doing, Result};
-use crate::init::READY;
+use crate::model::boot::READY;
 
 /// The file starts again when it has grown to this.
 const LARGEST: u64 = 4 << 20;
 
 /// A line longer than this is cut.
 const LONGEST_LINE: u64 = 4096;
-
-/// How much of it an error shows.
-const TAIL_LINES: usize = 30;
 
 /// What the console says about the guest.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,12 +55,4 @@ pub(super) fn keep(console: PipeReader, path: PathBuf, words: Sender<Word>) -> R
         let _ = words.send(Word::Closed);
     });
     Ok(())
-}
-
-/// The end of a log file, for an error.
-pub(crate) fn tail(path: &Path) -> String {
-    let text = std::fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
 }

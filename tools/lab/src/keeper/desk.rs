@@ -7,12 +7,14 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Shared;
-use super::warden::Ward;
 use crate::error::{Doing, Error, GuestFault, Result};
-use crate::host::admission;
-use crate::host::record::{self, AGENT_PORT, Boot, address};
-use crate::lab::{GuestListing, GuestState};
+use crate::host::{admission, json};
+use crate::keeper::shared::Shared;
+use crate::keeper::warden;
+use crate::keeper::warden::Ward;
+use crate::model::boot::Boot;
+use crate::model::names::{AGENT_PORT, address, domain};
+use crate::model::{GuestListing, GuestState};
 use crate::transport::control::{Control, Reply, Wish};
 
 /// How long the guest's agent may take to accept a connection.
@@ -78,7 +80,7 @@ fn grant(lab: &Arc<Shared>, wish: &Wish, control: &Control) -> Result<Option<Rep
         Wish::Restart(guest) => {
             let ward = lab.ward(guest)?;
             admission::admit(&lab.record, guest..=guest)?;
-            let booted = ward.boot().and_then(super::warden::Boot::wait);
+            let booted = ward.boot().and_then(warden::Boot::wait);
             // Others may be booting: their entries must stay.
             let booting = |other: &Arc<Ward>| other.condition().state == GuestState::Booting;
             if !lab.wards.iter().any(booting) {
@@ -104,7 +106,7 @@ fn listing(lab: &Shared, ward: &Ward) -> GuestListing {
     let condition = ward.condition();
     GuestListing {
         guest: ward.guest,
-        domain: record::domain(ward.guest),
+        domain: domain(ward.guest),
         state: condition.state,
         how: condition.how,
         address: address(ward.guest),
@@ -146,7 +148,7 @@ fn hand_over(lab: &Shared, ward: &Ward, control: &Control) -> Result<()> {
     let connection =
         connection.map_err(|error| GuestFault::Unreachable { guest, why: error.to_string() })?;
     let path = lab.directory.boot(guest);
-    let boot: Option<Boot> = record::read(&path)?;
+    let boot: Option<Boot> = json::read(&path)?;
     let token = boot.map(|boot| boot.token).unwrap_or_default();
     control
         .send(&Reply::Connected(token), Some(connection.as_fd()))

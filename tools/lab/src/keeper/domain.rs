@@ -10,15 +10,19 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::site::{Life, Site};
-use super::warden::Ward;
 use crate::error::{Doing, Error, GuestFault, Result};
 use crate::host::directory::Directory;
-use crate::host::record::{self, AGENT_PORT, Boot, DOM0, address, domain};
-use crate::lab::GuestState;
+use crate::host::json;
+use crate::keeper::site::{Life, Site};
+use crate::keeper::warden::Ward;
 use crate::machine::{Plan, machine};
+use crate::model::GuestState;
+use crate::model::boot::Boot;
+use crate::model::names::{AGENT_PORT, DOM0, address, domain};
+use crate::transport::connection::Connection;
 use crate::transport::mux::Mux;
-use crate::transport::{Connection, ExecRequest, Streams, relay};
+use crate::transport::relay::relay;
+use crate::transport::request::{ExecRequest, Streams};
 
 /// How long dom0's agent may take to accept a connection, while domains boot beside it.
 const ANSWER: Duration = Duration::from_secs(30);
@@ -46,7 +50,7 @@ impl Domain {
         let unreachable =
             |error: std::io::Error| GuestFault::Unreachable { guest: DOM0, why: error.to_string() };
         let connection = Connection::new(port.open(ANSWER).map_err(unreachable)?);
-        let boot: Option<Boot> = record::read(&self.orders)?;
+        let boot: Option<Boot> = json::read(&self.orders)?;
         let token = boot.map(|boot| boot.token).unwrap_or_default();
         relay(DOM0, connection, None, &ExecRequest::new(words), token, streams)
     }
@@ -160,7 +164,7 @@ impl Domain {
 /// Sets a domain's clock by the host's, as dom0's is set by the machine's. A domain has none to set it by, and its kernel counts
 /// ticks while it boots: those that come while another domain has the processor are lost.
 fn set_clock(guest: u32, orders: &Path) -> Result<()> {
-    let boot: Option<Boot> = record::read(orders)?;
+    let boot: Option<Boot> = json::read(orders)?;
     let token = boot.map(|boot| boot.token).unwrap_or_default();
     let to = SocketAddr::from((address(guest), AGENT_PORT));
     let line = TcpStream::connect_timeout(&to, ANSWER)

@@ -9,9 +9,9 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
 
 use crate::error::{Doing, Result};
 use crate::host::directory::{Directory, set_mode};
-use crate::host::record::{KEEPER_ADDRESS, Record};
+use crate::host::record::Record;
 use crate::host::tool;
-use crate::machine;
+use crate::model::names::{KEEPER_ADDRESS, tap};
 
 const BRIDGE: &str = "lab0";
 const TUN: &str = "/dev/net/tun";
@@ -57,7 +57,7 @@ fn network(record: &Record) -> Result<()> {
         KEEPER_ADDRESS
     );
     for guest in record.machines() {
-        let tap = machine::tap(guest);
+        let tap = tap(guest);
         let uid = record.uid(guest);
         lines.push_str(&format!(
             "tuntap add {tap} mode tap user {uid} group {uid} vnet_hdr\n\

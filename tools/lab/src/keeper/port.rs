@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::{Doing, Result};
-use crate::host::record::domain;
+use crate::model::names::domain;
 use crate::transport::mux::Mux;
 
 /// How long a machine may take to listen.

@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use rustix::process::Signal;
 
-use super::port;
-use super::site::{Life, Site};
 use crate::error::{Doing, Result};
-use crate::host::census::{self, Census};
+use crate::host::census;
+use crate::host::census::Census;
 use crate::host::directory::Directory;
-use crate::host::record::{Record, domain};
+use crate::host::record::Record;
+use crate::keeper::port;
+use crate::keeper::site::{Life, Site};
 use crate::machine::{Plan, contained, machine};
+use crate::model::names::domain;
 use crate::transport::mux::Mux;
 
 /// The processes of a guest: all those of its user.
@@ -52,7 +54,8 @@ impl Site for Process {
         if let Some(line) = &line {
             rustix::io::fcntl_setfd(line, rustix::io::FdFlags::empty()).doing(making)?;
         }
-        let mut child = contained(plan, line.as_ref().map(AsRawFd::as_raw_fd))
+        let words = machine.words(plan, line.as_ref().map(AsRawFd::as_raw_fd));
+        let mut child = contained(plan, words)
             .stdin(Stdio::piped())
             .stdout(screen.try_clone().doing(making)?)
             .stderr(screen)

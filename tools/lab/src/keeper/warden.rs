@@ -3,24 +3,25 @@
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::console::{self, Word};
-use super::site::{Life, Site};
 use crate::error::{Doing, Error, GuestFault, Result};
 use crate::host::directory::Directory;
-use crate::host::record::{Record, death_notice, domain};
-use crate::lab::GuestState;
+use crate::host::log::tail;
+use crate::host::record::Record;
+use crate::keeper::console;
+use crate::keeper::console::Word;
+use crate::keeper::notice::give_notice;
+use crate::keeper::site::{Life, Site};
 use crate::machine::{Plan, machine};
-use crate::transport::control::{self, Reply};
+use crate::model::GuestState;
+use crate::model::names::{death_notice, domain};
+use crate::transport::control;
+use crate::transport::control::Reply;
 use crate::transport::mux::Mux;
-
-/// How long the command of a death notice may take.
-const NOTICE: Duration = Duration::from_secs(30);
 
 /// How long the console of a machine that has ended may take to be read.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -199,7 +200,7 @@ impl Ward {
             Err(error @ Error::Io { .. }) => {
                 // Its last words are on the console, which ends with it.
                 let _ = words.recv_timeout(LAST_WORDS);
-                let console = console::tail(&self.directory.console(self.guest));
+                let console = tail(&self.directory.console(self.guest));
                 let why = error.to_string();
                 return Err(GuestFault::BootFailed { guest: self.guest, why, console }.into());
             }
@@ -241,7 +242,7 @@ impl Ward {
             if ended {
                 why = format!("{why} ({how})");
             }
-            let console = console::tail(&self.directory.console(self.guest));
+            let console = tail(&self.directory.console(self.guest));
             let _ = reply.send(Err(GuestFault::BootFailed {
                 guest: self.guest,
                 why: why.clone(),
@@ -269,36 +270,5 @@ impl Ward {
             eprintln!("vshmem-lab: {}: no death notice: {error}", domain(self.guest));
         }
         self.set(GuestState::Dead, how);
-    }
-}
-
-/// Runs the command that tells others of a death.
-pub(crate) fn give_notice(words: &[String]) -> Result<()> {
-    let Some((program, arguments)) = words.split_first() else {
-        return Ok(());
-    };
-    let failed = |status: String| Error::Tool {
-        command: words.join(" "),
-        status,
-        output: "see the keeper's log".into(),
-    };
-    let mut child = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(std::io::stderr())
-        .spawn()
-        .doing(|| format!("run `{}`", words.join(" ")))?;
-    let end = Instant::now() + NOTICE;
-    loop {
-        match child.try_wait().doing(|| format!("wait for `{}`", words.join(" ")))? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(failed(status.to_string())),
-            None if Instant::now() > end => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return Err(failed(format!("killed after {} s", NOTICE.as_secs())));
-            }
-            None => std::thread::sleep(Duration::from_millis(2)),
-        }
     }
 }

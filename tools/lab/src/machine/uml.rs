@@ -7,13 +7,13 @@ use std::os::unix::fs::{OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Machine, Plan};
-use crate::INIT_VERB;
-use crate::check::Missing;
 use crate::error::{Doing, Result};
 use crate::host::record::Record;
 use crate::host::tool;
-use crate::init::BOOT_VARIABLE;
+use crate::machine::plan::{Machine, Plan};
+use crate::model::Missing;
+use crate::model::boot::BOOT_VARIABLE;
+use crate::model::names::INIT_VERB;
 
 pub(crate) struct Uml;
 

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::GuestFault;
-use crate::lab::GuestListing;
+use crate::model::GuestListing;
 
 /// A client's wish.
 #[derive(Debug, Serialize, Deserialize)]
@@ -37,6 +37,16 @@ pub(crate) enum Reply {
     Done,
     Fault(GuestFault),
 }
+
+/// What the keeper tells `up` on its standard output, once.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    Up,
+    Failed(GuestFault),
+}
+
+/// What `up` answers on the keeper's standard input; if it never does, it has died, and the lab goes with it.
+pub(crate) const ACKNOWLEDGED: &str = "keep";
 
 const LONGEST: usize = 1 << 20;
 

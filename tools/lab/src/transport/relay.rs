@@ -8,11 +8,13 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
-use super::frame::{self, Decoder, Kind, Refusal, STDIN_WINDOW};
-use super::{Connection, ExecRequest, Streams};
 use crate::error::{Doing, Error, GuestFault, Result};
-use crate::host::record::domain;
+use crate::model::names::domain;
+use crate::transport::connection::Connection;
 use crate::transport::control::{Control, Reply};
+use crate::transport::frame;
+use crate::transport::frame::{Decoder, Kind, Refusal, STDIN_WINDOW};
+use crate::transport::request::{ExecRequest, Streams};
 
 const PIECE: usize = 64 << 10;
 
@@ -130,6 +132,25 @@ fn pump(stdin: Option<OwnedFd>, stop: &OwnedFd, line: &Shared) {
     let _ = frame::send(&mut line.lock().writer, Kind::StdinEnd, &[]);
 }
 
+/// Waits until the agent sends something: then true. What the keeper says instead is the guest's end.
+fn await_agent(guest: u32, connection: &Connection, control: &mut Control) -> Result<bool> {
+    let mut fds =
+        [PollFd::new(connection, PollFlags::IN), PollFd::new(control.stream(), PollFlags::IN)];
+    match poll(&mut fds, None) {
+        Ok(_) if fds[0].revents().is_empty() && !fds[1].revents().is_empty() => Err(match control
+            .receive()
+        {
+            Ok((Reply::Fault(fault), _)) => fault.into(),
+            _ => {
+                Error::Keeper { what: "has gone, and with it the guest".into(), log: String::new() }
+            }
+        }),
+        Ok(_) => Ok(!fds[0].revents().is_empty()),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error).doing(|| format!("talk to {}'s agent", domain(guest))),
+    }
+}
+
 /// Hands out what the agent sends, until the command's exit.
 fn listen(
     guest: u32,
@@ -143,25 +164,10 @@ fn listen(
     let mut decoder = Decoder::default();
     let mut piece = vec![0; PIECE];
     loop {
-        if let Some(control) = &mut keeper {
-            let mut fds = [
-                PollFd::new(&connection, PollFlags::IN),
-                PollFd::new(control.stream(), PollFlags::IN),
-            ];
-            match poll(&mut fds, None) {
-                Ok(_) if fds[0].revents().is_empty() && !fds[1].revents().is_empty() => {
-                    return Err(match control.receive() {
-                        Ok((Reply::Fault(fault), _)) => fault.into(),
-                        _ => Error::Keeper {
-                            what: "has gone, and with it the guest".into(),
-                            log: String::new(),
-                        },
-                    });
-                }
-                Ok(_) | Err(rustix::io::Errno::INTR) if fds[0].revents().is_empty() => continue,
-                Ok(_) => {}
-                Err(error) => return Err(error).doing(lost),
-            }
+        if let Some(control) = &mut keeper
+            && !await_agent(guest, &connection, control)?
+        {
+            continue;
         }
         let size = match connection.read(&mut piece) {
             Ok(0) => {

@@ -1,4 +1,4 @@
-//! Elements for <devices> of a libvirt domain (libvirt.org/formatdomain.html).
+//! Elements for `<devices>` of a libvirt domain (libvirt.org/formatdomain.html).
 
 use super::form::Device;
 use super::host_pool::{HostPool, file_name};

@@ -99,14 +99,7 @@ impl Sysv {
             Some(_) => None,
             None => Some(OwnPool::make(POOL_BYTES, &POOL_LIMITS)?),
         };
-        let (name, file) = match (&own, &self.pool) {
-            (Some(own), _) => (own.name().to_owned(), own.place().to_owned()),
-            (None, name) => {
-                let name = name.clone().unwrap_or_default();
-                let file = vshmem_session::find(&name)?.place().to_owned();
-                (name, file)
-            }
-        };
+        let (name, file) = self.pool_and_file(own.as_ref())?;
         let about = about(&name, &file, own.is_some())?;
         let prepared = plan
             .comparisons
@@ -145,6 +138,16 @@ impl Sysv {
                 failed(format!("not measured: {}", reasons.collect::<Vec<_>>().join("; ")))
             }
         }
+    }
+
+    /// The pool that is measured: the one that was made for this, or the one that was named.
+    fn pool_and_file(&self, own: Option<&OwnPool>) -> Result<(String, PathBuf), Failure> {
+        if let Some(own) = own {
+            return Ok((own.name().to_owned(), own.place().to_owned()));
+        }
+        let name = self.pool.clone().unwrap_or_default();
+        let file = vshmem_session::find(&name)?.place().to_owned();
+        Ok((name, file))
     }
 
     /// Two guests, if they are asked for.

@@ -20,7 +20,11 @@ pub fn all() -> Vec<Line> {
 }
 
 fn broken(error: &str) -> Line {
-    Line::bad(WHAT, format!("off: {error}"), "what the sentence says; docs/guide/datagrams.md has examples")
+    Line::bad(
+        WHAT,
+        format!("off: {error}"),
+        "what the sentence says; docs/guide/datagrams.md has examples",
+    )
 }
 
 fn line(config: NotifyConfig) -> Line {

@@ -2,7 +2,7 @@
 
 use super::super::case::{Case, Figure, Group, Model, Recipe};
 use super::super::environment::Environment;
-use super::{COLD_AND_WARM, Draft, Extent, words};
+use super::draft::{COLD_AND_WARM, Draft, Extent, words};
 
 /// Order of the matrices of pairs of products.
 const PAIRED: u64 = 512;

@@ -2,7 +2,7 @@
 
 use super::super::case::{Case, Figure, Group, Model, Recipe};
 use super::super::environment::Environment;
-use super::{Draft, Extent, words};
+use super::draft::{Draft, Extent, words};
 
 /// Two: what the paper's dual-core machine had, and guests of one CPU each make.
 const RANKS: u32 = 2;

@@ -2,7 +2,7 @@
 
 use super::super::case::{Case, Figure, Group, Model, Recipe};
 use super::super::environment::Environment;
-use super::{Draft, Extent, words};
+use super::draft::{Draft, Extent, words};
 
 /// A transport, with the rounds that take some tenths of a second.
 struct Transport {

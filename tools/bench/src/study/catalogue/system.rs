@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::case::{Case, Figure, Group, Model, Recipe};
 use super::super::environment::Environment;
 use super::super::known::Known;
-use super::{COLD_AND_WARM, Draft, Extent, words};
+use super::draft::{COLD_AND_WARM, Draft, Extent, words};
 
 /// Bytes of each sweep of writes.
 const WRITTEN: u64 = 16 << 20;

@@ -82,15 +82,6 @@ const TRANSPORTS: [&str; 6] = ["raw", "sync", "sem", "msg", "tcp", "udp"];
 
 fn latency(all: &[Series<'_>]) -> Vec<Plate> {
     let micro = firsts(all, Group::Micro);
-    let of = |bench: &'static str, place: Environment, model: Option<Model>| {
-        let micro = micro.clone();
-        micro.into_iter().filter(move |series| {
-            let case = series.case;
-            case.bench == bench
-                && case.environment == place
-                && model.is_none_or(|model| case.model == model)
-        })
-    };
     let emulated = micro.iter().any(|series| series.emulated.is_some());
     let curves = |lines: Vec<Line>| Curves {
         x_name: "payload",
@@ -101,43 +92,7 @@ fn latency(all: &[Series<'_>]) -> Vec<Plate> {
         show_y: duration,
         linear_y: false,
     };
-    let across: Vec<Line> = TRANSPORTS
-        .iter()
-        .enumerate()
-        .filter_map(|(nth, bench)| {
-            let over = if nth < 4 { "vshmem" } else { "network" };
-            let name = format!("{bench}, {over}");
-            line(name, of(bench, Environment::Guests, None), (nth, nth % 2), 1.0)
-        })
-        .chain(line(
-            "sync, sysv in one kernel".into(),
-            of("sync", Environment::Native, Some(Model::Sysv)),
-            (6, 3),
-            1.0,
-        ))
-        .collect();
-    let here: Vec<Line> = TRANSPORTS
-        .iter()
-        .enumerate()
-        .filter_map(|(nth, bench)| {
-            let model = (nth < 4).then_some(Model::Sysv);
-            let name =
-                if nth < 4 { format!("{bench}, sysv") } else { format!("{bench}, loopback") };
-            line(name, of(bench, Environment::Native, model), (nth, nth % 2), 1.0)
-        })
-        .collect();
-    let placements: Vec<Line> = [
-        ("sysv, one kernel", Environment::Native, Model::Sysv),
-        ("vshmem, one kernel", Environment::Native, Model::Vshmem),
-        ("vshmem, two guests", Environment::Guests, Model::Vshmem),
-        ("vshmem, guest and host", Environment::GuestHost, Model::Vshmem),
-    ]
-    .into_iter()
-    .enumerate()
-    .filter_map(|(nth, (name, place, model))| {
-        line(name.into(), of("sync", place, Some(model)), (nth, nth), 1.0)
-    })
-    .collect();
+    let (across, here, placements) = (across(&micro), here(&micro), placements(&micro));
     let note = if emulated { " Guests are emulated: their speed says nothing." } else { "" };
     let caption = |text: &str| format!("{text} {BARS}{note}");
     [
@@ -162,6 +117,67 @@ fn latency(all: &[Series<'_>]) -> Vec<Plate> {
     ]
     .into_iter()
     .flatten()
+    .collect()
+}
+
+/// The series of one benchmark in one place.
+fn of<'a>(
+    micro: &'a [&'a Series<'a>],
+    bench: &'static str,
+    place: Environment,
+    model: Option<Model>,
+) -> impl Iterator<Item = &'a Series<'a>> {
+    micro.iter().copied().filter(move |series| {
+        let case = series.case;
+        case.bench == bench
+            && case.environment == place
+            && model.is_none_or(|model| case.model == model)
+    })
+}
+
+fn across(micro: &[&Series<'_>]) -> Vec<Line> {
+    TRANSPORTS
+        .iter()
+        .enumerate()
+        .filter_map(|(nth, bench)| {
+            let over = if nth < 4 { "vshmem" } else { "network" };
+            let name = format!("{bench}, {over}");
+            line(name, of(micro, bench, Environment::Guests, None), (nth, nth % 2), 1.0)
+        })
+        .chain(line(
+            "sync, sysv in one kernel".into(),
+            of(micro, "sync", Environment::Native, Some(Model::Sysv)),
+            (6, 3),
+            1.0,
+        ))
+        .collect()
+}
+
+fn here(micro: &[&Series<'_>]) -> Vec<Line> {
+    TRANSPORTS
+        .iter()
+        .enumerate()
+        .filter_map(|(nth, bench)| {
+            let model = (nth < 4).then_some(Model::Sysv);
+            let name =
+                if nth < 4 { format!("{bench}, sysv") } else { format!("{bench}, loopback") };
+            line(name, of(micro, bench, Environment::Native, model), (nth, nth % 2), 1.0)
+        })
+        .collect()
+}
+
+fn placements(micro: &[&Series<'_>]) -> Vec<Line> {
+    [
+        ("sysv, one kernel", Environment::Native, Model::Sysv),
+        ("vshmem, one kernel", Environment::Native, Model::Vshmem),
+        ("vshmem, two guests", Environment::Guests, Model::Vshmem),
+        ("vshmem, guest and host", Environment::GuestHost, Model::Vshmem),
+    ]
+    .into_iter()
+    .enumerate()
+    .filter_map(|(nth, (name, place, model))| {
+        line(name.into(), of(micro, "sync", place, Some(model)), (nth, nth), 1.0)
+    })
     .collect()
 }
 
@@ -282,32 +298,34 @@ fn products(all: &[Series<'_>]) -> Option<Plate> {
 }
 
 /// Programs that need more and more memory where there is little: time, and faults that had to wait for a disk.
+/// A line for each amount of memory, in guests and in control groups.
+fn cliff_lines(all: &[Series<'_>], program: &str, member: &str) -> Vec<Line> {
+    let named = format!("{program}-in-");
+    let mut benches: Vec<&str> = Vec::new();
+    for series in all.iter().filter(|series| series.case.bench.starts_with(&named)) {
+        if !benches.contains(&series.case.bench.as_str()) {
+            benches.push(&series.case.bench);
+        }
+    }
+    let mut lines = Vec::new();
+    for bench in benches {
+        let memory = bench.trim_start_matches(&named).replace("-mib", " MiB");
+        for (place, what) in
+            [(Environment::Guest, "guest of"), (Environment::Native, "control group of")]
+        {
+            let of = all.iter().filter(|series| {
+                series.case.bench == bench
+                    && series.case.environment == place
+                    && series.figure.member == member
+            });
+            let look = (lines.len(), lines.len());
+            lines.extend(line(format!("{what} {memory}"), of, look, 1.0));
+        }
+    }
+    lines
+}
+
 fn cliffs(all: &[Series<'_>]) -> Vec<Plate> {
-    let lines = |program: &str, member: &str| -> Vec<Line> {
-        let named = format!("{program}-in-");
-        let mut benches: Vec<&str> = Vec::new();
-        for series in all.iter().filter(|series| series.case.bench.starts_with(&named)) {
-            if !benches.contains(&series.case.bench.as_str()) {
-                benches.push(&series.case.bench);
-            }
-        }
-        let mut lines = Vec::new();
-        for bench in benches {
-            let memory = bench.trim_start_matches(&named).replace("-mib", " MiB");
-            for (place, what) in
-                [(Environment::Guest, "guest of"), (Environment::Native, "control group of")]
-            {
-                let of = all.iter().filter(|series| {
-                    series.case.bench == bench
-                        && series.case.environment == place
-                        && series.figure.member == member
-                });
-                let look = (lines.len(), lines.len());
-                lines.extend(line(format!("{what} {memory}"), of, look, 1.0));
-            }
-        }
-        lines
-    };
     let order: fn(f64) -> String = |x| format!("{x:.0}");
     let size: fn(f64) -> String = |x| bytes(x.round() as u64);
     let caption = "A guest swaps to a disk of its own; its kernel and programs have part of its memory. The host's group swaps to \
@@ -321,7 +339,7 @@ fn cliffs(all: &[Series<'_>]) -> Vec<Plate> {
         let time = Curves {
             x_name,
             y_name: "time",
-            lines: lines(program, "seconds"),
+            lines: cliff_lines(all, program, "seconds"),
             show_x,
             by_twos: true,
             show_y: |y| duration(y * 1e9),
@@ -329,7 +347,7 @@ fn cliffs(all: &[Series<'_>]) -> Vec<Plate> {
         };
         let faults = Curves {
             y_name: "fetches from the disk",
-            lines: lines(program, member),
+            lines: cliff_lines(all, program, member),
             show_y: short_number,
             linear_y: true,
             ..time.clone()

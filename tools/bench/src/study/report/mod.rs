@@ -6,6 +6,7 @@ mod conclusions;
 mod csv;
 mod figures;
 mod headlines;
+mod missing;
 mod page;
 mod series;
 mod strip;
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::report::Rows;
 
 pub use compared::{compared, machines_apart};
+pub use missing::missing;
 
 /// The page's name in its directory.
 pub const PAGE: &str = "report.html";
@@ -54,24 +56,6 @@ pub fn conclusions(contents: &Contents) -> Rows {
 pub fn headlines(contents: &Contents) -> (Rows, usize) {
     let all = series::all(contents);
     headlines::rows(&conclusions::answers(&all, contents.study.seed))
-}
-
-/// Cases without a sample, by what the last attempt said.
-#[must_use]
-pub fn missing(contents: &Contents) -> Vec<(String, Vec<String>)> {
-    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
-    for case in &contents.study.cases {
-        if contents.samples.iter().any(|sample| sample.case == case.name) {
-            continue;
-        }
-        let lapse = contents.lapses.iter().rfind(|lapse| lapse.case == case.name);
-        let why = lapse.map_or("not run yet", |lapse| lapse.why.as_str());
-        match reasons.iter_mut().find(|(known, _)| known == why) {
-            Some((_, cases)) => cases.push(case.name.clone()),
-            None => reasons.push((why.to_owned(), vec![case.name.clone()])),
-        }
-    }
-    reasons
 }
 
 /// In one piece: nobody reads half a page.

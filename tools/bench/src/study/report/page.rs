@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::conclusions::{Answer, Question, by_heading, choices};
 use super::figures::Plate;
+use super::missing::missing;
 use super::series::{Series, Sum};
 use super::strip::strip;
 use super::words;
@@ -22,7 +23,7 @@ pub fn page(
     answers: &[Answer<'_>],
     plates: &[Plate],
 ) -> String {
-    let missing = super::missing(contents);
+    let missing = missing(contents);
     let document = html! {
         (DOCTYPE)
         html lang="en" {

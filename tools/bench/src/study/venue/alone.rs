@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Places, patient};
+use super::places::{Places, patient};
 use crate::error::Result;
 use crate::kernel::line_of;
 use crate::site::{Job, run_bare};

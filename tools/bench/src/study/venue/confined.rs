@@ -4,7 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{Places, patient};
+use super::cell::Cell;
+use super::places::{Places, patient};
 use crate::error::{Error, Result};
 use crate::site::{Guests, Job, Memory, run_bare};
 use crate::study::case::Case;
@@ -14,13 +15,6 @@ use crate::study::environment::Environment;
 const GROUPS: &str = "/sys/fs/cgroup";
 /// What a small guest may swap, in MiB: room for everything that is run in it.
 const SWAP_MIB: u32 = 512;
-
-/// The small guest, with the programs that it has been given.
-pub(super) struct Cell {
-    guests: Guests,
-    mebibytes: u64,
-    delivered: Vec<PathBuf>,
-}
 
 impl Places {
     pub(super) fn confined(

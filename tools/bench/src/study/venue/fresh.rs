@@ -1,6 +1,6 @@
 //! One process in a guest that has just been booted, or that has run it before.
 
-use super::{Places, patient};
+use super::places::{Places, patient};
 use crate::error::Result;
 use crate::site::Memory;
 use crate::study::case::Case;

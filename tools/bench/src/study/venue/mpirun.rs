@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::{PATIENCE, Places};
+use super::places::{PATIENCE, Places};
 use crate::error::{Error, Result};
 use crate::study::case::Case;
 use crate::study::environment::Environment;
@@ -43,7 +43,7 @@ impl Places {
                 output: String::from_utf8_lossy(&said.stderr).trim().to_owned(),
             });
         }
-        let hosts = if case.environment == Environment::Guest { 1 } else { super::GUESTS };
+        let hosts = if case.environment == Environment::Guest { 1 } else { super::places::GUESTS };
         let guests = self.guests(hosts, Some(&file))?;
         let slots = case.ranks.div_ceil(hosts);
         let places: Vec<String> =

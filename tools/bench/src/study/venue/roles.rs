@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 
-use super::Places;
+use super::places::Places;
 use crate::Side;
 use crate::error::{Error, Result};
 use crate::site::{Job, Site, play, run_bare, run_on_pool};
@@ -23,26 +23,13 @@ impl Places {
         arguments: &[String],
     ) -> Result<String> {
         let program = self.means.kernels.find(program)?;
-        let net = matches!(case.model, Model::Tcp | Model::Udp);
+        let net = is_net(case);
         let native = case.environment == Environment::Native;
         if !native {
             let guests = if case.environment == Environment::Guests { 2 } else { 1 };
             self.guests(guests, Some(&program))?;
         }
-        let mut common = arguments.to_vec();
-        common.extend(["--timeout".to_owned(), TIMEOUT.to_string()]);
-        if net {
-            let address = match case.environment {
-                Environment::Guests => self.guests(2, None)?.address(),
-                _ => Ipv4Addr::LOCALHOST,
-            };
-            let port =
-                if native { free_port()? } else { (FIRST_PORT + self.fresh() % PORTS).to_string() };
-            common.extend(["--host".into(), address.to_string(), "--port".into(), port]);
-        } else if native {
-            let path = self.meeting_place.path().display().to_string();
-            common.extend(["--path".into(), path]);
-        }
+        let common = self.common_arguments(case, arguments)?;
         let cpus = self.cpus();
         let job = |role: &str, cpu: Option<usize>| {
             let mut arguments = common.clone();
@@ -83,6 +70,30 @@ impl Places {
             }
         }
     }
+
+    /// Where the two roles meet, and when they give up.
+    fn common_arguments(&mut self, case: &Case, arguments: &[String]) -> Result<Vec<String>> {
+        let mut common = arguments.to_vec();
+        common.extend(["--timeout".to_owned(), TIMEOUT.to_string()]);
+        let native = case.environment == Environment::Native;
+        if is_net(case) {
+            let address = match case.environment {
+                Environment::Guests => self.guests(2, None)?.address(),
+                _ => Ipv4Addr::LOCALHOST,
+            };
+            let port =
+                if native { free_port()? } else { (FIRST_PORT + self.fresh() % PORTS).to_string() };
+            common.extend(["--host".into(), address.to_string(), "--port".into(), port]);
+        } else if native {
+            let path = self.meeting_place.path().display().to_string();
+            common.extend(["--path".into(), path]);
+        }
+        Ok(common)
+    }
+}
+
+fn is_net(case: &Case) -> bool {
+    matches!(case.model, Model::Tcp | Model::Udp)
 }
 
 /// A port of this machine that nobody uses.

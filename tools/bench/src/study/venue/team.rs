@@ -1,9 +1,9 @@
 //! A process for each rank.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::filler::Filler;
-use super::{Places, patient};
+use super::places::{Places, patient};
 use crate::error::{Error, Result};
 use crate::site::{Job, run_bare, run_on_pool};
 use crate::study::case::{Case, Model};
@@ -25,7 +25,7 @@ impl Places {
             Environment::Native => (true, 0),
             Environment::GuestHost => (true, 1),
             Environment::Guest => (false, 1),
-            Environment::Guests => (false, case.ranks.min(super::GUESTS)),
+            Environment::Guests => (false, case.ranks.min(super::places::GUESTS)),
         };
         if case.environment == Environment::Guest {
             self.require_cpus(case.ranks)?;
@@ -36,20 +36,7 @@ impl Places {
             self.guests(guests, Some(&program))?.shell(guest, &format!("mkdir -p {shown}"))?;
         }
         let cpus = self.cpus();
-        let job = |rank: u32| {
-            let mut words = arguments.to_vec();
-            // A guest's one rank has its CPU; several have one each.
-            let cpu = match (case.environment, rank) {
-                (Environment::Native, rank) => Some(cpus[rank as usize % cpus.len()]),
-                (Environment::Guest, rank) => Some(rank as usize),
-                (Environment::GuestHost, 0) => Some(cpus[1]),
-                _ => None,
-            };
-            words.extend(cpu.into_iter().flat_map(|cpu| ["--cpu".into(), cpu.to_string()]));
-            words.extend(["--rank".to_owned(), rank.to_string()]);
-            words.extend(["--path".to_owned(), shown.to_string()]);
-            patient(case, program.clone(), words)
-        };
+        let job = |rank| rank_job(case, &program, arguments, rank, cpus, &path);
         let jobs: Vec<Job> = (0..case.ranks).map(job).collect();
         let command = self.means.command.clone();
         let mut pool = String::new();
@@ -75,18 +62,7 @@ impl Places {
             (Environment::Guests, Some(lab)) => lab.run_in(rank as u32 % guests + 1, job),
             (_, Some(lab)) => lab.run_in(1, job),
         };
-        let said: Vec<Result<String>> = std::thread::scope(|scope| {
-            let ranks: Vec<_> = jobs
-                .iter()
-                .enumerate()
-                .map(|(rank, job)| {
-                    let run = &run;
-                    scope.spawn(move || run(rank, job))
-                })
-                .collect();
-            let ended = ranks.into_iter().map(|rank| rank.join());
-            ended.map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-        });
+        let said = all_at_once(&jobs, &run);
         let mut texts = said.into_iter().collect::<Result<Vec<String>>>()?.into_iter();
         texts.find(|text| !text.trim().is_empty()).ok_or(Error::NoFigure {
             case: case.name.clone(),
@@ -110,6 +86,44 @@ impl Places {
             ),
         })
     }
+}
+
+/// What one rank runs.
+fn rank_job(
+    case: &Case,
+    program: &Path,
+    arguments: &[String],
+    rank: u32,
+    cpus: [usize; 2],
+    path: &Path,
+) -> Job {
+    let mut words = arguments.to_vec();
+    // A guest's one rank has its CPU; several have one each.
+    let cpu = match (case.environment, rank) {
+        (Environment::Native, rank) => Some(cpus[rank as usize % cpus.len()]),
+        (Environment::Guest, rank) => Some(rank as usize),
+        (Environment::GuestHost, 0) => Some(cpus[1]),
+        _ => None,
+    };
+    words.extend(cpu.into_iter().flat_map(|cpu| ["--cpu".into(), cpu.to_string()]));
+    words.extend(["--rank".to_owned(), rank.to_string()]);
+    words.extend(["--path".to_owned(), path.display().to_string()]);
+    patient(case, program.to_owned(), words)
+}
+
+fn all_at_once(
+    jobs: &[Job],
+    run: &(dyn Fn(usize, &Job) -> Result<String> + Sync),
+) -> Vec<Result<String>> {
+    std::thread::scope(|scope| {
+        let ranks: Vec<_> = jobs
+            .iter()
+            .enumerate()
+            .map(|(rank, job)| scope.spawn(move || run(rank, job)))
+            .collect();
+        let ended = ranks.into_iter().map(|rank| rank.join());
+        ended.map(|one| one.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// A directory that is there as long as this is.

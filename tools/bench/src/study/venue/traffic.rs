@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::{PATIENCE, Places};
+use super::places::{PATIENCE, Places};
 use crate::error::{Error, Result};
 use crate::kernel::line_of;
 use crate::site::{Guests, Memory};
@@ -59,8 +59,8 @@ impl Places {
                 file.to_owned(),
             ),
             _ => {
-                let guests = self.guests(super::GUESTS, Some(file))?;
-                let hosts = format!("-H guest1:{0},guest2:{0}", ranks.div_ceil(super::GUESTS));
+                let guests = self.guests(super::places::GUESTS, Some(file))?;
+                let hosts = format!("-H guest1:{0},guest2:{0}", ranks.div_ceil(super::places::GUESTS));
                 (
                     format!("env=$(vshmem mpi-env) || exit 1; eval \"$env\"; set -- mpirun --oversubscribe {hosts}"),
                     guests.place_of(file),
@@ -68,8 +68,11 @@ impl Places {
             }
         };
         // Processes of other guests begin in their own directories; files are written by the first one, here.
-        for guest in 2..=if case.environment == Environment::Native { 0 } else { super::GUESTS } {
-            self.guests(super::GUESTS, None)?.shell(guest, &format!("mkdir -p {directory}"))?;
+        for guest in
+            2..=if case.environment == Environment::Native { 0 } else { super::places::GUESTS }
+        {
+            self.guests(super::places::GUESTS, None)?
+                .shell(guest, &format!("mkdir -p {directory}"))?;
         }
         let program = program.display();
         let line = format!(
@@ -101,9 +104,9 @@ impl Places {
             let line = stream_line(program, Ipv4Addr::LOCALHOST);
             return Ok(summed(&[rate(&shell(&format!("{} {line}", serve_line(program)))?)?]));
         }
-        if count <= super::GUESTS {
-            let guests = self.guests(super::GUESTS, None)?;
-            return streams_of(guests, program, super::GUESTS);
+        if count <= super::places::GUESTS {
+            let guests = self.guests(super::places::GUESTS, None)?;
+            return streams_of(guests, program, super::places::GUESTS);
         }
         // A lab of its own, for this run.
         let guests = self.boot(count, Memory::default())?;

@@ -10,12 +10,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::INIT_VERB;
 use crate::error::{Doing, Error, Result};
 use crate::host::directory::open_directory;
-use crate::host::record;
-use crate::init::BOOT_VARIABLE;
-use crate::init::ramdisk::{BOOTED, ONLY_BOOT};
+use crate::host::json;
+use crate::model::Acceleration;
+use crate::model::boot::{BOOT_VARIABLE, BOOTED, ONLY_BOOT};
+use crate::model::names::INIT_VERB;
 
 /// Where the answer is kept, with the boot that it holds for.
 const VERDICT: &str = "/run/vshmem/kvm.json";
@@ -40,19 +40,6 @@ pub(in crate::machine) const BARE: [&str; 9] = [
 /// busy machine an emulated one comes late, and the kernel gives up.
 pub(super) const APPEND: &str =
     "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off random.trust_cpu=on";
-
-/// How guests are to be run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Acceleration {
-    /// KVM where a guest boots under it, else emulation.
-    #[default]
-    Auto,
-    /// The processor itself (KVM).
-    Kvm,
-    /// Emulation (TCG).
-    Tcg,
-}
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Verdict {
@@ -92,7 +79,7 @@ pub(super) fn choose(
 #[must_use]
 pub fn kvm_boots_guests() -> Option<bool> {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    let kept: Option<Verdict> = record::read(Path::new(VERDICT)).unwrap_or_default();
+    let kept: Option<Verdict> = json::read(Path::new(VERDICT)).unwrap_or_default();
     kept.filter(|kept| kept.boot_id == boot_id).map(|kept| kept.usable)
 }
 
@@ -106,7 +93,7 @@ fn usable(qemu: &Path, kernel: &Path, ramdisk: &Path) -> Result<bool> {
     let opens = fs::OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     let usable = opens && boots(qemu, kernel, ramdisk)?;
     open_directory(Path::new("/run/vshmem"))?;
-    record::write(Path::new(VERDICT), &Verdict { boot_id, usable }, 0o644)?;
+    json::write(Path::new(VERDICT), &Verdict { boot_id, usable }, 0o644)?;
     Ok(usable)
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::error::{Doing, Result};
 use crate::host::tool;
-use crate::init::ramdisk::{INIT, MODULES};
+use crate::model::boot::{INIT, MODULES};
 
 const DIRECTORY: u32 = 0o040_755;
 pub(in crate::machine) const PROGRAM: u32 = 0o100_755;

@@ -12,11 +12,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::{Doing, Error, Result};
-use crate::host::census;
 use crate::host::directory::Directory;
-use crate::host::tool;
-use crate::keeper;
-use crate::options::Server;
+use crate::host::log::tail;
+use crate::host::{census, tool};
+use crate::model::Server;
 
 /// How long it may take to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -52,7 +51,7 @@ pub(super) fn connect(server: &Server, directory: &Directory) -> Result<UnixStre
                 return Err(Error::Tool {
                     command: server.command.join(" "),
                     status: status.to_string(),
-                    output: keeper::tail(&directory.server_log()),
+                    output: tail(&directory.server_log()),
                 });
             }
         }

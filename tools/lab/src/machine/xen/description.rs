@@ -5,13 +5,16 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Description, KERNEL_WORDS, Plan, ramdisk};
-use crate::INIT_VERB;
 use crate::error::{Doing, Result};
 use crate::host::directory::open_directory;
-use crate::host::record::domain;
-use crate::init::BOOT_VARIABLE;
-use crate::init::dom0::{CONNECT, LAB};
+use crate::machine::plan::{Description, Plan};
+use crate::machine::qemu::ramdisk;
+use crate::machine::qemu::words::hardware_address;
+use crate::model::boot::{BOOT_VARIABLE, CONNECT, LAB};
+use crate::model::names::{INIT_VERB, domain};
+
+/// What every domain's kernel is told.
+pub(super) const KERNEL_WORDS: &str = "quiet panic=-1 mitigations=off random.trust_cpu=on";
 
 /// Where a domain finds its orders.
 const ORDERS: &str = "/orders.json";
@@ -45,7 +48,7 @@ pub(super) fn in_dom0(plan: &Plan<'_>, path: &Path) -> PathBuf {
 
 fn text(plan: &Plan<'_>, ramdisk: &Path) -> String {
     let kernel = plan.directory.kernel();
-    let address = crate::machine::qemu::hardware_address(plan.guest);
+    let address = hardware_address(plan.guest);
     format!(
         "name = \"{name}\"\n\
          type = \"pv\"\n\

@@ -4,10 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::ramdisk::{Archive, FILE, PROGRAM, libraries};
 use crate::error::{Doing, Result};
 use crate::host::tool;
-use crate::init::ramdisk::INIT;
+use crate::machine::qemu::ramdisk::{Archive, FILE, PROGRAM, libraries};
+use crate::model::boot::INIT;
 
 /// Where the programs of the stage are.
 pub(super) const STAGE: &str = "/stage";

@@ -8,7 +8,7 @@ use vshmem_link::{Link, PoolDomain, XenAdmission, XenError, XenMember, XenWanted
 use vshmem_mem::{Map, Protection};
 use vshmem_wire::{Layout, PAGE_BYTES};
 
-use crate::create::{CreateError, CreateRequest, layout_of};
+use super::request::{CreateError, CreateRequest, layout_of};
 
 /// A pool that was made in a domain of its own.
 #[derive(Debug)]

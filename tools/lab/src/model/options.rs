@@ -4,8 +4,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::Acceleration;
-
 /// The kind of machine that a guest is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -50,6 +48,19 @@ impl std::fmt::Display for Device {
             Device::Dax => "dax",
         })
     }
+}
+
+/// How QEMU guests are to be run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Acceleration {
+    /// KVM where a guest boots under it, else emulation.
+    #[default]
+    Auto,
+    /// The processor itself (KVM).
+    Kvm,
+    /// Emulation (TCG).
+    Tcg,
 }
 
 /// The server that ivshmem-doorbell needs.

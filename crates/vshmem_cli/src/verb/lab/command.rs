@@ -1,0 +1,124 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use vshmem_lab::{GuestKind, INIT_VERB, KEEPER_VERB, Lab};
+
+use super::exec::Exec;
+use super::ls::Ls;
+use super::own_pool::OwnPool;
+use super::up::Up;
+use super::xen::{DOM0, make_in_dom0};
+use crate::failure::{Failure, Outcome, failed};
+use crate::show;
+
+/// Boot guests on this machine to try a pool across kernels.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct LabCommand {
+    /// The lab's name.
+    #[arg(long, global = true, default_value = "lab")]
+    name: String,
+    #[command(subcommand)]
+    verb: LabVerb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem lab up --guest uml -n 2
+  vshmem lab up --guest qemu -n 4 --device plain
+  vshmem lab up --guest xen -n 2      (then: vshmem lab exec dom0 -- xl list)
+  vshmem lab exec 1 -- vshmem run ./producer &
+  vshmem lab exec 2 -- vshmem run ./consumer
+  vshmem lab kill 1          the power goes off in guest 1
+  vshmem lab down";
+
+#[derive(Debug, Subcommand)]
+enum LabVerb {
+    /// Boot a lab.
+    Up(Up),
+    /// Run a command in a guest; its exit code is passed on.
+    Exec(Exec),
+    /// List the labs and their guests.
+    Ls(Ls),
+    /// Kill a guest at once, as if its power went off.
+    Kill(Guest),
+    /// Stop a guest where it is: silent, not dead.
+    Pause(Guest),
+    /// Let a paused guest go on.
+    Resume(Guest),
+    /// Boot a dead guest again.
+    Restart(Guest),
+    /// Show the end of a guest's console.
+    Console(Guest),
+    /// Take the lab down, and its pool if it was made for it.
+    Down,
+}
+
+#[derive(Debug, Args)]
+struct Guest {
+    /// The guest: its number or name.
+    guest: String,
+}
+
+/// Carries out one of the verbs that only the lab itself calls, PID 1 of a guest among them. The
+/// kernel decides about the words that PID 1 gets, so they are not for the command line's parser.
+pub fn hidden(words: impl Iterator<Item = OsString>) -> Option<Outcome> {
+    let words: Vec<OsString> = words.collect();
+    let done = match words.first()?.to_str()? {
+        INIT_VERB => vshmem_lab::guest_init(),
+        KEEPER_VERB => vshmem_lab::keeper(&words[1..]),
+        _ => return None,
+    };
+    Some(done.map(|()| ExitCode::SUCCESS).map_err(Failure::from))
+}
+
+impl LabCommand {
+    /// Does it.
+    pub fn carry_out(self) -> Outcome {
+        let name = &self.name;
+        let with =
+            |guest: &Guest, work: fn(&Lab, u32) -> vshmem_lab::Result<()>| -> Result<(), Failure> {
+                let lab = Lab::open(name)?;
+                Ok(work(&lab, lab.guest_named(&guest.guest)?)?)
+            };
+        match &self.verb {
+            LabVerb::Up(up) => up.carry_out(name)?,
+            LabVerb::Exec(exec) => return exec.carry_out(name),
+            LabVerb::Ls(ls) => ls.carry_out()?,
+            LabVerb::Kill(guest) => with(guest, |lab, guest| lab.kill(guest))?,
+            LabVerb::Pause(guest) => with(guest, |lab, guest| lab.pause(guest))?,
+            LabVerb::Resume(guest) => with(guest, |lab, guest| lab.resume(guest))?,
+            LabVerb::Restart(guest) => restart(name, &guest.guest)?,
+            LabVerb::Console(guest) => {
+                let lab = Lab::open(name)?;
+                show::text(&lab.console(lab.guest_named(&guest.guest)?)?)?;
+            }
+            LabVerb::Down => down(name)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Boots a guest again. With dom0 Xen's pools are gone.
+fn restart(name: &str, guest: &str) -> Result<(), Failure> {
+    let lab = Lab::open(name)?;
+    let guest = lab.guest_named(guest)?;
+    lab.restart(guest)?;
+    let listing = lab.list()?;
+    match listing.pool_name {
+        Some(pool) if listing.guest == GuestKind::Xen && guest == DOM0 => make_in_dom0(&lab, &pool),
+        _ => Ok(()),
+    }
+}
+
+fn down(name: &str) -> Result<(), Failure> {
+    let was_up = Lab::down_named(name)?;
+    let had_pool = OwnPool::of(name).remove()?;
+    if was_up || had_pool {
+        return show::line(format!("lab {name}: down"));
+    }
+    failed(format!("lab {name}: there is none of that name. `vshmem lab ls` shows those there are"))
+}

@@ -1,0 +1,55 @@
+//! `vshmem lab ls`: the labs and their guests.
+
+use clap::Args;
+use vshmem_lab::{Lab, Listing};
+
+use crate::failure::Failure;
+use crate::show;
+use crate::table::Table;
+
+/// List the labs and their guests.
+#[derive(Debug, Args)]
+pub struct Ls {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Ls {
+    /// Shows them.
+    pub fn carry_out(&self) -> Result<(), Failure> {
+        let labs = Lab::list_all()?;
+        if self.json {
+            return show::json(&labs);
+        }
+        let mut table = Table::new(
+            "",
+            &["LAB", "MADE-OF", "POOL", "GUEST", "DOMAIN", "STATE", "ADDRESS", "UID", "WHY"],
+        );
+        for lab in &labs {
+            add(&mut table, lab);
+        }
+        show::text(&table.to_string())
+    }
+}
+
+fn add(table: &mut Table, lab: &Listing) {
+    let first = [lab.name.clone(), lab.made_of.clone(), lab.pool_name.clone().unwrap_or_default()];
+    if lab.guests.is_empty() {
+        let state = if lab.keeper.is_some() { "no answer" } else { "keeper died" };
+        let why = "`vshmem lab down` clears up".to_owned();
+        let rest = [String::new(), String::new(), state.into(), String::new(), String::new(), why];
+        table.row([&first[..], &rest[..]].concat());
+    }
+    for guest in &lab.guests {
+        let rest = [
+            guest.guest.to_string(),
+            guest.domain.clone(),
+            guest.state.to_string(),
+            guest.address.to_string(),
+            guest.uid.to_string(),
+            guest.how.clone(),
+        ];
+        table.row([&first[..], &rest[..]].concat());
+    }
+}

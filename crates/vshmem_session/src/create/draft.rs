@@ -1,0 +1,49 @@
+//! A file that is seen by nobody before it is whole.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD};
+use rustix::io::Errno;
+
+/// A file that has no name yet: nobody opens it half made, and it is gone if this process dies.
+pub struct Draft {
+    pub file: File,
+    /// Its temporary name, where the file system has no files without.
+    name: Option<PathBuf>,
+}
+
+impl Draft {
+    /// One that is to be at `place`.
+    pub fn new(place: &Path) -> std::io::Result<Self> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o600);
+        let directory = place.parent().unwrap_or(Path::new("."));
+        match options.clone().custom_flags(libc::O_TMPFILE).open(directory) {
+            Ok(file) => return Ok(Self { file, name: None }),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => {
+            }
+            Err(error) => return Err(error),
+        }
+        let name = place.with_file_name(format!(".draft-{}", uuid::Uuid::new_v4()));
+        let file = options.create_new(true).open(&name)?;
+        Ok(Self { file, name: Some(name) })
+    }
+
+    /// Gives it its name. A link, unlike a rename, does not replace a pool that somebody else made meanwhile.
+    pub fn publish(&self, place: &Path) -> Result<(), Errno> {
+        let itself = || PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
+        let from = self.name.clone().unwrap_or_else(itself);
+        rustix::fs::linkat(CWD, from, CWD, place, AtFlags::SYMLINK_FOLLOW)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = std::fs::remove_file(name);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Making a pool in a file: one of its own, or one that is there already.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use vshmem_link::{Local, file_limit_allows};
+
+use super::contents::{is_all_zeros, touch, write_pool};
+use super::draft::Draft;
+use super::plan::Plan;
+use super::request::{CreateError, CreateRequest};
+
+/// Makes a pool and returns its file. Nobody sees it before it is whole.
+///
+/// # Errors
+/// Says what stood in the way; nothing is left behind.
+pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
+    create_at(request, Local::place_of(&request.name, request.huge_page.is_some()))
+}
+
+/// Makes a pool in a file of another name: one that a monitor of virtual machines knows already, or a new one. What is
+/// there must be a regular file with nothing but zeros in it, as long as asked for; its owner and mode stay.
+///
+/// # Errors
+/// Says what stood in the way.
+pub fn create_in(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
+    match place.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            create_at(request, place.to_owned())
+        }
+        _ => fill(request, place),
+    }
+}
+
+fn create_at(request: &CreateRequest, place: PathBuf) -> Result<PathBuf, CreateError> {
+    let name = &request.name;
+    let plan = Plan::of(request)?;
+    let exists = || CreateError::Exists { name: name.clone(), place: place.clone() };
+    let failed = failing(request, &place);
+    if place.symlink_metadata().is_ok() {
+        return Err(exists());
+    }
+    if file_limit_allows(plan.total).is_err() {
+        return Err(CreateError::FileLimit { name: name.clone(), bytes: plan.total });
+    }
+    let draft = Draft::new(&place).map_err(failed("create"))?;
+    let file = &draft.file;
+    file.set_len(plan.total).map_err(failed("size"))?;
+    let owner = rustix::process::geteuid().as_raw();
+    furnish(file, &plan, request, &place, (owner, request.mode))?;
+    if request.group.is_some() {
+        std::os::unix::fs::fchown(file, None, request.group).map_err(failed("set the group of"))?;
+    }
+    file.set_permissions(std::fs::Permissions::from_mode(request.mode))
+        .map_err(failed("set the mode of"))?;
+    match draft.publish(&place) {
+        Err(Errno::EXIST) => Err(exists()),
+        other => other.map_err(std::io::Error::from).map_err(failed("publish")),
+    }?;
+    Ok(place)
+}
+
+/// Makes a pool in a file that somebody else has made.
+fn fill(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
+    let plan = Plan::of(request)?;
+    let failed = failing(request, place);
+    // Neither a link to another file nor a pipe that nobody writes to.
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+        .open(place)
+        .map_err(failed("open"))?;
+    let facts = file.metadata().map_err(failed("look at"))?;
+    let found = if !facts.is_file() {
+        Some("it is no regular file")
+    } else if facts.len() != plan.total {
+        Some("it has another length")
+    } else if !is_all_zeros(&file).map_err(failed("read"))? {
+        Some("something is in it")
+    } else {
+        None
+    };
+    if let Some(found) = found {
+        let (name, place, bytes) = (request.name.clone(), place.to_owned(), plan.total);
+        return Err(CreateError::File { name, place, found, bytes });
+    }
+    furnish(&file, &plan, request, place, (facts.uid(), facts.mode() & 0o777))?;
+    Ok(place.to_owned())
+}
+
+/// Backs a file of zeros that is as long as planned, and writes the pool into it.
+fn furnish(
+    file: &File,
+    plan: &Plan,
+    request: &CreateRequest,
+    place: &Path,
+    owner: (u32, u32),
+) -> Result<(), CreateError> {
+    let failed = failing(request, place);
+    let bytes = plan.backed;
+    rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, bytes).map_err(|errno| {
+        CreateError::Room { name: request.name.clone(), bytes, place: place.to_owned(), errno }
+    })?;
+    write_pool(file, plan, request, owner).map_err(failed("lay out"))?;
+    touch(file, plan.front + plan.layout.data.offset, plan.touched)
+        .map_err(failed("prepare memory of"))
+}
+
+/// Says of what was tried on which pool's file that it has failed.
+fn failing(
+    request: &CreateRequest,
+    place: &Path,
+) -> impl Fn(&'static str) -> Box<dyn FnOnce(std::io::Error) -> CreateError> + use<> {
+    let (name, place) = (request.name.clone(), place.to_owned());
+    move |tried| {
+        let (name, place) = (name.clone(), place.clone());
+        Box::new(move |error| CreateError::Failed { name, place, tried, error })
+    }
+}

@@ -1,0 +1,196 @@
+//! What a pool is to be, and why it cannot be made.
+
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+use vshmem_wire::{Geometry, GeometryError, Layout, PAGE_BYTES};
+
+use crate::error::FindError;
+
+/// What a pool is to be.
+#[derive(Debug, Clone)]
+pub struct CreateRequest {
+    /// Name: letters, digits, `-`, `_` and `.`, at most 48.
+    pub name: String,
+    /// Bytes.
+    pub bytes: u64,
+    /// Mode of the file.
+    pub mode: u32,
+    /// Group of the file.
+    pub group: Option<u32>,
+    /// Bytes of a huge page, for a pool on hugetlbfs.
+    pub huge_page: Option<u64>,
+    /// Changes to the limits, name and value.
+    pub limits: Vec<(String, u64)>,
+    /// Seconds of silence until automatic eviction; 0: never.
+    pub evict_after: u64,
+    /// Back all memory now, so that nothing can fail later. Guests need it: they cannot back.
+    pub backed: bool,
+    /// With a label in front, for guests that get it as an nvdimm or virtio-pmem.
+    pub dax: bool,
+    /// Bytes of free memory that agents keep zeroed ahead of demand; as many are touched now.
+    pub prepare: u64,
+}
+
+/// Why a pool cannot be made or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// Bad name.
+    #[error(
+        "pool name {0:?}: use 1 to 48 letters, digits, '-', '_' or '.', not beginning with '.'"
+    )]
+    Name(String),
+    /// There is one already.
+    #[error("pool {name}: it exists already ({}). Remove it first with `vshmem pool rm {name}`, or take another name", place.display())]
+    Exists {
+        /// The name.
+        name: String,
+        /// Its file.
+        place: PathBuf,
+    },
+    /// Counts do not fit.
+    #[error("pool {name}: {error}")]
+    Geometry {
+        /// The name.
+        name: String,
+        /// What does not fit.
+        error: GeometryError,
+    },
+    /// No such limit.
+    #[error("limit {0:?}: there is none of that name; there are {LIMIT_NAMES}")]
+    Limit(String),
+    /// More is to be prepared than there is.
+    #[error(
+        "pool {name}: {asked} bytes are to be prepared, and it has {most} for segments. Take a smaller --prepare or a larger --size"
+    )]
+    Prepare {
+        /// The name.
+        name: String,
+        /// Bytes wanted.
+        asked: u64,
+        /// Bytes there are.
+        most: u64,
+    },
+    /// A file that was named cannot become a pool.
+    #[error(
+        "pool {name}: {} cannot become a pool: {found}. It must be a regular file of {bytes} bytes, all of them zeros; `truncate -s 0 {0} && truncate -s {bytes} {0}` makes it so where nothing in it is needed", place.display()
+    )]
+    File {
+        /// The name.
+        name: String,
+        /// The file.
+        place: PathBuf,
+        /// What is wrong with it.
+        found: &'static str,
+        /// Bytes that it must have.
+        bytes: u64,
+    },
+    /// No room.
+    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, free some memory, or enlarge the file system", place.display())]
+    Room {
+        /// The name.
+        name: String,
+        /// Bytes wanted.
+        bytes: u64,
+        /// Its file.
+        place: PathBuf,
+        /// What came back.
+        errno: Errno,
+    },
+    /// A file so long is not allowed.
+    #[error(
+        "pool {name}: its file would have {bytes} bytes, and the limit on the size of files (ulimit -f) is below. Raise it with `ulimit -f unlimited`, or take a smaller --size"
+    )]
+    FileLimit {
+        /// The name.
+        name: String,
+        /// Bytes wanted.
+        bytes: u64,
+    },
+    /// Not in a domain of Xen's.
+    #[error("pool {name}: {error}")]
+    Xen {
+        /// The name.
+        name: String,
+        /// Why not.
+        error: vshmem_link::XenError,
+    },
+    /// Another file than the one that was looked at.
+    #[error(
+        "pool {name}: {} was replaced by another file meanwhile, which was left alone. Look at it with `vshmem pool show {}`, and remove it then", place.display(), place.display()
+    )]
+    Replaced {
+        /// The name.
+        name: String,
+        /// The file.
+        place: PathBuf,
+    },
+    /// Anything else.
+    #[error("pool {name}: cannot {tried} {}: {error}", place.display())]
+    Failed {
+        /// The name.
+        name: String,
+        /// Its file.
+        place: PathBuf,
+        /// What was tried.
+        tried: &'static str,
+        /// What came back.
+        error: std::io::Error,
+    },
+    /// Not there.
+    #[error(transparent)]
+    Find(#[from] FindError),
+}
+
+const LIMIT_NAMES: &str = "shmmni semmni msgmni shmmax shmall semmsl semmns semopm semvmx msgmax msgmnb domains clients threads attaches undos slabs";
+
+fn set_limit(geometry: &mut Geometry, name: &str, value: u64) -> Result<(), CreateError> {
+    let narrow = u32::try_from(value).unwrap_or(u32::MAX);
+    match name {
+        "shmmni" => geometry.shmmni = narrow,
+        "semmni" => geometry.semmni = narrow,
+        "msgmni" => geometry.msgmni = narrow,
+        "semmsl" => geometry.semmsl = narrow,
+        "semmns" => geometry.semmns = narrow,
+        "semopm" => geometry.semopm = narrow,
+        "semvmx" => geometry.semvmx = narrow,
+        "msgmax" => geometry.msgmax = narrow,
+        "msgmnb" => geometry.msgmnb = narrow,
+        "domains" => geometry.domains = narrow,
+        "clients" => geometry.clients = narrow,
+        "threads" => geometry.threads = narrow,
+        "attaches" => geometry.attaches = narrow,
+        "undos" => geometry.undos = narrow,
+        "slabs" => geometry.slabs = narrow,
+        "shmmax" => geometry.shmmax = value,
+        "shmall" => geometry.shmall = value,
+        _ => return Err(CreateError::Limit(name.to_owned())),
+    }
+    Ok(())
+}
+
+fn valid_name(name: &str) -> bool {
+    (1..=48).contains(&name.len())
+        && !name.starts_with('.')
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || b"-_.".contains(&c))
+}
+
+/// Counts and places of what is asked for, which is then known to make sense.
+pub fn layout_of(request: &CreateRequest) -> Result<(Geometry, Layout), CreateError> {
+    let name = &request.name;
+    if !valid_name(name) {
+        return Err(CreateError::Name(name.clone()));
+    }
+    let refused = |error| CreateError::Geometry { name: name.clone(), error };
+    let mut geometry = Geometry::for_size(request.bytes).map_err(refused)?;
+    for (limit, value) in &request.limits {
+        set_limit(&mut geometry, limit, *value)?;
+    }
+    geometry.fit_pages(request.bytes).map_err(refused)?;
+    let layout = geometry.layout().map_err(refused)?;
+    let most = geometry.pages * PAGE_BYTES;
+    if request.prepare > most {
+        return Err(CreateError::Prepare { name: name.clone(), asked: request.prepare, most });
+    }
+    Ok((geometry, layout))
+}

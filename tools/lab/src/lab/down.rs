@@ -1,0 +1,79 @@
+//! Taking a lab down, whatever is left of it.
+
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::error::{Doing, Result};
+use crate::host::directory::Directory;
+use crate::host::record::Record;
+use crate::host::sweep::{exterminate, sweep};
+use crate::keeper::give_notice;
+use crate::model::names::death_notice;
+use crate::transport::control::{Control, Reply, Wish};
+
+/// How long the keeper may take to end all guests and give their death notices.
+const CLOSING: Duration = Duration::from_secs(60);
+
+/// Ends everything of the lab and clears it away.
+pub(super) fn take_down(record: &Record, directory: &Directory) -> Result<()> {
+    let noticed = record.living_keeper().is_some_and(|keeper| end_keeper(keeper, directory));
+    if noticed {
+        sweep(record, directory)
+    } else {
+        bury_all(record, directory).and_then(|()| sweep(record, directory))
+    }
+}
+
+/// Ends the keeper: asks it first, then kills it. True if it ended all guests and gave notice of their deaths.
+pub(super) fn end_keeper(keeper: i32, directory: &Directory) -> bool {
+    let Some(pidfd) =
+        Pid::from_raw(keeper).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())
+    else {
+        return false;
+    };
+    let asked = || -> Result<bool> {
+        let socket = directory.socket();
+        let stream =
+            UnixStream::connect(&socket).doing(|| format!("ask the keeper at {socket:?}"))?;
+        stream.set_read_timeout(Some(CLOSING)).doing(|| "set a limit".into())?;
+        let mut control = Control::new(stream);
+        control.send(&Wish::Down, None).doing(|| "ask".into())?;
+        let (reply, _) = control.receive::<Reply>().doing(|| "hear".into())?;
+        Ok(matches!(reply, Reply::Done))
+    };
+    let noticed = asked().unwrap_or(false);
+    let gone = |limit: Duration| {
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let left =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+            match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
+                Err(rustix::io::Errno::INTR) => {}
+                answer => return matches!(answer, Ok(1..)),
+            }
+        }
+    };
+    if !(noticed && gone(Duration::from_secs(5))) {
+        let _ = pidfd_send_signal(&pidfd, Signal::KILL);
+        gone(Duration::from_secs(5));
+    }
+    noticed
+}
+
+/// Empties the guests of a lab without a keeper, and gives notice of their deaths in its stead.
+pub(super) fn bury_all(record: &Record, directory: &Directory) -> Result<()> {
+    exterminate(record, directory)?;
+    for guest in record.guests() {
+        if let Some(words) = record.on_death.as_ref().filter(|_| record.keeper.is_some()) {
+            // The pool may be gone with everything else; the lab goes in any case.
+            if let Err(error) = give_notice(&death_notice(words, guest)) {
+                eprintln!("vshmem-lab: guest{guest}: no death notice: {error}");
+            }
+        }
+    }
+    Ok(())
+}

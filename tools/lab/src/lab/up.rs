@@ -1,0 +1,206 @@
+//! Booting a lab.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::check::missing;
+use crate::error::{Doing, Error, Result};
+use crate::host::directory::{Directory, NamingLock, open_directory, set_mode};
+use crate::host::log::tail;
+use crate::host::record::Record;
+use crate::host::sweep::sweep;
+use crate::host::{admission, census, tool};
+use crate::lab::down::{bury_all, end_keeper};
+use crate::lab::users::{MOST_GUESTS, free_users};
+use crate::machine::machine;
+use crate::model::names::KEEPER_VERB;
+use crate::model::{GuestKind, UpOptions};
+use crate::transport::control::{ACKNOWLEDGED, Outcome};
+
+/// Boots a lab, and returns when commands can be run in all its guests.
+pub(super) fn up(options: &UpOptions) -> Result<(Record, Directory)> {
+    let directory = Directory::of(&options.name)?;
+    check_options(options)?;
+    let binary = match &options.binary {
+        Some(path) => path.clone(),
+        None => std::env::current_exe().doing(|| "find the running binary".into())?,
+    };
+    let pool = match &options.pool {
+        Some(path) => Some(path.canonicalize().doing(|| format!("find the pool's file {path:?}"))?),
+        None => None,
+    };
+    let lock = NamingLock::take()?;
+    clear_former(&directory)?;
+    let mut record = record(options, pool, &binary)?;
+    let begun = begin(&directory, &mut record, &binary, options);
+    drop(lock);
+    match begun.and_then(|child| await_keeper(&directory, child)) {
+        Ok(()) => Ok((record, directory)),
+        Err(error) => {
+            if let Some(keeper) = record.living_keeper() {
+                end_keeper(keeper, &directory);
+            }
+            sweep(&record, &directory)?;
+            Err(error)
+        }
+    }
+}
+
+fn check_options(options: &UpOptions) -> Result<()> {
+    if !(1..=MOST_GUESTS).contains(&options.count) {
+        return Err(Error::Argument {
+            what: "the number of guests",
+            value: options.count.to_string(),
+            rule: "1 to 64",
+        });
+    }
+    if options.swap_mib > 0 && options.guest != GuestKind::Uml {
+        return Err(Error::Argument {
+            what: "the disk to swap to",
+            value: format!("{}M", options.swap_mib),
+            rule: "only User Mode Linux guests are given one",
+        });
+    }
+    let missing = missing(options.guest);
+    if missing.is_empty() { Ok(()) } else { Err(Error::Missing(missing)) }
+}
+
+/// Clears away a lab of that name whose keeper has died. The caller holds the naming lock.
+fn clear_former(directory: &Directory) -> Result<()> {
+    if let Some(old) = Record::read(directory)? {
+        if let Some(keeper) = old.living_keeper() {
+            return Err(Error::AlreadyUp { name: old.name, keeper });
+        }
+        bury_all(&old, directory)?;
+    }
+    directory.remove_contents()
+}
+
+/// What is written down before anything is started. The caller holds the naming lock.
+fn record(options: &UpOptions, pool: Option<PathBuf>, binary: &Path) -> Result<Record> {
+    Ok(Record {
+        name: options.name.clone(),
+        guest: options.guest,
+        count: options.count,
+        cpus: options.cpus,
+        memory_mib: options.memory_mib,
+        swap_mib: options.swap_mib,
+        pool,
+        pool_name: options.pool_name.clone(),
+        on_death: options.on_death.clone(),
+        device_mode: options.device_mode,
+        device: options.device,
+        server: options.server.clone(),
+        accelerated: false,
+        notify: options.notify,
+        sister_exec: options.sister_exec,
+        init: file_name(binary)?,
+        first_uid: free_users()?,
+        keeper: None,
+    })
+}
+
+/// Makes the lab's directory and starts its keeper. The caller holds the naming lock.
+fn begin(
+    directory: &Directory,
+    record: &mut Record,
+    binary: &Path,
+    options: &UpOptions,
+) -> Result<Child> {
+    open_directory(directory.path())?;
+    // First, so that a `down` that comes at any time later knows what to look for.
+    record.write(directory)?;
+    for path in [directory.stage(), directory.private()] {
+        open_directory(&path)?;
+    }
+    for guest in record.guests() {
+        open_directory(&directory.guest(guest))?;
+    }
+    stage(directory, binary, options)?;
+    machine(record.guest).prepare(record, directory, binary, options)?;
+    // The keeper reads what was settled.
+    record.write(directory)?;
+    admission::require_readable(&directory.stage().join(&record.init), record.uid(1))?;
+    admission::admit_locked(record, record.guests())?;
+    let log = directory.keeper_log();
+    let log = File::create(&log).doing(|| format!("create {log:?}"))?;
+    // In place, each of them: the child's pid is the keeper's.
+    let program = |name: &str| tool::find(name).unwrap_or_else(|| name.into());
+    let mut child = Command::new(program("setsid"))
+        .arg(program("unshare"))
+        .args(["--net", "--mount", "--propagation", "slave"])
+        .arg(binary)
+        .arg(KEEPER_VERB)
+        .arg(directory.path())
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .doing(|| format!("start the lab's keeper, {binary:?}"))?;
+    let pid = child.id() as i32;
+    record.keeper = census::start_time(pid).map(|start| (pid, start));
+    if let Err(error) = record.write(directory) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(error);
+    }
+    Ok(child)
+}
+
+/// Copies programs to where the guests' users can read them.
+fn stage(directory: &Directory, binary: &Path, options: &UpOptions) -> Result<()> {
+    let offered = ["vshmem", "libvshmem_preload.so", "libvshmem.so"]
+        .map(|name| options.binary_dir.join(name));
+    let offered = offered.into_iter().filter(|path| path.is_file());
+    for from in
+        std::iter::once(binary.to_owned()).chain(options.stage.iter().cloned()).chain(offered)
+    {
+        let to = directory.stage().join(file_name(&from)?);
+        if to.exists() {
+            continue;
+        }
+        std::fs::copy(&from, &to).doing(|| format!("copy {from:?} to {to:?}"))?;
+        set_mode(&to, 0o755)?;
+    }
+    Ok(())
+}
+
+fn file_name(path: &Path) -> Result<String> {
+    let name = path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
+    name.ok_or_else(|| Error::Argument {
+        what: "a file for the guests",
+        value: path.display().to_string(),
+        rule: "its last name must be plain text",
+    })
+}
+
+/// Waits until the keeper says that the guests are up, or why not. Its own waits are bounded; its death is noticed.
+fn await_keeper(directory: &Directory, mut child: Child) -> Result<()> {
+    let stdin = child.stdin.take();
+    let stdout = child.stdout.take();
+    // Its zombie would look like a keeper that cannot be killed.
+    std::thread::spawn(move || child.wait());
+    let gone =
+        |what: &str| Error::Keeper { what: what.to_owned(), log: tail(&directory.keeper_log()) };
+    let mut line = String::new();
+    if let Some(stdout) = stdout {
+        BufReader::new(stdout)
+            .read_line(&mut line)
+            .doing(|| "hear from the lab's keeper".into())?;
+    }
+    if line.is_empty() {
+        return Err(gone("ended before the lab was up"));
+    }
+    match serde_json::from_str(&line) {
+        Ok(Outcome::Up) => {}
+        Ok(Outcome::Failed(fault)) => return Err(fault.into()),
+        Err(_) => {
+            return Err(gone(&format!("says {:?} instead of whether the lab is up", line.trim())));
+        }
+    }
+    let mut stdin = stdin.ok_or_else(|| gone("has no ear"))?;
+    writeln!(stdin, "{ACKNOWLEDGED}").map_err(|_| gone("ended when the lab was just up"))
+}

@@ -1,0 +1,45 @@
+//! What the host must have for an emulated machine.
+
+use std::path::PathBuf;
+
+use crate::host::tool;
+use crate::machine::qemu::kernel;
+use crate::model::Missing;
+
+pub(in crate::machine) fn qemu() -> Option<PathBuf> {
+    tool::find("qemu-system-x86_64")
+}
+
+/// What this machine lacks for any emulated machine that boots from a ramdisk.
+pub(in crate::machine) fn missing_for_emulation() -> Vec<Missing> {
+    let mut missing = Vec::new();
+    if cfg!(not(target_arch = "x86_64")) {
+        missing.push(Missing::new(
+            "an x86-64 host",
+            std::env::consts::ARCH,
+            "use --guest uml where there is User Mode Linux",
+        ));
+    }
+    if qemu().is_none() {
+        missing.push(Missing::new(
+            "QEMU (`qemu-system-x86_64`)",
+            "not in PATH",
+            "apt-get install qemu-system-x86",
+        ));
+    }
+    if tool::find("ldd").is_none() {
+        missing.push(Missing::new("the command `ldd`", "not in PATH", "apt-get install libc-bin"));
+    }
+    missing
+}
+
+pub(in crate::machine) fn no_kernel(found: String) -> Missing {
+    Missing::new(
+        "a kernel for the guests, with its modules",
+        found,
+        format!(
+            "run scripts/setup guests, or name a directory that has boot/vmlinuz-RELEASE and lib/modules/RELEASE in {}",
+            kernel::VARIABLE
+        ),
+    )
+}
