@@ -28,8 +28,8 @@ mod shm;
 mod wait;
 
 pub use api::client::Member;
+pub use check::look::{Finding, Severity};
 pub use check::room::Room;
-pub use check::{Finding, Severity};
 pub use client::fork::ChildSlot;
 pub use client::join::JoinError;
 pub use context::Reach;

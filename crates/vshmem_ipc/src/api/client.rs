@@ -100,8 +100,8 @@ impl Member {
         self.context.keep_vigil(look)
     }
 
-    /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is not
-    /// when the parent was killed before it had named the child, and was buried.
+    /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is
+    /// not when the parent was killed before it had named the child, and was buried.
     #[must_use]
     pub fn is_in(&self, kept: ChildSlot) -> bool {
         self.context.me() == kept.0
@@ -134,8 +134,9 @@ impl Member {
         fork::cancel_child(&self.context, kept)
     }
 
-    /// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may be another one than its
-    /// parent's: it is the first process of a PID namespace, or its parent is outside.
+    /// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may
+    /// be another one than its parent's: it is the first process of a PID namespace, or its parent
+    /// is outside.
     ///
     /// # Errors
     /// As [`Member::join`]; the child is then no member.
@@ -148,7 +149,8 @@ impl Member {
         fork::become_child(&self.context, kept, process, elsewhere)
     }
 
-    /// To be called in a child that cannot become a member: it is not its parent, and none of its calls may act as that.
+    /// To be called in a child that cannot become a member: it is not its parent, and none of its
+    /// calls may act as that.
     pub fn renounce(&self) {
         fork::renounce(&self.context)
     }

@@ -1,4 +1,5 @@
-//! The public face of a client: what agents and operators do for those who have died, and the repair.
+//! The public face of a client: what agents and operators do for those who have died, and the
+//! repair.
 
 use rustix::io::Errno;
 use vshmem_wire::ClientName;
@@ -36,8 +37,8 @@ impl Member {
         exiting::somebody_leaves(&self.context)
     }
 
-    /// Buries the processes of this domain that had announced their end and have come to it, as `gone`
-    /// says by their pids. Without the heap. True when there was one.
+    /// Buries the processes of this domain that had announced their end and have come to it, as
+    /// `gone` says by their pids. Without the heap. True when there was one.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.
@@ -88,7 +89,8 @@ impl Member {
         answer(self.pool(), domain::bury_domain(&self.context, domain))
     }
 
-    /// As [`Member::bury_domain`], unless the slot has been taken anew since it had this boot epoch.
+    /// As [`Member::bury_domain`], unless the slot has been taken anew since it had this boot
+    /// epoch.
     ///
     /// # Errors
     /// As [`Member::bury_domain`].
@@ -105,7 +107,8 @@ impl Member {
         answer(self.pool(), domain::evict_domain(&self.context, domain))
     }
 
-    /// As [`Member::evict_domain`], unless the slot has been taken anew since it had this boot epoch.
+    /// As [`Member::evict_domain`], unless the slot has been taken anew since it had this boot
+    /// epoch.
     ///
     /// # Errors
     /// As [`Member::bury_domain`].
@@ -113,8 +116,8 @@ impl Member {
         answer(self.pool(), domain::evict_epoch(&self.context, domain, epoch))
     }
 
-    /// Looks at the next part of the tables for what carries the name of a client that has ended, and takes it back; for
-    /// the agent.
+    /// Looks at the next part of the tables for what carries the name of a client that has ended,
+    /// and takes it back; for the agent.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.
@@ -122,7 +125,8 @@ impl Member {
         answer(self.pool(), reclaim::reclaim_some(&self.context))
     }
 
-    /// Takes back everything that carries the name of a client that has ended; for the repair, and tests.
+    /// Takes back everything that carries the name of a client that has ended; for the repair, and
+    /// tests.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.
@@ -130,8 +134,8 @@ impl Member {
         answer(self.pool(), reclaim::reclaim_all(&self.context))
     }
 
-    /// Looks after the objects at which threads of this domain sleep: makes up for those who died halfway. Lost rings are
-    /// [`Member::deliver_rings`]' part.
+    /// Looks after the objects at which threads of this domain sleep: makes up for those who died
+    /// halfway. Lost rings are [`Member::deliver_rings`]' part.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.

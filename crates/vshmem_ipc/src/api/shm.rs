@@ -158,20 +158,24 @@ impl Member {
         answer(self.pool(), status::shm_info(&self.context))
     }
 
-    /// Gives up the attaches of this process, whose only thread asks, but those that keep removed segments. Uses no heap.
+    /// Gives up the attaches of this process, whose only thread asks, but those that keep removed
+    /// segments. Uses no heap.
     ///
     /// # Errors
-    /// ENOMEM when there is no memory to note them in: then all stay. EIO when the pool does not make sense.
+    /// ENOMEM when there is no memory to note them in: then all stay. EIO when the pool does not
+    /// make sense.
     pub fn suspend_attaches(&self) -> Result<Suspended, Errno> {
         answer(self.pool(), suspend::suspend_attaches(&self.context))
     }
 
-    /// Takes attaches again that were given up, and calls `gone` with the ids of segments that are no more: removed since then.
+    /// Takes attaches again that were given up, and calls `gone` with the ids of segments that are
+    /// no more: removed since then.
     pub fn resume_attaches(&self, suspended: Suspended, gone: impl FnMut(i32)) {
         suspend::resume_attaches(&self.context, suspended, gone)
     }
 
-    /// Whether this process keeps a segment that is removed: [`Member::suspend_attaches`] would not give that up.
+    /// Whether this process keeps a segment that is removed: [`Member::suspend_attaches`] would not
+    /// give that up.
     #[must_use]
     pub fn keeps_removed_segments(&self) -> bool {
         suspend::keeps_removed_segments(&self.context)

@@ -14,8 +14,8 @@ use crate::wait::notify::{self, Asked, Listener};
 use crate::wait::{agent, doorbell, sleep, waker_cpus};
 
 impl Member {
-    /// To be called by the thread that is the agent: from now on sleepers rely on it, until it ends or calls
-    /// [`Member::stop_guarding`]. Where that cannot be, they go on looking once a second.
+    /// To be called by the thread that is the agent: from now on sleepers rely on it, until it ends
+    /// or calls [`Member::stop_guarding`]. Where that cannot be, they go on looking once a second.
     pub fn guard_sleepers(&self) {
         agent::guard_sleepers(&self.context)
     }
@@ -25,7 +25,8 @@ impl Member {
         agent::stop_guarding(&self.context)
     }
 
-    /// Where whoever this thread is about to wait for can run meanwhile, as found within the last tenth of a second or so.
+    /// Where whoever this thread is about to wait for can run meanwhile, as found within the last
+    /// tenth of a second or so.
     pub fn answerer(&self) -> Answerer {
         waker_cpus::answerer(&self.context)
     }
@@ -50,7 +51,8 @@ impl Member {
     }
 
     /// Wakes those threads of this domain, or of this kernel, that sleep although they have been
-    /// served: what is to be done when the doorbell has rung. Returns how many of this user's there were.
+    /// served: what is to be done when the doorbell has rung. Returns how many of this user's there
+    /// were.
     pub fn deliver_rings(&self) -> usize {
         doorbell::deliver_rings(&self.context)
     }
@@ -71,8 +73,8 @@ impl Member {
         answer(self.pool(), doorbell::boot(&self.context))
     }
 
-    /// Says where a domain of this kernel can be rung; `None`: nowhere. For whoever takes its rings.
-    /// Returns whether that is new.
+    /// Says where a domain of this kernel can be rung; `None`: nowhere. For whoever takes its
+    /// rings. Returns whether that is new.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.
@@ -107,7 +109,8 @@ impl Member {
         answer(self.pool(), doorbell::note_rates(&self.context, rates))
     }
 
-    /// For the agent's thread that sends: sleeps until programs have asked for others to be notified, or for at most `within`.
+    /// For the agent's thread that sends: sleeps until programs have asked for others to be
+    /// notified, or for at most `within`.
     ///
     /// # Errors
     /// EIO when there are no words for that.
@@ -115,8 +118,8 @@ impl Member {
         answer(self.pool(), notify::await_asked(&self.context, within))
     }
 
-    /// Those of some domains that have threads which have been served and have not noticed yet: what was sent to them is still on
-    /// its way, or lost.
+    /// Those of some domains that have threads which have been served and have not noticed yet:
+    /// what was sent to them is still on its way, or lost.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.
@@ -129,7 +132,8 @@ impl Member {
         notify::ring_agent(&self.context)
     }
 
-    /// Says that the calling agent listens for datagrams, at an address with that digest; `None`: not, or no longer.
+    /// Says that the calling agent listens for datagrams, at an address with that digest; `None`:
+    /// not, or no longer.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.

@@ -9,9 +9,9 @@ use vshmem_wire::{
     WaitKind, WaitState,
 };
 
+use crate::check::look::{Look, name_of};
 use crate::check::objects::Objects;
 use crate::check::parties::Parties;
-use crate::check::{Look, name_of};
 use crate::msg::awaited_types::{Awaited, says_list};
 use crate::msg::message::{Header, Search};
 use crate::pool::chunk::Chunk;

@@ -7,8 +7,8 @@ use vshmem_wire::{
     RING_TEXT_BYTES,
 };
 
-use crate::check::Look;
 use crate::check::heap::{Use, Uses};
+use crate::check::look::Look;
 use crate::check::objects::Objects;
 use crate::msg::awaited_types::says_list;
 use crate::msg::message::Header;

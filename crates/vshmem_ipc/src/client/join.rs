@@ -263,8 +263,8 @@ pub(crate) struct Entered {
     before_exec: bool,
 }
 
-/// Joins. When the client table is full, first reaps those clients of this domain of which `gone` says, by pid and start
-/// time, that they are no more.
+/// Joins. When the client table is full, first reaps those clients of this domain of which `gone`
+/// says, by pid and start time, that they are no more.
 pub(crate) fn join(
     pool: Arc<Pool>,
     identity: &DomainIdentity,

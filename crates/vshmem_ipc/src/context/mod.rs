@@ -1,6 +1,8 @@
-//! What one process needs to work in a pool: the map, its own slots and name, and what it remembers between calls.
+//! What one process needs to work in a pool: the map, its own slots and name, and what it remembers
+//! between calls.
 //!
-//! Nothing in the rooms above this one keeps state of its own; all of them are functions over a [`Context`].
+//! Nothing in the rooms above this one keeps state of its own; all of them are functions over a
+//! [`Context`].
 
 pub(crate) mod chunk_cache;
 pub(crate) mod reclaim_position;
@@ -36,15 +38,17 @@ pub enum Reach {
     Domain,
 }
 
-/// Steps of upper rooms that lower ones begin: rare, and out of line. One table, given to the context when it joins.
+/// Steps of upper rooms that lower ones begin: rare, and out of line. One table, given to the
+/// context when it joins.
 #[derive(Debug)]
 pub(crate) struct Upcalls {
-    /// Finishes what a thread of this process had begun from a slot, in a call that it has left by longjmp. Whether the
-    /// slot can be used again.
+    /// Finishes what a thread of this process had begun from a slot, in a call that it has left by
+    /// longjmp. Whether the slot can be used again.
     pub recover_thread: fn(&Context, &Desk<'_>, u32) -> bool,
     /// Frees chunks that message queues keep for their next messages; whether there were any.
     pub free_spare_chunks: fn(&Context) -> Result<bool, Failure>,
-    /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold a message of a ring.
+    /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold
+    /// a message of a ring.
     pub reap_chunk: fn(&Context, &Desk<'_>, Chunk, u64) -> Result<(), Fault>,
 }
 

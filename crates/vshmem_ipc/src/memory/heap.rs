@@ -309,8 +309,8 @@ pub(crate) fn reclaim_dead(context: &Context, desk: &Desk<'_>) -> Result<bool, F
     Ok(freed)
 }
 
-/// Frees the chunks of a slab that carry a name of which `is_dead` says so, but for those of messages that such a client has sent.
-/// Says whether there was any.
+/// Frees the chunks of a slab that carry a name of which `is_dead` says so, but for those of
+/// messages that such a client has sent. Says whether there was any.
 pub(crate) fn reclaim_slab(
     context: &Context,
     desk: &Desk<'_>,

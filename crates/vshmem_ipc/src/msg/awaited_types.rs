@@ -1,8 +1,9 @@
 //! Which types sleeping receivers wait for: a set that every sender looks at.
 //!
-//! It lies in the word of the queue's mode, beside the bit that says *list*. Types that are small share their bit with nobody: they
-//! usually tell kinds of requests apart. Others, often process ids, share theirs with some. So the set may name types that nobody
-//! waits for; it names all that somebody does.
+//! It lies in the word of the queue's mode, beside the bit that says *list*. Types that are small
+//! share their bit with nobody: they usually tell kinds of requests apart. Others, often process
+//! ids, share theirs with some. So the set may name types that nobody waits for; it names all that
+//! somebody does.
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};

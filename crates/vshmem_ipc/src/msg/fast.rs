@@ -5,8 +5,9 @@
 //! close the ring; so if the compare-and-swap succeeds, then what was found was true when it was
 //! found and nothing has changed since.
 //!
-//! A receiver that looks for a while before it sleeps ([`Member::await_message`]) only reads the ring between its attempts, and each of
-//! them is the one above. So it adds no step at which a crash could leave anything behind.
+//! A receiver that looks for a while before it sleeps ([`Member::await_message`]) only reads the
+//! ring between its attempts, and each of them is the one above. So it adds no step at which a
+//! crash could leave anything behind.
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, seconds_now, signals_handled, spin_hint};
@@ -36,7 +37,8 @@ const MOST_ATTEMPTS: u32 = 64;
 /// Text that is copied on the short way.
 const SHORT: usize = 64;
 
-/// Text that is copied by way of the stack, and whose chunk stays with the slot for the next message.
+/// Text that is copied by way of the stack, and whose chunk stays with the slot for the next
+/// message.
 const MEDIUM: usize = 1112;
 
 /// Who and when, of the last msgsnd or msgrcv: not part of the step, whoever writes it last.
@@ -70,8 +72,9 @@ impl Stamp {
 
 /// What msgrcv answers, in one word: bytes, or an errno below zero.
 ///
-/// A `Result<usize, Errno>` is copied from its odd offsets on, together with what has just been stored in parts: the processor
-/// waits for such a load until all the stores are done. A receiver paid some 30 ns for that on the way of its result.
+/// A `Result<usize, Errno>` is copied from its odd offsets on, together with what has just been
+/// stored in parts: the processor waits for such a load until all the stores are done. A receiver
+/// paid some 30 ns for that on the way of its result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer(i64);
 
@@ -138,8 +141,8 @@ fn queue_stands(context: &Context, queue: &Queue) -> Result<bool, Fault> {
     Ok(state == queue.stands(ObjectState::Live) && context.stands())
 }
 
-/// Sends a message through the ring. `refused`: nobody in line accepts it as long as this is the cell of the mode.
-/// `signals_seen` is set when the call has begun to wait.
+/// Sends a message through the ring. `refused`: nobody in line accepts it as long as this is the
+/// cell of the mode. `signals_seen` is set when the call has begun to wait.
 #[inline]
 #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
 pub(crate) fn send_in_ring(
@@ -271,9 +274,10 @@ fn await_room(context: &Context, ring: &MessageRing, signals_seen: &mut Option<u
 
 /// Whether a queue allows a message of so many bytes beside those that `ring` holds.
 ///
-/// The sizes that are read are those of its messages, or else of chunks whose messages have been taken since: nobody writes into the
-/// chunk of a message in the ring. So if the slot of the tail is filled then, there was room; also for what others
-/// allow: a change of the limit closes the ring.
+/// The sizes that are read are those of its messages, or else of chunks whose messages have been
+/// taken since: nobody writes into the chunk of a message in the ring. So if the slot of the tail
+/// is filled then, there was room; also for what others allow: a change of the limit closes the
+/// ring.
 #[cold]
 pub(crate) fn has_room(
     context: &Context,
@@ -312,7 +316,8 @@ fn await_bytes(
     })
 }
 
-/// Looks for a while whether a queue that uses its list comes to use its ring again, as receivers take what is in it.
+/// Looks for a while whether a queue that uses its list comes to use its ring again, as receivers
+/// take what is in it.
 pub(crate) fn await_ring(context: &Context, queue: &Queue, signals_seen: &mut Option<u32>) -> bool {
     let map = context.pool().map();
     let left = || load_value(map, at!(queue, count)).unwrap_or(0);
@@ -389,7 +394,8 @@ pub(crate) fn receive_from_ring(
     Ok(None)
 }
 
-/// Takes the first message that the receiver accepts: see `vshmem_sync::MessageRing` for why it is the first.
+/// Takes the first message that the receiver accepts: see `vshmem_sync::MessageRing` for why it is
+/// the first.
 #[inline]
 fn take_first(
     context: &Context,

@@ -22,7 +22,8 @@ use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
 use crate::wait::wait_queue::{Rings, errno_of};
 
-/// Times that a receiver goes back to the ring because a message for it has come before it could lie down.
+/// Times that a receiver goes back to the ring because a message for it has come before it could
+/// lie down.
 pub(crate) const MOST_TURNS: i32 = 8;
 
 /// msgrcv(2). `deliver` is given the type and the text, and is called once at most; its answer
@@ -70,8 +71,8 @@ pub(crate) fn msgrcv(
     }
 }
 
-/// Receives under the lock, and sleeps for it. `None`: there is a message in the ring after all, as may only be where
-/// `may_return`.
+/// Receives under the lock, and sleeps for it. `None`: there is a message in the ring after all, as
+/// may only be where `may_return`.
 fn receive_in_line(
     context: &Context,
     queue: &Queue,

@@ -5,14 +5,15 @@
 //! Sending does not touch the chunk's owner cell: as long as the message is in the ring, and after
 //! it has been taken, the cell names its sender, who does not count on it any more. The slot goes
 //! on noting the chunk of the message that was taken last, and whoever sends into it next makes
-//! that chunk its own. The header in the chunk says which message it carried last and what its owner
-//! cell said then; so of several who claim it one alone succeeds, and none when it has been claimed
-//! or freed since. A note is thus no more than a hint: anybody may free what it names at any time.
+//! that chunk its own. The header in the chunk says which message it carried last and what its
+//! owner cell said then; so of several who claim it one alone succeeds, and none when it has been
+//! claimed or freed since. A note is thus no more than a hint: anybody may free what it names at
+//! any time.
 //!
 //! # Burying a sender
 //! A chunk that a dead client owns may be that of a message in the ring, and one who only seems to
-//! be dead may be about to put it there. The chunk says in which ring. So the burial first makes the
-//! chunk its own: a sender looks at the owner cell after it has written the name of the ring
+//! be dead may be about to put it there. The chunk says in which ring. So the burial first makes
+//! the chunk its own: a sender looks at the owner cell after it has written the name of the ring
 //! and before the message is sent. Then it empties that ring under its lock: what was in it is in
 //! the list now, and whoever has looked at it before is refused by the slot. Then the chunk is
 //! either in the list or free.
@@ -256,8 +257,8 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     Ok(true)
 }
 
-/// Stages the opening of the ring, if there is nothing in the list, no sender asleep, and always room
-/// for eight messages.
+/// Stages the opening of the ring, if there is nothing in the list, no sender asleep, and always
+/// room for eight messages.
 #[inline]
 pub(crate) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
     if txn.get(at!(queue, head))? == 0 { open_ring(txn, layout, queue) } else { Ok(()) }

@@ -1,18 +1,19 @@
 //! Receivers that sleep beside a ring that stays in use.
 //!
-//! A receiver that has to sleep would otherwise close the ring for everybody, with the first of many clients that waits for an
-//! answer. In the line of a ring's queue there is only who accepts none of the messages in the ring, and each sender finds
-//! in the word of the mode whether somebody may wait for its type (`awaited.rs`). If so, it goes under the lock and hands its message over,
+//! A receiver that has to sleep would otherwise close the ring for everybody, with the first of
+//! many clients that waits for an answer. In the line of a ring's queue there is only who accepts
+//! none of the messages in the ring, and each sender finds in the word of the mode whether somebody
+//! may wait for its type (`awaited.rs`). If so, it goes under the lock and hands its message over,
 //! past the ring: none in the ring is one that the sleeper accepts.
 //!
-//! Joining the line: under the lock the receiver closes the tail of the ring, so that nobody sends, and looks at the messages. Then it
-//! joins, adds its type to the word, and lets senders pass at the next position, in one step. A sender that meets the barrier
-//! looks again for a moment. A sender looks at the ring first and at
-//! the word after it. If it has looked at the ring before the tail was closed, then its compare-and-swap fails; if
-//! later, it finds the type.
+//! Joining the line: under the lock the receiver closes the tail of the ring, so that nobody sends,
+//! and looks at the messages. Then it joins, adds its type to the word, and lets senders pass at
+//! the next position, in one step. A sender that meets the barrier looks again for a moment. A
+//! sender looks at the ring first and at the word after it. If it has looked at the ring before the
+//! tail was closed, then its compare-and-swap fails; if later, it finds the type.
 //!
-//! Leaving the line changes nothing else: a type that nobody waits for any more only sends a sender under the lock, which
-//! then finds nobody, corrects the word and sends by way of the ring.
+//! Leaving the line changes nothing else: a type that nobody waits for any more only sends a sender
+//! under the lock, which then finds nobody, corrects the word and sends by way of the ring.
 
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Desk, MessageRing, Seat, Tail};
@@ -88,7 +89,8 @@ pub(crate) fn join_beside_ring(
             return Ok(Ok(Joined::Found));
         }
         waiters::join_receivers(context, txn, queue, wanted, seat)?;
-        // Before the tail: who sees that it is open sees the type as well. And written even if it is the same: see `Refused`.
+        // Before the tail: who sees that it is open sees the type as well. And written even if it
+        // is the same: see `Refused`.
         let awaited = Awaited::in_mode(mode).with(wanted.search);
         txn.set_word(at!(queue, mode), awaited.mode())?;
         let_senders_pass(txn, layout, queue, passed)?;
@@ -121,7 +123,8 @@ pub(crate) fn offer(
             if !queue.alive(txn)? || says_list(mode) {
                 return Ok(Ok(Offered::List));
             }
-            // The kernel's would not go past a full queue either. Where a slot is free there is room for a short one.
+            // The kernel's would not go past a full queue either. Where a slot is free there is
+            // room for a short one.
             let ring = MessageRing::look(pool.map(), queue.ring())?;
             let is_short = header.size <= RING_SHORT_BYTES && !ring.may_hold_large();
             let has_slot = is_short && ring.tail() != Tail::Full;
@@ -132,7 +135,8 @@ pub(crate) fn offer(
             if handed == Handed::Undecided {
                 return Ok(Ok(Offered::List));
             }
-            // As long as others sleep, the word is only corrected when it has led somebody here for nothing.
+            // As long as others sleep, the word is only corrected when it has led somebody here for
+            // nothing.
             if handed == Handed::No || txn.get(at!(queue, receive_head))? == 0 {
                 let awaited = Awaited::in_line(txn, layout, queue)?;
                 txn.update_word(at!(queue, mode), awaited.mode())?;

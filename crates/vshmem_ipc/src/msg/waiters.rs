@@ -1,4 +1,5 @@
-//! Receivers that wait: what they ask for, how they join the wait queue, and how a message is handed to one.
+//! Receivers that wait: what they ask for, how they join the wait queue, and how a message is
+//! handed to one.
 
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};

@@ -1,12 +1,14 @@
 //! The thread slots of a client that has ended.
 //!
-//! A client lists the thread slots that it has claimed, so this costs what it held. For each of them what it had committed is
-//! carried out, what it waited for is given up, what it had begun with an object is finished, and whoever it was about to ring is
-//! rung. The slot leaves the list before it becomes free: one that is only off the list carries a dead client's name, and is
-//! taken back by whoever needs it ([`crate::reclaim`]).
+//! A client lists the thread slots that it has claimed, so this costs what it held. For each of
+//! them what it had committed is carried out, what it waited for is given up, what it had begun
+//! with an object is finished, and whoever it was about to ring is rung. The slot leaves the list
+//! before it becomes free: one that is only off the list carries a dead client's name, and is taken
+//! back by whoever needs it ([`crate::reclaim`]).
 //!
-//! Two may do this at once, and one of them may be stopped for long, until the slot is somebody else's. So each step first
-//! reads what it is about to replace and then asks whether the slot is still the dead client's; a name never comes back.
+//! Two may do this at once, and one of them may be stopped for long, until the slot is somebody
+//! else's. So each step first reads what it is about to replace and then asks whether the slot is
+//! still the dead client's; a name never comes back.
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{
@@ -78,7 +80,8 @@ fn leave_thread(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fa
     finish_task(context, desk, dead)
 }
 
-/// Finishes what a thread of this process had begun from a slot, in a call that it has left by longjmp. Whether the slot can be used again.
+/// Finishes what a thread of this process had begun from a slot, in a call that it has left by
+/// longjmp. Whether the slot can be used again.
 #[cold]
 #[inline(never)]
 pub(crate) fn recover_thread(context: &Context, desk: &Desk<'_>, thread: u32) -> bool {
@@ -143,9 +146,9 @@ pub(crate) fn leave_joiners(
     Ok(())
 }
 
-/// Carries out what a thread slot has committed and not carried out, so that its intent record
-/// may be overwritten by the slot's next owner; then goes on where its owner has stopped: with the object
-/// that it changed last, and with those that it had served and not rung.
+/// Carries out what a thread slot has committed and not carried out, so that its intent record may
+/// be overwritten by the slot's next owner; then goes on where its owner has stopped: with the
+/// object that it changed last, and with those that it had served and not rung.
 fn finish_record(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
     let map = context.pool().map();
     let lock = map.load(field!(dead.at, ThreadSlot, log_lock), Ordering::Acquire)?;
@@ -190,7 +193,8 @@ fn rings_of(context: &Context, dead: Dead, head: u64) -> Result<Rings, Fault> {
     Ok(rings)
 }
 
-/// Serves those who sleep at the object of a lock, as whoever changed it last may not have come to it.
+/// Serves those who sleep at the object of a lock, as whoever changed it last may not have come to
+/// it.
 fn tend_lock(context: &Context, desk: &Desk<'_>, lock: u64) -> Result<(), Fault> {
     for kind in [Kind::Semaphore, Kind::Queue] {
         let area = kind.area(context.pool().layout());
@@ -238,8 +242,8 @@ fn leave_line_of(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
         msg::queue::line_of(slot, kind == WaitKind::Send as u32)
     };
     with_lock(*desk, line.lock, "bury-sleeper", |txn| {
-        // Who waits in this line began to under this lock. So as long as the owner is the dead client, it is that one who
-        // waits.
+        // Who waits in this line began to under this lock. So as long as the owner is the dead
+        // client, it is that one who waits.
         let here = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
             && txn.get(field!(at, ThreadSlot, kind))? == kind
             && txn.get(field!(at, ThreadSlot, object))? == object
@@ -251,7 +255,8 @@ fn leave_line_of(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
     })
 }
 
-/// Finishes what the thread had begun with an object: a segment in the making, a set or queue half taken apart.
+/// Finishes what the thread had begun with an object: a segment in the making, a set or queue half
+/// taken apart.
 fn finish_task(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let task_at = field!(dead.at, ThreadSlot, task);

@@ -28,8 +28,8 @@ pub(crate) fn semaphore_value(
     if word.tentative { decided_value(context, id, number, caller) } else { Ok(word.value) }
 }
 
-/// The value of a semaphore that an array of operations has written. It looks the set up again: one that is handed on
-/// by reference lies in memory, and GETVAL waits until it does.
+/// The value of a semaphore that an array of operations has written. It looks the set up again: one
+/// that is handed on by reference lies in memory, and GETVAL waits until it does.
 #[cold]
 #[inline(never)]
 fn decided_value(
@@ -66,7 +66,8 @@ fn readable(
     look_up_readable(context, id, number, caller)
 }
 
-/// As `readable`, in registers: a set that is returned is stored in words and copied in pairs of them, which waits for the stores.
+/// As `readable`, in registers: a set that is returned is stored in words and copied in pairs of
+/// them, which waits for the stores.
 #[inline(always)]
 fn look_up_readable(
     context: &Context,
