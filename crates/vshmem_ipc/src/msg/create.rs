@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
-use vshmem_sync::field;
+use vshmem_sync::{Fault, field};
 use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
@@ -72,5 +72,6 @@ pub(crate) fn msgget(
             return Ok(place.id());
         }
     }
-    Err(Errno::IO.into())
+    let keys = layout.keys[Kind::Queue as usize];
+    Err(Fault::corrupt(keys.offset, "a key that is found and is nobody's").into())
 }

@@ -6,7 +6,7 @@ use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_value};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_TEXT_BYTES, ThreadSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::{Failure, settle};
 use crate::memory::chunks;
 use crate::msg::list::{Found, find, take, wake_senders};
 use crate::msg::message::{Header, Search};
@@ -86,7 +86,30 @@ fn receive_in_line(
     let signals_seen = signals_seen.unwrap_or_else(signals_handled);
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
-    receive_until(context, queue, wanted, may_return, looked, signals_seen, caller, &desk, &seat)
+    let search = Search::of(wanted.kind, wanted.except, wanted.copy);
+    let copy = match wanted.copy {
+        true => {
+            let most = MSG_HEADER_BYTES + u64::from(context.pool().geometry().msgmax);
+            Some(chunks::take(context, &desk, most)?)
+        }
+        false => None,
+    };
+    let receiver = Receiver {
+        context,
+        queue,
+        wanted,
+        search,
+        copy,
+        signals_seen,
+        caller,
+        desk: &desk,
+        seat: &seat,
+    };
+    let received = receive_until(&receiver, may_return, looked);
+    if let (Err(_), Some(chunk)) = (&received, copy) {
+        let _ = chunks::release(context, &desk, chunk);
+    }
+    received
 }
 
 /// Copies a message that this client owns out to the caller.
@@ -110,111 +133,48 @@ fn deliver_chunk(
     })?)
 }
 
-/// Waits for a message and makes it this client's own. `None`: see [`Self::receive_in_line`].
-#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
-fn receive_until(
-    context: &Context,
-    queue: &Queue,
+/// A receiver under the lock: one call's worth of state.
+struct Receiver<'a> {
+    context: &'a Context,
+    queue: &'a Queue,
     wanted: Receive,
+    search: Search,
+    /// For MSG_COPY the text is copied under the lock, into a chunk taken before.
+    copy: Option<Chunk>,
+    signals_seen: u32,
+    caller: &'a dyn Caller,
+    desk: &'a Desk<'a>,
+    seat: &'a Seat<'a>,
+}
+
+/// Waits for a message and makes it this client's own. `None`: see `receive_in_line`.
+fn receive_until(
+    receiver: &Receiver<'_>,
     may_return: bool,
     mut looked: bool,
-    signals_seen: u32,
-    caller: &dyn Caller,
-    desk: &Desk<'_>,
-    seat: &Seat<'_>,
 ) -> Result<Option<Chunk>, Failure> {
-    let pool = context.pool();
-    let layout = pool.layout();
-    let search = Search::of(wanted.kind, wanted.except, wanted.copy);
+    let Receiver { context, queue, wanted, signals_seen, desk, seat, .. } = *receiver;
     // Who has looked has waited already, for others to see.
     let mut gone = if looked { Errno::IDRM } else { Errno::INVAL };
-    // For MSG_COPY the text is copied under the lock, into a chunk taken before.
-    let copy = match wanted.copy {
-        true => {
-            let most = MSG_HEADER_BYTES + u64::from(pool.geometry().msgmax);
-            Some(chunks::take(context, desk, most)?)
-        }
-        false => None,
-    };
-    let drop_copy = || {
-        if let Some(chunk) = copy {
-            let _ = chunks::release(context, desk, chunk);
-        }
-    };
+    let in_line = Wanted::of(wanted, receiver.search);
     loop {
-        let permitted = settle(Permission::check(pool.map(), queue.slot, caller, READ));
+        settle(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
         // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
-        let interrupted = signals_handled() != signals_seen && gone == Errno::IDRM;
-        if let Err(errno) =
-            permitted.and(if interrupted { Err(Errno::INTR.into()) } else { Ok(()) })
-        {
-            drop_copy();
-            return Err(errno);
+        if signals_handled() != signals_seen && gone == Errno::IDRM {
+            return Err(Errno::INTR.into());
         }
-        let in_line = Wanted::of(wanted, search);
         let may_lie_beside = may_return && !wanted.no_wait;
         let joined = match may_lie_beside {
             true => settle(wait_with_ring::join_beside_ring(context, queue, &in_line, desk, seat))?,
             false => Joined::List,
         };
-        match joined {
-            Joined::List => {}
+        let taken = match joined {
+            Joined::List => take_from_list(receiver, &in_line, gone)?,
             Joined::Found => return Ok(None),
-            Joined::Yes => {
-                let turn = await_turn(context, queue, &mut looked, signals_seen, desk, seat)?;
-                if turn.is_some() {
-                    return Ok(turn);
-                }
-                gone = Errno::IDRM;
-                continue;
-            }
-        }
-        let mut rings = Rings::default();
-        let step = ring::change_list(context, desk, queue, "msgrcv", |txn| {
-            rings.clear();
-            if !queue.alive(txn)? {
-                return Ok(Err(gone));
-            }
-            if let Some(found) = find(txn, layout, queue, search)? {
-                if found.header.size > wanted.room as u64 && !wanted.cut {
-                    return Ok(Err(Errno::TOOBIG));
-                }
-                if let Some(copy) = copy {
-                    // copy_msg of ipc/msgutil.c does not cut, whatever MSG_NOERROR says.
-                    if found.header.size > wanted.room as u64 {
-                        return Ok(Err(Errno::INVAL));
-                    }
-                    copy_text(context, txn, &found, copy)?;
-                    return Ok(Ok(Some((copy, false))));
-                }
-                take(txn, layout, queue, &found, context.me())?;
-                txn.update(at!(queue, receiver), context.party().pack())?;
-                txn.update(at!(queue, received), seconds_now())?;
-                let more = wake_senders(txn, layout, queue, &mut rings)?;
-                if search.is_plain() && found.header.size <= RING_TEXT_BYTES {
-                    enter_ring(txn, layout, queue)?;
-                }
-                return Ok(Ok(Some((found.chunk, more))));
-            }
-            if wanted.no_wait {
-                return Ok(Err(Errno::NOMSG));
-            }
-            waiters::join_receivers(context, txn, queue, &in_line, seat)?;
-            Ok(Ok(None))
-        });
-        let taken = match settle(step) {
-            Ok(taken) => taken,
-            Err(errno) => {
-                drop_copy();
-                return Err(errno);
-            }
+            Joined::Yes => None,
         };
-        doorbell::ring_all(context, &rings);
-        if let Some((chunk, more)) = taken {
-            if more {
-                serve::serve_senders(context, desk, queue)?;
-            }
-            return Ok(Some(chunk));
+        if taken.is_some() {
+            return Ok(taken);
         }
         let turn = await_turn(context, queue, &mut looked, signals_seen, desk, seat)?;
         if turn.is_some() {
@@ -222,6 +182,56 @@ fn receive_until(
         }
         gone = Errno::IDRM;
     }
+}
+
+/// Takes a message from the list, or joins the line of receivers.
+fn take_from_list(
+    receiver: &Receiver<'_>,
+    in_line: &Wanted,
+    gone: Errno,
+) -> Result<Option<Chunk>, Failure> {
+    let Receiver { context, queue, wanted, search, copy, desk, seat, .. } = *receiver;
+    let layout = context.pool().layout();
+    let mut rings = Rings::default();
+    let step = ring::change_list(context, desk, queue, "msgrcv", |txn| {
+        rings.clear();
+        if !queue.alive(txn)? {
+            return Ok(Err(gone));
+        }
+        if let Some(found) = find(txn, layout, queue, search)? {
+            if found.header.size > wanted.room as u64 && !wanted.cut {
+                return Ok(Err(Errno::TOOBIG));
+            }
+            if let Some(copy) = copy {
+                // copy_msg of ipc/msgutil.c does not cut, whatever MSG_NOERROR says.
+                if found.header.size > wanted.room as u64 {
+                    return Ok(Err(Errno::INVAL));
+                }
+                copy_text(context, txn, &found, copy)?;
+                return Ok(Ok(Some((copy, false))));
+            }
+            take(txn, layout, queue, &found, context.me())?;
+            txn.update(at!(queue, receiver), context.party().pack())?;
+            txn.update(at!(queue, received), seconds_now())?;
+            let more = wake_senders(txn, layout, queue, &mut rings)?;
+            if search.is_plain() && found.header.size <= RING_TEXT_BYTES {
+                enter_ring(txn, layout, queue)?;
+            }
+            return Ok(Ok(Some((found.chunk, more))));
+        }
+        if wanted.no_wait {
+            return Ok(Err(Errno::NOMSG));
+        }
+        waiters::join_receivers(context, txn, queue, in_line, seat)?;
+        Ok(Ok(None))
+    });
+    let taken = settle(step)?;
+    doorbell::ring_all(context, &rings);
+    let Some((chunk, more)) = taken else { return Ok(None) };
+    if more {
+        serve::serve_senders(context, desk, queue)?;
+    }
+    Ok(Some(chunk))
 }
 
 /// Sleeps in the line of receivers. `None`: it is worth another try.
@@ -245,12 +255,10 @@ fn await_turn(
 
 /// The message that a sender has handed to this sleeper.
 fn handed(context: &Context, seat: &Seat<'_>) -> Result<Chunk, Failure> {
-    let read = || -> Verdict<Chunk> {
-        let at = thread_at(context.pool().layout(), seat.slot)?;
-        let unit = load_value(context.pool().map(), field!(at, ThreadSlot, message))?;
-        Ok(unit.checked_sub(1).map(Chunk).ok_or(Errno::IO))
-    };
-    settle(read())
+    let at = thread_at(context.pool().layout(), seat.slot)?;
+    let unit = load_value(context.pool().map(), field!(at, ThreadSlot, message))?;
+    let chunk = unit.checked_sub(1).map(Chunk);
+    Ok(chunk.ok_or(Fault::corrupt(at, "a sleeper that was served with nothing"))?)
 }
 
 fn copy_text(context: &Context, txn: &Txn<'_>, found: &Found, into: Chunk) -> Result<(), Fault> {

@@ -1,7 +1,7 @@
 //! msgctl(2): IPC_RMID, and taking a removed queue apart.
 
 use rustix::io::Errno;
-use vshmem_sync::{Desk, field};
+use vshmem_sync::{Desk, Fault, field};
 use vshmem_wire::{ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
@@ -47,7 +47,9 @@ pub(crate) fn dismantle_queue(
     // Each round but the last takes a sleeper or a message away.
     let mut rounds = layout.threads.count + layout.unit_meta.count + 1;
     loop {
-        rounds = rounds.checked_sub(1).ok_or(Errno::IO)?;
+        rounds = rounds
+            .checked_sub(1)
+            .ok_or(Fault::corrupt(queue.slot, "a queue that cannot be taken apart"))?;
         let mut rings = Rings::default();
         let step = change::run(context, desk, queue.lock(), "msg-dismantle", |txn| {
             rings.clear();

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now, signals_handled};
-use vshmem_sync::{Fault, Seat, Txn, field};
+use vshmem_sync::{Desk, Fault, Seat, Txn, field};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_TEXT_BYTES, ThreadSlot, WaitKind};
 
 use crate::context::Context;
@@ -140,7 +140,9 @@ fn send_to_list(
     };
     let sent = settle(fill()).and_then(|()| {
         let header = Header { kind, size: text.len() as u64 };
-        send_until(context, queue, header, chunk, no_wait, signals_seen, gone, caller, &seat)
+        let sender =
+            Sender { context, queue, header, chunk, no_wait, signals_seen, caller, seat: &seat };
+        send_until(&sender, gone)
     });
     match sent {
         Ok(Sent::Yes) => {
@@ -156,19 +158,21 @@ fn send_to_list(
     sent
 }
 
-#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
-fn send_until(
-    context: &Context,
-    queue: &Queue,
+/// A sender under the lock: one call's worth of state.
+struct Sender<'a> {
+    context: &'a Context,
+    queue: &'a Queue,
     header: Header,
     chunk: Chunk,
     no_wait: bool,
     signals_seen: u32,
-    gone: &mut Errno,
-    caller: &dyn Caller,
-    seat: &Seat<'_>,
-) -> Result<Sent, Failure> {
-    let layout = context.pool().layout();
+    caller: &'a dyn Caller,
+    seat: &'a Seat<'a>,
+}
+
+fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
+    let Sender { context, queue, signals_seen, seat, .. } = *sender;
+    let threads = context.pool().layout().threads.count;
     let desk = context.desk_of(seat);
     let mut undecided = 0;
     let mut sent_now = Sent::Yes;
@@ -176,67 +180,70 @@ fn send_until(
         if signals_handled() != signals_seen && *gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
-        settle(Permission::check(context.pool().map(), queue.slot, caller, WRITE))?;
-        let mut rings = Rings::default();
-        let step = ring::change_list(context, &desk, queue, "msgsnd", |txn| {
-            rings.clear();
-            if !queue.alive(txn)? {
-                return Ok(Err(*gone));
-            }
-            if fits(txn, queue, header.size)? {
-                txn.update(at!(queue, sender), context.party().pack())?;
-                txn.update(at!(queue, sent), seconds_now())?;
-                let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut rings)?;
-                if handed == Handed::No {
-                    append(context, txn, queue, header, chunk)?;
-                }
-                return Ok(Ok(Some(handed)));
-            }
-            if no_wait {
-                return Ok(Err(Errno::AGAIN));
-            }
-            let at = thread_at(layout, seat.slot)?;
-            let map = txn.desk().map;
-            map.store(field!(at, ThreadSlot, size), header.size, Ordering::Relaxed)?;
-            txn.update(field!(at, ThreadSlot, party), context.party().pack())?;
-            let line = queue.senders();
-            wait_queue::join_line(txn, layout, line, seat.slot, WaitKind::Send, queue.index)?;
-            Ok(Ok(None))
-        });
-        let sent = settle(step)?;
-        doorbell::ring_all(context, &rings);
-        match sent {
+        settle(Permission::check(context.pool().map(), queue.slot, sender.caller, WRITE))?;
+        match put_in_list(sender, &desk, *gone)? {
             // Each time somebody has left the line.
-            Some(Handed::Undecided) if undecided <= layout.threads.count => {
+            Some(Handed::Undecided) if undecided <= threads => {
                 undecided += 1;
                 continue;
             }
-            Some(Handed::Undecided) => return Err(Errno::IO.into()),
+            Some(Handed::Undecided) => {
+                return Err(Fault::corrupt(queue.slot, "a line of receivers without an end").into());
+            }
             Some(_) => return Ok(sent_now),
             None => sent_now = Sent::AfterSleep,
         }
-        let woken = serve::sleep_at_queue(
-            context,
-            queue,
-            queue.senders(),
-            false,
-            signals_seen,
-            &desk,
-            seat,
-        )?;
-        match woken {
-            Woken::Done(errno) if errno != 0 => {
-                return Err(errno_of(errno).into());
-            }
+        let line = queue.senders();
+        match serve::sleep_at_queue(context, queue, line, false, signals_seen, &desk, seat)? {
+            Woken::Done(errno) if errno != 0 => return Err(errno_of(errno).into()),
             Woken::Interrupted => return Err(Errno::INTR.into()),
             _ => *gone = Errno::IDRM,
         }
-        if header.size <= RING_TEXT_BYTES
+        if sender.header.size <= RING_TEXT_BYTES
             && fast::await_ring(context, queue, &mut Some(signals_seen))
         {
             return Ok(Sent::RingIsOpen);
         }
     }
+}
+
+/// Hands the message over, appends it to the list, or joins the line of senders (`None`).
+fn put_in_list(
+    sender: &Sender<'_>,
+    desk: &Desk<'_>,
+    gone: Errno,
+) -> Result<Option<Handed>, Failure> {
+    let Sender { context, queue, header, chunk, seat, .. } = *sender;
+    let layout = context.pool().layout();
+    let mut rings = Rings::default();
+    let step = ring::change_list(context, desk, queue, "msgsnd", |txn| {
+        rings.clear();
+        if !queue.alive(txn)? {
+            return Ok(Err(gone));
+        }
+        if fits(txn, queue, header.size)? {
+            txn.update(at!(queue, sender), context.party().pack())?;
+            txn.update(at!(queue, sent), seconds_now())?;
+            let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut rings)?;
+            if handed == Handed::No {
+                append(context, txn, queue, header, chunk)?;
+            }
+            return Ok(Ok(Some(handed)));
+        }
+        if sender.no_wait {
+            return Ok(Err(Errno::AGAIN));
+        }
+        let at = thread_at(layout, seat.slot)?;
+        let map = txn.desk().map;
+        map.store(field!(at, ThreadSlot, size), header.size, Ordering::Relaxed)?;
+        txn.update(field!(at, ThreadSlot, party), context.party().pack())?;
+        let line = queue.senders();
+        wait_queue::join_line(txn, layout, line, seat.slot, WaitKind::Send, queue.index)?;
+        Ok(Ok(None))
+    });
+    let sent = settle(step)?;
+    doorbell::ring_all(context, &rings);
+    Ok(sent)
 }
 
 /// Puts a message at the end of the list.

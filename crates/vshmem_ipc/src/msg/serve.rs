@@ -1,6 +1,5 @@
 //! Sleeping at a queue, and serving those who sleep.
 
-use rustix::io::Errno;
 use vshmem_mem::Ordering;
 use vshmem_sync::{Desk, Fault, Seat, field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, ThreadSlot, WaitState};
@@ -65,7 +64,7 @@ pub(crate) fn serve_receivers(
             return Ok(());
         }
     }
-    Err(Errno::IO.into())
+    Err(Fault::corrupt(queue.slot, "a wait queue without an end").into())
 }
 
 pub(crate) fn serve_senders(
@@ -89,7 +88,7 @@ pub(crate) fn serve_senders(
             return Ok(());
         }
     }
-    Err(Errno::IO.into())
+    Err(Fault::corrupt(queue.slot, "a wait queue without an end").into())
 }
 
 /// Makes up for somebody who died halfway: sends sleepers to try again, or goes on taking the

@@ -72,7 +72,7 @@ pub(crate) fn queue_change(
             return Ok(());
         }
     }
-    Err(Errno::IO.into())
+    Err(Fault::corrupt(queue.slot, "a wait queue without an end").into())
 }
 
 /// IPC_STAT.
