@@ -250,7 +250,15 @@ impl Map {
     /// # Errors
     /// When the cell is not inside.
     pub fn replace_cell(&self, offset: u64, old: Cell, word: u64) -> Result<bool, OutOfPool> {
-        let (old, new) = (self.number(old), self.number(old.successor(word)));
+        self.replace_pair(offset, old, old.successor(word))
+    }
+
+    /// Replaces `old` by `new`; says whether it did.
+    ///
+    /// # Errors
+    /// When the cell is not inside.
+    pub fn replace_pair(&self, offset: u64, old: Cell, new: Cell) -> Result<bool, OutOfPool> {
+        let (old, new) = (self.number(old), self.number(new));
         let cell = self.cell(offset)?;
         Ok(cell.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok())
     }

@@ -8,6 +8,13 @@
 //! says, with the *lap* p / 8, whether p is still free or full. Taking the message makes the slot
 //! free for p + 8. So a word never comes back, and a compare-and-swap from an old one fails.
 //!
+//! # Short texts
+//! A message of up to 8 bytes whose type has up to 22 bits lies in the slot itself: type and size in the word, where others
+//! have their chunk, and the text in the other half of the cell. Word and text are replaced together, by a compare-and-swap of 16
+//! bytes: no reader sees one without the other, and a sender that is stopped leaves nothing half written, as it would in a
+//! text of its own that is longer than that. The text stays there when the message has been taken, and means nothing then. Whatever else
+//! replaces the word leaves the other half as it is, or raises it by one as a tag; as no word comes back, no cell does.
+//!
 //! # Order
 //! A sender fills the lowest position that has not been filled yet, the *tail*. A receiver takes the lowest position whose
 //! message it accepts, be there others before it. Both read all words first, one after the other. What they conclude about the
@@ -48,7 +55,10 @@
 //! next sender: it does not overwrite text that is still being read.
 
 use vshmem_mem::{Map, Ordering, fence, spin_hint};
-use vshmem_wire::{CELL_BYTES, Cell, MAX_SLABS, RING_SLOTS, SLAB_BYTES, UNIT_BYTES, tag_at};
+use vshmem_wire::{
+    CELL_BYTES, Cell, MAX_SLABS, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_SLOTS, SLAB_BYTES,
+    UNIT_BYTES, tag_at,
+};
 
 use crate::{Fault, Room, crash_point};
 
@@ -62,11 +72,16 @@ const _: () =
     assert!(MAX_SLABS * (SLAB_BYTES / UNIT_BYTES) < CHUNK, "a word has room for every unit");
 /// The message is longer than those for which there is always room.
 const LARGE: u64 = 1 << 28;
+/// The message lies in the cell: its type and size are where others have their chunk.
+const INLINE: u64 = 1 << 29;
+const INLINE_TYPE: u64 = (1 << RING_INLINE_TYPE_BITS) - 1;
+const INLINE_SIZE: u64 = CHUNK >> RING_INLINE_TYPE_BITS;
+const _: () = assert!(INLINE_SIZE >= RING_INLINE_BYTES as u64, "a word has room for every size");
 /// Added for the next lap.
 const LAP: u64 = 1 << LAP_SHIFT;
-const LAP_SHIFT: u32 = 29;
+const LAP_SHIFT: u32 = 30;
 const LAP_BITS: u32 = 64 - LAP_SHIFT;
-/// Positions are counted modulo 2^38: at 50 million messages a second a position comes back after 90 minutes.
+/// Positions are counted modulo 2^37: at 20 million messages a second a position comes back after 114 minutes.
 const POSITIONS: u64 = (RING_SLOTS as u64) << LAP_BITS;
 
 /// How many laps `word` is ahead of `origin`. Laps go round; those of one ring are close together.
@@ -79,6 +94,31 @@ fn laps_from(origin: u64, word: u64) -> i64 {
 /// Looks after which a ring that cannot be closed makes no sense: each but a few has met somebody
 /// else's progress.
 const MOST_LOOKS: u32 = 1 << 16;
+
+/// A message that lies in the cell of its slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inline {
+    kind: u32,
+    size: u32,
+    text: u64,
+}
+
+impl Inline {
+    /// A message, if it is one that fits into a slot.
+    #[inline]
+    #[must_use]
+    pub fn of(kind: i64, text: &[u8]) -> Option<Self> {
+        if text.len() > RING_INLINE_BYTES || kind as u64 > INLINE_TYPE {
+            return None;
+        }
+        let whole: Result<[u8; RING_INLINE_BYTES], _> = text.try_into();
+        let word = match whole {
+            Ok(whole) => u64::from_le_bytes(whole),
+            Err(_) => text.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        };
+        Some(Self { kind: kind as u32, size: text.len() as u32, text: word })
+    }
+}
 
 /// A slot of the ring, and what its word said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,7 +149,33 @@ impl Spot {
     #[inline]
     #[must_use]
     pub fn chunk(self) -> Option<u32> {
-        ((self.word & CHUNK) as u32).checked_sub(1)
+        if self.is_inline() { None } else { ((self.word & CHUNK) as u32).checked_sub(1) }
+    }
+
+    /// Whether the message lies in the slot itself.
+    #[inline]
+    #[must_use]
+    pub fn is_inline(self) -> bool {
+        self.word & INLINE != 0
+    }
+
+    /// Type and size of a message that lies in the slot itself.
+    #[inline]
+    #[must_use]
+    pub fn inline(self) -> Option<(i64, usize)> {
+        let size = self.word >> RING_INLINE_TYPE_BITS & INLINE_SIZE;
+        // More only a peer has written.
+        let size = (size as usize).min(RING_INLINE_BYTES);
+        self.is_inline().then_some(((self.word & INLINE_TYPE) as i64, size))
+    }
+
+    /// The text of such a message, and what follows it. It is that of this message if the word is the same afterwards.
+    ///
+    /// # Errors
+    /// When it is outside the pool.
+    #[inline]
+    pub fn inline_text(self, map: &Map) -> Result<[u8; RING_INLINE_BYTES], Fault> {
+        Ok(map.load(tag_at(self.at), Ordering::Acquire)?.to_le_bytes())
     }
 
     /// The cell that holds the word, for a change under the lock. Only such changes raise its tag.
@@ -140,8 +206,10 @@ impl Spot {
 
     /// The slot after its message was taken.
     #[must_use]
+    #[inline]
     pub fn taken(self) -> Self {
-        Self { word: self.word.wrapping_add(LAP) & !(FULL | LARGE), ..self }
+        let gone = if self.is_inline() { FULL | LARGE | INLINE | CHUNK } else { FULL | LARGE };
+        Self { word: self.word.wrapping_add(LAP) & !gone, ..self }
     }
 
     /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`: it is longer than those for which
@@ -154,6 +222,18 @@ impl Spot {
         let mark = if is_large { FULL | LARGE } else { FULL };
         let full = (self.word & !(CHUNK | LARGE)) | mark | ((u64::from(unit) + 1) & CHUNK);
         Ok(map.replace(self.at, self.word, full)?)
+    }
+
+    /// Puts a message into the slot itself; says whether that has happened.
+    ///
+    /// # Errors
+    /// When the cell is outside the pool.
+    #[inline]
+    pub fn fill_inline(self, map: &Map, message: Inline) -> Result<bool, Fault> {
+        let what = u64::from(message.size) << RING_INLINE_TYPE_BITS | u64::from(message.kind);
+        let word = (self.word & !(CHUNK | LARGE)) | FULL | INLINE | what;
+        let full = Cell { word, tag: message.text };
+        Ok(map.replace_pair(self.at, self.cell(map)?, full)?)
     }
 
     /// Takes the message; says whether that has happened.
@@ -333,7 +413,10 @@ impl MessageRing {
                 let is_before_tail = position < self.tail;
                 let is_taken = is_before_tail && !spot.is_full();
                 let may_be_closed = spot.is_full() || position == self.tail;
-                self.position_of(spot) == if is_taken { position + slots } else { position }
+                let is_inline_for_nothing =
+                    spot.is_inline() && (!spot.is_full() || spot.is_large());
+                !is_inline_for_nothing
+                    && self.position_of(spot) == if is_taken { position + slots } else { position }
                     && (is_before_tail || !spot.is_full())
                     && (may_be_closed || !spot.is_closed())
             })
@@ -477,15 +560,30 @@ mod tests {
     fn fill(map: &Map, unit: u32) -> Tail {
         let tail = MessageRing::look(map, 0).expect("a ring").tail();
         if let Tail::Free(spot) = tail {
-            assert!(spot.fill(map, unit, unit.is_multiple_of(3)).expect("a word"));
+            let filled = match Inline::of(77, &unit.to_le_bytes()) {
+                Some(message) if unit % 5 < 2 => spot.fill_inline(map, message),
+                _ => spot.fill(map, unit, unit.is_multiple_of(3)),
+            };
+            assert!(filled.expect("a word"));
         }
         tail
     }
 
+    /// What the tests take out: the unit, or the text that stands for it.
+    fn number(map: &Map, spot: Spot) -> Option<u32> {
+        if spot.is_inline() {
+            let text = spot.inline_text(map).expect("a text");
+            assert_eq!(spot.inline(), Some((77, 4)));
+            return Some(u64::from_le_bytes(text) as u32);
+        }
+        spot.chunk()
+    }
+
     fn take(map: &Map) -> Option<u32> {
         let spot = MessageRing::look(map, 0).expect("a ring").messages().next()?;
+        let number = number(map, spot);
         assert!(spot.take(map).expect("a word"));
-        spot.chunk()
+        number
     }
 
     /// Empties and opens a ring as a change under the lock does.
@@ -493,7 +591,7 @@ mod tests {
         MessageRing::close(map, 0).expect("a close");
         let ring = MessageRing::look(map, 0).expect("a ring");
         assert!(ring.is_frozen() && ring.makes_sense());
-        let left = ring.messages().filter_map(Spot::chunk).collect();
+        let left = ring.messages().filter_map(|spot| number(map, spot)).collect();
         for (spot, word) in ring.emptied() {
             assert!(map.replace(spot.at, spot.word, word).expect("a word"));
             assert!(MessageRing::look(map, 0).expect("a ring").is_frozen());
@@ -519,7 +617,9 @@ mod tests {
             for step in 0..5000_u32 {
                 let ring = MessageRing::look(&map, 0).expect("a ring");
                 assert!(ring.makes_sense(), "step {step}: {ring:x?}");
-                assert_eq!(ring.messages().filter_map(Spot::chunk).collect::<VecDeque<_>>(), model);
+                let held: VecDeque<_> =
+                    ring.messages().filter_map(|spot| number(&map, spot)).collect();
+                assert_eq!(held, model);
                 match (step / 13 % 3, step % 37) {
                     (_, 36) => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
                     (0 | 1, n) if n % 3 != 0 => match fill(&map, step) {
@@ -542,7 +642,8 @@ mod tests {
             let kind = random >> 16 & 3;
             let ring = MessageRing::look(&map, 0).expect("a ring");
             assert!(ring.makes_sense(), "step {step}: {ring:x?}");
-            assert_eq!(ring.messages().filter_map(Spot::chunk).collect::<VecDeque<_>>(), model);
+            let held: VecDeque<_> = ring.messages().filter_map(|spot| number(&map, spot)).collect();
+            assert_eq!(held, model);
             match random >> 20 & 15 {
                 0 => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
                 1 => {
@@ -563,11 +664,12 @@ mod tests {
                     }
                 }
                 _ => {
-                    let found =
-                        ring.messages().find(|spot| spot.chunk().is_some_and(|n| n & 3 == kind));
+                    let found = ring
+                        .messages()
+                        .find(|spot| number(&map, *spot).is_some_and(|n| n & 3 == kind));
                     let expected = model.iter().position(|number| number & 3 == kind);
                     assert_eq!(
-                        found.and_then(Spot::chunk),
+                        found.and_then(|spot| number(&map, spot)),
                         expected.and_then(|at| model.remove(at))
                     );
                     if let Some(spot) = found {
@@ -576,6 +678,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn only_short_texts_of_small_types_fit_into_a_slot() {
+        assert!(Inline::of(1, &[]).is_some() && Inline::of(1, &[1; 8]).is_some());
+        assert!(Inline::of(1, &[1; 9]).is_none());
+        assert!(Inline::of((1 << 22) - 1, &[]).is_some() && Inline::of(1 << 22, &[]).is_none());
+        let map = Map::anonymous(4096);
+        for text in [&b"12345678"[..], b"1", b"", &[0xff; 8]] {
+            let Tail::Free(spot) = MessageRing::look(&map, 0).expect("a ring").tail() else {
+                panic!("room")
+            };
+            let message = Inline::of(4711, text).expect("a short message");
+            assert!(spot.fill_inline(&map, message).expect("a cell"));
+            assert!(!spot.fill_inline(&map, message).expect("a cell"), "it is full");
+            let spot = MessageRing::look(&map, 0).expect("a ring").messages().next();
+            let spot = spot.expect("a message");
+            assert_eq!((spot.inline(), spot.chunk()), (Some((4711, text.len())), None));
+            assert_eq!(&spot.inline_text(&map).expect("a text")[..text.len()], text);
+            assert!(spot.take(&map).expect("a word") && !spot.taken().is_inline());
+        }
+        assert!(MessageRing::look(&map, 0).expect("a ring").vacant().all(|s| s.chunk().is_none()));
     }
 
     #[test]
@@ -596,7 +720,9 @@ mod tests {
     #[test]
     fn words_that_make_no_sense_are_told_and_can_be_renewed() {
         let map = Map::anonymous(4096);
-        for (slot, word) in [(0, u64::MAX), (3, FULL | 9), (5, 77 << LAP_SHIFT), (6, CLOSED)] {
+        for (slot, word) in
+            [(0, u64::MAX), (3, FULL | 9), (5, 77 << LAP_SHIFT), (6, CLOSED | INLINE)]
+        {
             map.store(slot * CELL_BYTES, word, vshmem_mem::Ordering::Relaxed).expect("a word");
         }
         let ring = MessageRing::look(&map, 0).expect("a ring");

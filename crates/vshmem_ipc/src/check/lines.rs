@@ -14,6 +14,7 @@ use crate::check::objects::Objects;
 use crate::check::parties::Parties;
 use crate::msg::awaited_types::{Awaited, says_list};
 use crate::msg::message::{Header, Search};
+use crate::msg::ring::header_of;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::pool::threads::thread_at;
@@ -184,8 +185,7 @@ impl Look<'_> {
             next = self.get(at)?;
         }
         for spot in self.ring_of(slot)?.messages() {
-            let chunk = Chunk(spot.chunk().unwrap_or(u32::MAX));
-            if let Ok(header) = Header::read(self.pool.map(), self.layout, chunk) {
+            if let Ok(header) = header_of(self.pool.map(), self.layout, spot) {
                 kinds.insert(header.kind);
             }
         }

@@ -288,7 +288,7 @@ pub(crate) fn join(
 /// What lower rooms have done by upper ones.
 static UPCALLS: Upcalls = Upcalls {
     recover_thread: threads::recover_thread,
-    free_spare_chunks: msg::ring::free_parked_chunks,
+    free_spare_chunks: msg::stock::free_parked_chunks,
     reap_chunk: |context, desk, chunk, dead| {
         msg::ring::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
     },

@@ -23,17 +23,18 @@ use vshmem_sync::{
     Desk, Fault, MessageRing, Spot, Txn, claim_word, field, load_cell, load_word, with_lock,
 };
 use vshmem_wire::{
-    Cell, ClientName, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, ObjectState, QueueMode,
-    RING_LEAST_LIMIT, RING_TEXT_BYTES, UNIT_BYTES, tag_at,
+    Cell, ClientName, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, QueueMode, RING_LEAST_LIMIT,
+    RING_TEXT_BYTES, UNIT_BYTES, tag_at,
 };
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::Verdict;
 use crate::memory::change;
 use crate::msg::awaited_types::{Awaited, says_list};
 use crate::msg::list::last;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
+use crate::msg::reserve::Reserve;
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::open::Pool;
 use crate::registry::table::{self, MOST_TRIES};
@@ -121,7 +122,7 @@ impl Held {
         map.store(owner, self.owner.word, Ordering::Relaxed)?;
         // Pairs with the acquire in `Parked::of`: who reads this tag reads that place or a later.
         map.store(field!(self.header, MsgHeader, tag), self.owner.tag, Ordering::Release)?;
-        Header::write_text(map, layout, self.chunk, kind, text)
+        Header::write_tagged(map, layout, self.chunk, kind, text)
     }
 
     /// Gives it back to the heap.
@@ -199,6 +200,20 @@ pub(crate) fn free_parked(map: &Map, layout: &Layout, queue: &Queue) -> Result<b
     Ok(freed)
 }
 
+/// The chunk of a message that lies in one.
+pub(crate) fn chunk_of(spot: Spot) -> Result<Chunk, Fault> {
+    spot.chunk().map(Chunk).ok_or(Fault::corrupt(spot.at, "a message without a chunk"))
+}
+
+/// Type and size of a message in the ring.
+#[inline]
+pub(crate) fn header_of(map: &Map, layout: &Layout, spot: Spot) -> Result<Header, Fault> {
+    match spot.inline() {
+        Some((kind, size)) => Ok(Header { kind, size: size as u64 }),
+        None => Header::read(map, layout, chunk_of(spot)?),
+    }
+}
+
 /// Stages the passage of everything in the ring to the end of the list, and the mode. False when
 /// the ring has to be closed first.
 #[inline]
@@ -224,9 +239,13 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     }
     let (mut bytes, mut count) = (0u32, 0u32);
     let mut end = last(txn, queue)?;
+    let mut reserve = Reserve::of(txn, queue)?;
     for spot in ring.messages() {
-        let unit = spot.chunk().ok_or(Fault::corrupt(spot.at, "a message without a chunk"))?;
-        let chunk = Chunk(unit);
+        let chunk = match spot.is_inline() {
+            true => reserve.take_for(txn, layout, spot)?,
+            false => chunk_of(spot)?,
+        };
+        let unit = chunk.0;
         let header = Header::read(map, layout, chunk)?;
         if header.size > RING_TEXT_BYTES {
             return Err(Fault::corrupt(spot.at, "a message that is too long for the ring"));
@@ -236,7 +255,9 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
             Some(last) => write_first(txn, last.next(layout)?, u64::from(unit) + 1)?,
             None => txn.set(at!(queue, head), unit + 1)?,
         }
-        write_first(txn, chunk.owner(layout)?, IN_OBJECT)?;
+        if !spot.is_inline() {
+            write_first(txn, chunk.owner(layout)?, IN_OBJECT)?;
+        }
         end = Some(chunk);
         bytes += header.size as u32;
         count += 1;
@@ -245,6 +266,8 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     for (spot, word) in ring.emptied() {
         txn.replace_first(spot.at, spot.cell(map)?, word)?;
     }
+    reserve.free(txn, layout)?;
+    txn.update(at!(queue, tail), 0)?;
     if let Some(last) = end.filter(|_| count > 0) {
         txn.update(last.next(layout)?, 0)?;
         txn.update(at!(queue, tail), last.0 + 1)?;
@@ -270,7 +293,7 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
         return Ok(());
     }
     let roomy = u64::from(txn.get(at!(queue, limit))?) >= RING_LEAST_LIMIT;
-    if !roomy || txn.room() < 4 {
+    if !roomy || txn.room() < 5 {
         return Ok(());
     }
     let map = txn.desk().map;
@@ -282,6 +305,8 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     forget_parked(txn, layout, queue, spot)?;
     let awaited = Awaited::in_line(txn, layout, queue)?;
     txn.set_word(at!(queue, mode), awaited.mode())?;
+    // Nothing is in reserve.
+    txn.update(at!(queue, tail), 0)?;
     txn.replace(spot.at, spot.cell(map)?, word)
 }
 
@@ -342,8 +367,7 @@ pub(crate) fn ring_totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32,
         let ring = MessageRing::look(map, base)?;
         totals = (0, 0);
         for spot in ring.messages() {
-            let chunk = Chunk(spot.chunk().unwrap_or(u32::MAX));
-            let size = Header::read(map, layout, chunk).map_or(0, |header| header.size);
+            let size = header_of(map, layout, spot).map_or(0, |header| header.size);
             totals.0 += 1;
             totals.1 += size.min(RING_TEXT_BYTES) as u32;
         }
@@ -459,20 +483,4 @@ pub(crate) fn change_list<'a, T>(
         }
     }
     Err(Fault::corrupt(queue.slot, "a ring that does not stay closed"))
-}
-
-/// Frees the chunks that rings keep for their next messages; says whether there were any.
-pub(crate) fn free_parked_chunks(context: &Context) -> Result<bool, Failure> {
-    let (map, layout) = (context.pool().map(), context.pool().layout());
-    let free = || -> Verdict<bool> {
-        let mut freed = false;
-        for index in 0..layout.msg.count as u32 {
-            let Some(slot) = layout.msg.at(index) else { break };
-            if table::standing(map, slot)?.is(ObjectState::Live) {
-                freed |= free_parked(map, layout, &Queue { index, sequence: 0, slot })?;
-            }
-        }
-        Ok(Ok(freed))
-    };
-    settle(free())
 }

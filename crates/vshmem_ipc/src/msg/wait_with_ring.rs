@@ -26,9 +26,8 @@ use crate::msg::awaited_types::{Awaited, says_list};
 use crate::msg::fast;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{self, let_senders_pass};
+use crate::msg::ring::{self, header_of, let_senders_pass};
 use crate::msg::waiters::{self, Handed, Wanted};
-use crate::pool::chunk;
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::doorbell;
 use crate::wait::wait_queue::Rings;
@@ -77,8 +76,7 @@ pub(crate) fn join_beside_ring(
         let ring = MessageRing::look(map, queue.ring())?;
         let Some(passed) = ring.passed() else { return Ok(Ok(Joined::List)) };
         for spot in ring.messages() {
-            let chunk = spot.chunk().map_or(chunk::Chunk(u32::MAX), chunk::Chunk);
-            let header = Header::read(map, layout, chunk)?;
+            let header = header_of(map, layout, spot)?;
             if !wanted.search.accepts(header.kind) {
                 continue;
             }
