@@ -22,6 +22,8 @@
 pub(crate) mod awaited_types;
 pub(crate) mod create;
 pub(crate) mod fast;
+pub(crate) mod fast_receive;
+pub(crate) mod fast_send;
 pub(crate) mod list;
 pub(crate) mod message;
 pub(crate) mod queue;

@@ -14,7 +14,7 @@ use crate::msg::queue::{self, Queue, Receive, at};
 use crate::msg::ring::{self, enter_ring};
 use crate::msg::wait_with_ring::{self, Joined};
 use crate::msg::waiters::{self, Deliver, Wanted};
-use crate::msg::{fast, serve};
+use crate::msg::{fast_receive, serve};
 use crate::pool::chunk::Chunk;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ};
@@ -46,7 +46,7 @@ pub(crate) fn msgrcv(
     let mut turns = if wanted.copy { 0 } else { MOST_TURNS };
     loop {
         if turns > 0 {
-            match fast::receive_from_ring(
+            match fast_receive::receive_from_ring(
                 context,
                 &queue,
                 wanted,

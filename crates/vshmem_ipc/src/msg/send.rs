@@ -8,7 +8,7 @@ use vshmem_wire::{MSG_HEADER_BYTES, RING_TEXT_BYTES, ThreadSlot, WaitKind};
 use crate::context::Context;
 use crate::error::{Failure, Verdict, settle};
 use crate::memory::{chunks, heap};
-use crate::msg::fast::{self, InRing};
+use crate::msg::fast_send::{self, InRing};
 use crate::msg::list::{fits, last};
 use crate::msg::message::Header;
 use crate::msg::queue::{self, Queue, at};
@@ -66,7 +66,7 @@ pub(crate) fn msgsnd(
             }
             if !has_looked {
                 has_looked = true;
-                if fast::await_ring(context, &queue, &mut signals_seen) {
+                if fast_send::await_ring(context, &queue, &mut signals_seen) {
                     continue;
                 }
             }
@@ -94,7 +94,7 @@ fn send_beside_sleepers(
     const MOST_TURNS: u32 = 8;
     let mut refused = None;
     for _ in 0..MOST_TURNS {
-        match settle(fast::send_in_ring(
+        match settle(fast_send::send_in_ring(
             context,
             queue,
             kind,
@@ -200,7 +200,7 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
             _ => *gone = Errno::IDRM,
         }
         if sender.header.size <= RING_TEXT_BYTES
-            && fast::await_ring(context, queue, &mut Some(signals_seen))
+            && fast_send::await_ring(context, queue, &mut Some(signals_seen))
         {
             return Ok(Sent::RingIsOpen);
         }

@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::error::{Failure, Verdict, settle};
 use crate::memory::{change, chunks};
 use crate::msg::awaited_types::{Awaited, says_list};
-use crate::msg::fast;
+use crate::msg::fast_send;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
 use crate::msg::ring::{self, header_of, let_senders_pass};
@@ -126,7 +126,7 @@ pub(crate) fn offer(
             let ring = MessageRing::look(pool.map(), queue.ring())?;
             let is_short = header.size <= RING_SHORT_BYTES && !ring.may_hold_large();
             let has_slot = is_short && ring.tail() != Tail::Full;
-            if !has_slot && !fast::has_room(context, queue, &ring, text.len())? {
+            if !has_slot && !fast_send::has_room(context, queue, &ring, text.len())? {
                 return Ok(Ok(Offered::List));
             }
             let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut rings)?;
