@@ -136,7 +136,6 @@ fn take_first(
 
 /// Takes a message, if it is short enough for the ring and for the receiver.
 #[inline]
-#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
 fn take_message(
     context: &Context,
     queue: &Queue,
