@@ -110,7 +110,7 @@ fn make_and_remove(me: &Member, key: i32, round: usize) {
     let gone = |error: &Errno| {
         matches!(*error, Errno::INVAL | Errno::IDRM | Errno::EXIST | Errno::NOENT | Errno::NOSPC)
     };
-    let flags = if round % 3 == 0 { CREATE | EXCLUSIVE } else { CREATE };
+    let flags = if round.is_multiple_of(3) { CREATE | EXCLUSIVE } else { CREATE };
     match me.segment(key, 4096 * (1 + round as u64 % 3), flags) {
         Ok(id) => {
             if let Err(error) = me.shmat(id, true, false, &ROOT) {
