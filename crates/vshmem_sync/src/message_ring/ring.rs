@@ -23,7 +23,8 @@ pub enum Tail {
 pub struct MessageRing {
     pub(super) base: u64,
     pub(super) words: [u64; RING_SLOTS],
-    /// The lowest position that has not been taken, counted from the lap of the first word; so all below.
+    /// The lowest position that has not been taken, counted from the lap of the first word; so all
+    /// below.
     pub(super) head: i64,
     /// The lowest position that has not been filled.
     pub(super) tail: i64,
@@ -49,12 +50,14 @@ impl MessageRing {
         Self::unread(base, [0; RING_SLOTS])
     }
 
-    /// Reads the words. In place: a copy of words that have just been stored waits until they all are.
+    /// Reads the words. In place: a copy of words that have just been stored waits until they all
+    /// are.
     ///
     /// # Errors
     /// When they are outside the pool.
     #[inline]
     pub fn refresh(&mut self, map: &Map) -> Result<(), Fault> {
+        // Acquires: pairs with FILL and TAKE in `slot.rs`.
         self.words = map.load_row(self.base)?;
         self.find_ends();
         Ok(())
@@ -124,7 +127,8 @@ impl MessageRing {
         self.spot((spot.index + 1) % RING_SLOTS)
     }
 
-    /// Whether there may be a message in it that is longer than those for which there is always room.
+    /// Whether there may be a message in it that is longer than those for which there is always
+    /// room.
     #[inline]
     #[must_use]
     pub fn may_hold_large(&self) -> bool {
@@ -135,7 +139,8 @@ impl MessageRing {
     #[inline]
     #[must_use]
     pub fn room(&self, map: &Map) -> Room {
-        // Half of the ring is free once the message has been taken that is so many behind the oldest.
+        // Half of the ring is free once the message has been taken that is so many behind the
+        // oldest.
         let half = self.slot_of(self.tail + RING_SLOTS as i64 / 2 - 1);
         let is_same =
             |spot: Spot| map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word);
@@ -162,9 +167,10 @@ impl MessageRing {
         (0..RING_SLOTS).map(|index| self.spot(index)).filter(|spot| !spot.is_full())
     }
 
-    /// Whether the words can be those of one moment: up to the tail messages and gaps that others have left, then free slots; and
-    /// what is closed is the tail or a message. (A message may be closed while the tail is not: somebody has let senders pass
-    /// while another was closing the ring.)
+    /// Whether the words can be those of one moment: up to the tail messages and gaps that others
+    /// have left, then free slots; and what is closed is the tail or a message. (A message may be
+    /// closed while the tail is not: somebody has let senders pass while another was closing the
+    /// ring.)
     #[must_use]
     pub fn makes_sense(&self) -> bool {
         let slots = RING_SLOTS as i64;
@@ -183,13 +189,13 @@ impl MessageRing {
             })
     }
 
-    /// Whether there may be more for a receiver than it has found here: the word of the tail is another one now. To be asked
-    /// after the messages have been looked at.
+    /// Whether there may be more for a receiver than it has found here: the word of the tail is
+    /// another one now. To be asked after the messages have been looked at.
     #[inline]
     #[must_use]
     pub fn has_moved(&self, map: &Map) -> bool {
         let tail = self.slot_of(self.tail);
-        // After whatever was read of the messages.
+        // Barrier TAIL: after whatever was read of the messages. Pairs with FILL.
         fence(Ordering::Acquire);
         !map.load(tail.at, Ordering::Acquire).is_ok_and(|word| word == tail.word)
     }

@@ -8,6 +8,7 @@
 mod lock;
 mod message_ring;
 mod model;
+mod ring_steps;
 mod semaphore;
 mod semaphore_array;
 mod thread_slot;
