@@ -30,6 +30,9 @@ use crate::{Errno, Member, Verdict};
 /// Attempts before a call goes under the lock; each but the last has met somebody else's progress.
 const MOST_ATTEMPTS: u32 = 64;
 
+/// A sender that waits for room looks at the tail itself once in so many times.
+const LOOKS_AT_TAIL: u32 = 8;
+
 /// Text that is copied on the short way.
 const SHORT: usize = 64;
 
@@ -282,7 +285,11 @@ impl Member {
         }
         // A handler that runs from now on interrupts the sleep that this call may come to.
         signals_seen.get_or_insert_with(signals_handled);
-        self.room.look_for_room(|| ring.room(self.pool().map()))
+        let mut looks = 0_u32;
+        self.room.look_for_room(|| {
+            looks += 1;
+            ring.room(self.pool().map(), looks.is_multiple_of(LOOKS_AT_TAIL))
+        })
     }
 
     /// Whether a queue allows a message of so many bytes beside those that `ring` holds.

@@ -15,7 +15,7 @@ use super::ring::enter_ring;
 use crate::heap::{self, Chunk, IN_OBJECT};
 use crate::{Member, Verdict};
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Desk, Fault, Spot, Txn, field, load_cell, load_value};
+use vshmem_sync::{Desk, Fault, Spot, Txn, crash_point, field, load_cell, load_value};
 use vshmem_wire::{
     Cell, Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, RING_INLINE_BYTES,
     RING_SLOTS, RingReserve,
@@ -72,9 +72,11 @@ impl Reserve {
         if map.load(spot.at, Ordering::Acquire)? != spot.word {
             return Err(changed);
         }
+        crash_point("msg-slot-moves", "seen");
         if old != new && !map.replace_pair(at, old, new)? && map.load_cell(at)? != new {
             return Err(changed);
         }
+        crash_point("msg-slot-moves", "moved");
         Ok(chunk)
     }
 
