@@ -17,8 +17,9 @@
 //! average.
 //!
 //! Room for one message is not enough to go on: sender and receiver would take turns with every
-//! message, and wait for each other's cache lines each time. A sender goes on when half of the ring
-//! is free, or when it has looked for as long as a call under the lock takes.
+//! message, and wait for each other's cache lines each time. A sender goes on when receivers have
+//! gone on to the other cache line of the ring, or when it has looked for as long as a call under
+//! the lock takes.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -70,7 +71,7 @@ pub enum Room {
     None,
     /// There is a free slot; or receivers have taken some messages, and left others.
     Some,
-    /// Half of the ring is free, or the ring is open again.
+    /// A cache line of the ring is free, or the ring is open again.
     Plenty,
 }
 
