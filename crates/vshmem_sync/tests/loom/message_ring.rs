@@ -323,7 +323,7 @@ fn a_text_in_a_slot_is_that_of_its_message() {
 
 #[test]
 fn texts_in_slots_are_received_or_found_by_whoever_closes() {
-    explore(2, || {
+    explore(1, || {
         let map = cells(BYTES);
         assert!(send_inline(&map, 1) && send(&map, 2));
         let (one, two) = (Arc::clone(&map), Arc::clone(&map));
