@@ -21,8 +21,7 @@
 //! gone on to the other cache line of the ring, or when it has looked for as long as a call under
 //! the lock takes.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
+use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{spin_hint, ticks};
 use vshmem_wire::RING_SLOTS;
 
