@@ -40,7 +40,7 @@ mod system_call;
 #[cfg(not(loom))]
 mod wide;
 
-pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint};
+pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint, unmodelled};
 #[cfg(feature = "crash-points")]
 pub use attention::stop_here;
 pub use attention::{

@@ -26,8 +26,8 @@
 //! * The word: state 2 bits, thread slot of the holder 30 bits. The cell's tag, 64 bits, is raised
 //!   by each transition, so no state of a lock comes back.
 //! * The record's head holds the low 47 bits of the tag that the lock has when it is committed.
-//!   They come back after 32 days of changes at full rate (docs/internals/wire-format.md, Counters); even
-//!   then each entry compares whole tags.
+//!   They come back after 32 days of changes at full rate (docs/internals/wire-format.md,
+//!   Counters); even then each entry compares whole tags.
 //! * An entry compares the 64 bits of the tag and the 64 of the word.
 //!
 //! # Barriers

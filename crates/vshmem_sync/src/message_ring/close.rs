@@ -49,7 +49,8 @@ impl MessageRing {
         Err(Fault::corrupt(base, "a ring that cannot be closed"))
     }
 
-    /// Closes the tail of the ring at `base` alone: when this returns, there was a moment after which nobody has sent.
+    /// Closes the tail of the ring at `base` alone: when this returns, there was a moment after
+    /// which nobody has sent.
     ///
     /// # Errors
     /// When the ring makes no sense.
@@ -67,9 +68,9 @@ impl MessageRing {
         Err(Fault::corrupt(base, "a ring that cannot be closed"))
     }
 
-    /// What a change under the lock has to write to let senders pass a closed tail: the slot and its new word. Whoever
-    /// looked before it was closed fails: a free slot is skipped, as if its message had come and gone. `None` if the tail is
-    /// not closed.
+    /// What a change under the lock has to write to let senders pass a closed tail: the slot and
+    /// its new word. Whoever looked before it was closed fails: a free slot is skipped, as if its
+    /// message had come and gone. `None` if the tail is not closed.
     #[must_use]
     pub fn passed(&self) -> Option<(Spot, u64)> {
         let spot = self.slot_of(self.tail);

@@ -7,6 +7,9 @@ use super::send_backoff::Room;
 use super::slot::{CLOSED, FULL, LARGE, Spot, laps_from};
 use crate::fault::Fault;
 
+/// Slots on one cache line.
+const SLOTS_OF_LINE: usize = 64 / CELL_BYTES as usize;
+
 /// Where a sender has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
@@ -23,7 +26,8 @@ pub enum Tail {
 pub struct MessageRing {
     pub(super) base: u64,
     pub(super) words: [u64; RING_SLOTS],
-    /// The lowest position that has not been taken, counted from the lap of the first word; so all below.
+    /// The lowest position that has not been taken, counted from the lap of the first word; so all
+    /// below.
     pub(super) head: i64,
     /// The lowest position that has not been filled.
     pub(super) tail: i64,
@@ -49,12 +53,14 @@ impl MessageRing {
         Self::unread(base, [0; RING_SLOTS])
     }
 
-    /// Reads the words. In place: a copy of words that have just been stored waits until they all are.
+    /// Reads the words. In place: a copy of words that have just been stored waits until they all
+    /// are.
     ///
     /// # Errors
     /// When they are outside the pool.
     #[inline]
     pub fn refresh(&mut self, map: &Map) -> Result<(), Fault> {
+        // Acquires: pairs with FILL and TAKE in `slot.rs`.
         self.words = map.load_row(self.base)?;
         self.find_ends();
         Ok(())
@@ -124,26 +130,32 @@ impl MessageRing {
         self.spot((spot.index + 1) % RING_SLOTS)
     }
 
-    /// Whether there may be a message in it that is longer than those for which there is always room.
+    /// Whether there may be a message in it that is longer than those for which there is always
+    /// room.
     #[inline]
     #[must_use]
     pub fn may_hold_large(&self) -> bool {
         self.any & LARGE != 0
     }
 
-    /// How much room there is by now in a ring that was full.
+    /// How much room there is by now in a ring that was full; `has_time`: a single free slot counts
+    /// as well.
+    ///
+    /// Where receivers go on to the other cache line of the ring all slots of this one are free:
+    /// from then on sender and receivers write into a line each. Until then a look at the tail
+    /// takes the line away that receivers write into.
     #[inline]
     #[must_use]
-    pub fn room(&self, map: &Map) -> Room {
-        // Half of the ring is free once the message has been taken that is so many behind the oldest.
-        let half = self.slot_of(self.tail + RING_SLOTS as i64 / 2 - 1);
+    pub fn room(&self, map: &Map, has_time: bool) -> Room {
+        let of_line = SLOTS_OF_LINE as i64;
+        let next_line = self.slot_of((self.tail.div_euclid(of_line) + 1) * of_line);
         let is_same =
             |spot: Spot| map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word);
-        match (is_same(half), is_same(self.slot_of(self.tail))) {
-            (false, _) => Room::Plenty,
-            (true, false) => Room::Some,
-            (true, true) => Room::None,
+        if !is_same(next_line) {
+            return Room::Plenty;
         }
+        let is_some = has_time && !is_same(self.slot_of(self.tail));
+        if is_some { Room::Some } else { Room::None }
     }
 
     /// Its messages, oldest first: at positions below all that have not been filled yet.
@@ -162,9 +174,10 @@ impl MessageRing {
         (0..RING_SLOTS).map(|index| self.spot(index)).filter(|spot| !spot.is_full())
     }
 
-    /// Whether the words can be those of one moment: up to the tail messages and gaps that others have left, then free slots; and
-    /// what is closed is the tail or a message. (A message may be closed while the tail is not: somebody has let senders pass
-    /// while another was closing the ring.)
+    /// Whether the words can be those of one moment: up to the tail messages and gaps that others
+    /// have left, then free slots; and what is closed is the tail or a message. (A message may be
+    /// closed while the tail is not: somebody has let senders pass while another was closing the
+    /// ring.)
     #[must_use]
     pub fn makes_sense(&self) -> bool {
         let slots = RING_SLOTS as i64;
@@ -183,13 +196,13 @@ impl MessageRing {
             })
     }
 
-    /// Whether there may be more for a receiver than it has found here: the word of the tail is another one now. To be asked
-    /// after the messages have been looked at.
+    /// Whether there may be more for a receiver than it has found here: the word of the tail is
+    /// another one now. To be asked after the messages have been looked at.
     #[inline]
     #[must_use]
     pub fn has_moved(&self, map: &Map) -> bool {
         let tail = self.slot_of(self.tail);
-        // After whatever was read of the messages.
+        // Barrier TAIL: after whatever was read of the messages. Pairs with FILL.
         fence(Ordering::Acquire);
         !map.load(tail.at, Ordering::Acquire).is_ok_and(|word| word == tail.word)
     }

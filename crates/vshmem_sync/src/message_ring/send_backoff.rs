@@ -1,21 +1,27 @@
 //! How long a sender waits for receivers before it sends under the lock.
 //!
-//! Sending under the lock is slow for both sides: the messages of the ring move to a list, and each has to be taken from there under the
-//! lock as well, until the list is empty. So a sender looks for a while instead, without the lock:
-//! * One that finds the ring full looks for room. What it may spend is what the ring has saved: each message that has been sent
-//!   without the lock adds the cost of a call under the lock, each look takes off what it took. So all looks together never cost more than
-//!   sending all messages under the lock would have, whatever receivers do.
-//! * One that finds messages in the list looks whether receivers take any, for as long as its own call will cost. While it does,
-//!   receivers take two for one that comes, so the list becomes empty and the ring is opened again. It spends at most twice what the call alone costs.
+//! Sending under the lock is slow for both sides: the messages of the ring move to a list, and each
+//! has to be taken from there under the lock as well, until the list is empty. So a sender looks
+//! for a while instead, without the lock:
+//! * One that finds the ring full looks for room. What it may spend is what the ring has saved:
+//!   each message that has been sent without the lock adds the cost of a call under the lock, each
+//!   look takes off what it took. So all looks together never cost more than sending all messages
+//!   under the lock would have, whatever receivers do.
+//! * One that finds messages in the list looks whether receivers take any, for as long as its own
+//!   call will cost. While it does, receivers take two for one that comes, so the list becomes
+//!   empty and the ring is opened again. It spends at most twice what the call alone costs.
 //!
-//! As with waiters that sleep (`spin.rs`), who has looked in vain looks for a fourth of that next time, then for a sixteenth, until a look succeeds.
-//! A thread that was not running for a while between two looks leaves the CPU to others. What a call costs is measured here: a moving average.
+//! As with waiters that sleep (`spin.rs`), who has looked in vain looks for a fourth of that next
+//! time, then for a sixteenth, until a look succeeds. A thread that was not running for a while
+//! between two looks leaves the CPU to others. What a call costs is measured here: a moving
+//! average.
 //!
-//! Room for one message is not enough to go on: sender and receiver would take turns with every message, and wait for each other's cache
-//! lines each time. A sender goes on when half of the ring is free, or when it has looked for as long as a call under the lock takes.
+//! Room for one message is not enough to go on: sender and receiver would take turns with every
+//! message, and wait for each other's cache lines each time. A sender goes on when receivers have
+//! gone on to the other cache line of the ring, or when it has looked for as long as a call under
+//! the lock takes.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
+use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{spin_hint, ticks};
 use vshmem_wire::RING_SLOTS;
 
@@ -25,7 +31,8 @@ const FIRST_GUESS: u32 = 1 << 10;
 const MOST_COST: u32 = 1 << 12;
 /// What there is to spend at first: as many calls go under the lock when one does.
 const CALLS: u32 = RING_SLOTS as u32 + 1;
-/// The most that is kept to be spent; on a counter of at least 1 GHz this is at most 65 us: as long as an interrupt keeps a receiver.
+/// The most that is kept to be spent; on a counter of at least 1 GHz this is at most 65 us: as long
+/// as an interrupt keeps a receiver.
 const MOST_CREDIT: u32 = 1 << 16;
 /// A thread that has not looked for so long was not running.
 const GAP: u64 = 1 << 15;
@@ -47,7 +54,8 @@ pub struct RoomWait {
     cost: AtomicU32,
     /// Ticks that may be spent on looking for room.
     credit: AtomicU32,
-    /// Part of the patience that is left after looks in vain, as a shift: for room, and in the list.
+    /// Part of the patience that is left after looks in vain, as a shift: for room, and in the
+    /// list.
     in_vain: [AtomicU32; 2],
     /// Calls under the lock until the next that asks whether a receiver can run meanwhile.
     unasked: AtomicU32,
@@ -62,7 +70,7 @@ pub enum Room {
     None,
     /// There is a free slot; or receivers have taken some messages, and left others.
     Some,
-    /// Half of the ring is free, or the ring is open again.
+    /// A cache line of the ring is free, or the ring is open again.
     Plenty,
 }
 
@@ -86,8 +94,9 @@ impl RoomWait {
         }
     }
 
-    /// Whether a call under the lock may look first. `ask` says whether a receiver can run meanwhile; after a no it is asked again
-    /// some calls later, as reading the clock takes a tenth of such a call.
+    /// Whether a call under the lock may look first. `ask` says whether a receiver can run
+    /// meanwhile; after a no it is asked again some calls later, as reading the clock takes a tenth
+    /// of such a call.
     pub fn may_look(&self, ask: impl FnOnce() -> bool) -> bool {
         if self.is_forbidden || !is_due(&self.unasked, 1) {
             return false;
@@ -130,7 +139,8 @@ impl RoomWait {
         self.look(For::Room, ticks, look)
     }
 
-    /// Looks until a queue that uses its list uses its ring again, or patience is over; says which it was.
+    /// Looks until a queue that uses its list uses its ring again, or patience is over; says which
+    /// it was.
     #[must_use]
     pub fn look_for_ring(&self, look: impl FnMut() -> Room) -> bool {
         self.look(For::Ring, ticks, look)
@@ -198,8 +208,8 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Looks with a clock that goes on by 50 at each reading; `room` is found after `at` ticks. Returns how long it took, and
-    /// what it said.
+    /// Looks with a clock that goes on by 50 at each reading; `room` is found after `at` ticks.
+    /// Returns how long it took, and what it said.
     fn look(wait: &RoomWait, what: For, room: Room, at: u64) -> (u64, bool) {
         let clock = Cell::new(0);
         let now = || {

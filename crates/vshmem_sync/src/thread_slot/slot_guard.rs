@@ -1,5 +1,6 @@
 //! The thread slots that this process holds, and taking one for the length of a call.
 
+use vshmem_mem::unmodelled::AtomicU64;
 use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
 use vshmem_wire::{Area, Cell, ClientName, ThreadSlot, tag_at};
 
@@ -43,7 +44,7 @@ pub struct Seats {
     /// Where the pool says how often that cell was written which says how this process stands, and
     /// how often that is as long as it may go on. Private to the process: nothing for a model
     /// checker to order.
-    standing: (std::sync::atomic::AtomicU64, std::sync::atomic::AtomicU64),
+    standing: (AtomicU64, AtomicU64),
 }
 
 /// A thread slot in use; given back when dropped.

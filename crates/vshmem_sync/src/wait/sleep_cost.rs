@@ -6,9 +6,9 @@
 //! guest counts by ticks of 10 ms) a sleep counts as the time that the shortest one takes by the
 //! clock.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
+use vshmem_mem::unmodelled::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{Instant, is_confined, shortest_sleep, thread_cpu_time, ticks};
 
 /// What a sleep is taken to cost before any has been measured.

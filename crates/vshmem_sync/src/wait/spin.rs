@@ -29,8 +29,7 @@
 //! was in vain or the CPU is crowded, a wait gives the CPU away once instead of looking
 //! (`yielding.rs`). A wait looks or yields, never both.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
+use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{is_confined, spin_hint, ticks};
 
 use super::sleep_cost::{MOST_TRY, SleepCost, SleepMeter};

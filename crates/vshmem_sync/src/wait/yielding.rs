@@ -16,7 +16,7 @@
 //! beside a program that computes, a yield takes milliseconds where a wake-up takes microseconds. A
 //! yield that took so long counts as one in vain, whether the answer is there or not.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 
 /// Ticks after which a yield has taken too long: some hundred processes' turns, and less than the
 /// slice of one that computes. On a counter of at least 1 GHz this is at most 0.26 ms.
