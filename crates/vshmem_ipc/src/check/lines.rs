@@ -16,7 +16,7 @@ use crate::message::{Header, Search};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::pool::threads::thread_at;
-use crate::queue::{Awaited, says_list};
+use crate::queue::{Awaited, header_of, says_list};
 use crate::registry::table;
 use crate::sem::operation::Operation;
 use crate::sem::set;
@@ -184,8 +184,7 @@ impl Look<'_> {
             next = self.get(at)?;
         }
         for spot in self.ring_of(slot)?.messages() {
-            let chunk = Chunk(spot.chunk().unwrap_or(u32::MAX));
-            if let Ok(header) = Header::read(self.pool.map(), self.layout, chunk) {
+            if let Ok(header) = header_of(self.pool.map(), self.layout, spot) {
                 kinds.insert(header.kind);
             }
         }

@@ -283,7 +283,7 @@ pub(crate) fn join(
 /// What lower rooms have done by upper ones.
 static UPCALLS: Upcalls = Upcalls {
     recover_thread: threads::recover_thread,
-    free_spare_chunks: |context| Ok(context.free_parked_chunks()?),
+    free_spare_chunks: |context, desk| Ok(context.free_parked_chunks(desk)?),
     reap_chunk: |context, desk, chunk, dead| {
         crate::queue::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
     },

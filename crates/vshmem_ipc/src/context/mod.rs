@@ -5,6 +5,7 @@
 pub(crate) mod chunk_cache;
 pub(crate) mod reclaim_position;
 pub(crate) mod reported_sizes;
+pub(crate) mod reserve_counter;
 pub(crate) mod undo_hints;
 pub(crate) mod wait_file;
 pub(crate) mod waker_cpu_cache;
@@ -19,6 +20,7 @@ use vshmem_wire::{ClientName, ClientSlot, Party, ThreadSlot};
 use crate::context::chunk_cache::Larder;
 use crate::context::reclaim_position::Rounds;
 use crate::context::reported_sizes::Told;
+use crate::context::reserve_counter::ReserveCounter;
 use crate::context::undo_hints::UndoHints;
 use crate::context::wait_file::{Neighbourhood, WaitFile};
 use crate::context::waker_cpu_cache::Answerers;
@@ -43,7 +45,7 @@ pub(crate) struct Upcalls {
     /// slot can be used again.
     pub recover_thread: fn(&Context, &Desk<'_>, u32) -> bool,
     /// Frees chunks that message queues keep for their next messages; whether there were any.
-    pub free_spare_chunks: fn(&Context) -> Result<bool, Failure>,
+    pub free_spare_chunks: fn(&Context, &Desk<'_>) -> Result<bool, Failure>,
     /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold a message of a ring.
     pub reap_chunk: fn(&Context, &Desk<'_>, Chunk, u64) -> Result<(), Fault>,
 }
@@ -66,6 +68,8 @@ pub struct Context {
     pub(crate) spin: Spin,
     /// How long this process looks for room in a full ring.
     pub(crate) room: RoomWait,
+    /// When the next queue gets chunks in reserve.
+    pub(crate) reserve: ReserveCounter,
     /// Where a receiver keeps a long text until the message is its own.
     pub(crate) text: Mutex<Vec<u8>>,
     pub(crate) answerers: Answerers,
@@ -116,6 +120,7 @@ impl Context {
             neighbourhood,
             spin: Spin::new(may_not_spin()),
             room: RoomWait::new(may_not_spin()),
+            reserve: ReserveCounter::default(),
             text: Mutex::new(vec![0; vshmem_wire::RING_TEXT_BYTES as usize]),
             answerers: Answerers::default(),
             undo_hints: UndoHints::new(),

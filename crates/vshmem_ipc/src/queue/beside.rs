@@ -16,7 +16,7 @@
 
 use super::awaited::{Awaited, says_list};
 use super::receive::Wanted;
-use super::ring::let_senders_pass;
+use super::ring::{header_of, let_senders_pass};
 use super::send::Handed;
 use super::{Queue, at};
 use crate::access::{Caller, Permission, WRITE};
@@ -73,8 +73,7 @@ impl Member {
             let ring = MessageRing::look(map, queue.ring())?;
             let Some(passed) = ring.passed() else { return Ok(Ok(Joined::List)) };
             for spot in ring.messages() {
-                let chunk = spot.chunk().map_or(heap::Chunk(u32::MAX), heap::Chunk);
-                let header = Header::read(map, layout, chunk)?;
+                let header = header_of(map, layout, spot)?;
                 if !wanted.search.accepts(header.kind) {
                     continue;
                 }

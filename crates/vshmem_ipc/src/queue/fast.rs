@@ -10,17 +10,17 @@
 
 use vshmem_mem::{Map, seconds_now, signals_handled, spin_hint};
 use vshmem_sync::{
-    Answerer, Fault, MessageRing, Room, Spot, Tail, crash_point, field, load_cell, load_value,
-    load_word,
+    Answerer, Fault, Inline, MessageRing, Room, Spot, Tail, crash_point, field, load_cell,
+    load_value, load_word,
 };
 use vshmem_wire::{
     Cell, Layout, MSG_HEADER_BYTES, MsgSlot, ObjectHeader, ObjectState, RING_SHORT_BYTES,
-    RING_TEXT_BYTES,
+    RING_TEXT_BYTES, RingReserve,
 };
 
 use super::awaited::{Awaited, says_list};
 use super::receive::Deliver;
-use super::ring::{Held, claim_parked};
+use super::ring::{Held, chunk_of, claim_parked, header_of};
 use super::{Queue, Receive, at};
 use crate::access::{Caller, Permission, READ, WRITE};
 use crate::heap::{self, Chunk};
@@ -174,6 +174,7 @@ impl Member {
     ) -> Verdict<InRing> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
         let is_large = text.len() as u64 > RING_SHORT_BYTES;
+        let short = Inline::of(kind, text);
         let mut ring = MessageRing::at(queue.ring());
         for _ in 0..MOST_ATTEMPTS {
             ring.refresh(map)?;
@@ -197,8 +198,9 @@ impl Member {
                     continue;
                 }
             };
-            // Both lines are on the receiver's side, and come at once when they are asked for at once.
+            // These lines are on the receiver's side, and come at once when they are asked for at once.
             map.will_write(spot.at);
+            map.will_read(at!(queue, sender));
             will_write_chunk(map, layout, spot);
             // Also when there is one in hand: the slot is about to forget what it notes.
             if let Some(parked) = claim_parked(map, layout, queue.index, spot, self.me())? {
@@ -209,9 +211,16 @@ impl Member {
                     None => *held = Some(parked),
                 }
             }
+            let reserve = load_value(map, at!(queue, tail))?;
+            let inline = short.filter(|_| RingReserve::is_whole(reserve));
+            if inline.is_none() && short.is_some() && self.is_reserve_due() {
+                self.stock_reserve(queue)?;
+                continue;
+            }
             let bytes = text.len() as u64;
             let chunk = match *held {
-                Some(chunk) if chunk.fits(map, layout, bytes)? => chunk,
+                _ if inline.is_some() => None,
+                Some(chunk) if chunk.fits(map, layout, bytes)? => Some(chunk),
                 small => {
                     if let Some(small) = small {
                         *held = None;
@@ -236,15 +245,24 @@ impl Member {
             if let Err(errno) = Permission::check(map, queue.slot, caller, WRITE)? {
                 return Ok(Err(errno));
             }
-            if !chunk.is_ours(map)? {
-                *held = None;
-                return Ok(Ok(InRing::Slow));
+            if let Some(chunk) = chunk {
+                if !chunk.is_ours(map)? {
+                    *held = None;
+                    return Ok(Ok(InRing::Slow));
+                }
+                chunk.write(map, layout, queue.index, spot, kind, text)?;
             }
-            chunk.write(map, layout, queue.index, spot, kind, text)?;
             let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
             crash_point("msg-fast-send", "written");
-            if spot.fill(map, chunk.chunk.0, is_large)? {
-                *held = None;
+            let is_sent = match (inline, chunk) {
+                (Some(message), _) => spot.fill_inline(map, message)?,
+                (None, Some(chunk)) => spot.fill(map, chunk.chunk.0, is_large)?,
+                (None, None) => false,
+            };
+            if is_sent {
+                if inline.is_none() {
+                    *held = None;
+                }
                 crash_point("msg-fast-send", "sent");
                 will_write_chunk(map, layout, ring.behind(spot));
                 self.room.note_sent();
@@ -282,8 +300,7 @@ impl Member {
         let (map, layout) = (self.pool().map(), self.pool().layout());
         let mut sum = bytes as u64;
         for spot in ring.messages() {
-            let Some(chunk) = spot.chunk().map(Chunk) else { return Ok(false) };
-            sum = sum.saturating_add(Header::read(map, layout, chunk)?.size);
+            sum = sum.saturating_add(header_of(map, layout, spot)?.size);
         }
         Ok(sum <= load_value(map, at!(queue, limit))?.into())
     }
@@ -396,14 +413,15 @@ impl Member {
         let search = Search::of(wanted.kind, wanted.except, false);
         let mut may_be_lowest = false;
         for spot in ring.messages() {
-            let Some(chunk) = spot.chunk().map(Chunk).filter(|_| !spot.is_closed()) else {
+            if spot.is_closed() {
                 return Ok(Taken::Slow);
-            };
+            }
             map.will_write(spot.at);
-            let header = Header::read(map, layout, chunk)?;
+            map.will_read(at!(queue, receiver));
+            let header = header_of(map, layout, spot)?;
             if search.takes_first(header.kind) {
                 will_read_chunk(map, layout, ring.behind(spot));
-                return self.take_message(queue, spot, chunk, header, wanted, caller, deliver);
+                return self.take_message(queue, spot, header, wanted, caller, deliver);
             }
             may_be_lowest |= search.accepts(header.kind);
         }
@@ -421,7 +439,6 @@ impl Member {
         &self,
         queue: &Queue,
         spot: Spot,
-        chunk: Chunk,
         header: Header,
         wanted: Receive,
         caller: &dyn Caller,
@@ -433,7 +450,11 @@ impl Member {
             return Ok(Taken::Slow);
         }
         let size = (header.size as usize).min(wanted.room);
-        let text = chunk.offset(layout)? + MSG_HEADER_BYTES;
+        if spot.is_inline() {
+            let text = spot.inline_text(map)?;
+            return self.finish(queue, spot, header.kind, &text[..size], caller, deliver);
+        }
+        let text = chunk_of(spot)?.offset(layout)? + MSG_HEADER_BYTES;
         let mut finish = |copy: &mut [u8]| {
             map.read(text, copy)?;
             self.finish(queue, spot, header.kind, copy, caller, deliver)

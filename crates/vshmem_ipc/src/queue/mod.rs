@@ -25,6 +25,7 @@ mod fast;
 mod list;
 mod receive;
 mod remove;
+mod reserve;
 mod ring;
 mod send;
 mod serve;
@@ -32,7 +33,7 @@ mod status;
 
 pub(crate) use awaited::{Awaited, says_list};
 pub use receive::Deliver;
-pub(crate) use ring::{bury_chunk, place_in, place_of};
+pub(crate) use ring::{bury_chunk, header_of, place_in, place_of};
 pub(crate) use status::totals;
 
 use crate::access::Permission;

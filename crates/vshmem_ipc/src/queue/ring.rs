@@ -21,6 +21,7 @@ use super::Queue;
 use super::at;
 use super::awaited::{Awaited, says_list};
 use super::list::last;
+use super::reserve::Reserve;
 use crate::heap::{Chunk, IN_OBJECT};
 use crate::message::Header;
 use crate::registry::{self, MOST_TRIES};
@@ -114,7 +115,7 @@ impl Held {
         map.store(owner, self.owner.word, Ordering::Relaxed)?;
         // Pairs with the acquire in `Parked::of`: who reads this tag reads that place or a later.
         map.store(field!(self.header, MsgHeader, tag), self.owner.tag, Ordering::Release)?;
-        Header::write_text(map, layout, self.chunk, kind, text)
+        Header::write_tagged(map, layout, self.chunk, kind, text)
     }
 
     /// Gives it back to the heap.
@@ -192,6 +193,20 @@ pub(super) fn free_parked(map: &Map, layout: &Layout, queue: &Queue) -> Result<b
     Ok(freed)
 }
 
+/// The chunk of a message that lies in one.
+pub(super) fn chunk_of(spot: Spot) -> Result<Chunk, Fault> {
+    spot.chunk().map(Chunk).ok_or(Fault::corrupt(spot.at, "a message without a chunk"))
+}
+
+/// Type and size of a message in the ring.
+#[inline]
+pub(crate) fn header_of(map: &Map, layout: &Layout, spot: Spot) -> Result<Header, Fault> {
+    match spot.inline() {
+        Some((kind, size)) => Ok(Header { kind, size: size as u64 }),
+        None => Header::read(map, layout, chunk_of(spot)?),
+    }
+}
+
 /// Stages the passage of everything in the ring to the end of the list, and the mode. False when
 /// the ring has to be closed first.
 #[inline]
@@ -217,9 +232,13 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     }
     let (mut bytes, mut count) = (0u32, 0u32);
     let mut end = last(txn, queue)?;
+    let mut reserve = Reserve::of(txn, queue)?;
     for spot in ring.messages() {
-        let unit = spot.chunk().ok_or(Fault::corrupt(spot.at, "a message without a chunk"))?;
-        let chunk = Chunk(unit);
+        let chunk = match spot.is_inline() {
+            true => reserve.take_for(txn, layout, spot)?,
+            false => chunk_of(spot)?,
+        };
+        let unit = chunk.0;
         let header = Header::read(map, layout, chunk)?;
         if header.size > RING_TEXT_BYTES {
             return Err(Fault::corrupt(spot.at, "a message that is too long for the ring"));
@@ -229,7 +248,9 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
             Some(last) => write_first(txn, last.next(layout)?, u64::from(unit) + 1)?,
             None => txn.set(at!(queue, head), unit + 1)?,
         }
-        write_first(txn, chunk.owner(layout)?, IN_OBJECT)?;
+        if !spot.is_inline() {
+            write_first(txn, chunk.owner(layout)?, IN_OBJECT)?;
+        }
         end = Some(chunk);
         bytes += header.size as u32;
         count += 1;
@@ -238,6 +259,8 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     for (spot, word) in ring.emptied() {
         txn.replace_first(spot.at, spot.cell(map)?, word)?;
     }
+    reserve.free(txn, layout)?;
+    txn.update(at!(queue, tail), 0)?;
     if let Some(last) = end.filter(|_| count > 0) {
         txn.update(last.next(layout)?, 0)?;
         txn.update(at!(queue, tail), last.0 + 1)?;
@@ -263,7 +286,7 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
         return Ok(());
     }
     let roomy = u64::from(txn.get(at!(queue, limit))?) >= RING_LEAST_LIMIT;
-    if !roomy || txn.room() < 4 {
+    if !roomy || txn.room() < 5 {
         return Ok(());
     }
     let map = txn.desk().map;
@@ -275,6 +298,8 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     forget_parked(txn, layout, queue, spot)?;
     let awaited = Awaited::in_line(txn, layout, queue)?;
     txn.set_word(at!(queue, mode), awaited.mode())?;
+    // Nothing is in reserve.
+    txn.update(at!(queue, tail), 0)?;
     txn.replace(spot.at, spot.cell(map)?, word)
 }
 
@@ -335,8 +360,7 @@ pub(crate) fn ring_totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32,
         let ring = MessageRing::look(map, base)?;
         totals = (0, 0);
         for spot in ring.messages() {
-            let chunk = Chunk(spot.chunk().unwrap_or(u32::MAX));
-            let size = Header::read(map, layout, chunk).map_or(0, |header| header.size);
+            let size = header_of(map, layout, spot).map_or(0, |header| header.size);
             totals.0 += 1;
             totals.1 += size.min(RING_TEXT_BYTES) as u32;
         }
@@ -456,14 +480,17 @@ impl Member {
     }
 
     /// Frees the chunks that rings keep for their next messages; says whether there were any.
-    pub(crate) fn free_parked_chunks(&self) -> Result<bool, Errno> {
+    pub(crate) fn free_parked_chunks(&self, desk: &Desk<'_>) -> Result<bool, Errno> {
         let (map, layout) = (self.pool().map(), self.pool().layout());
         let free = || -> Verdict<bool> {
             let mut freed = false;
             for index in 0..layout.msg.count as u32 {
                 let Some(slot) = layout.msg.at(index) else { break };
-                if registry::standing(map, slot)?.is(ObjectState::Live) {
-                    freed |= free_parked(map, layout, &Queue { index, sequence: 0, slot })?;
+                let standing = registry::standing(map, slot)?;
+                if standing.is(ObjectState::Live) {
+                    let queue = Queue { index, sequence: standing.sequence, slot };
+                    freed |= free_parked(map, layout, &queue)?;
+                    freed |= self.give_up_reserve(desk, &queue)?;
                 }
             }
             Ok(Ok(freed))

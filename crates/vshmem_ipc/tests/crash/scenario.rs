@@ -46,6 +46,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "large-sets", slabs: 40, act: large_sets, ..PLAIN },
     Scenario { name: "queues", act: queues, ..PLAIN },
     Scenario { name: "rings", prepare: prepare_rings, act: rings, ..PLAIN },
+    Scenario { name: "slots", prepare: prepare_slots, act: slots, ..PLAIN },
     Scenario { name: "types", act: types, ..PLAIN },
     Scenario { name: "full-heap", slabs: 4, act: full_heap, survive: survive_little, ..PLAIN },
     Scenario { name: "sleeps", act: sleeps, attend: wake, ..PLAIN },
@@ -357,6 +358,38 @@ fn prepare_rings(session: &Session) {
     for n in 0..8 {
         me.send(other, 1, &[n; 40]).expect("a message sent");
     }
+}
+
+/// The queue has chunks in reserve: short messages lie in the slots of its ring.
+fn prepare_slots(session: &Session) {
+    prepare(session);
+    let me = session.member();
+    for _ in 0..9 {
+        me.send(queue(me), 1, b"x").expect("a message sent");
+        me.receive(queue(me), 1).expect("a message");
+    }
+}
+
+/// Messages in slots, beside others in chunks, and what makes them leave the ring.
+fn slots(session: Session) {
+    let me = session.member();
+    let queue = queue(me);
+    for n in 0..4_u32 {
+        me.send(queue, NUMBERED, &n.to_ne_bytes()).expect("a message sent");
+        me.send(queue, 6, &[6; 40]).expect("a message sent");
+    }
+    assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, 0_u32.to_ne_bytes());
+    // The ring is closed, with messages of both kinds.
+    me.queue_change(queue, 0, 0, 0o600, 16384, &ROOT).expect("IPC_SET");
+    assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, 1_u32.to_ne_bytes());
+    // A reserve that this process provides, and that goes with its queue.
+    let own = id(me.msgget(key(OWN), CREATE | 0o600, &ROOT));
+    for _ in 0..9 {
+        me.send(own, 1, b"y").expect("a message sent");
+        me.receive(own, 1).expect("a message");
+    }
+    me.send(own, 1, b"y").expect("a message sent");
+    me.queue_remove(own, &ROOT).expect("a removal");
 }
 
 /// Takes messages from behind others, and leaves a gap where each was.

@@ -1,9 +1,8 @@
 //! After a call that has failed: whether it had unmapped something by then.
 //!
-//! mremap(2) and mmap(2) with a place of the program's choice may unmap what lies there, and fail
-//! afterwards; since Linux 6.17 an mremap(2) of several mappings may have moved some of them. The
-//! kernel alone knows, and tells in /proc/self/maps. The caller holds the books
-//! ([`crate::mapping::change`]), so that nobody attaches there meanwhile.
+//! mremap(2) and mmap(2) with a place of the program's choice may unmap what lies there, and fail afterwards; since Linux 6.17 an
+//! mremap(2) of several mappings may have moved some of them. The kernel alone knows, and tells in /proc/self/maps.
+//! The caller holds the books ([`crate::mapping::change::change`]), so that nobody attaches there meanwhile.
 
 use rustix::fs::{Mode, OFlags};
 use vshmem_ipc::Member;
@@ -40,8 +39,7 @@ impl Mapping {
     }
 }
 
-/// Calls `each` with every mapping of this process, in the order of addresses. `None`: they could
-/// not be read.
+/// Calls `each` with every mapping of this process, in the order of addresses. `None`: they could not be read.
 fn each_mapping(mut each: impl FnMut(Mapping)) -> Option<()> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
@@ -65,8 +63,7 @@ fn each_mapping(mut each: impl FnMut(Mapping)) -> Option<()> {
     }
 }
 
-/// The first part of a range in which no mapping is as `wanted`. `None`: there is none, or nobody
-/// can say.
+/// The first part of a range in which no mapping is as `wanted`. `None`: there is none, or nobody can say.
 fn first_gap(start: usize, end: usize, wanted: impl Fn(Mapping) -> bool) -> Option<(usize, usize)> {
     let (mut at, mut until) = (start, end);
     each_mapping(|mapping| {
@@ -100,8 +97,7 @@ pub fn unmapped(member: &Member, start: usize, bytes: usize) {
     errno::untouched(|| unless_confined(look));
 }
 
-/// Follows a failed mremap(2) of a range to a given place in the books: what it has moved, and what
-/// it has unmapped.
+/// Follows a failed mremap(2) of a range to a given place in the books: what it has moved, and what it has unmapped.
 pub fn half_moved(member: &Member, start: usize, bytes: usize, target: usize) {
     let look = || {
         each_gone(start, bytes, |from, to| {
@@ -114,8 +110,7 @@ pub fn half_moved(member: &Member, start: usize, bytes: usize, target: usize) {
     errno::untouched(|| unless_confined(look));
 }
 
-/// Follows the part of a piece that has gone from its place: to `target`, if a segment is shown
-/// there now, and else nowhere.
+/// Follows the part of a piece that has gone from its place: to `target`, if a segment is shown there now, and else nowhere.
 fn follow(member: &Member, start: usize, end: usize, target: usize) {
     let bytes = end - start;
     let shows_segment = |mapping: Mapping| mapping.is_shared_file;
