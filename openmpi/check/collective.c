@@ -317,12 +317,17 @@ static void call(struct member *member)
 	void *mine = calloc(1, room), *result = calloc(1, room);
 	const void *given = any(3) ? mine : MPI_IN_PLACE;
 	ompi_communicator_t *comm = &member->comm;
-	int rc = what == 0 ? vshmem_coll_barrier(comm, module) :
-		 what == 1 ? vshmem_coll_bcast(mine, count, type, root, comm, module) :
-		 what == 2 ? vshmem_coll_reduce(given, result, count, type, &operation, root, comm, module) :
-			     vshmem_coll_allreduce(given, result, count, type, &operation, comm, module);
-	must(rc == MPI_SUCCESS || rc == OMPI_ERROR || rc == MPI_ERR_TRUNCATE || rc == MPI_ERR_OTHER ||
-	     rc == MPI_ERR_INTERN);
+	int rc;
+	switch (what) {
+	case 0: rc = vshmem_coll_barrier(comm, module); break;
+	case 1: rc = vshmem_coll_bcast(mine, count, type, root, comm, module); break;
+	case 2:
+		rc = vshmem_coll_reduce(given, result, count, type, &operation, root, comm, module);
+		break;
+	default: rc = vshmem_coll_allreduce(given, result, count, type, &operation, comm, module);
+	}
+	must(rc == MPI_SUCCESS || rc == OMPI_ERROR || rc == MPI_ERR_TRUNCATE ||
+	     rc == MPI_ERR_OTHER || rc == MPI_ERR_INTERN);
 	must(member->gathering.way != DECIDING);
 	must((member->gathering.way == BY_TEAM) == (member->gathering.team != NULL));
 	free(mine);

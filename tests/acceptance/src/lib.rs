@@ -25,8 +25,8 @@ pub use pool::Pool;
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as hanging.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take before it counts as hanging: emulated guests on a busy machine are slow.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits for a state.
 ///

@@ -94,7 +94,7 @@ pub fn types() {
 
 pub fn hand_overs() {
     let guests = shared();
-    let words = |role| ["handover", "--rounds", "10000", "--timeout", "120", role];
+    let words = |role| ["handover", "--rounds", "10000", "--timeout", "600", role];
     let start = Instant::now();
     let (first, second) = both(&guests, &words("first"), &words("second"));
     let seconds = start.elapsed().as_secs_f64();
@@ -107,7 +107,7 @@ pub fn hand_overs() {
 
 pub fn flood() {
     let guests = shared();
-    let words = |role| ["flood", "--rounds", "100000", "--timeout", "240", role];
+    let words = |role| ["flood", "--rounds", "100000", "--timeout", "600", role];
     let start = Instant::now();
     let (sender, receiver) = both(&guests, &words("sender"), &words("receiver"));
     let seconds = start.elapsed().as_secs_f64();
