@@ -13,6 +13,7 @@ use crate::pool::clients::{
     Process, client_at, is_in, is_same_start, slot_of, start_in, take_client, write_client,
 };
 use crate::pool::domains::{self, DomainIdentity, Seek};
+use crate::pool::limits::limit_name;
 use crate::pool::open::Pool;
 use crate::recovery::steps::{self, Ended, Occasion};
 use crate::recovery::{domain, reap, threads};
@@ -49,7 +50,7 @@ fn enter_through(
     enter_domain(context, identity)?;
     stand_on_domain(context)?;
     match enter(context, process, None) {
-        Err(JoinError::Full { table: "clients", .. }) => {
+        Err(JoinError::Full { table, .. }) if table == limit_name!(clients) => {
             bury_gone(context, gone)?;
             enter(context, process, None)
         }
@@ -93,7 +94,10 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
             }
             Seek::Evicted => return Err(JoinError::Evicted),
             Seek::Full => {
-                return Err(JoinError::Full { table: "domains", count: layout.domains.count });
+                return Err(JoinError::Full {
+                    table: limit_name!(domains),
+                    count: layout.domains.count,
+                });
             }
         }
     }
@@ -166,7 +170,7 @@ pub(crate) fn enter(
         write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
         Ok(Some(Entered { client, before_exec: false }))
     })?;
-    taken.ok_or(JoinError::Full { table: "clients", count: layout.clients.count })
+    taken.ok_or(JoinError::Full { table: limit_name!(clients), count: layout.clients.count })
 }
 
 /// Notes in a client's slot whose file this process's wait words lie in.
@@ -184,7 +188,7 @@ pub(crate) fn stranger_seat(context: &Context) -> Result<Seat<'_>, JoinError> {
     context
         .seats
         .take(context.pool.map(), threads, claimant)?
-        .ok_or(JoinError::Full { table: "threads", count: threads.count })
+        .ok_or(JoinError::Full { table: limit_name!(threads), count: threads.count })
 }
 
 /// Buries the clients of this domain that are no more.
