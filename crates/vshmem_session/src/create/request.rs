@@ -57,7 +57,7 @@ pub enum CreateError {
         error: GeometryError,
     },
     /// No such limit.
-    #[error("limit {0:?}: there is none of that name; there are {LIMIT_NAMES}")]
+    #[error("limit {0:?}: there is none of that name; there are {names}", names = limit_names())]
     Limit(String),
     /// More is to be prepared than there is.
     #[error(
@@ -142,31 +142,18 @@ pub enum CreateError {
     Find(#[from] FindError),
 }
 
-const LIMIT_NAMES: &str = "shmmni semmni msgmni shmmax shmall semmsl semmns semopm semvmx msgmax msgmnb domains clients threads attaches undos slabs";
+/// Names of the limits that can be set, from the one table of limits.
+fn limit_names() -> String {
+    let names = Geometry::LIMITS.iter().filter(|limit| limit.is_option).map(|limit| limit.name);
+    names.collect::<Vec<_>>().join(" ")
+}
 
 fn set_limit(geometry: &mut Geometry, name: &str, value: u64) -> Result<(), CreateError> {
-    let narrow = u32::try_from(value).unwrap_or(u32::MAX);
-    match name {
-        "shmmni" => geometry.shmmni = narrow,
-        "semmni" => geometry.semmni = narrow,
-        "msgmni" => geometry.msgmni = narrow,
-        "semmsl" => geometry.semmsl = narrow,
-        "semmns" => geometry.semmns = narrow,
-        "semopm" => geometry.semopm = narrow,
-        "semvmx" => geometry.semvmx = narrow,
-        "msgmax" => geometry.msgmax = narrow,
-        "msgmnb" => geometry.msgmnb = narrow,
-        "domains" => geometry.domains = narrow,
-        "clients" => geometry.clients = narrow,
-        "threads" => geometry.threads = narrow,
-        "attaches" => geometry.attaches = narrow,
-        "undos" => geometry.undos = narrow,
-        "slabs" => geometry.slabs = narrow,
-        "shmmax" => geometry.shmmax = value,
-        "shmall" => geometry.shmall = value,
-        _ => return Err(CreateError::Limit(name.to_owned())),
+    let is_option = Geometry::LIMITS.iter().any(|limit| limit.is_option && limit.name == name);
+    if is_option && geometry.set(name, value) {
+        return Ok(());
     }
-    Ok(())
+    Err(CreateError::Limit(name.to_owned()))
 }
 
 fn valid_name(name: &str) -> bool {
@@ -193,4 +180,21 @@ pub fn layout_of(request: &CreateRequest) -> Result<(Geometry, Layout), CreateEr
         return Err(CreateError::Prepare { name: name.clone(), asked: request.prepare, most });
     }
     Ok((geometry, layout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_that_an_error_names_can_be_set_and_no_other() {
+        let mut geometry = Geometry::for_size(64 << 20).unwrap();
+        let refused = set_limit(&mut geometry, "pages", 5).unwrap_err().to_string();
+        let names = refused.split_once("there are ").unwrap().1;
+        for name in names.split(' ') {
+            set_limit(&mut geometry, name, 77).unwrap();
+        }
+        assert_eq!((geometry.semvmx, geometry.shmall), (77, 77));
+        assert!(!names.contains("pages"), "{names}");
+    }
 }
