@@ -26,7 +26,10 @@ const FIXED: bool = false;
 
 /// Makes the structure, and all that goes over its fields one by one, of the one table.
 macro_rules! geometry {
-    ($($(#[$doc:meta])* $name:ident: $type:ty = $least:expr, $most:expr, $default:expr, $option:expr;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident: $type:ty = $least:expr, $most:expr, $default:expr, $option:expr;
+    )*) => {
         /// Every count of a pool. The layout is a function of these numbers alone.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(C)]

@@ -107,15 +107,13 @@ pub(super) fn perform(
     let highest = pool.geometry().semvmx as i32;
     let mut values = Values::new(operations.len())?;
     let mut totals = Values::new(if record.is_some() { operations.len() } else { 0 })?;
-    let adjustments = match record {
-        Some(OwnRecord { record, client }) => {
-            if !undo::belongs(txn, pool.layout(), set, record, client)? {
-                return Ok(Trial::NoRecord);
-            }
-            Some((record, undo::adjustments(txn, pool.layout(), record)?))
+    let mut adjustments = None;
+    if let Some(OwnRecord { record, client }) = record {
+        if !undo::belongs(txn, pool.layout(), set, record, client)? {
+            return Ok(Trial::NoRecord);
         }
-        None => None,
-    };
+        adjustments = Some((record, undo::adjustments(txn, pool.layout(), record)?));
+    }
     for (index, operation) in operations.iter().enumerate() {
         let value = match values.get(operation.number) {
             Some(value) => value,

@@ -5,7 +5,9 @@ use vshmem_wire::Geometry;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn sizes_of_all_classes_come_and_go(sizes in prop::collection::vec((0usize..8193, any::<bool>()), 1..200)) {
+    fn sizes_of_all_classes_come_and_go(
+        sizes in prop::collection::vec((0usize..8193, any::<bool>()), 1..200),
+    ) {
         let pool = pool_of(Geometry { slabs: 6, ..small() });
         let (me, other) = (join(&pool, 10), join(&pool, 11));
         let id = me.queue();

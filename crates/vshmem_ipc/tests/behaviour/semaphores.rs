@@ -168,7 +168,8 @@ proptest! {
             let mut next = model;
             let done = call.iter().all(|o| {
                 let value = &mut next[usize::from(o.number)];
-                let goes = if o.change == 0 { *value == 0 } else { *value + i32::from(o.change) >= 0 };
+                let left = *value + i32::from(o.change);
+                let goes = if o.change == 0 { left == 0 } else { left >= 0 };
                 *value += i32::from(o.change);
                 goes
             });

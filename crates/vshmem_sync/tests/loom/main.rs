@@ -7,7 +7,6 @@
 
 mod lock;
 mod message_ring;
-mod message_slots;
 mod model;
 mod ring_steps;
 mod semaphore;
