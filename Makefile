@@ -1,8 +1,7 @@
 # vshmem: `make demo` and `make test` need no other step before them.
 CARGO := $(shell command -v cargo || echo $(HOME)/.cargo/bin/cargo)
-PREFIX ?= /usr/local
 
-.PHONY: help setup setup-guests setup-all build programs demo test test-long check bench install clean
+.PHONY: help setup setup-guests setup-all build programs demo test test-long check bench clean
 help:
 	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs (GUEST=qemu: under QEMU; GUEST=xen: domains of an emulated Xen)'
 	@echo 'make test     every test that this machine can run'
@@ -11,7 +10,8 @@ help:
 	@echo 'make build    target/release/vshmem and the libraries'
 	@echo 'make third-party   other people'\''s programs on a pool, 30 s each (THIRD_PARTY_SECONDS)'
 	@echo 'make check    formatting, lints, documentation, structure, dependencies'
-	@echo 'make install  into PREFIX ($(PREFIX))'
+	@echo 'make install  what was built, into PREFIX ($(PREFIX)); make uninstall'
+	@echo 'make deb      packages for Debian, of what was built (make build programs); make tarball for other distributions'
 
 setup:
 	@scripts/setup
@@ -25,6 +25,7 @@ setup-all:
 
 build: setup
 	$(CARGO) build --release
+	@$(MAKE) -s manual
 	@$(MAKE) -s -C openmpi
 	@$(MAKE) -s -C kernel/ivshmem module BUILD=$(CURDIR)/build/ivshmem || echo "kernel/ivshmem: not built; the rest is"
 
@@ -61,16 +62,7 @@ check:
 bench: setup-guests build programs
 	@target/release/vshmem bench --quick
 
-install: build
-	install -D target/release/vshmem $(DESTDIR)$(PREFIX)/bin/vshmem
-	install -D target/release/libvshmem_preload.so $(DESTDIR)$(PREFIX)/lib/vshmem/libvshmem_preload.so
-	install -D target/release/libvshmem.so $(DESTDIR)$(PREFIX)/lib/libvshmem.so
-	install -D -m 644 crates/vshmem_capi/include/vshmem.h $(DESTDIR)$(PREFIX)/include/vshmem.h
-	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed -e 's,@PREFIX@,$(PREFIX),' -e "s,@VERSION@,$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)," \
-		crates/vshmem_capi/vshmem.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/vshmem.pc
-	for component in build/openmpi/*.so; do \
-		[ ! -e "$$component" ] || install -D "$$component" $(DESTDIR)$(PREFIX)/lib/vshmem/openmpi/$${component##*/}; done
+include packaging/install.mk
 
 clean:
 	$(CARGO) clean

@@ -16,17 +16,20 @@ mod visit;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Outcome;
 
 /// System V IPC across co-located virtual machines, for unmodified programs.
 #[derive(Debug, Parser)]
-#[command(name = "vshmem", version, propagate_version = true, after_help = EXAMPLES)]
+#[command(name = "vshmem", version = VERSION, propagate_version = true, after_help = EXAMPLES)]
 struct CommandLine {
     #[command(subcommand)]
     verb: Verb,
 }
+
+/// The release, and the commit that it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("VSHMEM_COMMIT"), ")");
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,6 +66,9 @@ enum Verb {
     /// A domain's agent; `run` starts it.
     #[command(hide = true)]
     Agent(verb::agent::Agent),
+    /// Write the man pages and the completions; packages do.
+    #[command(hide = true)]
+    Manual(verb::manual::Manual),
 }
 
 impl Verb {
@@ -77,6 +83,7 @@ impl Verb {
             Self::MpiEnv(environment) => environment.carry_out(),
             Self::Doctor(doctor) => doctor.carry_out(),
             Self::Agent(agent) => agent.carry_out(),
+            Self::Manual(manual) => manual.carry_out(CommandLine::command()),
         }
     }
 }

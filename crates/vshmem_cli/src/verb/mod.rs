@@ -5,6 +5,7 @@ pub mod bench;
 pub mod doctor;
 pub mod lab;
 pub mod ls;
+pub mod manual;
 pub mod mpi_env;
 pub mod rm;
 pub mod run;

@@ -150,11 +150,18 @@ fn begin(
     Ok(child)
 }
 
+/// What guests find at `/run/vshmem/bin`. Programs ask for the last one, the library's soname.
+const OFFERED: [&str; 4] = ["vshmem", "libvshmem_preload.so", "libvshmem.so", "libvshmem.so.0"];
+
+/// Beside the command, as a build leaves it, or where an installation does.
+fn find_offered(binary_dir: &Path, name: &str) -> Option<PathBuf> {
+    let places = [".", "../lib/vshmem", "../lib"];
+    places.iter().map(|place| binary_dir.join(place).join(name)).find(|path| path.is_file())
+}
+
 /// Copies programs to where the guests' users can read them.
 fn stage(directory: &Directory, binary: &Path, options: &UpOptions) -> Result<()> {
-    let offered = ["vshmem", "libvshmem_preload.so", "libvshmem.so"]
-        .map(|name| options.binary_dir.join(name));
-    let offered = offered.into_iter().filter(|path| path.is_file());
+    let offered = OFFERED.iter().filter_map(|name| find_offered(&options.binary_dir, name));
     for from in
         std::iter::once(binary.to_owned()).chain(options.stage.iter().cloned()).chain(offered)
     {

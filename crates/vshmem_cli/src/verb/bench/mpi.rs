@@ -135,9 +135,14 @@ impl Mpi {
 
     fn program(&self, command: &Path) -> Result<PathBuf, Failure> {
         let beside = command.parent().unwrap_or(Path::new("."));
+        let places = ["../../build/mpi", "../lib/vshmem/bench"].map(|below| beside.join(below));
         let place = match &self.programs {
             Some(place) => place.join(PROGRAM),
-            None => beside.join("../../build/mpi").join(PROGRAM),
+            None => places
+                .iter()
+                .map(|place| place.join(PROGRAM))
+                .find(|program| program.is_file())
+                .unwrap_or_else(|| places[0].join(PROGRAM)),
         };
         place.canonicalize().map_err(|error| {
             Failure::Failed(format!(

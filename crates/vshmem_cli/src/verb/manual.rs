@@ -1,0 +1,124 @@
+//! `vshmem manual`: the man pages and the completions of shells, from the command line's own
+//! definition.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Command};
+use clap_complete::aot::{Shell, generate_to};
+use clap_mangen::Man;
+
+use crate::failure::{Failure, Outcome};
+
+/// Write the man pages and the completions; packages do.
+#[derive(Debug, Args)]
+pub struct Manual {
+    /// Where to: made if need be, with man1 and completions in it.
+    directory: PathBuf,
+}
+
+const SHELLS: [Shell; 3] = [Shell::Bash, Shell::Zsh, Shell::Fish];
+
+impl Manual {
+    /// Writes them.
+    pub fn carry_out(self, whole: Command) -> Outcome {
+        let whole = whole.disable_help_subcommand(true);
+        self.write(whole).map_err(|error| {
+            Failure::Failed(format!("cannot write in {}: {error}", self.directory.display()))
+        })?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn write(&self, mut whole: Command) -> io::Result<()> {
+        let completions = self.directory.join("completions");
+        std::fs::create_dir_all(&completions)?;
+        for shell in SHELLS {
+            generate_to(shell, &mut without_hidden(&whole), "vshmem", &completions)?;
+        }
+        let pages = self.directory.join("man1");
+        std::fs::create_dir_all(&pages)?;
+        whole.build();
+        write_pages(&whole, None, &pages)
+    }
+}
+
+/// What a completion shows: `clap_complete` would offer hidden verbs and options, too.
+fn without_hidden(command: &Command) -> Command {
+    // Without its feature `string` clap takes names that last as long as the program does.
+    let name: &'static str = command.get_name().to_owned().leak();
+    let mut shown = Command::new(name)
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(command.get_arguments().filter(|argument| !argument.is_hide_set()))
+        .subcommands(
+            command.get_subcommands().filter(|verb| !verb.is_hide_set()).map(without_hidden),
+        );
+    if let Some(about) = command.get_about() {
+        shown = shown.about(about.clone());
+    }
+    shown
+}
+
+/// A page for the command, and one for each of its verbs.
+fn write_pages(command: &Command, above: Option<&str>, directory: &Path) -> io::Result<()> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name());
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        write_pages(verb, Some(name), directory)?;
+    }
+    let source = concat!("vshmem ", env!("CARGO_PKG_VERSION"));
+    let page = Man::new(command.clone()).source(source).manual("vshmem");
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    if command.get_subcommands().any(|verb| !verb.is_hide_set()) {
+        page.render_subcommands_section(&mut text)?;
+    }
+    if let Some(notes) = command.get_after_help() {
+        write_notes(&mut text, &notes.to_string())?;
+    }
+    write!(text, ".SH \"SEE ALSO\"\n.BR {} (1)", above.unwrap_or("vshmem-run"))?;
+    writeln!(text, ",\n.BR vshmem-pools (5),\n.BR libvshmem (3)")?;
+    std::fs::write(directory.join(page.get_filename()), text)
+}
+
+/// What stands below the options, line by line: these are mostly commands.
+fn write_notes(text: &mut Vec<u8>, notes: &str) -> io::Result<()> {
+    writeln!(text, ".SH EXAMPLES AND NOTES\n.nf")?;
+    for line in notes.lines().filter(|line| *line != "Examples:") {
+        // A dot or an apostrophe at its beginning would make it a request; "\&" is nothing, printed.
+        writeln!(text, "\\&{}", line.replace('\\', "\\e").replace('-', "\\-"))?;
+    }
+    writeln!(text, ".fi")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn each_verb_has_a_page_and_hidden_ones_have_none() {
+        let place = tempfile::tempdir().unwrap();
+        let manual = Manual { directory: place.path().join("new") };
+        manual.carry_out(crate::CommandLine::command()).unwrap();
+        let page = |name: &str| {
+            std::fs::read_to_string(place.path().join("new/man1").join(format!("{name}.1")))
+        };
+        for name in ["vshmem", "vshmem-run", "vshmem-pool", "vshmem-pool-create", "vshmem-lab-up"] {
+            let text = page(name).unwrap();
+            assert!(text.contains(".SH SYNOPSIS"), "{name}: {text}");
+        }
+        assert!(page("vshmem-agent").is_err() && page("vshmem-manual").is_err());
+        assert!(page("vshmem-run").unwrap().contains("\\&  vshmem run"));
+        for file in ["vshmem.bash", "_vshmem", "vshmem.fish"] {
+            let text =
+                std::fs::read_to_string(place.path().join("new/completions").join(file)).unwrap();
+            assert!(text.contains("doctor"), "{file}");
+            assert!(!text.contains("manual"), "{file} offers a hidden verb");
+        }
+    }
+}

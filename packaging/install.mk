@@ -1,0 +1,98 @@
+# make install, uninstall, deb, tarball. They build and fetch nothing: what is to be installed is in BIN_DIR and build/.
+PREFIX ?= /usr/local
+LIBDIR ?= $(PREFIX)/lib
+# Of the command alone: the same path on every architecture.
+OWN_LIBDIR = $(PREFIX)/lib/vshmem
+MANDIR ?= $(PREFIX)/share/man
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+# Where the command and the libraries are.
+BIN_DIR ?= target/release
+SONAME = libvshmem.so.0
+INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
+BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi
+DKMS_SOURCES = core.c memory.c deaths.c pci.c vshmem.h Kbuild Makefile
+SED = sed -e 's,@PREFIX@,$(PREFIX),g' -e 's,@LIBDIR@,$(LIBDIR),g' -e 's,@VERSION@,$(VERSION),g'
+# install_edited SOURCE MODE TARGET
+install_edited = install -d "$(dir $3)" && $(SED) $1 >"$3" && chmod $2 "$3"
+# install_all MODE FILES DIRECTORY: those that there are
+install_all = for file in $2; do [ ! -f "$$file" ] || install -D -m $1 "$$file" -t $(DESTDIR)$3 || exit 1; done
+D = $(DESTDIR)
+
+.PHONY: manual install install-built uninstall deb tarball
+
+# Man pages and completions, from the command itself and from the header.
+manual:
+	@rm -rf build/manual
+	@$(BIN_DIR)/vshmem manual build/manual
+	@mkdir -p build/manual/man3 build/manual/man5
+	@awk -v version=$(VERSION) -f packaging/man/libvshmem.awk crates/vshmem_capi/include/vshmem.h >build/manual/man3/libvshmem.3
+	@grep -o 'vshmem_[a-z_]*(' crates/vshmem_capi/include/vshmem.h | tr -d '(' | sort -u | while read -r call; do \
+		echo '.so man3/libvshmem.3' >build/manual/man3/$$call.3; done
+	@$(SED) packaging/man/vshmem-pools.5 >build/manual/man5/vshmem-pools.5
+
+install-built:
+	@for file in $(BIN_DIR)/vshmem $(BIN_DIR)/libvshmem_preload.so $(BIN_DIR)/libvshmem.so $(BIN_DIR)/libvshmem.a build/manual/man1/vshmem.1; do \
+		[ -e "$$file" ] || { echo "$$file is not there. Run \`make build\` first, as the user who has Rust; install builds nothing" >&2; exit 1; }; done
+	@[ -e build/bench/pingpong_sysv ] || \
+		echo "build/bench is empty: \`vshmem bench\` will have no programs. \`make programs\` builds them" >&2
+
+install: install-built
+	install -D $(BIN_DIR)/vshmem $D$(PREFIX)/bin/vshmem
+	install -D -m 644 $(BIN_DIR)/libvshmem_preload.so $D$(OWN_LIBDIR)/libvshmem_preload.so
+	install -D -m 644 $(BIN_DIR)/libvshmem.so $D$(LIBDIR)/$(INSTALLED_SONAME)
+	ln -sf $(INSTALLED_SONAME) $D$(LIBDIR)/$(SONAME)
+	ln -sf $(SONAME) $D$(LIBDIR)/libvshmem.so
+	@# Guests of a lab are given the library from here.
+	ln -sf "$$(realpath -sm --relative-to=$(OWN_LIBDIR) $(LIBDIR)/$(SONAME))" $D$(OWN_LIBDIR)/$(SONAME)
+	install -D -m 644 $(BIN_DIR)/libvshmem.a $D$(LIBDIR)/libvshmem.a
+	install -D -m 644 crates/vshmem_capi/include/vshmem.h $D$(PREFIX)/include/vshmem.h
+	$(call install_edited,crates/vshmem_capi/vshmem.pc.in,644,$D$(LIBDIR)/pkgconfig/vshmem.pc)
+	$(call install_all,644,build/openmpi/*.so,$(OWN_LIBDIR)/openmpi)
+	$(call install_all,755,$(BENCH_PROGRAMS),$(OWN_LIBDIR)/bench)
+	$(call install_all,755,build/examples/*,$(OWN_LIBDIR)/examples)
+	$(call install_all,644,examples/*.c examples/*.h,$(PREFIX)/share/doc/vshmem/examples)
+	install -D -m 644 packaging/job7.conf -t $D$(PREFIX)/share/doc/vshmem/examples
+	$(call install_all,644,$(DKMS_SOURCES:%=kernel/ivshmem/%),$(PREFIX)/src/vshmem-$(VERSION))
+	$(call install_all,644,kernel/ivshmem/uapi/*.h,$(PREFIX)/src/vshmem-$(VERSION)/uapi)
+	sed 's/^PACKAGE_VERSION=.*/PACKAGE_VERSION="$(VERSION)"/' kernel/ivshmem/dkms.conf >$D$(PREFIX)/src/vshmem-$(VERSION)/dkms.conf
+	chmod 644 $D$(PREFIX)/src/vshmem-$(VERSION)/dkms.conf
+	install -D -m 644 kernel/ivshmem/60-vshmem.rules -t $D$(PREFIX)/lib/udev/rules.d
+	$(call install_edited,packaging/systemd/vshmem-pool@.service.in,644,$D$(UNITDIR)/vshmem-pool@.service)
+	$(call install_edited,packaging/systemd/vshmem-serve@.service.in,644,$D$(UNITDIR)/vshmem-serve@.service)
+	$(call install_edited,packaging/systemd/make-pool.in,755,$D$(OWN_LIBDIR)/make-pool)
+	install -D -m 644 packaging/systemd/vshmem.sysusers $D$(PREFIX)/lib/sysusers.d/vshmem.conf
+	install -D -m 644 packaging/systemd/vshmem.tmpfiles $D$(PREFIX)/lib/tmpfiles.d/vshmem.conf
+	install -d $D/etc/vshmem/pools.d
+	$(call install_all,644,build/manual/man1/*,$(MANDIR)/man1)
+	$(call install_all,644,build/manual/man3/*,$(MANDIR)/man3)
+	$(call install_all,644,build/manual/man5/*,$(MANDIR)/man5)
+	install -D -m 644 build/manual/completions/vshmem.bash $D$(PREFIX)/share/bash-completion/completions/vshmem
+	install -D -m 644 build/manual/completions/_vshmem -t $D$(PREFIX)/share/zsh/site-functions
+	install -D -m 644 build/manual/completions/vshmem.fish -t $D$(PREFIX)/share/fish/vendor_completions.d
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+	@echo "Installed. For the group, the directories and the units: systemd-sysusers; systemd-tmpfiles --create; systemctl daemon-reload; udevadm control --reload"
+
+# What is the administrator's stays: files in /etc/vshmem, the group, pools.
+uninstall:
+	rm -f $D$(PREFIX)/bin/vshmem $D$(LIBDIR)/libvshmem.so $D$(LIBDIR)/$(SONAME) $D$(LIBDIR)/$(SONAME).* $D$(LIBDIR)/libvshmem.a
+	rm -f $D$(LIBDIR)/pkgconfig/vshmem.pc $D$(PREFIX)/include/vshmem.h
+	rm -rf $D$(OWN_LIBDIR) $D$(PREFIX)/share/doc/vshmem $D$(PREFIX)/src/vshmem-$(VERSION)
+	rm -f $D$(PREFIX)/lib/udev/rules.d/60-vshmem.rules $D$(PREFIX)/lib/sysusers.d/vshmem.conf $D$(PREFIX)/lib/tmpfiles.d/vshmem.conf
+	rm -f $D$(UNITDIR)/vshmem-pool@.service $D$(UNITDIR)/vshmem-serve@.service
+	rm -f $D$(MANDIR)/man1/vshmem.1 $D$(MANDIR)/man1/vshmem-*.1 $D$(MANDIR)/man3/libvshmem.3 $D$(MANDIR)/man3/vshmem_*.3 $D$(MANDIR)/man5/vshmem-pools.5
+	rm -f $D$(PREFIX)/share/bash-completion/completions/vshmem $D$(PREFIX)/share/zsh/site-functions/_vshmem
+	rm -f $D$(PREFIX)/share/fish/vendor_completions.d/vshmem.fish
+	rmdir --ignore-fail-on-non-empty $D/etc/vshmem/pools.d $D/etc/vshmem 2>/dev/null || true
+	@[ -n "$(DESTDIR)" ] || [ "$$(id -u)" != 0 ] || ldconfig
+
+# Packages for Debian, in build/packages.
+deb: install-built
+	@packaging/make-deb $(VERSION)
+
+# For other distributions: everything below /usr, to be unpacked at /.
+tarball: install-built
+	@umask 022; rm -rf build/tarball && mkdir -p build/tarball build/packages
+	@$(MAKE) -s install DESTDIR=$(CURDIR)/build/tarball PREFIX=/usr >/dev/null
+	@tar -C build/tarball --owner=0 --group=0 --numeric-owner --sort=name -cJf build/packages/vshmem-$(VERSION)-linux-$$(uname -m).tar.xz .
+	@echo build/packages/vshmem-$(VERSION)-linux-$$(uname -m).tar.xz

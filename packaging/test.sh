@@ -1,0 +1,86 @@
+#!/bin/bash
+# The packages in a fresh Debian: installed, used by root and by a member of the group, purged, and nothing is left.
+#   packaging/test.sh [all]     after `make build programs`; as root; needs mmdebstrap and a mirror of Debian
+# ROOT_TAR=FILE: a root that mmdebstrap made before. Without `all`, vshmem-openmpi and vshmem-dkms stay out: what they depend on is large. The last line counts.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+work=$PWD/build/packaging-test
+name=${VSHMEM_TEST_NAME:-packaging-test}
+suite=${SUITE:-bookworm}
+want=(vshmem libvshmem0 libvshmem-dev vshmem-tools)
+# What the packages depend on is a part of the root before they come: what it leaves behind is not theirs.
+base=man-db,systemd-standalone-sysusers,passwd,util-linux,libgomp1
+if [ "${1:-}" = all ]; then
+	want+=(vshmem-openmpi vshmem-dkms)
+	base=$base,libopenmpi3,dkms,linux-headers-$(dpkg --print-architecture)
+fi
+passed=0 failed=0
+check() { # check WHAT COMMAND...
+	local what=$1 output
+	shift
+	if output=$("$@" 2>&1); then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		printf 'FAILED: %s\n%s\n' "$what" "$output" | tail -40
+	fi
+}
+finish() {
+	echo "$passed passed, $failed failed"
+	exit $((failed > 0))
+}
+
+command -v mmdebstrap >/dev/null || {
+	printf '    SKIPPED: there is no mmdebstrap (apt-get install mmdebstrap)\n1 passed, 0 failed\n'
+	exit 0
+}
+rm -rf "$work"
+mkdir -p "$work"
+
+# An installation below a directory of one's own, and taken away again.
+tree=$work/tree
+check 'make install' make -s install DESTDIR="$tree" PREFIX=/opt/vshmem
+check 'the units' bash -c "sed 's,/opt/vshmem,$tree/opt/vshmem,' $tree/opt/vshmem/lib/systemd/system/vshmem-pool@.service >$work/vshmem-pool@.service &&
+	sed 's,/opt/vshmem,$tree/opt/vshmem,' $tree/opt/vshmem/lib/systemd/system/vshmem-serve@.service >$work/vshmem-serve@.service &&
+	said=\$(systemd-analyze verify --man=no $work/vshmem-pool@job7.service $work/vshmem-serve@job7.service 2>&1 | grep vshmem); echo \"\$said\"; [ -z \"\$said\" ]"
+check 'pkg-config' bash -c "grep -q '^libdir=/opt/vshmem/lib$' $tree/opt/vshmem/lib/pkgconfig/vshmem.pc"
+check 'the soname' bash -c "readelf -d $tree/opt/vshmem/lib/libvshmem.so | grep -q 'SONAME.*libvshmem.so.0'"
+check 'a program with the library' bash -c "printf '#include <vshmem.h>\nint main(void) { return vshmem_team_bytes(2, 64) == 0; }\n' >$work/own.c &&
+	cc -o $work/own $work/own.c -I$tree/opt/vshmem/include -L$tree/opt/vshmem/lib -lvshmem && LD_LIBRARY_PATH=$tree/opt/vshmem/lib $work/own &&
+	cc -o $work/own-static $work/own.c -I$tree/opt/vshmem/include $tree/opt/vshmem/lib/libvshmem.a -lgcc_s -lpthread -lm -ldl && $work/own-static"
+check 'programs of a benchmark' "$tree/opt/vshmem/bin/vshmem" bench sysv --list
+check 'make uninstall' make -s uninstall DESTDIR="$tree" PREFIX=/opt/vshmem
+check 'nothing after make uninstall' bash -c "left=\$(find $tree ! -type d); echo \"\$left\"; [ -z \"\$left\" ]"
+
+check 'make deb' make -s deb
+if command -v lintian >/dev/null; then
+	check 'lintian' lintian --fail-on error,warning build/packages/*.deb
+fi
+root=$work/root
+if [ -n "${ROOT_TAR:-}" ]; then
+	mkdir "$root"
+	check "unpack $ROOT_TAR" tar -C "$root" -xf "$ROOT_TAR"
+else
+	echo "a root of $suite..."
+	check 'mmdebstrap' mmdebstrap --quiet --variant=minbase --include="$base" "$suite" "$root"
+fi
+[ $failed = 0 ] || finish
+mkdir "$root/packages"
+for package in "${want[@]}"; do cp build/packages/"$package"_*.deb "$root/packages/"; done
+cp packaging/test_inside.sh "$root/packages/inside"
+# Its own processes and mounts, which end with it.
+unshare --mount --pid --fork --kill-child --uts bash -c "
+	hostname $name
+	mount --make-rprivate / && mount -t proc proc $root/proc && mount -t tmpfs tmpfs $root/dev/shm &&
+	chroot $root /bin/bash /packages/inside ${want[*]}" 2>&1 | tee "$work/inside.log"
+counts=$(tail -1 "$work/inside.log")
+case $counts in
+*' passed, '*' failed')
+	passed=$((passed + ${counts%% *}))
+	counts=${counts#* passed, }
+	failed=$((failed + ${counts%% *}))
+	;;
+*) failed=$((failed + 1)) ;;
+esac
+[ $failed != 0 ] || rm -rf "$work"
+finish
