@@ -7,6 +7,9 @@ use super::send_backoff::Room;
 use super::slot::{CLOSED, FULL, LARGE, Spot, laps_from};
 use crate::fault::Fault;
 
+/// Slots on one cache line.
+const SLOTS_OF_LINE: usize = 64 / CELL_BYTES as usize;
+
 /// Where a sender has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
@@ -131,19 +134,24 @@ impl MessageRing {
         self.any & LARGE != 0
     }
 
-    /// How much room there is by now in a ring that was full.
+    /// How much room there is by now in a ring that was full; `has_time`: a single free slot
+    /// counts as well.
+    ///
+    /// Where receivers go on to the other cache line of the ring all slots of this one are free:
+    /// from then on sender and receivers write into a line each. Until then a look at the tail
+    /// takes the line away that receivers write into.
     #[inline]
     #[must_use]
-    pub fn room(&self, map: &Map) -> Room {
-        // Half of the ring is free once the message has been taken that is so many behind the oldest.
-        let half = self.slot_of(self.tail + RING_SLOTS as i64 / 2 - 1);
+    pub fn room(&self, map: &Map, has_time: bool) -> Room {
+        let of_line = SLOTS_OF_LINE as i64;
+        let next_line = self.slot_of((self.tail.div_euclid(of_line) + 1) * of_line);
         let is_same =
             |spot: Spot| map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word);
-        match (is_same(half), is_same(self.slot_of(self.tail))) {
-            (false, _) => Room::Plenty,
-            (true, false) => Room::Some,
-            (true, true) => Room::None,
+        if !is_same(next_line) {
+            return Room::Plenty;
         }
+        let is_some = has_time && !is_same(self.slot_of(self.tail));
+        if is_some { Room::Some } else { Room::None }
     }
 
     /// Its messages, oldest first: at positions below all that have not been filled yet.

@@ -37,19 +37,6 @@ fn receive_any(map: &Map) -> Option<u64> {
     receive_if(map, |spot| Some(text_in(map, spot)))
 }
 
-/// As `leave`, with the texts of messages in slots.
-fn leave_any(map: &Map) -> Vec<u64> {
-    MessageRing::close(map, RING).expect("a close");
-    let ring = MessageRing::look(map, RING).expect("a ring");
-    assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
-    let left = ring.messages().map(|spot| text_in(map, spot)).collect();
-    for (spot, word) in ring.emptied() {
-        let seen = spot.cell(map).expect("a cell");
-        assert!(map.replace_cell(spot.at, seen, word).expect("a cell"), "not frozen");
-    }
-    left
-}
-
 /// A text in a slot is never seen in part or for another, whoever sends next into the slot: eight laps on, or in a chunk.
 #[test]
 fn a_text_in_a_slot_is_that_of_its_message() {
@@ -76,25 +63,5 @@ fn a_text_in_a_slot_is_that_of_its_message() {
         assert_eq!(own, expected, "in order");
         late.retain(|text| *text == 20);
         assert_eq!(late.len(), usize::from(other));
-    });
-}
-
-#[test]
-fn texts_in_slots_are_received_or_found_by_whoever_closes() {
-    explore(2, || {
-        let map = Arc::new(Map::anonymous(BYTES as usize));
-        assert!(send_inline(&map, 1) && send(&map, 2));
-        let (one, two) = (Arc::clone(&map), Arc::clone(&map));
-        let sender = thread::spawn(move || send_inline(&one, 3));
-        let receiver = thread::spawn(move || receive_any(&two));
-        let mut found = leave_any(&map);
-        assert!(found.is_sorted());
-        open(&map);
-        assert!(send_inline(&map, 4));
-        let sent = sender.join().expect("a thread");
-        found.extend(receiver.join().expect("a thread"));
-        found.extend(std::iter::from_fn(|| receive_any(&map)));
-        found.sort_unstable();
-        assert_eq!(found, if sent { vec![1, 2, 3, 4] } else { vec![1, 2, 4] });
     });
 }
