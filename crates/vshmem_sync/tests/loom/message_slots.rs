@@ -6,7 +6,7 @@ use loom::thread;
 use vshmem_mem::Map;
 use vshmem_sync::{Inline, MessageRing, Spot, Tail};
 
-use crate::message_ring::message_ring::{BYTES, RING, open, receive_if, send};
+use crate::message_ring::message_ring::{BYTES, RING, receive_if, send};
 use crate::model::explore;
 
 /// Sends a text in a slot itself; false when the ring is closed.
