@@ -19,6 +19,9 @@ use crate::pool::chunk::Chunk;
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::waker_cpus;
 
+/// A sender that waits for room looks at the tail itself once in so many times.
+const LOOKS_AT_TAIL: u32 = 8;
+
 /// The chunk that a slot notes is what the next message is sent in.
 #[inline]
 fn will_write_chunk(map: &Map, layout: &Layout, spot: Spot) {
@@ -182,7 +185,11 @@ fn await_room(context: &Context, ring: &MessageRing, signals_seen: &mut Option<u
     }
     // A handler that runs from now on interrupts the sleep that this call may come to.
     signals_seen.get_or_insert_with(signals_handled);
-    context.room.look_for_room(|| ring.room(context.pool().map()))
+    let mut looks = 0_u32;
+    context.room.look_for_room(|| {
+        looks += 1;
+        ring.room(context.pool().map(), looks.is_multiple_of(LOOKS_AT_TAIL))
+    })
 }
 
 /// Whether a queue allows a message of so many bytes beside those that `ring` holds.

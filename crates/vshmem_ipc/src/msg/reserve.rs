@@ -11,7 +11,7 @@
 //! slot.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, Spot, Txn, field};
+use vshmem_sync::{Fault, Spot, Txn, crash_point, field};
 use vshmem_wire::{Cell, Layout, MovedMessage, MsgHeader, RING_SLOTS, RingReserve};
 
 use crate::memory::heap;
@@ -63,9 +63,11 @@ impl Reserve {
         if map.load(spot.at, Ordering::Acquire)? != spot.word {
             return Err(moves);
         }
+        crash_point("msg-slot-moves", "seen");
         if old != new && !map.replace_pair(at, old, new)? && map.load_cell(at)? != new {
             return Err(moves);
         }
+        crash_point("msg-slot-moves", "moved");
         Ok(chunk)
     }
 

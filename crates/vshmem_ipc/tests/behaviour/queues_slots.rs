@@ -6,7 +6,7 @@ use vshmem_ipc::{Errno, Member};
 /// A queue that has its reserve: so many messages have to be sent before it is provided.
 fn stocked(me: &Member) -> i32 {
     let id = me.queue();
-    for _ in 0..64 {
+    for _ in 0..300 {
         me.send(id, 1, b"x").unwrap();
         me.receive(id, 1).unwrap();
     }
