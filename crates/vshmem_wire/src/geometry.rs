@@ -359,3 +359,31 @@ impl Geometry {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_the_table_is_all_that_a_limit_takes() {
+        let mut geometry = Geometry::for_size(16 << 20).expect("a geometry");
+        for (nth, limit) in Geometry::LIMITS.iter().enumerate() {
+            assert!(geometry.set(limit.name, limit.least), "{}", limit.name);
+            assert_eq!(geometry.values()[nth], limit.least, "{}", limit.name);
+            assert_eq!(geometry.validate(), Ok(()), "{}", limit.name);
+            if limit.least > 0 {
+                geometry.set(limit.name, limit.least - 1);
+                let refused = GeometryError::Count {
+                    name: limit.name,
+                    value: limit.least - 1,
+                    least: limit.least,
+                    most: limit.most,
+                };
+                assert_eq!(geometry.validate(), Err(refused));
+            }
+            geometry.set(limit.name, limit.least);
+        }
+        assert!(!geometry.set("bad", 1));
+        assert_eq!(Geometry::from_bytes(&geometry.to_bytes()), geometry);
+    }
+}

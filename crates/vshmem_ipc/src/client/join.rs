@@ -9,6 +9,7 @@ use vshmem_wire::{ClientName, ClientSlot, ClientState, DomainSlot, DomainState, 
 use crate::context::wait_file::WaitFile;
 use crate::context::{Context, Reach, Upcalls};
 use crate::listing::client_rows;
+use crate::msg;
 use crate::pool::clients::{
     Process, client_at, is_in, is_same_start, slot_of, start_in, take_client, write_client,
 };
@@ -262,8 +263,8 @@ pub(crate) struct Entered {
     before_exec: bool,
 }
 
-/// Joins. When the client table is full, first reaps those clients of this domain of which `gone` says, by pid and start
-/// time, that they are no more.
+/// Joins. When the client table is full, first reaps those clients of this domain of which `gone`
+/// says, by pid and start time, that they are no more.
 pub(crate) fn join(
     pool: Arc<Pool>,
     identity: &DomainIdentity,
@@ -287,8 +288,8 @@ pub(crate) fn join(
 /// What lower rooms have done by upper ones.
 static UPCALLS: Upcalls = Upcalls {
     recover_thread: threads::recover_thread,
-    free_spare_chunks: |context| Ok(context.free_parked_chunks()?),
+    free_spare_chunks: msg::stock::free_parked_chunks,
     reap_chunk: |context, desk, chunk, dead| {
-        crate::queue::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
+        msg::ring::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
     },
 };

@@ -1,7 +1,8 @@
 //! The tables of a pool by name: what a fault's offset lies in.
 
-use crate::pool::limits::limit_name;
 use vshmem_wire::{Area, Layout, PAGE_BYTES};
+
+use crate::pool::limits::limit_name;
 
 /// Every table, as `--limit` and the documentation call it.
 fn tables(layout: &Layout) -> [(&'static str, Area); 17] {

@@ -142,18 +142,18 @@ pub enum CreateError {
     Find(#[from] FindError),
 }
 
-/// Names of the limits that can be set, from the one table of limits.
+/// What `--limit` takes, as the one table of limits has it.
 fn limit_names() -> String {
-    let names = Geometry::LIMITS.iter().filter(|limit| limit.is_option).map(|limit| limit.name);
-    names.collect::<Vec<_>>().join(" ")
+    let options = Geometry::LIMITS.iter().filter(|limit| limit.is_option);
+    options.map(|limit| limit.name).collect::<Vec<_>>().join(" ")
 }
 
 fn set_limit(geometry: &mut Geometry, name: &str, value: u64) -> Result<(), CreateError> {
     let is_option = Geometry::LIMITS.iter().any(|limit| limit.is_option && limit.name == name);
-    if is_option && geometry.set(name, value) {
-        return Ok(());
+    match is_option && geometry.set(name, value) {
+        true => Ok(()),
+        false => Err(CreateError::Limit(name.to_owned())),
     }
-    Err(CreateError::Limit(name.to_owned()))
 }
 
 fn valid_name(name: &str) -> bool {
