@@ -178,7 +178,7 @@ pub(super) fn verify_taken(session: &Session, order: &Order) -> Result<(), Strin
     let me = session.member();
     let seen = |nth: i32| {
         // Between the step that makes it the child's own and the word that says so.
-        let just = order.name.starts_with("claim wait.rs") && order.name.ends_with("/after")
+        let just = order.name.starts_with("claim sleep.rs") && order.name.ends_with("/after")
             || order.name.starts_with("sem-setval");
         // One that is evicted when it has seen it cannot say so.
         let silenced = order.fate == Fate::Evicted;
