@@ -20,7 +20,7 @@ mod superblock;
 
 pub use cell::{CELL_BYTES, Cell, RawCell, WORD_BYTES, tag_at};
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
-pub use geometry::{Area, Geometry, GeometryError, Layout};
+pub use geometry::{Area, Geometry, GeometryError, Layout, Limit};
 pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 pub use name::{ClientName, Holding, domain_digest};
 pub use object::{

@@ -23,9 +23,9 @@ pub enum ObjectState {
 
 /// What the three kinds have in common.
 ///
-/// In the order of use: a lookup by key or id reads the second cache line, and the third, which says
-/// who may use the object and holds the first two cells of its kind. The first line is for those who
-/// change it.
+/// In the order of use: a lookup by key or id reads the second cache line, and the third, which
+/// says who may use the object and holds the first two cells of its kind. The first line is for
+/// those who change it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ObjectHeader {
@@ -91,8 +91,8 @@ pub struct ShmSlot {
 
 /// A semaphore set.
 ///
-/// A semaphore is a cell whose word has a format of its own, see `docs/internals/wire-format.md`: value, flags and last operator
-/// together.
+/// A semaphore is a cell whose word has a format of its own, see `docs/internals/wire-format.md`:
+/// value, flags and last operator together.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct SemSlot {
@@ -110,8 +110,8 @@ pub struct SemSlot {
     pub waiting: RawCell,
     /// First undo record, plus one.
     pub undos: RawCell,
-    /// 1 if there may be a sleeper who waits for something else than a semaphore high enough to take from: for a zero,
-    /// or for more than one semaphore.
+    /// 1 if there may be a sleeper who waits for something else than a semaphore high enough to
+    /// take from: for a zero, or for more than one semaphore.
     pub mixed: RawCell,
     /// The last array of operations that was done without the lock, an [`crate::ArrayWord`].
     pub array: RawCell,
@@ -135,9 +135,11 @@ pub struct MsgSlot {
     pub count: RawCell,
     /// First message: unit of the heap plus one.
     pub head: RawCell,
-    /// Last message; means nothing when there is none. In the ring's mode the chunks in reserve, a [`RingReserve`].
+    /// Last message; means nothing when there is none. In the ring's mode the chunks in reserve, a
+    /// [`RingReserve`].
     pub tail: RawCell,
-    /// Last sender, as `Party`. On one cache line with the three below: what a round trip changes comes at once.
+    /// Last sender, as `Party`. On one cache line with the three below: what a round trip changes
+    /// comes at once.
     pub sender: RawCell,
     /// Last receiver, as `Party`.
     pub receiver: RawCell,
@@ -178,17 +180,18 @@ pub struct MsgHeader {
     pub kind: u64,
     /// Bytes of text.
     pub size: u64,
-    /// Where in which ring the message was put: see `docs/internals/wire-format.md`. Means nothing in the list.
+    /// Where in which ring the message was put: see `docs/internals/wire-format.md`. Means nothing
+    /// in the list.
     pub place: u64,
     /// What the chunk's owner cell said when it was.
     pub owner: u64,
-    /// The tag of that cell. Of a message that lay in a slot of the ring, in the list: a [`MovedMessage`], and type and size
-    /// mean nothing.
+    /// The tag of that cell. Of a message that lay in a slot of the ring, in the list: a
+    /// [`MovedMessage`], and type and size mean nothing.
     pub tag: u64,
 }
 
-/// What the chunk of a message says that lay in a slot of the ring: it stands where others have a tag. With the eight bytes of text
-/// behind it, it is written by one compare-and-swap.
+/// What the chunk of a message says that lay in a slot of the ring: it stands where others have a
+/// tag. With the eight bytes of text behind it, it is written by one compare-and-swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MovedMessage {
     /// Type.
@@ -240,8 +243,8 @@ const _: () = assert!(
 /// Bytes in front of a message's text.
 pub const MSG_HEADER_BYTES: u64 = size_of::<MsgHeader>() as u64;
 
-/// Chunks that a queue keeps for the messages in its ring that lie in no chunk: these need some when they go to the list. They hang
-/// together by their links.
+/// Chunks that a queue keeps for the messages in its ring that lie in no chunk: these need some
+/// when they go to the list. They hang together by their links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingReserve {
     /// The first one.
@@ -308,8 +311,8 @@ pub struct AttachSlot {
 pub struct UndoSlot {
     /// Name of the client; 0 is free. Claimed by compare-and-swap, and kept until the client ends.
     pub client: RawCell,
-    /// Semaphore set slot plus one once it hangs on the set's list; [`UndoSlot::TAKEN`] shortly before; 0 while it serves no
-    /// set.
+    /// Semaphore set slot plus one once it hangs on the set's list; [`UndoSlot::TAKEN`] shortly
+    /// before; 0 while it serves no set.
     pub set: RawCell,
     /// Next record of the set, plus one.
     pub next: RawCell,

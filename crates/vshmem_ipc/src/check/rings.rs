@@ -7,13 +7,14 @@ use vshmem_wire::{
     RING_SHORT_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingReserve,
 };
 
-use crate::check::Look;
 use crate::check::heap::{Use, Uses};
+use crate::check::look::Look;
 use crate::check::objects::Objects;
-use crate::message::Header;
+use crate::msg::awaited_types::says_list;
+use crate::msg::message::Header;
+use crate::msg::ring;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
-use crate::queue;
 use crate::registry::table;
 
 impl Look<'_> {
@@ -30,7 +31,7 @@ impl Look<'_> {
                 if !ring.is_frozen() || ring.messages().next().is_some() {
                     self.wrong(format!("queue {index} uses its list, and its ring is in use"));
                 }
-            } else if queue::says_list(mode) {
+            } else if says_list(mode) {
                 self.wrong(format!("queue {index} is in mode {mode}, which is none"));
             } else if standing.is(ObjectState::Live) {
                 self.nothing_beside_the_ring(index, slot)?;
@@ -131,9 +132,9 @@ impl Look<'_> {
                     header.size
                 ));
             }
-            let place = queue::place_in(self.layout, Chunk(unit))?;
+            let place = ring::place_in(self.layout, Chunk(unit))?;
             let place = self.pool.map().load(place, Ordering::Relaxed)?;
-            if place != queue::place_of(index, spot.position()) {
+            if place != ring::place_of(index, spot.position()) {
                 self.wrong(format!("{what} does not say where it is"));
             }
             self.note_use(

@@ -1,6 +1,8 @@
-//! What one process needs to work in a pool: the map, its own slots and name, and what it remembers between calls.
+//! What one process needs to work in a pool: the map, its own slots and name, and what it remembers
+//! between calls.
 //!
-//! Nothing in the rooms above this one keeps state of its own; all of them are functions over a [`Context`].
+//! Nothing in the rooms above this one keeps state of its own; all of them are functions over a
+//! [`Context`].
 
 pub(crate) mod chunk_cache;
 pub(crate) mod reclaim_position;
@@ -38,21 +40,23 @@ pub enum Reach {
     Domain,
 }
 
-/// Steps of upper rooms that lower ones begin: rare, and out of line. One table, given to the context when it joins.
+/// Steps of upper rooms that lower ones begin: rare, and out of line. One table, given to the
+/// context when it joins.
 #[derive(Debug)]
 pub(crate) struct Upcalls {
-    /// Finishes what a thread of this process had begun from a slot, in a call that it has left by longjmp. Whether the
-    /// slot can be used again.
+    /// Finishes what a thread of this process had begun from a slot, in a call that it has left by
+    /// longjmp. Whether the slot can be used again.
     pub recover_thread: fn(&Context, &Desk<'_>, u32) -> bool,
     /// Frees chunks that message queues keep for their next messages; whether there were any.
     pub free_spare_chunks: fn(&Context, &Desk<'_>) -> Result<bool, Failure>,
-    /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold a message of a ring.
+    /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold
+    /// a message of a ring.
     pub reap_chunk: fn(&Context, &Desk<'_>, Chunk, u64) -> Result<(), Fault>,
 }
 
 /// This process as a client of a pool.
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     pub(crate) pool: Arc<Pool>,
     pub(crate) domain: AtomicU32,
     pub(crate) epoch: AtomicU32,
@@ -149,19 +153,19 @@ impl Context {
 
     /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
     #[must_use]
-    pub fn others_busy(&self) -> bool {
+    pub(crate) fn others_busy(&self) -> bool {
         self.seats.others_busy()
     }
 
     /// The pool.
     #[must_use]
-    pub fn pool(&self) -> &Arc<Pool> {
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
     /// Index of this domain.
     #[must_use]
-    pub fn domain(&self) -> u32 {
+    pub(crate) fn domain(&self) -> u32 {
         // Written before this process is a member, and in a child before it is one.
         self.domain.load(Ordering::Relaxed)
     }
@@ -172,13 +176,13 @@ impl Context {
 
     /// Client slot of this process.
     #[must_use]
-    pub fn client(&self) -> u32 {
+    pub(crate) fn client(&self) -> u32 {
         self.me().slot().unwrap_or(u32::MAX)
     }
 
     /// This process's name in the pool, which no other process gets.
     #[must_use]
-    pub fn name(&self) -> ClientName {
+    pub(crate) fn name(&self) -> ClientName {
         self.me()
     }
 
@@ -192,7 +196,7 @@ impl Context {
 
     /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
     #[must_use]
-    pub fn is_process(&self, pid: rustix::process::Pid) -> bool {
+    pub(crate) fn is_process(&self, pid: rustix::process::Pid) -> bool {
         self.pid.load(Ordering::Relaxed) == pid.as_raw_nonzero().get() as u32
     }
 
@@ -255,7 +259,7 @@ impl Context {
 
     /// Has `look` called about once a second by every thread that sleeps, outside any lock; it must
     /// not use the heap. Only the first one counts.
-    pub fn keep_vigil(&self, look: fn()) {
+    pub(crate) fn keep_vigil(&self, look: fn()) {
         let _ = self.vigil.set(look);
     }
 

@@ -9,7 +9,7 @@ use vshmem_wire::PAGE_BYTES;
 use crate::model::{cells, explore};
 
 /// The ring of a message queue: senders and receivers without the lock, and whoever closes it.
-mod message_ring {
+pub mod message_ring {
     use super::*;
     pub use vshmem_sync::MessageRing;
     use vshmem_sync::{Inline, Spot, Tail};
