@@ -1,6 +1,7 @@
-/* Collective calls whose team, pool and other members answer anything: the way each call goes, what is taken and given back, and
- * that no byte beyond a buffer is touched. Buffers have exactly their size, so that the sanitizers see each byte too far. What a
- * team itself reads from others is held by crates/vshmem_team/tests/hostile.
+/* Collective calls whose team, pool and other members answer anything: the way each call goes, what
+ * is taken and given back, and that no byte beyond a buffer is touched. Buffers have exactly their
+ * size, so that the sanitizers see each byte too far. What a team itself reads from others is held
+ * by crates/vshmem_team/tests/hostile.
  *
  *   collective [SEED [SECONDS]]      without SECONDS so many steps as take a few
  */
@@ -14,13 +15,15 @@
 
 #include "opal/runtime/opal.h"
 
-#define must(condition)                                                                                              \
-	do {                                                                                                         \
-		if (!(condition)) {                                                                                  \
-			fprintf(stderr, "%s:%d: %s: seed %llu, step %llu\n", __FILE__, __LINE__, #condition,         \
-				(unsigned long long)first_seed, (unsigned long long)step);                           \
-			abort();                                                                                     \
-		}                                                                                                    \
+#define must(condition)                                                              \
+	do {                                                                         \
+		if (!(condition)) {                                                  \
+			fprintf(stderr, "%s:%d: %s: seed %llu, step %llu\n",         \
+				__FILE__, __LINE__, #condition,                      \
+				(unsigned long long)first_seed,                      \
+				(unsigned long long)step);                           \
+			abort();                                                     \
+		}                                                                    \
 	} while (0)
 
 static uint64_t first_seed, step, seed;
@@ -40,7 +43,13 @@ struct vshmem_team {
 static struct vshmem_pool the_pool;
 static int held, joined;
 static uint64_t by_team, by_messages;
-struct vshmem_coll_parameters vshmem_coll_parameters = { .most_members = 64, .most_teams = 6, .after = 2, .most_bytes = 900, .piece_bytes = 256 };
+struct vshmem_coll_parameters vshmem_coll_parameters = {
+	.most_members = 64,
+	.most_teams = 6,
+	.after = 2,
+	.most_bytes = 900,
+	.piece_bytes = 256,
+};
 
 int vshmem_open(const char *name, vshmem_pool **pool, char *message, size_t bytes)
 {
@@ -104,10 +113,12 @@ int vshmem_id(const vshmem_pool *pool, const void *memory)
 
 size_t vshmem_team_bytes(uint32_t members, size_t payload)
 {
-	return any(20) ? members * (payload + 16) : 0;
+	/* The same each time; none for the largest. */
+	return members < 7 ? members * (payload + 16) : 0;
 }
 
-int vshmem_team_join(void *memory, uint32_t members, size_t payload, uint32_t rank, vshmem_team **team)
+int vshmem_team_join(void *memory, uint32_t members, size_t payload, uint32_t rank,
+		     vshmem_team **team)
 {
 	must(memory && rank < members && payload >= LARGEST_THING);
 	if (any(6) == 0)
@@ -167,7 +178,8 @@ int vshmem_team_broadcast(vshmem_team *team, uint32_t root, void *data, size_t b
 static int reduce(vshmem_team *team, const void *mine, void *result, size_t count, size_t unit,
 		  void (*combine)(const void *, void *, size_t, void *), void *argument)
 {
-	must(unit > 0 && unit <= LARGEST_THING && count * unit <= vshmem_coll_parameters.most_bytes);
+	must(unit > 0 && unit <= LARGEST_THING);
+	must(count * unit <= vshmem_coll_parameters.most_bytes);
 	uint8_t *earlier = malloc(count * unit), *later = malloc(count * unit);
 	memcpy(earlier, mine, count * unit);
 	memset(later, (int)any(256), count * unit);
@@ -179,13 +191,15 @@ static int reduce(vshmem_team *team, const void *mine, void *result, size_t coun
 	return answered(team);
 }
 
-int vshmem_team_reduce_by(vshmem_team *team, uint32_t root, const void *mine, void *result, size_t count, size_t unit,
+int vshmem_team_reduce_by(vshmem_team *team, uint32_t root, const void *mine, void *result,
+			  size_t count, size_t unit,
 			  void (*combine)(const void *, void *, size_t, void *), void *argument)
 {
 	return reduce(team, mine, root == 0 ? result : NULL, count, unit, combine, argument);
 }
 
-int vshmem_team_allreduce_by(vshmem_team *team, const void *mine, void *result, size_t count, size_t unit,
+int vshmem_team_allreduce_by(vshmem_team *team, const void *mine, void *result, size_t count,
+			     size_t unit,
 			     void (*combine)(const void *, void *, size_t, void *), void *argument)
 {
 	return reduce(team, mine, result, count, unit, combine, argument);
@@ -209,7 +223,8 @@ bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16])
 }
 
 /* The component below: brings what other members say, or fails. */
-static int bcast(void *data, int count, struct ompi_datatype_t *type, int root, struct ompi_communicator_t *comm,
+static int bcast(void *data, int count, struct ompi_datatype_t *type, int root,
+		 struct ompi_communicator_t *comm,
 		 mca_coll_base_module_t *module)
 {
 	must(module == NULL && root >= 0 && root < ompi_comm_size(comm));
@@ -219,7 +234,8 @@ static int bcast(void *data, int count, struct ompi_datatype_t *type, int root, 
 	return any(20) ? OMPI_SUCCESS : OMPI_ERROR;
 }
 
-static int allreduce(const void *mine, void *result, int count, struct ompi_datatype_t *type, struct ompi_op_t *op,
+static int allreduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
+		     struct ompi_op_t *op,
 		     struct ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
 	(void)op, (void)comm;
@@ -230,7 +246,8 @@ static int allreduce(const void *mine, void *result, int count, struct ompi_data
 	return any(20) ? OMPI_SUCCESS : OMPI_ERROR;
 }
 
-static int reduce_below(const void *mine, void *result, int count, struct ompi_datatype_t *type, struct ompi_op_t *op, int root,
+static int reduce_below(const void *mine, void *result, int count, struct ompi_datatype_t *type,
+			struct ompi_op_t *op, int root,
 			struct ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
 	(void)mine, (void)result, (void)count, (void)type, (void)op, (void)root, (void)comm;
@@ -247,7 +264,8 @@ static int barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *mod
 	return OMPI_SUCCESS;
 }
 
-static void exclusive_or(const void *source, void *target, int *count, struct ompi_datatype_t **type,
+static void exclusive_or(const void *source, void *target, int *count,
+			 struct ompi_datatype_t **type,
 			 struct ompi_op_base_module_1_0_0_t *module)
 {
 	(void)module;
@@ -270,8 +288,13 @@ static void open_member(struct member *member)
 	member->group.grp_proc_count = 2 + (int)any(6);
 	member->comm.c_local_group = &member->group;
 	member->comm.c_my_rank = (int)any((uint64_t)member->group.grp_proc_count);
-	member->gathering = (vshmem_gathering){ .way = UNDECIDED, .barrier = barrier, .bcast = bcast, .reduce = reduce_below,
-						.allreduce = allreduce };
+	member->gathering = (vshmem_gathering){
+		.way = UNDECIDED,
+		.barrier = barrier,
+		.bcast = bcast,
+		.reduce = reduce_below,
+		.allreduce = allreduce,
+	};
 }
 
 static ompi_datatype_t *with_holes;
@@ -280,21 +303,26 @@ static ompi_op_t operation;
 static void call(struct member *member)
 {
 	mca_coll_base_module_t *module = &member->gathering.super;
-	ompi_datatype_t *types[] = { &ompi_mpi_byte.dt, &ompi_mpi_int.dt, &ompi_mpi_double.dt, with_holes };
+	ompi_datatype_t *types[] = { &ompi_mpi_byte.dt, &ompi_mpi_int.dt, &ompi_mpi_double.dt,
+				     with_holes };
 	uint64_t what = any(4);
 	ompi_datatype_t *type = types[any(what == 1 ? 4 : 3)];
-	int count = (int)any(any(10) ? 60 : 2000), size = ompi_comm_size(&member->comm), root = (int)any((uint64_t)size);
+	int count = (int)any(any(10) ? 60 : 2000), size = ompi_comm_size(&member->comm);
+	int root = (int)any((uint64_t)size);
 	size_t bytes;
 	ptrdiff_t extent;
 	ompi_datatype_type_size(type, &bytes);
 	ompi_datatype_type_extent(type, &extent);
 	size_t room = (size_t)extent * (size_t)count;
 	void *mine = calloc(1, room), *result = calloc(1, room);
-	int rc = what == 0 ? vshmem_coll_barrier(&member->comm, module) :
-		 what == 1 ? vshmem_coll_bcast(mine, count, type, root, &member->comm, module) :
-		 what == 2 ? vshmem_coll_reduce(any(3) ? mine : MPI_IN_PLACE, result, count, type, &operation, root, &member->comm, module) :
-			     vshmem_coll_allreduce(any(3) ? mine : MPI_IN_PLACE, result, count, type, &operation, &member->comm, module);
-	must(rc == MPI_SUCCESS || rc == OMPI_ERROR || rc == MPI_ERR_TRUNCATE || rc == MPI_ERR_OTHER || rc == MPI_ERR_INTERN);
+	const void *given = any(3) ? mine : MPI_IN_PLACE;
+	ompi_communicator_t *comm = &member->comm;
+	int rc = what == 0 ? vshmem_coll_barrier(comm, module) :
+		 what == 1 ? vshmem_coll_bcast(mine, count, type, root, comm, module) :
+		 what == 2 ? vshmem_coll_reduce(given, result, count, type, &operation, root, comm, module) :
+			     vshmem_coll_allreduce(given, result, count, type, &operation, comm, module);
+	must(rc == MPI_SUCCESS || rc == OMPI_ERROR || rc == MPI_ERR_TRUNCATE || rc == MPI_ERR_OTHER ||
+	     rc == MPI_ERR_INTERN);
 	must(member->gathering.way != DECIDING);
 	must((member->gathering.way == BY_TEAM) == (member->gathering.team != NULL));
 	free(mine);
@@ -328,8 +356,10 @@ int main(int argc, char **argv)
 	}
 	for (int nth = 0; nth < MEMBERS; nth++)
 		vshmem_gathering_end(&members[nth].gathering);
-	must(held == 0 && joined == 0 && by_team > 0);
+	/* What was taken of the pool is given back: teams are made to the end. */
+	must(held == 0 && joined == 0 && by_team > step / 100);
 	vshmem_coll_close();
-	printf("%llu calls, %llu by teams: 1 passed, 0 failed\n", (unsigned long long)step, (unsigned long long)by_team);
+	printf("%llu calls, %llu by teams: 1 passed, 0 failed\n", (unsigned long long)step,
+	       (unsigned long long)by_team);
 	return 0;
 }

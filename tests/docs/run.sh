@@ -55,8 +55,8 @@ decisions() {
 
 # Models that the table names, `a_name_of_several_words`.
 models() {
-	grep -o '`[a-z0-9]*_[a-z0-9_]*_[a-z0-9_]*`' docs/internals/memory-model.md | tr -d '`' | grep -v '^vshmem_' | sort -u | while read -r model; do
-		grep -rqE "fn $model\b" crates/vshmem_sync || echo "there is no model $model in crates/vshmem_sync"
+	grep -o '`[a-z0-9]*_[a-z0-9_]*_[a-z0-9_]*`' docs/internals/memory-model.md | tr -d '`' | grep -vE '^(vshmem_|__)' | sort -u | while read -r model; do
+		grep -rqE "fn $model\b" crates/vshmem_sync crates/vshmem_mem || echo "there is no model $model in crates/vshmem_sync or vshmem_mem"
 	done
 }
 

@@ -1,5 +1,5 @@
-//! The process in between: it starts the agent proper in a session of its own and ends when that is up, so the agent belongs to
-//! init and not to the program that wanted it.
+//! The process in between: it starts the agent proper in a session of its own and ends when that is
+//! up, so the agent belongs to init and not to the program that wanted it.
 
 use std::fs::Metadata;
 use std::io::{BufRead, BufReader};
@@ -42,8 +42,8 @@ pub fn detach(place: &Path) -> Result<(), AgentError> {
     Err(AgentError::Silent)
 }
 
-/// Where this very binary is. Programs keep it open for as long as they run, and it may be removed or replaced meanwhile: then its
-/// path leads nowhere, or to another release.
+/// Where this very binary is. Programs keep it open for as long as they run, and it may be removed
+/// or replaced meanwhile: then its path leads nowhere, or to another release.
 fn own_binary() -> PathBuf {
     let running = PathBuf::from("/proc/self/exe");
     let identity =

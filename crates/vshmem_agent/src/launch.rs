@@ -1,7 +1,8 @@
 //! A child that becomes the `vshmem` command.
 //!
-//! It must never be a child that the program could wait for, so it is made by raw system calls with no exit signal: neither fork
-//! handlers nor SIGCHLD nor wait() of the program see it. It holds nothing of what the program holds. Nothing here uses the heap.
+//! It must never be a child that the program could wait for, so it is made by raw system calls with
+//! no exit signal: neither fork handlers nor SIGCHLD nor wait() of the program see it. It holds
+//! nothing of what the program holds. Nothing here uses the heap.
 
 #![allow(unsafe_code)] // a child by a raw clone
 
@@ -40,8 +41,8 @@ impl Launch {
         // Nothing of the program's environment: no LD_PRELOAD in the agent.
         let envp: [*const libc::c_char; 1] = [null];
         let kept = self.command as usize;
-        // SAFETY: raw fork without shared memory; the children make nothing but system calls on memory that was prepared
-        // before, then become the command or end.
+        // SAFETY: raw fork without shared memory; the children make nothing but system calls on
+        // memory that was prepared before, then become the command or end.
         let child = unsafe {
             let child = system_call(libc::SYS_clone, []);
             if child == 0 {
@@ -90,7 +91,8 @@ impl Child {
 
     /// Ends it.
     pub fn kill(self) {
-        // SAFETY: has no effect on memory; the child has not been waited for, so its number means no other process.
+        // SAFETY: has no effect on memory; the child has not been waited for, so its number means
+        // no other process.
         unsafe { system_call(libc::SYS_kill, [self.0 as usize, libc::SIGKILL as usize]) };
         self.wait();
     }

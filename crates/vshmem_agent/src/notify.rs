@@ -1,8 +1,9 @@
-//! The agent's datagrams: notifying the agents of other domains, and being notified by them, where an operator has configured
-//! it (docs/internals/notify.md).
+//! The agent's datagrams: notifying the agents of other domains, and being notified by them, where
+//! an operator has configured it (docs/internals/notify.md).
 //!
-//! Two threads, so that neither polls: one waits at the socket and wakes sleepers, one waits until programs ask for others to be
-//! notified. The round once a second greets the peers now and then, and says in the pool which of them have been heard.
+//! Two threads, so that neither polls: one waits at the socket and wakes sleepers, one waits until
+//! programs ask for others to be notified. The round once a second greets the peers now and then,
+//! and says in the pool which of them have been heard.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,8 @@ const SILENCE: Duration = Duration::from_secs(16);
 const FLOOD: Duration = Duration::from_millis(4);
 /// Datagrams that are read after that; the kernel keeps fewer.
 const MOST_WAITING: u32 = 256;
-/// A domain is notified again after this time, and then after twice as long each time, while it has not noticed...
+/// A domain is notified again after this time, and then after twice as long each time, while it has
+/// not noticed...
 const REPEAT: Duration = Duration::from_millis(2);
 /// ...up to this.
 const LAST_REPEAT: Duration = Duration::from_millis(600);
@@ -28,8 +30,9 @@ const LOOK_EVERY: u32 = 16;
 /// The sending thread sleeps for so long when nobody asks.
 const UNASKED: Duration = Duration::from_secs(3600);
 
-/// Domains that were notified, of which some thread has perhaps not noticed that it was served: a datagram may be lost, or lie in a
-/// network that has missed an interrupt. The pool says whether it is so, and the next datagram mends either.
+/// Domains that were notified, of which some thread has perhaps not noticed that it was served: a
+/// datagram may be lost, or lie in a network that has missed an interrupt. The pool says whether it
+/// is so, and the next datagram mends either.
 #[derive(Debug)]
 struct Unsettled {
     sent: Asked,
@@ -50,7 +53,8 @@ impl Unsettled {
         if self.sent.is_empty() { UNASKED } else { self.patience }
     }
 
-    /// Who is to be notified now, when `asked` has been asked for: nobody, after [`Unsettled::patience`].
+    /// Who is to be notified now, when `asked` has been asked for: nobody, after
+    /// [`Unsettled::patience`].
     fn next(&mut self, asked: Asked, not_noticed: impl FnOnce(Asked) -> Asked) -> Asked {
         if asked.is_empty() {
             self.sent = not_noticed(self.sent);
@@ -90,7 +94,8 @@ struct Told {
 }
 
 impl<'a> Notifier<'a> {
-    /// As the operator has configured it for the pool; `None` when not, or when that cannot be: then sleepers look for themselves.
+    /// As the operator has configured it for the pool; `None` when not, or when that cannot be:
+    /// then sleepers look for themselves.
     pub fn start(session: &'a Session) -> Option<Self> {
         let member = session.member();
         let opened = NotifyConfig::of(session.link().place())
@@ -114,7 +119,8 @@ impl<'a> Notifier<'a> {
         Some(notifier)
     }
 
-    /// The file goes at once: `vshmem doctor` reads the configuration itself, and says what is wrong with it.
+    /// The file goes at once: `vshmem doctor` reads the configuration itself, and says what is
+    /// wrong with it.
     fn complain(member: &Member, error: &NotifyError) {
         let uuid = member.pool().superblock().uuid;
         let mut status = NotifyStatus::new(&uuid);
@@ -167,7 +173,8 @@ impl<'a> Notifier<'a> {
         }
     }
 
-    /// While too much comes, looks once every some milliseconds, as sleepers would do it without datagrams.
+    /// While too much comes, looks once every some milliseconds, as sleepers would do it without
+    /// datagrams.
     fn sit_out(&self) {
         std::thread::sleep(FLOOD);
         for _ in 0..MOST_WAITING {
@@ -195,7 +202,8 @@ impl<'a> Notifier<'a> {
         }
     }
 
-    /// Sends to those who are due and rely on it. Returns how long to wait for those that the rate puts off; they stay due.
+    /// Sends to those who are due and rely on it. Returns how long to wait for those that the rate
+    /// puts off; they stay due.
     fn notify(&self, due: &mut Asked) -> Option<Duration> {
         let (mut left, mut wait) = (Asked::default(), None);
         for listener in self.member.listeners().unwrap_or_default() {

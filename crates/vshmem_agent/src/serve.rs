@@ -64,7 +64,7 @@ fn watch(session: &Session, lock: &Post, place: &Path) -> Result<Ending, AgentEr
     });
     // The words are about to be unmapped, so the kernel could not tell of this end.
     member.stop_guarding();
-    if session.link().kind() == "local" {
+    if session.link().file().is_some() {
         let _ = member.pool().attend_no_more();
     }
     if let Some(notifier) = notifier
@@ -98,7 +98,7 @@ fn note_rates(session: &Session) {
         .pool()
         .domains()
         .is_ok_and(|rows| rows.iter().any(|row| row.index == member.domain() && row.rates[0] != 0));
-    if session.link().kind() == "local" || measured {
+    if session.link().file().is_some() || measured {
         return;
     }
     if let Ok(rates) = measure_rates(session.link()) {

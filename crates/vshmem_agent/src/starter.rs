@@ -1,8 +1,9 @@
 //! Starting an agent, from inside a program or from the `vshmem` command.
 //!
-//! A program keeps the command's file open from the time when it joined the pool, and starts an agent from it only while it is
-//! where and who it was when it was loaded (`surroundings`). A program that has changed any of these, or closed the file, starts
-//! none: the next process that joins does, or one whose call takes its time.
+//! A program keeps the command's file open from the time when it joined the pool, and starts an
+//! agent from it only while it is where and who it was when it was loaded (`surroundings`). A
+//! program that has changed any of these, or closed the file, starts none: the next process that
+//! joins does, or one whose call takes its time.
 
 #![allow(unsafe_code)] // a descriptor by its number
 
@@ -26,7 +27,8 @@ use crate::surroundings::{Identity, are_as_at_load};
 const HIGH: i32 = 900;
 /// How long starting may take.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// What passes between two looks counts for so much at most: the agent may have been stopped together with this process.
+/// What passes between two looks counts for so much at most: the agent may have been stopped
+/// together with this process.
 const MOST_OF_A_LOOK: Duration = Duration::from_millis(100);
 
 /// A way to start the agent of this process's domain.
@@ -37,7 +39,8 @@ pub struct AgentStarter {
 }
 
 impl AgentStarter {
-    /// Keeps `command`, which must be an absolute path to `vshmem`, open for the agent of the pool at `place`.
+    /// Keeps `command`, which must be an absolute path to `vshmem`, open for the agent of the pool
+    /// at `place`.
     #[must_use]
     pub fn open(command: &Path, place: &Path) -> Option<Self> {
         if !command.is_absolute() || !are_as_at_load() {
@@ -50,7 +53,8 @@ impl AgentStarter {
         Some(Self { launch: Launch { command: file.into_raw_fd(), words }, identity })
     }
 
-    /// Starts an agent if there is none, and returns at once; with `wait`, when it is up. Uses no heap.
+    /// Starts an agent if there is none, and returns at once; with `wait`, when it is up. Uses no
+    /// heap.
     pub fn ensure(&self, session: &Session, wait: bool) {
         // First: who says that it starts one keeps others from it.
         if !self.may_start() {
@@ -98,7 +102,8 @@ fn words(command: &Path, place: &Path) -> Option<[CString; 4]> {
     Some([word(command)?, c"agent".to_owned(), c"--pool".to_owned(), word(place)?])
 }
 
-/// For the `vshmem` command itself: sees to it that this domain has an agent for the pool at `place`, and returns when it is up.
+/// For the `vshmem` command itself: sees to it that this domain has an agent for the pool at
+/// `place`, and returns when it is up.
 pub fn start(place: &Path) -> Result<(), AgentError> {
     if Duty::Agent.is_manned(place) {
         return Ok(());

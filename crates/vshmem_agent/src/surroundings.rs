@@ -1,8 +1,9 @@
 //! Where, and as whom, a process runs.
 //!
-//! The program may be anything, and have become anything since it began: chrooted into a directory that somebody else fills,
-//! another user, in another namespace. What a path means there, the dynamic linker's above all, is not what it meant. So an
-//! agent is started only while root, namespaces and user are those of the time when this library was loaded.
+//! The program may be anything, and have become anything since it began: chrooted into a directory
+//! that somebody else fills, another user, in another namespace. What a path means there, the
+//! dynamic linker's above all, is not what it meant. So an agent is started only while root,
+//! namespaces and user are those of the time when this library was loaded.
 
 #![allow(unsafe_code)] // the auxiliary vector
 
@@ -25,7 +26,8 @@ struct Surroundings {
 impl Surroundings {
     /// As they are now, for such a user; `None` where they cannot be told.
     fn of(ids: [u32; 4]) -> Option<Self> {
-        // The call by which the dynamic linker looks at files: a filter that lets programs start lets this.
+        // The call by which the dynamic linker looks at files: a filter that lets programs start
+        // lets this.
         let identity = |path| {
             let stat = rustix::fs::stat(path).ok()?;
             Some((stat.st_dev, stat.st_ino))

@@ -76,8 +76,8 @@ impl Shape {
         if fits { Ok(Self { lanes, lane_bytes }) } else { Err(ShapeError { lanes, lane_bytes }) }
     }
 
-    /// The lanes for `senders` senders that `budget` bytes allow: as large as the budget makes them.
-    /// `None` when not even the smallest fit.
+    /// The lanes for `senders` senders that `budget` bytes allow: as large as the budget makes
+    /// them. `None` when not even the smallest fit.
     #[must_use]
     pub fn within(senders: u32, budget: u64, most: u32) -> Option<Self> {
         let lanes = senders.max(1);

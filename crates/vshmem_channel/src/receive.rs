@@ -127,8 +127,8 @@ impl Port {
         self.lanes.iter().find(|known| known.index == lane).map(|known| known.sender)
     }
 
-    /// Looks for a message, up to `looks` times. `alive` is asked now and then whether a sender still is, by its name in
-    /// the pool.
+    /// Looks for a message, up to `looks` times. `alive` is asked now and then whether a sender
+    /// still is, by its name in the pool.
     #[inline]
     pub fn receive(&mut self, looks: u32, alive: impl Fn(u64) -> bool) -> Received {
         for _ in 0..looks {

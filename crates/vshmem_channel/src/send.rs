@@ -215,8 +215,8 @@ impl Outbound {
         Ok(self.line_at(position) + 8)
     }
 
-    /// Shows the receiver the message that was last reserved, with `bytes` bytes, at most as many as
-    /// were reserved.
+    /// Shows the receiver the message that was last reserved, with `bytes` bytes, at most as many
+    /// as were reserved.
     ///
     /// # Errors
     /// [`SendError::Corrupt`] without a reservation.

@@ -1,24 +1,20 @@
 //! Users and groups by name, and this process's own credentials.
 
-use nix::unistd::{Gid, Group, Uid, User};
 use vshmem_ipc::Caller;
 
 use crate::failure::{Failure, failed};
 
 /// Name of a user, or the number where there is none.
 pub fn user_name(uid: u32) -> String {
-    match User::from_uid(Uid::from_raw(uid)) {
-        Ok(Some(user)) => user.name,
-        _ => uid.to_string(),
-    }
+    let name = uzers::get_user_by_uid(uid).map(|user| user.name().to_string_lossy().into_owned());
+    name.unwrap_or_else(|| uid.to_string())
 }
 
 /// Name of a group, or the number where there is none.
 pub fn group_name(gid: u32) -> String {
-    match Group::from_gid(Gid::from_raw(gid)) {
-        Ok(Some(group)) => group.name,
-        _ => gid.to_string(),
-    }
+    let name =
+        uzers::get_group_by_gid(gid).map(|group| group.name().to_string_lossy().into_owned());
+    name.unwrap_or_else(|| gid.to_string())
 }
 
 /// A group by name or number.
@@ -26,13 +22,10 @@ pub fn group(text: &str) -> Result<u32, Failure> {
     if let Ok(number) = text.parse() {
         return Ok(number);
     }
-    match Group::from_name(text) {
-        Ok(Some(group)) => Ok(group.gid.as_raw()),
-        Ok(None) => failed(format!(
+    match uzers::get_group_by_name(text) {
+        Some(group) => Ok(group.gid()),
+        None => failed(format!(
             "--group {text}: there is no such group on this machine. `getent group` lists them"
-        )),
-        Err(error) => failed(format!(
-            "--group {text}: cannot look the group up: {error}. Give its number instead"
         )),
     }
 }

@@ -75,7 +75,8 @@ fn given(devices: Vec<Listing>) -> Result<Choice, Failure> {
             )),
             // Memory that something else uses.
             Err(FindError::Damaged { error: OpenError::Magic, .. }) => {}
-            // Whoever gave the device meant it to be used: a private pool instead would go unnoticed.
+            // Whoever gave the device meant it to be used: a private pool instead would go
+            // unnoticed.
             Err(error) => return Err(error.into()),
         }
     }
@@ -110,8 +111,8 @@ pub fn open(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
     }
 }
 
-/// As [`open`], and makes the private pool if it is missing. A private pool is announced on a terminal: who forgot to
-/// name one would wait for partners that are elsewhere.
+/// As [`open`], and makes the private pool if it is missing. A private pool is announced on a
+/// terminal: who forgot to name one would wait for partners that are elsewhere.
 pub fn open_or_make(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
     if let Some(word) = choose(option)?.word() {
         return Ok(find(&word)?);
@@ -136,8 +137,8 @@ pub fn private_name() -> String {
     format!("{PRIVATE_PREFIX}{}", rustix::process::geteuid().as_raw())
 }
 
-/// Anybody may make a file of that name in /dev/shm first, and would then own what is in it: one that is not this user's
-/// alone is refused by whoever opens it, at the descriptor.
+/// Anybody may make a file of that name in /dev/shm first, and would then own what is in it: one
+/// that is not this user's alone is refused by whoever opens it, at the descriptor.
 fn open_private() -> Result<Box<dyn Link>, Failure> {
     Ok(find(&private_name())?)
 }

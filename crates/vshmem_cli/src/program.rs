@@ -3,9 +3,11 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use object::read::elf::{FileHeader, ProgramHeader};
+use object::{Endianness, FileKind, ReadCache, elf};
 use rustix::fs::Access;
 
 use crate::failure::Failure;
@@ -130,7 +132,7 @@ fn look(place: &Path) -> Result<Form, Failure> {
     {
         return refuse("given file capabilities");
     }
-    match Elf::of(&file, &start) {
+    match Elf::of(&file) {
         Some(elf) if elf.foreign => {
             refuse("made for another kind of CPU than the preloaded library")
         }
@@ -155,34 +157,32 @@ fn interpreter(start: &[u8]) -> PathBuf {
 /// What matters of an ELF file.
 #[derive(Debug, PartialEq, Eq)]
 struct Elf {
-    /// Of another class or machine than this one.
+    /// Of another class, byte order or machine than this one.
     foreign: bool,
     /// It names a dynamic linker (PT_INTERP).
     interpreter: bool,
 }
 
-const CLASS_64: u8 = 2;
-const PT_INTERP: u32 = 3;
 #[cfg(target_arch = "x86_64")]
-const MACHINE: u16 = 62;
+const MACHINE: elf::Machine = elf::EM_X86_64;
 #[cfg(target_arch = "aarch64")]
-const MACHINE: u16 = 183;
+const MACHINE: elf::Machine = elf::EM_AARCH64;
 
 impl Elf {
-    fn of(file: &File, start: &[u8]) -> Option<Self> {
-        let short = |at: usize| Some(u16::from_ne_bytes(start.get(at..at + 2)?.try_into().ok()?));
-        if *start.get(4)? != CLASS_64 || short(18)? != MACHINE {
-            return Some(Self { foreign: true, interpreter: false });
+    /// `None` for a damaged one.
+    fn of(file: &File) -> Option<Self> {
+        const FOREIGN: Elf = Elf { foreign: true, interpreter: false };
+        let file = ReadCache::new(file);
+        if FileKind::parse(&file).ok()? != FileKind::Elf64 {
+            return Some(FOREIGN);
         }
-        let table = u64::from_ne_bytes(start.get(32..40)?.try_into().ok()?);
-        let (entry, count) = (u64::from(short(54)?), u64::from(short(56)?));
-        let mut interpreter = false;
-        for nth in 0..count {
-            let mut kind = [0; 4];
-            let at = table.checked_add(nth * entry)?;
-            file.read_exact_at(&mut kind, at).ok()?;
-            interpreter |= u32::from_ne_bytes(kind) == PT_INTERP;
+        let header = elf::FileHeader64::<Endianness>::parse(&file).ok()?;
+        let order = header.endian().ok()?;
+        if order != Endianness::default() || header.e_machine(order) != MACHINE {
+            return Some(FOREIGN);
         }
+        let segments = header.program_headers(order, &file).ok()?;
+        let interpreter = segments.iter().any(|segment| segment.p_type(order) == elf::PT_INTERP);
         Some(Self { foreign: false, interpreter })
     }
 }

@@ -6,22 +6,24 @@ use crate::show::clean;
 #[derive(Debug)]
 pub struct Table {
     title: String,
-    rows: Vec<Vec<String>>,
+    cells: comfy_table::Table,
 }
 
 impl Table {
     /// A table with these columns.
     pub fn new(title: &str, columns: &[&str]) -> Self {
-        Self {
-            title: title.to_owned(),
-            rows: vec![columns.iter().map(|&column| column.to_owned()).collect()],
+        let mut cells = comfy_table::Table::new();
+        cells.load_style(comfy_table::presets::NOTHING).set_header(columns);
+        for column in cells.column_iter_mut() {
+            column.set_padding((0, 2));
         }
+        Self { title: title.to_owned(), cells }
     }
 
     /// Adds a row. Empty cells show as `-`.
     pub fn row(&mut self, cells: Vec<String>) {
         let shown = |cell: String| if cell.is_empty() { "-".to_owned() } else { clean(&cell) };
-        self.rows.push(cells.into_iter().map(shown).collect());
+        self.cells.add_row(cells.into_iter().map(shown));
     }
 }
 
@@ -30,18 +32,7 @@ impl std::fmt::Display for Table {
         if !self.title.is_empty() {
             writeln!(f, "------ {} ------", self.title)?;
         }
-        let columns = self.rows[0].len();
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        for row in &self.rows {
-            let cells = row.iter().zip(&widths);
-            let line: Vec<String> = cells.map(|(cell, &width)| format!("{cell:<width$}")).collect();
-            writeln!(f, "{}", line.join("  ").trim_end())?;
-        }
-        Ok(())
+        writeln!(f, "{}", self.cells.trim_fmt())
     }
 }
 

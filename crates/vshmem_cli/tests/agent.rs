@@ -116,7 +116,8 @@ fn there_is_one_agent_and_another_after_it() {
     until("the agent of a removed pool ends", || is_over(second));
 }
 
-/// Programs keep the command open by which they start an agent. An upgrade of vshmem removes it from its directory.
+/// Programs keep the command open by which they start an agent. An upgrade of vshmem removes it
+/// from its directory.
 #[test]
 fn an_agent_is_started_by_a_command_that_was_removed_or_replaced() {
     let name = Name::with_pool("upgraded");

@@ -1,4 +1,5 @@
-//! `vshmem bench`: a short run between plain processes, its table and its lines; no figure is judged.
+//! `vshmem bench`: a short run between plain processes, its table and its lines; no figure is
+//! judged.
 
 mod rig;
 
@@ -26,7 +27,8 @@ fn programs() -> &'static str {
     &BUILD
 }
 
-/// Without the real library "vshmem" measures the kernel again, which does for everything looked at here.
+/// Without the real library "vshmem" measures the kernel again, which does for everything looked at
+/// here.
 fn command(installed: &Installed) -> Command {
     let beside = Path::new(env!("CARGO_BIN_EXE_vshmem")).with_file_name("libvshmem_preload.so");
     if beside.is_file() { vshmem() } else { installed.command() }

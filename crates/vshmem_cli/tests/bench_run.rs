@@ -1,4 +1,5 @@
-//! `vshmem bench run` when it is killed: nothing that was measured is lost, and what remains is done once.
+//! `vshmem bench run` when it is killed: nothing that was measured is lost, and what remains is
+//! done once.
 
 use std::collections::HashSet;
 use std::fs;

@@ -96,7 +96,8 @@ fn what_a_hypervisor_could_not_use_is_refused() {
     expect(2, &["pool", "show", &odd.0, "--as", "qemu", "--json"]);
 }
 
-/// None of these monitors can be had here: what is compared is what their documents say, which each module names.
+/// None of these monitors can be had here: what is compared is what their documents say, which each
+/// module names.
 #[test]
 fn monitors_that_are_not_here_get_what_their_documents_say() {
     let plain = Name::with_pool("monitors");

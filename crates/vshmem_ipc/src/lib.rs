@@ -1,7 +1,27 @@
 //! The upper half: System V shared memory, semaphores and message queues on a pool.
 //!
 //! Nothing here names a hypervisor, maps memory or makes a pointer. A [`Pool`] is opened over a
-//! [`vshmem_mem::Map`] that a link has made; a [`Member`] is this process's place in it.
+//! [`vshmem_mem::Map`] that a link has made; a [`Member`] is this process's place in it. Everything
+//! between is functions over a context, in rooms.
+//!
+//! # Rooms
+//! Each imports only those before it, and no two files import each other:
+//!
+//! 1. `error`: normal, hostile, evicted and misuse are told apart;
+//! 2. `pool`: superblock, ids, and the tables of domains, clients and threads;
+//! 3. `context`: what one process needs to work in a pool, and what it remembers;
+//! 4. `memory`: chunks of the heap, extents of data pages, marks of old data;
+//! 5. `registry`: slots, keys and permissions of objects;
+//! 6. `wait`: wait queues, sleeping, waking, doorbells;
+//! 7. `shm`, `sem`, `msg`: the three kinds, which do not know each other;
+//! 8. `listing`: rows for `vshmem ls`;
+//! 9. `recovery`: what a client or a domain that has ended left behind;
+//! 10. `client`: joining, forking, leaving;
+//! 11. `check`: whether everything in a pool agrees, and the repair; `format`: a new pool;
+//! 12. `api`: the public types, one line for each call, and the only place that makes an errno.
+//!
+//! Where a lower room has something done by a higher one, it calls through a table in the context
+//! (`context::Upcalls`): when it finds a call that was left by longjmp, or the heap full.
 //!
 //! # Locking
 //! The registry lock protects which slots are in use, the key index, segments, attaches, data
@@ -19,21 +39,19 @@ mod error;
 mod format;
 mod listing;
 mod memory;
-mod message;
+mod msg;
 mod pool;
-mod queue;
 mod recovery;
 mod registry;
 mod sem;
-mod shims;
 mod shm;
 mod wait;
 
+pub use api::client::Member;
+pub use check::look::{Finding, Severity};
 pub use check::room::Room;
-pub use check::{Finding, Severity};
 pub use client::fork::ChildSlot;
 pub use client::join::JoinError;
-pub use context::Context as Member;
 pub use context::Reach;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
 pub use listing::rows::{
@@ -41,22 +59,16 @@ pub use listing::rows::{
     WaiterRow,
 };
 pub use memory::backing::Backing;
+pub use msg::queue::{MsgInfo, QueueStat, Receive};
+pub use msg::waiters::Deliver;
 pub use pool::clients::Process;
 pub use pool::domains::{DomainIdentity, Domains};
 pub use pool::host_record::Home;
 pub use pool::id::{Kind, is_pool_id};
 pub use pool::open::{NewPool, OpenError, Pool};
-pub use queue::{Deliver, MsgInfo, QueueStat, Receive};
 pub use registry::permission::{Caller, Permission, Superuser};
 pub use rustix::io::Errno;
 pub use sem::operation::{Operation, SemInfo, SetStat};
 pub use shm::segment::{Attachment, SegmentStat, ShmInfo};
 pub use shm::suspend::Suspended;
 pub use wait::notify::{Asked, Listener};
-
-// For `queue`, until it is a room like the others.
-use error::Verdict;
-use memory::heap;
-use pool::{id, threads as bury_threads};
-use registry::permission as access;
-use shims::settle;

@@ -9,6 +9,7 @@
 
 mod atomic;
 mod attention;
+mod byte_lock;
 mod clock;
 mod confined;
 #[cfg(not(loom))]
@@ -46,6 +47,7 @@ pub use attention::{
     Beside, Interruptions, RING, SLEEPING, cancellable, cancellation_requested, signal_handled,
     signals_handled, sleep,
 };
+pub use byte_lock::{is_byte_locked, try_lock_byte, unlock_byte};
 pub use clock::{
     Instant, Patience, begin_child, seconds_now, shortest_sleep, thread_cpu_time, ticks,
 };

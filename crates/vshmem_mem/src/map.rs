@@ -252,6 +252,15 @@ impl Map {
         Ok(wide::replace(self.cell_words(offset)?, old, old.successor(word)))
     }
 
+    /// Replaces `old` by `new`, for a cell whose second half is no tag; says whether it did. Orders as [`Map::replace`].
+    ///
+    /// # Errors
+    /// When the cell is not inside.
+    #[inline]
+    pub fn replace_pair(&self, offset: u64, old: Cell, new: Cell) -> Result<bool, OutOfPool> {
+        Ok(wide::replace(self.cell_words(offset)?, old, new))
+    }
+
     /// Lays a cell into memory that is no cell of anybody's yet. The tag is written first: whoever still compares with
     /// what was there before finds another one.
     ///

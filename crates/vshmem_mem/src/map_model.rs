@@ -36,7 +36,7 @@ impl Pairs {
 /// Checked access to modelled memory.
 #[derive(Debug)]
 pub struct Map {
-    words: Vec<AtomicU64>,
+    words: Vec<Option<AtomicU64>>,
     cells: Vec<AtomicU64>,
     pairs: Mutex<Pairs>,
     sleepers: Vec<AtomicU32>,
@@ -94,13 +94,20 @@ impl Map {
     /// Modelled memory, all zeros.
     #[must_use]
     pub fn anonymous(bytes: usize) -> Self {
+        Self::with_words(bytes, |_| true)
+    }
+
+    /// The same, with those words of the first page alone whose offset `is_used`. Each costs time in
+    /// each run of a model.
+    #[must_use]
+    pub fn with_words(bytes: usize, is_used: impl Fn(u64) -> bool) -> Self {
         let plain = bytes.min(PAGE_BYTES as usize);
-        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect();
+        let word = |nth: usize| is_used(nth as u64 * WORD_BYTES).then(|| AtomicU64::new(0));
         let mut pairs = Pairs::default();
         pairs.number(Cell::default());
         Self {
-            words: zeros(plain / WORD_BYTES as usize),
-            cells: zeros((bytes - plain) / CELL_BYTES as usize),
+            words: (0..plain / WORD_BYTES as usize).map(word).collect(),
+            cells: (0..(bytes - plain) / CELL_BYTES as usize).map(|_| AtomicU64::new(0)).collect(),
             pairs: Mutex::new(pairs),
             sleepers: (0..(bytes / 4).min(4)).map(|_| AtomicU32::new(0)).collect(),
         }
@@ -126,8 +133,8 @@ impl Map {
             let start = offset - offset % CELL_BYTES;
             return Ok(Place::Half(self.cell(start)?, offset != start));
         }
-        let word = self.words.get((offset / WORD_BYTES) as usize).ok_or(OutOfPool { offset })?;
-        Ok(Place::Word(word))
+        let word = self.words.get((offset / WORD_BYTES) as usize).and_then(Option::as_ref);
+        Ok(Place::Word(word.ok_or(OutOfPool { offset })?))
     }
 
     fn number(&self, cell: Cell) -> u64 {
@@ -250,7 +257,15 @@ impl Map {
     /// # Errors
     /// When the cell is not inside.
     pub fn replace_cell(&self, offset: u64, old: Cell, word: u64) -> Result<bool, OutOfPool> {
-        let (old, new) = (self.number(old), self.number(old.successor(word)));
+        self.replace_pair(offset, old, old.successor(word))
+    }
+
+    /// Replaces `old` by `new`; says whether it did.
+    ///
+    /// # Errors
+    /// When the cell is not inside.
+    pub fn replace_pair(&self, offset: u64, old: Cell, new: Cell) -> Result<bool, OutOfPool> {
+        let (old, new) = (self.number(old), self.number(new));
         let cell = self.cell(offset)?;
         Ok(cell.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire).is_ok())
     }

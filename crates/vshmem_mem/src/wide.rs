@@ -4,7 +4,8 @@ use std::sync::atomic::AtomicU64;
 
 use vshmem_wire::Cell;
 
-/// Whether this processor has it. All of aarch64 do; of x86-64 all but the first few of 2003 to 2005.
+/// Whether this processor has it. All of aarch64 do; of x86-64 all but the first few of 2003 to
+/// 2005.
 #[must_use]
 pub fn has_wide_swap() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -50,15 +51,17 @@ mod told {
     }
 }
 
-/// On a processor without the instruction this is SIGILL: nobody joins a pool there (`has_wide_swap`).
+/// On a processor without the instruction this is SIGILL: nobody joins a pool there
+/// (`has_wide_swap`).
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     let replaced: u8;
-    // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time, atomically; `Map` hands out
-    // cells on 16 bytes only, as the instruction demands. The compiler keeps rbx for itself, so it
-    // is put aside and back; the address has a register by name, as any other might be that one.
-    // Moves cost nothing here; `xchg` is three operations.
+    // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time,
+    // atomically; `Map` hands out cells on 16 bytes only, as the instruction demands. The
+    // compiler keeps rbx for itself, so it is put aside and back; the address has a register by
+    // name, as any other might be that one. Moves cost nothing here; `xchg` is three
+    // operations.
     unsafe {
         core::arch::asm!(
             "mov {aside}, rbx",
@@ -84,9 +87,10 @@ fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
 #[inline]
 fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     let differs: u64;
-    // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time, atomically; `Map` hands out
-    // cells on 16 bytes only, as the instructions demand. What was loaded is of one moment only if the store succeeds, so
-    // a pair that differs is stored back before it is believed.
+    // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time,
+    // atomically; `Map` hands out cells on 16 bytes only, as the instructions demand. What was
+    // loaded is of one moment only if the store succeeds, so a pair that differs is stored back
+    // before it is believed.
     unsafe {
         core::arch::asm!(
             "2:",
@@ -113,8 +117,8 @@ fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     differs == 0
 }
 
-/// Miri knows no such instruction: one lock for all cells stands for it. The word is replaced by a compare-and-swap, as
-/// some words are replaced alone.
+/// Miri knows no such instruction: one lock for all cells stands for it. The word is replaced by a
+/// compare-and-swap, as some words are replaced alone.
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 mod model {
     use super::Cell;
@@ -145,9 +149,9 @@ pub(crate) use model::{load, replace};
 
 /// Reads a cell, both halves as they were at one moment.
 ///
-/// The tag is read before and after the word. It only rises, and no two writes of the word have the same, so if it is the same
-/// both times, then it is the word's. A peer that keeps on changing it gets a pair that never was, and that
-/// [`replace`] refuses.
+/// The tag is read before and after the word. It only rises, and no two writes of the word have the
+/// same, so if it is the same both times, then it is the word's. A peer that keeps on changing it
+/// gets a pair that never was, and that [`replace`] refuses.
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 #[inline]
 pub(crate) fn load(cell: &[AtomicU64; 2]) -> Cell {

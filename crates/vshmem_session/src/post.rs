@@ -8,9 +8,8 @@
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
 use vshmem_link::domain_facts;
+use vshmem_mem::{is_byte_locked, try_lock_byte, unlock_byte};
 
 /// What a post is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,11 +21,11 @@ pub enum Duty {
 }
 
 impl Duty {
-    fn byte(self) -> std::io::Result<libc::off_t> {
+    fn byte(self) -> std::io::Result<i64> {
         match self {
             Duty::Agent => {
                 let facts = domain_facts().map_err(std::io::Error::other)?;
-                Ok(libc::off_t::from(facts.pid_namespace))
+                Ok(i64::from(facts.pid_namespace))
             }
             Duty::Server => Ok(1 << 33),
         }
@@ -36,21 +35,7 @@ impl Duty {
     #[must_use]
     pub fn is_manned(self, place: &Path) -> bool {
         let Ok(byte) = self.byte() else { return false };
-        let mut answer = lock(byte, libc::F_WRLCK);
-        open(place).is_ok_and(|file| {
-            fcntl(&file, FcntlArg::F_OFD_GETLK(&mut answer)).is_ok()
-                && answer.l_type != libc::F_UNLCK as libc::c_short
-        })
-    }
-}
-
-fn lock(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
-    libc::flock {
-        l_type: kind as libc::c_short,
-        l_whence: libc::SEEK_SET as libc::c_short,
-        l_start: byte,
-        l_len: 1,
-        l_pid: 0,
+        open(place).and_then(|file| is_byte_locked(&file, byte)).unwrap_or(false)
     }
 }
 
@@ -61,7 +46,7 @@ fn open(place: &Path) -> std::io::Result<File> {
 /// A post, held. Given up on drop.
 #[derive(Debug)]
 pub struct Post {
-    byte: libc::off_t,
+    byte: i64,
     file: File,
 }
 
@@ -69,11 +54,7 @@ impl Post {
     /// Takes the post; `None` when somebody has it.
     pub fn take(duty: Duty, place: &Path) -> std::io::Result<Option<Self>> {
         let (byte, file) = (duty.byte()?, open(place)?);
-        match fcntl(&file, FcntlArg::F_OFD_SETLK(&lock(byte, libc::F_WRLCK))) {
-            Ok(_) => Ok(Some(Self { byte, file })),
-            Err(Errno::EAGAIN | Errno::EACCES) => Ok(None),
-            Err(errno) => Err(errno.into()),
-        }
+        Ok(try_lock_byte(&file, byte)?.then_some(Self { byte, file }))
     }
 
     /// Whether the pool has been removed: its path is gone or means another file.
@@ -89,7 +70,7 @@ impl Post {
 /// Closing would do if the file were open here alone; a child between fork and exec has it too.
 impl Drop for Post {
     fn drop(&mut self) {
-        let _ = fcntl(&self.file, FcntlArg::F_OFD_SETLK(&lock(self.byte, libc::F_UNLCK)));
+        let _ = unlock_byte(&self.file, self.byte);
     }
 }
 

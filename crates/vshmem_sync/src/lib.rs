@@ -21,7 +21,6 @@ mod crash;
 mod fault;
 mod lock;
 mod message_ring;
-mod room;
 mod semaphore;
 mod thread_slot;
 mod wait;
@@ -30,8 +29,7 @@ pub use cell::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
 pub use fault::Fault;
 pub use lock::{Desk, LockHolder, LockWord, Txn, holder_of, with_lock, with_lock_long};
-pub use message_ring::{MessageRing, Spot, Tail};
-pub use room::{Room, RoomWait};
+pub use message_ring::{Inline, MessageRing, Room, RoomWait, Spot, Tail};
 pub use semaphore::{Operated, Semaphore, SemaphoreArray, UndoRecords};
 pub use thread_slot::{Claimant, Held, HeldBy, Seat, Seats, held_thread};
 pub use wait::{

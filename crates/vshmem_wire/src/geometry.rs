@@ -6,48 +6,147 @@ use crate::{
     ThreadSlot, UNIT_BYTES, UndoSlot, UnitMeta, extent_slots,
 };
 
-/// Every count of a pool. The layout is a function of these numbers alone.
+const OBJECTS: u64 = MAX_OBJECTS as u64;
+
+/// One count of a pool: a row of [`Geometry::LIMITS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub struct Geometry {
+pub struct Limit {
+    /// Its name, as in `--limit`.
+    pub name: &'static str,
+    /// Smallest possible.
+    pub least: u64,
+    /// Largest possible.
+    pub most: u64,
+    /// Whether `--limit` sets it.
+    pub is_option: bool,
+}
+
+const LIMIT: bool = true;
+const FIXED: bool = false;
+
+/// Makes the structure, and all that goes over its fields one by one, of the one table.
+macro_rules! geometry {
+    ($($(#[$doc:meta])* $name:ident: $type:ty = $least:expr, $most:expr, $default:expr, $option:expr;)*) => {
+        /// Every count of a pool. The layout is a function of these numbers alone.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(C)]
+        pub struct Geometry {
+            $($(#[$doc])* pub $name: $type,)*
+        }
+
+        impl Geometry {
+            /// Every count, in the order of the fields.
+            pub const LIMITS: &'static [Limit] = &[
+                $(Limit {
+                    name: stringify!($name),
+                    least: $least,
+                    most: $most,
+                    is_option: $option,
+                },)*
+            ];
+
+            /// The counts in the order of [`Geometry::LIMITS`].
+            #[must_use]
+            pub fn values(&self) -> [u64; Self::LIMITS.len()] {
+                [$(u64::from(self.$name),)*]
+            }
+
+            /// Sets a count by its name, to the largest number there is if it does not fit. False when
+            /// there is none of that name.
+            pub fn set(&mut self, name: &str, value: u64) -> bool {
+                match name {
+                    $(stringify!($name) => {
+                        self.$name = <$type>::try_from(value).unwrap_or(<$type>::MAX);
+                    })*
+                    _ => return false,
+                }
+                true
+            }
+
+            /// As it lies in a superblock.
+            #[must_use]
+            pub fn to_bytes(&self) -> [u8; size_of::<Self>()] {
+                let mut bytes = [0; size_of::<Self>()];
+                $({
+                    let at = core::mem::offset_of!(Self, $name);
+                    bytes[at..at + size_of::<$type>()].copy_from_slice(&self.$name.to_ne_bytes());
+                })*
+                bytes
+            }
+
+            /// From a superblock.
+            #[must_use]
+            pub fn from_bytes(bytes: &[u8; size_of::<Self>()]) -> Self {
+                Self {
+                    $($name: {
+                        let at = core::mem::offset_of!(Self, $name);
+                        let mut value = [0; size_of::<$type>()];
+                        value.copy_from_slice(&bytes[at..at + size_of::<$type>()]);
+                        <$type>::from_ne_bytes(value)
+                    },)*
+                }
+            }
+
+            /// What a pool of so many bytes gets when nobody asks for something else.
+            fn of_bytes(total_bytes: u64) -> Self {
+                $(let $name: fn(u64) -> u64 = $default;)*
+                Self { $($name: $name(total_bytes) as $type,)* }
+            }
+        }
+    };
+}
+
+// The one table of limits: smallest, largest, default by the pool's bytes (Linux's where they fit),
+// and whether `--limit` sets it. A new one is a line here, with its area in `layout` if it has one.
+geometry! {
     /// Segments at most (SHMMNI).
-    pub shmmni: u32,
+    shmmni: u32 = 1, OBJECTS, |bytes| scaled(bytes, 256 << 10, 64, 4096), LIMIT;
     /// Semaphore sets at most (SEMMNI).
-    pub semmni: u32,
+    semmni: u32 = 1, OBJECTS, |bytes| scaled(bytes, 64 << 10, 64, OBJECTS), LIMIT;
     /// Message queues at most (MSGMNI).
-    pub msgmni: u32,
+    msgmni: u32 = 1, OBJECTS, |bytes| scaled(bytes, 64 << 10, 64, OBJECTS), LIMIT;
     /// Member domains at most, dead ones that still hold something included.
-    pub domains: u32,
+    domains: u32 = 1, 127, |_| 64, LIMIT;
     /// Client processes at most.
-    pub clients: u32,
+    clients: u32 = 1, (1 << 20) - 64, |bytes| scaled(bytes, 256 << 10, 64, 4096), LIMIT;
     /// Threads at work in the pool at once at most.
-    pub threads: u32,
+    threads: u32 = 2, 1 << 20, |bytes| scaled(bytes, 512 << 10, 128, 4096), LIMIT;
     /// (client, segment) pairs at most.
-    pub attaches: u32,
+    attaches: u32 = 1, 1 << 24, |bytes| scaled(bytes, 128 << 10, 256, 1 << 16), LIMIT;
     /// (client, semaphore set) pairs with SEM_UNDO at most.
-    pub undos: u32,
+    undos: u32 = 1, 1 << 24, |bytes| scaled(bytes, 128 << 10, 256, 1 << 16), LIMIT;
     /// Slabs of the heap: room for messages, semaphore values, adjustments.
-    pub slabs: u32,
+    slabs: u32 = 1, MAX_SLABS, slabs_for, LIMIT;
     /// Semaphores per set at most (SEMMSL).
-    pub semmsl: u32,
+    semmsl: u32 = 1, 32000, |_| 32000, LIMIT;
     /// Semaphores in all sets at most (SEMMNS).
-    pub semmns: u32,
+    semmns: u32 = 1, 1 << 30, |_| 1_024_000_000, LIMIT;
     /// Operations per semop call at most (SEMOPM).
-    pub semopm: u32,
+    semopm: u32 = 1, 1000, |_| 500, LIMIT;
     /// Highest semaphore value (SEMVMX).
-    pub semvmx: u32,
+    semvmx: u32 = 1, 32767, |_| 32767, LIMIT;
     /// Bytes of a message at most (MSGMAX).
-    pub msgmax: u32,
+    msgmax: u32 = 1, 16368, |_| 8192, LIMIT;
     /// Bytes of a new queue at most (MSGMNB).
-    pub msgmnb: u32,
+    msgmnb: u32 = 1, 1 << 30, |_| 16384, LIMIT;
     /// Bytes of the smallest segment (SHMMIN).
-    pub shmmin: u32,
+    shmmin: u32 = 1, 1, |_| 1, FIXED;
     /// Bytes of a segment at most (SHMMAX).
-    pub shmmax: u64,
+    shmmax: u64 = 1, u64::MAX, |_| u64::MAX - (1 << 24), LIMIT;
     /// Pages of all segments at most (SHMALL).
-    pub shmall: u64,
+    shmall: u64 = 1, u64::MAX, |_| u64::MAX - (1 << 24), LIMIT;
     /// Pages for segments.
-    pub pages: u64,
+    pages: u64 = 1, u32::MAX as u64 - 1, |_| 1, FIXED;
+}
+
+fn scaled(bytes: u64, per: u64, least: u64, most: u64) -> u64 {
+    (bytes / per).clamp(least, most)
+}
+
+/// Room for a default queue full of empty messages (16,384 units) and then some, unless that were a
+/// quarter of a small pool.
+fn slabs_for(bytes: u64) -> u64 {
+    (bytes / 32).max((4 << 20).min(bytes / 4)).div_ceil(SLAB_BYTES).clamp(8, 4096)
 }
 
 /// A range of the pool that holds `count` structures of `stride` bytes each.
@@ -154,29 +253,8 @@ impl Geometry {
     /// # Errors
     /// The first count that is out of range.
     pub fn validate(&self) -> Result<(), GeometryError> {
-        let objects = u64::from(MAX_OBJECTS);
-        let rows: [(&'static str, u64, u64, u64); 19] = [
-            ("shmmni", self.shmmni.into(), 1, objects),
-            ("semmni", self.semmni.into(), 1, objects),
-            ("msgmni", self.msgmni.into(), 1, objects),
-            ("domains", self.domains.into(), 1, 127),
-            ("clients", self.clients.into(), 1, (1 << 20) - 64),
-            ("threads", self.threads.into(), 2, 1 << 20),
-            ("attaches", self.attaches.into(), 1, 1 << 24),
-            ("undos", self.undos.into(), 1, 1 << 24),
-            ("slabs", self.slabs.into(), 1, MAX_SLABS),
-            ("semmsl", self.semmsl.into(), 1, 32000),
-            ("semmns", self.semmns.into(), 1, 1 << 30),
-            ("semopm", self.semopm.into(), 1, 1000),
-            ("semvmx", self.semvmx.into(), 1, 32767),
-            ("msgmax", self.msgmax.into(), 1, 16368),
-            ("msgmnb", self.msgmnb.into(), 1, 1 << 30),
-            ("shmmin", self.shmmin.into(), 1, 1),
-            ("shmmax", self.shmmax, 1, u64::MAX),
-            ("shmall", self.shmall, 1, u64::MAX),
-            ("pages", self.pages, 1, u64::from(u32::MAX) - 1),
-        ];
-        for (name, value, least, most) in rows {
+        for (limit, value) in Self::LIMITS.iter().zip(self.values()) {
+            let Limit { name, least, most, .. } = *limit;
             if value < least || value > most {
                 return Err(GeometryError::Count { name, value, least, most });
             }
@@ -250,35 +328,7 @@ impl Geometry {
     /// # Errors
     /// When `total_bytes` is too small to hold a pool at all.
     pub fn for_size(total_bytes: u64) -> Result<Self, GeometryError> {
-        let scaled =
-            |per: u64, least: u64, most: u64| (total_bytes / per).clamp(least, most) as u32;
-        let objects = u64::from(MAX_OBJECTS);
-        let mut geometry = Self {
-            shmmni: scaled(256 << 10, 64, 4096),
-            semmni: scaled(64 << 10, 64, objects),
-            msgmni: scaled(64 << 10, 64, objects),
-            domains: 64,
-            clients: scaled(256 << 10, 64, 4096),
-            threads: scaled(512 << 10, 128, 4096),
-            attaches: scaled(128 << 10, 256, 1 << 16),
-            undos: scaled(128 << 10, 256, 1 << 16),
-            // Room for a default queue full of empty messages (16,384 units) and then some,
-            // unless that were a quarter of a small pool.
-            slabs: (total_bytes / 32)
-                .max((4 << 20).min(total_bytes / 4))
-                .div_ceil(SLAB_BYTES)
-                .clamp(8, 4096) as u32,
-            semmsl: 32000,
-            semmns: 1_024_000_000,
-            semopm: 500,
-            semvmx: 32767,
-            msgmax: 8192,
-            msgmnb: 16384,
-            shmmin: 1,
-            shmmax: u64::MAX - (1 << 24),
-            shmall: u64::MAX - (1 << 24),
-            pages: 1,
-        };
+        let mut geometry = Self::of_bytes(total_bytes);
         geometry.fit_pages(total_bytes)?;
         Ok(geometry)
     }
@@ -307,5 +357,33 @@ impl Geometry {
             },
             other => other,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_the_table_is_all_that_a_limit_takes() {
+        let mut geometry = Geometry::for_size(16 << 20).expect("a geometry");
+        for (nth, limit) in Geometry::LIMITS.iter().enumerate() {
+            assert!(geometry.set(limit.name, limit.least), "{}", limit.name);
+            assert_eq!(geometry.values()[nth], limit.least, "{}", limit.name);
+            assert_eq!(geometry.validate(), Ok(()), "{}", limit.name);
+            if limit.least > 0 {
+                geometry.set(limit.name, limit.least - 1);
+                let refused = GeometryError::Count {
+                    name: limit.name,
+                    value: limit.least - 1,
+                    least: limit.least,
+                    most: limit.most,
+                };
+                assert_eq!(geometry.validate(), Err(refused));
+            }
+            geometry.set(limit.name, limit.least);
+        }
+        assert!(!geometry.set("bad", 1));
+        assert_eq!(Geometry::from_bytes(&geometry.to_bytes()), geometry);
     }
 }

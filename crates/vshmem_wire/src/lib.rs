@@ -20,13 +20,13 @@ mod superblock;
 
 pub use cell::{CELL_BYTES, Cell, RawCell, WORD_BYTES, tag_at};
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
-pub use geometry::{Area, Geometry, GeometryError, Layout};
+pub use geometry::{Area, Geometry, GeometryError, Layout, Limit};
 pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 pub use name::{ClientName, Holding, domain_digest};
 pub use object::{
-    AttachSlot, MSG_HEADER_BYTES, MsgHeader, MsgSlot, ObjectHeader, ObjectState, PERM_BITS,
-    QueueMode, RING_LEAST_LIMIT, RING_SHORT_BYTES, RING_SLOTS, RING_TEXT_BYTES, SemSlot, ShmSlot,
-    UndoSlot,
+    AttachSlot, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, ObjectHeader, ObjectState,
+    PERM_BITS, QueueMode, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT,
+    RING_SHORT_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingReserve, SemSlot, ShmSlot, UndoSlot,
 };
 pub use party::{
     AGENT_ASKED_AT, AGENT_BELL_AT, AGENT_STARTER, AGENT_THREAD_AT, BELL_LOST, ClientSlot,

@@ -23,9 +23,9 @@ pub enum ObjectState {
 
 /// What the three kinds have in common.
 ///
-/// In the order of use: a lookup by key or id reads the second cache line, and the third, which says
-/// who may use the object and holds the first two cells of its kind. The first line is for those who
-/// change it.
+/// In the order of use: a lookup by key or id reads the second cache line, and the third, which
+/// says who may use the object and holds the first two cells of its kind. The first line is for
+/// those who change it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ObjectHeader {
@@ -91,8 +91,8 @@ pub struct ShmSlot {
 
 /// A semaphore set.
 ///
-/// A semaphore is a cell whose word has a format of its own, see `docs/internals/wire-format.md`: value, flags and last operator
-/// together.
+/// A semaphore is a cell whose word has a format of its own, see `docs/internals/wire-format.md`:
+/// value, flags and last operator together.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct SemSlot {
@@ -110,8 +110,8 @@ pub struct SemSlot {
     pub waiting: RawCell,
     /// First undo record, plus one.
     pub undos: RawCell,
-    /// 1 if there may be a sleeper who waits for something else than a semaphore high enough to take from: for a zero,
-    /// or for more than one semaphore.
+    /// 1 if there may be a sleeper who waits for something else than a semaphore high enough to
+    /// take from: for a zero, or for more than one semaphore.
     pub mixed: RawCell,
     /// The last array of operations that was done without the lock, an [`crate::ArrayWord`].
     pub array: RawCell,
@@ -127,15 +127,19 @@ pub struct MsgSlot {
     pub header: ObjectHeader,
     /// Bytes allowed.
     pub limit: RawCell,
+    /// A [`QueueMode`].
+    pub mode: RawCell,
     /// Bytes queued.
     pub bytes: RawCell,
     /// Messages queued.
     pub count: RawCell,
     /// First message: unit of the heap plus one.
     pub head: RawCell,
-    /// Last message; means nothing when there is none.
+    /// Last message; means nothing when there is none. In the ring's mode the chunks in reserve, a
+    /// [`RingReserve`].
     pub tail: RawCell,
-    /// Last sender, as `Party`.
+    /// Last sender, as `Party`. On one cache line with the three below: what a round trip changes
+    /// comes at once.
     pub sender: RawCell,
     /// Last receiver, as `Party`.
     pub receiver: RawCell,
@@ -151,8 +155,6 @@ pub struct MsgSlot {
     pub send_head: RawCell,
     /// Last sleeping sender.
     pub send_tail: RawCell,
-    /// A [`QueueMode`].
-    pub mode: RawCell,
     /// The ring: cells whose words have a format of their own, see `docs/internals/wire-format.md`.
     pub ring: [RawCell; RING_SLOTS],
 }
@@ -163,6 +165,10 @@ pub const RING_SLOTS: usize = 8;
 pub const RING_TEXT_BYTES: u64 = 8192;
 /// Bytes of text up to which a ring has room for a message whenever it has a free slot.
 pub const RING_SHORT_BYTES: u64 = 512;
+/// Bytes of text that fit into the cell of a slot: such a message needs no chunk.
+pub const RING_INLINE_BYTES: usize = 8;
+/// Bits of the type of a message in a slot: as many as a process id has.
+pub const RING_INLINE_TYPE_BITS: u32 = 22;
 /// Bytes that a queue has to allow for its ring to be used.
 pub const RING_LEAST_LIMIT: u64 = RING_SHORT_BYTES * RING_SLOTS as u64;
 
@@ -174,16 +180,106 @@ pub struct MsgHeader {
     pub kind: u64,
     /// Bytes of text.
     pub size: u64,
-    /// Where in which ring the message was put: see `docs/internals/wire-format.md`. Means nothing in the list.
+    /// Where in which ring the message was put: see `docs/internals/wire-format.md`. Means nothing
+    /// in the list.
     pub place: u64,
     /// What the chunk's owner cell said when it was.
     pub owner: u64,
-    /// The tag of that cell.
+    /// The tag of that cell. Of a message that lay in a slot of the ring, in the list: a
+    /// [`MovedMessage`], and type and size mean nothing.
     pub tag: u64,
 }
 
+/// What the chunk of a message says that lay in a slot of the ring: it stands where others have a
+/// tag. With the eight bytes of text behind it, it is written by one compare-and-swap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MovedMessage {
+    /// Type.
+    pub kind: u32,
+    /// Bytes of text.
+    pub size: u32,
+    /// Position in the ring: so no such word comes back.
+    pub position: u64,
+}
+
+impl MovedMessage {
+    /// No tag is so high.
+    const MARK: u64 = 1 << 63;
+    const SIZE_SHIFT: u32 = RING_INLINE_TYPE_BITS;
+    const POSITION_SHIFT: u32 = Self::SIZE_SHIFT + 4;
+
+    /// As a word.
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        Self::MARK
+            | self.position << Self::POSITION_SHIFT
+            | (self.size as u64) << Self::SIZE_SHIFT
+            | self.kind as u64
+    }
+
+    /// The reverse; `None` if the word is a tag.
+    #[inline]
+    #[must_use]
+    pub const fn unpack(word: u64) -> Option<Self> {
+        if word & Self::MARK == 0 {
+            return None;
+        }
+        let size = (word >> Self::SIZE_SHIFT) as u32 & 0xf;
+        Some(Self {
+            kind: word as u32 & ((1 << RING_INLINE_TYPE_BITS) - 1),
+            // More only a peer has written.
+            size: if size > RING_INLINE_BYTES as u32 { RING_INLINE_BYTES as u32 } else { size },
+            position: (word & !Self::MARK) >> Self::POSITION_SHIFT,
+        })
+    }
+}
+
+const _: () = assert!(
+    core::mem::offset_of!(MsgHeader, tag).is_multiple_of(16)
+        && core::mem::offset_of!(MsgHeader, tag) + 8 == size_of::<MsgHeader>(),
+    "the tag and the first bytes of the text are on 16 bytes"
+);
+
 /// Bytes in front of a message's text.
 pub const MSG_HEADER_BYTES: u64 = size_of::<MsgHeader>() as u64;
+
+/// Chunks that a queue keeps for the messages in its ring that lie in no chunk: these need some
+/// when they go to the list. They hang together by their links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RingReserve {
+    /// The first one.
+    pub unit: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl RingReserve {
+    const UNIT_BITS: u32 = 26;
+
+    /// As a number in a cell.
+    #[must_use]
+    pub const fn pack(self) -> u32 {
+        self.count << Self::UNIT_BITS | (self.unit + 1)
+    }
+
+    /// The reverse; `None` when there are none.
+    #[inline]
+    #[must_use]
+    pub const fn unpack(value: u32) -> Option<Self> {
+        let count = value >> Self::UNIT_BITS;
+        match (value & ((1 << Self::UNIT_BITS) - 1)).checked_sub(1) {
+            Some(unit) if count > 0 => Some(Self { unit, count }),
+            _ => None,
+        }
+    }
+
+    /// Whether such a number says that every message of a ring has its chunk.
+    #[inline]
+    #[must_use]
+    pub const fn is_whole(value: u32) -> bool {
+        value >> Self::UNIT_BITS >= RING_SLOTS as u32
+    }
+}
 
 /// Where the messages of a queue are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -215,8 +311,8 @@ pub struct AttachSlot {
 pub struct UndoSlot {
     /// Name of the client; 0 is free. Claimed by compare-and-swap, and kept until the client ends.
     pub client: RawCell,
-    /// Semaphore set slot plus one once it hangs on the set's list; [`UndoSlot::TAKEN`] shortly before; 0 while it serves no
-    /// set.
+    /// Semaphore set slot plus one once it hangs on the set's list; [`UndoSlot::TAKEN`] shortly
+    /// before; 0 while it serves no set.
     pub set: RawCell,
     /// Next record of the set, plus one.
     pub next: RawCell,
@@ -239,6 +335,10 @@ const _: () = assert!(size_of::<MsgSlot>() == 512, "a queue slot is eight cache 
 const _: () = assert!(
     core::mem::offset_of!(MsgSlot, ring) == 384 && RING_SLOTS == 8,
     "the ring has two cache lines of its own"
+);
+const _: () = assert!(
+    core::mem::offset_of!(MsgSlot, sender) / 64 == core::mem::offset_of!(MsgSlot, received) / 64,
+    "who and when is on one cache line"
 );
 const _: () = assert!(size_of::<AttachSlot>() == 64, "an attach record is a cache line");
 const _: () = assert!(size_of::<UndoSlot>() == 128, "an undo record is two cache lines");

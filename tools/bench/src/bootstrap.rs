@@ -15,8 +15,8 @@ pub struct Interval {
 
 const RESAMPLES: usize = 2000;
 
-/// The product of the medians of `over` divided by that of `under`; none if there is no figure in one of them, or not a
-/// number.
+/// The product of the medians of `over` divided by that of `under`; none if there is no figure in
+/// one of them, or not a number.
 #[must_use]
 pub fn quotient(over: &[&[f64]], under: &[&[f64]]) -> Option<f64> {
     let product = |lists: &[&[f64]]| {
@@ -38,9 +38,9 @@ fn median(list: &mut [f64]) -> Option<f64> {
     Some(f64::midpoint(lower, upper))
 }
 
-/// The interval of [`quotient`]. The lists go by pair index, and whole pair indices are drawn, with replacement: what
-/// moved all contenders of one index together, such as a machine that ran slow for a second, is not counted as chance.
-/// The same `seed` gives the same interval.
+/// The interval of [`quotient`]. The lists go by pair index, and whole pair indices are drawn, with
+/// replacement: what moved all contenders of one index together, such as a machine that ran slow
+/// for a second, is not counted as chance. The same `seed` gives the same interval.
 #[must_use]
 pub fn interval(over: &[&[f64]], under: &[&[f64]], seed: u64) -> Option<Interval> {
     let pairs = over.iter().chain(under).map(|list| list.len()).min().filter(|&pairs| pairs > 0)?;
@@ -91,8 +91,8 @@ mod tests {
         assert_eq!(interval(&[&[]], &[&[1.0]], 1), None);
     }
 
-    /// With three pairs a resample has 27 equally likely outcomes, and its median of {1, 2, 3} is 1 in 7 of them, 2 in
-    /// 13, 3 in 7: so both ends are reached by more than 2.5 %.
+    /// With three pairs a resample has 27 equally likely outcomes, and its median of {1, 2, 3} is 1
+    /// in 7 of them, 2 in 13, 3 in 7: so both ends are reached by more than 2.5 %.
     #[test]
     fn three_pairs_span_everything_that_was_seen() {
         let worked = interval(&[&[1.0, 2.0, 3.0]], &[&[1.0; 3]], 7).unwrap();

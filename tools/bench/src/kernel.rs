@@ -23,7 +23,8 @@ pub struct Reading {
     pub mean_ns: f64,
     /// Datagrams that had to be sent again.
     pub lost: u64,
-    /// What one reading of the clock costs there, in nanoseconds; it is taken off each batch already.
+    /// What one reading of the clock costs there, in nanoseconds; it is taken off each batch
+    /// already.
     pub clock_ns: f64,
 }
 
@@ -51,8 +52,8 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// In that directory only; or, without one, where a build and an installation leave them: as seen from the `vshmem`
-    /// command, which is `command`.
+    /// In that directory only; or, without one, where a build and an installation leave them: as
+    /// seen from the `vshmem` command, which is `command`.
     #[must_use]
     pub fn of(directory: Option<PathBuf>, command: &Path) -> Self {
         let beside = command.parent().unwrap_or(Path::new("."));

@@ -1,8 +1,9 @@
 //! Measurements of vshmem beside its rivals.
 //!
-//! Figures of one machine wander by more than the differences that matter, so nothing is compared across runs: the
-//! contenders take turns within one run, what is reported is the median over those pairs with its spread, and ratios
-//! that are made within pairs; every run is shown or written to a file.
+//! Figures of one machine wander by more than the differences that matter, so nothing is compared
+//! across runs: the contenders take turns within one run, what is reported is the median over those
+//! pairs with its spread, and ratios that are made within pairs; every run is shown or written to a
+//! file.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -48,7 +49,8 @@ pub trait Watch: Sync {
     fn stopped(&self) -> bool;
     /// One line for the user.
     fn tell(&self, line: &str);
-    /// So many of so many runs are done, this is what remains as far as can be told, and `now` is at work.
+    /// So many of so many runs are done, this is what remains as far as can be told, and `now` is
+    /// at work.
     fn advance(&self, done: usize, of: usize, left: Option<std::time::Duration>, now: &str) {
         let left = left.map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
         self.tell(&format!("{done} of {of}{left}: {now}"));

@@ -1,6 +1,7 @@
 //! How many rounds a run should have.
 
-/// Rounds that fill `batches` of `batch_ns` each, at `round_ns` a round as a short run has found it.
+/// Rounds that fill `batches` of `batch_ns` each, at `round_ns` a round as a short run has found
+/// it.
 #[must_use]
 pub fn rounds_to_fill(batches: u64, batch_ns: f64, round_ns: f64) -> u64 {
     batches * ((batch_ns / round_ns.max(1.0)) as u64).clamp(10, 1_000_000)

@@ -15,7 +15,8 @@ pub struct OwnPool {
 }
 
 impl OwnPool {
-    /// Makes one of that many bytes, with those limits changed, for this user alone, fully backed: guests cannot back memory.
+    /// Makes one of that many bytes, with those limits changed, for this user alone, fully backed:
+    /// guests cannot back memory.
     ///
     /// # Errors
     /// Says what stood in the way.

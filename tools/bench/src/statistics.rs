@@ -36,8 +36,9 @@ impl Spread {
     }
 }
 
-/// What each figure of one contender is of the figure of the other at the same pair index. Ratios of neighbours in time
-/// hold where the ratio of two medians does not: when the machine is fast in one half of the run and slow in the other.
+/// What each figure of one contender is of the figure of the other at the same pair index. Ratios
+/// of neighbours in time hold where the ratio of two medians does not: when the machine is fast in
+/// one half of the run and slow in the other.
 #[must_use]
 pub fn ratios(over: &[f64], under: &[f64]) -> Vec<f64> {
     over.iter().zip(under).map(|(over, under)| over / under).collect()

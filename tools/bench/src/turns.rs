@@ -24,8 +24,8 @@ impl Order {
     }
 }
 
-/// Lets every contender have one turn per pair index, so that neither a drift of the machine nor a fixed neighbour
-/// favours one. The answer is by contender, then by pair index.
+/// Lets every contender have one turn per pair index, so that neither a drift of the machine nor a
+/// fixed neighbour favours one. The answer is by contender, then by pair index.
 ///
 /// # Errors
 /// The first error of a turn ends it all.

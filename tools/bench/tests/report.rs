@@ -1,4 +1,5 @@
-//! The report of a journal that was kept: a page that needs nothing else, with every figure; tables; what a browser makes of it.
+//! The report of a journal that was kept: a page that needs nothing else, with every figure;
+//! tables; what a browser makes of it.
 
 use std::fs;
 use std::io::Write;
@@ -7,7 +8,8 @@ use std::process::Command;
 
 use vshmem_bench::study::{Contents, JOURNAL, report};
 
-/// A quick study of a busy machine, `tests/fixtures/quick.jsonl`: all environments, with a program that failed.
+/// A quick study of a busy machine, `tests/fixtures/quick.jsonl`: all environments, with a program
+/// that failed.
 fn kept() -> (tempfile::TempDir, Contents) {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/quick.jsonl");
     let directory = tempfile::tempdir().unwrap();
@@ -164,7 +166,8 @@ fn headlines_are_one_for_each_question_about_a_benchmark() {
     }
 }
 
-/// A picture as a browser makes it: not blank, and nothing wider than the window. Skipped where there is no Chromium.
+/// A picture as a browser makes it: not blank, and nothing wider than the window. Skipped where
+/// there is no Chromium.
 #[test]
 fn a_browser_shows_it_on_desks_phones_and_paper() {
     let Some(chromium) =

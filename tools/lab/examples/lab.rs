@@ -1,4 +1,5 @@
-//! A small command over the lab, for trying and testing it: `up`, `exec`, `ls`, `kill`, `restart`, `console`, `down`.
+//! A small command over the lab, for trying and testing it: `up`, `exec`, `ls`, `kill`, `restart`,
+//! `console`, `down`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,9 +1,10 @@
 //! The lab: boots real guests on one machine, on the host's own userland, to try vshmem in.
 //!
-//! A lab is one *keeper* process that holds an anonymous network namespace (a bridge and one tap per guest)
-//! and an anonymous mount namespace. Each guest runs under the keeper, as a user of its own, in a PID namespace
-//! of its own, so that killing the namespace kills the whole guest, and the guest is called dead only when the
-//! namespace is empty. Everything but the lab's directory vanishes with the keeper.
+//! A lab is one *keeper* process that holds an anonymous network namespace (a bridge and one tap
+//! per guest) and an anonymous mount namespace. Each guest runs under the keeper, as a user of its
+//! own, in a PID namespace of its own, so that killing the namespace kills the whole guest, and the
+//! guest is called dead only when the namespace is empty. Everything but the lab's directory
+//! vanishes with the keeper.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -19,8 +20,8 @@
 //!
 //! Imports point from a line of this table to lines above it only.
 //!
-//! Two hidden verbs must be offered by the binary that uses this crate: [`KEEPER_VERB`], which calls [`keeper`],
-//! and [`INIT_VERB`], which calls [`guest_init`].
+//! Two hidden verbs must be offered by the binary that uses this crate: [`KEEPER_VERB`], which
+//! calls [`keeper`], and [`INIT_VERB`], which calls [`guest_init`].
 #![forbid(unsafe_code)]
 
 mod check;

@@ -17,8 +17,8 @@ pub fn in_guest() -> bool {
     Path::new(ORDERS).exists()
 }
 
-/// Runs a command in a sister guest, from inside a guest (as root, in a lab that allows it). Returns its exit code;
-/// 128 + n after signal n.
+/// Runs a command in a sister guest, from inside a guest (as root, in a lab that allows it).
+/// Returns its exit code; 128 + n after signal n.
 pub fn exec_in_sister(guest: u32, request: &ExecRequest, streams: Streams) -> Result<i32> {
     let boot = orders()?;
     if guest == 0 || guest > boot.count {

@@ -18,15 +18,16 @@ const RECOVERY: Duration = Duration::from_secs(2);
 
 /// One client.
 #[derive(Debug)]
-struct Watched {
+struct WatchedClient {
     resident: Resident,
     handle: Option<OwnedFd>,
-    /// Its process (while reserved, its parent) is known to be dead, or somebody is known to recover it: how long it is left
-    /// alone yet. Who could come for it, or recovers it, may be stopped together with this agent.
+    /// Its process (while reserved, its parent) is known to be dead, or somebody is known to
+    /// recover it: how long it is left alone yet. Who could come for it, or recovers it, may be
+    /// stopped together with this agent.
     over: Option<Patience>,
 }
 
-impl Watched {
+impl WatchedClient {
     fn of(resident: Resident) -> Self {
         let mut ward = Self { resident, handle: None, over: None };
         ward.look();
@@ -69,7 +70,7 @@ impl Watched {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub struct Clients(HashMap<u32, Watched>);
+pub struct Clients(HashMap<u32, WatchedClient>);
 
 impl Clients {
     /// Brings the list up to what the client table says.
@@ -78,7 +79,7 @@ impl Clients {
         residents.retain(|resident| resident.index != member.client());
         self.0.retain(|_, watched| residents.contains(&watched.resident));
         for resident in residents {
-            self.0.entry(resident.index).or_insert_with(|| Watched::of(resident)).look();
+            self.0.entry(resident.index).or_insert_with(|| WatchedClient::of(resident)).look();
         }
         Ok(())
     }
@@ -139,7 +140,7 @@ mod tests {
             state: ClientState::Active,
         };
         let next = Resident { state: ClientState::Reserved, ..former };
-        let mut clients = Clients(HashMap::from([(3, Watched::of(next))]));
+        let mut clients = Clients(HashMap::from([(3, WatchedClient::of(next))]));
         clients.mark_ended(&[former]);
         assert!(clients.0[&3].over.is_none());
         clients.mark_ended(&[next]);
@@ -150,7 +151,7 @@ mod tests {
     #[test]
     fn a_stop_of_the_agent_takes_no_slot_from_a_child() {
         let me = vshmem_session::this_process();
-        let mut watched = Watched::of(Resident {
+        let mut watched = WatchedClient::of(Resident {
             index: 3,
             name: vshmem_wire::ClientName::new(3, 1),
             domain: 0,

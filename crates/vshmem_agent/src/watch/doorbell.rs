@@ -1,5 +1,6 @@
-//! The agent's half of waking. A waker that cannot reach a sleeping thread rings the sleeper's domain, by the link's doorbell;
-//! the agent hears that, looks which threads of its domain have been served, and wakes them.
+//! The agent's half of waking. A waker that cannot reach a sleeping thread rings the sleeper's
+//! domain, by the link's doorbell; the agent hears that, looks which threads of its domain have
+//! been served, and wakes them.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -27,7 +28,8 @@ impl Doorbell {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    /// Once a second: wakes whoever was missed. A ring may have been lost, or whoever was to ring may have died or been stopped.
+    /// Once a second: wakes whoever was missed. A ring may have been lost, or whoever was to ring
+    /// may have died or been stopped.
     pub fn round(&mut self, member: &Member) -> Result<(), Errno> {
         member.deliver_rings();
         member.tend_sleepers()?;
@@ -40,7 +42,8 @@ impl Doorbell {
         Ok(())
     }
 
-    /// The domain was rung. Reads the descriptor first, so that a ring that comes meanwhile is not lost.
+    /// The domain was rung. Reads the descriptor first, so that a ring that comes meanwhile is not
+    /// lost.
     pub fn answer(&mut self, member: &Member) {
         let Some(descriptor) = &self.descriptor else { return };
         match rustix::io::read(descriptor, &mut [0; 8]) {

@@ -19,8 +19,9 @@ impl Host {
         Self { is_local, witness: Witness::default() }
     }
 
-    /// On the host, attends to the pool. In a guest, sees whether the host's memory is still behind the device; if it is a
-    /// copy, evicts this domain in it, so that its programs get EIO instead of waiting for nobody, and returns true.
+    /// On the host, attends to the pool. In a guest, sees whether the host's memory is still behind
+    /// the device; if it is a copy, evicts this domain in it, so that its programs get EIO instead
+    /// of waiting for nobody, and returns true.
     pub fn check(&mut self, member: &Member) -> Result<bool, Errno> {
         let pool = member.pool();
         if self.is_local {
@@ -52,8 +53,8 @@ impl Host {
     }
 }
 
-/// The domains with an agent that are neither of this kernel nor of the host's: what the host's own agents do falls silent with
-/// the host's beat, as one agent may be behind both.
+/// The domains with an agent that are neither of this kernel nor of the host's: what the host's own
+/// agents do falls silent with the host's beat, as one agent may be behind both.
 fn foreign_peers(member: &Member) -> Result<Vec<Peer>, Errno> {
     let pool = member.pool();
     // Who the host is was not written down: then nobody can be told from it.
@@ -68,7 +69,8 @@ fn foreign_peers(member: &Member) -> Result<Vec<Peer>, Errno> {
     Ok(rows.iter().filter(is_peer).map(peer).collect())
 }
 
-/// Where the administrator of a guest looks. Only root may; the refusals that follow say it as well.
+/// Where the administrator of a guest looks. Only root may; the refusals that follow say it as
+/// well.
 fn note_in_kernel_log(line: &str) {
     let _ = std::fs::write("/dev/kmsg", line);
 }

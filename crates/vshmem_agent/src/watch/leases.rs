@@ -1,5 +1,5 @@
-//! Leases of the other domains, in a pool that evicts who is silent for too long. Judged by this domain's own clock: those of two
-//! machines need not agree.
+//! Leases of the other domains, in a pool that evicts who is silent for too long. Judged by this
+//! domain's own clock: those of two machines need not agree.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,7 +15,8 @@ use super::period::ROUND;
 struct Lease {
     epoch: u32,
     value: u32,
-    /// With a value that stays as it is. Rounds are counted: while this agent is stopped it hears nobody.
+    /// With a value that stays as it is. Rounds are counted: while this agent is stopped it hears
+    /// nobody.
     patience: Patience,
 }
 
@@ -72,7 +73,8 @@ impl Leases {
 mod tests {
     use super::*;
 
-    /// All machines go on together, and this agent looks before the others have renewed their leases.
+    /// All machines go on together, and this agent looks before the others have renewed their
+    /// leases.
     #[test]
     fn a_stop_of_the_agent_evicts_nobody() {
         let after = 30 * ROUND;

@@ -1,4 +1,5 @@
-//! What the agent does while it lives: a round once a second, and in between whatever it is woken for.
+//! What the agent does while it lives: a round once a second, and in between whatever it is woken
+//! for.
 
 mod clients;
 mod doorbell;

@@ -15,14 +15,14 @@ const LOOKS: u32 = 2;
 
 /// One domain of this kernel.
 #[derive(Debug)]
-struct Watched {
+struct WatchedDomain {
     key: DomainKey,
     init: Option<OwnedFd>,
     missed: u32,
     is_over: bool,
 }
 
-impl Watched {
+impl WatchedDomain {
     fn take_in(&mut self, sighting: Sighting) {
         match sighting {
             // The inode of a namespace that has ended is given again.
@@ -40,7 +40,7 @@ impl Watched {
 pub struct Namespaces {
     /// `None` where this domain cannot be told from others: then nothing is known of any.
     own: Option<DomainFacts>,
-    watched: HashMap<u32, Watched>,
+    watched: HashMap<u32, WatchedDomain>,
 }
 
 impl Namespaces {
@@ -48,17 +48,18 @@ impl Namespaces {
         Self { own: domain_facts().ok(), watched: HashMap::new() }
     }
 
-    /// Brings what is watched up to what the domain table says, and looks for what has not been seen.
+    /// Brings what is watched up to what the domain table says, and looks for what has not been
+    /// seen.
     pub fn take_stock(&mut self, member: &Member) -> Result<(), Errno> {
         let Some(own) = &self.own else { return Ok(()) };
         let mut keys = member.pool().domain_keys()?;
         keys.retain(|key| key.boot == own.boot_words() && key.pid_namespace != own.pid_namespace);
         self.watched.retain(|_, watched| keys.contains(&watched.key));
         for key in keys {
-            let fresh = || Watched { key, init: None, missed: 0, is_over: false };
+            let fresh = || WatchedDomain { key, init: None, missed: 0, is_over: false };
             self.watched.entry(key.index).or_insert_with(fresh);
         }
-        let unseen = |watched: &&mut Watched| watched.init.is_none() && !watched.is_over;
+        let unseen = |watched: &&mut WatchedDomain| watched.init.is_none() && !watched.is_over;
         let wanted: BTreeSet<u32> =
             self.watched.values_mut().filter(unseen).map(|one| one.key.pid_namespace).collect();
         if wanted.is_empty() {
@@ -79,7 +80,7 @@ impl Namespaces {
         for watched in self.watched.values_mut() {
             watched.is_over |= watched.init.as_ref().is_some_and(has_ended);
         }
-        let over = |watched: &&Watched| watched.is_over;
+        let over = |watched: &&WatchedDomain| watched.is_over;
         let dead: Vec<DomainKey> = self.watched.values().filter(over).map(|one| one.key).collect();
         for key in dead {
             member.bury_epoch(key.index, key.epoch)?;

@@ -72,7 +72,7 @@ impl<'a> Watch<'a> {
         poke: Option<Poke>,
         notifier: Option<&'a Notifier<'a>>,
     ) -> Self {
-        let on_host = session.link().kind() == "local";
+        let on_host = session.link().file().is_some();
         Self {
             link: session.link(),
             member: session.member(),
@@ -147,7 +147,8 @@ impl<'a> Watch<'a> {
         Ok(since.elapsed() >= IDLE || self.lock.is_orphaned(self.place))
     }
 
-    /// Sleeps for a round. Meanwhile, wakes threads when the domain is rung, and recovers clients as soon as they die.
+    /// Sleeps for a round. Meanwhile, wakes threads when the domain is rung, and recovers clients
+    /// as soon as they die.
     fn sleep(&mut self) {
         let end = Instant::now() + ROUND;
         loop {

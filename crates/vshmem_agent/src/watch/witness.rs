@@ -1,17 +1,20 @@
 //! Whether the memory behind a guest's device is still the host's.
 //!
-//! A guest that is migrated, or restored from a snapshot, with a pool on an nvdimm or virtio-pmem device goes on with a
-//! copy of it. It is told nothing: its boot id, its clocks and its processes are what they were. What it can see is
-//! that nobody else writes any more, from one moment on. One silent member proves nothing (it may be paused, or dead); so two
-//! witnesses are needed that were heard before and have not taken their leave: the host, which attends to the pool once a second
-//! while `vshmem pool serve` or a process of the host runs on it, and the domains of other kernels that have an agent. They must
-//! have fallen silent at the same time: a server that was killed and a peer that is paused some time later prove nothing either.
-//! Time is counted in rounds of this agent, which stop when the guest does: a guest that is frozen and goes on where it was finds
-//! new words there.
+//! A guest that is migrated, or restored from a snapshot, with a pool on an nvdimm or virtio-pmem
+//! device goes on with a copy of it. It is told nothing: its boot id, its clocks and its processes
+//! are what they were. What it can see is that nobody else writes any more, from one moment on. One
+//! silent member proves nothing (it may be paused, or dead); so two witnesses are needed that were
+//! heard before and have not taken their leave: the host, which attends to the pool once a second
+//! while `vshmem pool serve` or a process of the host runs on it, and the domains of other kernels
+//! that have an agent. They must have fallen silent at the same time: a server that was killed and
+//! a peer that is paused some time later prove nothing either. Time is counted in rounds of this
+//! agent, which stop when the guest does: a guest that is frozen and goes on where it was finds new
+//! words there.
 
 /// Rounds, of about a second each, after which silence is taken for good.
 pub const ROUNDS: u32 = 30;
-/// Rounds between the last words of two that fell silent at the same time: each renews its word once a second, where it finds a CPU.
+/// Rounds between the last words of two that fell silent at the same time: each renews its word
+/// once a second, where it finds a CPU.
 const APART: u32 = 5;
 
 /// What one round shows of a domain of another kernel, which is not the host's.
@@ -27,7 +30,8 @@ pub struct Peer {
 pub enum Verdict {
     /// Nothing against it.
     Well,
-    /// It has just been silent for long, and there is no other kernel whose silence would tell why. Said once.
+    /// It has just been silent for long, and there is no other kernel whose silence would tell why.
+    /// Said once.
     HostSilent,
     /// This domain is alone with a copy.
     Alone,

@@ -50,20 +50,21 @@ pub struct Create {
     /// shows there as /dev/daxX.Y at boot, and nothing has to be installed or set up.
     #[arg(long, conflicts_with = "sparse")]
     dax: bool,
-    /// In dom0 of Xen: for Xen guests. The pool gets a domain of its own, which never runs; its pages
-    /// are granted to the members.
+    /// In dom0 of Xen: for Xen guests. The pool gets a domain of its own, which never runs; its
+    /// pages are granted to the members.
     #[arg(long, conflicts_with_all = ["sparse", "dax", "hugepages", "prepare"])]
     xen: bool,
-    /// With --xen: members at most, dom0 counted. Without, 8, or as many as Xen's grant tables hold.
+    /// With --xen: members at most, dom0 counted. Without, 8, or as many as Xen's grant tables
+    /// hold.
     #[arg(long, value_name = "N", requires = "xen",
           value_parser = clap::value_parser!(u32).range(2..=127))]
     slots: Option<u32>,
-    /// With --xen: a guest that becomes a member, by its name in `xl list`; may be repeated, and need
-    /// not run yet. Without any, all guests do.
+    /// With --xen: a guest that becomes a member, by its name in `xl list`; may be repeated, and
+    /// need not run yet. Without any, all guests do.
     #[arg(long = "member", value_name = "GUEST", requires = "xen")]
     members: Vec<String>,
-    /// Keep so much free memory ready: zeroed ahead of demand, now and by the agents afterwards,
-    /// so that a new segment, above all a large one, costs no clearing. Without a SIZE, an eighth of
+    /// Keep so much free memory ready: zeroed ahead of demand, now and by the agents afterwards, so
+    /// that a new segment, above all a large one, costs no clearing. Without a SIZE, an eighth of
     /// the pool.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, num_args = 0..=1)]
     prepare: Option<Option<u64>>,
@@ -115,7 +116,8 @@ fn limit(text: &str) -> Result<(String, u64), String> {
     Ok((name.to_owned(), value))
 }
 
-/// Makes a pool with default limits, fully backed, for this user alone; with a label in front if `dax`.
+/// Makes a pool with default limits, fully backed, for this user alone; with a label in front if
+/// `dax`.
 pub fn make(name: &str, bytes: u64, dax: bool) -> Result<std::path::PathBuf, Failure> {
     Ok(vshmem_session::create(&CreateRequest {
         name: name.to_owned(),

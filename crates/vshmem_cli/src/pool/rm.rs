@@ -81,7 +81,8 @@ impl Rm {
     }
 }
 
-/// Removes a pool's file, and this domain's wait file for it: the file that was found and looked into, and no other.
+/// Removes a pool's file, and this domain's wait file for it: the file that was found and looked
+/// into, and no other.
 fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Failure> {
     let by_path = name.contains('/');
     let file = found.as_ref().ok().and_then(|link| link.file());

@@ -140,16 +140,6 @@ fn allow_many_descriptors() {
 
 /// Tells a service manager that guests can connect (sd_notify(3)).
 fn announce_ready() {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::net::{SocketAddr, UnixDatagram};
-    let Some(place) = std::env::var_os("NOTIFY_SOCKET") else { return };
-    let bytes = place.as_encoded_bytes();
-    let address = match bytes.strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name),
-        None => SocketAddr::from_pathname(&place),
-    };
     // A manager that does not listen has its own time-out.
-    if let (Ok(address), Ok(socket)) = (address, UnixDatagram::unbound()) {
-        let _ = socket.send_to_addr(b"READY=1", &address);
-    }
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
 }

@@ -70,8 +70,8 @@ pub fn words(pool: &str, components: &Path, link: &str) -> Vec<(&'static str, St
         ("OMPI_MCA_pml", "ob1".to_owned()),
     ];
     if link != "local" {
-        // The memory of a device is none that a kernel copies from for another process (EFAULT), and MPI_Alloc_mem may
-        // be that: within a guest Open MPI's own shared memory copies twice.
+        // The memory of a device is none that a kernel copies from for another process (EFAULT),
+        // and MPI_Alloc_mem may be that: within a guest Open MPI's own shared memory copies twice.
         words.push(("OMPI_MCA_btl_vader_single_copy_mechanism", "none".to_owned()));
     }
     if vshmem_lab::in_guest() {

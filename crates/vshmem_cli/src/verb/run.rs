@@ -22,7 +22,8 @@ use crate::{choice, program};
 const LIBRARY: &str = "libvshmem_preload.so";
 /// How long a full table may take to be emptied: the agent looks once a second.
 const BURIALS: Duration = Duration::from_secs(3);
-/// What passes between two looks counts for so much at most: the agent may have been stopped together with this process.
+/// What passes between two looks counts for so much at most: the agent may have been stopped
+/// together with this process.
 const MOST_OF_A_LOOK: Duration = Duration::from_secs(1);
 
 /// Run an unmodified program on a pool.

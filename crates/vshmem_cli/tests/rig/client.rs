@@ -12,11 +12,12 @@ const POOL: &str = "CLITEST_POOL";
 /// A command that the client starts the agent of its domain with.
 const AGENT: &str = "CLITEST_AGENT";
 const IPC_CREAT: i32 = 0o1000;
-/// Key of the segment that each client has attached, and of the set on which it holds an adjustment.
+/// Key of the segment that each client has attached, and of the set on which it holds an
+/// adjustment.
 pub const KEY: i32 = 77;
 
-/// Is the client, until the test ends. To be called by a test named `client` that is ignored, in each file of tests that starts
-/// one: a client is this test program under that name.
+/// Is the client, until the test ends. To be called by a test named `client` that is ignored, in
+/// each file of tests that starts one: a client is this test program under that name.
 pub fn be() {
     let Ok(pool) = std::env::var(POOL) else { return };
     let session = match Session::join(find(&pool).unwrap()) {

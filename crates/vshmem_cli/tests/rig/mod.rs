@@ -47,7 +47,8 @@ fn clean(mut command: Command) -> Command {
     command
 }
 
-/// Whether the preload library was built beside the command; `run` looks for it before anything else. `tests/run` builds it.
+/// Whether the preload library was built beside the command; `run` looks for it before anything
+/// else. `tests/run` builds it.
 pub fn library_is_beside() -> bool {
     std::path::Path::new(env!("CARGO_BIN_EXE_vshmem"))
         .with_file_name("libvshmem_preload.so")

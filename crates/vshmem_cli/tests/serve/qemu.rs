@@ -1,5 +1,5 @@
-//! A guest without a virtual machine: speaks the protocol as QEMU's ivshmem-doorbell device does, and
-//! takes part in the pool as a kernel of its own.
+//! A guest without a virtual machine: speaks the protocol as QEMU's ivshmem-doorbell device does,
+//! and takes part in the pool as a kernel of its own.
 
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;

@@ -17,7 +17,13 @@ use crate::pool::domains::DomainIdentity;
 use crate::pool::open::Pool;
 use crate::registry::lookup;
 
-impl Context {
+/// This process as a client of a pool.
+#[derive(Debug)]
+pub struct Member {
+    pub(crate) context: Context,
+}
+
+impl Member {
     /// Joins: finds or makes the domain's slot, and this process's.
     ///
     /// A process that has just been exec'ed finds the slot that it had before: its adjustments
@@ -48,14 +54,57 @@ impl Context {
         reach: Reach,
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<Self, JoinError> {
-        join::join(pool, identity, process, words, reach, gone)
+        let context = join::join(pool, identity, process, words, reach, gone)?;
+        Ok(Self { context })
     }
 
-    /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is not
-    /// when the parent was killed before it had named the child, and was buried.
+    /// The pool.
+    #[must_use]
+    pub fn pool(&self) -> &Arc<Pool> {
+        self.context.pool()
+    }
+
+    /// Index of this domain.
+    #[must_use]
+    pub fn domain(&self) -> u32 {
+        self.context.domain()
+    }
+
+    /// Client slot of this process.
+    #[must_use]
+    pub fn client(&self) -> u32 {
+        self.context.client()
+    }
+
+    /// This process's name in the pool, which no other process gets.
+    #[must_use]
+    pub fn name(&self) -> ClientName {
+        self.context.name()
+    }
+
+    /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
+    #[must_use]
+    pub fn is_process(&self, pid: rustix::process::Pid) -> bool {
+        self.context.is_process(pid)
+    }
+
+    /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
+    #[must_use]
+    pub fn others_busy(&self) -> bool {
+        self.context.others_busy()
+    }
+
+    /// Has `look` called about once a second by every thread that sleeps, outside any lock; it must
+    /// not use the heap. Only the first one counts.
+    pub fn keep_vigil(&self, look: fn()) {
+        self.context.keep_vigil(look)
+    }
+
+    /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is
+    /// not when the parent was killed before it had named the child, and was buried.
     #[must_use]
     pub fn is_in(&self, kept: ChildSlot) -> bool {
-        self.me() == kept.0
+        self.context.me() == kept.0
     }
 
     /// The id of an object row.
@@ -63,7 +112,7 @@ impl Context {
     /// # Errors
     /// EINVAL when it has gone.
     pub fn id_of(&self, row: ObjectRow) -> Result<i32, Errno> {
-        answer(self.pool(), lookup::id_at(self, row.kind, row.index))
+        answer(self.pool(), lookup::id_at(&self.context, row.kind, row.index))
     }
 
     /// Keeps a client slot, with all attaches of this process, for a child.
@@ -71,22 +120,23 @@ impl Context {
     /// # Errors
     /// EAGAIN when a table is full: so says fork.
     pub fn reserve_child(&self) -> Result<ChildSlot, Errno> {
-        answer(self.pool(), fork::reserve_child(self))
+        answer(self.pool(), fork::reserve_child(&self.context))
     }
 
     /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it
     /// dies before it has taken the slot over.
     pub fn name_child(&self, kept: ChildSlot, pid: u32) {
-        fork::name_child(self, kept, pid)
+        fork::name_child(&self.context, kept, pid)
     }
 
     /// Gives a kept slot back: the fork has failed.
     pub fn cancel_child(&self, kept: ChildSlot) {
-        fork::cancel_child(self, kept)
+        fork::cancel_child(&self.context, kept)
     }
 
-    /// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may be another one than its
-    /// parent's: it is the first process of a PID namespace, or its parent is outside.
+    /// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may
+    /// be another one than its parent's: it is the first process of a PID namespace, or its parent
+    /// is outside.
     ///
     /// # Errors
     /// As [`Member::join`]; the child is then no member.
@@ -96,12 +146,13 @@ impl Context {
         process: Process,
         elsewhere: Option<&DomainIdentity>,
     ) -> Result<(), JoinError> {
-        fork::become_child(self, kept, process, elsewhere)
+        fork::become_child(&self.context, kept, process, elsewhere)
     }
 
-    /// To be called in a child that cannot become a member: it is not its parent, and none of its calls may act as that.
+    /// To be called in a child that cannot become a member: it is not its parent, and none of its
+    /// calls may act as that.
     pub fn renounce(&self) {
-        fork::renounce(self)
+        fork::renounce(&self.context)
     }
 
     /// Ends the membership of a process that goes on: gives up what it holds, and its slot.
@@ -112,7 +163,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense; ENOMEM when there is no thread slot to work from.
     pub fn leave(self) -> Result<(), Errno> {
-        answer(self.pool(), leave::leave(&self))
+        answer(self.pool(), leave::leave(&self.context))
     }
 
     /// Whether the process of a name may still act: it is a member, or was evicted and is not known
@@ -128,12 +179,12 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn must_start_agent(&self, exists: fn(u32) -> bool) -> Result<bool, Errno> {
-        answer(self.pool(), lease::must_start_agent(self, exists))
+        answer(self.pool(), lease::must_start_agent(&self.context, exists))
     }
 
     /// If it is this process that was to start an agent, leaves that to others: it cannot any more.
     pub fn renounce_agent(&self) {
-        lease::renounce_agent(self)
+        lease::renounce_agent(&self.context)
     }
 
     /// Renews this domain's lease; for the agent.
@@ -141,7 +192,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn renew_lease(&self, agent_pid: u32) -> Result<(), Errno> {
-        answer(self.pool(), lease::renew_lease(self, agent_pid))
+        answer(self.pool(), lease::renew_lease(&self.context, agent_pid))
     }
 
     /// Whether this domain is still a member in good standing: it may have been evicted while it
@@ -150,7 +201,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn in_good_standing(&self) -> Result<bool, Errno> {
-        answer(self.pool(), lease::in_good_standing(self))
+        answer(self.pool(), lease::in_good_standing(&self.context))
     }
 
     /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
@@ -158,7 +209,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn farewell(&self) -> Result<(), Errno> {
-        answer(self.pool(), leave::farewell(self))
+        answer(self.pool(), leave::farewell(&self.context))
     }
 
     /// Applies this process's adjustments now.
@@ -166,6 +217,6 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn leave_adjustments(&self) -> Result<(), Errno> {
-        answer(self.pool(), leave::leave_adjustments(self))
+        answer(self.pool(), leave::leave_adjustments(&self.context))
     }
 }

@@ -31,7 +31,11 @@ fn errno_of(pool: &Pool, fault: Fault) -> Errno {
             log(pool, offset, what);
             Errno::IO
         }
-        _ => Errno::IO,
+        Fault::Misuse(what) => {
+            log(pool, 0, what);
+            Errno::IO
+        }
+        Fault::Evicted => Errno::IO,
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod client;
 pub(crate) mod errno;
+pub(crate) mod msg;
 pub(crate) mod pool;
 pub(crate) mod recovery;
 pub(crate) mod sem;

@@ -3,8 +3,9 @@
 use rustix::io::Errno;
 
 use crate::api::errno::answer;
+use crate::check;
+use crate::check::look::Finding;
 use crate::check::room::{self, Room};
-use crate::check::{self, Finding};
 use crate::listing::rows::{
     ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Resident, Usage, WaiterRow,
 };
@@ -29,7 +30,8 @@ impl Pool {
         answer(self, domain_rows::domain_keys(self))
     }
 
-    /// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or evicted.
+    /// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or
+    /// evicted.
     ///
     /// # Errors
     /// EIO when the pool does not make sense.

@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
+use crate::api::client::Member;
 use crate::api::errno::answer;
-use crate::context::Context;
 use crate::registry::permission::Caller;
 use crate::sem::operation::{Operation, SemInfo, SetStat};
 use crate::sem::{control, create, operate, remove, status};
 
-impl Context {
+impl Member {
     /// GETVAL.
     ///
     /// # Errors
     /// EINVAL, EACCES.
     #[inline(never)]
     pub fn semaphore_value(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
-        answer(self.pool(), control::semaphore_value(self, id, number, caller))
+        answer(self.pool(), control::semaphore_value(&self.context, id, number, caller))
     }
 
     /// GETPID: the last process to operate on a semaphore.
@@ -25,7 +25,7 @@ impl Context {
     /// # Errors
     /// EINVAL, EACCES.
     pub fn semaphore_pid(&self, id: i32, number: i32, caller: &dyn Caller) -> Result<u32, Errno> {
-        answer(self.pool(), control::semaphore_pid(self, id, number, caller))
+        answer(self.pool(), control::semaphore_pid(&self.context, id, number, caller))
     }
 
     /// GETNCNT (`zero` false) and GETZCNT: sleepers blocked at a semaphore.
@@ -39,7 +39,7 @@ impl Context {
         zero: bool,
         caller: &dyn Caller,
     ) -> Result<u32, Errno> {
-        answer(self.pool(), control::semaphore_sleepers(self, id, number, zero, caller))
+        answer(self.pool(), control::semaphore_sleepers(&self.context, id, number, zero, caller))
     }
 
     /// GETALL: copies all values out.
@@ -52,7 +52,7 @@ impl Context {
         caller: &dyn Caller,
         each: impl FnMut(usize, u16),
     ) -> Result<(), Errno> {
-        answer(self.pool(), control::semaphore_values(self, id, caller, each))
+        answer(self.pool(), control::semaphore_values(&self.context, id, caller, each))
     }
 
     /// SETVAL.
@@ -66,7 +66,7 @@ impl Context {
         value: i32,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        answer(self.pool(), control::set_semaphore(self, id, number, value, caller))
+        answer(self.pool(), control::set_semaphore(&self.context, id, number, value, caller))
     }
 
     /// SETALL.
@@ -79,7 +79,7 @@ impl Context {
         values: &dyn Fn(usize) -> u16,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        answer(self.pool(), control::set_semaphores(self, id, values, caller))
+        answer(self.pool(), control::set_semaphores(&self.context, id, values, caller))
     }
 
     /// Number of semaphores in a set, for callers that have to size a buffer.
@@ -87,7 +87,7 @@ impl Context {
     /// # Errors
     /// EINVAL.
     pub fn semaphore_count(&self, id: i32) -> Result<usize, Errno> {
-        answer(self.pool(), control::semaphore_count(self, id))
+        answer(self.pool(), control::semaphore_count(&self.context, id))
     }
 
     /// semget(2).
@@ -101,7 +101,7 @@ impl Context {
         flags: i32,
         caller: &dyn Caller,
     ) -> Result<i32, Errno> {
-        answer(self.pool(), create::semget(self, key, count, flags, caller))
+        answer(self.pool(), create::semget(&self.context, key, count, flags, caller))
     }
 
     /// semop(2) and semtimedop(2).
@@ -116,7 +116,7 @@ impl Context {
         timeout: Option<Duration>,
         caller: &C,
     ) -> Result<(), Errno> {
-        answer(self.pool(), operate::semop(self, id, operations, timeout, caller))
+        answer(self.pool(), operate::semop(&self.context, id, operations, timeout, caller))
     }
 
     /// IPC_RMID.
@@ -124,7 +124,7 @@ impl Context {
     /// # Errors
     /// EINVAL, EPERM.
     pub fn set_remove(&self, id: i32, caller: &dyn Caller) -> Result<(), Errno> {
-        answer(self.pool(), remove::set_remove(self, id, caller))
+        answer(self.pool(), remove::set_remove(&self.context, id, caller))
     }
 
     /// IPC_SET.
@@ -139,7 +139,7 @@ impl Context {
         mode: u32,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        answer(self.pool(), status::set_change(self, id, uid, gid, mode, caller))
+        answer(self.pool(), status::set_change(&self.context, id, uid, gid, mode, caller))
     }
 
     /// IPC_STAT; SEM_STAT and SEM_STAT_ANY by `set_at_index`.
@@ -147,7 +147,7 @@ impl Context {
     /// # Errors
     /// EINVAL, EACCES.
     pub fn set_stat(&self, id: i32, caller: &dyn Caller) -> Result<SetStat, Errno> {
-        answer(self.pool(), status::set_stat(self, id, caller))
+        answer(self.pool(), status::set_stat(&self.context, id, caller))
     }
 
     /// SEM_STAT (`any` false) and SEM_STAT_ANY.
@@ -160,7 +160,7 @@ impl Context {
         any: bool,
         caller: &dyn Caller,
     ) -> Result<SetStat, Errno> {
-        answer(self.pool(), status::set_at_index(self, index, any, caller))
+        answer(self.pool(), status::set_at_index(&self.context, index, any, caller))
     }
 
     /// SEM_INFO.
@@ -168,6 +168,6 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn sem_info(&self) -> Result<SemInfo, Errno> {
-        answer(self.pool(), status::sem_info(self))
+        answer(self.pool(), status::sem_info(&self.context))
     }
 }

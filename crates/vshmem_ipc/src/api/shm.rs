@@ -2,15 +2,15 @@
 
 use rustix::io::Errno;
 
+use crate::api::client::Member;
 use crate::api::errno::answer;
-use crate::context::Context;
 use crate::memory::backing::Backing;
 use crate::registry::permission::Caller;
 use crate::shm::segment::{Attachment, SegmentStat, ShmInfo};
 use crate::shm::suspend::{self, Suspended};
 use crate::shm::{attach, clean, create, hold, status};
 
-impl Context {
+impl Member {
     /// The shared part of shmat(2): checks, counts, and says where the segment lies.
     ///
     /// # Errors
@@ -22,7 +22,7 @@ impl Context {
         execute: bool,
         caller: &dyn Caller,
     ) -> Result<Attachment, Errno> {
-        answer(self.pool(), attach::shmat(self, id, write, execute, caller))
+        answer(self.pool(), attach::shmat(&self.context, id, write, execute, caller))
     }
 
     /// The shared part of shmdt(2): one attach of this process less.
@@ -30,7 +30,7 @@ impl Context {
     /// # Errors
     /// EINVAL when this process has none.
     pub fn shmdt(&self, id: i32) -> Result<(), Errno> {
-        answer(self.pool(), attach::shmdt(self, id))
+        answer(self.pool(), attach::shmdt(&self.context, id))
     }
 
     /// Counts one more attach of a segment that this process has attached already: what a hole in
@@ -39,7 +39,7 @@ impl Context {
     /// # Errors
     /// EINVAL, ENOMEM.
     pub fn attach_again(&self, id: i32) -> Result<(), Errno> {
-        answer(self.pool(), attach::attach_again(self, id))
+        answer(self.pool(), attach::attach_again(&self.context, id))
     }
 
     /// Gives up all attaches of this process, as exec does.
@@ -47,7 +47,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn detach_all(&self) -> Result<(), Errno> {
-        answer(self.pool(), attach::detach_all(self))
+        answer(self.pool(), attach::detach_all(&self.context))
     }
 
     /// Writes zeros into free pages that hold old data, in the order in which segments will get
@@ -58,7 +58,7 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense; whatever `backing` says.
     pub fn clean_pages(&self, wanted: u64, backing: &dyn Backing) -> Result<u64, Errno> {
-        answer(self.pool(), clean::clean_pages(self, wanted, backing))
+        answer(self.pool(), clean::clean_pages(&self.context, wanted, backing))
     }
 
     /// shmget(2). New memory is made ready by `backing`.
@@ -73,7 +73,7 @@ impl Context {
         caller: &dyn Caller,
         backing: &dyn Backing,
     ) -> Result<i32, Errno> {
-        answer(self.pool(), create::shmget(self, key, size, flags, caller, backing))
+        answer(self.pool(), create::shmget(&self.context, key, size, flags, caller, backing))
     }
 
     /// Takes zeroed memory, attached by this process and removed. Others attach it by its id;
@@ -88,7 +88,7 @@ impl Context {
         caller: &dyn Caller,
         backing: &dyn Backing,
     ) -> Result<Attachment, Errno> {
-        answer(self.pool(), hold::hold_memory(self, bytes, caller, backing))
+        answer(self.pool(), hold::hold_memory(&self.context, bytes, caller, backing))
     }
 
     /// IPC_RMID.
@@ -96,7 +96,7 @@ impl Context {
     /// # Errors
     /// EINVAL, EPERM.
     pub fn segment_remove(&self, id: i32, caller: &dyn Caller) -> Result<(), Errno> {
-        answer(self.pool(), status::segment_remove(self, id, caller))
+        answer(self.pool(), status::segment_remove(&self.context, id, caller))
     }
 
     /// IPC_SET.
@@ -111,7 +111,7 @@ impl Context {
         mode: u32,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        answer(self.pool(), status::segment_change(self, id, uid, gid, mode, caller))
+        answer(self.pool(), status::segment_change(&self.context, id, uid, gid, mode, caller))
     }
 
     /// SHM_LOCK and SHM_UNLOCK: pool memory never goes to swap, so only the flag changes. `most` is
@@ -126,7 +126,7 @@ impl Context {
         most: Option<u64>,
         caller: &dyn Caller,
     ) -> Result<(), Errno> {
-        answer(self.pool(), status::segment_lock(self, id, lock, most, caller))
+        answer(self.pool(), status::segment_lock(&self.context, id, lock, most, caller))
     }
 
     /// IPC_STAT.
@@ -134,7 +134,7 @@ impl Context {
     /// # Errors
     /// EINVAL, EACCES.
     pub fn segment_stat(&self, id: i32, caller: &dyn Caller) -> Result<SegmentStat, Errno> {
-        answer(self.pool(), status::segment_stat(self, id, caller))
+        answer(self.pool(), status::segment_stat(&self.context, id, caller))
     }
 
     /// SHM_STAT (`any` false) and SHM_STAT_ANY.
@@ -147,7 +147,7 @@ impl Context {
         any: bool,
         caller: &dyn Caller,
     ) -> Result<SegmentStat, Errno> {
-        answer(self.pool(), status::segment_at_index(self, index, any, caller))
+        answer(self.pool(), status::segment_at_index(&self.context, index, any, caller))
     }
 
     /// SHM_INFO.
@@ -155,25 +155,29 @@ impl Context {
     /// # Errors
     /// EIO when the pool does not make sense.
     pub fn shm_info(&self) -> Result<ShmInfo, Errno> {
-        answer(self.pool(), status::shm_info(self))
+        answer(self.pool(), status::shm_info(&self.context))
     }
 
-    /// Gives up the attaches of this process, whose only thread asks, but those that keep removed segments. Uses no heap.
+    /// Gives up the attaches of this process, whose only thread asks, but those that keep removed
+    /// segments. Uses no heap.
     ///
     /// # Errors
-    /// ENOMEM when there is no memory to note them in: then all stay. EIO when the pool does not make sense.
+    /// ENOMEM when there is no memory to note them in: then all stay. EIO when the pool does not
+    /// make sense.
     pub fn suspend_attaches(&self) -> Result<Suspended, Errno> {
-        answer(self.pool(), suspend::suspend_attaches(self))
+        answer(self.pool(), suspend::suspend_attaches(&self.context))
     }
 
-    /// Takes attaches again that were given up, and calls `gone` with the ids of segments that are no more: removed since then.
+    /// Takes attaches again that were given up, and calls `gone` with the ids of segments that are
+    /// no more: removed since then.
     pub fn resume_attaches(&self, suspended: Suspended, gone: impl FnMut(i32)) {
-        suspend::resume_attaches(self, suspended, gone)
+        suspend::resume_attaches(&self.context, suspended, gone)
     }
 
-    /// Whether this process keeps a segment that is removed: [`Member::suspend_attaches`] would not give that up.
+    /// Whether this process keeps a segment that is removed: [`Member::suspend_attaches`] would not
+    /// give that up.
     #[must_use]
     pub fn keeps_removed_segments(&self) -> bool {
-        suspend::keeps_removed_segments(self)
+        suspend::keeps_removed_segments(&self.context)
     }
 }

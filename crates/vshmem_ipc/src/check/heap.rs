@@ -8,10 +8,10 @@ use vshmem_wire::{
     MsgSlot, ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
-use crate::check::Look;
+use crate::check::look::Look;
 use crate::check::objects::Objects;
 use crate::check::parties::{Owner, Parties};
-use crate::message::Header;
+use crate::msg::message::Header;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
@@ -95,6 +95,12 @@ impl Look<'_> {
                 next = self.get(field!(at, UndoSlot, next))?;
             }
         }
+        self.owners_of_undos(parties, &listed)
+    }
+
+    /// Records on the list of a set, and those on none, against their owners.
+    fn owners_of_undos(&mut self, parties: &Parties, listed: &[bool]) -> Result<(), Fault> {
+        let layout = self.layout;
         let held = self.held_undos(parties)?;
         for (record, listed) in listed.iter().enumerate() {
             let at = undo_records::undo_at(layout, record as u32)?;

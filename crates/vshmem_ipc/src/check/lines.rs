@@ -9,18 +9,19 @@ use vshmem_wire::{
     WaitKind, WaitState,
 };
 
+use crate::check::look::{Look, name_of};
 use crate::check::objects::Objects;
 use crate::check::parties::Parties;
-use crate::check::{Look, name_of};
-use crate::message::{Header, Search};
+use crate::msg::awaited_types::{Awaited, says_list};
+use crate::msg::message::{Header, Search};
+use crate::msg::ring::header_of;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::pool::threads::thread_at;
-use crate::queue::{Awaited, says_list};
 use crate::registry::table;
 use crate::sem::operation::Operation;
 use crate::sem::set;
-use crate::wait::queue::Line;
+use crate::wait::wait_queue::Line;
 
 impl Look<'_> {
     pub(super) fn lines(&mut self, parties: &Parties, objects: &Objects) -> Result<(), Fault> {
@@ -47,7 +48,7 @@ impl Look<'_> {
         for (index, standing) in objects.of(Kind::Queue) {
             let slot = table::slot_at(layout, Kind::Queue, index)?;
             for (kind, senders) in [(WaitKind::Receive, false), (WaitKind::Send, true)] {
-                let line = crate::queue::line_of(slot, senders);
+                let line = crate::msg::queue::line_of(slot, senders);
                 let sleepers = self.line(Kind::Queue, index, kind, line, &mut seen)?;
                 if standing.is(ObjectState::Live) && !sleepers.is_empty() {
                     let kinds = if senders { BTreeSet::new() } else { self.kinds(slot)? };
@@ -184,8 +185,7 @@ impl Look<'_> {
             next = self.get(at)?;
         }
         for spot in self.ring_of(slot)?.messages() {
-            let chunk = Chunk(spot.chunk().unwrap_or(u32::MAX));
-            if let Ok(header) = Header::read(self.pool.map(), self.layout, chunk) {
+            if let Ok(header) = header_of(self.pool.map(), self.layout, spot) {
                 kinds.insert(header.kind);
             }
         }

@@ -7,8 +7,8 @@ use vshmem_wire::{
     AttachSlot, CELL_BYTES, ClientName, ClientSlot, ObjectHeader, ObjectState, ShmSlot,
 };
 
+use crate::check::look::{Look, name_of};
 use crate::check::parties::{Owner, Parties};
-use crate::check::{Look, name_of};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
 use crate::registry::table::{self, Standing, per_kind};
@@ -241,8 +241,17 @@ impl Look<'_> {
                 self.wrong(format!("attach record {record} is in use and on no list"));
             }
         }
+        self.counts_of_attaches(objects, &attached)
+    }
+
+    /// What segments count against what clients have attached.
+    fn counts_of_attaches(
+        &mut self,
+        objects: &Objects,
+        attached: &HashMap<u32, u64>,
+    ) -> Result<(), Fault> {
         for (index, standing) in objects.of(Kind::Segment) {
-            let slot = table::slot_at(layout, Kind::Segment, index)?;
+            let slot = table::slot_at(self.layout, Kind::Segment, index)?;
             let counted = u64::from(self.get(field!(slot, ShmSlot, attached))?);
             let found = attached.get(&index).copied().unwrap_or(0);
             if counted != found {

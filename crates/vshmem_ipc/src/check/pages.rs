@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{ExtentSlot, ExtentState, ObjectState, PAGE_BINS, PAGE_BYTES, Registry, ShmSlot};
 
-use crate::check::Look;
+use crate::check::look::Look;
 use crate::check::objects::Objects;
 use crate::memory::{dirty, extents};
 use crate::pool::id::Kind;

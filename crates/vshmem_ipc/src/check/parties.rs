@@ -8,7 +8,7 @@ use vshmem_wire::{
     WaitKind, WaitState,
 };
 
-use crate::check::Look;
+use crate::check::look::Look;
 use crate::pool::clients::{client_at, slot_of};
 use crate::pool::threads::thread_at;
 

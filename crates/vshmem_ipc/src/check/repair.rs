@@ -11,17 +11,17 @@ use crate::check::check;
 use crate::context::Context;
 use crate::error::{Failure, settle};
 use crate::memory::change;
+use crate::msg::queue::Queue;
 use crate::pool::clients::{self, client_at, slot_of};
 use crate::pool::domains;
 use crate::pool::id::{Kind, Place};
 use crate::pool::threads::thread_at;
-use crate::queue::Queue;
 use crate::recovery::{domain, reap, reclaim};
 use crate::registry::table::{self, per_kind};
-use crate::sem::serve;
 use crate::sem::set::Set;
 use crate::shm::{clean, create};
 use crate::wait::doorbell;
+use crate::{msg, sem};
 
 /// Mends what a crash can leave behind: carries out what was committed, buries the dead, takes
 /// removed objects apart, serves sleepers that could go on. Returns, in sentences, what is
@@ -156,11 +156,11 @@ fn mend_objects(context: &Context) -> Result<(), Failure> {
                 }
                 Kind::Semaphore if there => {
                     let set = Set::read(context.pool(), place, slot)?;
-                    serve::tend_set(context, &desk, &set)?;
+                    sem::serve::tend_set(context, &desk, &set)?;
                 }
                 Kind::Queue if there => {
                     let queue = Queue { index, sequence: place.sequence, slot };
-                    context.tend_queue(&desk, &queue)?;
+                    msg::serve::tend_queue(context, &desk, &queue)?;
                 }
                 _ => {}
             }

@@ -3,17 +3,18 @@
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, MessageRing, field};
 use vshmem_wire::{
-    CELL_BYTES, MSG_HEADER_BYTES, MsgSlot, ObjectState, QueueMode, RING_SHORT_BYTES,
-    RING_TEXT_BYTES,
+    CELL_BYTES, MSG_HEADER_BYTES, MsgSlot, ObjectState, QueueMode, RING_INLINE_BYTES,
+    RING_SHORT_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingReserve,
 };
 
-use crate::check::Look;
 use crate::check::heap::{Use, Uses};
+use crate::check::look::Look;
 use crate::check::objects::Objects;
-use crate::message::Header;
+use crate::msg::awaited_types::says_list;
+use crate::msg::message::Header;
+use crate::msg::ring;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
-use crate::queue;
 use crate::registry::table;
 
 impl Look<'_> {
@@ -30,10 +31,11 @@ impl Look<'_> {
                 if !ring.is_frozen() || ring.messages().next().is_some() {
                     self.wrong(format!("queue {index} uses its list, and its ring is in use"));
                 }
-            } else if queue::says_list(mode) {
+            } else if says_list(mode) {
                 self.wrong(format!("queue {index} is in mode {mode}, which is none"));
             } else if standing.is(ObjectState::Live) {
                 self.nothing_beside_the_ring(index, slot)?;
+                self.reserve_of(index, slot, &ring, uses)?;
             } else {
                 self.wrong(format!("queue {index} is removed, and its ring is in use"));
             }
@@ -45,7 +47,7 @@ impl Look<'_> {
     /// The ring of the queue in a slot, as it will be.
     pub(super) fn ring_of(&self, slot: u64) -> Result<MessageRing, Fault> {
         let base = field!(slot, MsgSlot, ring);
-        let mut words = [0; vshmem_wire::RING_SLOTS];
+        let mut words = [0; RING_SLOTS];
         for (word, nth) in words.iter_mut().zip(0..) {
             *word = self.word(base + nth * CELL_BYTES)?;
         }
@@ -64,6 +66,43 @@ impl Look<'_> {
         Ok(())
     }
 
+    /// The chunks that are kept for messages in slots.
+    fn reserve_of(
+        &mut self,
+        index: u32,
+        slot: u64,
+        ring: &MessageRing,
+        uses: &mut Uses,
+    ) -> Result<(), Fault> {
+        let value = self.get(field!(slot, MsgSlot, tail))?;
+        let mut reserve = RingReserve::unpack(value);
+        let inline = ring.messages().filter(|spot| spot.is_inline()).count();
+        if inline > reserve.map_or(0, |reserve| reserve.count as usize) {
+            self.wrong(format!(
+                "queue {index} has {inline} messages in slots, and too few chunks in reserve"
+            ));
+        }
+        for nth in 0..RING_SLOTS {
+            let Some(RingReserve { unit, count }) = reserve else { break };
+            let what = format!("chunk {nth} in reserve of queue {index}");
+            if Chunk(unit).offset(self.layout).is_err() {
+                self.wrong(format!("{what} lies at unit {unit}, which does not exist"));
+                break;
+            }
+            let next = self.get(Chunk(unit).next(self.layout)?)?.checked_sub(1);
+            let bytes = MSG_HEADER_BYTES + RING_INLINE_BYTES as u64;
+            self.note_use(uses, unit, Use { what, bytes, in_ring: false });
+            if next.is_none() && count > 1 {
+                self.wrong(format!(
+                    "{} chunks are missing in the reserve of queue {index}",
+                    count - 1
+                ));
+            }
+            reserve = next.filter(|_| count > 1).map(|unit| RingReserve { unit, count: count - 1 });
+        }
+        Ok(())
+    }
+
     fn messages_in(
         &mut self,
         index: u32,
@@ -72,6 +111,12 @@ impl Look<'_> {
     ) -> Result<(), Fault> {
         for (spot, nth) in ring.messages().zip(0..) {
             let what = format!("message {nth} in the ring of queue {index}");
+            if let Some((kind, _)) = spot.inline() {
+                if kind < 1 {
+                    self.wrong(format!("{what} has type {kind}"));
+                }
+                continue;
+            }
             let unit = spot.chunk().unwrap_or(u32::MAX);
             if Chunk(unit).offset(self.layout).is_err() {
                 self.wrong(format!("{what} lies at unit {unit}, which does not exist"));
@@ -87,9 +132,9 @@ impl Look<'_> {
                     header.size
                 ));
             }
-            let place = queue::place_in(self.layout, Chunk(unit))?;
+            let place = ring::place_in(self.layout, Chunk(unit))?;
             let place = self.pool.map().load(place, Ordering::Relaxed)?;
-            if place != queue::place_of(index, spot.position()) {
+            if place != ring::place_of(index, spot.position()) {
                 self.wrong(format!("{what} does not say where it is"));
             }
             self.note_use(

@@ -75,8 +75,9 @@ pub(crate) fn cancel_child(context: &Context, kept: ChildSlot) {
     }
 }
 
-/// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may be another one than its
-/// parent's: it is the first process of a PID namespace, or its parent is outside.
+/// To be called in the child: takes the kept slot over. `elsewhere` is its domain if that may be
+/// another one than its parent's: it is the first process of a PID namespace, or its parent is
+/// outside.
 pub(crate) fn become_child(
     context: &Context,
     kept: Option<ChildSlot>,
@@ -114,7 +115,8 @@ fn find_childs_place(
     Ok(join::settle_in(context, entered.client)?)
 }
 
-/// To be called in a child that cannot become a member: it is not its parent, and none of its calls may act as that.
+/// To be called in a child that cannot become a member: it is not its parent, and none of its calls
+/// may act as that.
 pub(crate) fn renounce(context: &Context) {
     context.seats.forget();
     context.larder.forget();

@@ -9,10 +9,12 @@ use vshmem_wire::{ClientName, ClientSlot, ClientState, DomainSlot, DomainState, 
 use crate::context::wait_file::WaitFile;
 use crate::context::{Context, Reach, Upcalls};
 use crate::listing::client_rows;
+use crate::msg;
 use crate::pool::clients::{
     Process, client_at, is_in, is_same_start, slot_of, start_in, take_client, write_client,
 };
 use crate::pool::domains::{self, DomainIdentity, Seek};
+use crate::pool::limits::limit_name;
 use crate::pool::open::Pool;
 use crate::recovery::steps::{self, Ended, Occasion};
 use crate::recovery::{domain, reap, threads};
@@ -49,7 +51,7 @@ fn enter_through(
     enter_domain(context, identity)?;
     stand_on_domain(context)?;
     match enter(context, process, None) {
-        Err(JoinError::Full { table: "clients", .. }) => {
+        Err(JoinError::Full { table, .. }) if table == limit_name!(clients) => {
             bury_gone(context, gone)?;
             enter(context, process, None)
         }
@@ -93,7 +95,10 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
             }
             Seek::Evicted => return Err(JoinError::Evicted),
             Seek::Full => {
-                return Err(JoinError::Full { table: "domains", count: layout.domains.count });
+                return Err(JoinError::Full {
+                    table: limit_name!(domains),
+                    count: layout.domains.count,
+                });
             }
         }
     }
@@ -166,7 +171,7 @@ pub(crate) fn enter(
         write_client(txn, slot, ClientState::Active, domain, epoch, process)?;
         Ok(Some(Entered { client, before_exec: false }))
     })?;
-    taken.ok_or(JoinError::Full { table: "clients", count: layout.clients.count })
+    taken.ok_or(JoinError::Full { table: limit_name!(clients), count: layout.clients.count })
 }
 
 /// Notes in a client's slot whose file this process's wait words lie in.
@@ -184,7 +189,7 @@ pub(crate) fn stranger_seat(context: &Context) -> Result<Seat<'_>, JoinError> {
     context
         .seats
         .take(context.pool.map(), threads, claimant)?
-        .ok_or(JoinError::Full { table: "threads", count: threads.count })
+        .ok_or(JoinError::Full { table: limit_name!(threads), count: threads.count })
 }
 
 /// Buries the clients of this domain that are no more.
@@ -258,8 +263,8 @@ pub(crate) struct Entered {
     before_exec: bool,
 }
 
-/// Joins. When the client table is full, first reaps those clients of this domain of which `gone` says, by pid and start
-/// time, that they are no more.
+/// Joins. When the client table is full, first reaps those clients of this domain of which `gone`
+/// says, by pid and start time, that they are no more.
 pub(crate) fn join(
     pool: Arc<Pool>,
     identity: &DomainIdentity,
@@ -283,8 +288,8 @@ pub(crate) fn join(
 /// What lower rooms have done by upper ones.
 static UPCALLS: Upcalls = Upcalls {
     recover_thread: threads::recover_thread,
-    free_spare_chunks: |context| Ok(context.free_parked_chunks()?),
+    free_spare_chunks: msg::stock::free_parked_chunks,
     reap_chunk: |context, desk, chunk, dead| {
-        crate::queue::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
+        msg::ring::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
     },
 };

@@ -1,10 +1,13 @@
-//! What one process needs to work in a pool: the map, its own slots and name, and what it remembers between calls.
+//! What one process needs to work in a pool: the map, its own slots and name, and what it remembers
+//! between calls.
 //!
-//! Nothing in the rooms above this one keeps state of its own; all of them are functions over a [`Context`].
+//! Nothing in the rooms above this one keeps state of its own; all of them are functions over a
+//! [`Context`].
 
 pub(crate) mod chunk_cache;
 pub(crate) mod reclaim_position;
 pub(crate) mod reported_sizes;
+pub(crate) mod reserve_counter;
 pub(crate) mod undo_hints;
 pub(crate) mod wait_file;
 pub(crate) mod waker_cpu_cache;
@@ -19,6 +22,7 @@ use vshmem_wire::{ClientName, ClientSlot, Party, ThreadSlot};
 use crate::context::chunk_cache::Larder;
 use crate::context::reclaim_position::Rounds;
 use crate::context::reported_sizes::Told;
+use crate::context::reserve_counter::ReserveCounter;
 use crate::context::undo_hints::UndoHints;
 use crate::context::wait_file::{Neighbourhood, WaitFile};
 use crate::context::waker_cpu_cache::Answerers;
@@ -36,21 +40,23 @@ pub enum Reach {
     Domain,
 }
 
-/// Steps of upper rooms that lower ones begin: rare, and out of line. One table, given to the context when it joins.
+/// Steps of upper rooms that lower ones begin: rare, and out of line. One table, given to the
+/// context when it joins.
 #[derive(Debug)]
 pub(crate) struct Upcalls {
-    /// Finishes what a thread of this process had begun from a slot, in a call that it has left by longjmp. Whether the
-    /// slot can be used again.
+    /// Finishes what a thread of this process had begun from a slot, in a call that it has left by
+    /// longjmp. Whether the slot can be used again.
     pub recover_thread: fn(&Context, &Desk<'_>, u32) -> bool,
     /// Frees chunks that message queues keep for their next messages; whether there were any.
-    pub free_spare_chunks: fn(&Context) -> Result<bool, Failure>,
-    /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold a message of a ring.
+    pub free_spare_chunks: fn(&Context, &Desk<'_>) -> Result<bool, Failure>,
+    /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold
+    /// a message of a ring.
     pub reap_chunk: fn(&Context, &Desk<'_>, Chunk, u64) -> Result<(), Fault>,
 }
 
 /// This process as a client of a pool.
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     pub(crate) pool: Arc<Pool>,
     pub(crate) domain: AtomicU32,
     pub(crate) epoch: AtomicU32,
@@ -66,6 +72,8 @@ pub struct Context {
     pub(crate) spin: Spin,
     /// How long this process looks for room in a full ring.
     pub(crate) room: RoomWait,
+    /// When the next queue gets chunks in reserve.
+    pub(crate) reserve: ReserveCounter,
     /// Where a receiver keeps a long text until the message is its own.
     pub(crate) text: Mutex<Vec<u8>>,
     pub(crate) answerers: Answerers,
@@ -116,6 +124,7 @@ impl Context {
             neighbourhood,
             spin: Spin::new(may_not_spin()),
             room: RoomWait::new(may_not_spin()),
+            reserve: ReserveCounter::default(),
             text: Mutex::new(vec![0; vshmem_wire::RING_TEXT_BYTES as usize]),
             answerers: Answerers::default(),
             undo_hints: UndoHints::new(),
@@ -144,19 +153,19 @@ impl Context {
 
     /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
     #[must_use]
-    pub fn others_busy(&self) -> bool {
+    pub(crate) fn others_busy(&self) -> bool {
         self.seats.others_busy()
     }
 
     /// The pool.
     #[must_use]
-    pub fn pool(&self) -> &Arc<Pool> {
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
     /// Index of this domain.
     #[must_use]
-    pub fn domain(&self) -> u32 {
+    pub(crate) fn domain(&self) -> u32 {
         // Written before this process is a member, and in a child before it is one.
         self.domain.load(Ordering::Relaxed)
     }
@@ -167,13 +176,13 @@ impl Context {
 
     /// Client slot of this process.
     #[must_use]
-    pub fn client(&self) -> u32 {
+    pub(crate) fn client(&self) -> u32 {
         self.me().slot().unwrap_or(u32::MAX)
     }
 
     /// This process's name in the pool, which no other process gets.
     #[must_use]
-    pub fn name(&self) -> ClientName {
+    pub(crate) fn name(&self) -> ClientName {
         self.me()
     }
 
@@ -187,7 +196,7 @@ impl Context {
 
     /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
     #[must_use]
-    pub fn is_process(&self, pid: rustix::process::Pid) -> bool {
+    pub(crate) fn is_process(&self, pid: rustix::process::Pid) -> bool {
         self.pid.load(Ordering::Relaxed) == pid.as_raw_nonzero().get() as u32
     }
 
@@ -250,7 +259,7 @@ impl Context {
 
     /// Has `look` called about once a second by every thread that sleeps, outside any lock; it must
     /// not use the heap. Only the first one counts.
-    pub fn keep_vigil(&self, look: fn()) {
+    pub(crate) fn keep_vigil(&self, look: fn()) {
         let _ = self.vigil.set(look);
     }
 

@@ -39,5 +39,6 @@ pub(crate) struct Neighbourhood {
     pub is_shared: AtomicBool,
 }
 
-/// Words of such a file behind those of all thread slots: of the agent's thread, of its bell, and of whom it is asked to notify.
+/// Words of such a file behind those of all thread slots: of the agent's thread, of its bell, and
+/// of whom it is asked to notify.
 pub const WAIT_WORDS_BEYOND: u32 = 3;

@@ -76,7 +76,8 @@ pub(crate) fn domain_keys(pool: &Pool) -> Result<Vec<DomainKey>, Failure> {
     look().map_err(Failure::from)
 }
 
-/// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or evicted.
+/// Boot epoch of the domain in a slot; `None` when none takes part there: it is free, dead or
+/// evicted.
 pub(crate) fn domain_epoch(pool: &Pool, index: u32) -> Result<Option<u32>, Failure> {
     let look = || -> Result<Option<u32>, Fault> {
         let slot = domains::slot_at(pool.layout(), index)?;

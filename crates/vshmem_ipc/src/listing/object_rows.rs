@@ -47,7 +47,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
             last: set::last_operator(pool, &Set::read(pool, place, slot)?)?,
         },
         Kind::Queue => {
-            let (count, bytes) = crate::queue::totals(map, pool.layout(), slot)?;
+            let (count, bytes) = crate::msg::status::totals(map, pool.layout(), slot)?;
             Particulars::Queue {
                 bytes,
                 count,

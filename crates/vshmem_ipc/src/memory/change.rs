@@ -18,7 +18,8 @@ pub(crate) fn run<'a, T>(
     if !matches!(short, Err(Fault::TooLong)) {
         return short;
     }
-    /// Entries of a longer record: enough for semop's limit, for a whole set, and for its adjustments as well.
+    /// Entries of a longer record: enough for semop's limit, for a whole set, and for its
+    /// adjustments as well.
     const LONGER: [usize; 3] = [2000, 34_000, vshmem_wire::MORE_LOG_ENTRIES];
     for entries in LONGER {
         let bytes = (entries * size_of::<vshmem_wire::LogEntry>()) as u64;

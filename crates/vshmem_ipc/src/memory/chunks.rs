@@ -15,7 +15,7 @@ pub(crate) fn take(context: &Context, desk: &Desk<'_>, bytes: u64) -> Result<Chu
         return Ok(chunk);
     }
     // What queues keep for their next messages is room, too.
-    let freed = (context.upcalls.free_spare_chunks)(context)?;
+    let freed = (context.upcalls.free_spare_chunks)(context, desk)?;
     if freed { allocate()?.ok_or(Errno::NOMEM.into()) } else { Err(Errno::NOMEM.into()) }
 }
 

@@ -68,7 +68,8 @@ pub(crate) fn first_dirty(
     Ok(Some((start, length)))
 }
 
-/// Where `pages` clean pages begin at a multiple of `align` between two pages, if that is seen soon.
+/// Where `pages` clean pages begin at a multiple of `align` between two pages, if that is seen
+/// soon.
 pub(crate) fn clean_place(
     map: &Map,
     layout: &Layout,

@@ -239,7 +239,8 @@ fn search(
 }
 
 /// Takes `pages` pages that begin at a multiple of `align`. `None` when there is no such extent.
-/// `choose` is told where the pages could begin and where the free extent ends, and may begin later.
+/// `choose` is told where the pages could begin and where the free extent ends, and may begin
+/// later.
 pub(crate) fn allocate(
     txn: &mut Txn<'_>,
     layout: &Layout,

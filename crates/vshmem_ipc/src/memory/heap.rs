@@ -13,8 +13,7 @@ use vshmem_wire::{CHUNK_CLASSES, ClientName, Layout, SLAB_BYTES, SlabMeta, UNIT_
 
 use crate::context::Context;
 use crate::context::chunk_cache::Larder;
-pub(crate) use crate::pool::chunk::{Chunk, IN_OBJECT};
-use crate::pool::chunk::{LONGEST_RUN, SLAB_UNITS, slab_meta};
+use crate::pool::chunk::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS, slab_meta};
 use crate::pool::open::Pool;
 
 /// How often an allocation tries again with slabs that it has reclaimed and others were faster to
@@ -310,8 +309,8 @@ pub(crate) fn reclaim_dead(context: &Context, desk: &Desk<'_>) -> Result<bool, F
     Ok(freed)
 }
 
-/// Frees the chunks of a slab that carry a name of which `is_dead` says so, but for those of messages that such a client has sent.
-/// Says whether there was any.
+/// Frees the chunks of a slab that carry a name of which `is_dead` says so, but for those of
+/// messages that such a client has sent. Says whether there was any.
 pub(crate) fn reclaim_slab(
     context: &Context,
     desk: &Desk<'_>,

@@ -1,4 +1,5 @@
-//! Memory inside a pool: the heap of small chunks, the extents of data pages, and which pages are dirty.
+//! Memory inside a pool: the heap of small chunks, the extents of data pages, and which pages are
+//! dirty.
 
 pub(crate) mod backing;
 pub(crate) mod change;

@@ -178,7 +178,18 @@ pub(crate) fn seek(
     let Some(index) = free.or(empty) else {
         return Ok(Seek::Full);
     };
-    let slot = slot_at(layout, index)?;
+    write_domain(txn, slot_at(layout, index)?, identity, now)?;
+    Ok(Seek::Taken(index))
+}
+
+/// Gives a slot to a domain, with a new boot epoch.
+fn write_domain(
+    txn: &mut Txn<'_>,
+    slot: u64,
+    identity: &DomainIdentity,
+    now: u32,
+) -> Result<(), Fault> {
+    let (boot, name) = (words(&identity.boot_id), name_words(&identity.name));
     let epoch = txn.get(field!(slot, DomainSlot, epoch))?;
     txn.set(field!(slot, DomainSlot, epoch), epoch.wrapping_add(1))?;
     for (i, word) in boot.iter().enumerate() {
@@ -199,8 +210,7 @@ pub(crate) fn seek(
     for i in 0..RATES as u64 {
         txn.update(field!(slot, DomainSlot, rates) + i * CELL_BYTES, 0)?;
     }
-    txn.set(field!(slot, DomainSlot, state), DomainState::Alive as u32)?;
-    Ok(Seek::Taken(index))
+    txn.set(field!(slot, DomainSlot, state), DomainState::Alive as u32)
 }
 
 /// A set of domains, by index; there are 127 at most.

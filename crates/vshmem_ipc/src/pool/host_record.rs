@@ -1,9 +1,11 @@
-//! What the host says about a pool in its first page: which file it is, and that somebody attends to it.
+//! What the host says about a pool in its first page: which file it is, and that somebody attends
+//! to it.
 //!
-//! Both are there to tell a pool from a copy of it. A file that is not the one written down is a copy (`cp`, a backing
-//! file that was saved with a virtual machine). A guest sees no file; there the beat tells: in memory that the host
-//! shares it goes on, in a copy nobody renews it. Members can write these words. They then stop themselves, as by any
-//! other word of the pool; nothing is trusted because of them.
+//! Both are there to tell a pool from a copy of it. A file that is not the one written down is a
+//! copy (`cp`, a backing file that was saved with a virtual machine). A guest sees no file; there
+//! the beat tells: in memory that the host shares it goes on, in a copy nobody renews it. Members
+//! can write these words. They then stop themselves, as by any other word of the pool; nothing is
+//! trusted because of them.
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, field};
@@ -43,8 +45,8 @@ impl Home {
 }
 
 impl Pool {
-    /// Whether the pool was made as another file than `here`, so that this is a copy. Pools whose host has written
-    /// nothing down are taken for what they are.
+    /// Whether the pool was made as another file than `here`, so that this is a copy. Pools whose
+    /// host has written nothing down are taken for what they are.
     ///
     /// # Errors
     /// When the map is too short.
@@ -61,7 +63,8 @@ impl Pool {
         Ok(false)
     }
 
-    /// Boot id of the host's kernel, as the domain table has those of its rows; `None` when the host has not written it down.
+    /// Boot id of the host's kernel, as the domain table has those of its rows; `None` when the
+    /// host has not written it down.
     ///
     /// # Errors
     /// When the map is too short.
@@ -92,7 +95,8 @@ impl Pool {
         Ok(())
     }
 
-    /// On the host: says that this process does not attend any more. Another one that does says so again within a second.
+    /// On the host: says that this process does not attend any more. Another one that does says so
+    /// again within a second.
     ///
     /// # Errors
     /// When the map is too short.

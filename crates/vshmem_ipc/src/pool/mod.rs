@@ -5,6 +5,7 @@ pub(crate) mod clients;
 pub(crate) mod domains;
 pub(crate) mod host_record;
 pub(crate) mod id;
+pub(crate) mod limits;
 pub(crate) mod open;
 pub(crate) mod superblock;
 pub(crate) mod tables;

@@ -36,14 +36,6 @@ pub(crate) struct Reader<'a> {
     pub bytes: &'a [u8],
 }
 
-macro_rules! fields {
-    ($run:ident) => {
-        $run!(u32: shmmni, semmni, msgmni, domains, clients, threads, attaches, undos, slabs,
-              semmsl, semmns, semopm, semvmx, msgmax, msgmnb, shmmin);
-        $run!(u64: shmmax, shmall, pages);
-    };
-}
-
 impl Reader<'_> {
     fn array<const N: usize>(&self, at: usize) -> [u8; N] {
         let mut out = [0; N];
@@ -57,35 +49,6 @@ impl Reader<'_> {
                 <$type>::from_ne_bytes(self.array(std::mem::offset_of!(Superblock, $field)))
             };
         }
-        let base = std::mem::offset_of!(Superblock, geometry);
-        let mut geometry = Geometry {
-            shmmni: 0,
-            semmni: 0,
-            msgmni: 0,
-            domains: 0,
-            clients: 0,
-            threads: 0,
-            attaches: 0,
-            undos: 0,
-            slabs: 0,
-            semmsl: 0,
-            semmns: 0,
-            semopm: 0,
-            semvmx: 0,
-            msgmax: 0,
-            msgmnb: 0,
-            shmmin: 0,
-            shmmax: 0,
-            shmall: 0,
-            pages: 0,
-        };
-        macro_rules! read {
-            ($type:ty: $($name:ident),*) => {
-                $(geometry.$name = <$type>::from_ne_bytes(
-                    self.array(base + std::mem::offset_of!(Geometry, $name)));)*
-            };
-        }
-        fields!(read);
         Superblock {
             magic: self.array(std::mem::offset_of!(Superblock, magic)),
             version: at!(u32, version),
@@ -99,7 +62,7 @@ impl Reader<'_> {
             mode: at!(u32, mode),
             prepare: at!(u64, prepare),
             backed: at!(u64, backed),
-            geometry,
+            geometry: Geometry::from_bytes(&self.array(std::mem::offset_of!(Superblock, geometry))),
             checksum: at!(u64, checksum),
         }
     }
@@ -132,14 +95,7 @@ impl Writer {
             backed,
             checksum
         );
-        let base = std::mem::offset_of!(Superblock, geometry);
-        let geometry = &superblock.geometry;
-        macro_rules! write {
-            ($type:ty: $($name:ident),*) => {
-                $(put(base + std::mem::offset_of!(Geometry, $name), &geometry.$name.to_ne_bytes());)*
-            };
-        }
-        fields!(write);
+        put(std::mem::offset_of!(Superblock, geometry), &superblock.geometry.to_bytes());
         bytes
     }
 }

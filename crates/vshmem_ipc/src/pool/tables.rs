@@ -2,26 +2,28 @@
 
 use vshmem_wire::{Area, Layout, PAGE_BYTES};
 
+use crate::pool::limits::limit_name;
+
 /// Every table, as `--limit` and the documentation call it.
 fn tables(layout: &Layout) -> [(&'static str, Area); 17] {
     [
-        ("domains", layout.domains),
-        ("clients", layout.clients),
-        ("threads", layout.threads),
+        (limit_name!(domains), layout.domains),
+        (limit_name!(clients), layout.clients),
+        (limit_name!(threads), layout.threads),
         ("segments", layout.shm),
         ("semaphore sets", layout.sem),
         ("message queues", layout.msg),
         ("keys of segments", layout.keys[0]),
         ("keys of semaphore sets", layout.keys[1]),
         ("keys of message queues", layout.keys[2]),
-        ("attaches", layout.attaches),
-        ("undos", layout.undos),
-        ("slabs", layout.slab_meta),
+        (limit_name!(attaches), layout.attaches),
+        (limit_name!(undos), layout.undos),
+        (limit_name!(slabs), layout.slab_meta),
         ("units of the heap", layout.unit_meta),
         ("extents", layout.extents),
         ("page marks", layout.dirty),
         ("heap", layout.heap),
-        ("pages", layout.data),
+        (limit_name!(pages), layout.data),
     ]
 }
 

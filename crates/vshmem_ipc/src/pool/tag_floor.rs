@@ -1,12 +1,13 @@
 //! Tags of cells that are laid into the heap.
 //!
-//! A cell's tag must never have been at its place before, or whoever was stopped since then would find what it expects. In the
-//! tables cells stay cells for ever. The heap is different: where a semaphore was, there is a message next, and then another
-//! semaphore. So nobody gives such memory back before all cells in it are closed, which is the last time that they are written, and
-//! the pool's *floor* is above their tags; and whoever lays cells there starts above the floor.
+//! A cell's tag must never have been at its place before, or whoever was stopped since then would
+//! find what it expects. In the tables cells stay cells for ever. The heap is different: where a
+//! semaphore was, there is a message next, and then another semaphore. So nobody gives such memory
+//! back before all cells in it are closed, which is the last time that they are written, and the
+//! pool's *floor* is above their tags; and whoever lays cells there starts above the floor.
 //!
-//! The floor of a new pool is a random number of 62 bits. So what a message holds, in memory that was cells, is
-//! not what somebody who is late expects there, but by a chance of one in 2^62.
+//! The floor of a new pool is a random number of 62 bits. So what a message holds, in memory that
+//! was cells, is not what somebody who is late expects there, but by a chance of one in 2^62.
 
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, field, load_cell};
@@ -41,7 +42,8 @@ pub(crate) fn lay_cells(
     Ok(())
 }
 
-/// Raises the floor above `tag`, that of a cell which is closed and may be written once more, by a change that is staged.
+/// Raises the floor above `tag`, that of a cell which is closed and may be written once more, by a
+/// change that is staged.
 pub(crate) fn raise(map: &Map, layout: &Layout, tag: u64) -> Result<(), Fault> {
     let (at, above) = (floor_at(layout), tag.wrapping_add(1));
     for _ in 0..MOST_TRIES {

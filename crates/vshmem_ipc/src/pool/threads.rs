@@ -18,7 +18,8 @@ pub(crate) struct Dead {
 }
 
 impl Pool {
-    /// Frees the thread slots that dead clients had claimed and not listed. Says whether there were any.
+    /// Frees the thread slots that dead clients had claimed and not listed. Says whether there were
+    /// any.
     pub(crate) fn free_dead_threads(&self) -> Result<bool, Fault> {
         let mut freed = false;
         for thread in 0..self.layout().threads.count as u32 {

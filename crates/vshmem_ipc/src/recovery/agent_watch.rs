@@ -1,8 +1,10 @@
-//! What a domain's agent does for the sleepers of its domain, so that they need not wake up to do it themselves.
+//! What a domain's agent does for the sleepers of its domain, so that they need not wake up to do
+//! it themselves.
 //!
-//! A sleeper that everybody can ring sleeps on two words: its own, and one that the kernel changes when the agent ends.
-//! Once a second the agent looks in its stead: whether it has been served and the ring was lost, whether somebody died
-//! between changing the object and serving those who wait for it.
+//! A sleeper that everybody can ring sleeps on two words: its own, and one that the kernel changes
+//! when the agent ends. Once a second the agent looks in its stead: whether it has been served and
+//! the ring was lost, whether somebody died between changing the object and serving those who wait
+//! for it.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +17,8 @@ use crate::pool::threads::thread_at;
 use crate::recovery::objects;
 use crate::wait::domain_users;
 
-/// Looks after the objects at which threads of this domain sleep: makes up for those who died halfway. Lost rings are
-/// `deliver_rings`' part.
+/// Looks after the objects at which threads of this domain sleep: makes up for those who died
+/// halfway. Lost rings are `deliver_rings`' part.
 pub(crate) fn tend_sleepers(context: &Context) -> Result<(), Failure> {
     domain_users::look_for_neighbours(context)?;
     let objects = objects_slept_at(context)?;

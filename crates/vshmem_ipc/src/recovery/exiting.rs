@@ -1,8 +1,9 @@
 //! Processes that are about to end, and say so.
 //!
-//! exit(3) calls us while other threads, and destructors after ours, still store into what is attached:
-//! nothing of it may be given away yet. So the process leaves a note, and who sees that it has ended
-//! gives back what it held: its parent, the agent, or whoever asks about objects first.
+//! exit(3) calls us while other threads, and destructors after ours, still store into what is
+//! attached: nothing of it may be given away yet. So the process leaves a note, and who sees that
+//! it has ended gives back what it held: its parent, the agent, or whoever asks about objects
+//! first.
 
 use vshmem_sync::{Desk, Fault, field, load_value, with_lock};
 use vshmem_wire::{ClientSlot, ClientState, Registry};
@@ -71,7 +72,8 @@ fn bury_announced(
             others_leave = true;
         }
     }
-    // One that takes its time, perhaps in another domain, must not have everybody at the registry's lock.
+    // One that takes its time, perhaps in another domain, must not have everybody at the registry's
+    // lock.
     if !others_leave {
         forget_leavers(context, desk)?;
     }

@@ -5,11 +5,11 @@ use vshmem_wire::ObjectState;
 
 use crate::context::Context;
 use crate::error::Failure;
+use crate::msg::queue::Queue;
 use crate::pool::id::{Kind, Place};
-use crate::queue::Queue;
 use crate::registry::table;
-use crate::sem::serve;
 use crate::sem::set::Set;
+use crate::{msg, sem};
 
 pub(crate) fn tend_object(
     context: &Context,
@@ -26,8 +26,8 @@ pub(crate) fn tend_object(
     }
     let place = Place { index, sequence: standing.sequence };
     if is_set {
-        serve::tend_set(context, desk, &Set::read(context.pool(), place, slot)?)
+        sem::serve::tend_set(context, desk, &Set::read(context.pool(), place, slot)?)
     } else {
-        Ok(context.tend_queue(desk, &Queue::at(place, slot))?)
+        msg::serve::tend_queue(context, desk, &Queue::at(place, slot))
     }
 }

@@ -1,4 +1,5 @@
-//! Reaping a client that has ended: it is marked, the steps of [`crate::recovery::steps`] are done, and its slot becomes free.
+//! Reaping a client that has ended: it is marked, the steps of [`crate::recovery::steps`] are done,
+//! and its slot becomes free.
 
 use vshmem_sync::{Desk, Fault, field, load_value, with_lock};
 use vshmem_wire::{ClientName, ClientSlot, ClientState, Party, Registry};

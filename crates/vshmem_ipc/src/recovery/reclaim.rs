@@ -1,8 +1,9 @@
 //! Taking back what still carries the name of a client that has ended.
 //!
-//! A burial takes back what a client has listed: what others may wait for. What it had claimed and not yet listed, and its
-//! chunks of the heap, hold nobody up. A name never comes back, so whoever meets such a thing may take it: who finds no other
-//! free one, and the agents, which look at a part of the tables each time.
+//! A burial takes back what a client has listed: what others may wait for. What it had claimed and
+//! not yet listed, and its chunks of the heap, hold nobody up. A name never comes back, so whoever
+//! meets such a thing may take it: who finds no other free one, and the agents, which look at a
+//! part of the tables each time.
 
 use vshmem_mem::{AtomicU32, Ordering};
 use vshmem_sync::{Desk, Fault, field};
@@ -13,13 +14,14 @@ use crate::error::Failure;
 use crate::memory::heap;
 use crate::pool::threads::thread_at;
 
-/// Rows of the tables of threads and undo records that are looked at in one round, and units of the heap.
+/// Rows of the tables of threads and undo records that are looked at in one round, and units of the
+/// heap.
 const ROWS: u32 = 256;
 
 const SLABS: u32 = 8;
 
-/// Looks at the next part of the tables for what carries the name of a client that has ended, and takes it back; for
-/// the agent.
+/// Looks at the next part of the tables for what carries the name of a client that has ended, and
+/// takes it back; for the agent.
 pub(crate) fn reclaim_some(context: &Context) -> Result<(), Failure> {
     let seat = context.seat()?;
     reclaim_part(context, &context.desk_of(&seat)).map_err(Failure::from)
@@ -40,7 +42,8 @@ fn reclaim_part(context: &Context, desk: &Desk<'_>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes back everything that carries the name of a client that has ended; for the repair, and tests.
+/// Takes back everything that carries the name of a client that has ended; for the repair, and
+/// tests.
 pub(crate) fn reclaim_all(context: &Context) -> Result<(), Failure> {
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);

@@ -1,10 +1,11 @@
 //! What the end of a client is made of: one ordered table, a row for each room's recover step.
 //!
-//! The order matters. First nothing of the client is under way any more: its committed changes are carried out and its
-//! threads leave their wait queues. Then its adjustments are applied, which may wake others. Then what it held is given
-//! back: undo records, attaches, pages. Every step can be repeated and can be left halfway, since whoever does it may
-//! die as well and two may do it at once; all that a step looks at is listed by client, so that the whole costs what
-//! the client held. What nobody waits for, its chunks of the heap, is taken back later (`reclaim.rs`).
+//! The order matters. First nothing of the client is under way any more: its committed changes are
+//! carried out and its threads leave their wait queues. Then its adjustments are applied, which may
+//! wake others. Then what it held is given back: undo records, attaches, pages. Every step can be
+//! repeated and can be left halfway, since whoever does it may die as well and two may do it at
+//! once; all that a step looks at is listed by client, so that the whole costs what the client
+//! held. What nobody waits for, its chunks of the heap, is taken back later (`reclaim.rs`).
 //!
 //! A room that gets something which clients can hold gets a row here.
 
@@ -44,7 +45,8 @@ struct Step {
 }
 
 const STEPS: [Step; 6] = [
-    // Committed changes are carried out, wait queues are left, objects half made or half removed are finished.
+    // Committed changes are carried out, wait queues are left, objects half made or half removed
+    // are finished.
     Step {
         occasions: &[Occasion::Death, Occasion::Exec],
         run: |context, desk, ended| threads::leave_threads(context, desk, ended.client),

@@ -1,12 +1,14 @@
 //! The thread slots of a client that has ended.
 //!
-//! A client lists the thread slots that it has claimed, so this costs what it held. For each of them what it had committed is
-//! carried out, what it waited for is given up, what it had begun with an object is finished, and whoever it was about to ring is
-//! rung. The slot leaves the list before it becomes free: one that is only off the list carries a dead client's name, and is
-//! taken back by whoever needs it ([`crate::reclaim`]).
+//! A client lists the thread slots that it has claimed, so this costs what it held. For each of
+//! them what it had committed is carried out, what it waited for is given up, what it had begun
+//! with an object is finished, and whoever it was about to ring is rung. The slot leaves the list
+//! before it becomes free: one that is only off the list carries a dead client's name, and is taken
+//! back by whoever needs it ([`crate::reclaim`]).
 //!
-//! Two may do this at once, and one of them may be stopped for long, until the slot is somebody else's. So each step first
-//! reads what it is about to replace and then asks whether the slot is still the dead client's; a name never comes back.
+//! Two may do this at once, and one of them may be stopped for long, until the slot is somebody
+//! else's. So each step first reads what it is about to replace and then asks whether the slot is
+//! still the dead client's; a name never comes back.
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{
@@ -18,18 +20,20 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{Failure, broken};
+use crate::error::broken;
+use crate::memory::heap;
+use crate::msg;
+use crate::msg::queue::Queue;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
 use crate::pool::threads::{Dead, thread_at};
-use crate::queue::Queue;
 use crate::recovery::objects;
 use crate::registry::table;
+use crate::sem;
 use crate::sem::set::{self, Set};
-use crate::sem::{recover, remove};
 use crate::shm::create;
 use crate::wait::doorbell;
-use crate::wait::queue::{Line, Rings, leave_line};
+use crate::wait::wait_queue::{Line, Rings, leave_line};
 
 /// Takes a client's threads out of the lines they sleep in, and frees their slots.
 pub(crate) fn leave_threads(
@@ -76,7 +80,8 @@ fn leave_thread(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fa
     finish_task(context, desk, dead)
 }
 
-/// Finishes what a thread of this process had begun from a slot, in a call that it has left by longjmp. Whether the slot can be used again.
+/// Finishes what a thread of this process had begun from a slot, in a call that it has left by
+/// longjmp. Whether the slot can be used again.
 #[cold]
 #[inline(never)]
 pub(crate) fn recover_thread(context: &Context, desk: &Desk<'_>, thread: u32) -> bool {
@@ -135,15 +140,15 @@ pub(crate) fn leave_joiners(
         }
         finish_record(context, desk, Dead { thread, client, at })?;
         if map.replace_cell(owner_at, owner, 0)? {
-            crate::heap::bury(context, desk, client)?;
+            heap::bury(context, desk, client)?;
         }
     }
     Ok(())
 }
 
-/// Carries out what a thread slot has committed and not carried out, so that its intent record
-/// may be overwritten by the slot's next owner; then goes on where its owner has stopped: with the object
-/// that it changed last, and with those that it had served and not rung.
+/// Carries out what a thread slot has committed and not carried out, so that its intent record may
+/// be overwritten by the slot's next owner; then goes on where its owner has stopped: with the
+/// object that it changed last, and with those that it had served and not rung.
 fn finish_record(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
     let map = context.pool().map();
     let lock = map.load(field!(dead.at, ThreadSlot, log_lock), Ordering::Acquire)?;
@@ -188,7 +193,8 @@ fn rings_of(context: &Context, dead: Dead, head: u64) -> Result<Rings, Fault> {
     Ok(rings)
 }
 
-/// Serves those who sleep at the object of a lock, as whoever changed it last may not have come to it.
+/// Serves those who sleep at the object of a lock, as whoever changed it last may not have come to
+/// it.
 fn tend_lock(context: &Context, desk: &Desk<'_>, lock: u64) -> Result<(), Fault> {
     for kind in [Kind::Semaphore, Kind::Queue] {
         let area = kind.area(context.pool().layout());
@@ -216,10 +222,10 @@ fn return_unseen(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
     let place = Place { index, sequence };
     if of == Kind::Semaphore {
         let Some(set) = Set::find(context.pool(), place)? else { return Ok(()) };
-        recover::take_back(context, desk, dead, &set).map_err(broken(at))
+        sem::recover::take_back(context, desk, dead, &set).map_err(broken(at))
     } else {
         let Some(queue) = Queue::find(context.pool(), place)? else { return Ok(()) };
-        context.put_back(desk, dead, &queue).map_err(Failure::from).map_err(broken(at))
+        msg::recover::put_back(context, desk, dead, &queue).map_err(broken(at))
     }
 }
 
@@ -233,11 +239,11 @@ fn leave_line_of(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
         set::line_of(slot)
     } else {
         let Some(slot) = layout.msg.at(object) else { return Ok(()) };
-        crate::queue::line_of(slot, kind == WaitKind::Send as u32)
+        msg::queue::line_of(slot, kind == WaitKind::Send as u32)
     };
     with_lock(*desk, line.lock, "bury-sleeper", |txn| {
-        // Who waits in this line began to under this lock. So as long as the owner is the dead client, it is that one who
-        // waits.
+        // Who waits in this line began to under this lock. So as long as the owner is the dead
+        // client, it is that one who waits.
         let here = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
             && txn.get(field!(at, ThreadSlot, kind))? == kind
             && txn.get(field!(at, ThreadSlot, object))? == object
@@ -249,7 +255,8 @@ fn leave_line_of(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
     })
 }
 
-/// Finishes what the thread had begun with an object: a segment in the making, a set or queue half taken apart.
+/// Finishes what the thread had begun with an object: a segment in the making, a set or queue half
+/// taken apart.
 fn finish_task(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let task_at = field!(dead.at, ThreadSlot, task);
@@ -290,11 +297,11 @@ fn finish_object(
         }
         Kind::Semaphore if standing.is(ObjectState::Dying) => {
             let set = Set::read(context.pool(), place, slot)?;
-            remove::dismantle_set(context, desk, &set).map_err(broken(slot))
+            sem::remove::dismantle_set(context, desk, &set).map_err(broken(slot))
         }
         Kind::Queue if standing.is(ObjectState::Dying) => {
             let queue = Queue { index, sequence: place.sequence, slot };
-            context.dismantle_queue(desk, &queue).map_err(Failure::from).map_err(broken(slot))
+            msg::remove::dismantle_queue(context, desk, &queue).map_err(broken(slot))
         }
         _ => Ok(()),
     }

@@ -23,7 +23,8 @@ pub trait Caller {
     fn unlimited(&self) -> bool;
 }
 
-/// The superuser, whom every check lets pass: for who makes objects on nobody's behalf, as tests do.
+/// The superuser, whom every check lets pass: for who makes objects on nobody's behalf, as tests
+/// do.
 #[derive(Debug, Clone, Copy)]
 pub struct Superuser;
 

@@ -122,8 +122,8 @@ pub(crate) fn take_slot(
     Ok(Some(Place { index, sequence: standing.sequence }))
 }
 
-/// Gives a slot back; its next object gets another id.
-/// Notes in the thread's slot what it begins with an object, so that whoever buries it goes on with that.
+/// Gives a slot back; its next object gets another id. Notes in the thread's slot what it begins
+/// with an object, so that whoever buries it goes on with that.
 pub(crate) fn begin_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
     let desk = *txn.desk();
     let at = field!(desk.slot_at(desk.slot)?, ThreadSlot, task);

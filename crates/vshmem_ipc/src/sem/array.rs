@@ -12,7 +12,7 @@ use crate::pool::threads::thread_at;
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
 use crate::sem::undo;
-use crate::wait::queue::{self, Rings, result_of};
+use crate::wait::wait_queue::{self, Rings, result_of};
 
 /// What an array of operations would do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,10 +127,7 @@ pub(super) fn perform(
         let blocked =
             if operation.no_wait { Trial::Fails(Errno::AGAIN) } else { Trial::Blocks(index) };
         let change = i32::from(operation.change);
-        if change == 0 && value != 0 {
-            return Ok(blocked);
-        }
-        if value + change < 0 {
+        if (change == 0 && value != 0) || value + change < 0 {
             return Ok(blocked);
         }
         if value + change > highest {
@@ -149,16 +146,38 @@ pub(super) fn perform(
                     Adjustment::unpack(cell.word).total.into()
                 }
             };
-            let total = known - change;
-            if !(-32768..=32767).contains(&total) {
+            if i16::try_from(known - change).is_err() {
                 return Ok(Trial::Fails(Errno::RANGE));
             }
-            totals.put(operation.number, total);
+            totals.put(operation.number, known - change);
         }
         values.put(operation.number, value + change);
     }
     // Nothing is written before all of them are known to be possible.
-    if let Some((record, base)) = adjustments {
+    let mut wanted = Wanted { values, totals, adjustments };
+    stage(txn, pool, set, operations, &mut wanted, party)?;
+    Ok(Trial::Done)
+}
+
+/// What operations come to, before any of it is written.
+struct Wanted {
+    values: Values,
+    totals: Values,
+    /// The undo record, and where its adjustments lie.
+    adjustments: Option<(u32, u64)>,
+}
+
+/// Stages what operations come to that can all be done.
+fn stage(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    operations: &[Operation],
+    wanted: &mut Wanted,
+    party: u32,
+) -> Result<(), Fault> {
+    let Wanted { values, totals, adjustments } = wanted;
+    if let Some((record, base)) = *adjustments {
         for operation in operations.iter().filter(|one| one.undo && one.change != 0) {
             if let Some(total) = totals.get(operation.number) {
                 let (at, cell) = undo::close(txn, pool, set, record, base, operation.number)?;
@@ -175,7 +194,7 @@ pub(super) fn perform(
             set.write(txn, at, cell, value as u32, party)?;
         }
     }
-    Ok(Trial::Done)
+    Ok(())
 }
 
 /// Opens the fast way again on the words that this change has closed, if nobody sleeps.
@@ -194,8 +213,23 @@ pub(super) fn reopen(txn: &mut Txn<'_>, set: &Set, operations: &[Operation]) -> 
     Ok(())
 }
 
-/// Does the work of sleepers that can go on now, in the order of their arrival, and stamps the set when it has done any.
-/// True when the record is full and there may be more to do.
+/// One walk over the sleepers of a set.
+#[derive(Debug, Default)]
+struct Walk {
+    /// The record is full, and there may be more to do.
+    more: bool,
+    /// The wait queue has to be walked again from its head.
+    again: bool,
+    /// Somebody has been passed over who waits for a zero.
+    zero_awaited: bool,
+    /// Somebody with several operations has been passed over: whoever goes on after it may change
+    /// at which of them it blocks, and so where it is counted.
+    several_passed: bool,
+    recount: bool,
+}
+
+/// Does the work of sleepers that can go on now, in the order of their arrival, and stamps the set
+/// when it has done any. True when the record is full and there may be more to do.
 pub(super) fn serve(
     txn: &mut Txn<'_>,
     pool: &Pool,
@@ -203,88 +237,93 @@ pub(super) fn serve(
     rings: &mut Rings,
 ) -> Result<bool, Fault> {
     let layout = pool.layout();
-    let waiting_at = field!(set.slot, SemSlot, waiting);
-    if txn.get(waiting_at)? == 0 {
+    if txn.get(field!(set.slot, SemSlot, waiting))? == 0 {
         return Ok(false);
     }
     // All of them take from the one semaphore there is: a zero ends the work.
     let alike = set.count == 1 && txn.get(field!(set.slot, SemSlot, mixed))? == 0;
-    let mut more = false;
     loop {
-        // Whether the line has to be walked again from its head.
-        let mut again = false;
-        // Whether somebody has been passed over who waits for a zero.
-        let mut zero_awaited = false;
-        // Somebody with several operations has been passed over: whoever goes on after it may change at which of them it
-        // blocks, and so where it is counted.
-        let mut several_passed = false;
-        let mut recount = false;
-        queue::walk(txn, layout, set.line(), |txn, slot| {
+        let mut walk = Walk::default();
+        wait_queue::walk(txn, layout, set.line(), |txn, slot| {
             let at = thread_at(layout, slot)?;
             let count = txn.desk().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
             if count == 1
                 && let Some((operation, value)) = still_blocked(txn, set, at)?
             {
-                zero_awaited |= operation.change == 0;
+                walk.zero_awaited |= operation.change == 0;
                 return Ok(value != 0 || !alike);
             }
             // Too many to do on its behalf: it does them itself, if it can.
             let too_many = count > INLINE_OPS as u64;
-            // Leaving the line takes up to seven words, the set's stamp one, every operation up to two.
+            // Leaving the line takes up to seven words, the set's stamp one, every operation up to
+            // two.
             if txn.room() < if too_many { 8 } else { 8 + 2 * count as usize } {
-                more = true;
+                walk.more = true;
                 return Ok(false);
             }
-            let (state, result) = if too_many {
-                (WaitState::Retry, 0)
-            } else {
-                let operations = operations_of(txn.desk().map, at, count)?;
-                let record =
-                    txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
-                let client = ClientName::of(txn.get_word(field!(at, ThreadSlot, owner))?);
-                let record = client
-                    .zip((record as u32).checked_sub(1))
-                    .map(|(client, record)| OwnRecord { record, client });
-                let party = txn.get(field!(at, ThreadSlot, party))?;
-                if operations.iter().any(|one| u32::from(one.number) >= set.count) {
-                    return Err(Fault::corrupt(at, "a sleeper at no semaphore"));
-                }
-                match perform(txn, pool, set, &operations, record, party)? {
-                    Trial::Blocks(index) => {
-                        let operation = operations[index];
-                        zero_awaited |= operation.change == 0;
-                        txn.update(field!(at, ThreadSlot, blocked), blocked_at(operation))?;
-                        several_passed |= count > 1;
-                        return Ok(true);
-                    }
-                    Trial::Fails(errno) => (WaitState::Done, result_of(errno)),
-                    Trial::NoRecord => (WaitState::Retry, 0),
-                    Trial::Done => {
-                        txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
-                        again = helps_earlier(&operations, zero_awaited);
-                        recount |= several_passed;
-                        (WaitState::Done, 0)
-                    }
-                }
+            let outcome = match too_many {
+                true => Some((WaitState::Retry, 0)),
+                false => operate_for(txn, pool, set, at, count, &mut walk)?,
             };
-            queue::leave_line(txn, layout, set.line(), slot, state, result)?;
+            let Some((state, result)) = outcome else { return Ok(true) };
+            wait_queue::leave_line(txn, layout, set.line(), slot, state, result)?;
             rings.add(slot);
-            Ok(!again)
+            Ok(!walk.again)
         })?;
-        if more || !(again || recount) {
-            return Ok(more);
+        if walk.more || !(walk.again || walk.recount) {
+            return Ok(walk.more);
         }
     }
 }
 
-/// Whether operations that have just been done may let somebody go on who was passed over before: a rise helps who wants
-/// to lower, a fall only who awaits a zero. (ipc/sem.c of Linux asks the same, in `check_restart`.)
+/// Does the operations of the sleeper in the thread slot at `at`, if that can be: how its sleep
+/// ends, or `None` when it goes on.
+fn operate_for(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    at: u64,
+    count: u64,
+    walk: &mut Walk,
+) -> Result<Option<(WaitState, u32)>, Fault> {
+    let operations = operations_of(txn.desk().map, at, count)?;
+    let record = txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+    let client = ClientName::of(txn.get_word(field!(at, ThreadSlot, owner))?);
+    let record = client
+        .zip((record as u32).checked_sub(1))
+        .map(|(client, record)| OwnRecord { record, client });
+    let party = txn.get(field!(at, ThreadSlot, party))?;
+    if operations.iter().any(|one| u32::from(one.number) >= set.count) {
+        return Err(Fault::corrupt(at, "a sleeper at no semaphore"));
+    }
+    Ok(match perform(txn, pool, set, &operations, record, party)? {
+        Trial::Blocks(index) => {
+            let operation = operations[index];
+            walk.zero_awaited |= operation.change == 0;
+            txn.update(field!(at, ThreadSlot, blocked), blocked_at(operation))?;
+            walk.several_passed |= count > 1;
+            None
+        }
+        Trial::Fails(errno) => Some((WaitState::Done, result_of(errno))),
+        Trial::NoRecord => Some((WaitState::Retry, 0)),
+        Trial::Done => {
+            txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
+            walk.again = helps_earlier(&operations, walk.zero_awaited);
+            walk.recount |= walk.several_passed;
+            Some((WaitState::Done, 0))
+        }
+    })
+}
+
+/// Whether operations that have just been done may let somebody go on who was passed over before: a
+/// rise helps who wants to lower, a fall only who awaits a zero. (ipc/sem.c of Linux asks the same,
+/// in `check_restart`.)
 fn helps_earlier(operations: &[Operation], zero_awaited: bool) -> bool {
     operations.iter().any(|one| one.change > 0 || (one.change < 0 && zero_awaited))
 }
 
-/// The operation of a sleeper that has only one, and the semaphore's value, if it has to go on waiting as far as can be
-/// told at a glance: most of a long line do.
+/// The operation of a sleeper that has only one, and the semaphore's value, if it has to go on
+/// waiting as far as can be told at a glance: most of a long line do.
 fn still_blocked(
     txn: &mut Txn<'_>,
     set: &Set,

@@ -1,13 +1,15 @@
 //! Looking at a semaphore for a while before sleeping: a hand-over that takes no lock.
 //!
-//! Who waits for a single operation watches the semaphore's word and does the operation itself, by the fast way, the moment that it
-//! can be done. Nobody knows of such a waiter: it is in no line and GETNCNT does not count it, as if it had not called yet.
-//! So it looks for some tens of microseconds only (`vshmem_sync::Spin`), and not at all where somebody is in line already
-//! (the fast way is closed then): it comes after them.
+//! Who waits for a single operation watches the semaphore's word and does the operation itself, by
+//! the fast way, the moment that it can be done. Nobody knows of such a waiter: it is in no line
+//! and GETNCNT does not count it, as if it had not called yet. So it looks for some tens of
+//! microseconds only (`vshmem_sync::Spin`), and not at all where somebody is in line already (the
+//! fast way is closed then): it comes after them.
 //!
-//! What is shared is only read here, but for the fast way itself: a look and a yield leave nothing behind in the pool. So whoever is
-//! killed between two looks has not called, and there is no step here for a crash point or a model: those of the fast way
-//! (`vshmem_sync::Semaphore`) and of the line (`wait.rs`) are all there are.
+//! What is shared is only read here, but for the fast way itself: a look and a yield leave nothing
+//! behind in the pool. So whoever is killed between two looks has not called, and there is no step
+//! here for a crash point or a model: those of the fast way (`vshmem_sync::Semaphore`) and of the
+//! line (`wait.rs`) are all there are.
 
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
 use crate::sem::set::{self, Set};
 use crate::sem::{serve, undo};
-use crate::wait::queue::{self, Rings};
+use crate::wait::wait_queue::{self, Rings};
 
 /// GETVAL.
 #[inline(never)]
@@ -28,8 +28,8 @@ pub(crate) fn semaphore_value(
     if word.tentative { decided_value(context, id, number, caller) } else { Ok(word.value) }
 }
 
-/// The value of a semaphore that an array of operations has written. It looks the set up again: one that is handed on
-/// by reference lies in memory, and GETVAL waits until it does.
+/// The value of a semaphore that an array of operations has written. It looks the set up again: one
+/// that is handed on by reference lies in memory, and GETVAL waits until it does.
 #[cold]
 #[inline(never)]
 fn decided_value(
@@ -66,7 +66,8 @@ fn readable(
     look_up_readable(context, id, number, caller)
 }
 
-/// As `readable`, in registers: a set that is returned is stored in words and copied in pairs of them, which waits for the stores.
+/// As `readable`, in registers: a set that is returned is stored in words and copied in pairs of
+/// them, which waits for the stores.
 #[inline(always)]
 fn look_up_readable(
     context: &Context,
@@ -98,7 +99,7 @@ pub(crate) fn semaphore_sleepers(
             return Ok(Err(Errno::INVAL));
         }
         let mut count = 0;
-        queue::walk(txn, layout, set.line(), |txn, slot| {
+        wait_queue::walk(txn, layout, set.line(), |txn, slot| {
             let blocked = txn.get(field!(thread_at(layout, slot)?, ThreadSlot, blocked))?;
             count += u32::from(blocked == wanted);
             Ok(true)

@@ -2,13 +2,13 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Fault, Txn, field};
+use vshmem_sync::{Desk, Fault, Txn, field};
 use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict, settle};
 use crate::memory::{change, chunks, heap};
-use crate::pool::chunk::IN_OBJECT;
+use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::id::{Kind, Place};
 use crate::pool::tag_floor;
 use crate::registry::lookup;
@@ -25,8 +25,7 @@ pub(crate) fn semget(
     caller: &dyn Caller,
 ) -> Result<i32, Failure> {
     let pool = context.pool();
-    let (layout, geometry) = (pool.layout(), pool.geometry());
-    if count < 0 || count as u32 > geometry.semmsl {
+    if count < 0 || count as u32 > pool.geometry().semmsl {
         return Err(Errno::INVAL.into());
     }
     let count = count as u32;
@@ -49,37 +48,8 @@ pub(crate) fn semget(
         let seat = context.seat()?;
         let desk = context.desk_of(&seat);
         let chunk = chunks::take(context, &desk, u64::from(count) * CELL_BYTES)?;
-        let make = || -> Verdict<Option<Place>> {
-            let base = chunk.offset(layout)?;
-            tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
-            let permission = Permission::of_new(key, flags, caller);
-            change::run(context, &desk, pool.registry_lock(), "semget", |txn| {
-                let exists = key != 0
-                    && table::find_key(layout, Kind::Semaphore, key, |at| txn.get(at))?.is_some();
-                if exists {
-                    return Ok(Ok(None));
-                }
-                if !has_room(txn, layout, geometry, count)? {
-                    return Ok(Err(Errno::NOSPC));
-                }
-                let Some(place) = table::take_slot(txn, layout, Kind::Semaphore)? else {
-                    return Ok(Err(Errno::NOSPC));
-                };
-                let slot = table::slot_at(layout, Kind::Semaphore, place.index)?;
-                table::describe(txn, slot, &permission, seconds_now())?;
-                txn.update(field!(slot, SemSlot, count), count)?;
-                txn.update(field!(slot, SemSlot, words), chunk.0)?;
-                txn.update(field!(slot, ObjectHeader, used), 0)?;
-                heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
-                if key != 0 {
-                    table::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
-                }
-                let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
-                txn.set(field!(slot, ObjectHeader, state), live.pack())?;
-                Ok(Ok(Some(place)))
-            })
-        };
-        let made = settle(make());
+        let new = New { key, flags, count, chunk };
+        let made = settle(make_set(context, &desk, &new, caller));
         if !matches!(made, Ok(Some(_))) {
             let _ = chunks::release(context, &desk, chunk);
         }
@@ -90,6 +60,56 @@ pub(crate) fn semget(
     }
     let keys = pool.layout().keys[Kind::Semaphore as usize];
     Err(Fault::corrupt(keys.offset, "a key that is found and is nobody's").into())
+}
+
+/// A set that is to be made.
+#[derive(Debug, Clone, Copy)]
+struct New {
+    key: i32,
+    flags: i32,
+    count: u32,
+    /// Room for its semaphores.
+    chunk: Chunk,
+}
+
+/// Makes a set. `None` when somebody else has made one of that key meanwhile.
+fn make_set(
+    context: &Context,
+    desk: &Desk<'_>,
+    new: &New,
+    caller: &dyn Caller,
+) -> Verdict<Option<Place>> {
+    let pool = context.pool();
+    let (layout, geometry) = (pool.layout(), pool.geometry());
+    let New { key, flags, count, chunk } = *new;
+    let base = chunk.offset(layout)?;
+    tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
+    let permission = Permission::of_new(key, flags, caller);
+    change::run(context, desk, pool.registry_lock(), "semget", |txn| {
+        let exists =
+            key != 0 && table::find_key(layout, Kind::Semaphore, key, |at| txn.get(at))?.is_some();
+        if exists {
+            return Ok(Ok(None));
+        }
+        if !has_room(txn, layout, geometry, count)? {
+            return Ok(Err(Errno::NOSPC));
+        }
+        let Some(place) = table::take_slot(txn, layout, Kind::Semaphore)? else {
+            return Ok(Err(Errno::NOSPC));
+        };
+        let slot = table::slot_at(layout, Kind::Semaphore, place.index)?;
+        table::describe(txn, slot, &permission, seconds_now())?;
+        txn.update(field!(slot, SemSlot, count), count)?;
+        txn.update(field!(slot, SemSlot, words), chunk.0)?;
+        txn.update(field!(slot, ObjectHeader, used), 0)?;
+        heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
+        if key != 0 {
+            table::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
+        }
+        let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+        txn.set(field!(slot, ObjectHeader, state), live.pack())?;
+        Ok(Ok(Some(place)))
+    })
 }
 
 /// Whether a set of `count` semaphores keeps within SEMMNS, the limit on all of them together.

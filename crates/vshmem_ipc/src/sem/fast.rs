@@ -42,14 +42,15 @@ pub(crate) fn semop_fast(
     } else {
         let semaphore = set.semaphore(pool, operation.number.into())?;
         // Looked at after the cells, so that they were the set's when they were read: memory that
-        // has become something else since refuses the swap by its tag. What cannot be read does not stand: the slow way says why.
+        // has become something else since refuses the swap by its tag. What cannot be read does not
+        // stand: the slow way says why.
         let stands = || Ok(context.stands() && set.stands_in(map).unwrap_or(false));
         let highest = pool.geometry().semvmx;
         semaphore.operate(operation.change, highest, context.party().pack(), stands)?
     };
     match operated {
         Operated::Done => {}
-        Operated::Blocks => return Ok(operation.no_wait.then_some(Err(Errno::AGAIN.into()))),
+        Operated::Blocks => return Ok(operation.no_wait.then_some(Err(Errno::AGAIN))),
         Operated::TooHigh => return Ok(Some(Err(Errno::RANGE))),
         Operated::Closed => return Ok(None),
     }
@@ -57,8 +58,8 @@ pub(crate) fn semop_fast(
     Ok(Some(Ok(())))
 }
 
-/// One operation with SEM_UNDO, without the lock. One function for all who try one, so that what it asks between its reads and
-/// its swaps is asked in place.
+/// One operation with SEM_UNDO, without the lock. One function for all who try one, so that what it
+/// asks between its reads and its swaps is asked in place.
 #[inline(never)]
 fn operate_undoable(
     context: &Context,
@@ -112,7 +113,8 @@ pub(crate) fn semop_array_fast(
     Ok(true)
 }
 
-/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds, whoever writes it last.
+/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds,
+/// whoever writes it last.
 #[inline(always)]
 fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
     let stamp = field!(set.slot, ObjectHeader, used);

@@ -8,11 +8,11 @@
 //! # Locking
 //! A set has one lock, over its values, adjustments and sleepers. A single operation that finds
 //! nobody asleep and need not sleep does without: it is one compare-and-swap on the semaphore's
-//! word, or with SEM_UNDO two (`vshmem_sync::Semaphore`). So do a few operations on up to four semaphores, if none is with SEM_UNDO
-//! (`vshmem_sync::SemaphoreArray`). The word's SLOW bit closes that way: it
-//! is set by whoever works under the lock before it looks at the word, and stays while there are
-//! sleepers. An adjustment has such a bit as well. Setting one by mistake costs time and nothing
-//! else.
+//! word, or with SEM_UNDO two (`vshmem_sync::Semaphore`). So do a few operations on up to four
+//! semaphores, if none is with SEM_UNDO (`vshmem_sync::SemaphoreArray`). The word's SLOW bit closes
+//! that way: it is set by whoever works under the lock before it looks at the word, and stays while
+//! there are sleepers. An adjustment has such a bit as well. Setting one by mistake costs time and
+//! nothing else.
 
 pub(crate) mod array;
 pub(crate) mod await_word;

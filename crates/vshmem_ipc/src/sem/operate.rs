@@ -22,8 +22,8 @@ use crate::sem::operation::Operation;
 use crate::sem::set::{self, Set};
 use crate::sem::{serve, undo};
 use crate::wait::doorbell;
-use crate::wait::queue::{self, Rings, errno_of};
 use crate::wait::sleep::{self, Woken};
+use crate::wait::wait_queue::{self, Rings, errno_of};
 
 /// How a try to do operations under the lock ended.
 enum Step {
@@ -100,139 +100,162 @@ fn semop_slow(
     } else {
         None
     };
-    let result = semop_until(
-        context,
-        set,
-        operations,
-        wants_undo,
-        long,
-        deadline,
-        signals_seen,
-        has_looked,
-        &seat,
-    );
+    let call =
+        Call { context, set, operations, wants_undo, long, deadline, signals_seen, seat: &seat };
+    let result = semop_until(&call, has_looked);
     if let Some(chunk) = long {
         let _ = chunks::release(context, &desk, chunk);
     }
     result
 }
 
-#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
-fn semop_until(
-    context: &Context,
-    set: &Set,
-    operations: &[Operation],
+/// One call's worth of state.
+struct Call<'a> {
+    context: &'a Context,
+    set: &'a Set,
+    operations: &'a [Operation],
     wants_undo: bool,
+    /// Room for more operations than a thread slot has.
     long: Option<Chunk>,
     deadline: Option<Instant>,
     signals_seen: u32,
-    mut has_looked: bool,
-    seat: &Seat<'_>,
-) -> Result<(), Failure> {
-    let pool = context.pool();
-    let desk = context.desk_of(seat);
-    let party = context.party().pack();
+    seat: &'a Seat<'a>,
+}
+
+/// What a try under the lock goes by.
+#[derive(Debug, Clone, Copy)]
+struct Standing {
+    /// What the call returns when the set has gone.
+    gone: Errno,
+    /// Why this call does not sleep again: a peer may keep on sending it to try again.
+    over: Option<Errno>,
+}
+
+fn semop_until(call: &Call<'_>, mut has_looked: bool) -> Result<(), Failure> {
     // Who has looked has waited already, for others to see.
-    let mut gone = if has_looked { Errno::IDRM } else { Errno::INVAL };
-    // Why this call does not sleep again: a peer may keep on sending it to try again.
-    let mut over = (has_looked && signals_handled() != signals_seen).then_some(Errno::INTR);
+    let gone = if has_looked { Errno::IDRM } else { Errno::INVAL };
+    let over = (has_looked && signals_handled() != call.signals_seen).then_some(Errno::INTR);
+    let mut standing = Standing { gone, over };
     let mut records = 0;
     loop {
-        // Looked up each time: it may have been given up, with all adjustments of this process, by a thread that exits.
-        let record = if wants_undo {
+        // Looked up each time: it may have been given up, with all adjustments of this process, by
+        // a thread that exits.
+        let record = if call.wants_undo {
             records += 1;
-            let found = undo::undo_record(context, &desk, set);
-            let gone = |failure| match failure {
-                Failure::Errno(Errno::IDRM) => Failure::Errno(gone),
-                other => other,
-            };
-            Some(OwnRecord { record: found.map_err(gone)?, client: context.me() })
+            Some(own_record(call, standing.gone)?)
         } else {
             None
         };
-        let mut rings = Rings::default();
-        let step = change::run(context, &desk, set.lock(), "semop", |txn| {
-            rings.clear();
-            if !set.alive(txn)? {
-                return Ok(Err(gone));
-            }
-            match perform(txn, pool, set, operations, record, party)? {
-                Trial::NoRecord => Ok(Ok(Step::Again)),
-                Trial::Fails(errno) => {
-                    reopen(txn, set, operations)?;
-                    Ok(Err(errno))
-                }
-                Trial::Done => {
-                    txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
-                    let more = array::serve(txn, pool, set, &mut rings)?;
-                    reopen(txn, set, operations)?;
-                    Ok(Ok(Step::Done { more }))
-                }
-                Trial::Blocks(_) if over.is_some() => {
-                    reopen(txn, set, operations)?;
-                    Ok(Err(over.unwrap_or(Errno::AGAIN)))
-                }
-                Trial::Blocks(index) => {
-                    let record = record.map(|own| own.record);
-                    lie_down(context, txn, set, operations, index, record, long, seat.slot)?;
-                    Ok(Ok(Step::Asleep))
-                }
-            }
-        });
-        match settle(step)? {
-            Step::Done { more } => {
-                doorbell::ring_all(context, &rings);
-                if more {
-                    serve::serve_rest(context, &desk, set)?;
-                }
-                return Ok(());
-            }
+        match try_under_lock(call, record, standing)? {
+            Step::Done { .. } => return Ok(()),
             Step::Again if records < MOST_TRIES => continue,
             Step::Again => {
-                return Err(Fault::corrupt(set.slot, "an undo record that does not stay").into());
+                let what = "an undo record that does not stay";
+                return Err(Fault::corrupt(call.set.slot, what).into());
             }
             Step::Asleep => {}
         }
-        // Whoever dies between changing the set and serving its sleepers is made up for here.
-        let tend = || match serve::tend_set(context, &desk, set) {
-            Ok(()) => Ok(()),
-            Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
-        };
-        let line = set.line();
-        let slept =
-            sleep::sleep_in_line(context, seat, line, has_looked, deadline, signals_seen, tend);
-        has_looked = false;
-        let woken = slept?;
-        if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
-            reopen_all(context, &desk, set, operations)?;
-        }
-        match woken {
+        match sleep_at_set(call, has_looked)? {
             Woken::Done(0) => return Ok(()),
             Woken::Done(errno) => return Err(errno_of(errno).into()),
             Woken::TimedOut => return Err(Errno::AGAIN.into()),
             Woken::Interrupted => return Err(Errno::INTR.into()),
-            Woken::Retry => gone = Errno::IDRM,
+            Woken::Retry => standing.gone = Errno::IDRM,
         }
-        if signals_handled() != signals_seen {
-            over = Some(Errno::INTR);
-        } else if deadline.is_some_and(|end| end.remaining(Instant::now()).is_zero()) {
-            over = Some(Errno::AGAIN);
+        has_looked = false;
+        if signals_handled() != call.signals_seen {
+            standing.over = Some(Errno::INTR);
+        } else if call.deadline.is_some_and(|end| end.remaining(Instant::now()).is_zero()) {
+            standing.over = Some(Errno::AGAIN);
         }
     }
 }
 
+/// This process's undo record of the set.
+fn own_record(call: &Call<'_>, gone: Errno) -> Result<OwnRecord, Failure> {
+    let desk = call.context.desk_of(call.seat);
+    let found = undo::undo_record(call.context, &desk, call.set);
+    let gone = |failure| match failure {
+        Failure::Errno(Errno::IDRM) => Failure::Errno(gone),
+        other => other,
+    };
+    Ok(OwnRecord { record: found.map_err(gone)?, client: call.context.me() })
+}
+
+/// Does the operations under the lock, or joins the line of those who wait.
+fn try_under_lock(
+    call: &Call<'_>,
+    record: Option<OwnRecord>,
+    standing: Standing,
+) -> Result<Step, Failure> {
+    let Call { context, set, operations, .. } = *call;
+    let (pool, desk) = (context.pool(), context.desk_of(call.seat));
+    let party = context.party().pack();
+    let mut rings = Rings::default();
+    let step = change::run(context, &desk, set.lock(), "semop", |txn| {
+        rings.clear();
+        if !set.alive(txn)? {
+            return Ok(Err(standing.gone));
+        }
+        match perform(txn, pool, set, operations, record, party)? {
+            Trial::NoRecord => Ok(Ok(Step::Again)),
+            Trial::Fails(errno) => {
+                reopen(txn, set, operations)?;
+                Ok(Err(errno))
+            }
+            Trial::Done => {
+                txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
+                let more = array::serve(txn, pool, set, &mut rings)?;
+                reopen(txn, set, operations)?;
+                Ok(Ok(Step::Done { more }))
+            }
+            Trial::Blocks(_) if standing.over.is_some() => {
+                reopen(txn, set, operations)?;
+                Ok(Err(standing.over.unwrap_or(Errno::AGAIN)))
+            }
+            Trial::Blocks(index) => {
+                lie_down(call, txn, index, record.map(|own| own.record))?;
+                Ok(Ok(Step::Asleep))
+            }
+        }
+    });
+    let step = settle(step)?;
+    if let Step::Done { more } = step {
+        doorbell::ring_all(context, &rings);
+        if more {
+            serve::serve_rest(context, &desk, set)?;
+        }
+    }
+    Ok(step)
+}
+
+/// Sleeps in the line of the set.
+fn sleep_at_set(call: &Call<'_>, has_looked: bool) -> Result<Woken, Failure> {
+    let Call { context, set, deadline, signals_seen, seat, .. } = *call;
+    let desk = context.desk_of(seat);
+    // Whoever dies between changing the set and serving its sleepers is made up for here.
+    let tend = || match serve::tend_set(context, &desk, set) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
+    };
+    let line = set.line();
+    let woken =
+        sleep::sleep_in_line(context, seat, line, has_looked, deadline, signals_seen, tend)?;
+    if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
+        reopen_all(context, &desk, set, call.operations)?;
+    }
+    Ok(woken)
+}
+
 /// Writes down what this sleeper waits for, and stages its place in the line.
-#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
 fn lie_down(
-    context: &Context,
+    call: &Call<'_>,
     txn: &mut Txn<'_>,
-    set: &Set,
-    operations: &[Operation],
     blocked: usize,
     record: Option<u32>,
-    long: Option<Chunk>,
-    slot: u32,
 ) -> Result<(), Fault> {
+    let Call { context, set, operations, long, .. } = *call;
+    let slot = call.seat.slot;
     let layout = context.pool().layout();
     let map = txn.desk().map;
     let at = thread_at(layout, slot)?;
@@ -258,7 +281,7 @@ fn lie_down(
     } else if txn.get(field!(set.slot, SemSlot, waiting))? == 0 {
         txn.update(mixed, 0)?;
     }
-    queue::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)
+    wait_queue::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)
 }
 
 /// Opens the fast way again after a sleeper has left, if it was the last one.

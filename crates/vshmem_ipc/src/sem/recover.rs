@@ -1,7 +1,7 @@
 //! What is done to a set when a process has ended: its adjustments, and what it never came to know.
 
 use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{Desk, Fault, HeldBy, field, load_value, load_word};
+use vshmem_sync::{Desk, Fault, HeldBy, Txn, field, load_value, load_word};
 use vshmem_wire::{
     Adjustment, CELL_BYTES, ClientName, ClientSlot, Holding, INLINE_OPS, ObjectHeader, SemWord,
     ThreadSlot, UndoSlot, WaitKind, WaitState,
@@ -12,6 +12,7 @@ use crate::error::{Failure, broken, settle};
 use crate::memory::{change, chunks};
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
+use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::pool::threads::Dead;
 use crate::registry::table::{self, Standing};
@@ -30,9 +31,6 @@ pub(crate) fn apply_undo(
 ) -> Result<(), Failure> {
     let pool = context.pool();
     let layout = pool.layout();
-    let most = pool.geometry().semvmx as i32;
-    /// Semaphores adjusted in one change: two words each, and room for sleepers.
-    const AT_ONCE: usize = 8;
     // Adjustments below this are zero, as an earlier round has left them.
     let mut from = 0;
     loop {
@@ -46,36 +44,14 @@ pub(crate) fn apply_undo(
                 return Ok(Ok(true));
             }
             let base = undo::adjustments(txn, layout, record)?;
-            let mut adjusted = 0;
-            let mut highest = 0;
-            txn.step(set.count)?;
-            for number in from..set.count {
-                // Closed whether there is anything to add or not: nothing may be left that
-                // names the record once it is another's.
-                let at = base + u64::from(number) * CELL_BYTES;
-                let semaphore = set.semaphore(pool, number)?;
-                let closed = semaphore.close_adjustment(record, at)?;
-                semaphore.forget(record)?;
-                let total = Adjustment::unpack(closed.word).total;
-                highest = highest.max(closed.tag);
-                if total == 0 {
-                    continue;
-                }
-                if adjusted == AT_ONCE {
-                    next = number;
-                    tag_floor::raise(pool.map(), layout, highest)?;
-                    return Ok(Ok(false));
-                }
-                let (word_at, cell) = set.close(txn, pool, number)?;
-                let value = SemWord::unpack(cell.word).value as i32 + i32::from(total);
-                set.write(txn, word_at, cell, value.clamp(0, most) as u32, party)?;
-                // One more write: the floor that is raised below is above that, too.
-                txn.replace_first(at, closed, Adjustment::of(0, true).pack())?;
-                adjusted += 1;
+            let behind = adjust(txn, pool, set, record, base, from, party)?;
+            if let Some(number) = behind {
+                next = number;
+                return Ok(Ok(false));
             }
-            tag_floor::raise(pool.map(), layout, highest)?;
             freed = undo::unlink(txn, layout, set, record, context.me())?;
-            // Whatever there was to add: the end of a process operates on the set (`exit_sem` of Linux).
+            // Whatever there was to add: the end of a process operates on the set (`exit_sem` of
+            // Linux).
             txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
             Ok(Ok(true))
         });
@@ -87,6 +63,49 @@ pub(crate) fn apply_undo(
         }
         from = next;
     }
+}
+
+/// Stages the adjustments of a record from semaphore `from` on, as many as fit into a change: the
+/// first that did not, if any.
+fn adjust(
+    txn: &mut Txn<'_>,
+    pool: &Pool,
+    set: &Set,
+    record: u32,
+    base: u64,
+    from: u32,
+    party: u32,
+) -> Result<Option<u32>, Fault> {
+    /// Semaphores adjusted in one change: two words each, and room for sleepers.
+    const AT_ONCE: usize = 8;
+    let most = pool.geometry().semvmx as i32;
+    let (mut adjusted, mut highest, mut behind) = (0, 0, None);
+    txn.step(set.count)?;
+    for number in from..set.count {
+        // Closed whether there is anything to add or not: nothing may be left that names the
+        // record once it is another's.
+        let at = base + u64::from(number) * CELL_BYTES;
+        let semaphore = set.semaphore(pool, number)?;
+        let closed = semaphore.close_adjustment(record, at)?;
+        semaphore.forget(record)?;
+        let total = Adjustment::unpack(closed.word).total;
+        highest = highest.max(closed.tag);
+        if total == 0 {
+            continue;
+        }
+        if adjusted == AT_ONCE {
+            behind = Some(number);
+            break;
+        }
+        let (word_at, cell) = set.close(txn, pool, number)?;
+        let value = SemWord::unpack(cell.word).value as i32 + i32::from(total);
+        set.write(txn, word_at, cell, value.clamp(0, most) as u32, party)?;
+        // One more write: the floor that is raised below is above that, too.
+        txn.replace_first(at, closed, Adjustment::of(0, true).pack())?;
+        adjusted += 1;
+    }
+    tag_floor::raise(pool.map(), pool.layout(), highest)?;
+    Ok(behind)
 }
 
 /// Takes back what was done for a sleeper that died before it could know: the operations

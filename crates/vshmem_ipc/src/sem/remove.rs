@@ -1,8 +1,8 @@
 //! semctl(2): IPC_RMID, and taking a removed set apart.
 
 use rustix::io::Errno;
-use vshmem_sync::{Desk, Fault, field, load_value};
-use vshmem_wire::{ObjectHeader, ObjectState, SemSlot, WaitState};
+use vshmem_sync::{Desk, Fault, Txn, field, load_value};
+use vshmem_wire::{Layout, ObjectHeader, ObjectState, SemSlot, WaitState};
 
 use crate::context::Context;
 use crate::error::{Failure, settle};
@@ -15,7 +15,7 @@ use crate::registry::table;
 use crate::sem::set::{self, Set};
 use crate::sem::undo;
 use crate::wait::doorbell;
-use crate::wait::queue::{self, Rings, result_of};
+use crate::wait::wait_queue::{self, Rings, result_of};
 
 /// IPC_RMID.
 pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Result<(), Failure> {
@@ -62,18 +62,7 @@ pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Re
             if txn.get(state_at)? != dying {
                 return Ok(Ok(true));
             }
-            let mut more = false;
-            queue::walk(txn, layout, set.line(), |txn, slot| {
-                if txn.room() < 8 {
-                    more = true;
-                    return Ok(false);
-                }
-                let gone = result_of(Errno::IDRM);
-                queue::leave_line(txn, layout, set.line(), slot, WaitState::Done, gone)?;
-                rings.add(slot);
-                Ok(true)
-            })?;
-            if more || txn.room() < 8 {
+            if !send_away(txn, layout, set, &mut rings)? {
                 return Ok(Ok(false));
             }
             let Some(record) = txn.get(field!(set.slot, SemSlot, undos))?.checked_sub(1) else {
@@ -101,6 +90,27 @@ pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Re
         table::end_task(txn, Kind::Semaphore, set.index)?;
         Ok(Ok(()))
     }))
+}
+
+/// Stages that the sleepers of a removed set leave. False when there is no room for more.
+fn send_away(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    set: &Set,
+    rings: &mut Rings,
+) -> Result<bool, Fault> {
+    let mut more = false;
+    wait_queue::walk(txn, layout, set.line(), |txn, slot| {
+        if txn.room() < 8 {
+            more = true;
+            return Ok(false);
+        }
+        let gone = result_of(Errno::IDRM);
+        wait_queue::leave_line(txn, layout, set.line(), slot, WaitState::Done, gone)?;
+        rings.add(slot);
+        Ok(true)
+    })?;
+    Ok(!more && txn.room() >= 8)
 }
 
 /// Closes all semaphores of a removed set: nobody opens them again.

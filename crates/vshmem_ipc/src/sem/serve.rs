@@ -11,7 +11,7 @@ use crate::sem::array::serve;
 use crate::sem::remove;
 use crate::sem::set::Set;
 use crate::wait::doorbell;
-use crate::wait::queue::Rings;
+use crate::wait::wait_queue::Rings;
 
 /// Serves sleepers until no more can go on.
 pub(crate) fn serve_rest(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Failure> {

@@ -19,7 +19,7 @@ use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
 use crate::registry::table::{self, Standing};
 use crate::sem::undo_records;
-use crate::wait::queue::Line;
+use crate::wait::wait_queue::Line;
 
 /// A set that has been looked up: a private copy of what does not change while it lives.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,8 @@ impl Set {
         }
     }
 
-    /// A set as it may have been: what was read belongs together only if [`Set::stands_in`] says so afterwards.
+    /// A set as it may have been: what was read belongs together only if [`Set::stands_in`] says so
+    /// afterwards.
     #[inline(always)]
     pub fn glimpse(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
         let Some(slot) = pool.layout().sem.at(place.index) else {
@@ -118,14 +119,16 @@ impl Set {
         Ok(Standing::unpack(value) == self.stands(ObjectState::Live as u32))
     }
 
-    /// Whether nothing has happened to the set since it was looked up; outside its lock, so that may be true for a moment only.
+    /// Whether nothing has happened to the set since it was looked up; outside its lock, so that
+    /// may be true for a moment only.
     #[inline(always)]
     pub(super) fn stands_in(&self, map: &Map) -> Result<bool, Fault> {
         let tag = map.load(tag_at(field!(self.slot, ObjectHeader, state)), Ordering::Acquire)?;
         Ok(tag == self.state_tag)
     }
 
-    /// Whether the semaphores still lie where they were found: until a removed set has been taken apart.
+    /// Whether the semaphores still lie where they were found: until a removed set has been taken
+    /// apart.
     fn has_memory(&self, pool: &Pool) -> Result<bool, Fault> {
         let standing = table::standing(pool.map(), self.slot)?;
         let unit = load_value(pool.map(), field!(self.slot, SemSlot, words))?;

@@ -124,8 +124,8 @@ pub(crate) fn close_all(
     tag_floor::raise(pool.map(), pool.layout(), highest)
 }
 
-/// Takes a record, whose adjustments are closed, off its set's list; its client keeps it. Its room passes to `heir`, who
-/// discards it.
+/// Takes a record, whose adjustments are closed, off its set's list; its client keeps it. Its room
+/// passes to `heir`, who discards it.
 pub(crate) fn unlink(
     txn: &mut Txn<'_>,
     layout: &Layout,
@@ -203,7 +203,8 @@ pub(crate) fn undo_record(context: &Context, desk: &Desk<'_>, set: &Set) -> Resu
     Ok(record)
 }
 
-/// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its adjustments have been read.
+/// What is likely this process's record of a set: to be asked with [`Known::is_of`] once its
+/// adjustments have been read.
 #[inline(always)]
 pub(crate) fn known_undo_record<'a>(
     context: &'a Context,
@@ -271,9 +272,11 @@ fn make_record(
     made.map(|(record, _)| record)
 }
 
-/// Takes a record that serves no set: one of this client's own, or a free one, which the client keeps from then on.
+/// Takes a record that serves no set: one of this client's own, or a free one, which the client
+/// keeps from then on.
 fn take_record(context: &Context, me: ClientName) -> Result<Option<u32>, Fault> {
-    /// Own ones that are looked at before a free one is claimed: what was given up last is among them.
+    /// Own ones that are looked at before a free one is claimed: what was given up last is among
+    /// them.
     const LATEST: u64 = 8;
     let all = context.pool().layout().undos.count;
     if let Some(record) = take_own_record(context, me, LATEST)? {
@@ -319,7 +322,8 @@ fn claim_record(context: &Context, me: ClientName) -> Result<Option<u32>, Fault>
         if !claim_word(map, held.owner, 0, me.word())? {
             continue;
         }
-        // Before it is on the list, where other threads of this process look for records that serve no set.
+        // Before it is on the list, where other threads of this process look for records that serve
+        // no set.
         take_set(map, layout, held.number, me)?;
         all.enlist(held)?;
         return Ok(Some(held.number));

@@ -1,7 +1,7 @@
 //! shmget(2).
 
 use rustix::io::Errno;
-use vshmem_mem::seconds_now;
+use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
 use vshmem_sync::{Desk, Fault, field};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
@@ -100,7 +100,8 @@ pub(super) fn begin_patiently(
         let missing = clean::somebody_cleans(context)?;
         match begin_segment(context, desk, pages, at_hand) {
             Err(Failure::Errno(Errno::NOSPC)) if missing && looks < LOOKS => {
-                std::thread::sleep(NAP)
+                // Nobody wakes it: a word of its own, which stays as it is.
+                let _ = futex_wait(&AtomicU32::new(0), 0, NAP);
             }
             other => return other,
         }
@@ -133,8 +134,8 @@ pub(super) fn ready_pages(
 
 /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
 ///
-/// Pages that are `at_hand` are taken where they are in the extent that is taken from; otherwise, in
-/// a pool that keeps some ready, a large segment gets clean ones.
+/// Pages that are `at_hand` are taken where they are in the extent that is taken from; otherwise,
+/// in a pool that keeps some ready, a large segment gets clean ones.
 fn begin_segment(
     context: &Context,
     desk: &Desk<'_>,

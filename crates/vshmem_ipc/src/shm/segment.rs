@@ -73,7 +73,7 @@ pub(super) fn find(context: &Context, id: i32) -> Result<(Place, u64), Failure> 
         let standing = table::standing(context.pool().map(), slot)?;
         let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
         let same = standing.sequence == place.sequence;
-        Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL.into()) })
+        Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL) })
     };
     Ok((place, settle(look())?))
 }

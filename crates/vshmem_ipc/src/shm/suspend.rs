@@ -1,8 +1,9 @@
-//! Attaches of a program that is about to be replaced: given up before exec is tried, and taken again when it fails.
+//! Attaches of a program that is about to be replaced: given up before exec is tried, and taken
+//! again when it fails.
 //!
-//! A removed segment goes with its last attach, and its pages to whoever asks next, while a program whose exec has failed still has
-//! them mapped. So an attach that keeps a removed segment is not given up: the program that follows does that
-//! ([`Member::join`]), or who sees the process end.
+//! A removed segment goes with its last attach, and its pages to whoever asks next, while a program
+//! whose exec has failed still has them mapped. So an attach that keeps a removed segment is not
+//! given up: the program that follows does that ([`Member::join`]), or who sees the process end.
 
 use rustix::io::Errno;
 use vshmem_mem::Scratch;
@@ -50,7 +51,8 @@ impl Suspended {
     }
 }
 
-/// Gives up the attaches of this process, whose only thread asks, but those that keep removed segments. Uses no heap.
+/// Gives up the attaches of this process, whose only thread asks, but those that keep removed
+/// segments. Uses no heap.
 pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> {
     let seat = context.seat()?;
     let desk = context.desk_of(&seat);
@@ -81,7 +83,8 @@ pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> 
     Ok(suspended)
 }
 
-/// Takes attaches again that were given up, and calls `gone` with the ids of segments that are no more: removed since then.
+/// Takes attaches again that were given up, and calls `gone` with the ids of segments that are no
+/// more: removed since then.
 pub(crate) fn resume_attaches(
     context: &Context,
     mut suspended: Suspended,

@@ -7,8 +7,8 @@ use vshmem_wire::{AGENT_THREAD_AT, DomainSlot};
 use crate::context::{Context, Reach};
 use crate::pool::domains;
 
-/// Where the agent's thread is named: beside the wait words, where sleepers of its own user see it. Others go on looking
-/// once a second.
+/// Where the agent's thread is named: beside the wait words, where sleepers of its own user see it.
+/// Others go on looking once a second.
 fn agent_word(context: &Context) -> Result<&AtomicU32, Fault> {
     let layout = context.pool().layout();
     match context.reach {
@@ -30,8 +30,8 @@ pub(crate) fn living_agent(context: &Context) -> Option<(&AtomicU32, u32)> {
     death_word::is_owned(value).then_some((word, value))
 }
 
-/// To be called by the thread that is the agent: from now on sleepers rely on it, until it ends or calls
-/// `stop_guarding`. Where that cannot be, they go on looking once a second.
+/// To be called by the thread that is the agent: from now on sleepers rely on it, until it ends or
+/// calls `stop_guarding`. Where that cannot be, they go on looking once a second.
 pub(crate) fn guard_sleepers(context: &Context) {
     if let Ok(word) = agent_word(context) {
         death_word::own(word);

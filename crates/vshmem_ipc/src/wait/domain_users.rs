@@ -1,9 +1,10 @@
 //! Users of one domain that wake each other.
 //!
-//! Where the kernel cannot sleep on the pool, wait words lie in files, one for each user of the domain: who may write to
-//! a file may also shorten it, and its pages are then gone under whoever touches them. So a process touches its own
-//! user's file alone. Whoever sleeps on another's is found by its client's slot, and woken by way of the kernel
-//! ([`Neighbours`]). What the slot says is no more than a hint where to ring.
+//! Where the kernel cannot sleep on the pool, wait words lie in files, one for each user of the
+//! domain: who may write to a file may also shorten it, and its pages are then gone under whoever
+//! touches them. So a process touches its own user's file alone. Whoever sleeps on another's is
+//! found by its client's slot, and woken by way of the kernel ([`Neighbours`]). What the slot says
+//! is no more than a hint where to ring.
 
 use std::sync::atomic::Ordering;
 
@@ -14,9 +15,11 @@ use crate::context::Context;
 use crate::pool::clients::{client_at, slot_of};
 use crate::pool::threads::thread_at;
 
-/// Wakes a thread of this domain, whichever user's it is. Says whether it slept on this process's own words.
+/// Wakes a thread of this domain, whichever user's it is. Says whether it slept on this process's
+/// own words.
 pub(crate) fn ring_near(context: &Context, slot: u32) -> bool {
-    // Somebody who was woken is who was meant. A word may also be left as that of a sleeper by a thread that was killed.
+    // Somebody who was woken is who was meant. A word may also be left as that of a sleeper by a
+    // thread that was killed.
     let woken = if context.words.is_asleep(slot) {
         context.spin.wake(|| ring(&context.words, slot))
     } else {
@@ -72,7 +75,8 @@ pub(crate) fn is_neighbour_in_line(context: &Context, slot: u32) -> bool {
     look().unwrap_or(false)
 }
 
-/// The other user of this domain on whose words the client in a slot sleeps; `None` when it is this one, or none.
+/// The other user of this domain on whose words the client in a slot sleeps; `None` when it is this
+/// one, or none.
 pub(crate) fn other_user_of(context: &Context, client: u32) -> Option<WordsOwner> {
     let here = context.neighbourhood.as_ref()?;
     let client = client_at(context.pool().layout(), client).ok()?;
@@ -91,8 +95,8 @@ pub(crate) fn is_shared_by_users(context: &Context) -> bool {
     context.neighbourhood.as_ref().is_some_and(|here| here.is_shared.load(Ordering::Relaxed))
 }
 
-/// Looks whether other users of this domain have clients: for its agent, which then looks after their sleepers as
-/// well.
+/// Looks whether other users of this domain have clients: for its agent, which then looks after
+/// their sleepers as well.
 pub(crate) fn look_for_neighbours(context: &Context) -> Result<(), Fault> {
     let Some(here) = &context.neighbourhood else { return Ok(()) };
     let (map, layout) = (context.pool().map(), context.pool().layout());

@@ -1,13 +1,14 @@
 //! Who is rung after a change, and how soon a sleeper looks again by itself.
 //!
-//! Threads of this domain are rung at their wait words. Another domain is rung once as a whole, over
-//! the link's doorbell; there its agent rings the words of those that have been served
-//! ([`Member::deliver_rings`]). Domains that share a kernel and keep their words in the pool need no
-//! doorbell. Where the link has no doorbell, the domain's agent may notify the other's by datagram ([`crate::notify`]).
+//! Threads of this domain are rung at their wait words. Another domain is rung once as a whole,
+//! over the link's doorbell; there its agent rings the words of those that have been served
+//! ([`Member::deliver_rings`]). Domains that share a kernel and keep their words in the pool need
+//! no doorbell. Where the link has no doorbell, the domain's agent may notify the other's by
+//! datagram ([`crate::notify`]).
 //!
-//! Memory ordering: a sleeper announces itself in its wait word, then looks at its wait cell; a waker
-//! changes the cell, then rings the domain; the agent is rung, then looks at the words. So an agent
-//! that finds nobody announced has a sleeper that will see the change by itself.
+//! Memory ordering: a sleeper announces itself in its wait word, then looks at its wait cell; a
+//! waker changes the cell, then rings the domain; the agent is rung, then looks at the words. So an
+//! agent that finds nobody announced has a sleeper that will see the change by itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ use crate::pool::clients::client_at;
 use crate::pool::domains::{self, Domains};
 use crate::pool::threads::thread_at;
 use crate::wait::notify::{self, Asked};
-use crate::wait::queue::Rings;
+use crate::wait::wait_queue::Rings;
 use crate::wait::{agent, domain_users};
 
 /// Whether an address cell says where a domain can be rung.
@@ -98,14 +99,16 @@ pub(crate) fn ring_everybody(context: &Context) {
     ring_domains(context, Domains(!0));
 }
 
-/// Rings every thread that sleeps although it has been served, and every domain: who was to do it may have died.
+/// Rings every thread that sleeps although it has been served, and every domain: who was to do it
+/// may have died.
 pub(crate) fn ring_served(context: &Context) {
     deliver_rings(context);
     ring_domains(context, Domains(!0));
 }
 
 /// Wakes those threads of this domain, or of this kernel, that sleep although they have been
-/// served: what is to be done when the doorbell has rung. Returns how many of this user's there were.
+/// served: what is to be done when the doorbell has rung. Returns how many of this user's there
+/// were.
 pub(crate) fn deliver_rings(context: &Context) -> usize {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut woken = 0;
@@ -130,8 +133,8 @@ fn domain_of_sleeper(context: &Context, slot: u32) -> Option<u32> {
     Some(Party::unpack(party).domain)
 }
 
-/// Rings those domains of a set that are alive, are not reached otherwise, and can be rung over the link; and has the agent
-/// notify those that rely on its datagrams.
+/// Rings those domains of a set that are alive, are not reached otherwise, and can be rung over the
+/// link; and has the agent notify those that rely on its datagrams.
 fn ring_domains(context: &Context, set: Domains) {
     if set.0 == 0 {
         return;
@@ -176,13 +179,15 @@ fn is_near(context: &Context, index: u32) -> Result<bool, Fault> {
             == domains::boot_of(context.pool(), context.domain())?)
 }
 
-/// How soon a sleeper has to look again by itself, and what else ends its sleep: hardly ever when everybody who could
-/// wake it can also ring it, and its agent looks for it (`tend_sleepers`); soon when not.
+/// How soon a sleeper has to look again by itself, and what else ends its sleep: hardly ever when
+/// everybody who could wake it can also ring it, and its agent looks for it (`tend_sleepers`); soon
+/// when not.
 pub(crate) fn recheck(context: &Context, looked: u32) -> (Duration, Option<Beside<'_>>) {
-    /// When every member can ring: this covers a waker that died between the change and the ring, and rings that
-    /// are lost, while there is no agent that does.
+    /// When every member can ring: this covers a waker that died between the change and the ring,
+    /// and rings that are lost, while there is no agent that does.
     const RINGABLE: Duration = Duration::from_millis(1000);
-    /// With an agent whose end wakes the sleeper. This covers whoever is woken for that and dies at once.
+    /// With an agent whose end wakes the sleeper. This covers whoever is woken for that and dies at
+    /// once.
     const GUARDED: Duration = Duration::from_secs(60);
     /// First look where nobody can ring.
     const SOON: Duration = Duration::from_micros(50);

@@ -1,19 +1,23 @@
 //! Datagrams between agents: a doorbell for links that have none (docs/internals/decisions/0019).
 //!
-//! Agents that were told of each other by their operators send each other datagrams of one byte: "look again". A program that has
-//! served a sleeper of such a domain asks its own agent to send one, by a word beside the wait words; the other agent then does
-//! what it does when a doorbell rings ([`Member::deliver_rings`]).
+//! Agents that were told of each other by their operators send each other datagrams of one byte:
+//! "look again". A program that has served a sleeper of such a domain asks its own agent to send
+//! one, by a word beside the wait words; the other agent then does what it does when a doorbell
+//! rings ([`Member::deliver_rings`]).
 //!
-//! A domain's sleepers rest only if its agent has lately heard the agent of every domain that could wake them. So a domain
-//! without configuration, an agent that has ended, or a network that loses everything makes sleepers look again by themselves, as
-//! on a link without doorbells. What an agent has heard it notes in its domain's slot, and a waker asks for a datagram only where
-//! it is waited for.
+//! A domain's sleepers rest only if its agent has lately heard the agent of every domain that could
+//! wake them. So a domain without configuration, an agent that has ended, or a network that loses
+//! everything makes sleepers look again by themselves, as on a link without doorbells. What an
+//! agent has heard it notes in its domain's slot, and a waker asks for a datagram only where it is
+//! waited for.
 //!
-//! All this is a hint. Where to send is never read from the pool: a slot holds a digest of an address, and the agent looks
-//! among the addresses that it was configured with for one that has it.
+//! All this is a hint. Where to send is never read from the pool: a slot holds a digest of an
+//! address, and the agent looks among the addresses that it was configured with for one that has
+//! it.
 //!
-//! Memory ordering: a waker sets the bits of whom it asks for and then rings the agent's bell; the agent announces itself on the bell
-//! and then looks at the bits. Both sequentially consistent, as with the wait words of threads.
+//! Memory ordering: a waker sets the bits of whom it asks for and then rings the agent's bell; the
+//! agent announces itself on the bell and then looks at the bits. Both sequentially consistent, as
+//! with the wait words of threads.
 
 use std::time::Duration;
 
@@ -30,8 +34,8 @@ use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
 use crate::wait::{agent, domain_users};
 
-/// Domains that are to be notified. Those whose numbers are the same modulo 32 cannot be told apart here: one of them is then
-/// notified for nothing.
+/// Domains that are to be notified. Those whose numbers are the same modulo 32 cannot be told apart
+/// here: one of them is then notified for nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Asked(u32);
 
@@ -102,8 +106,8 @@ pub(crate) fn relies_on_us(context: &Context, index: u32) -> bool {
     heard_by(context.pool(), index).is_ok_and(|heard| heard.has(context.domain()))
 }
 
-/// The domains that will have this one notified; `None` when its agent does not listen. None of them counts while the agent
-/// is dead: its successor will say so again.
+/// The domains that will have this one notified; `None` when its agent does not listen. None of
+/// them counts while the agent is dead: its successor will say so again.
 pub(crate) fn heard_now(context: &Context) -> Result<Option<Domains>, Fault> {
     let notify = notify_of(context.pool(), context.domain())?;
     if notify == 0 {
@@ -135,7 +139,8 @@ fn agent_bell(context: &Context) -> Result<Bell<'_>, Fault> {
     })
 }
 
-/// Has this domain's agent notify others. Called with changes already made visible; makes no use of the heap.
+/// Has this domain's agent notify others. Called with changes already made visible; makes no use of
+/// the heap.
 pub(crate) fn ask_agent(context: &Context, to_notify: Asked) {
     let notify = notify_of(context.pool(), context.domain()).unwrap_or(0);
     if let Some(owner) = agent_of_other_user(context, notify) {
@@ -153,7 +158,8 @@ pub(crate) fn ask_agent(context: &Context, to_notify: Asked) {
     }
 }
 
-/// For the agent's thread that sends: sleeps until programs have asked for others to be notified, or for at most `within`.
+/// For the agent's thread that sends: sleeps until programs have asked for others to be notified,
+/// or for at most `within`.
 pub(crate) fn await_asked(context: &Context, within: Duration) -> Result<Asked, Failure> {
     let Bell { bell, asked } = agent_bell(context)?;
     let take = || Asked(asked.swap(0, Ordering::SeqCst));
@@ -176,8 +182,8 @@ pub(crate) fn await_asked(context: &Context, within: Duration) -> Result<Asked, 
     Ok(if anybody { Asked::ALL } else { taken })
 }
 
-/// Those of some domains that have threads which have been served and have not noticed yet: what was sent to them is still on
-/// its way, or lost.
+/// Those of some domains that have threads which have been served and have not noticed yet: what
+/// was sent to them is still on its way, or lost.
 pub(crate) fn not_noticed(context: &Context, among: Asked) -> Result<Asked, Failure> {
     let look = || -> Result<Asked, Fault> {
         let (layout, map) = (context.pool().layout(), context.pool().map());
@@ -202,7 +208,8 @@ pub(crate) fn ring_agent(context: &Context) {
     }
 }
 
-/// Says that the calling agent listens for datagrams, at an address with that digest; `None`: not, or no longer.
+/// Says that the calling agent listens for datagrams, at an address with that digest; `None`: not,
+/// or no longer.
 pub(crate) fn publish_listening(context: &Context, digest: Option<u32>) -> Result<(), Failure> {
     let word = match digest {
         Some(digest) => u64::from(context.client().wrapping_add(1)) << 32 | u64::from(digest),

@@ -9,7 +9,7 @@ use vshmem_wire::{ThreadSlot, WaitState};
 use crate::context::Context;
 use crate::pool::threads::thread_at;
 use crate::registry::table;
-use crate::wait::queue::{Line, leave_line};
+use crate::wait::wait_queue::{Line, leave_line};
 use crate::wait::{doorbell, waker_cpus};
 
 /// Sleeps in `line` until somebody acts on the wait cell of `seat`, the deadline passes, or a
@@ -68,8 +68,9 @@ fn end_sleep(
 /// as others can see, before the handler runs.
 pub(crate) fn interrupt(context: &Context) {
     let Some((line, slot)) = take_sleeper().map(Line::taken) else { return };
-    // A call that came to its end without a sleep may have left word of a line that it never joined; its slot is not this
-    // thread's any more then. And whatever stands there: what is no lock is never taken for one.
+    // A call that came to its end without a sleep may have left word of a line that it never
+    // joined; its slot is not this thread's any more then. And whatever stands there: what is no
+    // lock is never taken for one.
     if !context.seats.is_mine(slot) || !table::is_lock(context, line.lock) {
         return;
     }
@@ -109,7 +110,8 @@ fn sleep_until(
         map.load(wait_at, Ordering::SeqCst)
             .is_ok_and(|word| word as u32 == WaitState::Waiting as u32)
     };
-    // Who has others ahead will not be served within a spin's time, and the CPU is better left to them.
+    // Who has others ahead will not be served within a spin's time, and the CPU is better left to
+    // them.
     let is_first = load_value(map, field!(at, ThreadSlot, previous))? == 0;
     if !has_looked && is_first {
         let interrupted = || signals_handled() != signals_seen;

@@ -1,9 +1,10 @@
 //! Whether somebody may answer a waiter while it looks: somebody who can run on another CPU.
 //!
-//! A client in another kernel runs on CPUs of its own, as far as this one can tell: also where this kernel, a guest's, has
-//! a single CPU. A client of this kernel can run meanwhile if there is a CPU for it beside the one that the waiter occupies:
-//! affinity masks count. Where all of them share one CPU, looking only keeps whoever is waited for from running. The domain's
-//! agent answers nobody.
+//! A client in another kernel runs on CPUs of its own, as far as this one can tell: also where this
+//! kernel, a guest's, has a single CPU. A client of this kernel can run meanwhile if there is a CPU
+//! for it beside the one that the waiter occupies: affinity masks count. Where all of them share
+//! one CPU, looking only keeps whoever is waited for from running. The domain's agent answers
+//! nobody.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
@@ -15,7 +16,8 @@ use crate::context::Context;
 use crate::pool::clients::client_at;
 use crate::pool::domains;
 
-/// Where whoever this thread is about to wait for can run meanwhile, as found within the last tenth of a second or so.
+/// Where whoever this thread is about to wait for can run meanwhile, as found within the last tenth
+/// of a second or so.
 pub(crate) fn answerer(context: &Context) -> Answerer {
     let now = ticks();
     let elsewhere = context.answerers.known(now, is_confined()).unwrap_or_else(|| {

@@ -1,4 +1,5 @@
-//! Domains whose agents notify each other by datagram: who is asked to notify whom, and who may rest.
+//! Domains whose agents notify each other by datagram: who is asked to notify whom, and who may
+//! rest.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -24,7 +25,8 @@ fn hear(agent: &Member, others: &[u32]) {
     agent.publish_heard(heard).unwrap();
 }
 
-/// Runs `body` while the agent of `guest` lives, in a thread of its own, with an end that it awaits.
+/// Runs `body` while the agent of `guest` lives, in a thread of its own, with an end that it
+/// awaits.
 fn with_agent<T>(guest: &Guest, pid: u32, digest: u32, body: impl FnOnce(&Member) -> T) -> T {
     let over = AtomicBool::new(false);
     let (here, there) = std::sync::mpsc::channel();

@@ -86,6 +86,23 @@ pub fn small() -> Geometry {
     }
 }
 
+/// As few of everything as the tests that Miri runs need: to look over tables takes it minutes.
+fn tiny() -> Geometry {
+    Geometry {
+        shmmni: 4,
+        semmni: 4,
+        msgmni: 4,
+        domains: 2,
+        clients: 4,
+        threads: 8,
+        attaches: 8,
+        undos: 8,
+        slabs: 6,
+        pages: 32,
+        ..small()
+    }
+}
+
 pub fn pool_of(geometry: Geometry) -> Arc<Pool> {
     pool_that_prepares(geometry, 0)
 }
@@ -110,7 +127,7 @@ pub fn pool_that_prepares(geometry: Geometry, prepare: u64) -> Arc<Pool> {
 }
 
 pub fn pool() -> Arc<Pool> {
-    pool_of(small())
+    pool_of(if cfg!(miri) { tiny() } else { small() })
 }
 
 /// A domain of a kernel of its own.

@@ -1,5 +1,5 @@
-//! Messages of several types over one queue: each receiver takes its own from behind others, and sleeps beside a ring
-//! that stays in use.
+//! Messages of several types over one queue: each receiver takes its own from behind others, and
+//! sleeps beside a ring that stays in use.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -241,8 +241,8 @@ fn a_signal_that_comes_while_a_receiver_looks_is_eintr() {
     empty(&pool, &me);
 }
 
-/// Clients that ask a server over one queue, each with answers of its own type; some look, some sleep, and somebody closes the
-/// ring now and then.
+/// Clients that ask a server over one queue, each with answers of its own type; some look, some
+/// sleep, and somebody closes the ring now and then.
 #[test]
 fn each_client_has_the_answers_to_its_own_questions_in_order() {
     const CLIENTS: i64 = 6;

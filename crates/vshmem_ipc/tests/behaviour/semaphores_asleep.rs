@@ -107,8 +107,8 @@ fn who_is_served_helps_those_who_came_before() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = me.set(3);
-    // The second in line raises what the first wants lower; then lowers what the first wants zero, then makes it so
-    // after a part of it was done.
+    // The second in line raises what the first wants lower; then lowers what the first wants zero,
+    // then makes it so after a part of it was done.
     let cases: [(&[_], [_; 2], i32); 3] = [
         (&[by(1, -2)], [down(0), by(1, 2)], 0),
         (&[zero(1)], [down(0), down(1)], 1),

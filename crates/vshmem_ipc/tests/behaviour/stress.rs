@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fixture::*;
-use vshmem_ipc::Errno;
+use vshmem_ipc::{Errno, Member};
 
 #[test]
 fn tokens_are_conserved_between_clients_and_domains() {
@@ -105,6 +105,50 @@ fn every_message_arrives_once_and_in_order_of_its_type() {
     empty(&pool, &members[0]);
 }
 
+/// One object of each kind of a key, used and removed, whoever else does so.
+fn make_and_remove(me: &Member, key: i32, round: usize) {
+    let gone = |error: &Errno| {
+        matches!(*error, Errno::INVAL | Errno::IDRM | Errno::EXIST | Errno::NOENT | Errno::NOSPC)
+    };
+    let flags = if round.is_multiple_of(3) { CREATE | EXCLUSIVE } else { CREATE };
+    match me.segment(key, 4096 * (1 + round as u64 % 3), flags) {
+        Ok(id) => {
+            if let Err(error) = me.shmat(id, true, false, &ROOT) {
+                assert!(gone(&error), "{error:?}");
+            } else {
+                me.shmdt(id).unwrap();
+            }
+            if let Err(error) = me.segment_remove(id, &ROOT) {
+                assert!(gone(&error), "{error:?}");
+            }
+        }
+        Err(error) => assert!(gone(&error), "{error:?}"),
+    }
+    match me.semget(key, 3, flags | 0o600, &ROOT) {
+        Ok(id) => {
+            let call = [undone(up(0)), up(1)];
+            if let Err(error) = me.op(id, &call[..1 + round % 2]) {
+                assert!(gone(&error), "{error:?}");
+            }
+            if let Err(error) = me.set_remove(id, &ROOT) {
+                assert!(gone(&error), "{error:?}");
+            }
+        }
+        Err(error) => assert!(gone(&error), "{error:?}"),
+    }
+    match me.msgget(key, flags | 0o600, &ROOT) {
+        Ok(id) => {
+            if let Err(error) = me.send_now(id, 1, &vec![1; round]) {
+                assert!(gone(&error), "{error:?}");
+            }
+            if let Err(error) = me.queue_remove(id, &ROOT) {
+                assert!(gone(&error), "{error:?}");
+            }
+        }
+        Err(error) => assert!(gone(&error), "{error:?}"),
+    }
+}
+
 #[test]
 fn objects_are_made_and_removed_by_everybody_at_once() {
     let pool = pool();
@@ -113,51 +157,8 @@ fn objects_are_made_and_removed_by_everybody_at_once() {
     std::thread::scope(|scope| {
         for (n, me) in members.iter().enumerate() {
             scope.spawn(move || {
-                let gone = |error: &Errno| {
-                    matches!(
-                        *error,
-                        Errno::INVAL | Errno::IDRM | Errno::EXIST | Errno::NOENT | Errno::NOSPC
-                    )
-                };
                 for round in 0..1500usize {
-                    let key = 1 + ((n + round) % 5) as i32;
-                    let flags = if round % 3 == 0 { CREATE | EXCLUSIVE } else { CREATE };
-                    match me.segment(key, 4096 * (1 + round as u64 % 3), flags) {
-                        Ok(id) => {
-                            if let Err(error) = me.shmat(id, true, false, &ROOT) {
-                                assert!(gone(&error), "{error:?}");
-                            } else {
-                                me.shmdt(id).unwrap();
-                            }
-                            if let Err(error) = me.segment_remove(id, &ROOT) {
-                                assert!(gone(&error), "{error:?}");
-                            }
-                        }
-                        Err(error) => assert!(gone(&error), "{error:?}"),
-                    }
-                    match me.semget(key, 3, flags | 0o600, &ROOT) {
-                        Ok(id) => {
-                            let call = [undone(up(0)), up(1)];
-                            if let Err(error) = me.op(id, &call[..1 + round % 2]) {
-                                assert!(gone(&error), "{error:?}");
-                            }
-                            if let Err(error) = me.set_remove(id, &ROOT) {
-                                assert!(gone(&error), "{error:?}");
-                            }
-                        }
-                        Err(error) => assert!(gone(&error), "{error:?}"),
-                    }
-                    match me.msgget(key, flags | 0o600, &ROOT) {
-                        Ok(id) => {
-                            if let Err(error) = me.send_now(id, 1, &vec![1; round]) {
-                                assert!(gone(&error), "{error:?}");
-                            }
-                            if let Err(error) = me.queue_remove(id, &ROOT) {
-                                assert!(gone(&error), "{error:?}");
-                            }
-                        }
-                        Err(error) => assert!(gone(&error), "{error:?}"),
-                    }
+                    make_and_remove(me, 1 + ((n + round) % 5) as i32, round);
                 }
             });
         }

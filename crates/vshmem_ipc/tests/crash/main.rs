@@ -1,6 +1,6 @@
 //! Deaths at every step: a child process runs a scenario and is killed, or stopped, or stopped and
-//! evicted, at a crash point; then it is buried as an agent would do it, and nothing may be wrong or
-//! lost.
+//! evicted, at a crash point; then it is buried as an agent would do it, and nothing may be wrong
+//! or lost.
 //!
 //! `cargo test -p vshmem_ipc --features crash-points --test crash`
 //!
@@ -125,8 +125,9 @@ fn what_was_done_for_a_dead_sleeper_is_taken_back_whole_or_not_at_all() {
     assert_eq!(values.iter().sum::<u32>(), scenario::ALL_TOKENS, "{values:?}");
 }
 
-/// It has committed its change and is stopped before it carries it out, for as long as others need for 2^18 operations: as
-/// often as a word of a semaphore could once be written before it came back.
+/// It has committed its change and is stopped before it carries it out, for as long as others need
+/// for 2^18 operations: as often as a word of a semaphore could once be written before it came
+/// back.
 #[test]
 #[expect(clippy::zombie_processes, reason = "`tend` waits, by pid: it must also see it stop")]
 fn whoever_is_stopped_after_its_commit_finds_nothing_that_came_back() {

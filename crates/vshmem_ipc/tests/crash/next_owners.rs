@@ -1,4 +1,5 @@
-//! A burial that is stopped anywhere, finished by others, and goes on when all that the dead had is somebody else's.
+//! A burial that is stopped anywhere, finished by others, and goes on when all that the dead had is
+//! somebody else's.
 
 use rustix::process::{Signal, kill_process};
 use vshmem_ipc::{DomainIdentity, Member, Process, Reach};

@@ -59,17 +59,7 @@ impl Scene {
         gone.op(sets[1], &[undone(up(39))]).unwrap();
         let queues =
             [me.msgget(KEY, CREATE | 0o600, &ROOT).unwrap(), me.queue(), me.queue(), me.queue()];
-        me.queue_change(queues[0], 0, 0, 0o600, 256, &ROOT).unwrap();
-        for kind in 1..=4 {
-            me.send(queues[0], kind, &[kind as u8; 60]).unwrap();
-        }
-        peer.send(queues[2], 3, b"three").unwrap();
-        // In the ring: messages of two domains, and chunks that are kept for the next.
-        for (sender, kind) in [(&me, 6), (&far, 3), (&peer, 2), (&far, 1), (&me, 3)] {
-            sender.send(queues[3], kind, &[kind as u8; 90]).unwrap();
-        }
-        peer.receive(queues[3], 0).unwrap();
-        me.receive(queues[3], 0).unwrap();
+        fill_queues([&me, &peer, &far], &queues);
         let freed = me.segment(PRIVATE, 2 * PAGE_BYTES, 0).unwrap();
         me.segment_remove(freed, &ROOT).unwrap();
         me.reserve_child().unwrap();
@@ -120,6 +110,20 @@ impl Scene {
 pub fn newcomer(pool: &Arc<Pool>, name: &str, pid: u32) -> Option<Member> {
     use vshmem_ipc::Reach;
     Member::join(Arc::clone(pool), &domain(name), process(pid), None, Reach::Kernel).ok()
+}
+
+fn fill_queues([me, peer, far]: [&Member; 3], queues: &[i32; 4]) {
+    me.queue_change(queues[0], 0, 0, 0o600, 256, &ROOT).unwrap();
+    for kind in 1..=4 {
+        me.send(queues[0], kind, &[kind as u8; 60]).unwrap();
+    }
+    peer.send(queues[2], 3, b"three").unwrap();
+    // In the ring: messages of two domains, and chunks that are kept for the next.
+    for (sender, kind) in [(me, 6), (far, 3), (peer, 2), (far, 1), (me, 3)] {
+        sender.send(queues[3], kind, &[kind as u8; 90]).unwrap();
+    }
+    peer.receive(queues[3], 0).unwrap();
+    me.receive(queues[3], 0).unwrap();
 }
 
 /// How long those wait who have nobody to wake them.

@@ -1,5 +1,6 @@
 //! Somebody who scribbles all the time while members work and sleep.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,52 @@ fn release(pool: &Pool) {
     }
 }
 
+/// Makes every call in turn, each bounded by the watchdog.
+fn call_all(
+    scene: &Scene,
+    pool: &Arc<Pool>,
+    watchdog: &Watchdog,
+    thread: usize,
+    over: &AtomicBool,
+) {
+    let mut nth = thread as u64;
+    while !over.load(Ordering::Relaxed) {
+        nth += 1;
+        let pid = 50 + nth as u32 % 7 + 10 * thread as u32;
+        let join = || (newcomer(pool, "a", pid), newcomer(pool, "b", pid));
+        let (Some(me), Some(far)) = watchdog.call(thread, || "join".into(), join) else {
+            scene.restore(pool);
+            continue;
+        };
+        let stage = Stage { scene, pool, me: &me, far: &far, nth };
+        for (call, run) in ALL {
+            watchdog.call(thread, || (*call).into(), || run(&stage));
+        }
+        // What is there for the next round has to be something.
+        if nth.is_multiple_of(3) {
+            scene.restore(pool);
+        }
+    }
+}
+
+/// Makes calls that really sleep, until somebody wakes them.
+fn sleep_often(scene: &Scene, pool: &Arc<Pool>, thread: usize, over: &AtomicBool) {
+    let mut nth = 0usize;
+    while !over.load(Ordering::Relaxed) {
+        nth += 1;
+        let Some(me) = newcomer(pool, "a", 80 + thread as u32) else {
+            std::thread::yield_now();
+            continue;
+        };
+        let _ = match nth % 4 {
+            0 => me.op(scene.sets[0], &[undone(down(0)), up(1)]),
+            1 => me.receive(scene.queues[nth / 4 % 4], nth as i64 % 7 - 3).map(drop),
+            2 => me.op(scene.sets[1], &(0..12).map(down).collect::<Vec<_>>()),
+            _ => me.send(scene.queues[0], 3, &[1; 200]),
+        };
+    }
+}
+
 fn trouble(names: &[&str], pause: Option<Duration>) {
     let scene = Scene::new();
     let pool = scene.lay_out();
@@ -67,45 +114,13 @@ fn trouble(names: &[&str], pause: Option<Duration>) {
         let (over, working) = (&over, &working);
         for thread in 0..2usize {
             scope.spawn(move || {
-                let mut nth = thread as u64;
-                while !over.load(Ordering::Relaxed) {
-                    nth += 1;
-                    let pid = 50 + nth as u32 % 7 + 10 * thread as u32;
-                    let join = || (newcomer(pool, "a", pid), newcomer(pool, "b", pid));
-                    let (Some(me), Some(far)) = watchdog.call(thread, || "join".into(), join)
-                    else {
-                        scene.restore(pool);
-                        continue;
-                    };
-                    let stage = Stage { scene, pool, me: &me, far: &far, nth };
-                    for (call, run) in ALL {
-                        watchdog.call(thread, || (*call).into(), || run(&stage));
-                    }
-                    // What is there for the next round has to be something.
-                    if nth.is_multiple_of(3) {
-                        scene.restore(pool);
-                    }
-                }
+                call_all(scene, pool, watchdog, thread, over);
                 working.fetch_sub(1, Ordering::Relaxed);
             });
         }
         for thread in 2..4usize {
             scope.spawn(move || {
-                let mut nth = 0usize;
-                while !over.load(Ordering::Relaxed) {
-                    nth += 1;
-                    let Some(me) = newcomer(pool, "a", 80 + thread as u32) else {
-                        std::thread::yield_now();
-                        continue;
-                    };
-                    // These really sleep, until somebody does them the favour.
-                    let _ = match nth % 4 {
-                        0 => me.op(scene.sets[0], &[undone(down(0)), up(1)]),
-                        1 => me.receive(scene.queues[nth / 4 % 4], nth as i64 % 7 - 3).map(drop),
-                        2 => me.op(scene.sets[1], &(0..12).map(down).collect::<Vec<_>>()),
-                        _ => me.send(scene.queues[0], 3, &[1; 200]),
-                    };
-                }
+                sleep_often(scene, pool, thread, over);
                 working.fetch_sub(1, Ordering::Relaxed);
             });
         }

@@ -2,7 +2,7 @@
 //!
 //! mremap(2) and mmap(2) with a place of the program's choice may unmap what lies there, and fail afterwards; since Linux 6.17 an
 //! mremap(2) of several mappings may have moved some of them. The kernel alone knows, and tells in /proc/self/maps.
-//! The caller holds the books ([`crate::mapping::change`]), so that nobody attaches there meanwhile.
+//! The caller holds the books ([`crate::mapping::change::change`]), so that nobody attaches there meanwhile.
 
 use rustix::fs::{Mode, OFlags};
 use vshmem_ipc::Member;

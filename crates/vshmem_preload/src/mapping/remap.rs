@@ -1,10 +1,10 @@
 //! mremap(2) and remap_file_pages(2): a mapping of a segment shows the segment and nothing else.
 //!
-//! To the kernel an attach is a mapping of the pool's file, in which other segments and the pool's own
-//! tables lie before and behind. What would grow over the segment's end, or show another page of the
-//! file, is therefore not left to the kernel: addresses beyond the end are reserved without any access,
-//! before the segment comes to lie in front of them, so that there is no moment at which they show
-//! anything.
+//! To the kernel an attach is a mapping of the pool's file, in which other segments and the pool's
+//! own tables lie before and behind. What would grow over the segment's end, or show another page
+//! of the file, is therefore not left to the kernel: addresses beyond the end are reserved without
+//! any access, before the segment comes to lie in front of them, so that there is no moment at
+//! which they show anything.
 
 use std::ptr::NonNull;
 
@@ -27,8 +27,8 @@ use crate::next::system_call;
 fn second_mapping(start: usize, bytes: usize, at: Option<usize>) -> Result<usize, Errno> {
     let fixed = if at.is_some() { libc::MREMAP_FIXED } else { 0 };
     let flags = (libc::MREMAP_MAYMOVE | fixed) as usize;
-    // SAFETY: an old length of 0 leaves what is there; the new place was reserved by the caller, or is
-    // the kernel's choice.
+    // SAFETY: an old length of 0 leaves what is there; the new place was reserved by the caller, or
+    // is the kernel's choice.
     let got = unsafe { system_call(libc::SYS_mremap, [start, 0, bytes, flags, at.unwrap_or(0)]) };
     usize::try_from(got).map_err(|_| Errno::from_raw_os_error(errno::get()))
 }
@@ -72,7 +72,7 @@ pub fn remap(
     if result != libc::MAP_FAILED {
         user::forget();
         remapped(session.member(), source, wish, result.addr());
-    } else if replaces {
+    } else if replaces && !wish.overlaps() {
         let moved = if wish.copies() { 0 } else { bytes.min(new_bytes) };
         reconcile::half_moved(session.member(), start, moved, target);
         reconcile::unmapped(session.member(), start, bytes);

@@ -40,8 +40,9 @@ impl Wish {
         self.new_bytes > self.bytes
     }
 
-    /// Whether it would move a segment together with something else. Linux before 6.17 moves one mapping at a time, and newer
-    /// ones do not move several if a segment of their own is among them, but would if the pool's file is.
+    /// Whether it would move a segment together with something else. Linux before 6.17 moves one
+    /// mapping at a time, and newer ones do not move several if a segment of their own is among them,
+    /// but would if the pool's file is.
     pub fn moves_several(self) -> bool {
         let end = self.start.saturating_add(self.bytes);
         self.has(libc::MREMAP_FIXED)
@@ -51,17 +52,21 @@ impl Wish {
             && pieces::find(|piece| piece.holds(self.start, self.bytes)).is_none()
     }
 
+    /// Whether the new place that the program has chosen overlaps the old range.
+    pub fn overlaps(self) -> bool {
+        self.has(libc::MREMAP_FIXED)
+            && self.target < self.start.saturating_add(self.bytes)
+            && self.start < self.target.saturating_add(self.new_bytes)
+    }
+
     /// What the kernel refuses without a look at any mapping.
     pub fn check(self) -> Result<(), Errno> {
         let (may_move, fixed) = (self.has(libc::MREMAP_MAYMOVE), self.has(libc::MREMAP_FIXED));
         let known = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-        let overlaps = fixed
-            && self.target < self.start.saturating_add(self.bytes)
-            && self.start < self.target.saturating_add(self.new_bytes);
         let refused = self.flags & !known != 0
             || self.new_bytes == 0
             || !self.start.is_multiple_of(PAGE)
-            || (fixed && (!may_move || !self.target.is_multiple_of(PAGE) || overlaps))
+            || (fixed && (!may_move || !self.target.is_multiple_of(PAGE) || self.overlaps()))
             || (self.bytes == 0 && !may_move);
         if refused { Err(Errno::INVAL) } else { Ok(()) }
     }

@@ -57,7 +57,7 @@ pub enum CreateError {
         error: GeometryError,
     },
     /// No such limit.
-    #[error("limit {0:?}: there is none of that name; there are {LIMIT_NAMES}")]
+    #[error("limit {0:?}: there is none of that name; there are {names}", names = limit_names())]
     Limit(String),
     /// More is to be prepared than there is.
     #[error(
@@ -142,31 +142,18 @@ pub enum CreateError {
     Find(#[from] FindError),
 }
 
-const LIMIT_NAMES: &str = "shmmni semmni msgmni shmmax shmall semmsl semmns semopm semvmx msgmax msgmnb domains clients threads attaches undos slabs";
+/// What `--limit` takes, as the one table of limits has it.
+fn limit_names() -> String {
+    let options = Geometry::LIMITS.iter().filter(|limit| limit.is_option);
+    options.map(|limit| limit.name).collect::<Vec<_>>().join(" ")
+}
 
 fn set_limit(geometry: &mut Geometry, name: &str, value: u64) -> Result<(), CreateError> {
-    let narrow = u32::try_from(value).unwrap_or(u32::MAX);
-    match name {
-        "shmmni" => geometry.shmmni = narrow,
-        "semmni" => geometry.semmni = narrow,
-        "msgmni" => geometry.msgmni = narrow,
-        "semmsl" => geometry.semmsl = narrow,
-        "semmns" => geometry.semmns = narrow,
-        "semopm" => geometry.semopm = narrow,
-        "semvmx" => geometry.semvmx = narrow,
-        "msgmax" => geometry.msgmax = narrow,
-        "msgmnb" => geometry.msgmnb = narrow,
-        "domains" => geometry.domains = narrow,
-        "clients" => geometry.clients = narrow,
-        "threads" => geometry.threads = narrow,
-        "attaches" => geometry.attaches = narrow,
-        "undos" => geometry.undos = narrow,
-        "slabs" => geometry.slabs = narrow,
-        "shmmax" => geometry.shmmax = value,
-        "shmall" => geometry.shmall = value,
-        _ => return Err(CreateError::Limit(name.to_owned())),
+    let is_option = Geometry::LIMITS.iter().any(|limit| limit.is_option && limit.name == name);
+    match is_option && geometry.set(name, value) {
+        true => Ok(()),
+        false => Err(CreateError::Limit(name.to_owned())),
     }
-    Ok(())
 }
 
 fn valid_name(name: &str) -> bool {

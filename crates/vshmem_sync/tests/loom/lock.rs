@@ -1,21 +1,19 @@
 //! Locks and intent records.
 
-use std::sync::Arc;
-
 use loom::thread;
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Desk, Fault, Txn, holder_of, with_lock};
 use vshmem_wire::Cell;
 
 use crate::model::{
-    A, B, C, END, LOCK, OTHER_LOCK, Process, STANDING, STATE, THREADS, become_text, explore,
-    is_text, value,
+    A, B, C, END, LOCK, OTHER_LOCK, Process, STANDING, STATE, THREADS, become_text,
+    cells_and_slots, explore, is_text, value,
 };
 
 #[test]
 fn a_change_happens_once_whoever_takes_the_lock_over() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells_and_slots();
         let (one, two) = (Process::new(&map, 0), Process::new(&map, 1));
         let other = thread::spawn(move || two.raise(LOCK, [A, B]));
         let mine = one.raise(LOCK, [A, B]);
@@ -30,7 +28,7 @@ fn a_change_happens_once_whoever_takes_the_lock_over() {
 #[test]
 fn two_may_take_over_from_a_third() {
     explore(2, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells_and_slots();
         let others: Vec<_> = (1..3)
             .map(|slot| {
                 let process = Process::new(&map, slot);
@@ -49,7 +47,7 @@ fn two_may_take_over_from_a_third() {
 #[test]
 fn a_record_is_not_carried_out_for_another_lock_or_after_its_time() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells_and_slots();
         let (one, two) = (Process::new(&map, 0), Process::new(&map, 1));
         // Whoever carries out the first record may still be at it when its slot has the second,
         // and would make a change of it that never was committed.
@@ -68,7 +66,7 @@ fn a_record_is_not_carried_out_for_another_lock_or_after_its_time() {
 fn a_late_change_is_not_carried_out_in_memory_that_was_given_away() {
     // Two raise a cell as long as it is there; the third gives it away, and it becomes text.
     explore(2, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells_and_slots();
         let raise = |process: &Process| {
             process.change(LOCK, |txn| {
                 let stands = txn.get(STATE)? == 0;
@@ -134,7 +132,7 @@ mod fast {
 #[test]
 fn a_fast_operation_and_a_change_under_the_lock_both_count() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells_and_slots();
         let (one, two) = (Process::new(&map, 0), Process::new(&map, 1));
         let slow = |process: &Process| {
             process.change(LOCK, |txn| {
@@ -161,7 +159,7 @@ fn nobody_lies_down_past_a_fast_rise() {
     // One wants a token and lies down when there is none; the other brings one. In the end either
     // it has the token, or it was told to try again.
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells_and_slots();
         let (sleeper, riser) = (Process::new(&map, 0), Process::new(&map, 1));
         let other = thread::spawn(move || {
             if !fast::up(&riser.map) {
@@ -196,7 +194,7 @@ fn nobody_lies_down_past_a_fast_rise() {
 #[test]
 fn an_evicted_holder_changes_nothing_any_more() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells_and_slots();
         let (evicted, evictor) = (Process::new(&map, 0), Process::new(&map, 1));
         evicted.seats.stand_on(STANDING, Cell::default());
         let other = thread::spawn(move || {

@@ -7,6 +7,7 @@
 
 mod lock;
 mod message_ring;
+mod message_slots;
 mod model;
 mod semaphore;
 mod semaphore_array;

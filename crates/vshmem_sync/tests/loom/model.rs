@@ -1,10 +1,11 @@
 //! What all models have in common: the pool, a process, and how orders of events are explored.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Desk, Fault, Seats, Txn, load_value, with_lock};
-use vshmem_wire::{Area, Cell, PAGE_BYTES, ThreadSlot};
+use vshmem_wire::{Area, Cell, LogEntry, PAGE_BYTES, ThreadSlot};
 
 /// Thread slots lie in front, cells where a record may name them.
 pub const THREADS: Area = Area { offset: 0, stride: size_of::<ThreadSlot>() as u64, count: 3 };
@@ -62,6 +63,20 @@ impl Process {
             Ok(before)
         })
     }
+}
+
+/// A pool without thread slots: cells alone.
+pub fn cells(bytes: u64) -> Arc<Map> {
+    Arc::new(Map::with_words(bytes as usize, |_| false))
+}
+
+/// A pool with thread slots, as far as locks and short intent records use them.
+pub fn cells_and_slots() -> Arc<Map> {
+    const ENTRIES: usize = 4;
+    let record = offset_of!(ThreadSlot, log_lock)
+        ..offset_of!(ThreadSlot, log) + ENTRIES * size_of::<LogEntry>();
+    let is_used = |at: u64| record.contains(&((at % THREADS.stride) as usize));
+    Arc::new(Map::with_words(END as usize, is_used))
 }
 
 pub fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {

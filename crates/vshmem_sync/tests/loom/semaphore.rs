@@ -7,7 +7,7 @@ use vshmem_mem::Map;
 use vshmem_sync::{Fault, Operated, Semaphore, UndoRecords, load_value};
 use vshmem_wire::{Adjustment, Cell, SemWord};
 
-use crate::model::{A, B, C, D, END, STANDING, STATE, become_text, explore, is_text};
+use crate::model::{A, B, C, D, END, STANDING, STATE, become_text, cells, explore, is_text};
 
 /// A semaphore at A; the adjustment of undo record 1 is at B, that of record 2 at C.
 struct Records;
@@ -62,7 +62,7 @@ fn buried(map: &Map) -> i32 {
 #[test]
 fn adjustments_of_two_clients_add_up() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let two = Arc::clone(&map);
         assert!(up_undoably(&map, 1, 5));
         let other = thread::spawn(move || {
@@ -81,7 +81,7 @@ fn adjustments_of_two_clients_add_up() {
 #[test]
 fn two_threads_of_a_client_share_an_adjustment() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let two = Arc::clone(&map);
         let other = thread::spawn(move || assert!(up_undoably(&two, 1, 3)));
         assert!(up_undoably(&map, 1, 5));
@@ -97,7 +97,7 @@ fn two_threads_of_a_client_share_an_adjustment() {
 fn a_thread_never_takes_an_operation_of_another_for_its_own() {
     // Two threads of one client, and a stranger between their operations.
     explore(2, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let (two, stranger) = (Arc::clone(&map), Arc::clone(&map));
         let other = thread::spawn(move || assert!(up_undoably(&two, 1, 3)));
         let third = thread::spawn(move || {
@@ -147,7 +147,7 @@ fn take_apart(map: &Map, cells: &[u64]) {
 #[test]
 fn nothing_is_stored_into_a_record_that_was_given_up() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let (late, stranger) = (Arc::clone(&map), Arc::clone(&map));
         let other = thread::spawn(move || {
             let stands = || Passing(&late).stand();
@@ -168,7 +168,7 @@ fn nothing_is_stored_into_a_record_that_was_given_up() {
 #[test]
 fn nothing_is_stored_into_a_semaphore_that_was_removed() {
     explore(2, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let (late, holder) = (Arc::clone(&map), Arc::clone(&map));
         assert!(up_undoably(&map, 1, 3));
         let other = thread::spawn(move || {
@@ -191,7 +191,7 @@ fn nothing_is_stored_into_a_semaphore_that_was_removed() {
 #[test]
 fn who_is_late_finds_other_tags_in_memory_that_is_a_record_again() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let late = Arc::clone(&map);
         let other = thread::spawn(move || {
             let stands = || Passing(&late).stand();
@@ -219,7 +219,7 @@ fn who_is_late_finds_other_tags_in_memory_that_is_a_record_again() {
 #[test]
 fn a_burial_meets_an_operation_with_undo_before_or_after_never_halfway() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let two = Arc::clone(&map);
         assert!(up_undoably(&map, 1, 5));
         // Its owner is not dead, only late: an exit in another thread.
@@ -236,7 +236,7 @@ fn a_burial_meets_an_operation_with_undo_before_or_after_never_halfway() {
 #[test]
 fn a_closed_semaphore_and_its_adjustment_stand_still() {
     explore(3, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let two = Arc::clone(&map);
         assert!(up_undoably(&map, 1, 5));
         let other = thread::spawn(move || up_undoably(&two, 1, 3));

@@ -7,7 +7,7 @@ use vshmem_mem::Map;
 use vshmem_sync::{Fault, Operated, Semaphore, SemaphoreArray, UndoRecords, load_value};
 use vshmem_wire::{ArrayState, ArrayWord, Cell, SemWord};
 
-use crate::model::{A, B, C, D, END, become_text, explore, is_text};
+use crate::model::{A, B, C, D, END, become_text, cells, explore, is_text};
 
 /// Two semaphores at A and B. The array's word is at C; at D it says how often the set has gone.
 const ARRAY: u64 = C;
@@ -73,9 +73,9 @@ fn lay(map: &Map, value: u32, tag: u64) {
 }
 
 fn pool(value: u32) -> Arc<Map> {
-    let map = Map::anonymous(END as usize);
+    let map = cells(END);
     lay(&map, value, 1);
-    Arc::new(map)
+    map
 }
 
 fn replace(map: &Map, at: u64, word: u64) {

@@ -7,7 +7,7 @@ use vshmem_mem::Map;
 use vshmem_sync::{Held, HeldBy, claim_word};
 use vshmem_wire::{ClientName, Holding};
 
-use crate::model::{A, B, C, D, E, END, F, explore, value};
+use crate::model::{A, B, C, D, E, END, F, cells, explore, value};
 
 /// Two clients, and two things that they may hold.
 mod holdings {
@@ -26,7 +26,7 @@ mod holdings {
     }
 
     pub fn new_map() -> Arc<Map> {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         for client in [FORMER, NEXT] {
             set(&map, of(&map, client).list, Holding::empty(client).pack());
         }

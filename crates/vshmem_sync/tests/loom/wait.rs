@@ -7,7 +7,7 @@ use loom::thread;
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Parked, WaitWords, park, ring};
 
-use crate::model::{A, B, END, explore, value};
+use crate::model::{A, B, END, cells, explore, value};
 
 /// Changes a cell, and wakes whoever waits in the first slot.
 fn change_and_wake(map: &Map, words: &WaitWords, cell: u64) {
@@ -30,7 +30,7 @@ fn wait_for(map: &Map, words: &WaitWords, cell: u64) {
 #[test]
 fn a_sleeper_is_never_missed() {
     explore(4, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let words = Arc::new(WaitWords::new(Arc::new(Map::anonymous(16)), 0, 4));
         let waker = {
             let (map, words) = (Arc::clone(&map), Arc::clone(&words));
@@ -46,7 +46,7 @@ fn a_wake_up_for_the_slots_former_waiter_is_no_answer_to_the_next_one() {
     // The first waiter leaves when it sees its word change, which may be before its waker wakes it;
     // the next one sleeps in the same slot.
     explore(2, || {
-        let map = Arc::new(Map::anonymous(END as usize));
+        let map = cells(END);
         let words = Arc::new(WaitWords::new(Arc::new(Map::anonymous(16)), 0, 4));
         let wakers = [A, B].map(|cell| {
             let (map, words) = (Arc::clone(&map), Arc::clone(&words));

@@ -1,5 +1,5 @@
-//! A member of a team whose others write anything: its calls end, with a result or with a failure that stays, and reach
-//! nothing else. `fuzz/run 60 team` makes up longer ones.
+//! A member of a team whose others write anything: its calls end, with a result or with a failure
+//! that stays, and reach nothing else. `fuzz/run 60 team` makes up longer ones.
 
 mod story;
 

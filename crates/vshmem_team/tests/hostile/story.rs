@@ -1,6 +1,6 @@
-//! One honest member of a team; all others are whatever the bytes of a story say. While it waits, words of the team are
-//! written: what true members would write next, or anything anywhere. When the story is over all words are nonsense, so that
-//! each call ends.
+//! One honest member of a team; all others are whatever the bytes of a story say. While it waits,
+//! words of the team are written: what true members would write next, or anything anywhere. When
+//! the story is over all words are nonsense, so that each call ends.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -43,7 +43,8 @@ struct Others {
     layout: layout::Shape,
     rank: u32,
     barriers: u64,
-    /// Steps that were done before the call that is under way, and what kind of text each of its steps has.
+    /// Steps that were done before the call that is under way, and what kind of text each of its
+    /// steps has.
     steps: u64,
     kinds: Vec<u64>,
     /// Somebody has written nonsense.
@@ -68,7 +69,8 @@ impl Others {
         }
     }
 
-    /// As true members would: all have come, have taken everything, and show their texts of the next steps.
+    /// As true members would: all have come, have taken everything, and show their texts of the
+    /// next steps.
     fn go_on(&self) {
         for round in 0..self.layout.rounds() {
             self.store(self.layout.flag(self.rank, round), self.barriers);

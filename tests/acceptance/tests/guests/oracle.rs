@@ -5,6 +5,9 @@ use vshmem_acceptance::{Guests, build};
 
 use crate::shared;
 
+/// Of a case. An emulated guest on a busy machine needs more than the probe's 20 s, on its own kernel too.
+const SECONDS_EACH: u32 = 120;
+
 pub fn probe() {
     on(&shared(), "vshmem run");
 }
@@ -19,7 +22,8 @@ pub fn on(guests: &Guests, prefix: &str) {
     let line = format!(
         "cat >/tmp/compare.sh <<'THE_END'\n{script}\nTHE_END\n\
          cat >/tmp/expected_differences.txt <<'THE_END'\n{expected}\nTHE_END\n\
-         EXPECTED_DIFFERENCES=/tmp/expected_differences.txt sh /tmp/compare.sh /run/vshmem/bin/probe '{prefix}'"
+         SECONDS_EACH={SECONDS_EACH} EXPECTED_DIFFERENCES=/tmp/expected_differences.txt \
+         sh /tmp/compare.sh /run/vshmem/bin/probe '{prefix}'"
     );
     let ran = guests.shell(1, &line);
     let last = ran.out.lines().last().unwrap_or_default().to_owned();

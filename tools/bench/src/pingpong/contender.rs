@@ -43,8 +43,8 @@ impl Contender {
         matches!(self, Self::Tcp | Self::Udp)
     }
 
-    /// Whether it carries a payload of that many bytes in one message. A datagram has an upper bound, and a lower one
-    /// because it begins with its round.
+    /// Whether it carries a payload of that many bytes in one message. A datagram has an upper
+    /// bound, and a lower one because it begins with its round.
     pub(super) fn carries(self, size: u64) -> bool {
         match self {
             Self::Sysv | Self::Vshmem => true,

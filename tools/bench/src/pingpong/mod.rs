@@ -30,8 +30,9 @@ pub struct Plan {
     pub rounds: Option<u64>,
     /// Batches of a run; its figure is their median.
     pub batches: u64,
-    /// How long a batch should last, in nanoseconds. Long beside a reading of the clock (40 us in a guest, once a batch);
-    /// short beside a time slice, so that what else runs on the machine spoils some batches and not the median.
+    /// How long a batch should last, in nanoseconds. Long beside a reading of the clock (40 us in a
+    /// guest, once a batch); short beside a time slice, so that what else runs on the machine
+    /// spoils some batches and not the median.
     pub batch_ns: f64,
 }
 
@@ -67,7 +68,8 @@ pub fn measure(
         for &contender in &contenders {
             let rounds = match (plan.rounds, contender) {
                 (Some(rounds), _) => rounds,
-                // The same work on both sides of the ratio that matters most; the first one's run sets it.
+                // The same work on both sides of the ratio that matters most; the first one's run
+                // sets it.
                 (None, Contender::Vshmem) if !paced.is_empty() => paced[0],
                 (None, _) => bench.pace(contender, size, plan)?,
             };

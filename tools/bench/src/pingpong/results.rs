@@ -40,7 +40,8 @@ const RATIOS: [(Contender, Contender); 3] = [
 ];
 
 impl SizeResults {
-    /// Medians of a contender, in nanoseconds a round trip, by pair index; none if it does not carry this size.
+    /// Medians of a contender, in nanoseconds a round trip, by pair index; none if it does not
+    /// carry this size.
     #[must_use]
     pub fn medians(&self, contender: Contender) -> Vec<f64> {
         let readings = self.readings.iter().find(|(one, _)| *one == contender);

@@ -11,8 +11,8 @@ use super::spawn;
 use crate::error::{Error, Result};
 use crate::pool::OwnPool;
 
-/// Two user, PID, mount and IPC namespaces, and so two domains, on one local pool of their own. The network is the
-/// machine's.
+/// Two user, PID, mount and IPC namespaces, and so two domains, on one local pool of their own. The
+/// network is the machine's.
 #[derive(Debug)]
 pub struct Containers {
     command: PathBuf,
@@ -69,8 +69,8 @@ impl Site for Containers {
     }
 }
 
-/// The first process of a container. It reads from this process, so it ends with it, however that ends; and with it
-/// everything in its PID namespace.
+/// The first process of a container. It reads from this process, so it ends with it, however that
+/// ends; and with it everything in its PID namespace.
 #[derive(Debug)]
 struct Holder {
     child: Child,

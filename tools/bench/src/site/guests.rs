@@ -30,7 +30,8 @@ impl Guests {
     /// Uses the lab that is named, or boots one with a new pool.
     ///
     /// # Errors
-    /// [`Error::NoSite`] when this machine cannot boot guests, or the lab has no pool or only one guest.
+    /// [`Error::NoSite`] when this machine cannot boot guests, or the lab has no pool or only one
+    /// guest.
     pub fn open(materials: &Materials<'_>) -> Result<Self> {
         let mut guests = match materials.lab {
             Some(name) => {

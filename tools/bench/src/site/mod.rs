@@ -17,8 +17,8 @@ pub(crate) use ports::Ports;
 pub use processes::Processes;
 pub(crate) use spawn::{run as run_on_pool, run_bare, two_cpus};
 
-/// Opens a place of that kind; without a kind, the first that can be had of guests, containers and processes. Calls
-/// `tell` with one line about each that cannot.
+/// Opens a place of that kind; without a kind, the first that can be had of guests, containers and
+/// processes. Calls `tell` with one line about each that cannot.
 ///
 /// # Errors
 /// Says why the kind asked for cannot be had.

@@ -39,7 +39,8 @@ pub trait Site: Sync {
     fn pin(&self, side: Side) -> Option<usize>;
     /// The second side's address, as the first reaches it.
     fn address(&self) -> Ipv4Addr;
-    /// Who emulates the sides, instruction by instruction, if anybody does: then their speed says nothing.
+    /// Who emulates the sides, instruction by instruction, if anybody does: then their speed says
+    /// nothing.
     fn emulated(&self) -> Option<String> {
         None
     }
@@ -50,8 +51,8 @@ pub trait Site: Sync {
     fn run(&self, side: Side, job: &Job) -> Result<String>;
 }
 
-/// Runs both roles at once, each by `run`; the first one's output. If both fail, the second usually failed for want of
-/// the first.
+/// Runs both roles at once, each by `run`; the first one's output. If both fail, the second usually
+/// failed for want of the first.
 pub(crate) fn play(
     run: &(dyn Fn(Side, &Job) -> Result<String> + Sync),
     first: &Job,

@@ -123,7 +123,8 @@ pub enum Recipe {
         /// Its arguments.
         arguments: Vec<String>,
     },
-    /// One process with little memory: in a control group of the host, or in a guest with so much and a disk to swap to.
+    /// One process with little memory: in a control group of the host, or in a guest with so much
+    /// and a disk to swap to.
     Confined {
         /// The program.
         program: String,
@@ -132,7 +133,8 @@ pub enum Recipe {
         /// Memory of its control group or of its guest, in MiB.
         mebibytes: u64,
     },
-    /// The same program again and again in a guest that is booted for it; the figures are those of one of its runs.
+    /// The same program again and again in a guest that is booted for it; the figures are those of
+    /// one of its runs.
     Fresh {
         /// The program.
         program: String,

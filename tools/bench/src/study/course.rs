@@ -33,12 +33,13 @@ pub trait Venue {
 /// Repetitions below which time does not end a study.
 const FEWEST: u32 = 3;
 
-/// Goes on with a study where its journal ends, until everything is measured, the time is used up, or the user breaks it
-/// off. Cases that fail in their warm-up, or twice on end, are left out of this session.
+/// Goes on with a study where its journal ends, until everything is measured, the time is used up,
+/// or the user breaks it off. Cases that fail in their warm-up, or twice on end, are left out of
+/// this session.
 ///
 /// # Errors
-/// [`Error::Stopped`] when the user broke it off: the journal then has everything that was measured. Otherwise when the
-/// journal cannot be written.
+/// [`Error::Stopped`] when the user broke it off: the journal then has everything that was
+/// measured. Otherwise when the journal cannot be written.
 pub fn carry_on(
     journal: &mut Journal,
     contents: &mut Contents,

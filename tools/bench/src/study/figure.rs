@@ -55,7 +55,8 @@ impl Figure {
         Self { member: member.into(), unit: unit.into(), better: Better::More, per: Per::default() }
     }
 
-    /// Of one of those that this member of the line counts: a program may have ended before it did all.
+    /// Of one of those that this member of the line counts: a program may have ended before it did
+    /// all.
     #[must_use]
     pub fn per(self, member: &str) -> Self {
         Self { per: Per::Member(member.into()), ..self }

@@ -1,4 +1,5 @@
-//! What was measured, as it was measured: one line of JSON after the other, each on the disk before the next run begins.
+//! What was measured, as it was measured: one line of JSON after the other, each on the disk before
+//! the next run begins.
 //!
 //! | kind | what |
 //! |---|---|
@@ -8,8 +9,8 @@
 //! | `sample` | a run that does |
 //! | `failure` | a run that failed, and why |
 //!
-//! A line that was torn when the machine or the process died is dropped when the file is opened again; its run is done
-//! once more.
+//! A line that was torn when the machine or the process died is dropped when the file is opened
+//! again; its run is done once more.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -137,12 +138,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Makes the directory and the journal in it, or opens the one that is there. The study is that of the journal if
-    /// it has one, else the one given.
+    /// Makes the directory and the journal in it, or opens the one that is there. The study is that
+    /// of the journal if it has one, else the one given.
     ///
     /// # Errors
-    /// When the directory cannot be made or the journal not be read or written; when somebody else is writing it; when
-    /// a line in its middle makes no sense.
+    /// When the directory cannot be made or the journal not be read or written; when somebody else
+    /// is writing it; when a line in its middle makes no sense.
     pub fn open(directory: &Path, study: impl FnOnce() -> Study) -> Result<(Self, Contents)> {
         std::fs::create_dir_all(directory)
             .map_err(Error::io(format!("make the directory {}", directory.display())))?;
@@ -314,7 +315,8 @@ mod tests {
         }
     }
 
-    /// Whatever byte the machine died at: whole lines stay, the torn one goes, and what follows is whole again.
+    /// Whatever byte the machine died at: whole lines stay, the torn one goes, and what follows is
+    /// whole again.
     #[test]
     fn a_torn_line_is_dropped_wherever_it_is_torn() {
         let directory = tempfile::tempdir().unwrap();

@@ -90,7 +90,8 @@ pub fn hpcc_summary(text: &str) -> Value {
 /// What a NAS benchmark prints at its end; nothing if its own check has failed.
 #[must_use]
 pub fn nas_summary(text: &str) -> Option<Value> {
-    // Some have lines before that begin with the same words ("Verification being performed for class A").
+    // Some have lines before that begin with the same words ("Verification being performed for
+    // class A").
     let field = |name: &str| {
         let mut fields = text.lines().filter_map(|line| line.split_once('='));
         let (_, value) = fields.find(|(found, _)| found.trim() == name)?;

@@ -1,5 +1,5 @@
-//! The papers' measurements as one: environments, benchmarks and repetitions interleaved, in a directory that can be gone
-//! on with and reported on at any time.
+//! The papers' measurements as one: environments, benchmarks and repetitions interleaved, in a
+//! directory that can be gone on with and reported on at any time.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -28,7 +28,8 @@ impl Moments {
         Some(Self { n: figures.len(), mean: figures.mean(), variance })
     }
 
-    /// The interval that holds the true mean in so many of 100 cases (0.95: 95); none of a single figure.
+    /// The interval that holds the true mean in so many of 100 cases (0.95: 95); none of a single
+    /// figure.
     #[must_use]
     pub fn interval(&self, level: f64) -> Option<Interval> {
         let half = quantile(self.n.checked_sub(1)? as f64, level)?
@@ -54,7 +55,8 @@ pub fn difference(one: &Moments, other: &Moments, level: f64) -> Option<Interval
     Some(Interval { low: mean - half, high: mean + half })
 }
 
-/// The interval of the ratio of two lists by pair index: that of the mean of the logarithms of the ratios.
+/// The interval of the ratio of two lists by pair index: that of the mean of the logarithms of the
+/// ratios.
 #[must_use]
 pub fn paired_ratio(over: &[f64], under: &[f64], level: f64) -> Option<Interval> {
     let logs: Vec<f64> = over.iter().zip(under).map(|(over, under)| (over / under).ln()).collect();
@@ -62,7 +64,8 @@ pub fn paired_ratio(over: &[f64], under: &[f64], level: f64) -> Option<Interval>
     Some(Interval { low: interval.low.exp(), high: interval.high.exp() })
 }
 
-/// The interval of the ratio of two lists that have nothing to do with each other: Welch's, of their logarithms.
+/// The interval of the ratio of two lists that have nothing to do with each other: Welch's, of
+/// their logarithms.
 #[must_use]
 pub fn unpaired_ratio(over: &[f64], under: &[f64], level: f64) -> Option<Interval> {
     let logs = |list: &[f64]| Moments::of(&list.iter().map(|one| one.ln()).collect::<Vec<f64>>());
@@ -103,7 +106,8 @@ mod tests {
         near(quantile(1e6, 0.97).unwrap(), 2.1701, 1e-3);
     }
 
-    /// Student's own example of 1908: additional hours of sleep by two drugs, ten patients (Cushny and Peebles).
+    /// Student's own example of 1908: additional hours of sleep by two drugs, ten patients (Cushny
+    /// and Peebles).
     const FIRST: [f64; 10] = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
     const SECOND: [f64; 10] = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
 

@@ -1,8 +1,9 @@
 //! What may be concluded from two lists of figures, by rule.
 //!
-//! The figure is the ratio of the medians. From [`BOOTSTRAP_FROM`] pairs on its interval is the percentile bootstrap over
-//! pairs; with fewer, for which that interval is too narrow, it is Student's of the logarithms of the ratios within
-//! pairs. Where the interval reaches across 1, no difference is shown: which is not the same as no difference.
+//! The figure is the ratio of the medians. From [`BOOTSTRAP_FROM`] pairs on its interval is the
+//! percentile bootstrap over pairs; with fewer, for which that interval is too narrow, it is
+//! Student's of the logarithms of the ratios within pairs. Where the interval reaches across 1, no
+//! difference is shown: which is not the same as no difference.
 
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +60,8 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of lists that go by pair index, `over` divided by `under`. The same seed gives the same interval.
+    /// Of lists that go by pair index, `over` divided by `under`. The same seed gives the same
+    /// interval.
     #[must_use]
     pub fn of(over: &[f64], under: &[f64], better: Better, seed: u64) -> Option<Self> {
         let pairs = over.len().min(under.len());
@@ -124,7 +126,8 @@ mod tests {
         (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos()
     }
 
-    /// Of 10,000 comparisons of two samples of one distribution, those in which no difference is shown.
+    /// Of 10,000 comparisons of two samples of one distribution, those in which no difference is
+    /// shown.
     fn blind_comparisons(pairs: usize, draw: impl Fn(&mut Rng) -> f64) -> usize {
         let mut rng = Rng::with_seed(20);
         let mut list = || (0..pairs).map(|_| draw(&mut rng)).collect::<Vec<f64>>();

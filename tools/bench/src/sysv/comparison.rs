@@ -125,7 +125,8 @@ pub enum Question {
         /// What it should be.
         target: Option<Target>,
     },
-    /// The smallest share of any process in any run, of what each would have had if all had had the same.
+    /// The smallest share of any process in any run, of what each would have had if all had had the
+    /// same.
     SmallestShare {
         /// Whose, by index.
         of: usize,

@@ -87,7 +87,8 @@ pub struct Sample {
     /// CPU time of other processes that have the pool mapped, in nanoseconds a round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub others_cpu_ns: Option<f64>,
-    /// What the process that did least has done, of what each would have done if all had done the same.
+    /// What the process that did least has done, of what each would have done if all had done the
+    /// same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub smallest_share: Option<f64>,
 }

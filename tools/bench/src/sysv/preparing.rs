@@ -9,8 +9,8 @@ use std::path::Path;
 pub(super) struct CpuTimes(BTreeMap<u32, u64>);
 
 impl CpuTimes {
-    /// Of every process that has the file of a pool mapped, this one left out. Those of other users cannot be seen
-    /// without rights.
+    /// Of every process that has the file of a pool mapped, this one left out. Those of other users
+    /// cannot be seen without rights.
     pub fn of_users_of(file: &Path) -> Self {
         let Ok(entries) = fs::read_dir("/proc") else { return Self::default() };
         let own = std::process::id();
@@ -20,7 +20,8 @@ impl CpuTimes {
         Self(times.collect())
     }
 
-    /// What was spent since. One that has begun meanwhile counts in full; one that has ended does not count.
+    /// What was spent since. One that has begun meanwhile counts in full; one that has ended does
+    /// not count.
     pub fn since(&self, before: &Self) -> u64 {
         self.0
             .iter()

@@ -160,8 +160,8 @@ impl Results {
         rows
     }
 
-    /// Everything, for programs: the machine with `more` about it, then a line for each run, then one for each
-    /// comparison.
+    /// Everything, for programs: the machine with `more` about it, then a line for each run, then
+    /// one for each comparison.
     #[must_use]
     pub fn lines(&self, more: &Value) -> Vec<(&'static str, Value)> {
         let about = json!({"site_cpus": self.cpus, "seed": self.seed});

@@ -1,4 +1,5 @@
-//! Round trips over a semaphore or a queue: in one kernel, between two guests, and with an answer that is late.
+//! Round trips over a semaphore or a queue: in one kernel, between two guests, and with an answer
+//! that is late.
 
 use super::comparison::{
     Case, Comparison, Contender, Figure, Length, Pins, Place, Question, speed_up,
@@ -125,8 +126,8 @@ pub(super) fn late_answers() -> Vec<Comparison> {
     rows.into_iter().map(one).collect()
 }
 
-/// What `vshmem bench sysv --guests` compares: one side in each of two guests, beside memory and TCP between the same
-/// guests, and beside one kernel.
+/// What `vshmem bench sysv --guests` compares: one side in each of two guests, beside memory and
+/// TCP between the same guests, and beside one kernel.
 #[must_use]
 pub fn between_guests() -> Vec<Comparison> {
     WAYS.iter().map(of_guests).collect()

@@ -1,6 +1,7 @@
-//! Who may open what: the guests' users are nobody on the host, so a pool file that they shall have is opened to them
-//! by an entry in its access control list while they boot, and to nobody else. An open file stays open: once the
-//! guests run the entry goes away again, and owner and mode are what the pool's creator made them.
+//! Who may open what: the guests' users are nobody on the host, so a pool file that they shall have
+//! is opened to them by an entry in its access control list while they boot, and to nobody else. An
+//! open file stays open: once the guests run the entry goes away again, and owner and mode are what
+//! the pool's creator made them.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

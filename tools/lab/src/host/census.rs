@@ -1,15 +1,19 @@
-//! Which processes belong to a lab: those of its guests' users, which are given to nobody else, and those that
-//! still carry its mark in their environment because they have not become the guest's user yet.
+//! Which processes belong to a lab: those of its guests' users, which are given to nobody else, and
+//! those that still carry its mark in their environment because they have not become the guest's
+//! user yet.
 
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use procfs::process::Process;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Result;
 
-/// The environment variable that marks the host processes of a guest; its value is the guest's directory.
+/// The environment variable that marks the host processes of a guest; its value is the guest's
+/// directory.
 pub(crate) const MARK: &str = "VSHMEM_LAB_GUEST";
 
 /// The living (not zombie) processes of a guest or a lab.
@@ -19,12 +23,14 @@ pub(crate) struct Census {
     pub(crate) inmates: Vec<i32>,
     /// Those that started them, and those that have not become the guest's user yet.
     pub(crate) starters: Vec<i32>,
-    /// Those of the inmates that no other traces: a User Mode Linux kernel traces its guest's programs.
+    /// Those of the inmates that no other traces: a User Mode Linux kernel traces its guest's
+    /// programs.
     pub(crate) untraced: Vec<i32>,
 }
 
 impl Census {
-    /// Counts processes whose real user is in `uids`, or that are marked as started for a path under `dir`.
+    /// Counts processes whose real user is in `uids`, or that are marked as started for a path
+    /// under `dir`.
     pub(crate) fn take(uids: &Range<u32>, dir: &Path) -> Self {
         let mut census = Census::default();
         let Ok(entries) = std::fs::read_dir("/proc") else {
@@ -49,8 +55,8 @@ impl Census {
         self.inmates.is_empty() && self.starters.is_empty()
     }
 
-    /// Everyone who is to be signalled: a starter ends by itself when its guest has, and takes the corpse with it, so
-    /// it is left alone while there are inmates.
+    /// Everyone who is to be signalled: a starter ends by itself when its guest has, and takes the
+    /// corpse with it, so it is left alone while there are inmates.
     pub(crate) fn targets(&self) -> &[i32] {
         if self.inmates.is_empty() { &self.starters } else { &self.inmates }
     }
@@ -62,27 +68,20 @@ enum Role {
 }
 
 fn role(pid: i32, uids: &Range<u32>, dir: &Path) -> Option<Role> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name));
-    if field("State:")?.trim_start().starts_with(['Z', 'X']) {
+    let process = Process::new(pid).ok()?;
+    let status = process.status().ok()?;
+    if status.state.starts_with(['Z', 'X']) {
         return None;
     }
-    let uid: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
-    if uids.contains(&uid) {
-        return Some(Role::Inmate {
-            traced: field("TracerPid:").is_some_and(|tracer| tracer.trim() != "0"),
-        });
+    if uids.contains(&status.ruid) {
+        return Some(Role::Inmate { traced: status.tracerpid != 0 });
     }
-    if uid != 0 {
+    if status.ruid != 0 {
         return None;
     }
-    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let marked = environment.split(|&byte| byte == 0).any(|variable| {
-        variable
-            .strip_prefix(MARK.as_bytes())
-            .and_then(|rest| rest.strip_prefix(b"="))
-            .is_some_and(|value| Path::new(&*String::from_utf8_lossy(value)).starts_with(dir))
-    });
+    let environment = process.environ().ok()?;
+    let marked =
+        environment.get(OsStr::new(MARK)).is_some_and(|mark| Path::new(mark).starts_with(dir));
     marked.then_some(Role::Starter)
 }
 
@@ -121,6 +120,11 @@ pub(crate) fn signal(pids: &[i32], signal: Signal) {
 
 /// When a process started, in clock ticks since boot: with its pid, its name for good.
 pub(crate) fn start_time(pid: i32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    Some(Process::new(pid).ok()?.stat().ok()?.starttime)
+}
+
+/// Whether a process that started then is still there, and no zombie.
+pub(crate) fn is_living(pid: i32, start: u64) -> bool {
+    let stat = Process::new(pid).and_then(|process| process.stat());
+    stat.is_ok_and(|stat| stat.starttime == start && stat.state != 'Z')
 }

@@ -153,7 +153,8 @@ impl NamingLock {
             let dir = File::open(&root).doing(|| format!("open {root:?}"))?;
             flock(&dir, FlockOperation::LockExclusive).doing(|| format!("lock {root:?}"))?;
             let locked = dir.metadata().doing(|| format!("stat {root:?}"))?;
-            // The last lab down removes the directory: what is locked must still be what the path names.
+            // The last lab down removes the directory: what is locked must still be what the path
+            // names.
             match std::fs::metadata(&root) {
                 Ok(named) if named.dev() == locked.dev() && named.ino() == locked.ino() => {
                     return Ok(NamingLock(dir));

@@ -1,4 +1,5 @@
-//! What a lab is on the host: its directory and what is written there, its processes, its users' rights, and the host's tools.
+//! What a lab is on the host: its directory and what is written there, its processes, its users'
+//! rights, and the host's tools.
 
 pub(crate) mod admission;
 pub(crate) mod census;

@@ -77,9 +77,7 @@ impl Record {
     /// The keeper's pid, if that very process still runs.
     pub(crate) fn living_keeper(&self) -> Option<i32> {
         let (pid, start) = self.keeper?;
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-        let zombie = status.lines().any(|line| line.starts_with("State:") && line.contains('Z'));
-        (!zombie && census::start_time(pid) == Some(start)).then_some(pid)
+        census::is_living(pid, start).then_some(pid)
     }
 
     pub(crate) fn write(&self, directory: &Directory) -> Result<()> {

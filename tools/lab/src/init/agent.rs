@@ -10,8 +10,8 @@ use crate::model::boot::{Boot, READY};
 use crate::model::names::AGENT_PORT;
 use crate::transport::connection::Connection;
 
-/// Serves clients until the guest ends: those that come over the network, and those that the keeper lets in by the
-/// guest's serial port, if it has one.
+/// Serves clients until the guest ends: those that come over the network, and those that the keeper
+/// lets in by the guest's serial port, if it has one.
 pub(super) fn serve(boot: &Boot) -> Result<()> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, AGENT_PORT))
         .doing(|| format!("listen on port {AGENT_PORT}"))?;

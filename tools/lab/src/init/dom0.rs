@@ -1,4 +1,5 @@
-//! What makes a guest Xen's control domain: XenStore, the daemon of the domains' consoles, and what the tools expect to find.
+//! What makes a guest Xen's control domain: XenStore, the daemon of the domains' consoles, and what
+//! the tools expect to find.
 
 use std::fs;
 use std::path::Path;
@@ -71,7 +72,8 @@ fn daemon(name: &str, options: &[&str]) -> Result<()> {
     })
 }
 
-/// Some of its programs are not for people: they lie in a directory that has its version in its name.
+/// Some of its programs are not for people: they lie in a directory that has its version in its
+/// name.
 fn private(name: &str) -> Option<std::path::PathBuf> {
     let versions = fs::read_dir("/usr/lib").ok()?.flatten();
     versions

@@ -1,5 +1,5 @@
-//! What runs in a guest: PID 1, which sets the guest up, starts the agent and reaps; and the agent, which runs
-//! commands for clients. Both are the same binary, found again in the stage.
+//! What runs in a guest: PID 1, which sets the guest up, starts the agent and reaps; and the agent,
+//! which runs commands for clients. Both are the same binary, found again in the stage.
 
 mod agent;
 mod dom0;

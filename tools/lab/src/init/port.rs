@@ -1,4 +1,5 @@
-//! The serial port (virtio) by which a guest's keeper reaches its agent, whatever the guest does to its network.
+//! The serial port (virtio) by which a guest's keeper reaches its agent, whatever the guest does to
+//! its network.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -39,7 +40,8 @@ fn find() -> Option<PathBuf> {
     Some(Path::new("/dev").join(entry.file_name()))
 }
 
-/// While nobody is connected at the host's side, reading such a port gives nothing, which is not its end.
+/// While nobody is connected at the host's side, reading such a port gives nothing, which is not
+/// its end.
 struct Port(File);
 
 impl Read for Port {

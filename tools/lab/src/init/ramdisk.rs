@@ -1,5 +1,6 @@
-//! PID 1 of a guest that boots from an initial file system: loads the modules, and makes the host's files the root.
-//! Then the same binary starts again there, as it does at once where the kernel has the host's files by itself.
+//! PID 1 of a guest that boots from an initial file system: loads the modules, and makes the host's
+//! files the root. Then the same binary starts again there, as it does at once where the kernel has
+//! the host's files by itself.
 
 use std::ffi::CString;
 use std::fs;
@@ -30,8 +31,8 @@ pub(super) fn here() -> bool {
     Path::new(MODULES).is_dir() && Path::new(INIT).exists()
 }
 
-/// Goes to the real root and starts again there. Returns only with an error, or where this is all there is: the orders are
-/// here too.
+/// Goes to the real root and starts again there. Returns only with an error, or where this is all
+/// there is: the orders are here too.
 pub(super) fn leave(orders: &Path) -> Result<()> {
     mounted("devtmpfs", "/dev", "devtmpfs", MountFlags::empty(), "")?;
     load_modules()?;
@@ -57,7 +58,8 @@ pub(super) fn leave(orders: &Path) -> Result<()> {
     }
     let layers = format!("lowerdir={lower},upperdir={UPPER}/files,workdir={UPPER}/work");
     mounted("overlay", ROOT, "overlay", MountFlags::empty(), &layers)?;
-    // The memory of an initial file system is given back file by file. This binary lives until it is replaced.
+    // The memory of an initial file system is given back file by file. This binary lives until it
+    // is replaced.
     let _ = fs::remove_dir_all(MODULES);
     let _ = fs::remove_file(INIT);
     mount_move("/dev", format!("{ROOT}/dev")).doing(|| "move /dev".into())?;

@@ -1,7 +1,9 @@
-//! One client's program: started, fed, listened to and reported, by one thread that waits in `poll`.
+//! One client's program: started, fed, listened to and reported, by one thread that waits in
+//! `poll`.
 //!
-//! The client's connection is always read, whatever the program does, so that a signal reaches a program whose input
-//! or output is stuck; how much input may be on its way is limited by the window that the client keeps.
+//! The client's connection is always read, whatever the program does, so that a signal reaches a
+//! program whose input or output is stuck; how much input may be on its way is limited by the
+//! window that the client keeps.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -126,7 +128,8 @@ fn start(request: &Request) -> Result<Child, Refusal> {
 struct Outlet {
     pipe: Option<OwnedFd>,
     kind: Kind,
-    /// Once the program has ended: what was in the pipe then. What others write there later is not its output.
+    /// Once the program has ended: what was in the pipe then. What others write there later is not
+    /// its output.
     left: Option<u64>,
 }
 

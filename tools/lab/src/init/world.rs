@@ -149,7 +149,8 @@ fn name(boot: &Boot) -> Result<()> {
     Ok(())
 }
 
-/// What `vshmem` reads to have the agents of all guests notify each other: this guest's own address stands among the peers'.
+/// What `vshmem` reads to have the agents of all guests notify each other: this guest's own address
+/// stands among the peers'.
 fn datagrams(boot: &Boot, pool: &str) -> String {
     let devices = ["mmapper".to_owned(), "dax0.0".to_owned(), format!("vshmem/{pool}")];
     let mut text: String = devices.iter().map(|device| format!("device /dev/{device}\n")).collect();

@@ -1,4 +1,5 @@
-//! A guest's console: kept in a file of bounded size, and watched for the word that the guest is up.
+//! A guest's console: kept in a file of bounded size, and watched for the word that the guest is
+//! up.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, PipeReader, Read, Seek, Write};

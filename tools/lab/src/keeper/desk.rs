@@ -114,7 +114,8 @@ fn listing(lab: &Shared, ward: &Ward) -> GuestListing {
     }
 }
 
-/// Hands a connection to the guest's agent over, and keeps the line for the news of the guest's death.
+/// Hands a connection to the guest's agent over, and keeps the line for the news of the guest's
+/// death.
 fn connect(lab: &Shared, guest: u32, control: &Control) -> Result<()> {
     let ward = lab.ward(guest)?;
     let line = control.stream().try_clone().doing(|| "keep a client's line".into())?;

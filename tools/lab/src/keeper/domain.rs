@@ -1,5 +1,6 @@
-//! A guest that is a domain of another guest, dom0: made, stopped and destroyed by Xen's tools there. The tool that made it
-//! stays for as long as the domain lives, so the end of that command in dom0 is the domain's end.
+//! A guest that is a domain of another guest, dom0: made, stopped and destroyed by Xen's tools
+//! there. The tool that made it stays for as long as the domain lives, so the end of that command
+//! in dom0 is the domain's end.
 
 use std::fs;
 use std::io::{PipeWriter, Write};
@@ -161,8 +162,9 @@ impl Domain {
     }
 }
 
-/// Sets a domain's clock by the host's, as dom0's is set by the machine's. A domain has none to set it by, and its kernel counts
-/// ticks while it boots: those that come while another domain has the processor are lost.
+/// Sets a domain's clock by the host's, as dom0's is set by the machine's. A domain has none to set
+/// it by, and its kernel counts ticks while it boots: those that come while another domain has the
+/// processor are lost.
 fn set_clock(guest: u32, orders: &Path) -> Result<()> {
     let boot: Option<Boot> = json::read(orders)?;
     let token = boot.map(|boot| boot.token).unwrap_or_default();

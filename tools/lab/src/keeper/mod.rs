@@ -1,5 +1,6 @@
-//! The keeper: the one host process of a lab. It holds the lab's network and mount namespaces, starts the guests and
-//! watches them. Nothing of it is on anyone's data path: a command's connection is handed over to the client.
+//! The keeper: the one host process of a lab. It holds the lab's network and mount namespaces,
+//! starts the guests and watches them. Nothing of it is on anyone's data path: a command's
+//! connection is handed over to the client.
 
 mod console;
 mod desk;

@@ -1,5 +1,6 @@
-//! What the keeper builds in its namespaces: a bridge with a tap per guest, and a tmpfs with each guest's memory and
-//! with a tun device that the guests' users may open. All of it ends with the last process of the lab.
+//! What the keeper builds in its namespaces: a bridge with a tap per guest, and a tmpfs with each
+//! guest's memory and with a tun device that the guests' users may open. All of it ends with the
+//! last process of the lab.
 
 use std::path::Path;
 use std::process::Command;

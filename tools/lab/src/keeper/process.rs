@@ -47,7 +47,8 @@ impl Site for Process {
     ) -> Result<Box<dyn Life>> {
         let making = || format!("start {}", domain(self.guest));
         let machine = machine(plan.record.guest);
-        // One at a time: a sister that inherited the connection too would hold it open after this guest's death.
+        // One at a time: a sister that inherited the connection too would hold it open after this
+        // guest's death.
         static STARTING: Mutex<()> = Mutex::new(());
         let alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let line = machine.line(plan)?;
@@ -73,8 +74,8 @@ impl Site for Process {
         census::signal(self.census().targets(), Signal::KILL);
     }
 
-    /// The kernel's processes alone are stopped: a program of the guest stops at its next system call, fault or interrupt. A
-    /// stop signal of its own would be taken for the program's.
+    /// The kernel's processes alone are stopped: a program of the guest stops at its next system
+    /// call, fault or interrupt. A stop signal of its own would be taken for the program's.
     fn pause(&self, pause: bool) -> Result<()> {
         let signal = if pause { Signal::STOP } else { Signal::CONT };
         census::signal(&self.census().untraced, signal);

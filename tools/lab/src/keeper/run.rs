@@ -21,8 +21,8 @@ use crate::model::boot::Boot;
 use crate::model::names::{DOM0, domain};
 use crate::transport::control::{ACKNOWLEDGED, Outcome};
 
-/// Runs a lab's keeper, in the namespaces that [`Lab::up`](crate::Lab::up) made for it. `words` are those that followed
-/// the hidden verb. Returns when the lab is down.
+/// Runs a lab's keeper, in the namespaces that [`Lab::up`](crate::Lab::up) made for it. `words` are
+/// those that followed the hidden verb. Returns when the lab is down.
 pub fn keeper(words: &[OsString]) -> Result<()> {
     let [path] = words else {
         return Err(Error::Argument {

@@ -1,4 +1,5 @@
-//! Where a guest lives: in processes of its own, or as a domain of a machine that is a guest itself.
+//! Where a guest lives: in processes of its own, or as a domain of a machine that is a guest
+//! itself.
 
 use std::io::PipeWriter;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use crate::transport::mux::Mux;
 
 /// The place of one guest, through all its lives.
 pub(super) trait Site: Send + Sync {
-    /// Starts the guest. Its console goes to `screen`, which is closed when it ends. `unwanted` says whether the guest has been
-    /// killed before it came to life.
+    /// Starts the guest. Its console goes to `screen`, which is closed when it ends. `unwanted`
+    /// says whether the guest has been killed before it came to life.
     fn start(
         &self,
         plan: &Plan<'_>,

@@ -1,5 +1,6 @@
-//! The warden of a guest: one thread that starts it, notices its death, waits until nothing of it is left and gives
-//! notice. A guest's processes are children of that thread, so it lives as long as the keeper.
+//! The warden of a guest: one thread that starts it, notices its death, waits until nothing of it
+//! is left and gives notice. A guest's processes are children of that thread, so it lives as long
+//! as the keeper.
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream;
@@ -157,7 +158,8 @@ impl Ward {
         waited.unwrap_or_else(PoisonError::into_inner).0.state == GuestState::Dead
     }
 
-    /// Waits until the guest has ended, though its death notice may not be given yet; false if it has not by then.
+    /// Waits until the guest has ended, though its death notice may not be given yet; false if it
+    /// has not by then.
     pub(super) fn await_end(&self, within: Duration) -> bool {
         let ended = |state| matches!(state, GuestState::Dying | GuestState::Dead);
         let waited = self.changed.wait_timeout_while(self.lock(), within, |now| !ended(now.state));

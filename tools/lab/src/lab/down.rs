@@ -27,7 +27,8 @@ pub(super) fn take_down(record: &Record, directory: &Directory) -> Result<()> {
     }
 }
 
-/// Ends the keeper: asks it first, then kills it. True if it ended all guests and gave notice of their deaths.
+/// Ends the keeper: asks it first, then kills it. True if it ended all guests and gave notice of
+/// their deaths.
 pub(super) fn end_keeper(keeper: i32, directory: &Directory) -> bool {
     let Some(pidfd) =
         Pid::from_raw(keeper).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())

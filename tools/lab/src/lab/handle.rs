@@ -32,8 +32,8 @@ impl Lab {
         missing(guest)
     }
 
-    /// Boots a lab, and returns when commands can be run in all its guests. A lab of that name whose keeper has died
-    /// is cleared away first.
+    /// Boots a lab, and returns when commands can be run in all its guests. A lab of that name
+    /// whose keeper has died is cleared away first.
     pub fn up(options: &UpOptions) -> Result<Self> {
         let (record, directory) = up(options)?;
         Ok(Lab { directory, record })
@@ -66,7 +66,8 @@ impl Lab {
         self.record.count
     }
 
-    /// The number of the guest with that number or host name (`2` or `guest2`). Xen's `dom0` is guest 0.
+    /// The number of the guest with that number or host name (`2` or `guest2`). Xen's `dom0` is
+    /// guest 0.
     pub fn guest_named(&self, name: &str) -> Result<u32> {
         let named = || name.strip_prefix("guest").unwrap_or(name).parse().ok();
         let number = if name == domain(DOM0) { Some(DOM0) } else { named() };
@@ -77,7 +78,8 @@ impl Lab {
         })
     }
 
-    /// Runs a command in a guest with this process's standard streams. Returns its exit code; 128 + n after signal n.
+    /// Runs a command in a guest with this process's standard streams. Returns its exit code; 128 +
+    /// n after signal n.
     pub fn exec(&self, guest: u32, request: &ExecRequest) -> Result<i32> {
         self.exec_with(guest, request, Streams::inherit()?)
     }
@@ -123,8 +125,8 @@ impl Lab {
         self.simple(guest, &Wish::Kill(guest))
     }
 
-    /// Stops a guest: its kernel at once, a program of it at its next system call, fault or interrupt. A paused guest is
-    /// silent, not dead.
+    /// Stops a guest: its kernel at once, a program of it at its next system call, fault or
+    /// interrupt. A paused guest is silent, not dead.
     pub fn pause(&self, guest: u32) -> Result<()> {
         self.simple(guest, &Wish::Pause(guest, true))
     }

@@ -184,7 +184,8 @@ fn file_name(path: &Path) -> Result<String> {
     })
 }
 
-/// Waits until the keeper says that the guests are up, or why not. Its own waits are bounded; its death is noticed.
+/// Waits until the keeper says that the guests are up, or why not. Its own waits are bounded; its
+/// death is noticed.
 fn await_keeper(directory: &Directory, mut child: Child) -> Result<()> {
     let stdin = child.stdin.take();
     let stdout = child.stdout.take();

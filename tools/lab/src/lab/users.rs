@@ -9,7 +9,8 @@ use crate::host::record::Record;
 use crate::host::sweep::clear_away_locked;
 use crate::lab::down::bury_all;
 
-/// The users of guests come from here: numbers that no distribution and no container tool gives out...
+/// The users of guests come from here: numbers that no distribution and no container tool gives
+/// out...
 const FIRST_UID: u32 = 2_000_000_000;
 const MOST_LABS: u32 = 64;
 /// ...or, where a user namespace has no such numbers, from a gap that the distributions leave.
@@ -30,8 +31,9 @@ pub(super) fn names() -> Vec<String> {
         .collect()
 }
 
-/// The first of enough users that no lab has and no process runs as. Labs without a keeper keep their console for who
-/// wants to read it, but only until others need their users. The caller holds the naming lock.
+/// The first of enough users that no lab has and no process runs as. Labs without a keeper keep
+/// their console for who wants to read it, but only until others need their users. The caller holds
+/// the naming lock.
 pub(super) fn free_users() -> Result<u32> {
     if let Some(first) = unused_users() {
         return Ok(first);
@@ -73,7 +75,9 @@ fn mapped(uid: u32) -> bool {
         return false;
     };
     map.lines().any(|line| {
-        let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-        matches!(numbers[..], [inside, _, count] if (inside..inside + count).contains(&u64::from(uid)))
+        let words = line.split_whitespace();
+        let numbers: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
+        let [inside, _, count] = numbers[..] else { return false };
+        (inside..inside + count).contains(&u64::from(uid))
     })
 }

@@ -8,8 +8,9 @@ use crate::machine::plan::Plan;
 
 /// The command that starts a guest with `words`, contained.
 ///
-/// `setpriv --pdeathsig` stands twice: the outer one ties `unshare` to the keeper; the inner one ties the namespace's
-/// first process to `unshare`, because `--kill-child` is forgotten by the kernel when the process changes its user.
+/// `setpriv --pdeathsig` stands twice: the outer one ties `unshare` to the keeper; the inner one
+/// ties the namespace's first process to `unshare`, because `--kill-child` is forgotten by the
+/// kernel when the process changes its user.
 pub(crate) fn contained(plan: &Plan<'_>, words: Vec<OsString>) -> Command {
     let program =
         |name: &str| tool::find(name).map_or_else(|| OsString::from(name), OsString::from);
@@ -38,7 +39,8 @@ pub(crate) fn contained(plan: &Plan<'_>, words: Vec<OsString>) -> Command {
     command
 }
 
-/// The processors of the host that a guest with so many runs on, as a list: its own as far as there are enough.
+/// The processors of the host that a guest with so many runs on, as a list: its own as far as there
+/// are enough.
 fn processors(guest: u32, wanted: usize, there: usize) -> String {
     let first = guest.saturating_sub(1) as usize * wanted;
     let mut numbers: Vec<usize> =

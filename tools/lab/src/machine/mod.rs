@@ -1,5 +1,6 @@
-//! What differs by kind of guest, one file per kind, and the containment that is the same for all: a user of its own,
-//! a PID namespace of its own, one CPU, no privileges, and death together with the keeper.
+//! What differs by kind of guest, one file per kind, and the containment that is the same for all:
+//! a user of its own, a PID namespace of its own, one CPU, no privileges, and death together with
+//! the keeper.
 
 mod containment;
 mod plan;

@@ -51,7 +51,8 @@ pub(crate) trait Machine: Send + Sync {
     /// How long a guest may take to boot.
     fn boot_time(&self) -> Duration;
 
-    /// Makes what all guests of a lab boot from, and settles what is to be settled. `binary` is their PID 1.
+    /// Makes what all guests of a lab boot from, and settles what is to be settled. `binary` is
+    /// their PID 1.
     fn prepare(
         &self,
         _record: &mut Record,
@@ -96,7 +97,8 @@ pub(crate) trait Machine: Send + Sync {
         Ok(None)
     }
 
-    /// A UNIX socket at the host's end of the guest's serial port for its agent, if the agent is reached that way.
+    /// A UNIX socket at the host's end of the guest's serial port for its agent, if the agent is
+    /// reached that way.
     fn port(&self, _plan: &Plan<'_>) -> Option<PathBuf> {
         None
     }
@@ -104,7 +106,7 @@ pub(crate) trait Machine: Send + Sync {
     /// Ends what was started for all guests of the lab. They are dead.
     fn end(&self) {}
 
-    /// The program and its arguments. Its standard output is the console; it finds its private directory in TMPDIR, and
-    /// what it inherited at that descriptor.
+    /// The program and its arguments. Its standard output is the console; it finds its private
+    /// directory in TMPDIR, and what it inherited at that descriptor.
     fn words(&self, plan: &Plan<'_>, line: Option<i32>) -> Vec<OsString>;
 }

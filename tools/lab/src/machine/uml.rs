@@ -54,7 +54,8 @@ impl Machine for Uml {
         (record.swap_mib > 0).then(|| SWAP_DEVICE.into())
     }
 
-    /// The file behind the disk to swap to. It has no name: nothing of it is left when the guest has ended, however it did.
+    /// The file behind the disk to swap to. It has no name: nothing of it is left when the guest
+    /// has ended, however it did.
     fn line(&self, plan: &Plan<'_>) -> Result<Option<OwnedFd>> {
         let bytes = u64::from(plan.record.swap_mib) << 20;
         if bytes == 0 {
@@ -109,7 +110,8 @@ impl Machine for Uml {
             )
             .into(),
         );
-        // Words that the kernel does not know become PID 1's environment (with `=`) and its arguments.
+        // Words that the kernel does not know become PID 1's environment (with `=`) and its
+        // arguments.
         words.push(option(BOOT_VARIABLE, &plan.directory.boot(plan.guest)));
         words.push(INIT_VERB.into());
         words

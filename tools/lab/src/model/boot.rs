@@ -1,4 +1,5 @@
-//! What the host and PID 1 of a guest agree on: what PID 1 is told, what it says, and what is where in the guest.
+//! What the host and PID 1 of a guest agree on: what PID 1 is told, what it says, and what is where
+//! in the guest.
 
 use std::path::PathBuf;
 
@@ -55,8 +56,8 @@ pub(crate) const ONLY_BOOT: &str = "only-boot";
 /// What it says.
 pub(crate) const BOOTED: &str = "vshmem-lab: booted";
 
-/// Connects a domain's network interface to the lab's network. Called by the tools, which give its name and where they wait
-/// for the answer.
+/// Connects a domain's network interface to the lab's network. Called by the tools, which give its
+/// name and where they wait for the answer.
 pub(crate) const CONNECT: &str = "/run/vshmem/connect-interface";
 
 /// By this name QEMU offers the lab's directory on the host: what the other domains boot from.

@@ -81,26 +81,31 @@ pub struct UpOptions {
     pub guest: GuestKind,
     /// How many guests, 1 to 64.
     pub count: u32,
-    /// Processors of a QEMU guest, or of the machine that Xen guests share. A User Mode Linux guest has one.
+    /// Processors of a QEMU guest, or of the machine that Xen guests share. A User Mode Linux guest
+    /// has one.
     pub cpus: u32,
     /// Memory of each guest. Its tmpfs file systems live in it too.
     pub memory_mib: u32,
-    /// A disk of its own to swap to for each User Mode Linux guest, in MiB; 0: none. It is a file in /var/tmp that has no
-    /// name, and goes with the guest.
+    /// A disk of its own to swap to for each User Mode Linux guest, in MiB; 0: none. It is a file
+    /// in /var/tmp that has no name, and goes with the guest.
     pub swap_mib: u32,
     /// The pool's file, given to the guests as `/dev/mmapper` or by `device`.
     pub pool: Option<PathBuf>,
     /// The pool's name, written to `/run/vshmem/pool` in the guests.
     pub pool_name: Option<String>,
-    /// Where `vshmem`, `libvshmem_preload.so` and `libvshmem.so` are; those found are at `/run/vshmem/bin` in the guests.
+    /// Where `vshmem`, `libvshmem_preload.so` and `libvshmem.so` are; those found are at
+    /// `/run/vshmem/bin` in the guests.
     pub binary_dir: PathBuf,
-    /// More files for `/run/vshmem/bin`, for example test programs in a directory that the guests cannot enter.
+    /// More files for `/run/vshmem/bin`, for example test programs in a directory that the guests
+    /// cannot enter.
     pub stage: Vec<PathBuf>,
     /// The binary that offers the hidden verbs; the running one if `None`.
     pub binary: Option<PathBuf>,
-    /// A command to run when a guest has died: `{guest}` in its words becomes the domain name (`guest1`).
+    /// A command to run when a guest has died: `{guest}` in its words becomes the domain name
+    /// (`guest1`).
     pub on_death: Option<Vec<String>>,
-    /// Mode of the pool's device in the guests: `/dev/mmapper`, `/dev/vshmem/NAME` or `/dev/dax0.0`.
+    /// Mode of the pool's device in the guests: `/dev/mmapper`, `/dev/vshmem/NAME` or
+    /// `/dev/dax0.0`.
     pub device_mode: u32,
     /// How QEMU guests are given the pool.
     pub device: Device,

@@ -8,7 +8,8 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 
-/// A stream socket: TCP over the lab's network, or an end of a connection over a guest's serial port.
+/// A stream socket: TCP over the lab's network, or an end of a connection over a guest's serial
+/// port.
 #[derive(Debug, Clone)]
 pub(crate) struct Connection(Arc<OwnedFd>);
 

@@ -1,4 +1,5 @@
-//! What the keeper and its clients say to each other: one JSON value per line, a descriptor beside it where one is due.
+//! What the keeper and its clients say to each other: one JSON value per line, a descriptor beside
+//! it where one is due.
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -18,7 +19,8 @@ use crate::model::GuestListing;
 /// A client's wish.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Wish {
-    /// A connection to the guest's agent. The line stays open after the answer: the guest's death is told on it.
+    /// A connection to the guest's agent. The line stays open after the answer: the guest's death
+    /// is told on it.
     Connect(u32),
     List,
     Kill(u32),
@@ -45,7 +47,8 @@ pub(crate) enum Outcome {
     Failed(GuestFault),
 }
 
-/// What `up` answers on the keeper's standard input; if it never does, it has died, and the lab goes with it.
+/// What `up` answers on the keeper's standard input; if it never does, it has died, and the lab
+/// goes with it.
 pub(crate) const ACKNOWLEDGED: &str = "keep";
 
 const LONGEST: usize = 1 << 20;

@@ -1,4 +1,5 @@
-//! Frames between a client and a guest's agent: one byte of kind, four of length (little endian), payload.
+//! Frames between a client and a guest's agent: one byte of kind, four of length (little endian),
+//! payload.
 
 use std::ffi::OsString;
 use std::io::{self, Write};

@@ -1,5 +1,6 @@
-//! What goes between host and guests: a command and its streams over a connection to a guest's agent, several connections over one
-//! serial port, and the line between the keeper and its clients.
+//! What goes between host and guests: a command and its streams over a connection to a guest's
+//! agent, several connections over one serial port, and the line between the keeper and its
+//! clients.
 
 pub(crate) mod connection;
 pub(crate) mod control;

@@ -1,9 +1,9 @@
-//! Many connections over one line that carries bytes in order: a guest's serial port. Both sides are alike, but only the
-//! keeper opens connections.
+//! Many connections over one line that carries bytes in order: a guest's serial port. Both sides
+//! are alike, but only the keeper opens connections.
 //!
-//! A frame is one byte of kind, four of the connection's number, four of length (little endian), payload. A side sends no
-//! more on a connection than it has credit for, and takes what comes off the line at once; so a connection that nobody
-//! reads holds up no other.
+//! A frame is one byte of kind, four of the connection's number, four of length (little endian),
+//! payload. A side sends no more on a connection than it has credit for, and takes what comes off
+//! the line at once; so a connection that nobody reads holds up no other.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -118,7 +118,8 @@ impl Mux {
             .moved
             .wait_timeout_while(self.lock(), within, silent)
             .unwrap_or_else(PoisonError::into_inner);
-        // Where it fails this side's end is dropped, and with it the connection ends, however late it is opened.
+        // Where it fails this side's end is dropped, and with it the connection ends, however late
+        // it is opened.
         match (channels.broken, waited.timed_out()) {
             (true, _) => Err(ErrorKind::NotConnected.into()),
             (false, true) => Err(ErrorKind::TimedOut.into()),
@@ -216,8 +217,8 @@ impl Mux {
         let _ = to.shutdown(Shutdown::Write);
     }
 
-    /// Takes what comes off the line until that ends or breaks, which ends all connections. `accept` is given those that
-    /// the other side opens; without it, that side may open none.
+    /// Takes what comes off the line until that ends or breaks, which ends all connections.
+    /// `accept` is given those that the other side opens; without it, that side may open none.
     pub(crate) fn listen(
         self: &Arc<Self>,
         mut line: impl Read,
@@ -373,7 +374,8 @@ mod tests {
         let mut got = Vec::new();
         end.read_to_end(&mut got).unwrap();
         assert_eq!(got, b"x");
-        // What is written now is wanted by nobody: it fails, or is taken and dropped, but nobody waits for ever.
+        // What is written now is wanted by nobody: it fails, or is taken and dropped, but nobody
+        // waits for ever.
         while end.write_all(&[0; 65_536]).is_ok() {}
     }
 

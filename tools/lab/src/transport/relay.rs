@@ -132,7 +132,8 @@ fn pump(stdin: Option<OwnedFd>, stop: &OwnedFd, line: &Shared) {
     let _ = frame::send(&mut line.lock().writer, Kind::StdinEnd, &[]);
 }
 
-/// Waits until the agent sends something: then true. What the keeper says instead is the guest's end.
+/// Waits until the agent sends something: then true. What the keeper says instead is the guest's
+/// end.
 fn await_agent(guest: u32, connection: &Connection, control: &mut Control) -> Result<bool> {
     let mut fds =
         [PollFd::new(connection, PollFlags::IN), PollFd::new(control.stream(), PollFlags::IN)];

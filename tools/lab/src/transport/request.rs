@@ -19,8 +19,9 @@ pub struct ExecRequest {
     pub cwd: Option<PathBuf>,
     /// User and group in the guest.
     pub user: Option<(u32, u32)>,
-    /// Pass SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 of this process on to the command. This process no
-    /// longer dies of them, not even afterwards: for programs that end with the command.
+    /// Pass SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 of this process on to the
+    /// command. This process no longer dies of them, not even afterwards: for programs that end
+    /// with the command.
     pub forward_signals: bool,
 }
 

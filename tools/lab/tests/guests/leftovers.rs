@@ -56,7 +56,8 @@ pub fn down_after_the_keeper_was_killed() {
 pub fn down_after_up_was_killed() {
     let name = name("half");
     let directory = format!("/run/vshmem-lab/{name}");
-    // At different stages: the directory is there; the guests' kernels are there; a guest is nearly up.
+    // At different stages: the directory is there; the guests' kernels are there; a guest is nearly
+    // up.
     let stages: [&dyn Fn() -> bool; 3] = [
         &|| Path::new(&directory).exists(),
         &|| !processes(&format!("init={directory}/")).is_empty(),

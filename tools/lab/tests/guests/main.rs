@@ -1,6 +1,8 @@
-//! Boots real guests. Needs root and the package user-mode-linux; where they are missing it says so in its last line.
+//! Boots real guests. Needs root and the package user-mode-linux; where they are missing it says so
+//! in its last line.
 //!
-//! This binary is also the lab's keeper, the guests' PID 1, and what some tests run in guests or kill on the host.
+//! This binary is also the lab's keeper, the guests' PID 1, and what some tests run in guests or
+//! kill on the host.
 
 mod commands;
 mod death;

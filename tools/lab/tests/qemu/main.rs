@@ -1,5 +1,6 @@
-//! Boots QEMU guests, and asks of them what `tests/guests` asks of User Mode Linux ones. Needs root, QEMU and a kernel for
-//! the guests (scripts/setup guests qemu); where they are missing it says so in its last line.
+//! Boots QEMU guests, and asks of them what `tests/guests` asks of User Mode Linux ones. Needs
+//! root, QEMU and a kernel for the guests (scripts/setup guests qemu); where they are missing it
+//! says so in its last line.
 
 #[path = "../guests/commands.rs"]
 #[allow(dead_code)]
@@ -30,7 +31,8 @@ const INTERFACE: &str = "eth0";
 const STREAM: usize = 32 << 20;
 const POOL_ON_HOST: bool = true;
 const ROOT_IS_WRITABLE: bool = true;
-/// Without a driver the pool is the third region of a PCI device, which can be mapped and is for root alone.
+/// Without a driver the pool is the third region of a PCI device, which can be mapped and is for
+/// root alone.
 const WRITE_TO_POOL: (&str, Option<(u32, u32)>) = (
     "python3 -c 'import mmap,glob;f=open(max(glob.glob(\"/sys/bus/pci/devices/*:05.0/resource2\")),\"r+b\");\
      mmap.mmap(f.fileno(),4096)[0:11]=b\"from guest1\"'",

@@ -1,5 +1,6 @@
-//! Boots Xen with its domains, and asks of them what `tests/guests` asks of User Mode Linux guests. Needs root, QEMU, Xen
-//! unpacked and a kernel for the domains (scripts/setup guests xen); where they are missing it says so in its last line.
+//! Boots Xen with its domains, and asks of them what `tests/guests` asks of User Mode Linux guests.
+//! Needs root, QEMU, Xen unpacked and a kernel for the domains (scripts/setup guests xen); where
+//! they are missing it says so in its last line.
 
 #[path = "../guests/commands.rs"]
 #[allow(dead_code)]

@@ -1,4 +1,5 @@
-//! Arguments of Cloud Hypervisor (its docs/ivshmem.md and docs/device_model.md). Not tried with one.
+//! Arguments of Cloud Hypervisor (its docs/ivshmem.md and docs/device_model.md). Not tried with
+//! one.
 
 use super::form::Device;
 use super::host_pool::HostPool;

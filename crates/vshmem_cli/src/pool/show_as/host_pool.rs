@@ -36,7 +36,7 @@ impl HostPool {
         let link = find(name)?;
         identify(link.as_ref())?;
         let place = std::path::absolute(link.place()).unwrap_or_else(|_| link.place().to_owned());
-        if link.kind() != "local" {
+        if link.file().is_none() {
             return failed(format!(
                 "pool {name}: {} is lent to this guest; ask on the host",
                 place.display()

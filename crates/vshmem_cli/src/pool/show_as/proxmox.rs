@@ -1,4 +1,5 @@
-//! Lines of a guest's configuration of Proxmox VE, /etc/pve/qemu-server/VMID.conf (qm.conf(5)). Not tried on one.
+//! Lines of a guest's configuration of Proxmox VE, /etc/pve/qemu-server/VMID.conf (qm.conf(5)). Not
+//! tried on one.
 
 use super::form::Device;
 use super::host_pool::{HostPool, file_name};

@@ -1,7 +1,7 @@
 //! A guest's configuration for xl, of Xen (xl.cfg(5)).
 
-/// Each process maps the tables and what it attaches, and each page that is mapped takes an entry of
-/// its domain's maptrack table: 512 to a frame. Room for 32 processes that have mapped all.
+/// Each process maps the tables and what it attaches, and each page that is mapped takes an entry
+/// of its domain's maptrack table: 512 to a frame. Room for 32 processes that have mapped all.
 pub fn lines(pages: u32) -> String {
     const XENS_OWN: u32 = 1024;
     let frames = pages.saturating_mul(32).div_ceil(512);

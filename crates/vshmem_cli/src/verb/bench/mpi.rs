@@ -1,5 +1,5 @@
-//! `vshmem bench mpi`: stock Open MPI between two guests, beside its own shared memory in one kernel
-//! and TCP between the same guests.
+//! `vshmem bench mpi`: stock Open MPI between two guests, beside its own shared memory in one
+//! kernel and TCP between the same guests.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,8 @@ use crate::verb::mpi_env;
 /// The program that measures.
 const PROGRAM: &str = "pairs";
 
-/// MPI: latency, bandwidth, message rate and collectives through a pool, beside Open MPI's own shared memory and TCP.
+/// MPI: latency, bandwidth, message rate and collectives through a pool, beside Open MPI's own
+/// shared memory and TCP.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Mpi {
@@ -31,7 +32,8 @@ pub struct Mpi {
     /// Short runs, and not the largest messages.
     #[arg(long)]
     quick: bool,
-    /// Use guests 1 and 2 of this lab. Without: a lab of two User Mode Linux guests is booted, and taken down.
+    /// Use guests 1 and 2 of this lab. Without: a lab of two User Mode Linux guests is booted, and
+    /// taken down.
     #[arg(long, value_name = "NAME")]
     lab: Option<String>,
     /// Where the program is [default: build/mpi of the build that this command is from].

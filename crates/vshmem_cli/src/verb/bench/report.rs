@@ -16,7 +16,8 @@ pub struct Report {
     /// The directory of `vshmem bench run`. It may still be at work there.
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Print all conclusions: for each size and place. Without: one line for each question about each benchmark.
+    /// Print all conclusions: for each size and place. Without: one line for each question about
+    /// each benchmark.
     #[arg(long)]
     all: bool,
 }

@@ -37,7 +37,8 @@ pub struct Run {
     /// Only these environments: native, guest, guests, guest-host.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     environments: Vec<String>,
-    /// Runs of each case that count [default: 15; with --quick 5, as far as there is time, with --paper 30].
+    /// Runs of each case that count [default: 15; with --quick 5, as far as there is time, with
+    /// --paper 30].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repetitions: Option<u32>,
     /// Seed of the order of runs and of the intervals [default: from the clock].
@@ -46,7 +47,8 @@ pub struct Run {
     /// Show what there is to measure, and measure nothing.
     #[arg(long)]
     list: bool,
-    /// Use guests 1 and 2 of this lab, and its pool. Without: User Mode Linux guests are booted, and taken down.
+    /// Use guests 1 and 2 of this lab, and its pool. Without: User Mode Linux guests are booted,
+    /// and taken down.
     #[arg(long, value_name = "NAME")]
     lab: Option<String>,
     /// Where the NAS parallel benchmarks are, built for MPI: their `bin` directory.

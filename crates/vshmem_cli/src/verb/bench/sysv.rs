@@ -29,10 +29,12 @@ pub struct Sysv {
     /// Show what there is to compare, and its target; measure nothing.
     #[arg(long)]
     list: bool,
-    /// Round trips with one side in each of two guests, beside memory and TCP between them, and beside one kernel.
+    /// Round trips with one side in each of two guests, beside memory and TCP between them, and
+    /// beside one kernel.
     #[arg(long)]
     guests: bool,
-    /// With --guests: use guests 1 and 2 of this lab, and its pool. Without: a lab is booted, and taken down.
+    /// With --guests: use guests 1 and 2 of this lab, and its pool. Without: a lab is booted, and
+    /// taken down.
     #[arg(long, value_name = "NAME", requires = "guests")]
     lab: Option<String>,
     /// Runs of each side [default: 15, those of ten seconds 5; with --quick 5 and 2].

@@ -71,7 +71,8 @@ impl Ivshmem {
     }
 }
 
-/// Where a region of a device begins, 0 if it has none: a line of `resource` is start, end and flags.
+/// Where a region of a device begins, 0 if it has none: a line of `resource` is start, end and
+/// flags.
 fn start(resource: &str, region: usize) -> u64 {
     let first = |line: &str| -> Option<u64> {
         let word = line.split_whitespace().next()?;

@@ -24,8 +24,8 @@ pub struct Up {
     /// How many.
     #[arg(short = 'n', default_value_t = 2)]
     count: u32,
-    /// The pool that the guests share. Without: one of 64M is made, and removed at `down`. With Xen: the name of the one
-    /// that dom0 makes.
+    /// The pool that the guests share. Without: one of 64M is made, and removed at `down`. With
+    /// Xen: the name of the one that dom0 makes.
     #[arg(long)]
     pool: Option<String>,
     /// Memory of each guest [default: 256M, with QEMU 512M].
@@ -34,22 +34,26 @@ pub struct Up {
     /// A disk of that size for each User Mode Linux guest to swap to, in /var/tmp.
     #[arg(long, value_parser = size::parse, value_name = "SIZE")]
     swap: Option<u64>,
-    /// How QEMU guests are given the pool [default: doorbell where the driver has been built, else plain].
+    /// How QEMU guests are given the pool [default: doorbell where the driver has been built, else
+    /// plain].
     #[arg(long)]
     device: Option<DeviceWord>,
     /// Mode of the pool's device in the guests.
     #[arg(long, default_value = "0666", value_parser = mode)]
     device_mode: u32,
-    /// The driver for ivshmem devices, built for the guests' kernel, or `none` [default: the one that `make build` leaves].
+    /// The driver for ivshmem devices, built for the guests' kernel, or `none` [default: the one
+    /// that `make build` leaves].
     #[arg(long, value_name = "FILE")]
     driver: Option<PathBuf>,
-    /// Have the guests' agents notify each other by datagrams over the lab's network, where the pool has no doorbell (docs/guide/datagrams.md).
+    /// Have the guests' agents notify each other by datagrams over the lab's network, where the
+    /// pool has no doorbell (docs/guide/datagrams.md).
     #[arg(long)]
     notify: bool,
     /// How QEMU guests run.
     #[arg(long, default_value = "auto")]
     accel: Accel,
-    /// Processors of each QEMU guest; with Xen, of the machine that its domains share. A User Mode Linux guest has one.
+    /// Processors of each QEMU guest; with Xen, of the machine that its domains share. A User Mode
+    /// Linux guest has one.
     #[arg(long, default_value_t = 1)]
     cpus: u32,
 }

@@ -9,7 +9,8 @@ use crate::size;
 /// Xen's control domain, as a guest.
 pub const DOM0: u32 = 0;
 
-/// Makes the pool of Xen's domains and has dom0 serve it: those that boot later become members, those that end are buried.
+/// Makes the pool of Xen's domains and has dom0 serve it: those that boot later become members,
+/// those that end are buried.
 pub fn make_in_dom0(lab: &Lab, pool: &str) -> Result<(), Failure> {
     let size = size::show(POOL_BYTES);
     let serve = "exec setsid vshmem pool serve \"$1\" </dev/null >/run/vshmem/serve.log 2>&1 &";

@@ -1,4 +1,5 @@
-//! What `ls` shows of each object, domain and client: the fields of `--json`, and the cells of its tables.
+//! What `ls` shows of each object, domain and client: the fields of `--json`, and the cells of its
+//! tables.
 
 use serde::Serialize;
 

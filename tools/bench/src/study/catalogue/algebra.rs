@@ -6,9 +6,11 @@ use super::draft::{COLD_AND_WARM, Draft, Extent, words};
 
 /// Order of the matrices of pairs of products.
 const PAIRED: u64 = 512;
-/// Memory of whoever has little, in MiB. The kernel and the programs of a guest take more than a third of it.
+/// Memory of whoever has little, in MiB. The kernel and the programs of a guest take more than a
+/// third of it.
 const LITTLE: u64 = 64;
-/// Orders up to and beyond it: three matrices of order 1024 have 24 MiB, of order 1792 they have 73.
+/// Orders up to and beyond it: three matrices of order 1024 have 24 MiB, of order 1792 they have
+/// 73.
 const GROWING: [(Environment, [u64; 6]); 2] = [
     (Environment::Native, [512, 1024, 1280, 1536, 1664, 1792]),
     (Environment::Guest, [512, 768, 896, 1024, 1152, 1280]),

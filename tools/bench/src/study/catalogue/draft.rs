@@ -51,7 +51,8 @@ impl Extent {
     }
 }
 
-/// Runs of a program in a guest that was booted for it: the first, and one after which it has got used to it.
+/// Runs of a program in a guest that was booted for it: the first, and one after which it has got
+/// used to it.
 pub(super) const COLD_AND_WARM: [(&str, u32); 2] = [("cold", 1), ("warm", 5)];
 
 /// What most cases have in common.

@@ -1,5 +1,5 @@
-//! Figures: lines over a logarithmic axis, intervals beside each other, histograms. Each is an SVG that needs nothing
-//! else.
+//! Figures: lines over a logarithmic axis, intervals beside each other, histograms. Each is an SVG
+//! that needs nothing else.
 
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};

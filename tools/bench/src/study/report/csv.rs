@@ -78,18 +78,12 @@ pub fn samples(contents: &Contents, all: &[Series<'_>]) -> String {
     text
 }
 
+/// As RFC 4180 has it, but for the line's end.
 fn line(cells: &[String]) -> String {
-    let cells: Vec<String> = cells.iter().map(|cell| quoted(cell)).collect();
-    cells.join(",") + "\n"
-}
-
-/// As RFC 4180 has it.
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.to_owned()
-    }
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    // Writing to memory does not fail.
+    let _ = writer.write_record(cells);
+    String::from_utf8(writer.into_inner().unwrap_or_default()).unwrap_or_default()
 }
 
 #[cfg(test)]

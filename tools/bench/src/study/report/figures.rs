@@ -56,7 +56,8 @@ fn plate(
     })
 }
 
-/// A line through the medians of those series, with their 95 % intervals about the mean cut to what was seen.
+/// A line through the medians of those series, with their 95 % intervals about the mean cut to what
+/// was seen.
 fn line<'a>(
     name: String,
     of: impl Iterator<Item = &'a Series<'a>>,
@@ -297,8 +298,8 @@ fn products(all: &[Series<'_>]) -> Option<Plate> {
     plate("mflops", "Matrix product over its order", BARS, |format| curves.draw(format))
 }
 
-/// Programs that need more and more memory where there is little: time, and faults that had to wait for a disk.
-/// A line for each amount of memory, in guests and in control groups.
+/// Programs that need more and more memory where there is little: time, and faults that had to wait
+/// for a disk. A line for each amount of memory, in guests and in control groups.
 fn cliff_lines(all: &[Series<'_>], program: &str, member: &str) -> Vec<Line> {
     let named = format!("{program}-in-");
     let mut benches: Vec<&str> = Vec::new();

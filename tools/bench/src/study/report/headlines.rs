@@ -1,4 +1,5 @@
-//! The conclusions that a terminal has room for: one line for each question about each benchmark, over all its sizes.
+//! The conclusions that a terminal has room for: one line for each question about each benchmark,
+//! over all its sizes.
 
 use super::conclusions::{Answer, Question, by_heading};
 use super::words;

@@ -1,4 +1,5 @@
-//! What follows from a journal: one page of HTML that needs nothing else, tables for other programs, figures for papers.
+//! What follows from a journal: one page of HTML that needs nothing else, tables for other
+//! programs, figures for papers.
 
 mod chart;
 mod compared;
@@ -24,7 +25,8 @@ pub use missing::missing;
 /// The page's name in its directory.
 pub const PAGE: &str = "report.html";
 
-/// Writes `report.html`, `summary.csv`, `samples.csv` and `figures/*.svg` into that directory; the page's path.
+/// Writes `report.html`, `summary.csv`, `samples.csv` and `figures/*.svg` into that directory; the
+/// page's path.
 ///
 /// # Errors
 /// When one of them cannot be written.
@@ -51,7 +53,8 @@ pub fn conclusions(contents: &Contents) -> Rows {
     conclusions::rows(contents, &series::all(contents))
 }
 
-/// One line for each question about each benchmark, for a terminal; and how many conclusions are not in them.
+/// One line for each question about each benchmark, for a terminal; and how many conclusions are
+/// not in them.
 #[must_use]
 pub fn headlines(contents: &Contents) -> (Rows, usize) {
     let all = series::all(contents);

@@ -139,7 +139,8 @@ fn conclusions(contents: &Contents, answers: &[Answer<'_>]) -> Markup {
                 }
             }
             @for question in Question::ALL {
-                @let of: Vec<Answer<'_>> = answers.iter().filter(|answer| answer.question == question).cloned().collect();
+                @let asked = answers.iter().filter(|answer| answer.question == question);
+                @let of: Vec<Answer<'_>> = asked.cloned().collect();
                 @if !of.is_empty() {
                     h3 { (question.words()) }
                     ul class="findings" {
@@ -224,7 +225,8 @@ fn tables(contents: &Contents, all: &[Series<'_>]) -> Markup {
                  are red on the strip in the last column, which goes from the smallest figure to the largest."
             }
             @for group in Group::ALL {
-                @let of: Vec<&Series<'_>> = all.iter().filter(|series| series.case.group == group).collect();
+                @let of = all.iter().filter(|series| series.case.group == group);
+                @let of: Vec<&Series<'_>> = of.collect();
                 @if !of.is_empty() {
                     h3 { (group.heading()) }
                     div class="scroll" { table {
@@ -233,7 +235,11 @@ fn tables(contents: &Contents, all: &[Series<'_>]) -> Markup {
                             th { "95 % interval" } th { "97 % interval" } th { "variance" } th { "first run" } th { "odd" }
                             th { "interrupts/s" } th class="left" { "runs" }
                         } }
-                        tbody { @for series in of { @if let Some(sum) = series.sum() { (row(series, &sum)) } } }
+                        tbody {
+                            @for series in of {
+                                @if let Some(sum) = series.sum() { (row(series, &sum)) }
+                            }
+                        }
                     } }
                 }
             }

@@ -1,4 +1,5 @@
-//! One process with little memory: in a control group of this machine, or in a small guest with a disk to swap to.
+//! One process with little memory: in a control group of this machine, or in a small guest with a
+//! disk to swap to.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -111,8 +112,8 @@ impl Drop for Confinement {
     }
 }
 
-/// Where groups with a limit of memory can be made, and the file that it is written to: of version 2, alone or beside version 1,
-/// or of version 1.
+/// Where groups with a limit of memory can be made, and the file that it is written to: of version
+/// 2, alone or beside version 1, or of version 1.
 fn hierarchy(groups: &Path) -> Option<(PathBuf, &'static str)> {
     let lends = |place: &Path| {
         let controllers = fs::read_to_string(place.join("cgroup.controllers"));

@@ -1,8 +1,10 @@
-//! A segment that is in the way, so that what a run allocates lies elsewhere in its pool than in the run before.
+//! A segment that is in the way, so that what a run allocates lies elsewhere in its pool than in
+//! the run before.
 //!
-//! The pages of a pool stay where they are in the machine's memory; a segment of the kernel's has others each time. What a run
-//! takes depends on them: caches are indexed by the addresses of pages. Without this all runs on a pool would have the same luck,
-//! and an interval over them would not know of it.
+//! The pages of a pool stay where they are in the machine's memory; a segment of the kernel's has
+//! others each time. What a run takes depends on them: caches are indexed by the addresses of
+//! pages. Without this all runs on a pool would have the same luck, and an interval over them would
+//! not know of it.
 
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,8 @@ use crate::site::Memory;
 use crate::study::case::Case;
 
 impl Places {
-    /// Boots a guest, runs the program in it so many times, and ends it. The line is the last run's.
+    /// Boots a guest, runs the program in it so many times, and ends it. The line is the last
+    /// run's.
     pub(super) fn fresh_guest(
         &mut self,
         case: &Case,

@@ -1,6 +1,6 @@
 //! What a session that was killed has left: its lab and its pools.
 
-use std::fs;
+use procfs::process::Process;
 
 use vshmem_lab::Lab;
 
@@ -34,9 +34,7 @@ pub fn clear_leftovers(sessions: &[Session]) {
 
 /// When a process began, in ticks since boot; none if there is no such process.
 fn began(process: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may have spaces in it.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    Some(Process::new(i32::try_from(process).ok()?).ok()?.stat().ok()?.starttime)
 }
 
 #[cfg(test)]

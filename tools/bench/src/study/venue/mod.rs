@@ -1,4 +1,5 @@
-//! Real places for cases: this kernel, and guests of a lab that is booted when the first case needs it.
+//! Real places for cases: this kernel, and guests of a lab that is booted when the first case needs
+//! it.
 
 mod alone;
 mod cell;

@@ -10,7 +10,8 @@ use crate::study::case::{Case, Model};
 use crate::study::environment::Environment;
 
 impl Places {
-    /// Starts all ranks; the line is the first one's. In guests the ranks go round: the first in guest 1.
+    /// Starts all ranks; the line is the first one's. In guests the ranks go round: the first in
+    /// guest 1.
     pub(super) fn team(
         &mut self,
         case: &Case,
@@ -18,7 +19,8 @@ impl Places {
         arguments: &[String],
     ) -> Result<String> {
         let program = self.means.kernels.find(program)?;
-        // Of the same name in every domain, and of this run alone: what a run that failed has left is nobody's.
+        // Of the same name in every domain, and of this run alone: what a run that failed has left
+        // is nobody's.
         let path =
             PathBuf::from(format!("/tmp/vshmem-bench-{}-{}", std::process::id(), self.fresh()));
         let (own, guests) = match case.environment {

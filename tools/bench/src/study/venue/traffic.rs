@@ -49,7 +49,8 @@ impl Places {
         }
     }
 
-    /// Runs a program under mpirun in a directory of its own, and says what `and_then` prints there.
+    /// Runs a program under mpirun in a directory of its own, and says what `and_then` prints
+    /// there.
     fn in_mpi(&mut self, case: &Case, file: &Path, and_then: &str) -> Result<String> {
         let directory = format!("/tmp/vshmem-bench-{}-{}", std::process::id(), self.fresh());
         let ranks = case.ranks;
@@ -67,7 +68,8 @@ impl Places {
                 )
             }
         };
-        // Processes of other guests begin in their own directories; files are written by the first one, here.
+        // Processes of other guests begin in their own directories; files are written by the first
+        // one, here.
         for guest in
             2..=if case.environment == Environment::Native { 0 } else { super::places::GUESTS }
         {
@@ -98,7 +100,8 @@ impl Places {
         Ok(json!({ "bytes_per_second": report["jobs"][0]["write"]["bw_bytes"] }))
     }
 
-    /// Streams between neighbours, from guest 1 to 2, from 3 to 4 and so on, all at once; natively over loopback.
+    /// Streams between neighbours, from guest 1 to 2, from 3 to 4 and so on, all at once; natively
+    /// over loopback.
     fn streams(&mut self, case: &Case, program: &Path, count: u32) -> Result<Value> {
         if case.environment == Environment::Native {
             let line = stream_line(program, Ipv4Addr::LOCALHOST);

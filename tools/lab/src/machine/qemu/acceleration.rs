@@ -1,5 +1,6 @@
-//! KVM or emulation. A /dev/kvm that opens proves nothing: under some nested hypervisors it makes machines, runs their
-//! firmware, and hangs in the kernel. So a guest is booted to its first word, once per boot of this machine.
+//! KVM or emulation. A /dev/kvm that opens proves nothing: under some nested hypervisors it makes
+//! machines, runs their firmware, and hangs in the kernel. So a guest is booted to its first word,
+//! once per boot of this machine.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -24,7 +25,7 @@ const VERDICT: &str = "/run/vshmem/kvm.json";
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// A machine with nothing but a console. A guest that reboots ends.
-pub(in crate::machine) const BARE: [&str; 9] = [
+pub(crate) const BARE: [&str; 9] = [
     "-nodefaults",
     "-no-user-config",
     "-display",
@@ -36,8 +37,8 @@ pub(in crate::machine) const BARE: [&str; 9] = [
     "isa-serial,chardev=console",
 ];
 
-/// The kernel's words that every guest gets. It must not try whether timer interrupts come within some turns of a loop: on a
-/// busy machine an emulated one comes late, and the kernel gives up.
+/// The kernel's words that every guest gets. It must not try whether timer interrupts come within
+/// some turns of a loop: on a busy machine an emulated one comes late, and the kernel gives up.
 pub(super) const APPEND: &str =
     "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off random.trust_cpu=on";
 
@@ -47,8 +48,8 @@ struct Verdict {
     usable: bool,
 }
 
-/// The options of QEMU. With one processor, and no room for a second, TCG emits code that is not atomic towards other
-/// processes; so does a single thread for all processors.
+/// The options of QEMU. With one processor, and no room for a second, TCG emits code that is not
+/// atomic towards other processes; so does a single thread for all processors.
 pub(super) fn words(accelerated: bool, cpus: u32) -> [String; 6] {
     let [how, model] =
         if accelerated { ["kvm", "host"] } else { ["tcg,thread=multi", "max,la57=off"] };
@@ -75,7 +76,8 @@ pub(super) fn choose(
     }
 }
 
-/// What is known of KVM since this machine booted: whether a guest boots under it. `None` while nobody has tried.
+/// What is known of KVM since this machine booted: whether a guest boots under it. `None` while
+/// nobody has tried.
 #[must_use]
 pub fn kvm_boots_guests() -> Option<bool> {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;

@@ -1,5 +1,5 @@
-//! The kernel inside a compressed kernel image. QEMU enters it directly (PVH), and no emulated processor has to unpack
-//! it: with TCG that is most of the time that a kernel takes to start.
+//! The kernel inside a compressed kernel image. QEMU enters it directly (PVH), and no emulated
+//! processor has to unpack it: with TCG that is most of the time that a kernel takes to start.
 
 use std::process::Command;
 
@@ -12,7 +12,8 @@ const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 const SECTOR: usize = 512;
 
-/// How a payload begins, and what unpacks it. Its size is written behind it, which is not for the unpacker.
+/// How a payload begins, and what unpacks it. Its size is written behind it, which is not for the
+/// unpacker.
 const PACKERS: [(&[u8], &str, &[&str]); 3] = [
     (b"\xfd7zXZ\0", "xz", &["-dc", "--single-stream"]),
     (b"\x28\xb5\x2f\xfd", "zstd", &["-dc"]),
@@ -20,7 +21,7 @@ const PACKERS: [(&[u8], &str, &[&str]); 3] = [
 ];
 
 /// The kernel in an image; `None` if it cannot be had, and the image has to do.
-pub(in crate::machine) fn unpacked(image: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn unpacked(image: &[u8]) -> Option<Vec<u8>> {
     let payload = payload(image)?;
     let (_, program, options) = PACKERS.iter().find(|(magic, ..)| payload.starts_with(magic))?;
     let program = tool::find(program)?;

@@ -16,9 +16,9 @@ const UNPACKED: &str = "/var/lib/vshmem/guest-kernel";
 
 /// A kernel image and the modules that belong to it.
 #[derive(Debug)]
-pub(in crate::machine) struct Kernel {
-    pub(in crate::machine) release: String,
-    pub(in crate::machine) image: PathBuf,
+pub(crate) struct Kernel {
+    pub(crate) release: String,
+    pub(crate) image: PathBuf,
     modules: PathBuf,
     /// Path of each module below `modules`, by name; what it needs is in `needs`.
     files: HashMap<String, String>,
@@ -27,12 +27,9 @@ pub(in crate::machine) struct Kernel {
 }
 
 impl Kernel {
-    /// The newest one that has all modules of those names; rather than that, one of release `rather`. If there is none:
-    /// what was found instead.
-    pub(in crate::machine) fn find(
-        wanted: &[&str],
-        rather: Option<&str>,
-    ) -> std::result::Result<Self, String> {
+    /// The newest one that has all modules of those names; rather than that, one of release
+    /// `rather`. If there is none: what was found instead.
+    pub(crate) fn find(wanted: &[&str], rather: Option<&str>) -> std::result::Result<Self, String> {
         let places = match std::env::var_os(VARIABLE) {
             Some(place) => vec![PathBuf::from(place)],
             None => vec![PathBuf::from(UNPACKED), PathBuf::from("/")],
@@ -63,7 +60,7 @@ impl Kernel {
     }
 
     /// Those modules and what they need, each after what it needs: name and contents.
-    pub(in crate::machine) fn modules(&self, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
+    pub(crate) fn modules(&self, wanted: &[&str]) -> Result<Vec<(String, Vec<u8>)>> {
         let mut order = Vec::new();
         for name in wanted {
             self.visit(name, &mut order);
@@ -130,7 +127,7 @@ fn load(place: &Path, image: PathBuf, release: &str) -> Option<Kernel> {
 }
 
 /// The kernel that a module was built for.
-pub(in crate::machine) fn release_of(module: &[u8]) -> Option<&str> {
+pub(crate) fn release_of(module: &[u8]) -> Option<&str> {
     const LABEL: &[u8] = b"\0vermagic=";
     let at = module.windows(LABEL.len()).position(|window| window == LABEL)? + LABEL.len();
     let release = module[at..].split(|byte| matches!(byte, b' ' | 0)).next()?;

@@ -1,5 +1,5 @@
-//! QEMU: a whole machine with the distribution's own kernel, on the host's files (9p, under an overlay in the guest's
-//! memory). The pool is a PCI device (ivshmem) or an nvdimm.
+//! QEMU: a whole machine with the distribution's own kernel, on the host's files (9p, under an
+//! overlay in the guest's memory). The pool is a PCI device (ivshmem) or an nvdimm.
 
 pub(super) mod acceleration;
 pub(super) mod image;

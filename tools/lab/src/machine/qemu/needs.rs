@@ -6,12 +6,12 @@ use crate::host::tool;
 use crate::machine::qemu::kernel;
 use crate::model::Missing;
 
-pub(in crate::machine) fn qemu() -> Option<PathBuf> {
+pub(crate) fn qemu() -> Option<PathBuf> {
     tool::find("qemu-system-x86_64")
 }
 
 /// What this machine lacks for any emulated machine that boots from a ramdisk.
-pub(in crate::machine) fn missing_for_emulation() -> Vec<Missing> {
+pub(crate) fn missing_for_emulation() -> Vec<Missing> {
     let mut missing = Vec::new();
     if cfg!(not(target_arch = "x86_64")) {
         missing.push(Missing::new(
@@ -33,7 +33,7 @@ pub(in crate::machine) fn missing_for_emulation() -> Vec<Missing> {
     missing
 }
 
-pub(in crate::machine) fn no_kernel(found: String) -> Missing {
+pub(crate) fn no_kernel(found: String) -> Missing {
     Missing::new(
         "a kernel for the guests, with its modules",
         found,

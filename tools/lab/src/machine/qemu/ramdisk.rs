@@ -1,26 +1,31 @@
-//! The initial file system of guests that a firmware or a hypervisor boots: the binary that is PID 1, the libraries that it
-//! needs, the modules that lead to the real root; or, where there is no way to one, all that the guest has. An archive in the cpio format `newc` (Linux: Documentation/driver-api/early-userspace).
+//! The initial file system of guests that a firmware or a hypervisor boots: the binary that is PID
+//! 1, the libraries that it needs, the modules that lead to the real root; or, where there is no
+//! way to one, all that the guest has. An archive in the cpio format `newc` (Linux:
+//! Documentation/driver-api/early-userspace).
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use cpio::newc;
 
 use crate::error::{Doing, Result};
 use crate::host::tool;
 use crate::model::boot::{INIT, MODULES};
 
 const DIRECTORY: u32 = 0o040_755;
-pub(in crate::machine) const PROGRAM: u32 = 0o100_755;
+pub(crate) const PROGRAM: u32 = 0o100_755;
 /// For the root user's eyes.
-pub(in crate::machine) const PRIVATE: u32 = 0o100_400;
+pub(crate) const PRIVATE: u32 = 0o100_400;
 const LINK: u32 = 0o120_777;
-pub(in crate::machine) const FILE: u32 = 0o100_644;
+pub(crate) const FILE: u32 = 0o100_644;
 const CHARACTERS: u32 = 0o020_600;
 
 /// An archive under way.
 #[derive(Debug, Default)]
-pub(in crate::machine) struct Archive {
+pub(crate) struct Archive {
     bytes: Vec<u8>,
     entries: u32,
     directories: BTreeSet<PathBuf>,
@@ -28,7 +33,7 @@ pub(in crate::machine) struct Archive {
 
 impl Archive {
     /// With a console, and modules that are loaded in their order.
-    pub(in crate::machine) fn bootable(modules: &[(String, Vec<u8>)]) -> Self {
+    pub(crate) fn bootable(modules: &[(String, Vec<u8>)]) -> Self {
         let mut archive = Archive::default();
         archive.directory(Path::new("/dev"));
         archive.entry("/dev/console", CHARACTERS, (5, 1), &[]);
@@ -41,38 +46,18 @@ impl Archive {
 
     fn entry(&mut self, path: &str, mode: u32, device: (u32, u32), contents: &[u8]) {
         self.entries += 1;
-        let name = path.trim_start_matches('/');
-        let header = [
-            self.entries,
-            mode,
-            0,
-            0,
-            1,
-            0,
-            contents.len() as u32,
-            0,
-            0,
-            device.0,
-            device.1,
-            name.len() as u32 + 1,
-            0,
-        ];
-        self.bytes.extend(b"070701");
-        for field in header {
-            self.bytes.extend(format!("{field:08x}").as_bytes());
-        }
-        self.bytes.extend(name.as_bytes());
-        self.bytes.push(0);
-        self.pad();
-        self.bytes.extend(contents);
-        self.pad();
+        let entry = newc::Builder::new(path.trim_start_matches('/'))
+            .ino(self.entries)
+            .mode(mode)
+            .nlink(1)
+            .rdev_major(device.0)
+            .rdev_minor(device.1);
+        let mut writer = entry.write(&mut self.bytes, contents.len() as u32);
+        // Writing to memory does not fail.
+        let _ = writer.write_all(contents).and_then(|()| writer.finish());
     }
 
-    fn pad(&mut self) {
-        self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-    }
-
-    pub(in crate::machine) fn directory(&mut self, path: &Path) {
+    pub(crate) fn directory(&mut self, path: &Path) {
         if path == Path::new("/") || !self.directories.insert(path.to_owned()) {
             return;
         }
@@ -82,7 +67,7 @@ impl Archive {
         self.entry(&path.to_string_lossy(), DIRECTORY, (0, 0), &[]);
     }
 
-    pub(in crate::machine) fn file(&mut self, path: &Path, mode: u32, contents: &[u8]) {
+    pub(crate) fn file(&mut self, path: &Path, mode: u32, contents: &[u8]) {
         if let Some(parent) = path.parent() {
             self.directory(parent);
         }
@@ -90,28 +75,29 @@ impl Archive {
     }
 
     /// What lies there among the host's files, under the same name.
-    pub(in crate::machine) fn copy(&mut self, path: &Path) -> Result<()> {
+    pub(crate) fn copy(&mut self, path: &Path) -> Result<()> {
         let contents = fs::read(path).doing(|| format!("read {path:?}"))?;
         self.file(path, PROGRAM, &contents);
         Ok(())
     }
 
     /// A symbolic link.
-    pub(in crate::machine) fn link(&mut self, path: &Path, target: &str) {
+    pub(crate) fn link(&mut self, path: &Path, target: &str) {
         if let Some(parent) = path.parent() {
             self.directory(parent);
         }
         self.entry(&path.to_string_lossy(), LINK, (0, 0), target.as_bytes());
     }
 
-    pub(in crate::machine) fn end(mut self) -> Vec<u8> {
-        self.entry("TRAILER!!!", 0, (0, 0), &[]);
+    pub(crate) fn end(mut self) -> Vec<u8> {
+        // Writing to memory does not fail.
+        let _ = newc::trailer(&mut self.bytes);
         self.bytes
     }
 }
 
 /// Makes the archive: `binary` is PID 1; the modules are loaded in their order.
-pub(in crate::machine) fn make(binary: &Path, modules: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
+pub(crate) fn make(binary: &Path, modules: &[(String, Vec<u8>)]) -> Result<Vec<u8>> {
     let mut archive = Archive::bootable(modules);
     let contents = fs::read(binary).doing(|| format!("read {binary:?}"))?;
     archive.file(Path::new(INIT), PROGRAM, &contents);
@@ -122,9 +108,10 @@ pub(in crate::machine) fn make(binary: &Path, modules: &[(String, Vec<u8>)]) -> 
 }
 
 /// What the dynamic linker loads for those programs, and the linker itself, each once.
-pub(in crate::machine) fn libraries(programs: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
+pub(crate) fn libraries(programs: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
     let ldd = tool::find("ldd").unwrap_or_else(|| "ldd".into());
-    // It fails if one of them is not dynamically linked, and lists the libraries of the others all the same.
+    // It fails if one of them is not dynamically linked, and lists the libraries of the others all
+    // the same.
     let listed = Command::new(&ldd)
         .args(programs)
         .stderr(Stdio::null())

@@ -1,5 +1,5 @@
-//! The server from which ivshmem-doorbell devices get the pool and their interrupts: the one that listens, or one that
-//! the lab starts and ends.
+//! The server from which ivshmem-doorbell devices get the pool and their interrupts: the one that
+//! listens, or one that the lab starts and ends.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;

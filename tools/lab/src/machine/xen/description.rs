@@ -1,4 +1,5 @@
-//! What a domain is made from: a description for Xen's tools, and its own initial file system, whose last part are its orders.
+//! What a domain is made from: a description for Xen's tools, and its own initial file system,
+//! whose last part are its orders.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -19,8 +20,9 @@ pub(super) const KERNEL_WORDS: &str = "quiet panic=-1 mitigations=off random.tru
 /// Where a domain finds its orders.
 const ORDERS: &str = "/orders.json";
 
-/// Writes both, and returns the directory that they are in, and the description's path in dom0. The directory has a name of its own for each boot, because dom0 remembers
-/// what it has read under a name.
+/// Writes both, and returns the directory that they are in, and the description's path in dom0. The
+/// directory has a name of its own for each boot, because dom0 remembers what it has read under a
+/// name.
 pub(super) fn write(plan: &Plan<'_>) -> Result<Description> {
     static BOOTS: AtomicU32 = AtomicU32::new(1);
     let boot = BOOTS.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,6 @@
-//! All that a domain has: no file system of the host's reaches it, so its initial one holds the programs that were staged,
-//! those of the host that a shell script counts on, and the libraries of both.
+//! All that a domain has: no file system of the host's reaches it, so its initial one holds the
+//! programs that were staged, those of the host that a shell script counts on, and the libraries of
+//! both.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,47 +1,16 @@
-//! Message queues: msgget(2), msgsnd(2), msgrcv(2), msgctl(2).
-//!
-//! # User-visible behaviour
-//! As in the kernel's `ipc/msg.c`: a message goes to the first sleeping receiver that accepts it,
-//! or to the end of the queue; a receiver takes the first message that it accepts; room that
-//! becomes free sends sleeping senders to try again, in order. Their messages are not sent for them: one of them may be
-//! dead and not buried yet, and the message of a dead process must not come after those of its successor.
-//!
-//! # Locking
-//! A queue has one lock over its list and its sleepers. The text of a message is copied outside
-//! it, into and out of a chunk that belongs to the sender before and to the receiver after.
-//!
-//! # Without the lock
-//! As long as messages are short and few they go through a ring of eight slots, a compare-and-swap each: receivers take the first
-//! that they accept, whatever is before it (`fast.rs`, `vshmem_sync::MessageRing`). Whatever else there is to do closes the
-//! ring, and its messages move to the end of the empty list (`ring.rs`). In mode *ring* the list is empty, no sender
-//! sleeps, and receivers may sleep that accept none of the messages in it (`beside.rs`); in mode *list* the ring is empty and closed. A
-//! receiver that takes the last message of the list opens it again.
+//! A queue that has been looked up, and what the calls tell of it.
 
-mod aftermath;
-mod awaited;
-mod beside;
-mod create;
-mod fast;
-mod list;
-mod receive;
-mod remove;
-mod ring;
-mod send;
-mod serve;
-mod status;
-
-pub(crate) use awaited::{Awaited, says_list};
-pub use receive::Deliver;
-pub(crate) use ring::{bury_chunk, place_in, place_of};
-pub(crate) use status::totals;
-
-use crate::access::Permission;
-use crate::id::Place;
-use crate::registry::{self, Standing};
-use crate::wait::Line;
-use crate::{Errno, Member, Pool, settle};
+use rustix::io::Errno;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{MsgSlot, ObjectHeader, ObjectState};
+use vshmem_wire::{ObjectHeader, ObjectState};
+
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::pool::id::Place;
+use crate::pool::open::Pool;
+use crate::registry::permission::Permission;
+use crate::registry::table::{self, Standing};
+use crate::wait::wait_queue::Line;
 
 /// What a receiver asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,10 +69,10 @@ pub struct MsgInfo {
 
 macro_rules! at {
     ($queue:expr, $field:ident) => {
-        field!($queue.slot, MsgSlot, $field)
+        vshmem_sync::field!($queue.slot, vshmem_wire::MsgSlot, $field)
     };
 }
-use at;
+pub(crate) use at;
 
 /// A queue that has been looked up.
 #[derive(Debug, Clone, Copy)]
@@ -118,7 +87,7 @@ impl Queue {
         let Some(slot) = pool.layout().msg.at(place.index) else {
             return Ok(None);
         };
-        let standing = registry::standing(pool.map(), slot)?;
+        let standing = table::standing(pool.map(), slot)?;
         let found = standing.is(ObjectState::Live) && standing.sequence == place.sequence;
         Ok(found.then_some(Self::at(place, slot)))
     }
@@ -134,11 +103,11 @@ impl Queue {
 
     /// Offset of the words of the ring.
     #[inline]
-    pub(super) fn ring(&self) -> u64 {
+    pub(crate) fn ring(&self) -> u64 {
         at!(self, ring)
     }
 
-    pub(super) fn receivers(&self) -> Line {
+    pub(crate) fn receivers(&self) -> Line {
         Line {
             head: at!(self, receive_head),
             tail: at!(self, receive_tail),
@@ -147,7 +116,7 @@ impl Queue {
         }
     }
 
-    pub(super) fn senders(&self) -> Line {
+    pub(crate) fn senders(&self) -> Line {
         Line {
             head: at!(self, send_head),
             tail: at!(self, send_tail),
@@ -156,26 +125,24 @@ impl Queue {
         }
     }
 
-    pub(super) fn stands(&self, state: ObjectState) -> u32 {
+    pub(crate) fn stands(&self, state: ObjectState) -> u32 {
         Standing { state: state as u32, sequence: self.sequence }.pack()
     }
 
-    pub(super) fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
+    pub(crate) fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
         let value = txn.get(field!(self.slot, ObjectHeader, state))?;
         Ok(value == self.stands(ObjectState::Live))
     }
 }
 
-impl Member {
-    #[inline]
-    pub(super) fn queue(&self, id: i32) -> Result<Queue, Errno> {
-        let place = Place::of(id).ok_or(Errno::INVAL)?;
-        settle(Queue::find(self.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
-    }
+#[inline]
+pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
+    let place = Place::of(id).ok_or(Errno::INVAL)?;
+    settle(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+}
 
-    pub(super) fn queue_permission(&self, queue: &Queue) -> Result<Permission, Errno> {
-        settle(Permission::read(self.pool().map(), queue.slot).map(Ok))
-    }
+pub(crate) fn permission(context: &Context, queue: &Queue) -> Result<Permission, Failure> {
+    Permission::read(context.pool().map(), queue.slot).map_err(Failure::from)
 }
 
 /// A line of sleepers of the queue in a slot.

@@ -1,16 +1,17 @@
 //! The list of messages, and the lines of those who wait for one or for room.
 
-use super::Queue;
-use super::at;
-use crate::heap::Chunk;
-use crate::message::{Header, Search};
-use crate::wait::{self, Line, Rings, thread_at};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ClientName, Layout, MsgSlot, ThreadSlot, WaitState};
+use vshmem_wire::{ClientName, Layout, ThreadSlot, WaitState};
+
+use crate::msg::message::{Header, Search};
+use crate::msg::queue::{Queue, at};
+use crate::pool::chunk::Chunk;
+use crate::pool::threads::thread_at;
+use crate::wait::wait_queue::{self, Line, Rings};
 
 /// The last message of the list: the tail says it only as long as there is one.
-pub(super) fn last(txn: &mut Txn<'_>, queue: &Queue) -> Result<Option<Chunk>, Fault> {
+pub(crate) fn last(txn: &mut Txn<'_>, queue: &Queue) -> Result<Option<Chunk>, Fault> {
     if txn.get(at!(queue, head))? == 0 {
         return Ok(None);
     }
@@ -18,15 +19,15 @@ pub(super) fn last(txn: &mut Txn<'_>, queue: &Queue) -> Result<Option<Chunk>, Fa
 }
 
 /// A message in the list: its chunk, and the cell that points to it.
-pub(super) struct Found {
-    pub(super) chunk: Chunk,
-    pub(super) header: Header,
-    pub(super) link: u64,
-    pub(super) before: Option<Chunk>,
+pub(crate) struct Found {
+    pub(crate) chunk: Chunk,
+    pub(crate) header: Header,
+    pub(crate) link: u64,
+    pub(crate) before: Option<Chunk>,
 }
 
 /// Finds the message that a receiver wants (`find_msg` of `ipc/msg.c`).
-pub(super) fn find(
+pub(crate) fn find(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,
@@ -62,7 +63,7 @@ pub(super) fn find(
 }
 
 /// Stages the removal of a message from the list; it then belongs to `client`.
-pub(super) fn take(
+pub(crate) fn take(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,
@@ -84,7 +85,7 @@ pub(super) fn take(
 }
 
 /// Stages the passage of a message's chunk out of the list.
-pub(super) fn pass_from_list(
+pub(crate) fn pass_from_list(
     txn: &mut Txn<'_>,
     layout: &Layout,
     chunk: Chunk,
@@ -99,7 +100,7 @@ pub(super) fn pass_from_list(
 }
 
 /// Whether a message of `size` bytes fits (`msg_fits_inqueue` of `ipc/msg.c`).
-pub(super) fn fits(txn: &mut Txn<'_>, queue: &Queue, size: u64) -> Result<bool, Fault> {
+pub(crate) fn fits(txn: &mut Txn<'_>, queue: &Queue, size: u64) -> Result<bool, Fault> {
     let limit = u64::from(txn.get(at!(queue, limit))?);
     let bytes = u64::from(txn.get(at!(queue, bytes))?);
     let count = u64::from(txn.get(at!(queue, count))?);
@@ -107,7 +108,7 @@ pub(super) fn fits(txn: &mut Txn<'_>, queue: &Queue, size: u64) -> Result<bool, 
 }
 
 /// Sends sleepers of a line to try again. True when the record is full and there are more.
-pub(super) fn retry(
+pub(crate) fn retry(
     txn: &mut Txn<'_>,
     layout: &Layout,
     line: Line,
@@ -117,13 +118,13 @@ pub(super) fn retry(
     mut wanted: impl FnMut(&mut Txn<'_>, u64) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
     let mut more = false;
-    wait::walk(txn, layout, line, |txn, slot| {
+    wait_queue::walk(txn, layout, line, |txn, slot| {
         if txn.room() < 8 {
             more = true;
             return Ok(false);
         }
         if wanted(txn, thread_at(layout, slot)?)? {
-            wait::leave_line(txn, layout, line, slot, state, result)?;
+            wait_queue::leave_line(txn, layout, line, slot, state, result)?;
             rings.add(slot);
         }
         Ok(true)
@@ -132,7 +133,7 @@ pub(super) fn retry(
 }
 
 /// Sends those senders to try again whose message would fit now (`ss_wakeup` of `ipc/msg.c`).
-pub(super) fn wake_senders(
+pub(crate) fn wake_senders(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,

@@ -5,39 +5,47 @@
 //! Sending does not touch the chunk's owner cell: as long as the message is in the ring, and after
 //! it has been taken, the cell names its sender, who does not count on it any more. The slot goes
 //! on noting the chunk of the message that was taken last, and whoever sends into it next makes
-//! that chunk its own. The header in the chunk says which message it carried last and what its owner
-//! cell said then; so of several who claim it one alone succeeds, and none when it has been claimed
-//! or freed since. A note is thus no more than a hint: anybody may free what it names at any time.
+//! that chunk its own. The header in the chunk says which message it carried last and what its
+//! owner cell said then; so of several who claim it one alone succeeds, and none when it has been
+//! claimed or freed since. A note is thus no more than a hint: anybody may free what it names at
+//! any time.
 //!
 //! # Burying a sender
 //! A chunk that a dead client owns may be that of a message in the ring, and one who only seems to
-//! be dead may be about to put it there. The chunk says in which ring. So the burial first makes the
-//! chunk its own: a sender looks at the owner cell after it has written the name of the ring
+//! be dead may be about to put it there. The chunk says in which ring. So the burial first makes
+//! the chunk its own: a sender looks at the owner cell after it has written the name of the ring
 //! and before the message is sent. Then it empties that ring under its lock: what was in it is in
 //! the list now, and whoever has looked at it before is refused by the slot. Then the chunk is
 //! either in the list or free.
 
-use super::Queue;
-use super::at;
-use super::awaited::{Awaited, says_list};
-use super::list::last;
-use crate::heap::{Chunk, IN_OBJECT};
-use crate::message::Header;
-use crate::registry::{self, MOST_TRIES};
-use crate::{Errno, Member, Pool, Verdict, settle};
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{
     Desk, Fault, MessageRing, Spot, Txn, claim_word, field, load_cell, load_word, with_lock,
 };
 use vshmem_wire::{
-    Cell, ClientName, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, ObjectState, QueueMode,
-    RING_LEAST_LIMIT, RING_TEXT_BYTES, UNIT_BYTES, tag_at,
+    Cell, ClientName, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, QueueMode, RING_LEAST_LIMIT,
+    RING_TEXT_BYTES, UNIT_BYTES, tag_at,
 };
+
+use crate::context::Context;
+use crate::error::Verdict;
+use crate::memory::change;
+use crate::msg::awaited_types::{Awaited, says_list};
+use crate::msg::list::last;
+use crate::msg::message::Header;
+use crate::msg::queue::{Queue, at};
+use crate::msg::reserve::Reserve;
+use crate::pool::chunk::{Chunk, IN_OBJECT};
+use crate::pool::open::Pool;
+use crate::registry::table::{self, MOST_TRIES};
 
 /// Above index and position in the place of a message: tells it from what else a chunk may hold.
 const MARK: u64 = 0x5a3 << MARK_SHIFT;
+
 const MARK_SHIFT: u32 = 53;
+
 const INDEX_SHIFT: u32 = 39;
+
 const INDEX_MASK: u64 = (1 << 14) - 1;
 
 /// Where a message was put: the queue's slot and the position in its ring.
@@ -58,7 +66,7 @@ pub(crate) fn place_in(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
 
 /// A chunk that this client owns and counts on.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Held {
+pub(crate) struct Held {
     pub chunk: Chunk,
     /// Offset of its owner cell.
     owner_at: u64,
@@ -114,7 +122,7 @@ impl Held {
         map.store(owner, self.owner.word, Ordering::Relaxed)?;
         // Pairs with the acquire in `Parked::of`: who reads this tag reads that place or a later.
         map.store(field!(self.header, MsgHeader, tag), self.owner.tag, Ordering::Release)?;
-        Header::write_text(map, layout, self.chunk, kind, text)
+        Header::write_tagged(map, layout, self.chunk, kind, text)
     }
 
     /// Gives it back to the heap.
@@ -168,7 +176,7 @@ impl Parked {
 
 /// Claims the chunk that the slot at `spot` notes.
 #[inline]
-pub(super) fn claim_parked(
+pub(crate) fn claim_parked(
     map: &Map,
     layout: &Layout,
     index: u32,
@@ -182,7 +190,7 @@ pub(super) fn claim_parked(
 }
 
 /// Frees the chunks that the slots of a queue note; says whether there were any.
-pub(super) fn free_parked(map: &Map, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
+pub(crate) fn free_parked(map: &Map, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
     let mut freed = false;
     for spot in MessageRing::look(map, queue.ring())?.vacant() {
         if let Some(parked) = Parked::of(map, layout, queue.index, spot)? {
@@ -192,10 +200,24 @@ pub(super) fn free_parked(map: &Map, layout: &Layout, queue: &Queue) -> Result<b
     Ok(freed)
 }
 
+/// The chunk of a message that lies in one.
+pub(crate) fn chunk_of(spot: Spot) -> Result<Chunk, Fault> {
+    spot.chunk().map(Chunk).ok_or(Fault::corrupt(spot.at, "a message without a chunk"))
+}
+
+/// Type and size of a message in the ring.
+#[inline]
+pub(crate) fn header_of(map: &Map, layout: &Layout, spot: Spot) -> Result<Header, Fault> {
+    match spot.inline() {
+        Some((kind, size)) => Ok(Header { kind, size: size as u64 }),
+        None => Header::read(map, layout, chunk_of(spot)?),
+    }
+}
+
 /// Stages the passage of everything in the ring to the end of the list, and the mode. False when
 /// the ring has to be closed first.
 #[inline]
-pub(super) fn leave_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
+pub(crate) fn leave_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
     if says_list(txn.get_word(at!(queue, mode))?) {
         return Ok(true);
     }
@@ -217,9 +239,13 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     }
     let (mut bytes, mut count) = (0u32, 0u32);
     let mut end = last(txn, queue)?;
+    let mut reserve = Reserve::of(txn, queue)?;
     for spot in ring.messages() {
-        let unit = spot.chunk().ok_or(Fault::corrupt(spot.at, "a message without a chunk"))?;
-        let chunk = Chunk(unit);
+        let chunk = match spot.is_inline() {
+            true => reserve.take_for(txn, layout, spot)?,
+            false => chunk_of(spot)?,
+        };
+        let unit = chunk.0;
         let header = Header::read(map, layout, chunk)?;
         if header.size > RING_TEXT_BYTES {
             return Err(Fault::corrupt(spot.at, "a message that is too long for the ring"));
@@ -229,7 +255,9 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
             Some(last) => write_first(txn, last.next(layout)?, u64::from(unit) + 1)?,
             None => txn.set(at!(queue, head), unit + 1)?,
         }
-        write_first(txn, chunk.owner(layout)?, IN_OBJECT)?;
+        if !spot.is_inline() {
+            write_first(txn, chunk.owner(layout)?, IN_OBJECT)?;
+        }
         end = Some(chunk);
         bytes += header.size as u32;
         count += 1;
@@ -238,6 +266,8 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     for (spot, word) in ring.emptied() {
         txn.replace_first(spot.at, spot.cell(map)?, word)?;
     }
+    reserve.free(txn, layout)?;
+    txn.update(at!(queue, tail), 0)?;
     if let Some(last) = end.filter(|_| count > 0) {
         txn.update(last.next(layout)?, 0)?;
         txn.update(at!(queue, tail), last.0 + 1)?;
@@ -250,10 +280,10 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     Ok(true)
 }
 
-/// Stages the opening of the ring, if there is nothing in the list, no sender asleep, and always room
-/// for eight messages.
+/// Stages the opening of the ring, if there is nothing in the list, no sender asleep, and always
+/// room for eight messages.
 #[inline]
-pub(super) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
+pub(crate) fn enter_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fault> {
     if txn.get(at!(queue, head))? == 0 { open_ring(txn, layout, queue) } else { Ok(()) }
 }
 
@@ -263,7 +293,7 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
         return Ok(());
     }
     let roomy = u64::from(txn.get(at!(queue, limit))?) >= RING_LEAST_LIMIT;
-    if !roomy || txn.room() < 4 {
+    if !roomy || txn.room() < 5 {
         return Ok(());
     }
     let map = txn.desk().map;
@@ -275,11 +305,13 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     forget_parked(txn, layout, queue, spot)?;
     let awaited = Awaited::in_line(txn, layout, queue)?;
     txn.set_word(at!(queue, mode), awaited.mode())?;
+    // Nothing is in reserve.
+    txn.update(at!(queue, tail), 0)?;
     txn.replace(spot.at, spot.cell(map)?, word)
 }
 
 /// Stages that senders pass a tail that is closed: the slot and its new word.
-pub(super) fn let_senders_pass(
+pub(crate) fn let_senders_pass(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,
@@ -308,7 +340,7 @@ fn forget_parked(
 
 /// Stages the ring of a new queue: empty, whatever was there, and open if there is always room for
 /// eight messages.
-pub(super) fn new_ring(txn: &mut Txn<'_>, queue: &Queue, limit: u32) -> Result<(), Fault> {
+pub(crate) fn new_ring(txn: &mut Txn<'_>, queue: &Queue, limit: u32) -> Result<(), Fault> {
     let map = txn.desk().map;
     let mut ring = MessageRing::look(map, queue.ring())?;
     if !ring.makes_sense() || ring.messages().next().is_some() {
@@ -335,8 +367,7 @@ pub(crate) fn ring_totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32,
         let ring = MessageRing::look(map, base)?;
         totals = (0, 0);
         for spot in ring.messages() {
-            let chunk = Chunk(spot.chunk().unwrap_or(u32::MAX));
-            let size = Header::read(map, layout, chunk).map_or(0, |header| header.size);
+            let size = header_of(map, layout, spot).map_or(0, |header| header.size);
             totals.0 += 1;
             totals.1 += size.min(RING_TEXT_BYTES) as u32;
         }
@@ -365,7 +396,7 @@ pub(crate) fn bury_chunk(
     let index = index_in(map.load(place_in(layout, chunk)?, Ordering::SeqCst)?);
     let slot = index.and_then(|index| Some((index, layout.msg.at(index)?)));
     if let Some((index, slot)) = slot {
-        let queue = Queue { index, sequence: registry::standing(map, slot)?.sequence, slot };
+        let queue = Queue { index, sequence: table::standing(map, slot)?.sequence, slot };
         for _ in 0..MOST_TRIES {
             match bury_in(layout, desk, &queue, chunk, mine) {
                 Ok(true) => return Ok(()),
@@ -418,56 +449,38 @@ fn is_listed(
     Err(Fault::corrupt(queue.slot, "a queue without an end"))
 }
 
-impl Member {
-    /// Whether a queue uses its list, for all that can be seen without the lock.
-    #[inline]
-    pub(super) fn is_in_list(&self, queue: &Queue) -> Result<bool, Fault> {
-        Ok(says_list(load_word(self.pool().map(), at!(queue, mode))?))
-    }
+/// Whether a queue uses its list, for all that can be seen without the lock.
+#[inline]
+pub(crate) fn is_in_list(context: &Context, queue: &Queue) -> Result<bool, Fault> {
+    Ok(says_list(load_word(context.pool().map(), at!(queue, mode))?))
+}
 
-    /// Runs a change under the lock of a queue, with all its messages in the list.
-    #[inline]
-    pub(super) fn change_list<'a, T>(
-        &'a self,
-        desk: &Desk<'a>,
-        queue: &Queue,
-        name: &'static str,
-        mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
-    ) -> Verdict<T> {
-        let layout = self.pool().layout();
-        for _ in 0..MOST_TRIES {
-            if !self.is_in_list(queue)? {
-                MessageRing::close(desk.map, queue.ring())?;
-            }
-            let done = self.change(desk, queue.lock(), name, |txn| {
-                if !leave_ring(txn, layout, queue)? {
-                    // Opened since, by somebody who was faster.
-                    return Ok(Ok(None));
-                }
-                Ok(body(txn)?.map(Some))
-            })?;
-            match done {
-                Ok(None) => {}
-                Ok(Some(done)) => return Ok(Ok(done)),
-                Err(errno) => return Ok(Err(errno)),
-            }
+/// Runs a change under the lock of a queue, with all its messages in the list.
+#[inline]
+pub(crate) fn change_list<'a, T>(
+    context: &'a Context,
+    desk: &Desk<'a>,
+    queue: &Queue,
+    name: &'static str,
+    mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
+) -> Verdict<T> {
+    let layout = context.pool().layout();
+    for _ in 0..MOST_TRIES {
+        if !is_in_list(context, queue)? {
+            MessageRing::close(desk.map, queue.ring())?;
         }
-        Err(Fault::corrupt(queue.slot, "a ring that does not stay closed"))
-    }
-
-    /// Frees the chunks that rings keep for their next messages; says whether there were any.
-    pub(crate) fn free_parked_chunks(&self) -> Result<bool, Errno> {
-        let (map, layout) = (self.pool().map(), self.pool().layout());
-        let free = || -> Verdict<bool> {
-            let mut freed = false;
-            for index in 0..layout.msg.count as u32 {
-                let Some(slot) = layout.msg.at(index) else { break };
-                if registry::standing(map, slot)?.is(ObjectState::Live) {
-                    freed |= free_parked(map, layout, &Queue { index, sequence: 0, slot })?;
-                }
+        let done = change::run(context, desk, queue.lock(), name, |txn| {
+            if !leave_ring(txn, layout, queue)? {
+                // Opened since, by somebody who was faster.
+                return Ok(Ok(None));
             }
-            Ok(Ok(freed))
-        };
-        settle(free())
+            Ok(body(txn)?.map(Some))
+        })?;
+        match done {
+            Ok(None) => {}
+            Ok(Some(done)) => return Ok(Ok(done)),
+            Err(errno) => return Ok(Err(errno)),
+        }
     }
+    Err(Fault::corrupt(queue.slot, "a ring that does not stay closed"))
 }

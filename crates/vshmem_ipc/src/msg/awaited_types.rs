@@ -1,15 +1,18 @@
 //! Which types sleeping receivers wait for: a set that every sender looks at.
 //!
-//! It lies in the word of the queue's mode, beside the bit that says *list*. Types that are small share their bit with nobody: they
-//! usually tell kinds of requests apart. Others, often process ids, share theirs with some. So the set may name types that nobody
-//! waits for; it names all that somebody does.
+//! It lies in the word of the queue's mode, beside the bit that says *list*. Types that are small
+//! share their bit with nobody: they usually tell kinds of requests apart. Others, often process
+//! ids, share theirs with some. So the set may name types that nobody waits for; it names all that
+//! somebody does.
 
-use super::{Queue, at};
-use crate::message::Search;
-use crate::wait::{self, thread_at};
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{Layout, MsgSlot, QueueMode, ThreadSlot};
+use vshmem_wire::{Layout, QueueMode, ThreadSlot};
+
+use crate::msg::message::Search;
+use crate::msg::queue::{Queue, at};
+use crate::pool::threads::thread_at;
+use crate::wait::wait_queue;
 
 /// Types that are somebody's, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +20,7 @@ pub(crate) struct Awaited(u64);
 
 /// The bit of the mode.
 const LIST: u64 = QueueMode::List as u64;
+
 /// Types below have a bit of their own.
 const SMALL: i64 = 32;
 
@@ -67,7 +71,7 @@ impl Awaited {
         if txn.get(at!(queue, receive_head))? == 0 {
             return Ok(awaited);
         }
-        wait::walk(txn, layout, queue.receivers(), |txn, slot| {
+        wait_queue::walk(txn, layout, queue.receivers(), |txn, slot| {
             let at = thread_at(layout, slot)?;
             let map = txn.desk().map;
             let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;

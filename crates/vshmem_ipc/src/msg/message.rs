@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use vshmem_mem::Map;
-use vshmem_sync::Fault;
-use vshmem_wire::{Layout, MSG_HEADER_BYTES};
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Fault, field};
+use vshmem_wire::{Layout, MSG_HEADER_BYTES, MovedMessage, MsgHeader};
 
 use crate::pool::chunk::Chunk;
 
@@ -17,8 +17,13 @@ pub(crate) struct Header {
 
 impl Header {
     pub fn read(map: &Map, layout: &Layout, chunk: Chunk) -> Result<Self, Fault> {
+        let at = chunk.offset(layout)?;
+        let tag = map.load(field!(at, MsgHeader, tag), Ordering::Relaxed)?;
+        if let Some(moved) = MovedMessage::unpack(tag) {
+            return Ok(Self { kind: moved.kind.into(), size: moved.size.into() });
+        }
         let mut bytes = [0; 16];
-        map.read(chunk.offset(layout)?, &mut bytes)?;
+        map.read(at, &mut bytes)?;
         let half = |from: usize| {
             let mut word = [0; 8];
             word.copy_from_slice(&bytes[from..from + 8]);
@@ -27,8 +32,7 @@ impl Header {
         Ok(Self { kind: i64::from_ne_bytes(half(0)), size: u64::from_ne_bytes(half(8)) })
     }
 
-    /// Writes the header and the text of a message.
-    #[inline]
+    /// Writes the header and the text of a message for the list.
     pub fn write_text(
         map: &Map,
         layout: &Layout,
@@ -36,13 +40,34 @@ impl Header {
         kind: i64,
         text: &[u8],
     ) -> Result<(), Fault> {
-        Self { kind, size: text.len() as u64 }.write(map, layout, chunk)?;
-        map.write(chunk.offset(layout)? + MSG_HEADER_BYTES, text)?;
+        map.store(field!(chunk.offset(layout)?, MsgHeader, tag), 0, Ordering::Relaxed)?;
+        Self::write_tagged(map, layout, chunk, kind, text)
+    }
+
+    /// Writes the header and the text of a message whose chunk has its tag.
+    #[inline]
+    pub fn write_tagged(
+        map: &Map,
+        layout: &Layout,
+        chunk: Chunk,
+        kind: i64,
+        text: &[u8],
+    ) -> Result<(), Fault> {
+        let at = chunk.offset(layout)?;
+        Self { kind, size: text.len() as u64 }.write_at(map, at)?;
+        map.write(at + MSG_HEADER_BYTES, text)?;
         Ok(())
     }
 
+    /// Writes the header of a message for the list.
     pub fn write(self, map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
         let at = chunk.offset(layout)?;
+        map.store(field!(at, MsgHeader, tag), 0, Ordering::Relaxed)?;
+        self.write_at(map, at)
+    }
+
+    #[inline]
+    fn write_at(self, map: &Map, at: u64) -> Result<(), Fault> {
         map.write(at, &self.kind.to_ne_bytes())?;
         map.write(at + 8, &self.size.to_ne_bytes())?;
         Ok(())

@@ -1,0 +1,261 @@
+//! msgrcv(2) through the ring: a compare-and-swap, without the lock.
+
+use rustix::io::Errno;
+use vshmem_mem::{Map, signals_handled};
+use vshmem_sync::{Fault, MessageRing, Spot, Tail, crash_point};
+use vshmem_wire::{Layout, MSG_HEADER_BYTES, RING_TEXT_BYTES};
+
+use crate::context::Context;
+use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_stands};
+use crate::msg::fast_send::keep;
+use crate::msg::message::{Header, Search};
+use crate::msg::queue::{Queue, Receive, at};
+use crate::msg::ring::{self, chunk_of, claim_parked, header_of};
+use crate::msg::waiters::Deliver;
+use crate::pool::chunk::Chunk;
+use crate::registry::permission::{Caller, Permission, READ};
+use crate::wait::waker_cpus;
+
+/// What msgrcv answers, in one word: bytes, or an errno below zero.
+///
+/// A `Result<usize, Errno>` is copied from its odd offsets on, together with what has just been
+/// stored in parts: the processor waits for such a load until all the stores are done. A receiver
+/// paid some 30 ns for that on the way of its result.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Answer(i64);
+
+impl Answer {
+    #[inline]
+    fn of(result: Result<usize, Errno>) -> Self {
+        match result {
+            Ok(bytes) => Self(bytes as i64),
+            Err(errno) => Self::error(errno),
+        }
+    }
+
+    #[inline]
+    fn error(errno: Errno) -> Self {
+        Self(-i64::from(errno.raw_os_error()))
+    }
+
+    #[inline]
+    pub fn result(self) -> Result<usize, Errno> {
+        usize::try_from(self.0).map_err(|_| Errno::from_raw_os_error(-self.0 as i32))
+    }
+}
+
+/// The chunk in a slot is that of the next message, if there is one.
+#[inline]
+fn will_read_chunk(map: &Map, layout: &Layout, spot: Spot) {
+    if let Some(Ok(at)) = spot.chunk().map(|unit| Chunk(unit).offset(layout)) {
+        map.will_read(at);
+    }
+}
+
+/// How an attempt to take a message ended.
+pub(crate) enum Taken {
+    Delivered(Answer),
+    /// There was none for this receiver, after everything that the ring held had been looked at.
+    Nothing,
+    /// Somebody was faster.
+    Again,
+    /// This is not for the ring.
+    Slow,
+}
+
+/// Text that is copied on the short way.
+const SHORT: usize = 64;
+
+/// Text that is copied by way of the stack, and whose chunk stays with the slot for the next
+/// message.
+const MEDIUM: usize = 1112;
+
+/// Receives a message through the ring. `None`: it has to go under the lock. `seen` is set when
+/// the call has begun to wait.
+#[inline]
+pub(crate) fn receive_from_ring(
+    context: &Context,
+    queue: &Queue,
+    wanted: Receive,
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+    seen: &mut Option<u32>,
+) -> Result<Option<Answer>, Fault> {
+    if ring::is_in_list(context, queue)? {
+        return Ok(None);
+    }
+    let map = context.pool().map();
+    let mut ring = MessageRing::at(queue.ring());
+    for _ in 0..MOST_ATTEMPTS {
+        ring.refresh(map)?;
+        match take_first(context, queue, &ring, wanted, caller, deliver)? {
+            Taken::Delivered(answer) => return Ok(Some(answer)),
+            Taken::Again => {}
+            Taken::Nothing => {
+                return await_message(context, queue, &mut ring, wanted, caller, deliver, seen);
+            }
+            Taken::Slow => break,
+        }
+    }
+    Ok(None)
+}
+
+/// Takes the first message that the receiver accepts: see `vshmem_sync::MessageRing` for why it is
+/// the first.
+#[inline]
+fn take_first(
+    context: &Context,
+    queue: &Queue,
+    ring: &MessageRing,
+    wanted: Receive,
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+) -> Result<Taken, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let search = Search::of(wanted.kind, wanted.except, false);
+    let mut may_be_lowest = false;
+    for spot in ring.messages() {
+        if spot.is_closed() {
+            return Ok(Taken::Slow);
+        }
+        map.will_write(spot.at);
+        map.will_read(at!(queue, receiver));
+        let header = header_of(map, layout, spot)?;
+        if search.takes_first(header.kind) {
+            will_read_chunk(map, layout, ring.behind(spot));
+            return take_message(context, queue, spot, header, wanted, caller, deliver);
+        }
+        may_be_lowest |= search.accepts(header.kind);
+    }
+    // Which of several types is the lowest is told under the lock.
+    if may_be_lowest || ring.tail() == Tail::Closed {
+        return Ok(Taken::Slow);
+    }
+    Ok(if ring.has_moved(map) { Taken::Again } else { Taken::Nothing })
+}
+
+/// Takes a message, if it is short enough for the ring and for the receiver.
+#[inline]
+fn take_message(
+    context: &Context,
+    queue: &Queue,
+    spot: Spot,
+    header: Header,
+    wanted: Receive,
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+) -> Result<Taken, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let fits = header.size <= wanted.room as u64 || wanted.cut;
+    if header.size > RING_TEXT_BYTES || !fits {
+        return Ok(Taken::Slow);
+    }
+    let size = (header.size as usize).min(wanted.room);
+    if spot.is_inline() {
+        let text = spot.inline_text(map)?;
+        return finish(context, queue, spot, header.kind, &text[..size], caller, deliver);
+    }
+    let text = chunk_of(spot)?.offset(layout)? + MSG_HEADER_BYTES;
+    let mut finish = |copy: &mut [u8]| {
+        map.read(text, copy)?;
+        finish(context, queue, spot, header.kind, copy, caller, deliver)
+    };
+    if size <= SHORT {
+        finish(&mut [0; SHORT][..size])
+    } else if size <= MEDIUM {
+        finish(&mut [0; MEDIUM][..size])
+    } else {
+        // No stack need be so deep. Whoever comes while another thread uses it goes under the lock.
+        let Ok(mut copy) = context.text.try_lock() else { return Ok(Taken::Slow) };
+        finish(&mut copy[..size])
+    }
+}
+
+/// Takes the message whose text has been copied.
+#[inline]
+fn finish(
+    context: &Context,
+    queue: &Queue,
+    spot: Spot,
+    kind: i64,
+    text: &[u8],
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+) -> Result<Taken, Fault> {
+    let map = context.pool().map();
+    if !queue_stands(context, queue)? {
+        return Ok(Taken::Slow);
+    }
+    if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
+        return Ok(Taken::Delivered(Answer::error(errno)));
+    }
+    let stamp = Stamp::before(map, at!(queue, receiver), at!(queue, received))?;
+    crash_point("msg-fast-receive", "copied");
+    if !spot.take(map)? {
+        return Ok(Taken::Again);
+    }
+    crash_point("msg-fast-receive", "taken");
+    stamp.renew(map, context.party().pack())?;
+    crash_point("msg-fast-receive", "stamped");
+    if text.len() > MEDIUM {
+        take_along(context, queue, spot)?;
+    }
+    let delivered = deliver(kind, text.len(), &|into: &mut [u8]| {
+        let size = into.len().min(text.len());
+        into[..size].copy_from_slice(&text[..size]);
+    });
+    Ok(Taken::Delivered(Answer::of(delivered)))
+}
+
+/// Takes the chunk of a message that was taken: an idle queue does not keep large ones.
+#[cold]
+fn take_along(context: &Context, queue: &Queue, spot: Spot) -> Result<(), Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    if let Some(held) = claim_parked(map, layout, queue.index, spot.taken(), context.me())? {
+        crash_point("msg-fast-receive", "claimed");
+        keep(context, held);
+    }
+    Ok(())
+}
+
+/// Looks for a while for a message in a ring that has none for this receiver.
+#[cold]
+fn await_message(
+    context: &Context,
+    queue: &Queue,
+    ring: &mut MessageRing,
+    wanted: Receive,
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+    seen: &mut Option<u32>,
+) -> Result<Option<Answer>, Fault> {
+    let map = context.pool().map();
+    if !queue_stands(context, queue)? {
+        return Ok(None);
+    }
+    if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
+        return Ok(Some(Answer::error(errno)));
+    }
+    if wanted.no_wait {
+        // All of them had been taken by then, or were for others, and another was not there.
+        return Ok((!ring.has_moved(map)).then_some(Answer::error(Errno::NOMSG)));
+    }
+    let signals_seen = *seen.get_or_insert_with(signals_handled);
+    let mut look = context.spin.begin(waker_cpus::answerer(context));
+    while !look.is_over() && signals_handled() == signals_seen {
+        if !ring.has_moved(map) {
+            continue;
+        }
+        ring.refresh(map)?;
+        match take_first(context, queue, ring, wanted, caller, deliver)? {
+            Taken::Delivered(answer) => {
+                look.succeed();
+                return Ok(Some(answer));
+            }
+            // `take_first` may have been late: the next turn looks again.
+            Taken::Again | Taken::Nothing => {}
+            Taken::Slow => break,
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,40 @@
+//! Message queues: msgget(2), msgsnd(2), msgrcv(2), msgctl(2).
+//!
+//! # User-visible behaviour
+//! As in the kernel's `ipc/msg.c`: a message goes to the first sleeping receiver that accepts it,
+//! or to the end of the queue; a receiver takes the first message that it accepts; room that
+//! becomes free sends sleeping senders to try again, in order. Their messages are not sent for
+//! them: one of them may be dead and not buried yet, and the message of a dead process must not
+//! come after those of its successor.
+//!
+//! # Locking
+//! A queue has one lock over its list and its sleepers. The text of a message is copied outside
+//! it, into and out of a chunk that belongs to the sender before and to the receiver after.
+//!
+//! # Without the lock
+//! As long as messages are short and few they go through a ring of eight slots, a compare-and-swap
+//! each: receivers take the first that they accept, whatever is before it (`fast.rs`,
+//! `vshmem_sync::MessageRing`). Whatever else there is to do closes the ring, and its messages move
+//! to the end of the empty list (`ring.rs`). In mode *ring* the list is empty, no sender sleeps,
+//! and receivers may sleep that accept none of the messages in it (`beside.rs`); in mode *list* the
+//! ring is empty and closed. A receiver that takes the last message of the list opens it again.
+
+pub(crate) mod awaited_types;
+pub(crate) mod create;
+pub(crate) mod fast;
+pub(crate) mod fast_receive;
+pub(crate) mod fast_send;
+pub(crate) mod list;
+pub(crate) mod message;
+pub(crate) mod queue;
+pub(crate) mod receive;
+pub(crate) mod recover;
+pub(crate) mod remove;
+pub(crate) mod reserve;
+pub(crate) mod ring;
+pub(crate) mod send;
+pub(crate) mod serve;
+pub(crate) mod status;
+pub(crate) mod stock;
+pub(crate) mod wait_with_ring;
+pub(crate) mod waiters;

@@ -1,0 +1,279 @@
+//! msgrcv(2).
+
+use rustix::io::Errno;
+use vshmem_mem::{seconds_now, signals_handled};
+use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_value};
+use vshmem_wire::{MSG_HEADER_BYTES, RING_TEXT_BYTES, ThreadSlot};
+
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::memory::chunks;
+use crate::msg::list::{Found, find, take, wake_senders};
+use crate::msg::message::{Header, Search};
+use crate::msg::queue::{self, Queue, Receive, at};
+use crate::msg::ring::{self, enter_ring};
+use crate::msg::wait_with_ring::{self, Joined};
+use crate::msg::waiters::{self, Deliver, Wanted};
+use crate::msg::{fast_receive, serve};
+use crate::pool::chunk::Chunk;
+use crate::pool::threads::thread_at;
+use crate::registry::permission::{Caller, Permission, READ};
+use crate::wait::doorbell;
+use crate::wait::sleep::Woken;
+use crate::wait::wait_queue::{Rings, errno_of};
+
+/// Times that a receiver goes back to the ring because a message for it has come before it could
+/// lie down.
+pub(crate) const MOST_TURNS: i32 = 8;
+
+/// msgrcv(2). `deliver` is given the type and the text, and is called once at most; its answer
+/// is the call's.
+pub(crate) fn msgrcv(
+    context: &Context,
+    id: i32,
+    wanted: Receive,
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+) -> Result<usize, Failure> {
+    if id < 0 || isize::try_from(wanted.room).is_err() {
+        return Err(Errno::INVAL.into());
+    }
+    if wanted.copy && (wanted.except || !wanted.no_wait) {
+        return Err(Errno::INVAL.into());
+    }
+    let queue = queue::find(context, id)?;
+    let mut signals_seen = None;
+    let mut turns = if wanted.copy { 0 } else { MOST_TURNS };
+    loop {
+        if turns > 0 {
+            match fast_receive::receive_from_ring(
+                context,
+                &queue,
+                wanted,
+                caller,
+                deliver,
+                &mut signals_seen,
+            ) {
+                Ok(Some(answer)) => return Ok(answer.result()?),
+                Ok(None) => {}
+                Err(fault) => return settle(Err(fault)),
+            }
+        }
+        turns -= i32::from(turns > 0);
+        if let Some(chunk) =
+            receive_in_line(context, &queue, wanted, turns > 0, signals_seen, caller)?
+        {
+            let delivered = deliver_chunk(context, chunk, wanted, deliver);
+            let seat = context.seat()?;
+            let _ = chunks::release(context, &context.desk_of(&seat), chunk);
+            return delivered;
+        }
+    }
+}
+
+/// Receives under the lock, and sleeps for it. `None`: there is a message in the ring after all, as
+/// may only be where `may_return`.
+fn receive_in_line(
+    context: &Context,
+    queue: &Queue,
+    wanted: Receive,
+    may_return: bool,
+    signals_seen: Option<u32>,
+    caller: &dyn Caller,
+) -> Result<Option<Chunk>, Failure> {
+    // Whoever has begun to wait has looked for a while.
+    let looked = signals_seen.is_some();
+    let signals_seen = signals_seen.unwrap_or_else(signals_handled);
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let search = Search::of(wanted.kind, wanted.except, wanted.copy);
+    let copy = match wanted.copy {
+        true => {
+            let most = MSG_HEADER_BYTES + u64::from(context.pool().geometry().msgmax);
+            Some(chunks::take(context, &desk, most)?)
+        }
+        false => None,
+    };
+    let receiver = Receiver {
+        context,
+        queue,
+        wanted,
+        search,
+        copy,
+        signals_seen,
+        caller,
+        desk: &desk,
+        seat: &seat,
+    };
+    let received = receive_until(&receiver, may_return, looked);
+    if let (Err(_), Some(chunk)) = (&received, copy) {
+        let _ = chunks::release(context, &desk, chunk);
+    }
+    received
+}
+
+/// Copies a message that this client owns out to the caller.
+fn deliver_chunk(
+    context: &Context,
+    chunk: Chunk,
+    wanted: Receive,
+    deliver: &mut Deliver<'_>,
+) -> Result<usize, Failure> {
+    let pool = context.pool();
+    let (map, layout) = (pool.map(), pool.layout());
+    let header = Header::read(map, layout, chunk)?;
+    let base = chunk.offset(layout)? + MSG_HEADER_BYTES;
+    // A sender of this pool may have written any size; what is copied stays in the pool and
+    // below the limit.
+    let size = header.size.min(u64::from(pool.geometry().msgmax)) as usize;
+    let size = size.min(wanted.room);
+    Ok(deliver(header.kind, size, &|into: &mut [u8]| {
+        // Out of range only when a peer spoils the header: the caller gets what it had.
+        let _ = map.read(base, into);
+    })?)
+}
+
+/// A receiver under the lock: one call's worth of state.
+struct Receiver<'a> {
+    context: &'a Context,
+    queue: &'a Queue,
+    wanted: Receive,
+    search: Search,
+    /// For MSG_COPY the text is copied under the lock, into a chunk taken before.
+    copy: Option<Chunk>,
+    signals_seen: u32,
+    caller: &'a dyn Caller,
+    desk: &'a Desk<'a>,
+    seat: &'a Seat<'a>,
+}
+
+/// Waits for a message and makes it this client's own. `None`: see `receive_in_line`.
+fn receive_until(
+    receiver: &Receiver<'_>,
+    may_return: bool,
+    mut looked: bool,
+) -> Result<Option<Chunk>, Failure> {
+    let Receiver { context, queue, wanted, signals_seen, desk, seat, .. } = *receiver;
+    // Who has looked has waited already, for others to see.
+    let mut gone = if looked { Errno::IDRM } else { Errno::INVAL };
+    let in_line = Wanted::of(wanted, receiver.search);
+    loop {
+        settle(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
+        // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
+        if signals_handled() != signals_seen && gone == Errno::IDRM {
+            return Err(Errno::INTR.into());
+        }
+        let may_lie_beside = may_return && !wanted.no_wait;
+        let joined = match may_lie_beside {
+            true => settle(wait_with_ring::join_beside_ring(context, queue, &in_line, desk, seat))?,
+            false => Joined::List,
+        };
+        let taken = match joined {
+            Joined::List => take_from_list(receiver, &in_line, gone)?,
+            Joined::Found => return Ok(None),
+            Joined::Yes => None,
+        };
+        if taken.is_some() {
+            return Ok(taken);
+        }
+        let turn = await_turn(context, queue, &mut looked, signals_seen, desk, seat)?;
+        if turn.is_some() {
+            return Ok(turn);
+        }
+        gone = Errno::IDRM;
+    }
+}
+
+/// Takes a message from the list, or joins the line of receivers.
+fn take_from_list(
+    receiver: &Receiver<'_>,
+    in_line: &Wanted,
+    gone: Errno,
+) -> Result<Option<Chunk>, Failure> {
+    let Receiver { context, queue, wanted, search, copy, desk, seat, .. } = *receiver;
+    let layout = context.pool().layout();
+    let mut rings = Rings::default();
+    let step = ring::change_list(context, desk, queue, "msgrcv", |txn| {
+        rings.clear();
+        if !queue.alive(txn)? {
+            return Ok(Err(gone));
+        }
+        if let Some(found) = find(txn, layout, queue, search)? {
+            if found.header.size > wanted.room as u64 && !wanted.cut {
+                return Ok(Err(Errno::TOOBIG));
+            }
+            if let Some(copy) = copy {
+                // copy_msg of ipc/msgutil.c does not cut, whatever MSG_NOERROR says.
+                if found.header.size > wanted.room as u64 {
+                    return Ok(Err(Errno::INVAL));
+                }
+                copy_text(context, txn, &found, copy)?;
+                return Ok(Ok(Some((copy, false))));
+            }
+            take(txn, layout, queue, &found, context.me())?;
+            txn.update(at!(queue, receiver), context.party().pack())?;
+            txn.update(at!(queue, received), seconds_now())?;
+            let more = wake_senders(txn, layout, queue, &mut rings)?;
+            if search.is_plain() && found.header.size <= RING_TEXT_BYTES {
+                enter_ring(txn, layout, queue)?;
+            }
+            return Ok(Ok(Some((found.chunk, more))));
+        }
+        if wanted.no_wait {
+            return Ok(Err(Errno::NOMSG));
+        }
+        waiters::join_receivers(context, txn, queue, in_line, seat)?;
+        Ok(Ok(None))
+    });
+    let taken = settle(step)?;
+    doorbell::ring_all(context, &rings);
+    let Some((chunk, more)) = taken else { return Ok(None) };
+    if more {
+        serve::serve_senders(context, desk, queue)?;
+    }
+    Ok(Some(chunk))
+}
+
+/// Sleeps in the line of receivers. `None`: it is worth another try.
+fn await_turn(
+    context: &Context,
+    queue: &Queue,
+    looked: &mut bool,
+    signals_seen: u32,
+    desk: &Desk<'_>,
+    seat: &Seat<'_>,
+) -> Result<Option<Chunk>, Failure> {
+    let line = queue.receivers();
+    let has_looked = std::mem::replace(looked, false);
+    match serve::sleep_at_queue(context, queue, line, has_looked, signals_seen, desk, seat)? {
+        Woken::Done(0) => handed(context, seat).map(Some),
+        Woken::Done(errno) => Err(errno_of(errno).into()),
+        Woken::Interrupted => Err(Errno::INTR.into()),
+        _ => Ok(None),
+    }
+}
+
+/// The message that a sender has handed to this sleeper.
+fn handed(context: &Context, seat: &Seat<'_>) -> Result<Chunk, Failure> {
+    let at = thread_at(context.pool().layout(), seat.slot)?;
+    let unit = load_value(context.pool().map(), field!(at, ThreadSlot, message))?;
+    let chunk = unit.checked_sub(1).map(Chunk);
+    Ok(chunk.ok_or(Fault::corrupt(at, "a sleeper that was served with nothing"))?)
+}
+
+fn copy_text(context: &Context, txn: &Txn<'_>, found: &Found, into: Chunk) -> Result<(), Fault> {
+    let layout = context.pool().layout();
+    let map = txn.desk().map;
+    let size = found.header.size.min(u64::from(context.pool().geometry().msgmax));
+    let (from, to) = (found.chunk.offset(layout)?, into.offset(layout)?);
+    Header { size, ..found.header }.write(map, layout, into)?;
+    let mut done = 0;
+    let mut block = [0; 256];
+    while done < size {
+        let part = &mut block[..(size - done).min(256) as usize];
+        map.read(from + MSG_HEADER_BYTES + done, part)?;
+        map.write(to + MSG_HEADER_BYTES + done, part)?;
+        done += part.len() as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! What is done to a queue when a receiver has ended that was handed a message.
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Desk, field};
+use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
+
+use crate::context::Context;
+use crate::error::{Failure, settle};
+use crate::memory::heap;
+use crate::msg::message::Header;
+use crate::msg::queue::{Queue, at};
+use crate::msg::{ring, serve};
+use crate::pool::chunk::{Chunk, IN_OBJECT};
+use crate::pool::threads::Dead;
+
+/// Puts a message back that was handed to a receiver who died before it could know: it is the
+/// oldest of those that the receiver accepts.
+pub(crate) fn put_back(
+    context: &Context,
+    desk: &Desk<'_>,
+    dead: Dead,
+    queue: &Queue,
+) -> Result<(), Failure> {
+    let layout = context.pool().layout();
+    let step = ring::change_list(context, desk, queue, "msg-put-back", |txn| {
+        let at = dead.at;
+        let map = txn.desk().map;
+        let sequence = map.load(field!(at, ThreadSlot, ops), Ordering::Relaxed)?;
+        let unit = txn.get(field!(at, ThreadSlot, message))?;
+        let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
+            && txn.get(field!(at, ThreadSlot, result))? == 0
+            && txn.get(field!(at, ThreadSlot, kind))? == WaitKind::Receive as u32
+            && txn.get(field!(at, ThreadSlot, object))? == queue.index
+            && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word()
+            && sequence == u64::from(queue.sequence);
+        let Some(unit) = unit.checked_sub(1).filter(|_| unseen) else {
+            return Ok(Ok(()));
+        };
+        let chunk = Chunk(unit);
+        if !queue.alive(txn)? || txn.get_word(chunk.owner(layout)?)? != dead.client.word() {
+            return Ok(Ok(()));
+        }
+        let header = Header::read(map, layout, chunk)?;
+        heap::pass(txn, layout, chunk, dead.client.word(), IN_OBJECT)?;
+        let head = txn.get(at!(queue, head))?;
+        txn.update(chunk.next(layout)?, head)?;
+        txn.set(at!(queue, head), unit + 1)?;
+        if head == 0 {
+            txn.set(at!(queue, tail), unit + 1)?;
+        }
+        let bytes = txn.get(at!(queue, bytes))?;
+        txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
+        let count = txn.get(at!(queue, count))?;
+        txn.set(at!(queue, count), count.saturating_add(1))?;
+        txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
+        Ok(Ok(()))
+    });
+    settle(step)?;
+    serve::serve_receivers(context, desk, queue)
+}

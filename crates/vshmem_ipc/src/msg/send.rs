@@ -1,0 +1,269 @@
+//! msgsnd(2).
+
+use rustix::io::Errno;
+use vshmem_mem::{Ordering, seconds_now, signals_handled};
+use vshmem_sync::{Desk, Fault, Seat, Txn, field};
+use vshmem_wire::{MSG_HEADER_BYTES, RING_TEXT_BYTES, ThreadSlot, WaitKind};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict, settle};
+use crate::memory::{chunks, heap};
+use crate::msg::fast_send::{self, InRing};
+use crate::msg::list::{fits, last};
+use crate::msg::message::Header;
+use crate::msg::queue::{self, Queue, at};
+use crate::msg::wait_with_ring::{self, Offered};
+use crate::msg::waiters::{self, Handed};
+use crate::msg::{ring, serve};
+use crate::pool::chunk::{Chunk, IN_OBJECT};
+use crate::pool::threads::thread_at;
+use crate::registry::permission::{Caller, Permission, WRITE};
+use crate::wait::doorbell;
+use crate::wait::sleep::Woken;
+use crate::wait::wait_queue::{self, Rings, errno_of};
+
+/// How an attempt to send under the lock ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Yes,
+    /// It is sent, and the call has slept before.
+    AfterSleep,
+    /// The call has slept, and then found the ring open: the message is not sent yet.
+    RingIsOpen,
+}
+
+/// msgsnd(2). `write` copies the text into the pool at the offset that it is given.
+pub(crate) fn msgsnd(
+    context: &Context,
+    id: i32,
+    kind: i64,
+    text: &[u8],
+    no_wait: bool,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let pool = context.pool();
+    if text.len() > pool.geometry().msgmax as usize || id < 0 || kind < 1 {
+        return Err(Errno::INVAL.into());
+    }
+    let queue = queue::find(context, id)?;
+    let may_use_ring = text.len() as u64 <= RING_TEXT_BYTES;
+    let mut signals_seen = None;
+    // A queue that goes while the call sleeps is EIDRM.
+    let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
+    loop {
+        if may_use_ring {
+            let sent = send_beside_sleepers(
+                context,
+                &queue,
+                kind,
+                text,
+                no_wait,
+                caller,
+                &mut signals_seen,
+            );
+            if sent? {
+                return Ok(());
+            }
+            if !has_looked {
+                has_looked = true;
+                if fast_send::await_ring(context, &queue, &mut signals_seen) {
+                    continue;
+                }
+            }
+        }
+        let seen = *signals_seen.get_or_insert_with(signals_handled);
+        match send_to_list(context, &queue, kind, text, no_wait, seen, &mut gone, caller)? {
+            Sent::Yes | Sent::AfterSleep => return Ok(()),
+            Sent::RingIsOpen => {}
+        }
+    }
+}
+
+/// Sends through the ring, or to a sleeper beside it. False: it has to go to the list.
+#[inline]
+fn send_beside_sleepers(
+    context: &Context,
+    queue: &Queue,
+    kind: i64,
+    text: &[u8],
+    no_wait: bool,
+    caller: &dyn Caller,
+    signals_seen: &mut Option<u32>,
+) -> Result<bool, Failure> {
+    /// Turns in which somebody else has lain down for that type just then.
+    const MOST_TURNS: u32 = 8;
+    let mut refused = None;
+    for _ in 0..MOST_TURNS {
+        match settle(fast_send::send_in_ring(
+            context,
+            queue,
+            kind,
+            text,
+            no_wait,
+            caller,
+            refused,
+            signals_seen,
+        ))? {
+            InRing::Sent => return Ok(true),
+            InRing::Slow => break,
+            InRing::Awaited => match wait_with_ring::offer(context, queue, kind, text, caller)? {
+                Offered::Taken => return Ok(true),
+                Offered::Refused(mode) => refused = Some(mode),
+                Offered::List => break,
+            },
+        }
+    }
+    Ok(false)
+}
+
+#[inline(never)]
+#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+fn send_to_list(
+    context: &Context,
+    queue: &Queue,
+    kind: i64,
+    text: &[u8],
+    no_wait: bool,
+    signals_seen: u32,
+    gone: &mut Errno,
+    caller: &dyn Caller,
+) -> Result<Sent, Failure> {
+    let began = context.room.begin_call();
+    let pool = context.pool();
+    let layout = pool.layout();
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    let chunk = chunks::take(context, &desk, MSG_HEADER_BYTES + text.len() as u64)?;
+    let fill = || -> Verdict<()> {
+        Header::write_text(pool.map(), layout, chunk, kind, text)?;
+        Ok(Ok(()))
+    };
+    let sent = settle(fill()).and_then(|()| {
+        let header = Header { kind, size: text.len() as u64 };
+        let sender =
+            Sender { context, queue, header, chunk, no_wait, signals_seen, caller, seat: &seat };
+        send_until(&sender, gone)
+    });
+    match sent {
+        Ok(Sent::Yes) => {
+            if let Some(began) = began {
+                context.room.end_call(began);
+            }
+        }
+        Ok(Sent::AfterSleep) => {}
+        Ok(Sent::RingIsOpen) | Err(_) => {
+            let _ = chunks::release(context, &desk, chunk);
+        }
+    }
+    sent
+}
+
+/// A sender under the lock: one call's worth of state.
+struct Sender<'a> {
+    context: &'a Context,
+    queue: &'a Queue,
+    header: Header,
+    chunk: Chunk,
+    no_wait: bool,
+    signals_seen: u32,
+    caller: &'a dyn Caller,
+    seat: &'a Seat<'a>,
+}
+
+fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
+    let Sender { context, queue, signals_seen, seat, .. } = *sender;
+    let threads = context.pool().layout().threads.count;
+    let desk = context.desk_of(seat);
+    let mut undecided = 0;
+    let mut sent_now = Sent::Yes;
+    loop {
+        if signals_handled() != signals_seen && *gone == Errno::IDRM {
+            return Err(Errno::INTR.into());
+        }
+        settle(Permission::check(context.pool().map(), queue.slot, sender.caller, WRITE))?;
+        match put_in_list(sender, &desk, *gone)? {
+            // Each time somebody has left the line.
+            Some(Handed::Undecided) if undecided <= threads => {
+                undecided += 1;
+                continue;
+            }
+            Some(Handed::Undecided) => {
+                return Err(Fault::corrupt(queue.slot, "a line of receivers without an end").into());
+            }
+            Some(_) => return Ok(sent_now),
+            None => sent_now = Sent::AfterSleep,
+        }
+        let line = queue.senders();
+        match serve::sleep_at_queue(context, queue, line, false, signals_seen, &desk, seat)? {
+            Woken::Done(errno) if errno != 0 => return Err(errno_of(errno).into()),
+            Woken::Interrupted => return Err(Errno::INTR.into()),
+            _ => *gone = Errno::IDRM,
+        }
+        if sender.header.size <= RING_TEXT_BYTES
+            && fast_send::await_ring(context, queue, &mut Some(signals_seen))
+        {
+            return Ok(Sent::RingIsOpen);
+        }
+    }
+}
+
+/// Hands the message over, appends it to the list, or joins the line of senders (`None`).
+fn put_in_list(
+    sender: &Sender<'_>,
+    desk: &Desk<'_>,
+    gone: Errno,
+) -> Result<Option<Handed>, Failure> {
+    let Sender { context, queue, header, chunk, seat, .. } = *sender;
+    let layout = context.pool().layout();
+    let mut rings = Rings::default();
+    let step = ring::change_list(context, desk, queue, "msgsnd", |txn| {
+        rings.clear();
+        if !queue.alive(txn)? {
+            return Ok(Err(gone));
+        }
+        if fits(txn, queue, header.size)? {
+            txn.update(at!(queue, sender), context.party().pack())?;
+            txn.update(at!(queue, sent), seconds_now())?;
+            let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut rings)?;
+            if handed == Handed::No {
+                append(context, txn, queue, header, chunk)?;
+            }
+            return Ok(Ok(Some(handed)));
+        }
+        if sender.no_wait {
+            return Ok(Err(Errno::AGAIN));
+        }
+        let at = thread_at(layout, seat.slot)?;
+        let map = txn.desk().map;
+        map.store(field!(at, ThreadSlot, size), header.size, Ordering::Relaxed)?;
+        txn.update(field!(at, ThreadSlot, party), context.party().pack())?;
+        let line = queue.senders();
+        wait_queue::join_line(txn, layout, line, seat.slot, WaitKind::Send, queue.index)?;
+        Ok(Ok(None))
+    });
+    let sent = settle(step)?;
+    doorbell::ring_all(context, &rings);
+    Ok(sent)
+}
+
+/// Puts a message at the end of the list.
+fn append(
+    context: &Context,
+    txn: &mut Txn<'_>,
+    queue: &Queue,
+    header: Header,
+    chunk: Chunk,
+) -> Result<(), Fault> {
+    let layout = context.pool().layout();
+    heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
+    txn.update(chunk.next(layout)?, 0)?;
+    match last(txn, queue)? {
+        Some(last) => txn.set(last.next(layout)?, chunk.0 + 1)?,
+        None => txn.set(at!(queue, head), chunk.0 + 1)?,
+    }
+    txn.update(at!(queue, tail), chunk.0 + 1)?;
+    let bytes = txn.get(at!(queue, bytes))?;
+    txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
+    let count = txn.get(at!(queue, count))?;
+    txn.set(at!(queue, count), count.saturating_add(1))
+}

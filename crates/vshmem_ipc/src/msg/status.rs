@@ -1,0 +1,144 @@
+//! msgctl(2): owner, mode, limit, and totals.
+
+use rustix::io::Errno;
+use vshmem_mem::Map;
+use vshmem_sync::{Fault, field, load_value};
+use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, WaitState};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict, settle};
+use crate::memory::change;
+use crate::msg::list::retry;
+use crate::msg::queue::{self, MsgInfo, Queue, QueueStat, at};
+use crate::msg::ring::{self, ring_totals};
+use crate::pool::id::{Kind, Place};
+use crate::registry::lookup;
+use crate::registry::permission::{Caller, Permission, READ};
+use crate::registry::table::{self, per_kind};
+use crate::wait::doorbell;
+use crate::wait::wait_queue::Rings;
+
+/// Messages of the queue in a slot and their bytes, in list and ring.
+pub(crate) fn totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32, u32), Fault> {
+    let (count, bytes) = ring_totals(map, layout, slot)?;
+    let listed = load_value(map, field!(slot, MsgSlot, count))?;
+    let bytes_listed = load_value(map, field!(slot, MsgSlot, bytes))?;
+    Ok((listed.saturating_add(count), bytes_listed.saturating_add(bytes)))
+}
+
+/// IPC_SET.
+pub(crate) fn queue_change(
+    context: &Context,
+    id: i32,
+    uid: u32,
+    gid: u32,
+    mode: u32,
+    limit: u64,
+    caller: &dyn Caller,
+) -> Result<(), Failure> {
+    let queue = queue::find(context, id)?;
+    queue::permission(context, &queue)?.allow_control(caller)?;
+    if limit > u64::from(context.pool().geometry().msgmnb) && !caller.unlimited() {
+        return Err(Errno::PERM.into());
+    }
+    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+    let layout = context.pool().layout();
+    let seat = context.seat()?;
+    let desk = context.desk_of(&seat);
+    settle(ring::change_list(context, &desk, &queue, "msg-set", |txn| {
+        if !queue.alive(txn)? {
+            return Ok(Err(Errno::IDRM));
+        }
+        txn.update(at!(queue, limit), limit)?;
+        table::set_owner(txn, queue.slot, uid, gid, mode).map(Ok)
+    }))?;
+    // Everybody looks again: modes and room may be other ones now.
+    for _ in 0..=layout.threads.count {
+        let mut rings = Rings::default();
+        let step = change::run(context, &desk, queue.lock(), "msg-set-wake", |txn| {
+            rings.clear();
+            if !queue.alive(txn)? {
+                return Ok(Ok(false));
+            }
+            let mut more = false;
+            for line in [queue.receivers(), queue.senders()] {
+                more |= retry(txn, layout, line, &mut rings, WaitState::Retry, 0, |_, _| Ok(true))?;
+            }
+            Ok(Ok(more))
+        });
+        let more = settle(step)?;
+        doorbell::ring_all(context, &rings);
+        if !more {
+            return Ok(());
+        }
+    }
+    Err(Fault::corrupt(queue.slot, "a wait queue without an end").into())
+}
+
+/// IPC_STAT.
+pub(crate) fn queue_stat(
+    context: &Context,
+    id: i32,
+    caller: &dyn Caller,
+) -> Result<QueueStat, Failure> {
+    let stat = queue_row(context, &queue::find(context, id)?)?;
+    stat.permission.allow(caller, READ)?;
+    Ok(stat)
+}
+
+/// MSG_STAT (`any` false) and MSG_STAT_ANY.
+pub(crate) fn queue_at_index(
+    context: &Context,
+    index: u32,
+    any: bool,
+    caller: &dyn Caller,
+) -> Result<QueueStat, Failure> {
+    let id = lookup::id_at(context, Kind::Queue, index)?;
+    let stat = queue_row(context, &queue::find(context, id)?)?;
+    if !any {
+        stat.permission.allow(caller, READ)?;
+    }
+    Ok(stat)
+}
+
+fn queue_row(context: &Context, queue: &Queue) -> Result<QueueStat, Failure> {
+    let map = context.pool().map();
+    let get = |at: u64| load_value(map, at);
+    let read = || -> Verdict<QueueStat> {
+        let (count, bytes) = totals(map, context.pool().layout(), queue.slot)?;
+        Ok(Ok(QueueStat {
+            id: Place { index: queue.index, sequence: queue.sequence }.id(),
+            permission: Permission::read(map, queue.slot)?,
+            bytes,
+            count,
+            limit: get(at!(queue, limit))?,
+            sender: context.pid_here(get(at!(queue, sender))?),
+            receiver: context.pid_here(get(at!(queue, receiver))?),
+            sent: get(at!(queue, sent))?,
+            received: get(at!(queue, received))?,
+            changed: get(field!(queue.slot, ObjectHeader, changed))?,
+        }))
+    };
+    settle(read())
+}
+
+/// MSG_INFO.
+pub(crate) fn msg_info(context: &Context) -> Result<MsgInfo, Failure> {
+    let (layout, map) = (context.pool().layout(), context.pool().map());
+    let count = || -> Verdict<MsgInfo> {
+        let queues = load_value(map, per_kind!(layout, in_use, Kind::Queue))?;
+        let high = load_value(map, per_kind!(layout, high_water, Kind::Queue))?;
+        let mut info = MsgInfo { queues, messages: 0, bytes: 0, highest: 0 };
+        for index in 0..high.min(layout.msg.count as u32) {
+            let slot = table::slot_at(layout, Kind::Queue, index)?;
+            if table::standing(map, slot)?.is(ObjectState::Live) {
+                let (messages, bytes) = totals(map, layout, slot)?;
+                info.messages = info.messages.saturating_add(messages);
+                info.bytes = info.bytes.saturating_add(bytes);
+                info.highest = index;
+            }
+        }
+        Ok(Ok(info))
+    };
+    settle(count())
+}

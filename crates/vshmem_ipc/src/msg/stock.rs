@@ -1,0 +1,116 @@
+//! Providing chunks in reserve for a queue, and taking back what queues keep when the heap is full.
+
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Desk, Fault, Txn, field, load_cell, load_value};
+use vshmem_wire::{
+    Layout, MSG_HEADER_BYTES, MsgHeader, ObjectState, RING_INLINE_BYTES, RING_SLOTS, RingReserve,
+};
+
+use crate::context::Context;
+use crate::error::{Failure, Verdict};
+use crate::memory::{change, chunks, heap};
+use crate::msg::awaited_types::says_list;
+use crate::msg::queue::{Queue, at};
+use crate::msg::ring::{change_list, enter_ring, free_parked, is_in_list};
+use crate::pool::chunk::{Chunk, IN_OBJECT};
+use crate::registry::table;
+
+/// Makes what a chunk says different from all that it has ever said, before it comes into a
+/// reserve.
+fn tag_chunk(map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
+    let owner = load_cell(map, chunk.owner(layout)?)?;
+    map.store(field!(chunk.offset(layout)?, MsgHeader, tag), owner.tag, Ordering::Release)?;
+    Ok(())
+}
+
+/// Provides a reserve for a queue that uses its ring, if the heap has room for one.
+#[cold]
+pub(crate) fn stock_reserve(context: &Context, queue: &Queue) -> Result<(), Fault> {
+    let Ok(seat) = context.seat() else { return Ok(()) };
+    let desk = context.desk_of(&seat);
+    let pool = context.pool();
+    let mut chunks = Vec::with_capacity(RING_SLOTS);
+    while chunks.len() < RING_SLOTS
+        && let Some(chunk) =
+            heap::allocate(context, &desk, MSG_HEADER_BYTES + RING_INLINE_BYTES as u64)?
+    {
+        tag_chunk(pool.map(), pool.layout(), chunk)?;
+        chunks.push(chunk);
+    }
+    let mut is_stocked = false;
+    if chunks.len() == RING_SLOTS {
+        let step = || -> Verdict<bool> {
+            change::run(context, &desk, queue.lock(), "msg-reserve", |txn| {
+                stage_reserve(context, txn, queue, &chunks).map(Ok)
+            })
+        };
+        is_stocked = matches!(step()?, Ok(true));
+    }
+    if !is_stocked {
+        for chunk in chunks {
+            chunks::release(context, &desk, chunk)?;
+        }
+    }
+    Ok(())
+}
+
+/// Stages that these chunks are the queue's reserve; false when it has one, or no use for one.
+fn stage_reserve(
+    context: &Context,
+    txn: &mut Txn<'_>,
+    queue: &Queue,
+    chunks: &[Chunk],
+) -> Result<bool, Fault> {
+    let layout = context.pool().layout();
+    let mode = txn.get_word(at!(queue, mode))?;
+    if !queue.alive(txn)? || says_list(mode) || txn.get(at!(queue, tail))? != 0 {
+        return Ok(false);
+    }
+    let mut next = 0;
+    for chunk in chunks {
+        heap::pass(txn, layout, *chunk, context.me().word(), IN_OBJECT)?;
+        txn.update(chunk.next(layout)?, next)?;
+        next = chunk.0 + 1;
+    }
+    let count = chunks.len() as u32;
+    let value = next.checked_sub(1).map_or(0, |unit| RingReserve { unit, count }.pack());
+    txn.set(at!(queue, tail), value)?;
+    Ok(true)
+}
+
+/// Frees the reserve of a queue where the heap is full; says whether there was one.
+pub(crate) fn give_up_reserve(
+    context: &Context,
+    desk: &Desk<'_>,
+    queue: &Queue,
+) -> Result<bool, Fault> {
+    let value = load_value(context.pool().map(), at!(queue, tail))?;
+    if is_in_list(context, queue)? || RingReserve::unpack(value).is_none() {
+        return Ok(false);
+    }
+    let layout = context.pool().layout();
+    // With the ring closed it is used or free.
+    let done = change_list(context, desk, queue, "msg-reserve-free", |txn| {
+        if queue.alive(txn)? {
+            enter_ring(txn, layout, queue)?;
+        }
+        Ok(Ok(()))
+    })?;
+    Ok(done.is_ok())
+}
+
+/// Frees the chunks that rings keep for their next messages; says whether there were any.
+pub(crate) fn free_parked_chunks(context: &Context, desk: &Desk<'_>) -> Result<bool, Failure> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let mut freed = false;
+    for index in 0..layout.msg.count as u32 {
+        let Some(slot) = layout.msg.at(index) else { break };
+        let standing = table::standing(map, slot)?;
+        if standing.is(ObjectState::Live) {
+            let queue = Queue { index, sequence: standing.sequence, slot };
+            freed |= free_parked(map, layout, &queue)?;
+            freed |= give_up_reserve(context, desk, &queue)?;
+        }
+    }
+    Ok(freed)
+}

@@ -1,0 +1,123 @@
+//! Receivers that wait: what they ask for, how they join the wait queue, and how a message is
+//! handed to one.
+
+use rustix::io::Errno;
+use vshmem_mem::{Ordering, seconds_now};
+use vshmem_sync::{Fault, Seat, Txn, field};
+use vshmem_wire::{ClientName, RING_TEXT_BYTES, ThreadSlot, WaitKind, WaitState};
+
+use crate::context::Context;
+use crate::memory::heap;
+use crate::msg::message::{Header, Search};
+use crate::msg::queue::{Queue, Receive, at};
+use crate::msg::ring::enter_ring;
+use crate::pool::chunk::Chunk;
+use crate::pool::threads::thread_at;
+use crate::wait::wait_queue::{self, Rings, result_of};
+
+/// Takes a message: its type, its size, and a way to copy its text. Returns what msgrcv does.
+pub type Deliver<'a> = dyn FnMut(i64, usize, &dyn Fn(&mut [u8])) -> Result<usize, Errno> + 'a;
+
+/// What a receiver in line waits for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub search: Search,
+    /// Bytes; more than there can be where a longer message is cut.
+    pub room: u64,
+}
+
+impl Wanted {
+    pub(crate) fn of(wanted: Receive, search: Search) -> Self {
+        Self { search, room: if wanted.cut { u64::MAX } else { wanted.room as u64 } }
+    }
+}
+
+/// Stages that this thread stands at the end of the line of receivers.
+pub(crate) fn join_receivers(
+    context: &Context,
+    txn: &mut Txn<'_>,
+    queue: &Queue,
+    wanted: &Wanted,
+    seat: &Seat<'_>,
+) -> Result<(), Fault> {
+    let layout = context.pool().layout();
+    let at = thread_at(layout, seat.slot)?;
+    let map = txn.desk().map;
+    let (mode, kind) = wanted.search.pack();
+    map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
+    map.store(field!(at, ThreadSlot, argument), kind, Ordering::Relaxed)?;
+    map.store(field!(at, ThreadSlot, size), wanted.room, Ordering::Relaxed)?;
+    let sequence = u64::from(queue.sequence);
+    map.store(field!(at, ThreadSlot, ops), sequence, Ordering::Relaxed)?;
+    txn.update(field!(at, ThreadSlot, party), context.party().pack())?;
+    txn.update(field!(at, ThreadSlot, message), 0)?;
+    let line = queue.receivers();
+    wait_queue::join_line(txn, layout, line, seat.slot, WaitKind::Receive, queue.index)
+}
+
+/// What became of a message when it met the sleeping receivers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Handed {
+    /// One of them has it.
+    Yes,
+    /// None of them accepts it.
+    No,
+    /// There are too many to tell in one change.
+    Undecided,
+}
+
+/// Gives a message to the first sleeping receiver that accepts it (`pipelined_send`).
+pub(crate) fn hand_over(
+    context: &Context,
+    txn: &mut Txn<'_>,
+    queue: &Queue,
+    header: Header,
+    chunk: Chunk,
+    rings: &mut Rings,
+) -> Result<Handed, Fault> {
+    let layout = context.pool().layout();
+    if txn.get(at!(queue, receive_head))? == 0 {
+        return Ok(Handed::No);
+    }
+    let mut handed = Handed::No;
+    let mut plain = false;
+    wait_queue::walk(txn, layout, queue.receivers(), |txn, slot| {
+        let at = thread_at(layout, slot)?;
+        let map = txn.desk().map;
+        let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+        let kind = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+        let room = map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+        if !Search::unpack(mode, kind).accepts(header.kind) {
+            return Ok(true);
+        }
+        if txn.room() < 16 {
+            // Many receivers with too small a buffer in a row: they are told, and the message
+            // goes on to the rest in another change.
+            handed = Handed::Undecided;
+            return Ok(false);
+        }
+        rings.add(slot);
+        if room < header.size {
+            let result = result_of(Errno::TOOBIG);
+            wait_queue::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, result)?;
+            return Ok(true);
+        }
+        let owner = txn.get_word(field!(at, ThreadSlot, owner))?;
+        let Some(client) = ClientName::of(owner) else {
+            return Err(Fault::corrupt(at, "a sleeper without an owner"));
+        };
+        heap::pass(txn, layout, chunk, context.me().word(), client.word())?;
+        txn.set(field!(at, ThreadSlot, message), chunk.0 + 1)?;
+        let receiver = txn.get(field!(at, ThreadSlot, party))?;
+        txn.update(at!(queue, receiver), receiver)?;
+        txn.update(at!(queue, received), seconds_now())?;
+        wait_queue::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, 0)?;
+        handed = Handed::Yes;
+        plain = Search::unpack(mode, kind).is_plain();
+        Ok(false)
+    })?;
+    if plain && header.size <= RING_TEXT_BYTES {
+        enter_ring(txn, layout, queue)?;
+    }
+    Ok(handed)
+}

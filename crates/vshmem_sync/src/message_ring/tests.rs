@@ -1,0 +1,183 @@
+//! A ring against a list, over all laps, depths and closings.
+
+use std::collections::VecDeque;
+
+use vshmem_mem::{Map, Ordering};
+use vshmem_wire::{CELL_BYTES, RING_SLOTS};
+
+use super::ring::{MessageRing, Tail};
+use super::slot::{CLOSED, FULL, INLINE, Inline, LAP_BITS, LAP_SHIFT, Spot};
+
+fn fill(map: &Map, unit: u32) -> Tail {
+    let tail = MessageRing::look(map, 0).expect("a ring").tail();
+    if let Tail::Free(spot) = tail {
+        let filled = match Inline::of(77, &unit.to_le_bytes()) {
+            Some(message) if unit % 5 < 2 => spot.fill_inline(map, message),
+            _ => spot.fill(map, unit, unit.is_multiple_of(3)),
+        };
+        assert!(filled.expect("a word"));
+    }
+    tail
+}
+
+/// What the tests take out: the unit, or the text that stands for it.
+fn number(map: &Map, spot: Spot) -> Option<u32> {
+    if spot.is_inline() {
+        let text = spot.inline_text(map).expect("a text");
+        assert_eq!(spot.inline(), Some((77, 4)));
+        return Some(u64::from_le_bytes(text) as u32);
+    }
+    spot.chunk()
+}
+
+fn take(map: &Map) -> Option<u32> {
+    let spot = MessageRing::look(map, 0).expect("a ring").messages().next()?;
+    let number = number(map, spot);
+    assert!(spot.take(map).expect("a word"));
+    number
+}
+
+/// Empties and opens a ring as a change under the lock does.
+fn reopen(map: &Map) -> Vec<u32> {
+    MessageRing::close(map, 0).expect("a close");
+    let ring = MessageRing::look(map, 0).expect("a ring");
+    assert!(ring.is_frozen() && ring.makes_sense());
+    let left = ring.messages().filter_map(|spot| number(map, spot)).collect();
+    for (spot, word) in ring.emptied() {
+        assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+        assert!(MessageRing::look(map, 0).expect("a ring").is_frozen());
+    }
+    let ring = MessageRing::look(map, 0).expect("a ring");
+    assert!(ring.is_frozen() && ring.makes_sense());
+    assert_eq!((ring.tail(), ring.messages().count()), (Tail::Closed, 0));
+    let (spot, word) = ring.opened().expect("a closed ring");
+    assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+    left
+}
+
+#[test]
+fn messages_come_out_in_order_over_all_laps_and_closings() {
+    for lap in [0, (1 << LAP_BITS) - 4] {
+        let map = Map::anonymous(4096);
+        for slot in 0..RING_SLOTS as u64 {
+            map.store(slot * CELL_BYTES, lap << LAP_SHIFT, Ordering::Relaxed).expect("a word");
+        }
+        let mut model = VecDeque::new();
+        // A pattern with every depth from empty to full, and closings at each.
+        for step in 0..5000_u32 {
+            let ring = MessageRing::look(&map, 0).expect("a ring");
+            assert!(ring.makes_sense(), "step {step}: {ring:x?}");
+            let held: VecDeque<_> = ring.messages().filter_map(|spot| number(&map, spot)).collect();
+            assert_eq!(held, model);
+            match (step / 13 % 3, step % 37) {
+                (_, 36) => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
+                (0 | 1, n) if n % 3 != 0 => match fill(&map, step) {
+                    Tail::Free(_) => model.push_back(step),
+                    other => assert_eq!((other, model.len()), (Tail::Full, RING_SLOTS)),
+                },
+                _ => assert_eq!(take(&map), model.pop_front()),
+            }
+        }
+    }
+}
+
+/// A list of messages, each with its position's number.
+#[test]
+fn messages_of_random_types_come_out_as_from_a_list() {
+    let map = Map::anonymous(4096);
+    let (mut model, mut last, mut random) = (VecDeque::new(), 0_u32, 7_u32);
+    for step in 0..20_000 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let kind = random >> 16 & 3;
+        let ring = MessageRing::look(&map, 0).expect("a ring");
+        assert!(ring.makes_sense(), "step {step}: {ring:x?}");
+        let held: VecDeque<_> = ring.messages().filter_map(|spot| number(&map, spot)).collect();
+        assert_eq!(held, model);
+        match random >> 20 & 15 {
+            0 => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
+            1 => {
+                MessageRing::bar(&map, 0).expect("a barrier");
+                assert_eq!(fill(&map, 1), Tail::Closed);
+                let ring = MessageRing::look(&map, 0).expect("a ring");
+                let (spot, word) = ring.passed().expect("a closed tail");
+                assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+                assert!(MessageRing::look(&map, 0).expect("a ring").passed().is_none());
+            }
+            2..9 => {
+                let number = (last + 1) << 2 | kind;
+                if let Tail::Free(_) = fill(&map, number) {
+                    model.push_back(number);
+                    last = (last + 1) % 1000;
+                } else {
+                    assert!(!model.is_empty(), "a ring without messages is never full");
+                }
+            }
+            _ => {
+                let found =
+                    ring.messages().find(|spot| number(&map, *spot).is_some_and(|n| n & 3 == kind));
+                let expected = model.iter().position(|number| number & 3 == kind);
+                assert_eq!(
+                    found.and_then(|spot| number(&map, spot)),
+                    expected.and_then(|at| model.remove(at))
+                );
+                if let Some(spot) = found {
+                    assert!(spot.take(&map).expect("a word"));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_short_texts_of_small_types_fit_into_a_slot() {
+    assert!(Inline::of(1, &[]).is_some() && Inline::of(1, &[1; 8]).is_some());
+    assert!(Inline::of(1, &[1; 9]).is_none());
+    assert!(Inline::of((1 << 22) - 1, &[]).is_some() && Inline::of(1 << 22, &[]).is_none());
+    let map = Map::anonymous(4096);
+    for text in [&b"12345678"[..], b"1", b"", &[0xff; 8]] {
+        let Tail::Free(spot) = MessageRing::look(&map, 0).expect("a ring").tail() else {
+            panic!("room")
+        };
+        let message = Inline::of(4711, text).expect("a short message");
+        assert!(spot.fill_inline(&map, message).expect("a cell"));
+        assert!(!spot.fill_inline(&map, message).expect("a cell"), "it is full");
+        let spot = MessageRing::look(&map, 0).expect("a ring").messages().next();
+        let spot = spot.expect("a message");
+        assert_eq!((spot.inline(), spot.chunk()), (Some((4711, text.len())), None));
+        assert_eq!(&spot.inline_text(&map).expect("a text")[..text.len()], text);
+        assert!(spot.take(&map).expect("a word") && !spot.taken().is_inline());
+    }
+    assert!(MessageRing::look(&map, 0).expect("a ring").vacant().all(|s| s.chunk().is_none()));
+}
+
+#[test]
+fn whoever_looked_before_a_closing_comes_too_late() {
+    let map = Map::anonymous(4096);
+    let Tail::Free(free) = fill(&map, 7) else { panic!("room") };
+    let full = MessageRing::look(&map, 0).expect("a ring").messages().next();
+    let full = full.expect("a message");
+    let Tail::Free(next) = MessageRing::look(&map, 0).expect("a ring").tail() else {
+        panic!("room")
+    };
+    assert_eq!(reopen(&map), [7]);
+    assert!(!free.fill(&map, 8, false).expect("a word"));
+    assert!(!next.fill(&map, 9, true).expect("a word"));
+    assert!(!full.take(&map).expect("a word"));
+}
+
+#[test]
+fn words_that_make_no_sense_are_told_and_can_be_renewed() {
+    let map = Map::anonymous(4096);
+    for (slot, word) in [(0, u64::MAX), (3, FULL | 9), (5, 77 << LAP_SHIFT), (6, CLOSED | INLINE)] {
+        map.store(slot * CELL_BYTES, word, Ordering::Relaxed).expect("a word");
+    }
+    let ring = MessageRing::look(&map, 0).expect("a ring");
+    assert!(!ring.makes_sense() && ring.opened().is_none());
+    for (spot, word) in ring.renewed() {
+        assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+    }
+    let ring = MessageRing::look(&map, 0).expect("a ring");
+    assert!(ring.makes_sense() && !ring.is_frozen());
+    assert!(matches!(fill(&map, 1), Tail::Free(_)));
+    assert_eq!(take(&map), Some(1));
+}
