@@ -51,7 +51,7 @@ int main(int argc, char **argv)
 		start_deadline(job.timeout);
 		team_meet(&team, job.path, job_terms(&job));
 	}
-	team_settle(&team);
+	team_start(&team);
 	do_job(&job, &team);
 	team_leave(&team);
 	int failed = 0, status = 0;

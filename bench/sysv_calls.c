@@ -28,7 +28,7 @@ static const struct {
 	{ "lookup-shmget", lookup_shmget, "shmget of one of --objects keys" },
 	{ "contend-semaphore", contend_for_a_semaphore, "--processes share a critical section, for --milliseconds" },
 	{ "contend-queue", contend_for_a_queue, "half of --processes send to the other half, for --milliseconds" },
-	{ "requests", requests, "one of --processes answers the requests of the others, told apart by type over one queue, for --milliseconds" },
+	{ "requests", requests, "one of --processes answers the requests of the others, distinguished by type over one queue, for --milliseconds" },
 };
 
 static _Noreturn void usage(FILE *out, const char *name)

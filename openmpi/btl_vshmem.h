@@ -22,11 +22,11 @@
 #include "opal/mca/btl/btl.h"
 #include "opal/threads/mutex.h"
 
-#include "say.h"
+#include "log.h"
 #include "vshmem.h"
 
 /* What a process tells its peers. */
-struct vshmem_card {
+struct vshmem_modex {
 	uint8_t pool[16];
 	struct vshmem_address port;
 	struct vshmem_domain domain;
@@ -72,7 +72,7 @@ struct vshmem_btl {
 	mca_btl_base_module_t super;
 	vshmem_pool *pool;
 	vshmem_port *port;
-	struct vshmem_card card;
+	struct vshmem_modex modex;
 	uint8_t *base;
 	uint64_t bytes;
 	opal_mutex_t lock;
@@ -80,7 +80,7 @@ struct vshmem_btl {
 	int32_t waiting; /* fragments, operations and replies that wait */
 	opal_free_list_t small, eager, large;
 	int looks; /* for a message, each time progress is made */
-	bool told; /* that some peer cannot be reached */
+	bool warned; /* that some peer cannot be reached */
 	uint64_t sent, received, given_away;
 };
 extern struct vshmem_btl vshmem_btl;
@@ -174,7 +174,7 @@ void vshmem_onesided_forget(vshmem_endpoint *endpoint);
 void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
 void vshmem_onesided_close(void);
 
-/* patience.c */
+/* timeout.c */
 void vshmem_patience(int events);
 /* Of a counter of one to a few GHz. */
 uint64_t vshmem_ticks(void);

@@ -21,12 +21,12 @@
 struct vshmem_coll_parameters vshmem_coll_parameters;
 
 /* What a process tells the others. Who has other bounds would go another way. */
-struct card {
+struct modex {
 	uint32_t arch;
 	int32_t priority, most_members, after;
 	uint64_t most_bytes, piece_bytes;
 };
-static struct card own;
+static struct modex own;
 /* By name: its pool, as it has told. */
 static opal_hash_table_t known;
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
@@ -90,7 +90,7 @@ static int open_component(void)
 	const struct vshmem_coll_parameters *given = &vshmem_coll_parameters;
 	if (given->priority <= 0 || !opal_pmix.put)
 		return OMPI_ERR_NOT_AVAILABLE;
-	own = (struct card){ opal_local_arch, given->priority, given->most_members, given->after, given->most_bytes, given->piece_bytes };
+	own = (struct modex){ opal_local_arch, given->priority, given->most_members, given->after, given->most_bytes, given->piece_bytes };
 	int rc;
 	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_coll_vshmem_component.collm_version, &own, sizeof(own));
 	return rc == OPAL_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
@@ -127,20 +127,20 @@ static const uint8_t *pool_of(const opal_process_name_t *name)
 	if (rc == OPAL_SUCCESS)
 		return found == &none ? NULL : found;
 
-	struct vshmem_card *address = NULL;
-	struct card *card = NULL;
+	struct vshmem_modex *address = NULL;
+	struct modex *modex = NULL;
 	size_t bytes = 0;
 	uint8_t *pool = NULL;
 	OPAL_MODEX_RECV(rc, &btl, name, (void **)&address, &bytes);
 	if (rc == OPAL_SUCCESS && address && bytes == sizeof(*address)) {
-		OPAL_MODEX_RECV(rc, &mca_coll_vshmem_component.collm_version, name, (void **)&card, &bytes);
-		if (rc == OPAL_SUCCESS && card && bytes == sizeof(*card) && memcmp(card, &own, sizeof(own)) == 0)
+		OPAL_MODEX_RECV(rc, &mca_coll_vshmem_component.collm_version, name, (void **)&modex, &bytes);
+		if (rc == OPAL_SUCCESS && modex && bytes == sizeof(*modex) && memcmp(modex, &own, sizeof(own)) == 0)
 			pool = malloc(sizeof(address->pool));
 		if (pool)
 			memcpy(pool, address->pool, sizeof(address->pool));
 	}
 	free(address);
-	free(card);
+	free(modex);
 	OPAL_THREAD_LOCK(&lock);
 	opal_hash_table_set_value_uint64(&known, key, pool ? (void *)pool : (void *)(uintptr_t)&none);
 	OPAL_THREAD_UNLOCK(&lock);
@@ -199,7 +199,7 @@ static mca_coll_base_module_t *query(struct ompi_communicator_t *comm, int *prio
 static void construct(vshmem_gathering *gathering)
 {
 	gathering->way = UNDECIDED;
-	gathering->told = false;
+	gathering->warned = false;
 	gathering->calls = 0;
 	gathering->before = 0;
 	gathering->team = NULL;

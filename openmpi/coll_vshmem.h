@@ -21,14 +21,14 @@
 #include "ompi/mca/coll/coll.h"
 #include "ompi/op/op.h"
 
-#include "say.h"
+#include "log.h"
 #include "vshmem.h"
 
 /* What this component does of one communicator. */
 typedef struct vshmem_gathering {
 	mca_coll_base_module_t super;
 	enum { UNDECIDED, DECIDING, BY_TEAM, BY_MESSAGES } way;
-	bool told; /* that the team has failed */
+	bool warned; /* that the team has failed */
 	uint32_t calls, members;
 	int before; /* calls before it is decided */
 	vshmem_team *team;

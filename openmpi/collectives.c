@@ -32,8 +32,8 @@ static inline int answer(vshmem_gathering *gathering, int rc)
 	if (OPAL_LIKELY(rc == 0))
 		return MPI_SUCCESS;
 	char why[256] = "";
-	if (vshmem_team_failure(gathering->team, why, sizeof(why)) >= 0 && !gathering->told) {
-		gathering->told = true;
+	if (vshmem_team_failure(gathering->team, why, sizeof(why)) >= 0 && !gathering->warned) {
+		gathering->warned = true;
 		vshmem_say("a collective call of a communicator has failed: %s", why);
 	}
 	return rc == -EPROTO ? MPI_ERR_TRUNCATE : MPI_ERR_OTHER;

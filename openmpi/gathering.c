@@ -10,7 +10,7 @@
 
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 static vshmem_pool *pool;
-static bool told; /* that there is no room */
+static bool warned; /* that there is no room */
 static int teams;
 static uint64_t taken; /* by them, of what this process may take */
 static uint64_t calls, ever;
@@ -55,11 +55,11 @@ static int join(vshmem_gathering *gathering, uint32_t members, uint32_t rank, in
 			      vshmem_attach(pool, id, bytes, &gathering->memory);
 	if (rc != 0) {
 		gathering->memory = NULL;
-		if (!told)
+		if (!warned)
 			vshmem_say("a communicator of %u processes makes its collective calls by messages: the pool has no "
 					"room for %zu KiB more that they share, or for one more to attach them (%s)",
 					members, bytes >> 10, strerror(-rc));
-		told = true;
+		warned = true;
 		return 0;
 	}
 	id = id == 0 ? vshmem_id(pool, gathering->memory) : id;

@@ -151,8 +151,8 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 		return NULL;
 	vshmem_btl.super.btl_flags |= CPU_ATOMICS_MIX;
 	int rc;
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_vshmem_component.btl_version, &vshmem_btl.card,
-			sizeof(vshmem_btl.card));
+	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_vshmem_component.btl_version, &vshmem_btl.modex,
+			sizeof(vshmem_btl.modex));
 	mca_btl_base_module_t **modules = rc == OPAL_SUCCESS ? calloc(1, sizeof(*modules)) : NULL;
 	if (!modules) {
 		vshmem_btl_finalize(&vshmem_btl.super);
@@ -164,9 +164,9 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 }
 
 /* What a process has told; false when it has told nothing, or is in another pool, or reads it otherwise. */
-static bool card_of(const opal_process_name_t *name, bool known, struct vshmem_card *card)
+static bool modex_of(const opal_process_name_t *name, bool known, struct vshmem_modex *modex)
 {
-	struct vshmem_card *found = NULL;
+	struct vshmem_modex *found = NULL;
 	size_t bytes = 0;
 	int rc;
 	if (known) {
@@ -182,7 +182,7 @@ static bool card_of(const opal_process_name_t *name, bool known, struct vshmem_c
 		opal_list_append(&how, &flag.super);
 		rc = key ? opal_pmix.get(name, key, &how, &value) : OPAL_ERR_OUT_OF_RESOURCE;
 		if (rc == OPAL_SUCCESS && value) {
-			found = (struct vshmem_card *)value->data.bo.bytes;
+			found = (struct vshmem_modex *)value->data.bo.bytes;
 			bytes = value->data.bo.size;
 			value->data.bo.bytes = NULL;
 			OBJ_RELEASE(value);
@@ -195,23 +195,23 @@ static bool card_of(const opal_process_name_t *name, bool known, struct vshmem_c
 		OPAL_MODEX_RECV(rc, &mca_btl_vshmem_component.btl_version, name, (void **)&found, &bytes);
 	}
 	bool ours = rc == OPAL_SUCCESS && found && bytes == sizeof(*found) &&
-		    memcmp(found->pool, vshmem_btl.card.pool, sizeof(found->pool)) == 0;
+		    memcmp(found->pool, vshmem_btl.modex.pool, sizeof(found->pool)) == 0;
 	if (ours)
-		*card = *found;
+		*modex = *found;
 	free(found);
 	return ours;
 }
 
 /* Both ends of a pair must come to the same answer, or ob1 uses a way back that the other end does not have (and
  * crashes). So it is made of what both know alike: their cards, and their ranks. */
-static bool is_peer(const opal_process_name_t *name, const struct vshmem_card *card)
+static bool is_peer(const opal_process_name_t *name, const struct vshmem_modex *modex)
 {
 	const opal_process_name_t *me = &OPAL_PROC_MY_NAME;
-	const struct vshmem_card *own = &vshmem_btl.card;
+	const struct vshmem_modex *own = &vshmem_btl.modex;
 	/* A port has a lane for each process of its job, and none for those of jobs that come later. */
 	if (name->jobid != me->jobid || name->vpid >= job)
 		return false;
-	if (card->port.most_bytes < own->max_send_size || own->port.most_bytes < card->max_send_size) {
+	if (modex->port.most_bytes < own->max_send_size || own->port.most_bytes < modex->max_send_size) {
 		vshmem_btl_tell_once("its lanes are not as long as ours: give all processes the same btl_vshmem parameters");
 		return false;
 	}
@@ -229,10 +229,10 @@ static bool is_peer(const opal_process_name_t *name, const struct vshmem_card *c
 void vshmem_watch_job(void)
 {
 	opal_process_name_t name = OPAL_PROC_MY_NAME;
-	struct vshmem_card card;
+	struct vshmem_modex modex;
 	for (name.vpid = 0; name.vpid < job; name.vpid++)
-		if (name.vpid != OPAL_PROC_MY_NAME.vpid && card_of(&name, true, &card))
-			vshmem_watch(&card.domain);
+		if (name.vpid != OPAL_PROC_MY_NAME.vpid && modex_of(&name, true, &modex))
+			vshmem_watch(&modex.domain);
 }
 
 static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
@@ -241,17 +241,17 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 	(void)btl;
 	const opal_proc_t *me = opal_proc_local_get();
 	for (size_t nth = 0; nth < count; nth++) {
-		struct vshmem_card card = vshmem_btl.card;
+		struct vshmem_modex modex = vshmem_btl.modex;
 		endpoints[nth] = NULL;
 		if (procs[nth]->proc_arch != me->proc_arch)
 			continue;
 		/* Who has no card, or one of another pool, is somebody else's to reach. */
-		if (procs[nth] != me && !card_of(&procs[nth]->proc_name, false, &card))
+		if (procs[nth] != me && !modex_of(&procs[nth]->proc_name, false, &modex))
 			continue;
-		if (!is_peer(&procs[nth]->proc_name, &card))
+		if (!is_peer(&procs[nth]->proc_name, &modex))
 			continue;
-		vshmem_watch(&card.domain);
-		endpoints[nth] = vshmem_endpoint_open(&card.port);
+		vshmem_watch(&modex.domain);
+		endpoints[nth] = vshmem_endpoint_open(&modex.port);
 		/* Open MPI asks for one peer without saying which. */
 		if (endpoints[nth] && reachable)
 			opal_bitmap_set_bit(reachable, (int)nth);

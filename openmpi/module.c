@@ -54,9 +54,9 @@ bool vshmem_btl_open(uint32_t peers)
 		btl->pool = NULL;
 		return false;
 	}
-	vshmem_identify(btl->pool, btl->card.pool);
-	vshmem_port_address(btl->port, &btl->card.port);
-	vshmem_domain(btl->pool, &btl->card.domain);
+	vshmem_identify(btl->pool, btl->modex.pool);
+	vshmem_port_address(btl->port, &btl->modex.port);
+	vshmem_domain(btl->pool, &btl->modex.domain);
 	btl->base = vshmem_base(btl->pool);
 	btl->bytes = vshmem_bytes(btl->pool);
 	/* Nothing comes within the kernel: then looking here again is quicker than looking everywhere. */
@@ -64,14 +64,14 @@ bool vshmem_btl_open(uint32_t peers)
 	OBJ_CONSTRUCT(&btl->lock, opal_mutex_t);
 	OBJ_CONSTRUCT(&btl->endpoints, opal_list_t);
 
-	size_t largest = btl->card.port.most_bytes < FRAGMENT_BYTES ? btl->card.port.most_bytes : FRAGMENT_BYTES;
+	size_t largest = btl->modex.port.most_bytes < FRAGMENT_BYTES ? btl->modex.port.most_bytes : FRAGMENT_BYTES;
 	size_t eager = largest < EAGER_BYTES ? largest : EAGER_BYTES;
 	if (btl->super.btl_max_send_size == 0 || btl->super.btl_max_send_size > largest)
 		btl->super.btl_max_send_size = largest;
 	if (btl->super.btl_eager_limit == 0 || btl->super.btl_eager_limit > eager)
 		btl->super.btl_eager_limit = eager;
 	btl->super.btl_rndv_eager_limit = btl->super.btl_eager_limit;
-	btl->card.max_send_size = (uint32_t)btl->super.btl_max_send_size;
+	btl->modex.max_send_size = (uint32_t)btl->super.btl_max_send_size;
 	return lists(btl->super.btl_eager_limit, btl->super.btl_max_send_size) && vshmem_onesided_open();
 }
 

@@ -7,7 +7,7 @@
 
 #include "opal/mca/base/mca_base_var.h"
 
-#include "say.h"
+#include "log.h"
 
 /* Whether a word is a number, perhaps with the letter of a power of 1024. */
 static bool parse(const char *word, int64_t *value)

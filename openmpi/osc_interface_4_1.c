@@ -25,7 +25,7 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 
-#include "say.h"
+#include "log.h"
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
 #error "this file is for Open MPI 4.1"
@@ -55,7 +55,7 @@ ompi_osc_base_component_t mca_osc_vshmem_component = {
 
 /* What osc/rdma does. Its windows all have the same functions. */
 static ompi_osc_base_module_t rdma;
-static bool told;
+static bool warned;
 
 /* Transports whose fetching atomics go by here. */
 static struct transport {
@@ -142,11 +142,11 @@ static enum way way_of(struct ompi_datatype_t *origin, struct ompi_datatype_t *r
 
 static int refuse(void)
 {
-	if (!told)
+	if (!warned)
 		vshmem_say("an accumulate was refused: Open MPI's osc/rdma would do it wrong. Pairs with a hole (MPI_DOUBLE_INT, "
 			   "MPI_LONG_INT, MPI_LONG_DOUBLE_INT) are accumulated one by one, MPI_SHORT_INT and pairs within other datatypes "
 			   "not at all; MPI_2INT and MPI_FLOAT_INT are");
-	told = true;
+	warned = true;
 	return MPI_ERR_UNSUPPORTED_OPERATION;
 }
 

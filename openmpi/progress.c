@@ -62,7 +62,7 @@ static int receive(void)
 				return 1;
 			}
 		} else if (rc == -EBADMSG) {
-			vshmem_say("what a peer (client %u of the pool) sends makes no sense; it is not read any more",
+			vshmem_say("what a peer (client %u of the pool) sends is invalid; it is not read any more",
 				   message.lane);
 		} else if (rc == -EPIPE) {
 			fail_dead();

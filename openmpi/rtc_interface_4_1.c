@@ -15,7 +15,7 @@
 #include "orte/runtime/orte_globals.h"
 #include "orte/util/proc_info.h"
 
-#include "say.h"
+#include "log.h"
 #include "vshmem.h"
 
 /* Between looks. */

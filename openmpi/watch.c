@@ -11,7 +11,7 @@
 #define LOOKS 64
 #define INTERVAL (UINT64_C(1) << 28)
 /* Looks at the domains, with the job up to then silent about the rest, before all its processes are asked where they are. */
-#define PATIENCE 5
+#define TIMEOUT 5
 
 static struct vshmem_domain domains[MOST];
 static unsigned count;
@@ -32,7 +32,7 @@ static void look(void)
 {
 	static unsigned looks;
 	/* A process may wait for one that it has never talked to. */
-	if (!all_known && ++looks == PATIENCE) {
+	if (!all_known && ++looks == TIMEOUT) {
 		all_known = true;
 		vshmem_watch_job();
 	}

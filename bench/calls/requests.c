@@ -1,5 +1,5 @@
-/* A server and its clients over one queue: requests and answers are told apart by their types, an answer's is the pid of
- * the client. */
+/* A server and its clients over one queue: requests and answers are distinguished by their types,
+ * an answer's is the pid of the client. */
 #include <errno.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>

@@ -141,7 +141,7 @@ void team_prepare_fork(struct team *team)
 	take_seat(team, meeting);
 }
 
-void team_settle(struct team *team)
+void team_start(struct team *team)
 {
 	team_enter(team, met->room);
 }

@@ -14,7 +14,7 @@ void team_meet(struct team *team, const char *path, uint64_t terms);
 /* The same for processes that are yet to be forked. */
 void team_prepare_fork(struct team *team);
 /* To be called by every rank once it is a process of its own: takes its place in the team. */
-void team_settle(struct team *team);
+void team_start(struct team *team);
 
 /* Whose barrier and sum it is: team.c's, or a library's. The room is zeroed, and on a page. */
 extern const char *const team_model;

@@ -28,7 +28,7 @@ void team_enter(struct team *team, void *room)
 	vshmem_team *joined = NULL;
 	succeed(team, "vshmem_team_join", vshmem_team_join(room, (uint32_t)team->ranks, PAYLOAD, (uint32_t)team->rank, &joined));
 	team->model = joined;
-	/* The deadline's signal ends the program at its time; a member's patience is not to end it before. */
+	/* The deadline's signal ends the program at its time; a member's timeout is not to end it before. */
 	vshmem_team_patience(joined, 3600000);
 }
 

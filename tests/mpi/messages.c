@@ -1,6 +1,7 @@
 /* Messages between all pairs: every size around the switches of protocol, in every mode, and every byte looked at.
  *
- * Of many processes each talks to some: work and memory that grow with their square would be a test of patience. */
+ * Of many processes each talks to some: work and memory that grow with their square would be a test
+ * of timeout. */
 #include <string.h>
 
 #include "pattern.h"

@@ -82,7 +82,7 @@ static void while_running(void)
 		fail("the handler did not run");
 }
 
-/* The signal comes when the thread sleeps in the line. */
+/* The signal comes when the thread sleeps in the wait queue. */
 static void while_asleep(void)
 {
 	pid_t parent = getpid();
@@ -98,7 +98,7 @@ static void while_asleep(void)
 	if (semop(set, &take, 1) != -1 || errno != EINTR || ran != 1)
 		fail("the handler was to end the call");
 	if (semctl(set, 0, GETNCNT) != 0)
-		fail("nobody is in the line");
+		fail("nobody is in the wait queue");
 	waitpid(child, NULL, 0);
 }
 

@@ -1,6 +1,7 @@
-/* A signal at every instruction on the way to sleep. A child steps into semop(2) under ptrace, up to the futex call that it sleeps
- * in; its successors get SIGUSR1 one instruction later each. Whatever the instruction: the handler finds nobody in the line, the
- * call ends with EINTR, and the pool is whole. */
+/* A signal at every instruction on the way to sleep. A child steps into semop(2) under ptrace, up
+ * to the futex call that it sleeps in; its successors get SIGUSR1 one instruction later each.
+ * Whatever the instruction: the handler finds nobody in the wait queue, the call ends with EINTR,
+ * and the pool is whole. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -103,7 +104,7 @@ static int at_futex(pid_t child, const struct user_regs_struct *now)
 
 static int now_at;
 
-/* The bound of a test that has failed: the child neither ends nor sleeps in the line. */
+/* The bound of a test that has failed: the child neither ends nor sleeps in the wait queue. */
 static void hung(int signal)
 {
 	(void)signal;
@@ -123,8 +124,8 @@ static char state_of(pid_t child)
 	return strrchr(text, ')')[2];
 }
 
-/* Lets the child go on with a signal, and says how it ended. One that came before the call began leaves the child asleep: it gets
- * another. */
+/* Lets the child continue with a signal, and says how it ended. One that came before the call began
+ * leaves the child asleep: it gets another. */
 static int finish(pid_t child)
 {
 	int status, again = 0;

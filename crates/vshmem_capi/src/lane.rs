@@ -34,7 +34,7 @@ impl Lane {
         };
         let port = pool.attach(id).map_err(gone)?;
         let mut lane = Self { pool, id, outbound: None };
-        let client = lane.pool.session()?.member().name().word();
+        let client = lane.pool.session()?.client().client_id().word();
         let (port_id, nonce) = own.map_or((0, 0), Receiver::identity);
         let who = Identity { client, port: port_id, nonce, mark };
         let claimed = Outbound::claim(lane.pool.map(), port.offset, port.bytes, to.nonce, who);

@@ -152,7 +152,7 @@ pub unsafe extern "C" fn vshmem_team_leave(team: *mut Team) {
 pub unsafe extern "C" fn vshmem_team_patience(team: *mut Team, milliseconds: u32) {
     // SAFETY: the caller passes a member that no other thread uses now.
     let team = unsafe { &mut *team };
-    team.set_patience(match milliseconds {
+    team.set_timeout(match milliseconds {
         u32::MAX => Duration::MAX,
         _ => Duration::from_millis(milliseconds.into()),
     });

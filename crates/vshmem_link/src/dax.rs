@@ -23,7 +23,7 @@ const DEVICES: &str = "/sys/bus/dax/devices";
 /// What the name of a device begins with.
 const PREFIX: &str = "dax";
 
-/// What tells it from others.
+/// What distinguishes it from others.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "dax",
     is_device: |place| name_of(place).is_some() && is_character_device(place),

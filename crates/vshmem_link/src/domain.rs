@@ -36,7 +36,7 @@ const NAME_FILE: &str = "/run/vshmem/domain";
 /// Inode of the initial PID namespace (include/linux/proc_ns.h).
 pub(crate) const INITIAL_PID_NAMESPACE: u32 = 0xEFFF_FFFC;
 
-/// Why a domain cannot be told from others.
+/// Why a domain cannot be distinguished from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot tell this PID namespace from others: {path}: {errno}. `mount -t proc proc /proc` makes it readable here"

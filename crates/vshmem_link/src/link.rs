@@ -142,14 +142,14 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// What rings other domains, where the link can.
+    /// What notifies other domains, where the link can.
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
         None
     }
 
-    /// A descriptor for this domain's agent: readable when the domain has been rung, until eight
-    /// bytes are read; with priority data (POLLPRI) when [`Link::ended_processes`] has something
-    /// to tell.
+    /// A descriptor for this domain's agent: readable when the domain has been notified, until
+    /// eight bytes are read; with priority data (POLLPRI) when [`Link::ended_processes`] has
+    /// something to tell.
     ///
     /// # Errors
     /// What opening it gives.

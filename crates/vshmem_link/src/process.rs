@@ -1,5 +1,5 @@
-//! Processes of this PID namespace: what tells one from others that have had its pid, and whether it
-//! lives.
+//! Processes of this PID namespace: what distinguishes one from others that have had its pid, and
+//! whether it lives.
 //!
 //! Two processes that ask about a third must get the same answer though each may be in a time
 //! namespace of its own, which shifts the start times that /proc shows it, and though /proc may be

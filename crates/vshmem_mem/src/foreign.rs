@@ -25,7 +25,7 @@ impl ForeignWords {
     /// # Errors
     /// What mmap(2) says.
     pub fn map(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, Errno> {
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: a new mapping at an address of the kernel's choice replaces no other mapping.
         let start = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -66,7 +66,7 @@ impl ForeignWords {
         if fits { Ok(self.start + offset) } else { Err(Errno::INVAL) }
     }
 
-    /// Wakes everybody who sleeps on the word at `offset`. Returns how many.
+    /// Wakes every thread that sleeps on the word at `offset`. Returns how many.
     ///
     /// # Errors
     /// EFAULT when the file is shorter by now.
@@ -105,7 +105,7 @@ unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, Err
     let result: isize;
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: the kernel keeps all registers but those that are named; the rest is the caller's to
-    // vouch for.
+    // guarantee.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!(
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_is_woken_through_a_mapping_for_reading() {
+    fn a_waiter_is_woken_through_a_mapping_for_reading() {
         let file = file();
         let (owner, other) = (own(&file), ForeignWords::map(file.as_fd(), BYTES).unwrap());
         let woken = AtomicU32::new(0);
@@ -172,7 +172,7 @@ mod tests {
             }
         });
         assert_eq!(woken.load(Ordering::SeqCst), 1);
-        assert_eq!(other.wake(4), Ok(0), "nobody sleeps any more");
+        assert_eq!(other.wake(4), Ok(0), "no thread sleeps any more");
         other.unmap();
     }
 

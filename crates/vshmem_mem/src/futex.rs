@@ -75,8 +75,8 @@ fn outcome_of(slept: Result<(), Errno>) -> FutexOutcome {
     }
 }
 
-/// Wakes everybody who sleeps on `word`. Says whether there was anybody.
+/// Wakes every thread that sleeps on `word`. Says whether there was one.
 pub fn futex_wake(word: &AtomicU32) -> bool {
-    // Where the kernel cannot key the mapping nobody sleeps on it either.
+    // Where the kernel cannot key the mapping no thread sleeps on it either.
     futex::wake(word, futex::Flags::empty(), i32::MAX as u32).is_ok_and(|woken| woken > 0)
 }

@@ -21,7 +21,7 @@ pub struct OutOfPool {
 pub struct Map {
     base: NonNull<u8>,
     bytes: usize,
-    /// Unmaps when the view is dropped. `None` for a view of memory that somebody else keeps.
+    /// Unmaps when the view is dropped. `None` for a view of memory that another thread keeps.
     _mapping: Option<Mapping>,
 }
 
@@ -86,7 +86,7 @@ impl Map {
         Self { base: mapping.start(), bytes: mapping.bytes(), _mapping: Some(mapping) }
     }
 
-    /// A view of memory that somebody else keeps.
+    /// A view of memory that another thread keeps.
     ///
     /// # Panics
     /// When it does not begin on a cache line.
@@ -115,7 +115,7 @@ impl Map {
         self.bytes as u64
     }
 
-    /// First byte, for whoever maps the same memory there again.
+    /// First byte, for the thread that maps the same memory there again.
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.base
@@ -261,8 +261,8 @@ impl Map {
         Ok(wide::replace(self.cell_words(offset)?, old, new))
     }
 
-    /// Lays a cell into memory that is no cell of anybody's yet. The tag is written first: whoever still compares with
-    /// what was there before finds another one.
+    /// Lays a cell into memory that is no cell of any client's yet. The tag is written first: the
+    /// thread that still compares with what was there before finds another one.
     ///
     /// # Errors
     /// When the cell is not inside.

@@ -39,7 +39,7 @@ pub struct Map {
     words: Vec<Option<AtomicU64>>,
     cells: Vec<AtomicU64>,
     pairs: Mutex<Pairs>,
-    sleepers: Vec<AtomicU32>,
+    waiters: Vec<AtomicU32>,
 }
 
 /// A cell of a view.
@@ -109,7 +109,7 @@ impl Map {
             words: (0..plain / WORD_BYTES as usize).map(word).collect(),
             cells: (0..(bytes - plain) / CELL_BYTES as usize).map(|_| AtomicU64::new(0)).collect(),
             pairs: Mutex::new(pairs),
-            sleepers: (0..(bytes / 4).min(4)).map(|_| AtomicU32::new(0)).collect(),
+            waiters: (0..(bytes / 4).min(4)).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
@@ -150,7 +150,7 @@ impl Map {
     /// # Errors
     /// When there is none.
     pub fn futex(&self, offset: u64) -> Result<&AtomicU32, OutOfPool> {
-        self.sleepers.get((offset / 4) as usize).ok_or(OutOfPool { offset })
+        self.waiters.get((offset / 4) as usize).ok_or(OutOfPool { offset })
     }
 
     /// Reads a word.
@@ -243,7 +243,7 @@ impl Map {
         Ok(())
     }
 
-    /// Lays a cell into memory that is no cell of anybody's yet.
+    /// Lays a cell into memory that is no cell of any client's yet.
     ///
     /// # Errors
     /// When it is not inside.

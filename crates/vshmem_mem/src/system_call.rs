@@ -11,7 +11,7 @@
 pub unsafe fn system_call<const N: usize>(number: libc::c_long, words: [usize; N]) -> isize {
     let word = |index: usize| words.get(index).copied().unwrap_or(0);
     let result: isize;
-    // SAFETY: the kernel's calling convention; what the call does is the caller's to vouch for.
+    // SAFETY: the kernel's calling convention; what the call does is the caller's to guarantee.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(

@@ -58,7 +58,7 @@ fn mark() -> Option<&'static AtomicU32> {
     unsafe { MARK.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Whether this is a child that has come about behind our back.
+/// Whether this is a child that was created without passing through this library.
 #[inline]
 pub fn is_unknown_child() -> bool {
     mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)

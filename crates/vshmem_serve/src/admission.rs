@@ -1,4 +1,4 @@
-//! Who may connect: whoever may open the pool's file.
+//! Access control: a process may connect if it may open the pool's file.
 //!
 //! The socket's own mode is the first wall, kept by the kernel. This is the second: it holds where
 //! somebody has changed the socket's mode, or handed a connected socket on.

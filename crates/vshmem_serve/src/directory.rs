@@ -1,4 +1,4 @@
-//! Making and replacing files in a directory that may be somebody else's.
+//! Creating and replacing files in a directory that may belong to another user.
 //!
 //! `--socket` may name a directory of another user's, who can put a link in place of anything in it, and of the
 //! directory itself, between two steps of ours. So the directory is opened once, and everything is done relative to the

@@ -3,8 +3,8 @@
 
 use vshmem_mem::Ordering;
 
+use crate::backoff::Wanted;
 use crate::failure::TeamError;
-use crate::patience::Wanted;
 use crate::team::Team;
 
 impl Team {

@@ -5,10 +5,10 @@
 
 use vshmem_mem::Ordering;
 
+use crate::backoff::Wanted;
 use crate::failure::TeamError;
 use crate::layout::{SLOTS, STEP, TAKEN, TEXT, WHAT};
 use crate::number::{Number, Operation, combine};
-use crate::patience::Wanted;
 use crate::team::{Posted, Readers, Team};
 
 /// With so many members or fewer everybody reads what everybody has; with more, one does and passes it on.

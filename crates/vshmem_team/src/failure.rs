@@ -16,8 +16,8 @@ pub enum TeamError {
     /// A member makes another call, or the same with other sizes.
     #[error("member {0} makes another call, or the same one with another size, kind or operation")]
     Mismatch(u32),
-    /// What a member has written makes no sense.
-    #[error("what member {0} has written makes no sense")]
+    /// What a member has written is invalid.
+    #[error("what member {0} has written is invalid")]
     Corrupt(u32),
 }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use vshmem_mem::{Map, Ordering};
 
+use crate::backoff;
 use crate::failure::TeamError;
 use crate::layout::{
     ABSENT, DOMAIN, FAILURE_AT, JOINED, JOINING, LEFT, LEFT_AT, PID, SHAPE_AT, SLOTS, START, STATE,
     Shape,
 };
-use crate::patience;
 use crate::team::{Person, Posted, Team};
 
 /// Why a member cannot join.
@@ -72,7 +72,7 @@ impl Team {
             rank,
             me,
             is_gone,
-            patience: patience::DEFAULT,
+            timeout: backoff::DEFAULT,
             looks: 1024,
             idle: None,
             epoch: 0,

@@ -22,18 +22,18 @@
 
 #![forbid(unsafe_code)]
 
+mod backoff;
 mod barrier;
 mod exchange;
 mod failure;
 mod joining;
 mod layout;
 mod number;
-mod patience;
 mod team;
 
+pub use backoff::arrivals;
 pub use failure::TeamError;
 pub use joining::JoinError;
 pub use layout::{MOST_MEMBERS, MOST_PAYLOAD, Shape};
 pub use number::{Number, Operation};
-pub use patience::arrivals;
 pub use team::{Person, Team};

@@ -33,7 +33,7 @@ impl SlabMeta {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct UnitMeta {
-    /// 0 free; 1 in an object; else the name of the client that owns it.
+    /// 0 free; 1 in an object; else the id of the client that owns it.
     pub owner: RawCell,
     /// Next message of a queue, unit plus one.
     pub next: RawCell,

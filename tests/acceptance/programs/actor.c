@@ -120,12 +120,12 @@ static long operate(void)
 {
 	struct sembuf operations[MOST_WORDS];
 	size_t n = 0;
-	struct timespec limit, *patience = NULL;
+	struct timespec limit, *timeout = NULL;
 	for (int at = 2; at < words; at++) {
 		if (word[at][0] == '-' && word[at][1] == 't') {
 			long ms = atol(word[at] + 2);
 			limit = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
-			patience = &limit;
+			timeout = &limit;
 			continue;
 		}
 		char flags[8] = "";
@@ -135,7 +135,7 @@ static long operate(void)
 			(unsigned short)semaphore, (short)change,
 			(short)((strchr(flags, 'u') ? SEM_UNDO : 0) | (strchr(flags, 'n') ? IPC_NOWAIT : 0)) };
 	}
-	return patience ? semtimedop((int)number(1), operations, n, patience) : semop((int)number(1), operations, n);
+	return timeout ? semtimedop((int)number(1), operations, n, timeout) : semop((int)number(1), operations, n);
 }
 
 static void attach(void)

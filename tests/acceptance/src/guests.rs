@@ -75,7 +75,7 @@ impl Machine {
         Pool::new(size, if dax { &["--dax"] } else { &[] })
     }
 
-    /// Whether guests can be rung.
+    /// Whether guests can be notified.
     #[must_use]
     pub fn has_interrupts(self) -> bool {
         matches!(self, Machine::Qemu { device: Device::Doorbell, driver: true })

@@ -26,19 +26,19 @@ pub use pool::Pool;
 use std::time::{Duration, Instant};
 
 /// How long anything may take before it counts as hanging: emulated guests on a busy machine are slow.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits for a state.
 ///
 /// # Panics
 /// When it does not come.
 pub fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !reached() {
         assert!(
             Instant::now() < end,
             "in {} s it did not come true that {what}",
-            PATIENCE.as_secs()
+            TIMEOUT.as_secs()
         );
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -15,7 +15,7 @@ static void *store_for_ever(void *context)
 	return NULL;
 }
 
-/* A thread that stores into the segment until the process is no more. */
+/* A thread that stores into the segment until the process has ended. */
 static void store_beside(int segment)
 {
 	pthread_t t;

@@ -188,7 +188,7 @@ CASE(end_exit_while_a_thread_sleeps)
 
 struct exec_scene {
 	int set;
-	volatile int *go; /* the sleeper has been counted: without it, the exec may come before the count */
+	volatile int *go; /* the waiter has been counted: without it, the exec may come before the count */
 };
 
 static void exec_with_sleeper(void *context)

@@ -204,7 +204,7 @@ CASE(identity_by_thread)
 	finish(start(users_by_thread, &a));
 }
 
-/* ---- rights that are taken from a sleeper ---- */
+/* ---- rights that are taken from a waiter ---- */
 
 static volatile int *outcome;
 
@@ -241,7 +241,7 @@ static void take_rights_from(role_fn *role)
 	ds.msg_qbytes = 100;
 	say("mode to 0600: %s", got(msgctl(q, IPC_SET, &ds)));
 	finish(child);
-	say("the sleeper: %s", errno_name(*outcome));
+	say("the waiter: %s", errno_name(*outcome));
 }
 
 CASE(identity_rights_taken_from_a_receiver) { take_rights_from(wait_to_receive); }

@@ -434,7 +434,7 @@ CASE(perm_undo_needs_no_permission)
 
 static void wait_without_rights(void *context)
 {
-	say("the sleeper: %s", got(step(*(int *)context, 0, -1, 0)));
+	say("the waiter: %s", got(step(*(int *)context, 0, -1, 0)));
 }
 
 CASE(perm_taken_from_a_sleeper)

@@ -1,4 +1,4 @@
-/* sem_otime and the counts of sleepers, as others leave them: a sleeper's operations are done by whoever lets it go on. */
+/* sem_otime and the counts of waiters, as others leave them: a waiter's operations are done by whoever lets it go on. */
 #include "case.h"
 
 struct sleeper {
@@ -60,7 +60,7 @@ CASE(sem_stamp_setall_that_wakes)
 	say("SETALL that is: otime %s", when(at_once));
 }
 
-/* A sleeper that can never go on ends with an error: nothing has been operated. */
+/* A waiter that can never go on ends with an error: nothing has been operated. */
 CASE(sem_stamp_setval_that_refuses)
 {
 	struct sleeper s = { set_of(2), { { 0, -1, 0 }, { 1, 1, 0 } }, 2, "raises too high" };
@@ -95,9 +95,9 @@ CASE(sem_stamp_exit_with_undo_of_nothing)
 	say("value %d, stamped at the exit: %s", value(a, 0), yes(set_state(a).sem_otime > before));
 }
 
-/* ---- where a sleeper with several operations is counted, after others have passed it ---- */
+/* ---- where a waiter with several operations is counted, after others have passed it ---- */
 
-/* Looks at once, and says it when the sleeper that went on has said its own. */
+/* Looks at once, and says it when the waiter that went on has said its own. */
 static void counts(int set, const char *after, pid_t went_on)
 {
 	int seen[2][3];

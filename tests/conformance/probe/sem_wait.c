@@ -59,7 +59,7 @@ CASE(sem_wait_for_zero)
 
 CASE(sem_wait_value_moves_at_the_post)
 {
-	/* The post hands the value to the sleeper: nobody can see the semaphore at 1 afterwards. */
+	/* The post hands the value to the waiter: nobody can see the semaphore at 1 afterwards. */
 	struct waiter w = { set_of(1), 0, -1, "waiter", NULL };
 	bool always = true;
 	w.result = shared_ints();
@@ -334,7 +334,7 @@ CASE(sem_wait_counts_at_once_after_sigkill)
 	struct waiter w = { set_of(1), 0, -1, "waiter", NULL };
 	pid_t child = waiting(&w, 0);
 	stop_by(child, SIGKILL);
-	say("right after waitpid of a sleeper killed by SIGKILL: ncnt %d", asked(w.set, 0, GETNCNT));
+	say("right after waitpid of a waiter killed by SIGKILL: ncnt %d", asked(w.set, 0, GETNCNT));
 	step(w.set, 0, 1, 0);
 	say("value %d", value(w.set, 0));
 }

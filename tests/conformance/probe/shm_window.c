@@ -44,7 +44,7 @@ static void say_pages(const char *what, char *at, int pages, char own)
 
 CASE(shm_window_grown_from_the_middle)
 {
-	/* The part that is moved is not the whole: the kernel goes on with the segment's next pages. */
+	/* The part that is moved is not the whole: the kernel continues with the segment's next pages. */
 	struct row r = filled_row(2 * PAGE);
 	for (int i = 0; i < 3; i++) {
 		char *to = mremap(r.at[i], PAGE, 3 * PAGE, MREMAP_MAYMOVE);

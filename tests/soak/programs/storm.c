@@ -100,10 +100,10 @@ static void hold(void)
 	unsigned short a = (unsigned short)(next() % TOKENS), b = (unsigned short)((a + 1 + next() % (TOKENS - 1)) % TOKENS);
 	struct sembuf take[2] = { { a, -1, SEM_UNDO }, { b, -1, SEM_UNDO } };
 	struct sembuf give[2] = { { b, 1, SEM_UNDO }, { a, 1, SEM_UNDO } };
-	struct timespec patience = { 0, 2000000 };
+	struct timespec timeout = { 0, 2000000 };
 	size_t n = 1 + next() % 2;
 	int in_time = next() % 2;
-	if (semtimedop(on.tokens, take, n, in_time ? &patience : NULL) != 0) {
+	if (semtimedop(on.tokens, take, n, in_time ? &timeout : NULL) != 0) {
 		if (errno == EAGAIN || errno == EINTR)
 			return;
 		fail("tokens taken");
@@ -121,8 +121,8 @@ static void move(void)
 	ops[0] = (struct sembuf){ from, (short)-to, (short)(next() % 2 ? IPC_NOWAIT : 0) };
 	for (size_t i = 1; i < n; i++)
 		ops[i] = (struct sembuf){ (unsigned short)((from + i) % MOVED), 1, 0 };
-	struct timespec patience = { 0, 1000000 };
-	if (semtimedop(on.moved, ops, n, &patience) != 0 && errno != EAGAIN && errno != EINTR)
+	struct timespec timeout = { 0, 1000000 };
+	if (semtimedop(on.moved, ops, n, &timeout) != 0 && errno != EAGAIN && errno != EINTR)
 		fail("an array");
 }
 
@@ -146,9 +146,9 @@ static void single(void)
 static void exclude(void)
 {
 	struct sembuf enter = { 0, -1, SEM_UNDO }, leave = { 0, 1, SEM_UNDO };
-	struct timespec patience = { 0, 5000000 };
+	struct timespec timeout = { 0, 5000000 };
 	uint64_t me = (uint64_t)getpid();
-	if (semtimedop(on.mutex, &enter, 1, &patience) != 0) {
+	if (semtimedop(on.mutex, &enter, 1, &timeout) != 0) {
 		if (errno == EAGAIN || errno == EINTR)
 			return;
 		fail("the mutex");
@@ -469,11 +469,11 @@ int main(int argc, char **argv)
 		for (int n = 0; over && n < workers && pid[at] <= 0; n++)
 			at = (at + 1) % workers;
 		if (pid[at] > 0) {
-			unsigned dice = (unsigned)(next() % 8);
-			if (stopped[at] && dice < 3 && !over) {
+			unsigned random = (unsigned)(next() % 8);
+			if (stopped[at] && random < 3 && !over) {
 				kill(pid[at], SIGCONT);
 				stopped[at] = 0;
-			} else if (!stopped[at] && dice < 3 && !over) {
+			} else if (!stopped[at] && random < 3 && !over) {
 				kill(pid[at], SIGSTOP);
 				stopped[at] = 1;
 				stops++;

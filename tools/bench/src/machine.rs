@@ -59,14 +59,11 @@ impl std::fmt::Display for Machine {
         if let Some(emulated) = &self.emulated {
             write!(
                 f,
-                "\nThe machine is emulated ({emulated}): these figures say nothing about speed."
+                "\nThe machine is emulated ({emulated}): these figures do not show real speed."
             )?;
         }
         if self.busy {
-            write!(
-                f,
-                "\nThe machine is busy with something else: these figures are worth little."
-            )?;
+            write!(f, "\nThe machine is busy with other work: do not rely on these figures.")?;
         }
         Ok(())
     }
@@ -121,7 +118,7 @@ pub(crate) fn emulation(cpuinfo: &str, signature: &str) -> Option<String> {
     if signature.starts_with("TCG") || cpuinfo.contains("QEMU TCG CPU") {
         Some("QEMU without KVM".into())
     } else if says("vendor_id", "User Mode Linux") {
-        Some("User Mode Linux: its system calls are no measure of a kernel's".into())
+        Some("User Mode Linux: its system calls are much slower than a kernel's".into())
     } else if says("CPU implementer", "0x00") {
         // Arm leaves this number to software.
         Some("a CPU made of software".into())

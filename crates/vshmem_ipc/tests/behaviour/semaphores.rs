@@ -104,9 +104,9 @@ fn what_cannot_be_is_refused_as_semop_does() {
     assert_eq!(me.semget(PRIVATE, 0, 0o600, &ROOT), Err(Errno::INVAL));
     assert_eq!(me.semget(PRIVATE, -1, 0o600, &ROOT), Err(Errno::INVAL));
     assert_eq!(me.semget(PRIVATE, 32001, 0o600, &ROOT), Err(Errno::INVAL));
-    let stranger = User(1000);
-    assert_eq!(me.semop(id, &[up(0)], None, &stranger), Err(Errno::ACCESS));
-    assert_eq!(me.set_remove(id, &stranger), Err(Errno::PERM));
+    let joining_client = User(1000);
+    assert_eq!(me.semop(id, &[up(0)], None, &joining_client), Err(Errno::ACCESS));
+    assert_eq!(me.set_remove(id, &joining_client), Err(Errno::PERM));
     me.set_remove(id, &ROOT).unwrap();
     assert_eq!(me.op(id, &[up(0)]), Err(Errno::INVAL));
     empty(&pool, &me);
@@ -188,7 +188,7 @@ proptest! {
             }
         }
         sound(&pool);
-        last.bury(me.name()).unwrap();
+        last.reap(me.client_id()).unwrap();
         for n in 0..4 {
             let expected = (model[n] + adjusted[n]).clamp(0, 32767);
             prop_assert_eq!(last.value(id, n as i32) as i32, expected);

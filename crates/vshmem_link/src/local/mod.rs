@@ -32,7 +32,7 @@ pub const PRIVATE_PREFIX: &str = "private-";
 /// Segments up to this size are zeroed by write(2), larger ones through a mapping.
 static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
 
-/// What tells it from others: nothing. It has what is none of theirs.
+/// What distinguishes it from others: nothing. It has what is none of theirs.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "local",
     is_device: |_| true,

@@ -41,7 +41,7 @@ pub struct OwnWords {
     /// What others find it by.
     pub owner: WordsOwner,
     /// How others are woken.
-    pub neighbours: Files,
+    pub other_users: Files,
 }
 
 /// Opens this user's wait file for a pool, makes it if there is none, and maps it. `known`: numbers of files of this user's,
@@ -76,7 +76,7 @@ fn open_in(
             .map_err(fail("map it"))
     });
     match opened {
-        Ok((owner, mapping)) => Ok(OwnWords { mapping, owner, neighbours: Files::new(names) }),
+        Ok((owner, mapping)) => Ok(OwnWords { mapping, owner, other_users: Files::new(names) }),
         Err((tried, errno)) => {
             let uid = rustix::process::geteuid().as_raw();
             let place = names.place(WordsOwner { uid, nonce: 0 });

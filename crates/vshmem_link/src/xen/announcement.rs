@@ -42,7 +42,7 @@ pub fn place_of(name: &str) -> PathBuf {
 }
 
 impl Announcement {
-    /// What XenStore says about a pool, if that makes sense.
+    /// What XenStore says about a pool, if that is valid.
     pub fn from_store(store: &mut Store, own: u16, name: &str) -> std::io::Result<Option<Self>> {
         let directory = keys::membership(None, name);
         let mut number = |key: &str| store.number(&format!("{directory}/{key}"));
@@ -87,7 +87,7 @@ impl Announcement {
     /// Reads a file.
     ///
     /// # Errors
-    /// EACCES for one that is not root's; EINVAL for one that makes no sense.
+    /// EACCES for one that is not root's; EINVAL for one that is invalid.
     pub fn read(place: &Path) -> Result<Self, Errno> {
         use rustix::fs::{Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;

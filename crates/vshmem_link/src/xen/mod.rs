@@ -2,14 +2,14 @@
 //! Xen's devices (`ioctl`).
 
 mod announcement;
-mod bell;
 mod channel;
+mod doorbell;
+mod forwarder;
 mod gntdev;
 pub mod host;
 mod ioctl;
 mod keys;
 mod link;
-mod ringer;
 mod store;
 
 pub(crate) use link::KIND;

@@ -148,7 +148,7 @@ pub unsafe extern "C" fn pthread_cancel(thread: pthread_t) -> c_int {
         vshmem_mem::cancellation_requested();
         // Nobody knows where the thread sleeps: all look up.
         if let Some(session) = process::joined() {
-            errno::untouched(|| session.member().ring_everybody());
+            errno::untouched(|| session.client().wake_everybody());
         }
     }
     result

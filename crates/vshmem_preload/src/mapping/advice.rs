@@ -2,7 +2,7 @@
 //! cuts it in pieces as other rights do, and decides whether a child inherits it.
 
 use libc::{c_int, c_uint};
-use vshmem_ipc::Member;
+use vshmem_ipc::Client;
 use vshmem_link::Memory;
 
 use crate::attached::attach_table::{Marks, Piece};
@@ -105,7 +105,7 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
             stays(start, length);
         }
         if let Some(marks) = marks {
-            pieces::mark(session.member(), start, length, |_| true, marks);
+            pieces::mark(session.client(), start, length, |_| true, marks);
         }
     }
     result
@@ -135,7 +135,7 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
     if let Some((_, session)) = &changing {
         let change = |marks: Marks| marks.without(LOCKS).and(locks);
         let done = |piece: Piece| result == 0 || is_locked(piece.start.max(first)) == locks_any;
-        pieces::mark(session.member(), first, length, done, change);
+        pieces::mark(session.client(), first, length, done, change);
     }
     result
 }
@@ -166,7 +166,7 @@ pub fn lock_all(flags: c_int, call: impl FnOnce() -> c_int) -> c_int {
         if flags & libc::MCL_CURRENT != 0
             && let Some((_, session)) = &changing
         {
-            mark_all(session.member(), future_locks::locks_of_all(flags));
+            mark_all(session.client(), future_locks::locks_of_all(flags));
         }
     }
     result
@@ -179,12 +179,12 @@ pub fn unlock_all(call: impl FnOnce() -> c_int) -> c_int {
     if result == 0 {
         future_locks::set(0);
         if let Some((_, session)) = &changing {
-            mark_all(session.member(), Marks::none());
+            mark_all(session.client(), Marks::none());
         }
     }
     result
 }
 
-fn mark_all(member: &Member, locks: Marks) {
-    pieces::mark(member, 0, usize::MAX, |_| true, |marks| marks.without(LOCKS).and(locks));
+fn mark_all(this_client: &Client, locks: Marks) {
+    pieces::mark(this_client, 0, usize::MAX, |_| true, |marks| marks.without(LOCKS).and(locks));
 }

@@ -11,7 +11,7 @@ use crate::mapping::change::PAGE;
 
 /// What mremap(2) is asked for; lengths are whole pages.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish {
+pub struct RemapRequest {
     /// The old range begins here.
     pub start: usize,
     /// Its length; 0 asks for a second mapping of the same memory.
@@ -24,7 +24,7 @@ pub struct Wish {
     pub target: usize,
 }
 
-impl Wish {
+impl RemapRequest {
     /// Whether it has a flag.
     pub fn has(self, flag: c_int) -> bool {
         self.flags & flag != 0

@@ -22,7 +22,7 @@ pub fn adopt(session: &'static Session) -> Result<&'static Session, Errno> {
 /// Counts what is attached here for this process.
 pub fn count_attaches(session: &Session) {
     pieces::each(|piece| {
-        let _ = session.member().attach_again(piece.id);
+        let _ = session.client().attach_again(piece.id);
     });
 }
 
@@ -36,11 +36,11 @@ pub fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), E
     let elsewhere = unless_confined(domain_of_child).unwrap_or(Ok(None));
     let joined = match &elsewhere {
         Ok(home) => session
-            .member()
+            .client()
             .become_child(kept, own_process(), home.as_ref())
             .map_err(|_| Errno::NOSPC),
         Err(_) => {
-            session.member().renounce();
+            session.client().renounce();
             Err(Errno::NOSYS)
         }
     };

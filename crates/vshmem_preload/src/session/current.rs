@@ -37,6 +37,6 @@ fn make_session(refusal: &mut Errno) -> Option<&'static Session> {
 #[inline]
 pub fn watchful_session() -> Result<&'static Session, Errno> {
     let session = session()?;
-    agent::glance();
+    agent::peek();
     Ok(session)
 }

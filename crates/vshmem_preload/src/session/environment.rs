@@ -178,7 +178,7 @@ impl Environment {
     /// `envp` is null, or a list of C strings that ends with a null, and stays so while this lives.
     pub unsafe fn completed(envp: *const *const c_char) -> Self {
         let rejoins = process::joined()
-            .is_some_and(|session| session.member().others_busy() || exec::leaves_attaches());
+            .is_some_and(|session| session.client().others_busy() || exec::leaves_attaches());
         // SAFETY: the same contract.
         unsafe { Self::with_words(envp, rejoins) }
     }

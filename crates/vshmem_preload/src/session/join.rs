@@ -19,7 +19,7 @@ const READY: usize = 1;
 
 /// A number above the constants that differs between the threads of a process, and that a thread keeps in a child.
 fn this_thread() -> usize {
-    // SAFETY: the address is only told apart from others.
+    // SAFETY: the address is only distinguished from others.
     unsafe { libc::__errno_location() }.addr()
 }
 
@@ -33,9 +33,9 @@ pub fn begin() {
     process::is_at_home_now();
 }
 
-/// Joins while it is still possible: after what the program is about to do (chroot, giving up its
-/// rights) the pool may be out of reach. A program that has made no call yet would otherwise find
-/// none to join at its first.
+/// Joins in advance: after what the program is about to do (chroot, giving up its rights) the pool
+/// may be out of reach. A program that has made no call yet would otherwise find none to join at
+/// its first.
 pub fn join_in_time() {
     if process::joined().is_none() && process::is_home() {
         // What stands in the way is told at the first call.

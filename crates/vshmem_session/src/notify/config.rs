@@ -51,7 +51,7 @@ pub enum NotifyError {
         /// Who.
         why: String,
     },
-    /// A line of it makes no sense.
+    /// A line of it is invalid.
     #[error("{}, line {line}: {what}", file.display())]
     Line {
         /// The file.

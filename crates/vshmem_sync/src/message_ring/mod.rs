@@ -20,12 +20,12 @@
 //!
 //! # Short texts
 //! A message of up to 8 bytes whose type has up to 22 bits lies in the slot itself: type and size
-//! in the word, where others have their chunk, and the text in the other half of the cell. Word and
-//! text are replaced together, by a compare-and-swap of 16 bytes: no reader sees one without the
-//! other, and a sender that is stopped leaves nothing half written, as it would in a text of its
-//! own that is longer than that. The text stays there when the message has been taken, and means
-//! nothing then. Whatever else replaces the word leaves the other half as it is, or raises it by
-//! one as a tag; as no word comes back, no cell does.
+//! in the word, where others have their chunk, and the payload in the other half of the cell. Word
+//! and payload are replaced together, by a compare-and-swap of 16 bytes: no reader sees one without
+//! the other, and a sender that is stopped leaves nothing half written, as it would in a payload of
+//! its own that is longer than that. The payload stays there when the message has been taken, and
+//! means nothing then. Whatever else replaces the word leaves the other half as it is, or raises it
+//! by one as a tag; as no word comes back, no cell does.
 //!
 //! # Order
 //! A sender fills the lowest position that has not been filled yet, the *tail*. A receiver takes
@@ -33,7 +33,7 @@
 //! first, one after the other. What they conclude about the *other* slots (positions before this
 //! one have been filled, or taken) stays true for ever; what they conclude about this one the
 //! compare-and-swap proves. Which is the commit: a message is sent when its slot is full and
-//! received when the slot is free again, and nothing is left to be done by anybody.
+//! received when the slot is free again, and nothing is left to be done by any thread.
 //!
 //! # Taking a message that is not the oldest
 //! A receiver that takes position p has to know that no message before p is one that it accepts. It
@@ -43,7 +43,7 @@
 //!   had not is the tail. So no message comes to lie before p any more.
 //! * One whose word said that it was taken stays taken.
 //! * One whose word said that it was full is either full still, and then the type that was read
-//!   after the word is that of its message, as nobody writes into the chunk of a message in the
+//!   after the word is that of its message, as no thread writes into the chunk of a message in the
 //!   ring; or it has been taken, and what was read does not matter.
 //!
 //! So when the compare-and-swap on p succeeds, there is no message before p that the receiver
@@ -53,20 +53,20 @@
 //!
 //! For the same reasons there is none at all if it accepts none below the tail, and the tail's word
 //! is the same *after* the types were read: nothing has been filled since. That one word is what a
-//! waiter watches: whatever is sent, and whoever closes the ring, changes it first. (If all slots
-//! are full, the tail's holds the oldest message.)
+//! waiter watches: whatever is sent, and the thread that closes the ring, changes it first. (If all
+//! slots are full, the tail's holds the oldest message.)
 //!
 //! # Closing
-//! Whoever wants to work under the queue's lock closes the ring: the slot of the tail first. If it
-//! is free, it becomes a barrier that no sender passes; if it is full, its message cannot be taken
-//! any more, so it does not become free. The tail stays where it is from then on. Then all other
-//! full slots: what is marked as closed cannot be taken. With that the ring stands still (is
-//! *frozen*). Only a change under the lock opens it again, at the next position, so that whoever
-//! has been stopped since before it was closed fails. Who meets a closed slot concludes nothing and
-//! goes under the lock as well.
+//! The thread that wants to work under the queue's lock closes the ring: the slot of the tail
+//! first. If it is free, it becomes a barrier that no sender passes; if it is full, its message
+//! cannot be taken any more, so it does not become free. The tail stays where it is from then on.
+//! Then all other full slots: what is marked as closed cannot be taken. With that the ring stands
+//! still (is *frozen*). Only a change under the lock opens it again, at the next position, so that
+//! the thread that has been stopped since before it was closed fails. A thread that meets a closed
+//! slot concludes nothing and goes under the lock as well.
 //!
-//! Whoever only has to keep senders out for a moment closes the tail alone, and lets them pass
-//! under the lock (*passed*): a receiver that goes to sleep does so.
+//! The thread that only has to keep senders out for a moment closes the tail alone, and lets them
+//! pass under the lock (*passed*): a receiver that goes to sleep does so.
 //!
 //! # Widths
 //! * A slot's word: chunk, or type and size of a short text, 26 bits; four marks; lap 34 bits. So
@@ -77,18 +77,18 @@
 //!
 //! # Barriers
 //! * FILL: the swap that fills a slot, acquire-release. Pairs with the acquire of a receiver's look
-//!   (`MessageRing::refresh`): it sees the text.
+//!   (`MessageRing::refresh`): it sees the payload.
 //! * TAKE: the swap that frees a slot, acquire-release. Pairs with the acquire of the next sender's
 //!   look: it does not overwrite text that is still being read.
 //! * TAIL: acquire fence between reading the types of messages and reading the tail's word again
-//!   (`MessageRing::has_moved`). Pairs with FILL and with whoever closes the tail: a receiver that
-//!   finds the same word has missed nothing.
+//!   (`MessageRing::has_moved`). Pairs with FILL and with the thread that closes the tail: a
+//!   receiver that finds the same word has missed nothing.
 //!
 //! # Model
 //! `tests/loom/message_ring.rs`: a sender, a receiver that sends again in the chunk that it has
-//! taken, and receivers of other types; whoever closes the ring, empties it and opens it again. How
-//! long a sender waits (`send_backoff.rs`) is arithmetic on private words, with unit tests beside
-//! it.
+//! taken, and receivers of other types; the thread that closes the ring, empties it and opens it
+//! again. How long a sender waits (`send_backoff.rs`) is arithmetic on private words, with unit
+//! tests beside it.
 
 mod close;
 mod ring;
@@ -98,5 +98,5 @@ mod slot;
 mod tests;
 
 pub use ring::{MessageRing, Tail};
-pub use send_backoff::{Room, RoomWait};
-pub use slot::{Inline, Spot};
+pub use send_backoff::{RingSpace, SendBackoff};
+pub use slot::{Inline, RingSlot};

@@ -3,8 +3,8 @@
 use vshmem_mem::{Map, Ordering, fence};
 use vshmem_wire::{CELL_BYTES, RING_SLOTS};
 
-use super::send_backoff::Room;
-use super::slot::{CLOSED, FULL, LARGE, Spot, laps_from};
+use super::send_backoff::RingSpace;
+use super::slot::{CLOSED, FULL, LARGE, RingSlot, laps_from};
 use crate::fault::Fault;
 
 /// Slots on one cache line.
@@ -14,7 +14,7 @@ const SLOTS_OF_LINE: usize = 64 / CELL_BYTES as usize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// Into this slot.
-    Free(Spot),
+    Free(RingSlot),
     /// There are eight messages already.
     Full,
     /// Under the lock.
@@ -94,30 +94,30 @@ impl MessageRing {
     }
 
     #[inline]
-    pub(super) fn spot(&self, index: usize) -> Spot {
+    pub(super) fn ring_slot(&self, index: usize) -> RingSlot {
         let at = self.base + index as u64 * CELL_BYTES;
-        Spot { at, word: self.words[index], index }
+        RingSlot { at, word: self.words[index], index }
     }
 
     /// The slot of a position.
     #[inline]
-    pub(super) fn slot_of(&self, position: i64) -> Spot {
-        self.spot(position as usize % RING_SLOTS)
+    pub(super) fn slot_of(&self, position: i64) -> RingSlot {
+        self.ring_slot(position as usize % RING_SLOTS)
     }
 
     /// The position that a slot is free for or full with.
     #[inline]
-    pub(super) fn position_of(&self, spot: Spot) -> i64 {
-        laps_from(self.words[0], spot.word) * RING_SLOTS as i64 + spot.index as i64
+    pub(super) fn position_of(&self, ring_slot: RingSlot) -> i64 {
+        laps_from(self.words[0], ring_slot.word) * RING_SLOTS as i64 + ring_slot.index as i64
     }
 
     /// Where a sender has to go.
     #[inline]
     #[must_use]
     pub fn tail(&self) -> Tail {
-        let spot = self.slot_of(self.tail);
-        match spot.word & (FULL | CLOSED) {
-            0 => Tail::Free(spot),
+        let ring_slot = self.slot_of(self.tail);
+        match ring_slot.word & (FULL | CLOSED) {
+            0 => Tail::Free(ring_slot),
             FULL => Tail::Full,
             _ => Tail::Closed,
         }
@@ -126,8 +126,8 @@ impl MessageRing {
     /// The slot behind one.
     #[inline]
     #[must_use]
-    pub fn behind(&self, spot: Spot) -> Spot {
-        self.spot((spot.index + 1) % RING_SLOTS)
+    pub fn behind(&self, ring_slot: RingSlot) -> RingSlot {
+        self.ring_slot((ring_slot.index + 1) % RING_SLOTS)
     }
 
     /// Whether there may be a message in it that is longer than those for which there is always
@@ -146,53 +146,55 @@ impl MessageRing {
     /// takes the line away that receivers write into.
     #[inline]
     #[must_use]
-    pub fn room(&self, map: &Map, has_time: bool) -> Room {
+    pub fn room(&self, map: &Map, has_time: bool) -> RingSpace {
         let of_line = SLOTS_OF_LINE as i64;
         let next_line = self.slot_of((self.tail.div_euclid(of_line) + 1) * of_line);
-        let is_same =
-            |spot: Spot| map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word);
+        let is_same = |ring_slot: RingSlot| {
+            map.load(ring_slot.at, Ordering::Acquire).is_ok_and(|word| word == ring_slot.word)
+        };
         if !is_same(next_line) {
-            return Room::Plenty;
+            return RingSpace::Plenty;
         }
         let is_some = has_time && !is_same(self.slot_of(self.tail));
-        if is_some { Room::Some } else { Room::None }
+        if is_some { RingSpace::Some } else { RingSpace::None }
     }
 
     /// Its messages, oldest first: at positions below all that have not been filled yet.
     #[inline]
-    pub fn messages(&self) -> impl Iterator<Item = Spot> + '_ {
+    pub fn messages(&self) -> impl Iterator<Item = RingSlot> + '_ {
         // More than that only words make that are not those of one moment.
         let end = self.tail.min(self.head + RING_SLOTS as i64);
         (self.head..end).filter_map(|position| {
-            let spot = self.slot_of(position);
-            (spot.is_full() && self.position_of(spot) == position).then_some(spot)
+            let ring_slot = self.slot_of(position);
+            (ring_slot.is_full() && self.position_of(ring_slot) == position).then_some(ring_slot)
         })
     }
 
     /// The slots that hold no message: some note the chunk of the message that was taken last.
-    pub fn vacant(&self) -> impl Iterator<Item = Spot> + '_ {
-        (0..RING_SLOTS).map(|index| self.spot(index)).filter(|spot| !spot.is_full())
+    pub fn vacant(&self) -> impl Iterator<Item = RingSlot> + '_ {
+        (0..RING_SLOTS).map(|index| self.ring_slot(index)).filter(|ring_slot| !ring_slot.is_full())
     }
 
     /// Whether the words can be those of one moment: up to the tail messages and gaps that others
     /// have left, then free slots; and what is closed is the tail or a message. (A message may be
-    /// closed while the tail is not: somebody has let senders pass while another was closing the
-    /// ring.)
+    /// closed while the tail is not: another thread has let senders pass while another was closing
+    /// the ring.)
     #[must_use]
     pub fn makes_sense(&self) -> bool {
         let slots = RING_SLOTS as i64;
         self.tail - self.head <= slots
             && (self.head..self.head + slots).all(|position| {
-                let spot = self.slot_of(position);
+                let ring_slot = self.slot_of(position);
                 let is_before_tail = position < self.tail;
-                let is_taken = is_before_tail && !spot.is_full();
-                let may_be_closed = spot.is_full() || position == self.tail;
+                let is_taken = is_before_tail && !ring_slot.is_full();
+                let may_be_closed = ring_slot.is_full() || position == self.tail;
                 let is_inline_for_nothing =
-                    spot.is_inline() && (!spot.is_full() || spot.is_large());
+                    ring_slot.is_inline() && (!ring_slot.is_full() || ring_slot.is_large());
                 !is_inline_for_nothing
-                    && self.position_of(spot) == if is_taken { position + slots } else { position }
-                    && (is_before_tail || !spot.is_full())
-                    && (may_be_closed || !spot.is_closed())
+                    && self.position_of(ring_slot)
+                        == if is_taken { position + slots } else { position }
+                    && (is_before_tail || !ring_slot.is_full())
+                    && (may_be_closed || !ring_slot.is_closed())
             })
     }
 

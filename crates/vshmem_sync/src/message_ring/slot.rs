@@ -65,7 +65,7 @@ impl Inline {
 
 /// A slot of the ring, and what its word said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spot {
+pub struct RingSlot {
     /// Offset of the word.
     pub at: u64,
     /// The word.
@@ -73,7 +73,7 @@ pub struct Spot {
     pub(super) index: usize,
 }
 
-impl Spot {
+impl RingSlot {
     /// The position that the slot is free for or full with.
     #[inline]
     #[must_use]
@@ -112,8 +112,8 @@ impl Spot {
         self.is_inline().then_some(((self.word & INLINE_TYPE) as i64, size))
     }
 
-    /// The text of such a message, and what follows it. It is that of this message if the word is
-    /// the same afterwards.
+    /// The payload of such a message, and what follows it. It is that of this message if the word
+    /// is the same afterwards.
     ///
     /// # Errors
     /// When it is outside the pool.

@@ -265,7 +265,7 @@ fn nobody_lies_down_past_a_message_of_its_type() {
         let sent = senders.map(|sender| sender.join().expect("a thread"));
         let found: Vec<_> = std::iter::from_fn(|| receive_of(&map, 2)).collect();
         assert_eq!(found.len(), sent.into_iter().filter(|sent| *sent).count());
-        assert!(!asleep || found.is_empty(), "nobody wakes it");
+        assert!(!asleep || found.is_empty(), "no thread wakes it");
         assert_eq!(receive(&map), Some(10));
     });
 }
@@ -291,8 +291,8 @@ fn others_send_and_receive_beside_whoever_lies_down() {
     });
 }
 
-/// A text in a slot is never seen in part or for another, whoever sends next into the slot: eight
-/// laps on, or in a chunk.
+/// A text in a slot is never seen in part or for another, the thread that sends next into the slot:
+/// eight laps on, or in a chunk.
 #[test]
 fn a_text_in_a_slot_is_that_of_its_message() {
     explore(2, || {

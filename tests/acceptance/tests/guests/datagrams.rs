@@ -1,4 +1,5 @@
-//! Guests whose agents notify each other by datagrams: sleepers rest, are woken, and come to no harm by what is forged or lost.
+//! Guests whose agents notify each other by datagrams: waiters rest, are woken, and come to no harm
+//! by what is forged or lost.
 
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub const TESTS: &[Test] =
 const FLOOD: &str = "5000";
 
 /// Three guests: programs run in the first two; from the third, as a peer without an agent, comes what is forged.
-struct Scene {
+struct Setup {
     guests: Guests,
     sleeper: Actor,
     pid: i64,
@@ -24,7 +25,7 @@ struct Scene {
     set: i64,
 }
 
-impl Scene {
+impl Setup {
     fn new() -> Self {
         let programs = build::programs("tests/acceptance/programs");
         let stage = ["datagrams", "wake"].map(|name| programs.join(name));
@@ -67,7 +68,7 @@ impl Scene {
         self.guests.pool().domain(guest).unwrap_or_default()["agent"].as_i64().unwrap_or(0)
     }
 
-    /// Wakes the sleeper, and has it sleep again.
+    /// Wakes the waiter, and has it sleep again.
     fn wake(&mut self) {
         let set = self.set;
         assert_eq!(self.waker.ask(&format!("semop {set} 0,1")), "0");
@@ -108,7 +109,7 @@ impl Scene {
         self.until_they_hear_each_other();
     }
 
-    /// A program of the host, which nobody has configured, can wake sleepers and notifies nobody.
+    /// A program of the host, which nobody has configured, can wake waiters and notifies nobody.
     fn meets_somebody_without_configuration(&mut self) {
         let mut here = Actor::on(self.guests.pool());
         here.pid();
@@ -163,14 +164,14 @@ fn guests_that_notify() {
             "there is no /dev/vhost-vsock, and Linux has none over virtio",
         );
     }
-    let mut scene = Scene::new();
-    scene.rests_and_is_notified();
-    scene.is_flooded();
-    scene.meets_somebody_without_configuration();
-    scene.loses_datagrams();
-    scene.has_its_agent_killed(2);
-    scene.has_its_agent_killed(1);
-    let Scene { guests, mut waker, mut sleeper, set, .. } = scene;
+    let mut setup = Setup::new();
+    setup.rests_and_is_notified();
+    setup.is_flooded();
+    setup.meets_somebody_without_configuration();
+    setup.loses_datagrams();
+    setup.has_its_agent_killed(2);
+    setup.has_its_agent_killed(1);
+    let Setup { guests, mut waker, mut sleeper, set, .. } = setup;
     assert_eq!(waker.ask(&format!("semctl {set} 0 rmid")), "0");
     assert_eq!(sleeper.hear(), "-1 EIDRM");
     sleeper.end();

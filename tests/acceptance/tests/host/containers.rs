@@ -56,7 +56,7 @@ pub fn two() {
         let (sleeper, waker) =
             if round % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };
         sleeper.tell(&format!("semop {set} 0,-1"));
-        until("the sleeper is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
+        until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
         assert_eq!(waker.ask(&format!("semop {set} 0,1")), "0");
         assert_eq!(sleeper.hear(), "0");
     }

@@ -73,7 +73,7 @@ pub fn soak() {
         kills += 1;
     }
     // Nobody is left but the keeper, whose calls start an agent if the last one has been killed.
-    until("all the dead are buried", || {
+    until("all dead clients are reaped", || {
         keeper.ask(&format!("semctl {set} 0 stat"));
         let clients = pool.rows("clients");
         clients.iter().filter(|row| row["state"] != "agent").count() == 1

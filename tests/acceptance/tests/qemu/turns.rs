@@ -184,7 +184,7 @@ pub fn served_anew() {
         here.clone().ok().trim()
     ));
     table.assert_counted(0);
-    // The guest from before can be rung again once it has booted anew.
+    // The guest from before can be notified again once it has booted anew.
     lab.kill(1).unwrap();
     lab.restart(1).unwrap();
     let more = table.hand_overs() + HAND_OVERS;

@@ -45,12 +45,12 @@ impl Beside {
 }
 
 /// How long anything may take before it counts as hanging: three kernels on one emulated CPU.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Waits for a state.
 #[track_caller]
 pub fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !reached() {
         assert!(Instant::now() < end, "it did not come true that {what}");
         thread::sleep(Duration::from_millis(50));

@@ -96,7 +96,8 @@ pub fn beside() {
         let id = xen.shell(DOM0, &format!("xl domid guest{guest}")).ok();
         id.trim().parse().expect("the number of a domain")
     });
-    // Agents stay for as long as somebody uses the pool: rings are passed on from the first round.
+    // Agents stay for as long as somebody uses the pool: notifications are forwarded from the first
+    // round.
     let agents = [1, 2]
         .map(|guest| xen.start(guest, &format!("vshmem run --pool {POOL} tail -f /dev/null")));
     let mut medians = vec![Vec::new(); CONTENDERS.len()];

@@ -48,7 +48,7 @@ pub fn recut<const MOST: usize>(
     }
 }
 
-/// Takes a range that is no longer mapped, or no longer a segment's, out of the books.
+/// Takes a range that is no longer mapped, or no longer a segment's, out of the attach table.
 pub fn take_range<const MOST: usize>(
     table: &Table<MOST>,
     counts: &impl Counts,
