@@ -1,14 +1,14 @@
 /* Giving the CPU away where others need it.
  *
  * Nobody tells a process in a guest, or in a container, that it shares its CPU with others.
- * It finds out. As long as the pool has no more users in this kernel, in all its containers, than there are CPUs, nobody yields:
- * what runs beside them is none of their job's. (A yield takes 40 us in a User Mode Linux guest.) When it
- * has more, whoever looks in vain yields, and when that did not help either, sleeps: a scheduler that is
- * fair lets a process that only yields have its whole share again and again. The more share a CPU, the
- * longer they sleep.
+ * It finds out. As long as the pool has no more users in this kernel, in all its containers, than
+ * there are CPUs, nobody yields: what runs beside them is none of their job's. (A yield takes 40 us
+ * in a User Mode Linux guest.) When it has more, whoever looks in vain yields, and when that did
+ * not help either, sleeps: a scheduler that is fair lets a process that only yields have its whole
+ * share again and again. The more share a CPU, the longer they sleep.
  *
- * Only what comes through the pool is seen here. That messages come another way, within the kernel, shows
- * in looks that take longer than looks in vain do.
+ * Only what comes through the pool is seen here. That messages come another way, within the kernel,
+ * shows in looks that take longer than looks in vain do.
  */
 #include "btl_vshmem.h"
 
@@ -18,11 +18,11 @@
 
 /* Looks in vain between yields and sleeps. */
 #define LOOKS 64
-/* Ticks of a counter of one to a few GHz that are spent with looking and yielding before the first sleep: where a yield is
- * quick, many of them. */
+/* Ticks of a counter of one to a few GHz that are spent with looking and yielding before the first
+ * sleep: where a yield is quick, many of them. */
 #define YIELDING (1 << 18)
 /* Sleeps, in nanoseconds: the first, and the longest for each process that a CPU has to run. */
-#define FIRST_SLEEP 20000
+#define FIRST_SLEEP   20000
 #define LONGEST_SLEEP 50000
 /* Looks in vain before it is asked how many there are. */
 #define ASK (1 << 16)
@@ -82,7 +82,8 @@ void vshmem_patience(int events)
 	if (each <= 1 || began == 0)
 		return;
 	uint64_t now = vshmem_ticks(), took = now - began;
-	/* It is forgotten in time: looks were shorter before other transports were there to look at. */
+	/* It is forgotten in time: looks were shorter before other transports were there to look
+	 * at. */
 	shortest = took < shortest ? took : shortest + shortest / 256 + 1;
 	if (took / 4 > shortest) {
 		waiting_since = 0;

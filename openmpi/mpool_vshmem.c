@@ -30,10 +30,7 @@ static void give_back(mca_mpool_base_module_t *module, void *memory)
 		vshmem_release(pool, memory);
 }
 
-static void finalize(mca_mpool_base_module_t *module)
-{
-	(void)module;
-}
+static void finalize(mca_mpool_base_module_t *module) { (void)module; }
 
 static int query(const char *hints, int *priority, mca_mpool_base_module_t **found);
 static int close_component(void);
@@ -64,7 +61,8 @@ static int query(const char *hints, int *priority, mca_mpool_base_module_t **fou
 	(void)hints;
 	if (!tried) {
 		tried = true;
-		/* mpirun passes parameters on in the environment. The BTL says what is wrong, if anything is. */
+		/* mpirun passes parameters on in the environment. The BTL says what is wrong, if
+		 * anything is. */
 		if (vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0)
 			pool = NULL;
 	}

@@ -44,7 +44,8 @@ impl Launch {
     }
 
     fn fork(&self, then: Then) -> Result<Child, rustix::io::Errno> {
-        // SAFETY: raw fork without shared memory; the child makes nothing but system calls, and ends.
+        // SAFETY: raw fork without shared memory; the child makes nothing but system calls, and
+        // ends.
         let child = unsafe {
             let child = system_call(libc::SYS_clone, []);
             if child == 0 {

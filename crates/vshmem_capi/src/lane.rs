@@ -184,7 +184,8 @@ pub unsafe extern "C" fn vshmem_send(
 /// Both ends have so many bytes, and do not overlap.
 #[inline(always)]
 unsafe fn copy_few(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the two words lie in what is copied; they overlap where there are fewer than sixteen bytes.
+    // SAFETY: the two words lie in what is copied; they overlap where there are fewer than sixteen
+    // bytes.
     unsafe {
         if (8..=16).contains(&bytes) {
             let first = from.cast::<u64>().read_unaligned();

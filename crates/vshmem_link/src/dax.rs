@@ -3,8 +3,8 @@
 //!
 //! The device maps whole pieces of its alignment (4 KiB or 2 MiB, as its label says) and nothing
 //! else, and unmaps nothing else either. With 2 MiB the pieces around a range are mapped, and the
-//! range inside is what the caller gets. Then a range can only lie at addresses that are the same as
-//! its offset modulo 2 MiB, as segments of huge pages do on Linux.
+//! range inside is what the caller gets. Then a range can only lie at addresses that are the same
+//! as its offset modulo 2 MiB, as segments of huge pages do on Linux.
 
 use std::fs;
 use std::ops::Range;

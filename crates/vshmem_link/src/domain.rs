@@ -12,8 +12,8 @@ pub struct DomainFacts {
     pub boot_id: [u8; 16],
     /// Inode of the PID namespace.
     pub pid_namespace: u32,
-    /// Start time of the init of the PID namespace, as of any process; 0 when unknown, and in the initial namespace, whose
-    /// inode is not given again.
+    /// Start time of the init of the PID namespace, as of any process; 0 when unknown, and in the
+    /// initial namespace, whose inode is not given again.
     pub born: u64,
     /// Name for people.
     pub name: String,
@@ -92,8 +92,9 @@ pub(crate) fn pid_namespace() -> Result<u32, Anonymous> {
     }
 }
 
-/// Reads a short file by system calls alone: a program may have put its own `stat` in front of libc's
-/// that makes System V calls itself (fakeroot), and we are on the way to answering the first.
+/// Reads a short file by system calls alone: a program may have put its own `stat` in front of
+/// libc's that makes System V calls itself (fakeroot), and we are on the way to answering the
+/// first.
 fn read_line(path: &str) -> Result<String, Errno> {
     use rustix::fs::{Mode, OFlags};
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;

@@ -1,11 +1,13 @@
 //! Bottom halves: how a pool is found, mapped and unmapped under each hypervisor.
 //!
-//! A link is one file or folder here behind the [`Link`] trait (`link`). Nothing above this crate knows which one it
-//! is, and nothing here knows what lies in a pool beyond its first page, which the caller reads.
+//! A link is one file or folder here behind the [`Link`] trait (`link`). Nothing above this crate
+//! knows which one it is, and nothing here knows what lies in a pool beyond its first page, which
+//! the caller reads.
 //!
 //! # To add a link
-//! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open [`device`], [`Link`] for it with what it can
-//!    ([`Capabilities`]), and `KIND`, which says how its devices are told from others, found and opened.
+//! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open [`device`], [`Link`]
+//!    for it with what it can ([`Capabilities`]), and `KIND`, which says how its devices are told
+//!    from others, found and opened.
 //! 2. Add `NAME::KIND` to the list in `discovery`, and the type to the list below.
 //! 3. Have the guests of a lab run `tests/conformance` and `tests/guests` on it, and write down in
 //!    docs/internals/links.md what it can and the longest time that a waiter may lie unnoticed.

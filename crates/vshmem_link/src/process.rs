@@ -21,8 +21,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 pub struct ProcessFacts {
     /// Pid.
     pub pid: u32,
-    /// Start time in clock ticks since boot (proc(5), field 22), as in the initial time namespace; 0
-    /// when unknown.
+    /// Start time in clock ticks since boot (proc(5), field 22), as in the initial time namespace;
+    /// 0 when unknown.
     pub start: u64,
     /// User id.
     pub uid: u32,

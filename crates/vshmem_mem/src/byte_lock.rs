@@ -1,5 +1,6 @@
-//! Locks on single bytes of a file that belong to the open file (F_OFD_SETLK): closing another descriptor of the same file does
-//! not release them, and they end when the last descriptor of this open file is closed, however its process ends.
+//! Locks on single bytes of a file that belong to the open file (F_OFD_SETLK): closing another
+//! descriptor of the same file does not release them, and they end when the last descriptor of this
+//! open file is closed, however its process ends.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -38,7 +39,8 @@ fn record(byte: i64, kind: libc::c_int) -> libc::flock {
 }
 
 fn control(file: impl AsFd, command: libc::c_int, record: &mut libc::flock) -> io::Result<()> {
-    // SAFETY: the descriptor is open while it is borrowed; the call reads and writes this structure alone.
+    // SAFETY: the descriptor is open while it is borrowed; the call reads and writes this structure
+    // alone.
     match unsafe { libc::fcntl(file.as_fd().as_raw_fd(), command, record) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),

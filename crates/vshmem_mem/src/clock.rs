@@ -101,7 +101,8 @@ fn remembered() -> u32 {
     REMEMBERED.recall(now, TRUSTED_TICKS).unwrap_or_else(|| ask(now))
 }
 
-/// Asks the clock, `now` being a tick from before: whatever comes between makes the pair older than it is.
+/// Asks the clock, `now` being a tick from before: whatever comes between makes the pair older than
+/// it is.
 #[cold]
 fn ask(now: u64) -> u32 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
@@ -123,8 +124,8 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// How long a sleep lasts that is over as soon as it has begun, in ticks: the CPU has hardly time to rest in it, so it is about what
-/// a sleep costs.
+/// How long a sleep lasts that is over as soon as it has begun, in ticks: the CPU has hardly time
+/// to rest in it, so it is about what a sleep costs.
 #[must_use]
 pub fn shortest_sleep() -> u64 {
     let word = std::sync::atomic::AtomicU32::new(0);

@@ -43,8 +43,8 @@ pub fn own(word: &AtomicU32) -> bool {
     let to_word = word.as_ptr().addr().wrapping_sub(list.first.addr());
     list.offset = to_word.cast_signed() as libc::c_long;
     word.store(mine(), Ordering::SeqCst);
-    // SAFETY: the list is of the kernel's shape and size (its head), is never freed, and leads to a word that the caller
-    // keeps mapped; the kernel gives up on one that is not.
+    // SAFETY: the list is of the kernel's shape and size (its head), is never freed, and leads to a
+    // word that the caller keeps mapped; the kernel gives up on one that is not.
     let set = unsafe {
         libc::syscall(libc::SYS_set_robust_list, &raw const *list, 3 * size_of::<usize>())
     };

@@ -1,9 +1,9 @@
 //! Words in a file of another user.
 //!
-//! Who may write to a file may shorten it, and a load from a page that is gone ends the process with
-//! SIGBUS. So this process never loads or stores there. The kernel does in its stead, and answers
-//! EFAULT: futex(2) wakes who sleeps there, process_vm_readv(2) on this very process reads. The mapping
-//! is for reading only, which is all that a wake needs.
+//! Who may write to a file may shorten it, and a load from a page that is gone ends the process
+//! with SIGBUS. So this process never loads or stores there. The kernel does in its stead, and
+//! answers EFAULT: futex(2) wakes who sleeps there, process_vm_readv(2) on this very process reads.
+//! The mapping is for reading only, which is all that a wake needs.
 
 use std::os::fd::BorrowedFd;
 
@@ -80,7 +80,8 @@ impl ForeignWords {
     /// The word at `offset`.
     ///
     /// # Errors
-    /// EFAULT when the file is shorter by now; what process_vm_readv(2) says, where a filter forbids it.
+    /// EFAULT when the file is shorter by now; what process_vm_readv(2) says, where a filter
+    /// forbids it.
     pub fn read(&self, offset: usize) -> Result<u32, Errno> {
         let mut word = 0u32;
         let into = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 4 };

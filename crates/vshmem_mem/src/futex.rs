@@ -1,7 +1,7 @@
 //! Sleeping on a 32-bit word of a mapping that the kernel can key: a file on tmpfs.
 //!
-//! The calls are made in place (rustix), not through libc: its `syscall` is one that the preload library looks at, and
-//! the caller's errno stays as it was.
+//! The calls are made in place (rustix), not through libc: its `syscall` is one that the preload
+//! library looks at, and the caller's errno stays as it was.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -43,8 +43,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> FutexOu
     }
 }
 
-/// Sleeps while each of two words holds what goes with it, for at most `timeout`, which signal handlers do not prolong.
-/// `Unsupported` on kernels before 5.16 as well.
+/// Sleeps while each of two words holds what goes with it, for at most `timeout`, which signal
+/// handlers do not prolong. `Unsupported` on kernels before 5.16 as well.
 #[must_use]
 pub fn futex_wait_two(
     one: (&AtomicU32, u32),

@@ -56,8 +56,9 @@ mod place {
     #[inline]
     pub fn with<R>(read: impl FnOnce(&Interrupted) -> R) -> R {
         let at: *const Interrupted;
-        // SAFETY: the initial-exec way to a thread-local variable, as the platform's ABI has it: its offset from the thread
-        // pointer stands in the global offset table. Nothing else is touched.
+        // SAFETY: the initial-exec way to a thread-local variable, as the platform's ABI has it:
+        // its offset from the thread pointer stands in the global offset table. Nothing
+        // else is touched.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             std::arch::asm!(
@@ -77,8 +78,9 @@ mod place {
                 options(pure, readonly, nostack, preserves_flags),
             );
         }
-        // SAFETY: the variable lies in the thread's static block for as long as the thread runs; it is of this size and
-        // alignment, zeros are a value of it, and all access is by atomics.
+        // SAFETY: the variable lies in the thread's static block for as long as the thread runs; it
+        // is of this size and alignment, zeros are a value of it, and all access is by
+        // atomics.
         read(unsafe { &*at })
     }
 }
@@ -128,8 +130,8 @@ pub fn is_waiter_shown() -> bool {
     with(|here| here.is_in_wait_queue.load(Ordering::Relaxed) != 0)
 }
 
-/// Where the thread stands that this handler has interrupted. Told once: a handler that comes while another one runs has
-/// nothing to do.
+/// Where the thread stands that this handler has interrupted. Told once: a handler that comes while
+/// another one runs has nothing to do.
 #[must_use]
 pub fn take_waiter() -> Option<WaiterRecord> {
     with(|here| {

@@ -25,8 +25,8 @@ pub const WAKE: u32 = 2;
 /// To be called at the start of every signal handler, in the handler.
 pub fn signal_handled() {
     with(|here| {
-        // A handler that interrupts this one has counted itself. What is lost of the sum is no matter: it differs from what the
-        // interrupted call has seen.
+        // A handler that interrupts this one has counted itself. What is lost of the sum is no
+        // matter: it differs from what the interrupted call has seen.
         let handled = here.handled.load(Ordering::Relaxed);
         here.handled.store(handled.wrapping_add(1), Ordering::Relaxed);
         // Pairs with the fence in `sleep`: either the count is seen there, or the word here.
@@ -105,7 +105,8 @@ pub struct SecondWord<'a> {
     pub alone: Duration,
 }
 
-/// Sleeps on `word` unless it differs from `expected`, and on another in the same way if there is one; ends with `Interrupted` when a handler has run since `signals_handled` returned `seen`.
+/// Sleeps on `word` unless it differs from `expected`, and on another in the same way if there is
+/// one; ends with `Interrupted` when a handler has run since `signals_handled` returned `seen`.
 #[must_use]
 pub fn sleep(
     word: &AtomicU32,

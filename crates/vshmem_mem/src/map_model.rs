@@ -1,7 +1,8 @@
 //! The same view over a model checker's atomics.
 //!
-//! The checker has no atomics of 16 bytes. So from the second page on, where the models keep their cells, two words are one atomic: the
-//! number of a pair that has been seen before. The first page, where the thread slots lie, has an atomic for each word.
+//! The checker has no atomics of 16 bytes. So from the second page on, where the models keep their
+//! cells, two words are one atomic: the number of a pair that has been seen before. The first page,
+//! where the thread slots lie, has an atomic for each word.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,8 +17,8 @@ pub struct OutOfPool {
     pub offset: u64,
 }
 
-/// The pairs that cells have held, numbered in the order of their appearance. No part of the model: what a number means
-/// never changes.
+/// The pairs that cells have held, numbered in the order of their appearance. No part of the model:
+/// what a number means never changes.
 #[derive(Debug, Default)]
 struct Pairs {
     known: Vec<Cell>,
@@ -97,8 +98,8 @@ impl Map {
         Self::with_words(bytes, |_| true)
     }
 
-    /// The same, with those words of the first page alone whose offset `is_used`. Each costs time in
-    /// each run of a model.
+    /// The same, with those words of the first page alone whose offset `is_used`. Each costs time
+    /// in each run of a model.
     #[must_use]
     pub fn with_words(bytes: usize, is_used: impl Fn(u64) -> bool) -> Self {
         let plain = bytes.min(PAGE_BYTES as usize);

@@ -256,8 +256,8 @@ pub unsafe fn relocate(
     Ok(moved)
 }
 
-/// mremap(2) with MREMAP_DONTUNMAP to an address of the kernel's choice. It takes the fifth argument for a wish, as mmap(2) does its
-/// first, and zero for none.
+/// mremap(2) with MREMAP_DONTUNMAP to an address of the kernel's choice. It takes the fifth
+/// argument for a wish, as mmap(2) does its first, and zero for none.
 fn move_entries(start: NonNull<u8>, bytes: usize, hint: usize) -> Result<NonNull<u8>, Errno> {
     let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP) as usize;
     let result: isize;
@@ -322,8 +322,8 @@ pub fn reserve(start: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
     if got.addr() == start.as_ptr().addr() { Ok(()) } else { Err(Errno::EXIST) }
 }
 
-/// Unmaps a range. Where that is refused (a filter of seccomp(2)) its addresses stay taken, and what lay there is out of reach all
-/// the same.
+/// Unmaps a range. Where that is refused (a filter of seccomp(2)) its addresses stay taken, and
+/// what lay there is out of reach all the same.
 ///
 /// # Errors
 /// What munmap(2) says, if neither is possible.

@@ -1,7 +1,8 @@
 //! A system call by its instruction.
 //!
-//! libc's `syscall` is a symbol that programs and other libraries replace; to find the original takes the dynamic linker, which
-//! is not to be had in a signal handler or in a child between clone and exec. It also changes errno.
+//! libc's `syscall` is a symbol that programs and other libraries replace; to find the original
+//! takes the dynamic linker, which is not to be had in a signal handler or in a child between clone
+//! and exec. It also changes errno.
 
 /// Makes the call `number`. The result is the kernel's own: from -4095 to -1 an errno.
 ///

@@ -1,4 +1,5 @@
-//! Models of what this crate itself shares between threads. `RUSTFLAGS="--cfg loom" cargo test --release -p vshmem_mem --test loom`
+//! Models of what this crate itself shares between threads. `RUSTFLAGS="--cfg loom" cargo test
+//! --release -p vshmem_mem --test loom`
 #![cfg(loom)]
 
 use loom::sync::Arc;

@@ -44,8 +44,9 @@ impl Admission {
         Self { owner: file.uid(), group: file.gid(), mode: file.mode() & 0o666 }
     }
 
-    /// Whether that process could open the pool's file for reading and writing; `groups`: its further ones. As the kernel
-    /// decides it: of owner, group and all others, the first that fits counts.
+    /// Whether that process could open the pool's file for reading and writing; `groups`: its
+    /// further ones. As the kernel decides it: of owner, group and all others, the first that
+    /// fits counts.
     pub fn admits(&self, caller: Caller, groups: &[u32]) -> bool {
         let both = |shift: u32| self.mode >> shift & 0o6 == 0o6;
         if caller.uid == 0 {

@@ -19,8 +19,8 @@ use crate::server::Ending;
 /// Between two looks at the pool: whether this domain is still in good standing.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// XenStore tells what happens. Should that be missed: between two looks at all domains, of which each costs XenStore's daemon
-/// some requests for every one of them.
+/// XenStore tells what happens. Should that be missed: between two looks at all domains, of which
+/// each costs XenStore's daemon some requests for every one of them.
 const ALL: Duration = Duration::from_secs(10);
 
 /// Something that happened.

@@ -56,8 +56,8 @@ impl Session {
     /// # Errors
     /// As [`Session::join`].
     pub fn join_beside(link: Box<dyn Link>) -> Result<Self, SessionError> {
-        // A start time that is not known is another one than that of the process's other client, and
-        // is nobody's to compare with.
+        // A start time that is not known is another one than that of the process's other client,
+        // and is nobody's to compare with.
         Self::join_with(link, own_domain()?, Process { start: 0, ..this_process() })
     }
 
@@ -89,8 +89,8 @@ impl Session {
         self.link.as_ref()
     }
 
-    /// In a child that does not inherit mappings ([`vshmem_link::Capabilities`]), first: keeps the addresses of
-    /// the pool's tables from being used for something else.
+    /// In a child that does not inherit mappings ([`vshmem_link::Capabilities`]), first: keeps the
+    /// addresses of the pool's tables from being used for something else.
     ///
     /// # Errors
     /// EEXIST when they are used already.
@@ -152,8 +152,8 @@ fn own_domain() -> Result<DomainIdentity, Anonymous> {
     })
 }
 
-/// To be asked in a child that has just been forked: its domain, if it may be another one than its parent's. A parent that is outside
-/// the child's PID namespace has no pid there.
+/// To be asked in a child that has just been forked: its domain, if it may be another one than its
+/// parent's. A parent that is outside the child's PID namespace has no pid there.
 ///
 /// # Errors
 /// When it may be and cannot be told.

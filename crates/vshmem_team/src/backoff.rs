@@ -4,7 +4,8 @@
 //! between looks, for up to a millisecond. Nobody is woken: the other one may be in a guest where
 //! nothing can interrupt. How long it is looked at first adapts to whether that helped.
 //!
-//! A caller who has something to do meanwhile is called instead, between looks; the CPU is then its to give away.
+//! A caller who has something to do meanwhile is called instead, between looks; the CPU is then its
+//! to give away.
 
 use std::time::Duration;
 
@@ -51,8 +52,9 @@ pub(crate) struct Wanted {
 
 static ARRIVALS: AtomicU64 = AtomicU64::new(0);
 
-/// How often a member of this process has waited for longer than a short look, and what it waited for has come. Who
-/// gives the CPU away while members wait learns by this that they did not go on waiting.
+/// How often a member of this process has waited for longer than a short look, and what it waited
+/// for has come. Who gives the CPU away while members wait learns by this that they did not go on
+/// waiting.
 #[must_use]
 pub fn arrivals() -> u64 {
     ARRIVALS.load(Ordering::Relaxed)
@@ -133,7 +135,8 @@ impl Team {
         }
     }
 
-    /// Lets the caller do its work for a while, if it has any; says whether what is wanted has come.
+    /// Lets the caller do its work for a while, if it has any; says whether what is wanted has
+    /// come.
     fn idle_until(&mut self, wanted: Wanted) -> Result<bool, TeamError> {
         for _ in 0..CALLS {
             let Some(Idle(idle)) = &mut self.idle else { break };

@@ -1,7 +1,7 @@
 //! How a team fails.
 
-/// Why a call did not do what it was asked. The team has ended then: all members get the same answer, and every later
-/// call does.
+/// Why a call did not do what it was asked. The team has ended then: all members get the same
+/// answer, and every later call does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TeamError {
     /// A member did not come in time.

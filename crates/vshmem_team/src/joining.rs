@@ -33,8 +33,9 @@ pub enum JoinError {
 const TRIES: u32 = 10_000;
 
 impl Team {
-    /// Joins the team that lies at the beginning of the map, or lays it out there if the memory is zero. `is_gone`
-    /// tells of a process of this domain, by pid and start, whether it has ended.
+    /// Joins the team that lies at the beginning of the map, or lays it out there if the memory is
+    /// zero. `is_gone` tells of a process of this domain, by pid and start, whether it has
+    /// ended.
     ///
     /// # Errors
     /// [`JoinError`].
@@ -98,7 +99,8 @@ impl Team {
         }
     }
 
-    /// The last one out leaves zeros. Nobody joins before a rank's state is zero, and all else is by then.
+    /// The last one out leaves zeros. Nobody joins before a rank's state is zero, and all else is
+    /// by then.
     fn clear(&self) {
         let ranks = 0..self.shape.members();
         for rank in ranks.clone() {

@@ -77,13 +77,14 @@ pub struct Team {
 }
 
 impl Team {
-    /// How long a member is waited for; 10 s when nothing else is said, for ever with [`Duration::MAX`].
+    /// How long a member is waited for; 10 s when nothing else is said, for ever with
+    /// [`Duration::MAX`].
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
 
-    /// What is called again and again while this member waits, after a short look, instead of yielding and sleeping:
-    /// whoever sets this says how the CPU is given away.
+    /// What is called again and again while this member waits, after a short look, instead of
+    /// yielding and sleeping: whoever sets this says how the CPU is given away.
     pub fn set_idle(&mut self, idle: Option<Box<dyn FnMut() + Send>>) {
         self.idle = idle.map(Idle);
     }

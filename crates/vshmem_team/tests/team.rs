@@ -96,7 +96,8 @@ fn sums_are_right_at_the_root_and_everywhere() {
     }
 }
 
-/// Things that only the caller knows, here matrices of 2 x 2 numbers, whose product depends on the order.
+/// Things that only the caller knows, here matrices of 2 x 2 numbers, whose product depends on the
+/// order.
 #[test]
 fn things_of_the_caller_are_made_one_in_the_order_of_ranks() {
     type Matrix = [u64; 4];

@@ -25,8 +25,9 @@ pub struct RawCell {
 /// by a thread that was stopped in between no longer finds what it expects: 64 bits do not wrap at
 /// any rate (`docs/internals/wire-format.md`, "Counters").
 ///
-/// A cell holds whatever fits into 64 bits. What is a number of 32 bits is read and written as `u32` ([`Cell::value`], `Txn::get`,
-/// `Txn::set`, `claim_cell`); what needs all of them, as names that must not come back, as `u64` (`Cell::word`, `Txn::get_word`, `Txn::set_word`,
+/// A cell holds whatever fits into 64 bits. What is a number of 32 bits is read and written as
+/// `u32` ([`Cell::value`], `Txn::get`, `Txn::set`, `claim_cell`); what needs all of them, as names
+/// that must not come back, as `u64` (`Cell::word`, `Txn::get_word`, `Txn::set_word`,
 /// `claim_word`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cell {

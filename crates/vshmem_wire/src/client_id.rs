@@ -7,8 +7,9 @@
 /// whatever still carries the id of a client that has ended may be taken back by the thread that
 /// meets it, however late, and never by mistake.
 ///
-/// A process that is only just joining has no slot yet. Its name tells its domain, by 41 bits of a digest of its identity, and its
-/// pid there, so that its domain's agent can give back what it held if it dies now.
+/// A process that is only just joining has no slot yet. Its name tells its domain, by 41 bits of a
+/// digest of its identity, and its pid there, so that its domain's agent can give back what it held
+/// if it dies now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClientId(u64);
 
@@ -68,8 +69,8 @@ impl ClientId {
         (self.0 & !Self::JOINING) >> Self::SLOT_BITS
     }
 
-    /// 32 bits of it: the slot, and the low bits of how often it had been taken. To be shown; it comes back after 4,096 clients of
-    /// one slot, so nothing is decided by it.
+    /// 32 bits of it: the slot, and the low bits of how often it had been taken. To be shown; it
+    /// comes back after 4,096 clients of one slot, so nothing is decided by it.
     #[inline]
     #[must_use]
     pub const fn short(self) -> u32 {
@@ -95,10 +96,12 @@ impl ClientId {
     }
 }
 
-/// Digest of the identity of a domain, of as many bits as the names of joining processes have room for.
+/// Digest of the identity of a domain, of as many bits as the names of joining processes have room
+/// for.
 #[must_use]
 pub const fn domain_digest(boot_id: [u32; 4], pid_namespace: u32) -> u64 {
-    // SplitMix64's mixing, word by word: each step is a permutation, so no word is lost before the end.
+    // SplitMix64's mixing, word by word: each step is a permutation, so no word is lost before the
+    // end.
     const fn mix(mut x: u64) -> u64 {
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -110,8 +113,9 @@ pub const fn domain_digest(boot_id: [u32; 4], pid_namespace: u32) -> u64 {
     all >> (64 - ClientId::DIGEST_BITS)
 }
 
-/// Head of a list of what a client holds: the record that it claimed last, plus one, and how often the client's slot has been
-/// taken, so that a client whose slot has changed hands adds nothing to its successor's list.
+/// Head of a list of what a client holds: the record that it claimed last, plus one, and how often
+/// the client's slot has been taken, so that a client whose slot has changed hands adds nothing to
+/// its successor's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ClientListHead {
     /// The record, plus one; 0: none.

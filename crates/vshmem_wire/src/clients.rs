@@ -59,29 +59,32 @@ pub struct DomainSlot {
     pub lease: RawCell,
     /// Seconds since 1970 when the agent last renewed the lease.
     pub renewed: RawCell,
-    /// Pid of the agent inside the domain, 0 for none; with [`AGENT_STARTER`], of a client that has
-    /// found none and is starting one.
+    /// Pid of the agent inside the domain, 0 for none; with [`AGENT_STARTER`], of a client that
+    /// has found none and is starting one.
     pub agent: RawCell,
     /// Name, zero padded.
     pub name: [RawCell; DOMAIN_NAME_CELLS],
     /// Where the domain can be notified over its link, plus one; 0 when it cannot,
     /// [`DOORBELL_LOST`] when it no longer can.
     pub address: RawCell,
-    /// How fast the domain reads the pool's memory and private memory, and how fast it makes locked
-    /// stores to them, in MiB a second; 0 when not measured.
+    /// How fast the domain reads the pool's memory and private memory, and how fast it makes
+    /// locked stores to them, in MiB a second; 0 when not measured.
     pub rates: [RawCell; RATES],
     /// No cell but three words of 32 bits, used where waiters can sleep on the pool itself: the
     /// number of the agent's thread until the kernel takes it out ([`AGENT_THREAD_AT`]); what the
     /// agent sleeps on until a program asks it to send datagrams ([`AGENT_WAKE_AT`]); and to which
     /// domains ([`AGENT_ASKED_AT`]).
     pub agent_thread: RawCell,
-    /// When the init of the PID namespace was started, in clock ticks since boot, as in the initial time namespace; 0 when
-    /// unknown. Inodes of namespaces are given again; this is not.
+    /// When the init of the PID namespace was started, in clock ticks since boot, as in the
+    /// initial time namespace; 0 when unknown. Inodes of namespaces are given again; this is
+    /// not.
     pub born: RawCell,
-    /// Whether the domain's agent listens for datagrams: 0 when it does not. Otherwise the low half is a digest of its address, by
-    /// which others find that address in their own configuration; the high half is the slot of its client, plus one.
+    /// Whether the domain's agent listens for datagrams: 0 when it does not. Otherwise the low
+    /// half is a digest of its address, by which others find that address in their own
+    /// configuration; the high half is the slot of its client, plus one.
     pub notify: RawCell,
-    /// The domains whose agents this domain's has heard by datagram lately, a bit for each: it relies on being notified by them.
+    /// The domains whose agents this domain's has heard by datagram lately, a bit for each: it
+    /// relies on being notified by them.
     pub heard: [RawCell; 2],
 }
 
@@ -136,8 +139,8 @@ pub struct ClientSlot {
     pub words_uid: RawCell,
     /// Which of that user's files.
     pub words_nonce: RawCell,
-    /// 1 once the process has announced that it is about to end. What it holds is given back by who
-    /// sees that it has: until then its threads may store into what it has attached.
+    /// 1 once the process has announced that it is about to end. What it holds is given back by
+    /// who sees that it has: until then its threads may store into what it has attached.
     pub leaving: RawCell,
 }
 
@@ -197,7 +200,8 @@ impl Task {
     }
 }
 
-/// One entry of an intent record: replace what the cell at `offset` held by the word `new`, and raise its tag.
+/// One entry of an intent record: replace what the cell at `offset` held by the word `new`, and
+/// raise its tag.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct LogEntry {
@@ -213,8 +217,9 @@ pub struct LogEntry {
 
 /// Which change an intent record is of, and how long it is.
 ///
-/// The tag is that of the lock word that says *committed*. It lacks its highest 17 bits: the lock would have to be taken 2^45 times,
-/// which takes a month at a rate that no lock has, between two looks of one who carries a record out.
+/// The tag is that of the lock word that says *committed*. It lacks its highest 17 bits: the lock
+/// would have to be taken 2^45 times, which takes a month at a rate that no lock has, between two
+/// looks of one who carries a record out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogHead {
     /// Tag of the committed lock word.
@@ -240,7 +245,8 @@ impl LogHead {
         word & ((1 << Self::ENTRY_BITS) - 1)
     }
 
-    /// How many entries the record `word` has, if it is the one that the lock word with `tag` has committed.
+    /// How many entries the record `word` has, if it is the one that the lock word with `tag` has
+    /// committed.
     #[inline]
     #[must_use]
     pub const fn entries_for(word: u64, tag: u64) -> Option<u64> {

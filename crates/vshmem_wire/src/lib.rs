@@ -50,8 +50,8 @@ pub const INDEX_BASE: u32 = 16384;
 /// Most objects of one kind in a pool: the indexes from [`INDEX_BASE`] to 32767.
 pub const MAX_OBJECTS: u32 = 16384;
 
-/// Buckets of the key index per object slot: with as many as objects, one key in two shares its bucket, and a lookup in
-/// a full pool takes a quarter longer than in an empty one.
+/// Buckets of the key index per object slot: with as many as objects, one key in two shares its
+/// bucket, and a lookup in a full pool takes a quarter longer than in an empty one.
 pub const KEY_BUCKETS: u64 = 4;
 /// Ids are `sequence * ID_STRIDE + index`, as in Linux (`ipc/util.h`, IPCMNI).
 pub const ID_STRIDE: u32 = 32768;

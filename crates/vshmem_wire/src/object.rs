@@ -110,8 +110,8 @@ pub struct SemSlot {
     pub waiting: RawCell,
     /// First undo record, plus one.
     pub undos: RawCell,
-    /// 1 if there may be a waiter who waits for something else than a semaphore high enough to take
-    /// from: for a zero, or for more than one semaphore.
+    /// 1 if there may be a waiter who waits for something else than a semaphore high enough to
+    /// take from: for a zero, or for more than one semaphore.
     pub mixed: RawCell,
     /// The last array of operations that was done without the lock, an [`crate::ArrayWord`].
     pub array: RawCell,
@@ -155,7 +155,8 @@ pub struct MsgSlot {
     pub send_head: RawCell,
     /// Last sleeping sender.
     pub send_tail: RawCell,
-    /// The ring: cells whose words have a format of their own, see `docs/internals/wire-format.md`.
+    /// The ring: cells whose words have a format of their own, see
+    /// `docs/internals/wire-format.md`.
     pub ring: [RawCell; RING_SLOTS],
 }
 

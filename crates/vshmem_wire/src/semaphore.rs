@@ -1,10 +1,12 @@
-//! The word of one semaphore, the word of one client's adjustment of it (semadj), and that of a set's last array of operations. Each is
-//! the word of a cell; the cell's tag tells how often it was written.
+//! The word of one semaphore, the word of one client's adjustment of it (semadj), and that of a
+//! set's last array of operations. Each is the word of a cell; the cell's tag tells how often it
+//! was written.
 
 /// The word of one semaphore.
 ///
-/// It is taken apart and put together in place, always: a struct that is handed to a function lies in memory, in fields that are stored one by one and
-/// then loaded together, which waits for the stores.
+/// It is taken apart and put together in place, always: a struct that is handed to a function lies
+/// in memory, in fields that are stored one by one and then loaded together, which waits for the
+/// stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SemWord {
     /// The semaphore's value, up to 32767.
@@ -16,8 +18,8 @@ pub struct SemWord {
     pub undo: bool,
     /// Last operator as a `ProcessRef`; with `undo`, an undo record.
     pub operator: u32,
-    /// `value` is what an array of operations makes of the semaphore. Whether it has happened is told by the set's
-    /// [`ArrayWord`]; as long as it has not, the value is `before`.
+    /// `value` is what an array of operations makes of the semaphore. Whether it has happened is
+    /// told by the set's [`ArrayWord`]; as long as it has not, the value is `before`.
     pub tentative: bool,
     /// With `tentative`: the value before the array.
     pub before: u32,
@@ -182,7 +184,8 @@ impl ArrayWord {
         &self.numbers[..(self.count as usize).min(Self::MOST)]
     }
 
-    /// What a tentative word amounts to as things stand. `None` when it is of neither array that this word tells about.
+    /// What a tentative word amounts to as things stand. `None` when it is of neither array that
+    /// this word tells about.
     #[inline]
     #[must_use]
     pub const fn value_of(self, word: SemWord) -> Option<u32> {
@@ -208,8 +211,8 @@ pub struct Adjustment {
     pub total: i16,
     /// What the prepared undo adds to it.
     pub prepared: i16,
-    /// [`Adjustment::mark_of`] the tag that the semaphore has after the operation that the prepared
-    /// undo is for.
+    /// [`Adjustment::mark_of`] the tag that the semaphore has after the operation that the
+    /// prepared undo is for.
     pub mark: u32,
     /// There is a prepared undo.
     pub is_prepared: bool,

@@ -1,5 +1,5 @@
-/* How long a wake-up takes from one domain to another: wake sleep|ring KEY TURNS NAP-MS. Beside it, TCP one way between the same
- * two: wake receive|send ADDRESS TURNS NAP-MS.
+/* How long a wake-up takes from one domain to another: wake sleep|ring KEY TURNS NAP-MS. Beside it,
+ * TCP one way between the same two: wake receive|send ADDRESS TURNS NAP-MS.
  *
  * One side sleeps in semop or read, the other one wakes it after a nap, so that the waiter is at
  * rest. The waker notes the CPU's counter just before its call, the waiter reads its own just
@@ -73,7 +73,8 @@ static void report(uint64_t turns, double per_tick)
 		printf("%.1f ", us[turn]);
 	}
 	qsort(us, turns, sizeof *us, by_size);
-	printf("\nmedian %.1f us, from %.1f to %.1f, of %lu\n", us[turns / 2], us[0], us[turns - 1], (unsigned long)turns);
+	printf("\nmedian %.1f us, from %.1f to %.1f, of %lu\n", us[turns / 2], us[0], us[turns - 1],
+		(unsigned long)turns);
 }
 
 static void sleeper(struct table *table, int set, uint64_t turns)
@@ -152,7 +153,8 @@ int main(int argc, char **argv)
 {
 	uint64_t turns = argc == 5 ? strtoull(argv[3], NULL, 10) : 0;
 	if (turns == 0 || turns > MOST_TURNS) {
-		fprintf(stderr, "usage: wake sleep|ring KEY TURNS NAP-MS\n       wake receive|send ADDRESS TURNS NAP-MS\n");
+		fprintf(stderr,
+			"usage: wake sleep|ring KEY TURNS NAP-MS\n       wake receive|send ADDRESS TURNS NAP-MS\n");
 		return 2;
 	}
 	if (strcmp(argv[1], "receive") == 0 || strcmp(argv[1], "send") == 0) {

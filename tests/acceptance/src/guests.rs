@@ -206,7 +206,8 @@ impl Guests {
         self.run(guest, &["/bin/sh", "-c", line])
     }
 
-    /// Puts the crashing binaries into a guest's own memory: staged files cannot share a name with the sound ones.
+    /// Puts the crashing binaries into a guest's own memory: staged files cannot share a name with
+    /// the sound ones.
     pub fn put_crashing(&self, guest: u32) {
         let line = format!(
             "mkdir -p {CRASHING} && cp /run/vshmem/bin/vshmem {CRASHING}/ && \

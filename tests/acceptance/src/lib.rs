@@ -1,4 +1,5 @@
-//! What the acceptance tests stand on: the release binaries, pools, programs on a pool that make calls on demand, guests.
+//! What the acceptance tests stand on: the release binaries, pools, programs on a pool that make
+//! calls on demand, guests.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -25,7 +26,8 @@ pub use pool::Pool;
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as hanging: emulated guests on a busy machine are slow.
+/// How long anything may take before it counts as hanging: emulated guests on a busy machine are
+/// slow.
 pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits for a state.

@@ -53,7 +53,8 @@ pub fn look_at(place: &Path) -> Result<Pool, String> {
 /// What is in use.
 pub fn room(pool: &Pool) -> Result<PoolSpace, String> {
     let room = pool.space().map_err(said("a count"))?;
-    // A slab that has emptied keeps its size until another size wants it, and pages that were used are no longer clean.
+    // A slab that has emptied keeps its size until another size wants it, and pages that were used
+    // are no longer clean.
     Ok(PoolSpace { slabs_used: 0, slabs_free: 0, pages_clean: 0, ..room })
 }
 
@@ -111,8 +112,8 @@ pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// The pool is as it was at first, as soon as an agent has gone that came late: one that a worker had sent for before
-/// it was killed.
+/// The pool is as it was at first, as soon as an agent has gone that came late: one that a worker
+/// had sent for before it was killed.
 fn nothing_left(ground: &Ground) -> Result<(), String> {
     let pool = look_at(&ground.place)?;
     let begun = Instant::now();
@@ -256,7 +257,8 @@ fn critical_sections(
     }
 }
 
-/// Every message that was sent is there once, in the order of its sender; one in doubt at most once.
+/// Every message that was sent is there once, in the order of its sender; one in doubt at most
+/// once.
 fn strict_queue(strict: &[(u32, u32)], accounts: &Accounts) -> Result<(), String> {
     let mut last: HashMap<u32, u32> = HashMap::new();
     let mut seen = Seen::new();

@@ -15,8 +15,8 @@ pub struct Machine {
     pub kernel: String,
     /// What it runs on, if it is itself a virtual machine and says so.
     pub hypervisor: Option<String>,
-    /// What makes its figures no measure of a real machine, if anything does: then no conclusion is
-    /// drawn from them.
+    /// What makes its figures no measure of a real machine, if anything does: then no conclusion
+    /// is drawn from them.
     pub emulated: Option<String>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: String,

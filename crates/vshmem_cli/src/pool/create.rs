@@ -63,9 +63,9 @@ pub struct Create {
     /// need not run yet. Without any, all guests do.
     #[arg(long = "member", value_name = "GUEST", requires = "xen")]
     members: Vec<String>,
-    /// Keep so much free memory ready: zeroed ahead of demand, now and by the agents afterwards, so
-    /// that a new segment, above all a large one, costs no clearing. Without a SIZE, an eighth of
-    /// the pool.
+    /// Keep so much free memory ready: zeroed ahead of demand, now and by the agents afterwards,
+    /// so that a new segment, above all a large one, costs no clearing. Without a SIZE, an
+    /// eighth of the pool.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, num_args = 0..=1)]
     prepare: Option<Option<u64>>,
 }

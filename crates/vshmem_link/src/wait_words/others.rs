@@ -33,7 +33,8 @@ impl Files {
         self.names.is_words_of(&stat, owner.uid).then_some(file)
     }
 
-    /// Uses another user's words: mapped once, or for this time where there is no room to keep them.
+    /// Uses another user's words: mapped once, or for this time where there is no room to keep
+    /// them.
     fn with_other(&self, owner: WordsOwner, use_them: impl FnOnce(&ForeignWords)) {
         if let Some(start) = self.others.find(owner) {
             return use_them(&ForeignWords::mapped_at(start, self.names.bytes));
@@ -73,7 +74,8 @@ impl WakeOtherUsers for Files {
     }
 }
 
-/// Words of other users that stay mapped. Takes no lock: it is used in signal handlers, and by children of fork.
+/// Words of other users that stay mapped. Takes no lock: it is used in signal handlers, and by
+/// children of fork.
 #[derive(Debug)]
 struct Others([Other; Self::ROOM]);
 

@@ -166,7 +166,8 @@ fn a_waiter_of_another_file_is_woken_and_a_shortened_file_harms_nobody() {
     waker.wake(owner.owner, u32::MAX);
 }
 
-/// Installs a filter that ends the process at calls which docs/reference/sysv-differences.md does not list, as far as [`Files`] could make them.
+/// Installs a filter that ends the process at calls which docs/reference/sysv-differences.md does
+/// not list, as far as [`Files`] could make them.
 fn forbid() {
     const RETURN: u16 = 0x06;
     const LOAD: u16 = 0x20;

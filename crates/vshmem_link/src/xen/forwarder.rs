@@ -1,8 +1,8 @@
 //! The agent's part: holds the event channels, forwards notifications in both directions.
 //!
 //! Of two members the one with the lower id offers a port and writes its number where the other may
-//! read it (`keys::port`); the other connects to it. When one of them starts anew, the other sees the
-//! number change, or the same port is free to be connected to again.
+//! read it (`keys::port`); the other connects to it. When one of them starts anew, the other sees
+//! the number change, or the same port is free to be connected to again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Error;
@@ -22,8 +22,9 @@ use super::doorbell::socket_of;
 use super::keys;
 use super::store::Store;
 
-/// XenStore tells of whoever comes. Should that be missed: how long until the next look for members that are not connected
-/// yet, at first and at most. Each look costs the daemon in dom0 several requests, and a member without an agent is normal.
+/// XenStore tells of whoever comes. Should that be missed: how long until the next look for members
+/// that are not connected yet, at first and at most. Each look costs the daemon in dom0 several
+/// requests, and a member without an agent is normal.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// Requests that are read before they are carried out.
 const BATCH: usize = 64;

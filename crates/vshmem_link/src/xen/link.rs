@@ -1,9 +1,9 @@
 //! Link `xen`: pages of a pool domain, granted to this one.
 //!
-//! dom0 has made a domain that never runs and owns the pool's pages (`vshmem pool create --xen`), and
-//! has granted each member all of them, as one row of references. A member, dom0 included, maps them
-//! through `/dev/xen/gntdev`. What it has to know stands in XenStore, and in a file here for those who
-//! may not read that (`announcement`).
+//! dom0 has made a domain that never runs and owns the pool's pages (`vshmem pool create --xen`),
+//! and has granted each member all of them, as one row of references. A member, dom0 included, maps
+//! them through `/dev/xen/gntdev`. What it has to know stands in XenStore, and in a file here for
+//! those who may not read that (`announcement`).
 //!
 //! On a PV kernel a grant's mapping lives in the page table itself: a child that fork has made does
 //! not have it, and the kernel can neither move it nor give it other rights nor bring a page back

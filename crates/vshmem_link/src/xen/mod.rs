@@ -1,5 +1,5 @@
-//! Link `xen` (`link`), and what dom0 does for it (`host`). What both need: XenStore (`store`), its paths (`keys`), and requests to
-//! Xen's devices (`ioctl`).
+//! Link `xen` (`link`), and what dom0 does for it (`host`). What both need: XenStore (`store`), its
+//! paths (`keys`), and requests to Xen's devices (`ioctl`).
 
 mod announcement;
 mod channel;

@@ -20,8 +20,8 @@ const MOST: usize = 4096;
 const HEAD: usize = 16;
 /// How long an answer may take. The daemon is one process, in a domain that others may crowd out.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// What passes from one look to the next counts for so much at most: longer than that, this process or its domain was stopped, and
-/// the daemon may have been stopped with it.
+/// What passes from one look to the next counts for so much at most: longer than that, this process
+/// or its domain was stopped, and the daemon may have been stopped with it.
 const MOST_OF_A_LOOK: Duration = Duration::from_secs(1);
 
 /// Kinds of messages.
@@ -218,8 +218,8 @@ impl Store {
         }
     }
 
-    /// Whether changes have been told that nobody has taken note of, although [`Store::descriptor`] may not be readable: they
-    /// came in front of an answer.
+    /// Whether changes have been told that nobody has taken note of, although [`Store::descriptor`]
+    /// may not be readable: they came in front of an answer.
     #[must_use]
     pub fn has_changes(&self) -> bool {
         !self.changed.is_empty()
@@ -288,7 +288,8 @@ impl Store {
     }
 }
 
-/// Looks until there is an answer, for as long as one may take in all: what the daemon tells meanwhile is none.
+/// Looks until there is an answer, for as long as one may take in all: what the daemon tells
+/// meanwhile is none.
 fn until_answered<T>(
     mut now: impl FnMut() -> Instant,
     mut look: impl FnMut() -> std::io::Result<Option<T>>,
@@ -435,7 +436,8 @@ mod tests {
         assert_eq!(store.read("x").unwrap_err().kind(), ErrorKind::InvalidData);
     }
 
-    /// Looks by a clock that goes on by `passes` at each look, and finds the answer at the look of that number. Returns the looks.
+    /// Looks by a clock that goes on by `passes` at each look, and finds the answer at the look of
+    /// that number. Returns the looks.
     fn looks_until(found: u32, passes: impl Fn(u32) -> Duration) -> (u32, std::io::Result<()>) {
         let (clock, looks) = (Cell::new(Instant::now()), Cell::new(0));
         let result = until_answered(

@@ -5,13 +5,14 @@
 //! must be, and the entries come along), and the next attach of the same pages hands it out again.
 //! A segment that is made in pages which lie here is cleared through the mapping that is there.
 //!
-//! In a guest, moving costs more, and so it does for a few pages anywhere: there a mapping stays where it is and is closed to any access, so
-//! that a touch is SIGSEGV as well. Opening it again brings all its pages back at once; a guest that
-//! meets them one by one takes a fault of its own for each, some 180 us in User Mode Linux. Calls on
-//! a range that is closed find it unmapped: it is, before they get to it.
+//! In a guest, moving costs more, and so it does for a few pages anywhere: there a mapping stays
+//! where it is and is closed to any access, so that a touch is SIGSEGV as well. Opening it again
+//! brings all its pages back at once; a guest that meets them one by one takes a fault of its own
+//! for each, some 180 us in User Mode Linux. Calls on a range that is closed find it unmapped: it
+//! is, before they get to it.
 //!
-//! A fixed table without a lock, because shmat and shmdt may be called from signal handlers: whoever
-//! does not get an entry does without.
+//! A fixed table without a lock, because shmat and shmdt may be called from signal handlers:
+//! whoever does not get an entry does without.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -32,9 +33,11 @@ const MOST: usize = 16;
 const MOST_BYTES: usize = 32 << 20;
 /// Bytes of one at most: what lies here untouched is of no use to anybody.
 const LARGEST: usize = 16 << 20;
-/// Bytes of a new segment from which its pages are cleared through a mapping: fewer are cleared faster by a write(2).
+/// Bytes of a new segment from which its pages are cleared through a mapping: fewer are cleared
+/// faster by a write(2).
 const WORTH_MAPPING: u64 = 32 << 10;
-/// Bytes of a mapping up to which closing it in place and opening it again costs less than moving it.
+/// Bytes of a mapping up to which closing it in place and opening it again costs less than moving
+/// it.
 const CLOSED_IN_PLACE: usize = 64 << 10;
 /// Bytes that one table of the lowest level of page tables maps.
 const TABLE: usize = 2 << 20;
@@ -193,8 +196,9 @@ fn cache_mapping(offset: u64, start: usize, bytes: usize) {
     }
 }
 
-/// Where a mapping had better be moved to: within the one page table that it lies in, back and forth between two places. No table is made
-/// or freed then. A mapping that lies in two tables is moved in parts, and for a part of up to 33 pages the kernel flushes them one by one, which
+/// Where a mapping had better be moved to: within the one page table that it lies in, back and
+/// forth between two places. No table is made or freed then. A mapping that lies in two tables is
+/// moved in parts, and for a part of up to 33 pages the kernel flushes them one by one, which
 /// in a virtual machine costs more than all the rest. `None`: it is too large for that.
 fn place_nearby(start: usize, bytes: usize) -> Option<usize> {
     let unit = bytes.next_power_of_two();

@@ -24,8 +24,8 @@ pub unsafe extern "C" fn _Fork() -> pid_t {
     fork::without_handlers(|| next!(c"_Fork": fn() -> pid_t, (), -1))
 }
 
-/// What pthread_atfork(3) is in every library and program, noticed: libraries that the program needs are set up before this one, and
-/// register theirs then.
+/// What pthread_atfork(3) is in every library and program, noticed: libraries that the program
+/// needs are set up before this one, and register theirs then.
 ///
 /// # Safety
 /// As libc's.

@@ -1,5 +1,5 @@
-//! madvise(2), msync(2), mlock(2) and their kin: what the kernel keeps of a mapping beside its rights
-//! cuts it in pieces as other rights do, and decides whether a child inherits it.
+//! madvise(2), msync(2), mlock(2) and their kin: what the kernel keeps of a mapping beside its
+//! rights cuts it in pieces as other rights do, and decides whether a child inherits it.
 
 use libc::{c_int, c_uint};
 use vshmem_ipc::Client;
@@ -15,8 +15,8 @@ use crate::{errno, process};
 const LOCKS: Marks = ON_FAULT;
 const ORDERS: Marks = Marks::RANDOM.and(Marks::SEQUENTIAL);
 
-/// Whether a range lies in an attached segment whose pages are a device's: the kernel has nothing to
-/// drop or to write back there, and refuses with EINVAL to do so.
+/// Whether a range lies in an attached segment whose pages are a device's: the kernel has nothing
+/// to drop or to write back there, and refuses with EINVAL to do so.
 fn is_device_memory(start: usize, bytes: usize) -> bool {
     let bytes = bytes.next_multiple_of(PAGE);
     errno::get() == libc::EINVAL
@@ -111,8 +111,8 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
     result
 }
 
-/// What a program has done to a range would stay with the mapping after a detach: if the range is an
-/// attached segment's, mappings are unmapped from now on rather than kept.
+/// What a program has done to a range would stay with the mapping after a detach: if the range is
+/// an attached segment's, mappings are unmapped from now on rather than kept.
 fn stays(start: usize, bytes: usize) {
     let end = start.saturating_add(bytes);
     if pieces::find(|piece| piece.touches(start, end)).is_some() {
@@ -140,13 +140,13 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
     result
 }
 
-/// Whether the kernel has a page locked. A call that fails has locked or unlocked what it came by: it
-/// fails because something else is not mapped, or because a page cannot be had.
+/// Whether the kernel has a page locked. A call that fails has locked or unlocked what it came by:
+/// it fails because something else is not mapped, or because a page cannot be had.
 fn is_locked(page: usize) -> bool {
     let words = [page, PAGE, libc::MADV_DONTNEED as usize];
     errno::untouched(|| {
-        // SAFETY: the page is a shared mapping's, whose content stays where it is; the kernel does not
-        // drop locked ones, and says so.
+        // SAFETY: the page is a shared mapping's, whose content stays where it is; the kernel does
+        // not drop locked ones, and says so.
         unsafe { system_call(libc::SYS_madvise, words) != 0 && errno::get() == libc::EINVAL }
     })
 }

@@ -142,8 +142,8 @@ fn map_segment(
             if !replace {
                 reserve(start, bytes)?;
             }
-            // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
-            // has asked for what lies there to be replaced.
+            // SAFETY: without REMAP the place was just reserved and is nobody's; with it the
+            // program has asked for what lies there to be replaced.
             unsafe { session.link().map_at(offset, bytes, protection, at) }
         }
     };
@@ -182,11 +182,12 @@ fn reserve(start: usize, bytes: usize) -> Result<(), Errno> {
     }
 }
 
-/// shmdt(2): detaches what was attached at an address; `kernel` is asked where nothing of the pool was.
+/// shmdt(2): detaches what was attached at an address; `kernel` is asked where nothing of the pool
+/// was.
 pub fn detach(session: &Session, base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
     let _attaching = Attaching::begin();
-    // What mremap leaves of another attach may have the same base: the lowest piece decides, as in the
-    // kernel.
+    // What mremap leaves of another attach may have the same base: the lowest piece decides, as in
+    // the kernel.
     let mut lowest: Option<Piece> = None;
     pieces::each(|piece| {
         if piece.base == base && lowest.is_none_or(|lowest| piece.start < lowest.start) {

@@ -40,7 +40,8 @@ impl Mapping {
     }
 }
 
-/// Calls `each` with every mapping of this process, in the order of addresses. `None`: they could not be read.
+/// Calls `each` with every mapping of this process, in the order of addresses. `None`: they could
+/// not be read.
 fn each_mapping(mut each: impl FnMut(Mapping)) -> Option<()> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
@@ -64,7 +65,8 @@ fn each_mapping(mut each: impl FnMut(Mapping)) -> Option<()> {
     }
 }
 
-/// The first part of a range in which no mapping is as `wanted`. `None`: there is none, or nobody can say.
+/// The first part of a range in which no mapping is as `wanted`. `None`: there is none, or nobody
+/// can say.
 fn first_gap(start: usize, end: usize, wanted: impl Fn(Mapping) -> bool) -> Option<(usize, usize)> {
     let (mut at, mut until) = (start, end);
     each_mapping(|mapping| {
@@ -112,7 +114,8 @@ pub fn half_moved(this_client: &Client, start: usize, bytes: usize, target: usiz
     errno::untouched(|| unless_confined(look));
 }
 
-/// Follows the part of a piece that has gone from its place: to `target`, if a segment is shown there now, and else nowhere.
+/// Follows the part of a piece that has gone from its place: to `target`, if a segment is shown
+/// there now, and else nowhere.
 fn follow(this_client: &Client, start: usize, end: usize, target: usize) {
     let bytes = end - start;
     let shows_segment = |mapping: Mapping| mapping.is_shared_file;

@@ -41,8 +41,8 @@ impl RemapRequest {
     }
 
     /// Whether it would move a segment together with something else. Linux before 6.17 moves one
-    /// mapping at a time, and newer ones do not move several if a segment of their own is among them,
-    /// but would if the pool's file is.
+    /// mapping at a time, and newer ones do not move several if a segment of their own is among
+    /// them, but would if the pool's file is.
     pub fn moves_several(self) -> bool {
         let end = self.start.saturating_add(self.bytes);
         self.has(libc::MREMAP_FIXED)
@@ -71,16 +71,16 @@ impl RemapRequest {
         if refused { Err(Errno::INVAL) } else { Ok(()) }
     }
 
-    /// Takes the addresses of the new range, without any access: in place of what lies there where the
-    /// program has asked for it, and else where the kernel likes.
+    /// Takes the addresses of the new range, without any access: in place of what lies there where
+    /// the program has asked for it, and else where the kernel likes.
     pub fn reserve(self) -> Result<usize, Errno> {
         let fixed = self.has(libc::MREMAP_FIXED);
         let at = if fixed { self.target } else { 0 };
         no_access(at, self.new_bytes, if fixed { libc::MAP_FIXED } else { 0 })
     }
 
-    /// For mappings that can only be replaced: reserves the new range and says where it is, or that the
-    /// old one was made longer in place.
+    /// For mappings that can only be replaced: reserves the new range and says where it is, or that
+    /// the old one was made longer in place.
     pub fn reserve_or_extend(self) -> Result<usize, Errno> {
         self.check()?;
         let behind = NonNull::new((self.start + self.bytes) as *mut u8).ok_or(Errno::INVAL)?;

@@ -1,7 +1,8 @@
 //! Seeing to it that this domain has an agent.
 //!
-//! The agent notices deaths. `vshmem run` starts it; a process that finds none starts one, while it is where and who it was
-//! when it began (see [`vshmem_agent::AgentStarter`]) and has not confined itself.
+//! The agent notices deaths. `vshmem run` starts it; a process that finds none starts one, while it
+//! is where and who it was when it began (see [`vshmem_agent::AgentStarter`]) and has not confined
+//! itself.
 
 use std::path::Path;
 use std::sync::OnceLock;

@@ -8,8 +8,8 @@ use crate::attached::{attach_table, fixed, future_locks, pieces};
 use crate::session::{agent, caller};
 use crate::{errno, process};
 
-/// Makes a child that has come about without our knowledge a client of its own. A vfork child shares its parent's memory and so never
-/// gets here.
+/// Makes a child that has come about without our knowledge a client of its own. A vfork child
+/// shares its parent's memory and so never gets here.
 #[cold]
 pub fn adopt(session: &'static Session) -> Result<&'static Session, Errno> {
     attach_table::begin_child();

@@ -1,10 +1,10 @@
 //! The exit of a process. The agent handles other kinds of death.
 //!
-//! As long as it runs, its threads may store into what it has attached, and may hold what a semaphore
-//! guards; so may destructors that come after ours. It gives up nothing, then, but leaves a note, and
-//! who sees that it has ended gives back what it held: a parent that waits for it ([`crate::session::reap`]),
-//! whoever asks about objects first, or else the agent. A process that runs nothing any more but its
-//! own way out gives its attaches and adjustments back itself.
+//! As long as it runs, its threads may store into what it has attached, and may hold what a
+//! semaphore guards; so may destructors that come after ours. It gives up nothing, then, but leaves
+//! a note, and who sees that it has ended gives back what it held: a parent that waits for it
+//! ([`crate::session::reap`]), whoever asks about objects first, or else the agent. A process that
+//! runs nothing any more but its own way out gives its attaches and adjustments back itself.
 
 use libc::c_int;
 use vshmem_ipc::{Client, Errno};
@@ -13,8 +13,8 @@ use vshmem_mem::unless_confined;
 use crate::next::system_call;
 use crate::{errno, process};
 
-/// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in its
-/// parent's memory, nor for one unknown.
+/// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in
+/// its parent's memory, nor for one unknown.
 pub fn ending() -> Option<&'static Client> {
     let this_client = process::joined()?.client();
     let mine = !process::is_unknown_child() && this_client.is_process(rustix::process::getpid());
@@ -23,8 +23,8 @@ pub fn ending() -> Option<&'static Client> {
 
 /// Whether the calling thread is the only one of its process.
 pub fn is_alone() -> bool {
-    // Without /proc, nobody can say so. The kernel counts a process's threads as links of this folder,
-    // beside the two that every folder has.
+    // Without /proc, nobody can say so. The kernel counts a process's threads as links of this
+    // folder, beside the two that every folder has.
     let is_one = || rustix::fs::stat(c"/proc/self/task").is_ok_and(|folder| folder.st_nlink == 3);
     unless_confined(is_one).unwrap_or(false)
 }
@@ -63,7 +63,8 @@ fn block_signals() {
 pub fn end(status: c_int) -> ! {
     if let Some(this_client) = ending() {
         let _ = if is_alone() {
-            // Nothing comes after this but the end, and no handler that stores into what is given up.
+            // Nothing comes after this but the end, and no handler that stores into what is given
+            // up.
             block_signals();
             this_client.release_at_exit()
         } else {
@@ -77,7 +78,8 @@ pub fn end(status: c_int) -> ! {
     }
 }
 
-/// Gives back what processes held that had left a note and are gone by now. True when there was one.
+/// Gives back what processes held that had left a note and are gone by now. True when there was
+/// one.
 pub fn reap_exiting(this_client: &Client) -> bool {
     if !this_client.has_exiting_clients() {
         return false;

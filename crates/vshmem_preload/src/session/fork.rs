@@ -16,7 +16,8 @@ use crate::attached::{attach_table, mapping_cache};
 use crate::session::{child, join};
 use crate::{errno, process};
 
-/// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
+/// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted
+/// `fork`, and so on.
 const LEVELS: usize = 4;
 
 /// What is kept for the child of one fork.
@@ -36,7 +37,8 @@ impl Kept {
 /// What a thread has kept for the children of forks that are under way.
 #[derive(Debug)]
 struct UnderWay {
-    /// Calls of `fork` below that have not returned. Raised before a level is used: a handler that comes in between has the next.
+    /// Calls of `fork` below that have not returned. Raised before a level is used: a handler that
+    /// comes in between has the next.
     depth: AtomicUsize,
     /// For the child of each.
     kept: [Kept; LEVELS],
@@ -171,7 +173,8 @@ extern "C" fn in_child() {
     release_table();
 }
 
-/// To be called when the handlers of others have been: to find out its domain takes a child the heap, which may be one of theirs.
+/// To be called when the handlers of others have been: to find out its domain takes a child the
+/// heap, which may be one of theirs.
 extern "C" fn late_in_child() {
     // Not when a handler has been at a call meanwhile.
     let is_new = !process::is_known();

@@ -4,8 +4,9 @@
 //! ours that happens (see `vshmem_mem::signal_handled`).
 //!
 //! # What a handler reads
-//! A handler runs between any two instructions of its thread, and may make System V calls of its own. So whatever this library
-//! keeps for a thread or a process is read by handlers, at every moment of being written:
+//! A handler runs between any two instructions of its thread, and may make System V calls of its
+//! own. So whatever this library keeps for a thread or a process is read by handlers, at every
+//! moment of being written:
 //!
 //! | what | why it is safe |
 //! |---|---|
@@ -46,12 +47,13 @@ static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNAL
 /// Whether SA_SIGINFO was asked for.
 static DETAILED: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 
-/// Entered by the kernel. It takes little of the stack: programs make their signal stacks as large as the kernel says that
-/// handlers need (AT_MINSIGSTKSZ), and hardly larger.
+/// Entered by the kernel. It takes little of the stack: programs make their signal stacks as large
+/// as the kernel says that handlers need (AT_MINSIGSTKSZ), and hardly larger.
 unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     vshmem_mem::signal_handled();
     if vshmem_mem::is_waiter_shown() {
-        // SAFETY: the kernel passes the context to a handler that was installed with SA_SIGINFO, and it stays for as long.
+        // SAFETY: the kernel passes the context to a handler that was installed with SA_SIGINFO,
+        // and it stays for as long.
         end_sleep(unsafe { &*context.cast() });
     }
     let Some(handler) = HANDLERS.get(signal as usize) else { return };
@@ -69,14 +71,15 @@ unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_
     }
 }
 
-/// Ends the sleep that the handler has interrupted. That takes a lock, and some kilobytes of stack: a handler on a signal stack
-/// does it on the stack of the interrupted thread, which had the room for the call.
+/// Ends the sleep that the handler has interrupted. That takes a lock, and some kilobytes of stack:
+/// a handler on a signal stack does it on the stack of the interrupted thread, which had the room
+/// for the call.
 #[cold]
 #[inline(never)]
 fn end_sleep(context: &libc::ucontext_t) {
     let Some(top) = interrupted_stack(context) else { return leave_wait_queue() };
-    // The kernel takes a thread that is not on its signal stack for one that has left it, and would put the next signal's frame
-    // over ours.
+    // The kernel takes a thread that is not on its signal stack for one that has left it, and would
+    // put the next signal's frame over ours.
     let (all, mut before) = (u64::MAX, 0u64);
     let set_mask = |to: &u64, before: *mut u64| {
         let words =
@@ -87,8 +90,8 @@ fn end_sleep(context: &libc::ucontext_t) {
     if set_mask(&all, &raw mut before) != 0 {
         return leave_wait_queue();
     }
-    // SAFETY: nothing lives below the red zone of the interrupted stack; the thread goes on there only after this handler, and no
-    // other handler can run meanwhile.
+    // SAFETY: nothing lives below the red zone of the interrupted stack; the thread goes on there
+    // only after this handler, and no other handler can run meanwhile.
     unsafe { call_on(top, leave_wait_queue) };
     set_mask(&before, std::ptr::null_mut());
 }
@@ -118,7 +121,8 @@ fn interrupted_stack(context: &libc::ucontext_t) -> Option<usize> {
 /// # Safety
 /// Below `top` there is a stack that nobody uses.
 unsafe fn call_on(top: usize, function: extern "C" fn()) {
-    // SAFETY: the function keeps the register that the former stack pointer is in, as every C function does.
+    // SAFETY: the function keeps the register that the former stack pointer is in, as every C
+    // function does.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(

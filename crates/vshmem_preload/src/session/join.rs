@@ -1,4 +1,5 @@
-//! Joining a pool: at the first call, or before the program does what would put the pool out of reach.
+//! Joining a pool: at the first call, or before the program does what would put the pool out of
+//! reach.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,14 +11,15 @@ use crate::attached::mapping_cache;
 use crate::session::{agent, caller, cancel, descriptors};
 use crate::{errno, log, process};
 
-/// How far setting up is, or which thread is at it: one word, so that a signal handler of that thread recognises itself at every
-/// moment.
+/// How far setting up is, or which thread is at it: one word, so that a signal handler of that
+/// thread recognises itself at every moment.
 static SETUP: AtomicUsize = AtomicUsize::new(FRESH);
 
 const FRESH: usize = 0;
 const READY: usize = 1;
 
-/// A number above the constants that differs between the threads of a process, and that a thread keeps in a child.
+/// A number above the constants that differs between the threads of a process, and that a thread
+/// keeps in a child.
 fn this_thread() -> usize {
     // SAFETY: the address is only distinguished from others.
     unsafe { libc::__errno_location() }.addr()
@@ -73,8 +75,9 @@ pub fn set_up() -> Result<&'static Session, Errno> {
                     return Ok(session);
                 }
             }
-            // We come back to ourselves: from a signal handler, or something that we have called was
-            // replaced by a function of the program's that makes System V calls itself.
+            // We come back to ourselves: from a signal handler, or something that we have called
+            // was replaced by a function of the program's that makes System V calls
+            // itself.
             Err(setting_up) if setting_up == me => return Err(Errno::NOSYS),
             // Another thread sets up.
             Err(_) => {

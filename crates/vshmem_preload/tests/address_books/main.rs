@@ -146,7 +146,8 @@ fn threads_that_attach_and_threads_that_cut_lose_nothing() {
     assert_eq!((pieces, COUNT.load(Ordering::Relaxed)), (7, 7));
 }
 
-/// An allocator gives memory back under a lock that fork waits for, too: it must be told that nothing is attached there.
+/// An allocator gives memory back under a lock that fork waits for, too: it must be told that
+/// nothing is attached there.
 #[test]
 fn who_asks_about_a_range_does_not_wait_for_a_fork() {
     let (changing, asking) = (AtomicBool::new(false), AtomicBool::new(false));

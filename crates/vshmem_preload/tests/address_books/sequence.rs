@@ -150,7 +150,8 @@ impl World {
             if changed(page.rights) == page.rights {
                 continue;
             }
-            // Cut off where its mapping goes on without the change: before the range, and behind it.
+            // Cut off where its mapping goes on without the change: before the range, and behind
+            // it.
             let first = at == range.start || self.pages[at].is_some_and(|page| page.begins);
             self.pages[at] = Some(Page { rights: changed(page.rights), begins: first, ..page });
             if at + 1 == range.end {

@@ -260,7 +260,8 @@ impl Server {
         Ok(None)
     }
 
-    /// Deals with what is ready, and then does what is done once a second: [`Server::run`] step by step, for tests.
+    /// Deals with what is ready, and then does what is done once a second: [`Server::run`] step by
+    /// step, for tests.
     ///
     /// # Errors
     /// As [`Server::run`].

@@ -1,4 +1,5 @@
-//! A server among peers, processes and members that do what they like: it goes on, or ends with a reason, and keeps nothing.
+//! A server among peers, processes and members that do what they like: it goes on, or ends with a
+//! reason, and keeps nothing.
 
 mod sequence;
 

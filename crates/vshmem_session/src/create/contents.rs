@@ -1,4 +1,5 @@
-//! What lies in the file of a new pool: a label, the tables, and memory that is there before it is asked for.
+//! What lies in the file of a new pool: a label, the tables, and memory that is there before it is
+//! asked for.
 
 use std::fs::File;
 use std::os::fd::AsFd;

@@ -54,7 +54,8 @@ pub struct SendBackoff {
     cost: AtomicU32,
     /// Ticks that may be spent on looking for room.
     credit: AtomicU32,
-    /// Part of the timeout that is left after looks in vain, as a shift: for room, and in the list.
+    /// Part of the timeout that is left after looks in vain, as a shift: for room, and in the
+    /// list.
     in_vain: [AtomicU32; 2],
     /// Calls under the lock until the next that asks whether a receiver can run meanwhile.
     unasked: AtomicU32,

@@ -13,10 +13,12 @@ use crate::idle::{Spot, asleep};
 pub const TESTS: &[Test] =
     &[("guests_that_notify_each_other_by_datagrams_rest_and_wake", guests_that_notify)];
 
-/// As many as an agent reads in a second. Whether the guest's network carries them so fast is up to the machine.
+/// As many as an agent reads in a second. Whether the guest's network carries them so fast is up to
+/// the machine.
 const FLOOD: &str = "5000";
 
-/// Three guests: programs run in the first two; from the third, as a peer without an agent, comes what is forged.
+/// Three guests: programs run in the first two; from the third, as a peer without an agent, comes
+/// what is forged.
 struct Setup {
     guests: Guests,
     sleeper: Actor,
@@ -95,7 +97,8 @@ impl Setup {
         until("ten datagrams have come", || self.count(2, "received") >= before + 10);
     }
 
-    /// What comes from nobody's address, and what comes from a peer's, and more of both than the limit lets in.
+    /// What comes from nobody's address, and what comes from a peer's, and more of both than the
+    /// limit lets in.
     fn is_flooded(&mut self) {
         let foreign = self.count(2, "dropped");
         self.flood("0");

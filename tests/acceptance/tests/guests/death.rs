@@ -100,8 +100,8 @@ pub fn agent_and_client() {
     clear(&guests, waiter, set);
 }
 
-/// Nobody is left in the domain to notice. The next program that comes there does, and an operator may (`vshmem pool
-/// evict`); a pool made with --evict-after finds out by itself.
+/// Nobody is left in the domain to notice. The next program that comes there does, and an operator
+/// may (`vshmem pool evict`); a pool made with --evict-after finds out by itself.
 pub fn agent_and_last() {
     let guests = shared();
     let Held { mut holder, mut waiter, set } = held(&guests);

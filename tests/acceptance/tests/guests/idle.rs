@@ -7,7 +7,8 @@ use vshmem_acceptance::{Actor, Guests, Pool, until};
 
 use crate::exchange::RUN;
 
-/// How long a count has to stand still before it is taken to be at rest: longer than the first sleep.
+/// How long a count has to stand still before it is taken to be at rest: longer than the first
+/// sleep.
 const STILL: Duration = Duration::from_millis(1500);
 const WATCHED: Duration = Duration::from_secs(4);
 /// A waiter that looks again without bound does so thousands of times a second.

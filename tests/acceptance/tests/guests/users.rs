@@ -87,7 +87,8 @@ fn a_user_who_shortens_its_file_harms_nobody_else(guests: &Guests) {
     assert_eq!(root.ask(&format!("semctl {set} 0 rmid")), "0");
 }
 
-/// As nobody has named a pool: the guest's only device is taken, not a private pool that its programs would share with nobody.
+/// As nobody has named a pool: the guest's only device is taken, not a private pool that its
+/// programs would share with nobody.
 pub fn only_pool() {
     let guests = crate::shared();
     let unnamed = "unset VSHMEM_POOL; mv /run/vshmem/pool /run/vshmem/pool.away; ";

@@ -1,4 +1,5 @@
-//! Members of several domains that take turns at one semaphore, and one domain that dies among them.
+//! Members of several domains that take turns at one semaphore, and one domain that dies among
+//! them.
 
 use std::thread;
 

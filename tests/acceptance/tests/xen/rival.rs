@@ -1,4 +1,5 @@
-//! Round trips between two guests: over a pool, and over libxenvchan, Xen's own way to share memory.
+//! Round trips between two guests: over a pool, and over libxenvchan, Xen's own way to share
+//! memory.
 
 use vshmem_acceptance::suite::{say, skip};
 
@@ -6,7 +7,8 @@ use crate::rig::{DOM0, RIVAL, Xen};
 use crate::shared;
 
 const POOL: &str = "beside";
-/// How often each has its turn. They alternate, because figures wander with whatever else the machine does.
+/// How often each has its turn. They alternate, because figures wander with whatever else the
+/// machine does.
 const TURNS: usize = 3;
 const ROUNDS: &str = "--size 64 --rounds 100 --warmup 10 --batches 20 --timeout 200";
 

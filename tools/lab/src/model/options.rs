@@ -81,8 +81,8 @@ pub struct UpOptions {
     pub guest: GuestKind,
     /// How many guests, 1 to 64.
     pub count: u32,
-    /// Processors of a QEMU guest, or of the machine that Xen guests share. A User Mode Linux guest
-    /// has one.
+    /// Processors of a QEMU guest, or of the machine that Xen guests share. A User Mode Linux
+    /// guest has one.
     pub cpus: u32,
     /// Memory of each guest. Its tmpfs file systems live in it too.
     pub memory_mib: u32,

@@ -50,8 +50,8 @@ pub struct Sysv {
     /// Short runs.
     #[arg(long)]
     quick: bool,
-    /// Measure on this pool. Without: on one that is made for it, and removed; as the prepared pool
-    /// always is.
+    /// Measure on this pool. Without: on one that is made for it, and removed; as the prepared
+    /// pool always is.
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
     /// Write every run to this file, a line of JSON each.

@@ -1,9 +1,9 @@
 //! dom0's side of link `xen`: pool domains and their grants.
 //!
-//! A pool's pages belong to a domain that dom0 has made for them and that never runs. Its grant table
-//! permits every member every page: one row of entries for each slot, so that a member's references
-//! are contiguous. dom0 writes the table through the hypervisor's own mapping of it, and is a member
-//! itself, in slot 0. The pool outlives whoever made it.
+//! A pool's pages belong to a domain that dom0 has made for them and that never runs. Its grant
+//! table permits every member every page: one row of entries for each slot, so that a member's
+//! references are contiguous. dom0 writes the table through the hypervisor's own mapping of it, and
+//! is a member itself, in slot 0. The pool outlives whoever made it.
 
 use std::io;
 
@@ -258,7 +258,8 @@ impl PoolDomain {
         Ok(named.as_deref() == Some(self.name.as_str()))
     }
 
-    /// Has arrivals and departures of domains told, and the end of the pool: [`PoolDomain::changes`] is readable then.
+    /// Has arrivals and departures of domains told, and the end of the pool:
+    /// [`PoolDomain::changes`] is readable then.
     ///
     /// # Errors
     /// When XenStore does not do as it is told.
@@ -284,7 +285,8 @@ impl PoolDomain {
         Ok(self.store.take_changes()?)
     }
 
-    /// First step of its end: it no longer exists for its server, which leaves it alone from then on.
+    /// First step of its end: it no longer exists for its server, which leaves it alone from then
+    /// on.
     ///
     /// # Errors
     /// When XenStore does not do as it is told.

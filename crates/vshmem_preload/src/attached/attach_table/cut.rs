@@ -12,8 +12,8 @@ pub trait Counts {
 }
 
 /// Cuts the pieces that overlap a range at its ends, and hands each part inside to `each`, which
-/// says what becomes of it. Counts follow: one attach per piece. Pieces that are not `touched` stay as
-/// they are; what `each` returns must not be touched again, or not overlap the range any more.
+/// says what becomes of it. Counts follow: one attach per piece. Pieces that are not `touched` stay
+/// as they are; what `each` returns must not be touched again, or not overlap the range any more.
 pub fn recut<const MOST: usize>(
     table: &Table<MOST>,
     counts: &impl Counts,

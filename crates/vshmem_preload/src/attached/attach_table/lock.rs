@@ -1,11 +1,11 @@
 //! Orders the attach table and the kernel: while pieces are cut, moved or counted for a child, no
 //! other thread attaches or detaches, and no second one cuts.
 //!
-//! Whoever attaches or detaches is one of many: it takes a slot, and may be interrupted by a handler
-//! that does the same, or more, in the middle; what a thread holds itself never keeps it waiting. Whoever
-//! changes pieces is alone, and takes no signal meanwhile: it calls the kernel and the pool, and is soon
-//! done. It waits for those in slots, but hardly for one that was interrupted by a handler: that may wait
-//! for us, or leave by longjmp.
+//! Whoever attaches or detaches is one of many: it takes a slot, and may be interrupted by a
+//! handler that does the same, or more, in the middle; what a thread holds itself never keeps it
+//! waiting. Whoever changes pieces is alone, and takes no signal meanwhile: it calls the kernel and
+//! the pool, and is soon done. It waits for those in slots, but hardly for one that was interrupted
+//! by a handler: that may wait for us, or leave by longjmp.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -20,8 +20,9 @@ const SLOTS: usize = 64;
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for one whose handler runs.
 const TIMEOUT_WITH_HANDLERS: Duration = Duration::from_millis(10);
-/// What passes from one look to the next counts for so much at most. A nap takes a tenth of it; longer than that, this process
-/// was stopped, and so was the one that is waited for, or there is no CPU for either.
+/// What passes from one look to the next counts for so much at most. A nap takes a tenth of it;
+/// longer than that, this process was stopped, and so was the one that is waited for, or there is
+/// no CPU for either.
 const MOST_OF_A_LOOK: Duration = Duration::from_millis(1);
 /// Set in a slot while a handler runs in the middle. Names of threads are addresses of words.
 const PAUSED: usize = 1;
@@ -181,12 +182,13 @@ enum Outer {
     None,
     /// One that keeps those who change pieces away.
     KeepsAway,
-    /// One that a handler has interrupted: it keeps them away for as long as the handler is in a call itself.
+    /// One that a handler has interrupted: it keeps them away for as long as the handler is in a
+    /// call itself.
     Interrupted(usize),
 }
 
-/// Looks for the slot of the call that `me` is in, and takes the mark of a handler off it: who changes pieces does not wait
-/// long for a handler, but it does for a call.
+/// Looks for the slot of the call that `me` is in, and takes the mark of a handler off it: who
+/// changes pieces does not wait long for a handler, but it does for a call.
 fn outer_call(me: usize) -> Outer {
     for (index, slot) in BUSY.iter().enumerate() {
         let word = slot.load(Ordering::Relaxed);
@@ -378,7 +380,8 @@ mod tests {
     const WAITER: usize = 0x2000;
     const AN_HOUR: Duration = Duration::from_secs(3600);
 
-    /// Waits for a slot that holds `word`, by a clock that goes on by what `nap` says of the naps so far. Returns the naps.
+    /// Waits for a slot that holds `word`, by a clock that goes on by what `nap` says of the naps
+    /// so far. Returns the naps.
     fn wait_by(slot: &AtomicUsize, mut nap: impl FnMut(u32) -> Duration) -> u32 {
         let (clock, naps) = (Cell::new(Instant::now()), Cell::new(0));
         await_slot(
@@ -394,7 +397,8 @@ mod tests {
         naps.get()
     }
 
-    /// The whole process is stopped in the middle: who attaches was stopped as well, and keeps its slot until it leaves it.
+    /// The whole process is stopped in the middle: who attaches was stopped as well, and keeps its
+    /// slot until it leaves it.
     #[test]
     fn a_stop_of_the_process_takes_no_slot_from_who_was_stopped_with_it() {
         for word in [HOLDER, HOLDER | PAUSED] {

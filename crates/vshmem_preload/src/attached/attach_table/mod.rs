@@ -1,8 +1,8 @@
 //! The attach table: which addresses of this process are pieces of attached segments.
 //!
-//! The kernel counts a mapping of a segment as an attach, and cuts mappings in pieces where a program
-//! asks for something about a part of one. These books follow it. They know neither the pool nor the
-//! kernel, so that a test can hold them against a model of mappings.
+//! The kernel counts a mapping of a segment as an attach, and cuts mappings in pieces where a
+//! program asks for something about a part of one. These books follow it. They know neither the
+//! pool nor the kernel, so that a test can hold them against a model of mappings.
 
 mod cut;
 mod lock;
