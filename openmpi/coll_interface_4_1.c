@@ -44,7 +44,8 @@ mca_coll_base_component_2_0_0_t mca_coll_vshmem_component = {
 	.collm_version = {
 		MCA_COLL_BASE_VERSION_2_0_0,
 		.mca_component_name = "vshmem",
-		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
+		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+			OMPI_RELEASE_VERSION),
 		.mca_open_component = open_component,
 		.mca_close_component = close_component,
 		.mca_register_component_params = register_parameters,

@@ -40,7 +40,8 @@ mca_mpool_base_component_t mca_mpool_vshmem_component = {
 	.mpool_version = {
 		MCA_MPOOL_BASE_VERSION_3_0_0,
 		.mca_component_name = "vshmem",
-		MCA_BASE_MAKE_VERSION(component, OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION, OPAL_RELEASE_VERSION),
+		MCA_BASE_MAKE_VERSION(component, OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION,
+			OPAL_RELEASE_VERSION),
 		.mca_close_component = close_component,
 	},
 	.mpool_data = { .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT },

@@ -49,7 +49,8 @@ ompi_osc_base_component_t mca_osc_vshmem_component = {
 	.osc_version = {
 		OMPI_OSC_BASE_VERSION_3_0_0,
 		.mca_component_name = "vshmem",
-		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
+		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+			OMPI_RELEASE_VERSION),
 	},
 	.osc_data = { .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT },
 	.osc_init = init,

@@ -33,7 +33,8 @@ orte_rtc_base_component_t mca_rtc_vshmem_component = {
 	.base_version = {
 		ORTE_RTC_BASE_VERSION_1_0_0,
 		.mca_component_name = "vshmem",
-		MCA_BASE_MAKE_VERSION(component, ORTE_MAJOR_VERSION, ORTE_MINOR_VERSION, ORTE_RELEASE_VERSION),
+		MCA_BASE_MAKE_VERSION(component, ORTE_MAJOR_VERSION, ORTE_MINOR_VERSION,
+			ORTE_RELEASE_VERSION),
 		.mca_query_component = query,
 	},
 	.base_data = { .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT },

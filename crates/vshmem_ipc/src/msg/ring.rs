@@ -492,10 +492,8 @@ pub(crate) fn change_list<'a, T>(
             }
             Ok(body(txn)?.map(Some))
         })?;
-        match done {
-            Ok(None) => {}
-            Ok(Some(done)) => return Ok(Ok(done)),
-            Err(errno) => return Ok(Err(errno)),
+        if let Some(outcome) = done.transpose() {
+            return Ok(outcome);
         }
     }
     Err(Fault::corrupt(queue.slot, "a ring that does not stay closed"))
