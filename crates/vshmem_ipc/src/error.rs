@@ -35,7 +35,7 @@ impl From<Fault> for Failure {
 }
 
 /// A verdict as a result of one layer.
-pub(crate) fn to_errno<T>(verdict: Verdict<T>) -> Result<T, Failure> {
+pub(crate) fn flatten<T>(verdict: Verdict<T>) -> Result<T, Failure> {
     match verdict {
         Ok(result) => Ok(result?),
         Err(fault) => Err(fault.into()),

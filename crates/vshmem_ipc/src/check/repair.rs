@@ -9,7 +9,7 @@ use vshmem_wire::{
 
 use crate::check::check;
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::msg::queue::Queue;
 use crate::pool::clients::{self, client_at, slot_of};
@@ -214,7 +214,7 @@ fn repair_counters(context: &Context) -> Result<(), Failure> {
             Ok(Ok(()))
         },
     );
-    to_errno(step)
+    flatten(step)
 }
 
 /// Queues the free client slots again, if any is missing.
@@ -223,7 +223,7 @@ fn repair_free_clients(context: &Context) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     for client in 0..layout.clients.count as u32 {
-        to_errno(change::run(
+        flatten(change::run(
             context,
             &lock_context,
             context.pool().registry_lock(),

@@ -7,7 +7,7 @@ use vshmem_wire::{AttachSlot, Cell, ClientId, ClientSlot, ClientState};
 
 use crate::client::join::{self, JoinError};
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::pool::clients::{Process, is_in, slot_of, take_client, write_client};
 use crate::pool::domains::DomainIdentity;
 use crate::recovery::reap;
@@ -44,7 +44,7 @@ fn reserve_slot(context: &Context, lock_context: &LockContext<'_>) -> Result<Cli
         write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
         Ok(Ok(client))
     });
-    to_errno(verdict)
+    flatten(verdict)
 }
 
 /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it

@@ -6,7 +6,7 @@ use vshmem_wire::{
     ShmSlot, ThreadSlot,
 };
 
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::listing::rows::{Entry, LockRow, ObjectRow, Particulars, Usage};
 use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
@@ -19,7 +19,7 @@ use crate::sem::set::{self, Set};
 pub(crate) fn entries(pool: &Pool, kind: Kind) -> Result<Vec<Entry>, Failure> {
     let rows = objects(pool, kind)?;
     let look = || rows.iter().map(|row| entry(pool, *row)).collect();
-    to_errno(Result::<_, Fault>::map(look(), Ok))
+    flatten(Result::<_, Fault>::map(look(), Ok))
 }
 
 pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, field};
 use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::msg::queue::{self, Queue, at};
 use crate::msg::ring::new_ring;
@@ -68,7 +68,7 @@ pub(crate) fn msgget(
             txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))?;
             Ok(Ok(Some(place)))
         });
-        if let Some(place) = to_errno(made)? {
+        if let Some(place) = flatten(made)? {
             return Ok(place.id());
         }
     }

@@ -5,7 +5,7 @@ use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::pool::id::Place;
 use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
@@ -138,7 +138,7 @@ impl Queue {
 #[inline]
 pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
-    to_errno(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+    flatten(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
 }
 
 pub(crate) fn permission(context: &Context, queue: &Queue) -> Result<Permission, Failure> {

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::chunks;
 use crate::msg::list::{Found, find, take, wake_senders};
 use crate::msg::message::{Header, Search};
@@ -56,7 +56,7 @@ pub(crate) fn msgrcv(
             ) {
                 Ok(Some(answer)) => return Ok(answer.result()?),
                 Ok(None) => {}
-                Err(fault) => return to_errno(Err(fault)),
+                Err(fault) => return flatten(Err(fault)),
             }
         }
         turns -= i32::from(turns > 0);
@@ -158,14 +158,14 @@ fn receive_until(
     let mut gone = if looked { Errno::IDRM } else { Errno::INVAL };
     let waiting_types = Wanted::of(wanted, receiver.search);
     loop {
-        to_errno(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
+        flatten(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
         // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
         if signals_handled() != signals_seen && gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
         let may_lie_beside = may_return && !wanted.no_wait;
         let joined = match may_lie_beside {
-            true => to_errno(wait_with_ring::enqueue_with_ring(
+            true => flatten(wait_with_ring::enqueue_with_ring(
                 context,
                 queue,
                 &waiting_types,
@@ -231,7 +231,7 @@ fn take_from_list(
         waiters::join_receivers(context, txn, queue, waiting_types, slot_guard)?;
         Ok(Ok(None))
     });
-    let taken = to_errno(step)?;
+    let taken = flatten(step)?;
     doorbell::wake_all(context, &wakes);
     let Some((chunk, more)) = taken else { return Ok(None) };
     if more {

@@ -5,7 +5,7 @@ use vshmem_sync::{LockContext, field};
 use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::heap;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
@@ -55,6 +55,6 @@ pub(crate) fn put_back(
         txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
         Ok(Ok(()))
     });
-    to_errno(step)?;
+    flatten(step)?;
     serve::serve_receivers(context, lock_context, queue)
 }

@@ -5,7 +5,7 @@ use vshmem_sync::{Fault, LockContext, field};
 use vshmem_wire::{ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::msg::list::{pass_from_list, retry};
 use crate::msg::queue::{self, Queue, at};
@@ -23,7 +23,7 @@ pub(crate) fn queue_remove(context: &Context, id: i32, caller: &dyn Caller) -> R
     queue::permission(context, &queue)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    to_errno(ring::change_list(context, &lock_context, &queue, "msg-remove", |txn| {
+    flatten(ring::change_list(context, &lock_context, &queue, "msg-remove", |txn| {
         if !queue.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
@@ -75,7 +75,7 @@ pub(crate) fn dismantle_queue(
             }
             Ok(Ok(false))
         });
-        let finished = to_errno(step)?;
+        let finished = flatten(step)?;
         doorbell::wake_all(context, &wakes);
         if finished {
             break;
@@ -83,7 +83,7 @@ pub(crate) fn dismantle_queue(
     }
     // The ring is closed, so there will be no new ones.
     free_spare(pool.map(), layout, queue)?;
-    to_errno(change::run(context, lock_context, pool.registry_lock(), "msg-free", |txn| {
+    flatten(change::run(context, lock_context, pool.registry_lock(), "msg-free", |txn| {
         if txn.get(state_at)? != dying {
             return Ok(Ok(()));
         }

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field};
 use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, to_errno};
+use crate::error::{Failure, Verdict, flatten};
 use crate::memory::{chunks, heap};
 use crate::msg::fast_send::{self, InRing};
 use crate::msg::list::{fits, last};
@@ -94,7 +94,7 @@ fn send_past_waiters(
     const MOST_TURNS: u32 = 8;
     let mut refused = None;
     for _ in 0..MOST_TURNS {
-        match to_errno(fast_send::send_in_ring(
+        match flatten(fast_send::send_in_ring(
             context,
             queue,
             mtype,
@@ -140,7 +140,7 @@ fn send_to_list(
         Header::write_payload(pool.map(), layout, chunk, mtype, payload)?;
         Ok(Ok(()))
     };
-    let sent = to_errno(fill()).and_then(|()| {
+    let sent = flatten(fill()).and_then(|()| {
         let header = Header { mtype, size: payload.len() as u64 };
         let sender = Sender {
             context,
@@ -190,7 +190,7 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
         if signals_handled() != signals_seen && *gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
-        to_errno(Permission::check(context.pool().map(), queue.slot, sender.caller, WRITE))?;
+        flatten(Permission::check(context.pool().map(), queue.slot, sender.caller, WRITE))?;
         match put_in_list(sender, &lock_context, *gone)? {
             // Each time another thread has left the wait queue.
             Some(Handed::Undecided) if undecided <= threads => {
@@ -261,7 +261,7 @@ fn put_in_list(
         wait_queue::enqueue(txn, layout, wait_queue, slot_guard.slot, WaitKind::Send, queue.index)?;
         Ok(Ok(None))
     });
-    let sent = to_errno(step)?;
+    let sent = flatten(step)?;
     doorbell::wake_all(context, &wakes);
     Ok(sent)
 }

@@ -5,7 +5,7 @@ use vshmem_sync::{Fault, LockContext, SlotGuard, field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, ThreadSlot, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::msg::list::{find, retry, wake_senders};
 use crate::msg::message::Search;
@@ -66,7 +66,7 @@ pub(crate) fn serve_receivers(
             })?;
             Ok(Ok(more))
         });
-        let more = to_errno(step)?;
+        let more = flatten(step)?;
         doorbell::wake_all(context, &wakes);
         if !more {
             return Ok(());
@@ -90,7 +90,7 @@ pub(crate) fn serve_senders(
             }
             wake_senders(txn, layout, queue, &mut wakes).map(Ok)
         });
-        let more = to_errno(step)?;
+        let more = flatten(step)?;
         doorbell::wake_all(context, &wakes);
         if !more {
             return Ok(());

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, field, load_value};
 use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, to_errno};
+use crate::error::{Failure, Verdict, flatten};
 use crate::memory::change;
 use crate::msg::list::retry;
 use crate::msg::queue::{self, MsgInfo, Queue, QueueStat, at};
@@ -45,7 +45,7 @@ pub(crate) fn queue_change(
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    to_errno(ring::change_list(context, &lock_context, &queue, "msg-set", |txn| {
+    flatten(ring::change_list(context, &lock_context, &queue, "msg-set", |txn| {
         if !queue.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
@@ -68,7 +68,7 @@ pub(crate) fn queue_change(
             }
             Ok(Ok(more))
         });
-        let more = to_errno(step)?;
+        let more = flatten(step)?;
         doorbell::wake_all(context, &wakes);
         if !more {
             return Ok(());
@@ -121,7 +121,7 @@ fn queue_row(context: &Context, queue: &Queue) -> Result<QueueStat, Failure> {
             changed: get(field!(queue.slot, ObjectHeader, changed))?,
         }))
     };
-    to_errno(read())
+    flatten(read())
 }
 
 /// MSG_INFO.
@@ -142,5 +142,5 @@ pub(crate) fn msg_info(context: &Context) -> Result<MsgInfo, Failure> {
         }
         Ok(Ok(info))
     };
-    to_errno(count())
+    flatten(count())
 }

@@ -21,7 +21,7 @@ use vshmem_sync::{LockContext, MessageRing, SlotGuard, Tail};
 use vshmem_wire::{Cell, MSG_HEADER_BYTES, RING_SHORT_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, to_errno};
+use crate::error::{Failure, Verdict, flatten};
 use crate::memory::{change, chunks};
 use crate::msg::awaited_types::{AwaitedTypes, says_list};
 use crate::msg::fast_send;
@@ -109,7 +109,7 @@ pub(crate) fn hand_to_waiter(
 ) -> Result<HandOff, Failure> {
     let pool = context.pool();
     let layout = pool.layout();
-    to_errno(Permission::check(pool.map(), queue.slot, caller, WRITE))?;
+    flatten(Permission::check(pool.map(), queue.slot, caller, WRITE))?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let chunk = chunks::take(context, &lock_context, MSG_HEADER_BYTES + payload.len() as u64)?;
@@ -149,7 +149,7 @@ pub(crate) fn hand_to_waiter(
             Ok(Ok(HandOff::Taken))
         })
     };
-    let offered = to_errno(hand_to_waiter());
+    let offered = flatten(hand_to_waiter());
     doorbell::wake_all(context, &wakes);
     if offered != Ok(HandOff::Taken) {
         let _ = chunks::release(context, &lock_context, chunk);

@@ -5,7 +5,7 @@ use vshmem_sync::{Fault, LockContext, field, load_value, with_lock};
 use vshmem_wire::{ClientId, ClientSlot, ClientState, ProcessRef, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::listing::rows::LocalClient;
 use crate::pool::clients::{self, client_at, slot_of};
 use crate::recovery::steps::{self, Ended, Occasion};
@@ -79,7 +79,7 @@ pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, 
     if !claim()? {
         return Ok(false);
     }
-    to_errno(reap_client(context, &lock_context, dead.name).map(|()| Ok(true)))
+    flatten(reap_client(context, &lock_context, dead.name).map(|()| Ok(true)))
 }
 
 /// Reaps a client, named by slot and incarnation. If the slot has changed hands since, it has been

@@ -53,7 +53,7 @@ fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Pla
     let layout = context.pool().layout();
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    error::to_errno(change::run(
+    error::flatten(change::run(
         context,
         &lock_context,
         context.pool().registry_lock(),
@@ -74,5 +74,5 @@ pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Fa
         }
         Ok(Ok(Place { index, sequence: slot_state.sequence }.id()))
     };
-    error::to_errno(read())
+    error::flatten(read())
 }

@@ -6,7 +6,7 @@ use vshmem_sync::field;
 use vshmem_wire::{Adjustment, CELL_BYTES, ObjectHeader, SemSlot, SemWord, ThreadSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, to_errno};
+use crate::error::{Failure, Verdict, flatten};
 use crate::memory::change;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
@@ -24,7 +24,7 @@ pub(crate) fn semaphore_value(
 ) -> Result<u32, Failure> {
     let (set, nth) = look_up_readable(context, id, number, caller)?;
     let load = || Ok(Ok(context.pool().map().load(set.word(nth)?, Ordering::Acquire)?));
-    let word = SemWord::unpack(to_errno(load())?);
+    let word = SemWord::unpack(flatten(load())?);
     if word.tentative { decided_value(context, id, number, caller) } else { Ok(word.value) }
 }
 
@@ -41,7 +41,7 @@ fn decided_value(
     let (set, number) = readable(context, id, number, caller)?;
     let read =
         || -> Verdict<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.0.value)) };
-    to_errno(read())
+    flatten(read())
 }
 
 /// GETPID: the last process to operate on a semaphore.
@@ -53,7 +53,7 @@ pub(crate) fn semaphore_pid(
 ) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
     let read = || -> Verdict<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.1)) };
-    Ok(context.pid_here(to_errno(read())?))
+    Ok(context.pid_here(flatten(read())?))
 }
 
 /// A set that the caller may read, and one of its semaphores.
@@ -76,7 +76,7 @@ fn look_up_readable(
     caller: &dyn Caller,
 ) -> Result<(Set, u32), Failure> {
     let set = set::find(context, id)?;
-    to_errno(Permission::check(context.pool().map(), set.slot, caller, READ))?;
+    flatten(Permission::check(context.pool().map(), set.slot, caller, READ))?;
     let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
     Ok((set, number))
 }
@@ -94,7 +94,7 @@ pub(crate) fn semaphore_waiters(
     let lock_context = context.lock_context_of(&slot_guard);
     let layout = context.pool().layout();
     let wanted = number | u32::from(zero) << 31;
-    to_errno(change::run(context, &lock_context, set.lock(), "sem-count", |txn| {
+    flatten(change::run(context, &lock_context, set.lock(), "sem-count", |txn| {
         if !set.alive(txn)? {
             return Ok(Err(Errno::INVAL));
         }
@@ -116,10 +116,10 @@ pub(crate) fn semaphore_values(
     mut each: impl FnMut(usize, u16),
 ) -> Result<(), Failure> {
     let set = set::set_of_size(context, id)?;
-    to_errno(Permission::check(context.pool().map(), set.slot, caller, READ))?;
+    flatten(Permission::check(context.pool().map(), set.slot, caller, READ))?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    to_errno(change::run(context, &lock_context, set.lock(), "sem-getall", |txn| {
+    flatten(change::run(context, &lock_context, set.lock(), "sem-getall", |txn| {
         if !set.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
@@ -217,6 +217,6 @@ fn write_values(
         txn.update(field!(set.slot, ObjectHeader, changed), seconds_now())?;
         Ok(Ok(()))
     });
-    to_errno(step)?;
+    flatten(step)?;
     serve::serve_rest(context, &lock_context, set)
 }

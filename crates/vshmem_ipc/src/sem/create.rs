@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, LockContext, Txn, field};
 use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, to_errno};
+use crate::error::{Failure, Verdict, flatten};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::id::{Kind, Place};
@@ -38,7 +38,7 @@ pub(crate) fn semget(
             if count > set.count {
                 return Err(Errno::INVAL.into());
             }
-            to_errno(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
+            flatten(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
             context.reported_sizes.record_size(Kind::Semaphore, place, set.count)?;
             return Ok(place.id());
         }
@@ -49,7 +49,7 @@ pub(crate) fn semget(
         let lock_context = context.lock_context_of(&slot_guard);
         let chunk = chunks::take(context, &lock_context, u64::from(count) * CELL_BYTES)?;
         let new = New { key, flags, count, chunk };
-        let made = to_errno(make_set(context, &lock_context, &new, caller));
+        let made = flatten(make_set(context, &lock_context, &new, caller));
         if !matches!(made, Ok(Some(_))) {
             let _ = chunks::release(context, &lock_context, chunk);
         }

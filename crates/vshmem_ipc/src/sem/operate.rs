@@ -8,7 +8,7 @@ use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field};
 use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::{change, chunks};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Place;
@@ -84,7 +84,7 @@ fn semop_slow(
     let deadline = timeout.map(|span| Instant::now().after(span));
     let looked = match operations {
         [operation] => {
-            to_errno(await_word::await_word(context, set, *operation, timeout, signals_seen))?
+            flatten(await_word::await_word(context, set, *operation, timeout, signals_seen))?
         }
         _ => Looked::NotAtAll,
     };
@@ -227,7 +227,7 @@ fn try_under_lock(
             }
         }
     });
-    let step = to_errno(step)?;
+    let step = flatten(step)?;
     if let Step::Done { more } = step {
         doorbell::wake_all(context, &wakes);
         if more {
@@ -306,7 +306,7 @@ fn reopen_all(
     set: &Set,
     operations: &[Operation],
 ) -> Result<(), Failure> {
-    to_errno(change::run(context, lock_context, set.lock(), "semop-reopen", |txn| {
+    flatten(change::run(context, lock_context, set.lock(), "semop-reopen", |txn| {
         if set.alive(txn)? {
             reopen(txn, set, operations)?;
         }

@@ -8,7 +8,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{Failure, broken, to_errno};
+use crate::error::{Failure, broken, flatten};
 use crate::memory::{change, chunks};
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
@@ -55,7 +55,7 @@ pub(crate) fn apply_undo(
             txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
             Ok(Ok(true))
         });
-        let finished = to_errno(step)?;
+        let finished = flatten(step)?;
         chunks::discard(context, lock_context, freed);
         serve::serve_rest(context, lock_context, set)?;
         if finished {
@@ -150,7 +150,7 @@ pub(crate) fn take_back(
         txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
         Ok(Ok(()))
     });
-    to_errno(step)?;
+    flatten(step)?;
     serve::serve_rest(context, lock_context, set)
 }
 

@@ -5,7 +5,7 @@ use vshmem_sync::{Fault, LockContext, Txn, field, load_value};
 use vshmem_wire::{Layout, ObjectHeader, ObjectState, SemSlot, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
@@ -32,7 +32,7 @@ pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Res
         table::begin_task(txn, Kind::Semaphore, set.index)?;
         Ok(Ok(()))
     });
-    to_errno(removed)?;
+    flatten(removed)?;
     dismantle_set(context, &lock_context, &set)
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn dismantle_set(
     if let Err(fault) = close_semaphores(context, set) {
         let now = load_value(pool.map(), state_at);
         // Another thread may have been faster.
-        return if now == Ok(dying) { to_errno(Err(fault)) } else { Ok(()) };
+        return if now == Ok(dying) { flatten(Err(fault)) } else { Ok(()) };
     }
     // Each round but the last takes a waiter or an undo record away.
     let mut rounds = layout.threads.count + layout.undos.count + 1;
@@ -77,14 +77,14 @@ pub(crate) fn dismantle_set(
             freed = undo::unlink(txn, layout, set, record, context.me())?;
             Ok(Ok(false))
         });
-        let finished = to_errno(step)?;
+        let finished = flatten(step)?;
         chunks::discard(context, lock_context, freed);
         doorbell::wake_all(context, &wakes);
         if finished {
             break;
         }
     }
-    to_errno(change::run(context, lock_context, pool.registry_lock(), "sem-free", |txn| {
+    flatten(change::run(context, lock_context, pool.registry_lock(), "sem-free", |txn| {
         if txn.get(state_at)? != dying {
             return Ok(Ok(()));
         }

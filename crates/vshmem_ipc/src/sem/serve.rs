@@ -4,7 +4,7 @@ use vshmem_sync::{Fault, LockContext};
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::registry::table;
 use crate::sem::array::serve;
@@ -29,7 +29,7 @@ pub(crate) fn serve_rest(
             }
             serve(txn, context.pool(), set, &mut wakes).map(Ok)
         });
-        let more = to_errno(more)?;
+        let more = flatten(more)?;
         doorbell::wake_all(context, &wakes);
         if !more {
             return Ok(());

@@ -11,7 +11,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
@@ -226,7 +226,7 @@ impl UndoRecords for Records<'_> {
 #[inline(always)]
 pub(super) fn find(context: &Context, id: i32) -> Result<Set, Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
-    to_errno(Set::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+    flatten(Set::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
 }
 
 /// As `set`, for calls by which the program learns or uses the number of semaphores.

@@ -5,7 +5,7 @@ use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, SemSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, to_errno};
+use crate::error::{Failure, Verdict, flatten};
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
 use crate::registry::lookup;
@@ -27,7 +27,7 @@ pub(crate) fn set_change(
     set::permission(context, &set)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    to_errno(change::run(context, &lock_context, set.lock(), "sem-set", |txn| {
+    flatten(change::run(context, &lock_context, set.lock(), "sem-set", |txn| {
         if !set.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
@@ -73,7 +73,7 @@ fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
             changed: load_value(map, field!(set.slot, ObjectHeader, changed))?,
         }))
     };
-    to_errno(read())
+    flatten(read())
 }
 
 /// SEM_INFO.
@@ -93,5 +93,5 @@ pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Failure> {
         }
         Ok(Ok(SemInfo { sets, semaphores, highest }))
     };
-    to_errno(count())
+    flatten(count())
 }

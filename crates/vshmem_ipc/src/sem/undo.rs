@@ -17,7 +17,7 @@ use vshmem_wire::{
 };
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, to_errno};
+use crate::error::{Failure, Verdict, flatten};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::clients::slot_of;
@@ -200,7 +200,7 @@ pub(crate) fn undo_record(
     let found = change::run(context, lock_context, set.lock(), "undo-find", |txn| {
         Ok(Ok(if set.alive(txn)? { find_record(txn, layout, set, me)? } else { None }))
     });
-    let record = match to_errno(found)? {
+    let record = match flatten(found)? {
         Some(record) => record,
         None => make_record(context, lock_context, set, me)?,
     };
@@ -270,7 +270,7 @@ fn make_record(
         }
         linked.map(|found| found.map(|found| (found, found == record)))
     };
-    let made = to_errno(make());
+    let made = flatten(make());
     if !matches!(made, Ok((_, true))) {
         let _ = chunks::release(context, lock_context, chunk);
     }

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, LockContext, field};
 use vshmem_wire::{AttachSlot, ClientId, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::change;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
@@ -32,7 +32,7 @@ pub(crate) fn shmat(
     let lock_context = context.lock_context_of(&slot_guard);
     let reported_pages = pages_of(segment::bytes(context, place, slot)?)?;
     context.reported_sizes.check_size(Kind::Segment, place, reported_pages, slot)?;
-    to_errno(change::run(context, &lock_context, pool.registry_lock(), "shmat", |txn| {
+    flatten(change::run(context, &lock_context, pool.registry_lock(), "shmat", |txn| {
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
         let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
         if !there || slot_state.sequence != place.sequence {
@@ -63,7 +63,7 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
     let slot = layout.shm.at(place.index).ok_or(Errno::INVAL)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    to_errno(change::run(context, &lock_context, context.pool().registry_lock(), "shmdt", |txn| {
+    flatten(change::run(context, &lock_context, context.pool().registry_lock(), "shmdt", |txn| {
         let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
         if slot_state.sequence != place.sequence {
             return Ok(Err(Errno::INVAL));

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, LockContext, field};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::{change, dirty, extents};
 use crate::pool::id::{Kind, Place};
@@ -54,7 +54,7 @@ pub(crate) fn shmget(
             if found < size {
                 return Err(Errno::INVAL.into());
             }
-            to_errno(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
+            flatten(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
             context.reported_sizes.record_size(Kind::Segment, place, pages_of(found)?)?;
             return Ok(place.id());
         }
@@ -183,7 +183,7 @@ fn begin_segment(
         table::begin_task(txn, Kind::Segment, place.index)?;
         Ok(Ok((place, extent)))
     });
-    to_errno(step)
+    flatten(step)
 }
 
 /// Gives a ready segment its key. False when another thread has made one of that key meanwhile.
@@ -199,7 +199,7 @@ fn publish_segment(
     let pool = context.pool();
     let layout = pool.layout();
     let permission = Permission::of_new(key, flags, caller);
-    to_errno(change::run(context, lock_context, pool.registry_lock(), "shmget", |txn| {
+    flatten(change::run(context, lock_context, pool.registry_lock(), "shmget", |txn| {
         let exists =
             key != 0 && table::find_key(layout, Kind::Segment, key, |at| txn.get(at))?.is_some();
         if exists {

@@ -7,7 +7,7 @@ use vshmem_sync::{LockContext, field};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, to_errno};
+use crate::error::{Failure, flatten};
 use crate::memory::backing::Backing;
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
@@ -60,7 +60,7 @@ fn publish_held(
     let layout = context.pool().layout();
     let permission = Permission::of_new(0, 0, caller);
     let permission = Permission { mode: MODE as u32, ..permission };
-    to_errno(change::run(context, lock_context, context.pool().registry_lock(), "hold", |txn| {
+    flatten(change::run(context, lock_context, context.pool().registry_lock(), "hold", |txn| {
         let slot = table::slot_at(layout, Kind::Segment, place.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
         txn.update(at!(slot, size_low), bytes as u32)?;

@@ -5,7 +5,7 @@ use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, to_errno};
+use crate::error::{Failure, Verdict, flatten};
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
 use crate::registry::lookup;
@@ -31,7 +31,7 @@ pub(crate) fn segment_remove(
     segment::permission(context, slot)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    to_errno(change::run(
+    flatten(change::run(
         context,
         &lock_context,
         context.pool().registry_lock(),
@@ -74,19 +74,13 @@ pub(crate) fn segment_change(
     segment::permission(context, slot)?.allow_control(caller)?;
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    to_errno(change::run(
-        context,
-        &lock_context,
-        context.pool().registry_lock(),
-        "shm-set",
-        |txn| {
-            let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-            if slot_state.sequence != place.sequence {
-                return Ok(Err(Errno::IDRM));
-            }
-            table::set_owner(txn, slot, uid, gid, mode).map(Ok)
-        },
-    ))
+    flatten(change::run(context, &lock_context, context.pool().registry_lock(), "shm-set", |txn| {
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        if slot_state.sequence != place.sequence {
+            return Ok(Err(Errno::IDRM));
+        }
+        table::set_owner(txn, slot, uid, gid, mode).map(Ok)
+    }))
 }
 
 /// SHM_LOCK and SHM_UNLOCK: pool memory never goes to swap, so only the flag changes. `most` is
@@ -113,7 +107,7 @@ pub(crate) fn segment_lock(
     }
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    to_errno(change::run(
+    flatten(change::run(
         context,
         &lock_context,
         context.pool().registry_lock(),
@@ -172,7 +166,7 @@ fn segment_row(context: &Context, place: Place, slot: u64) -> Result<SegmentStat
             changed: get(field!(slot, ObjectHeader, changed))?,
         }))
     };
-    to_errno(read())
+    flatten(read())
 }
 
 /// SHM_INFO.
@@ -192,5 +186,5 @@ pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Failure> {
         }
         Ok(Ok(ShmInfo { segments, pages, highest }))
     };
-    to_errno(count())
+    flatten(count())
 }
