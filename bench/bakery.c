@@ -2,7 +2,8 @@
 
 #include "run.h"
 
-/* Memory ordering: all accesses to choosing and number are sequentially consistent, as the algorithm's proof wants it. */
+/* Memory ordering: all accesses to choosing and number are sequentially consistent, as the
+ * algorithm's proof wants it. */
 static void lock(struct bakery *bakery, int me)
 {
 	atomic_store(&bakery->customer[me].choosing, 1);
@@ -29,19 +30,19 @@ static void lock(struct bakery *bakery, int me)
 }
 
 static void unlock(struct bakery *bakery, int me)
-{
-	atomic_store_explicit(&bakery->customer[me].number, 0, memory_order_release);
-}
+{ atomic_store_explicit(&bakery->customer[me].number, 0, memory_order_release); }
 
 void bakery_p(struct bakery *bakery, int me)
 {
 	for (unsigned spins = 1;; spins++) {
-		/* Looked at before the lock is asked for: who waits does not stand in the way of who posts. */
+		/* Looked at before the lock is asked for: who waits does not stand in the way of
+		 * who posts. */
 		if (atomic_load_explicit(&bakery->count, memory_order_acquire) > 0) {
 			lock(bakery, me);
 			uint32_t count = atomic_load_explicit(&bakery->count, memory_order_relaxed);
 			if (count > 0)
-				atomic_store_explicit(&bakery->count, count - 1, memory_order_relaxed);
+				atomic_store_explicit(
+					&bakery->count, count - 1, memory_order_relaxed);
 			unlock(bakery, me);
 			if (count > 0)
 				return;

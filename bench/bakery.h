@@ -1,4 +1,5 @@
-/* Semaphores in shared memory with nothing but loads and stores: P and V under Lamport's bakery lock, busy waiting. */
+/* Semaphores in shared memory with nothing but loads and stores: P and V under Lamport's bakery
+ * lock, busy waiting. */
 #ifndef BAKERY_H
 #define BAKERY_H
 
@@ -7,7 +8,8 @@
 
 enum { CUSTOMERS = 2 };
 
-/* Zeroed before use. Each customer writes a line of its own; the count is written under the lock only. */
+/* Zeroed before use. Each customer writes a line of its own; the count is written under the lock
+ * only. */
 struct bakery {
 	struct {
 		_Alignas(64) _Atomic uint32_t choosing;

@@ -22,14 +22,18 @@ int main(int argc, char **argv)
 	{
 #pragma omp single
 		threads = omp_get_num_threads();
-		struct team team = { .rank = omp_get_thread_num(), .ranks = threads, .arena = arena.arena,
-				     .bytes = arena.bytes, .model = room };
+		struct team team = { .rank = omp_get_thread_num(),
+			.ranks = threads,
+			.arena = arena.arena,
+			.bytes = arena.bytes,
+			.model = room };
 		pin(job.cpu < 0 ? -1 : job.cpu + team.rank);
 		if (threads == job.ranks)
 			do_job(&job, &team);
 	}
 	if (threads != job.ranks)
-		give_up("OpenMP gives %d threads instead of %d (OMP_THREAD_LIMIT?)", threads, job.ranks);
+		give_up("OpenMP gives %d threads instead of %d (OMP_THREAD_LIMIT?)", threads,
+			job.ranks);
 	free(room);
 	free(arena.arena);
 	return 0;

@@ -1,4 +1,5 @@
-/* The dwarfs by processes over a System V segment: in one kernel, or over a pool wherever each of them is. */
+/* The dwarfs by processes over a System V segment: in one kernel, or over a pool wherever each of
+ * them is. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -20,7 +21,8 @@ static void child_ended(int signal, siginfo_t *info, void *context)
 /* Rank 0 waits for those that it forked, and fails with them; they end with it. */
 static void fork_ranks(struct team *team)
 {
-	struct sigaction action = { .sa_sigaction = child_ended, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigaction action = { .sa_sigaction = child_ended,
+		.sa_flags = SA_SIGINFO | SA_RESTART };
 	sigaction(SIGCHLD, &action, NULL);
 	for (int rank = 1; rank < team->ranks; rank++) {
 		pid_t child = fork();
@@ -51,7 +53,7 @@ int main(int argc, char **argv)
 		start_deadline(job.timeout);
 		team_meet(&team, job.path, job_terms(&job));
 	}
-	team_settle(&team);
+	team_start(&team);
 	do_job(&job, &team);
 	team_leave(&team);
 	int failed = 0, status = 0;

@@ -1,5 +1,5 @@
-/* What the first touch of a page costs: of malloc's memory, of anonymous shared memory, of a System V segment, of a file or a
- * device. */
+/* What the first touch of a page costs: of malloc's memory, of anonymous shared memory, of a System
+ * V segment, of a file or a device. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -62,9 +62,11 @@ static unsigned char *memory(size_t page)
 	int fd = open(kind, O_RDONLY | O_CLOEXEC);
 	struct stat status;
 	if (fd == -1 || fstat(fd, &status) != 0)
-		give_up("'%s' is no kind of memory, and cannot be opened as a file: %s", kind, strerror(errno));
+		give_up("'%s' is no kind of memory, and cannot be opened as a file: %s", kind,
+			strerror(errno));
 	if (S_ISREG(status.st_mode) && (size_t)status.st_size < bytes)
-		give_up("'%s' has %lld bytes, and %ld pages are to be touched (--pages)", kind, (long long)status.st_size, pages);
+		give_up("'%s' has %lld bytes, and %ld pages are to be touched (--pages)", kind,
+			(long long)status.st_size, pages);
 	by_file = true;
 	return map(bytes, fd, MAP_SHARED);
 }
@@ -79,15 +81,22 @@ static struct rusage usage_so_far(void)
 int main(int argc, char **argv)
 {
 	const struct named options[] = {
-		{ "kind", "KIND", "malloc, shared, segment, or a file or device that is mapped and read (default malloc)", .text = &kind },
+		{ "kind", "KIND",
+			"malloc, shared, segment, or a file or device that is mapped and read (default malloc)",
+			.text = &kind },
 		{ "pages", "N", "pages to touch (default 4096)", .value = &pages, .least = 1 },
 		{ "huge", NULL, "let the kernel use huge pages", .on = &huge },
-		{ "timeout", "S", "give up after S seconds (default 60)", .value = &timeout, .least = 1 },
-		{ NULL } };
-	read_named(argc, argv, "Touches each page of fresh memory once, and prints what a touch took. Memory is written, files are read.", options);
+		{ "timeout", "S", "give up after S seconds (default 60)", .value = &timeout,
+			.least = 1 },
+		{ NULL }
+	};
+	read_named(argc, argv,
+		"Touches each page of fresh memory once, and prints what a touch took. Memory is written, files are read.",
+		options);
 	start_deadline((int)timeout);
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	double *took = malloc((size_t)pages * sizeof *took), tick = ns_per_tick(), cost = tick_cost(), sum = 0;
+	double *took = malloc((size_t)pages * sizeof *took), tick = ns_per_tick(),
+	       cost = tick_cost(), sum = 0;
 	if (took == NULL)
 		give_up("no memory for %ld readings", pages);
 	memset(took, 1, (size_t)pages * sizeof *took); /* its own faults come before */
@@ -110,7 +119,8 @@ int main(int argc, char **argv)
 	}
 	uint64_t ended = now_ns();
 	struct rusage after_all = usage_so_far();
-	long major = after_all.ru_majflt - before_all.ru_majflt, faults = after_all.ru_minflt - before_all.ru_minflt + major;
+	long major = after_all.ru_majflt - before_all.ru_majflt,
+	     faults = after_all.ru_minflt - before_all.ru_minflt + major;
 	for (long i = 0; i < pages; i++) {
 		sum += took[i];
 		wrong += !by_file && at[(size_t)i * page] != (unsigned char)i;
@@ -123,7 +133,8 @@ int main(int argc, char **argv)
 	printf("{\"bench\":\"faults\",\"model\":\"none\",\"n\":%ld,\"ranks\":1,\"seconds\":%.9f,\"work\":%ld,\"unit\":\"page\",\"check\":0,"
 	       "\"kind\":\"%s\",\"median_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,\"max_ns\":%.1f,\"mean_ns\":%.1f,\"page_bytes\":%zu,"
 	       "\"faults\":%ld,\"major_faults\":%ld,\"fetched\":%ld,\"clock_ns\":%.1f}\n",
-	       pages, (double)(ended - began) / 1e9, pages, by_file ? "file" : kind, quantile(took, pages, 0.5), took[0], quantile(took, pages, 0.99),
-	       took[pages - 1], sum / (double)pages, page, faults, major, fetched, cost * tick);
+		pages, (double)(ended - began) / 1e9, pages, by_file ? "file" : kind,
+		quantile(took, pages, 0.5), took[0], quantile(took, pages, 0.99), took[pages - 1],
+		sum / (double)pages, page, faults, major, fetched, cost * tick);
 	return 0;
 }

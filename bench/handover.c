@@ -1,4 +1,5 @@
-/* Hands a counter over by semaphores, N times each way, and checks that no hand-over is lost or doubled.
+/* Hands a counter over by semaphores, N times each way, and checks that no hand-over is lost or
+ * doubled.
  *
  * The counter is written without atomics on purpose: only the semaphores order the two roles. */
 #include <errno.h>
@@ -34,10 +35,18 @@ static void step(unsigned short semaphore, short by)
 
 int main(int argc, char **argv)
 {
-	static const struct program program = { "Semaphore hand-overs between two roles, each one checked.", "first",
-						"second", NULL, false };
-	struct run run = { .transport = "handover", .rounds = 10000, .batches = 1, .pairs = 1, .timeout = 60,
-			   .cpu = -1, .peer_cpu = -1, .path = "/etc/passwd" };
+	static const struct program program = {
+		"Semaphore hand-overs between two roles, each one checked.", "first", "second",
+		NULL, false
+	};
+	struct run run = { .transport = "handover",
+		.rounds = 10000,
+		.batches = 1,
+		.pairs = 1,
+		.timeout = 60,
+		.cpu = -1,
+		.peer_cpu = -1,
+		.path = "/etc/passwd" };
 	read_options(&run, &program, argc, argv);
 	int pair;
 	take_role(&run, &pair);
@@ -76,7 +85,8 @@ int main(int argc, char **argv)
 		wrong += left != 0;
 		remove_set();
 	}
-	printf("handover: %s: %llu hand-overs each way, %llu wrong\n", run.role == FIRST ? "first" : "second",
-	       (unsigned long long)n, (unsigned long long)wrong);
+	printf("handover: %s: %llu hand-overs each way, %llu wrong\n",
+		run.role == FIRST ? "first" : "second", (unsigned long long)n,
+		(unsigned long long)wrong);
 	return wrong != 0;
 }

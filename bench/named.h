@@ -13,7 +13,8 @@ struct named {
 	long least;
 };
 
-/* The table ends with a name of NULL. Exits with 2 where the options are not like that, and with 0 after --help. */
+/* The table ends with a name of NULL. Exits with 2 where the options are not like that, and with 0
+ * after --help. */
 void read_named(int argc, char **argv, const char *does, const struct named *table);
 
 #endif

@@ -1,4 +1,5 @@
-/* Noise of the operating system: the same work again and again, and how much longer than the fastest each took. */
+/* Noise of the operating system: the same work again and again, and how much longer than the
+ * fastest each took. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,13 +21,17 @@ static uint64_t work(long steps, uint64_t seed)
 int main(int argc, char **argv)
 {
 	long quanta = 100000, quantum = 10000, cpu = -1, timeout = 600;
-	const struct named options[] = {
-		{ "quanta", "N", "how often (default 100000)", .value = &quanta, .least = 10 },
-		{ "work", "NS", "how long the work takes alone (default 10000)", .value = &quantum, .least = 100 },
+	const struct named options[] = { { "quanta", "N", "how often (default 100000)",
+						 .value = &quanta, .least = 10 },
+		{ "work", "NS", "how long the work takes alone (default 10000)", .value = &quantum,
+			.least = 100 },
 		{ "cpu", "N", "pin to CPU N", .value = &cpu, .least = 0 },
-		{ "timeout", "S", "give up after S seconds (default 600)", .value = &timeout, .least = 1 },
+		{ "timeout", "S", "give up after S seconds (default 600)", .value = &timeout,
+			.least = 1 },
 		{ NULL } };
-	read_named(argc, argv, "Fixed work quanta: a histogram of what the system takes from a program that only computes.", options);
+	read_named(argc, argv,
+		"Fixed work quanta: a histogram of what the system takes from a program that only computes.",
+		options);
 	pin((int)cpu);
 	start_deadline((int)timeout);
 	double tick = ns_per_tick(), *took = malloc((size_t)quanta * sizeof *took);
@@ -78,11 +83,13 @@ int main(int argc, char **argv)
 	}
 	printf("{\"bench\":\"noise\",\"model\":\"none\",\"n\":%ld,\"ranks\":1,\"seconds\":%.9f,\"work\":%ld,\"unit\":\"quantum\",\"check\":0,"
 	       "\"quantum_ns\":%.1f,\"median_ns\":%.1f,\"p99_ns\":%.1f,\"max_ns\":%.1f,\"mean_ns\":%.1f,\"lost_part\":%.6f,\"histogram\":[",
-	       quanta, (double)(ended - began) / 1e9, quanta, least, quantile(took, quanta, 0.5) - least,
-	       quantile(took, quanta, 0.99) - least, took[quanta - 1] - least, sum / (double)quanta,
-	       sum / (sum + least * (double)quanta));
+		quanta, (double)(ended - began) / 1e9, quanta, least,
+		quantile(took, quanta, 0.5) - least, quantile(took, quanta, 0.99) - least,
+		took[quanta - 1] - least, sum / (double)quanta,
+		sum / (sum + least * (double)quanta));
 	for (int bucket = 0; bucket <= most; bucket++)
-		printf("%s{\"below_ns\":%.0f,\"count\":%ld}", bucket ? "," : "", (double)(UINT64_C(1) << bucket), buckets[bucket]);
+		printf("%s{\"below_ns\":%.0f,\"count\":%ld}", bucket ? "," : "",
+			(double)(UINT64_C(1) << bucket), buckets[bucket]);
 	printf("]}\n");
 	return 0;
 }

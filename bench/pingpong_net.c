@@ -25,9 +25,7 @@ struct wire {
 };
 
 static void wait_ms(int ms)
-{
-	nanosleep(&(struct timespec){ .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L }, NULL);
-}
+{ nanosleep(&(struct timespec) { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L }, NULL); }
 
 static void write_all(struct wire *w)
 {
@@ -74,13 +72,14 @@ static void tcp_client(struct wire *w)
 			give_up_call("socket");
 		if (connect(w->socket, (void *)&w->address, sizeof w->address) == 0)
 			break;
-		if (deadline_passed || (errno != ECONNREFUSED && errno != EHOSTUNREACH && errno != ENETUNREACH
-					&& errno != ETIMEDOUT && errno != EINTR))
+		if (deadline_passed
+		        || (errno != ECONNREFUSED && errno != EHOSTUNREACH && errno != ENETUNREACH
+		                && errno != ETIMEDOUT && errno != EINTR))
 			give_up_call("connecting to the server");
 		close(w->socket);
 		wait_ms(50);
 	}
-	setsockopt(w->socket, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	setsockopt(w->socket, IPPROTO_TCP, TCP_NODELAY, &(int) { 1 }, sizeof(int));
 	measure(w->run, tcp_rounds, w, NULL);
 }
 
@@ -89,13 +88,13 @@ static void tcp_server(struct wire *w)
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
 	if (listener == -1)
 		give_up_call("socket");
-	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &(int) { 1 }, sizeof(int));
 	if (bind(listener, (void *)&w->address, sizeof w->address) != 0 || listen(listener, 1) != 0)
 		give_up_call("listening");
 	while ((w->socket = accept(listener, NULL, NULL)) == -1)
 		if (errno != EINTR || deadline_passed)
 			give_up_call("waiting for the client");
-	setsockopt(w->socket, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, sizeof(int));
+	setsockopt(w->socket, IPPROTO_TCP, TCP_NODELAY, &(int) { 1 }, sizeof(int));
 	uint64_t rounds = 0;
 	while (rounds < total_rounds(w->run) && read_all(w)) {
 		write_all(w);
@@ -111,7 +110,8 @@ static void udp_rounds(void *context, uint64_t first, uint64_t count)
 	struct wire *w = context;
 	for (uint64_t round = first; round < first + count;) {
 		memcpy(w->buffer, &round, sizeof round);
-		if (send(w->socket, w->buffer, w->run->size, 0) == -1 && errno != ECONNREFUSED && errno != EINTR)
+		if (send(w->socket, w->buffer, w->run->size, 0) == -1 && errno != ECONNREFUSED
+		        && errno != EINTR)
 			give_up_call("sending a datagram");
 		uint64_t answered = LAST_ROUND;
 		ssize_t n;
@@ -126,7 +126,8 @@ static void udp_rounds(void *context, uint64_t first, uint64_t count)
 			continue;
 		}
 		if (deadline_passed)
-			give_up("no answer over UDP before the deadline (%llu datagrams lost)", (unsigned long long)w->lost);
+			give_up("no answer over UDP before the deadline (%llu datagrams lost)",
+				(unsigned long long)w->lost);
 		if (errno == ECONNREFUSED)
 			wait_ms(20); /* the server is not up yet: nothing was lost on the way */
 		else if (errno == EAGAIN)
@@ -143,12 +144,14 @@ static void udp_client(struct wire *w)
 		give_up_call("opening the UDP socket");
 	struct timeval within = { .tv_usec = ANSWER_WITHIN_MS * 1000 };
 	setsockopt(w->socket, SOL_SOCKET, SO_RCVTIMEO, &within, sizeof within);
-	/* One round outside the count waits for the server to come up, so that its absence is not counted as loss. */
+	/* One round outside the count waits for the server to come up, so that its absence is not
+	 * counted as loss. */
 	udp_rounds(w, LAST_ROUND - 1, 1);
 	w->lost = 0;
 	measure(w->run, udp_rounds, w, &w->lost);
-	/* Any of these may be lost; the server also leaves by itself when nobody has spoken for a while. */
-	memcpy(w->buffer, &(uint64_t){ LAST_ROUND }, sizeof(uint64_t));
+	/* Any of these may be lost; the server also leaves by itself when nobody has spoken for a
+	 * while. */
+	memcpy(w->buffer, &(uint64_t) { LAST_ROUND }, sizeof(uint64_t));
 	for (int i = 0; i < LAST_REPEATS; i++)
 		send(w->socket, w->buffer, w->run->size, 0);
 }
@@ -163,7 +166,8 @@ static void udp_server(struct wire *w)
 	for (;;) {
 		struct sockaddr_in client;
 		socklen_t length = sizeof client;
-		ssize_t n = recvfrom(w->socket, w->buffer, w->run->size, 0, (void *)&client, &length);
+		ssize_t n = recvfrom(
+			w->socket, w->buffer, w->run->size, 0, (void *)&client, &length);
 		if (n == -1 && errno == EAGAIN)
 			return; /* idle after having answered: every farewell was lost */
 		if (n == -1 && (errno != EINTR || deadline_passed))
@@ -183,20 +187,34 @@ static void udp_server(struct wire *w)
 int main(int argc, char **argv)
 {
 	static const char *const transports[] = { "tcp", "udp", NULL };
-	static const struct program program = { "Round trips over TCP or UDP; the client prints one line of JSON.",
-						"client", "server", transports, true };
-	struct run run = { .transport = "tcp", .size = 8, .rounds = 20000, .warmup = 500, .batches = 50, .pairs = 1,
-			   .timeout = 30, .cpu = -1, .peer_cpu = -1, .host = "127.0.0.1", .port = 7117 };
+	static const struct program program = {
+		"Round trips over TCP or UDP; the client prints one line of JSON.", "client",
+		"server", transports, true
+	};
+	struct run run = { .transport = "tcp",
+		.size = 8,
+		.rounds = 20000,
+		.warmup = 500,
+		.batches = 50,
+		.pairs = 1,
+		.timeout = 30,
+		.cpu = -1,
+		.peer_cpu = -1,
+		.host = "127.0.0.1",
+		.port = 7117 };
 	read_options(&run, &program, argc, argv);
 	int udp = strcmp(run.transport, "udp") == 0;
 	if (run.size < (udp ? 8u : 1u) || (udp && run.size > 65507)) {
-		fprintf(stderr, "--size must be %s\n", udp ? "from 8 to 65507 for UDP" : "at least 1 for TCP");
+		fprintf(stderr, "--size must be %s\n",
+			udp ? "from 8 to 65507 for UDP" : "at least 1 for TCP");
 		return 2;
 	}
 	int pair;
 	take_role(&run, &pair);
-	struct wire w = { .run = &run, .buffer = calloc(1, run.size),
-			  .address = { .sin_family = AF_INET, .sin_port = htons((uint16_t)(run.port + pair)) } };
+	struct wire w = { .run = &run,
+		.buffer = calloc(1, run.size),
+		.address = {
+			.sin_family = AF_INET, .sin_port = htons((uint16_t)(run.port + pair)) } };
 	if (w.buffer == NULL)
 		give_up("no memory for a payload of %zu bytes", run.size);
 	if (inet_pton(AF_INET, run.host, &w.address.sin_addr) != 1)

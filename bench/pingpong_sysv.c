@@ -1,5 +1,6 @@
-/* Round trips between two processes over System V IPC: a segment polled in user space (by sequence numbers, one shared flag,
- * or P and V by the bakery algorithm), the kernel's semaphores, or a queue; and messages that go one way. */
+/* Round trips between two processes over System V IPC: a segment polled in user space (by sequence
+ * numbers, one shared flag, or P and V by the bakery algorithm), the kernel's semaphores, or a
+ * queue; and messages that go one way. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +14,9 @@
 #include "run.h"
 #include "ticks.h"
 
-/* One direction: the sequence number and, for small payloads, the payload share a cache line, so that a message of 56
- * bytes or less moves as one line. The number is stored last and read first. */
+/* One direction: the sequence number and, for small payloads, the payload share a cache line, so
+ * that a message of 56 bytes or less moves as one line. The number is stored last and read first.
+ */
 struct lane {
 	_Alignas(64) _Atomic uint64_t sequence;
 	unsigned char payload[];
@@ -26,8 +28,12 @@ struct transport {
 	_Atomic uint64_t *flag;         /* raw: odd after a ping, even after a pong */
 	struct bakery *posted, *awaited; /* sync: V on one, P on the other */
 	int place;                      /* of the two customers of the bakery */
-	unsigned char *own; /* the program's buffer, outside the segment: each side copies in and out */
-	struct { long type; unsigned char payload[]; } *message;
+	unsigned char
+		*own; /* the program's buffer, outside the segment: each side copies in and out */
+	struct {
+		long type;
+		unsigned char payload[];
+	} *message;
 };
 
 static int object = -1; /* semaphore set or queue: the first role's to remove */
@@ -35,21 +41,21 @@ static int object_is_set;
 
 static void remove_object(void)
 {
-	if (object != -1 && (object_is_set ? semctl(object, 0, IPC_RMID) : msgctl(object, IPC_RMID, NULL)) != 0)
+	if (object != -1
+	        && (object_is_set ? semctl(object, 0, IPC_RMID) : msgctl(object, IPC_RMID, NULL))
+	                != 0)
 		fprintf(stderr, "removal of the transport's object failed: %s\n", strerror(errno));
 	object = -1;
 }
 
 static void await_number(_Atomic uint64_t *word, uint64_t number)
 {
-	for (unsigned spins = 1; atomic_load_explicit(word, memory_order_acquire) != number; spins++)
+	for (unsigned spins = 1; atomic_load_explicit(word, memory_order_acquire) != number;
+		spins++)
 		spin(spins);
 }
 
-static void await(struct lane *lane, uint64_t sequence)
-{
-	await_number(&lane->sequence, sequence);
-}
+static void await(struct lane *lane, uint64_t sequence) { await_number(&lane->sequence, sequence); }
 
 static void shm_ping(void *context, uint64_t first, uint64_t count)
 {
@@ -191,7 +197,8 @@ static void msg_pong(struct transport *t)
 	}
 }
 
-/* Messages one way: the second role is in step again at the end of each batch, and says so in shared memory. */
+/* Messages one way: the second role is in step again at the end of each batch, and says so in
+ * shared memory. */
 enum { ON = 1, IN_STEP };
 
 static void stream_ping(void *context, uint64_t first, uint64_t count)
@@ -223,21 +230,34 @@ static const struct {
 	int project; /* of ftok: one number for each transport and pair */
 	size_t size; /* where no --size is given */
 } ways[] = {
-	[SHM] = { shm_ping, shm_pong, 1, 8 },     [RAW] = { raw_ping, raw_pong, 49, 0 },
-	[SYNC] = { sync_ping, sync_pong, 97, 0 }, [SEM] = { sem_ping, sem_pong, 145, 0 },
-	[MSG] = { msg_ping, msg_pong, 193, 8 },   [STREAM] = { stream_ping, stream_pong, 241, 8 },
+	[SHM] = { shm_ping, shm_pong, 1, 8 },
+	[RAW] = { raw_ping, raw_pong, 49, 0 },
+	[SYNC] = { sync_ping, sync_pong, 97, 0 },
+	[SEM] = { sem_ping, sem_pong, 145, 0 },
+	[MSG] = { msg_ping, msg_pong, 193, 8 },
+	[STREAM] = { stream_ping, stream_pong, 241, 8 },
 };
 enum { MOST_PAIRS = 48, MOST_STREAMS = 15, NO_SIZE_GIVEN = -1 };
 
 int main(int argc, char **argv)
 {
-	static const char *const transports[] = { "shm", "raw", "sync", "sem", "msg", "stream", NULL };
+	static const char *const transports[] = { "shm", "raw", "sync", "sem", "msg", "stream",
+		NULL };
 	static const struct program program = {
 		"Round trips over System V IPC; ping prints one line of JSON. raw carries no payload; sync and sem carry\n"
 		"theirs in a segment. Without --size shm, msg and stream carry 8 bytes, the others none. stream counts messages that go one way.",
-		"ping", "pong", transports, false };
-	struct run run = { .transport = "shm", .size = (size_t)NO_SIZE_GIVEN, .rounds = 100000, .warmup = 1000,
-			   .batches = 50, .pairs = 1, .timeout = 30, .cpu = -1, .peer_cpu = -1, .path = "/etc/passwd" };
+		"ping", "pong", transports, false
+	};
+	struct run run = { .transport = "shm",
+		.size = (size_t)NO_SIZE_GIVEN,
+		.rounds = 100000,
+		.warmup = 1000,
+		.batches = 50,
+		.pairs = 1,
+		.timeout = 30,
+		.cpu = -1,
+		.peer_cpu = -1,
+		.path = "/etc/passwd" };
 	read_options(&run, &program, argc, argv);
 	int way = SHM;
 	while (strcmp(transports[way], run.transport) != 0)
@@ -258,7 +278,8 @@ int main(int argc, char **argv)
 	}
 	size_t lane_bytes = way == MSG ? 0 : (sizeof(struct lane) + run.size + 127) / 128 * 128;
 	int most = way == STREAM ? MOST_STREAMS : MOST_PAIRS;
-	struct rendezvous *r = meet(&run, ways[way].project + pair % most, 2 * (sizeof(struct bakery) + lane_bytes), object);
+	struct rendezvous *r = meet(&run, ways[way].project + pair % most,
+		2 * (sizeof(struct bakery) + lane_bytes), object);
 
 	struct transport t = { .run = &run, .place = run.role == SECOND };
 	t.own = calloc(1, run.size + 1);

@@ -10,10 +10,11 @@
 
 static void pause_a_little(int segment)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
+	nanosleep(&(struct timespec) { .tv_nsec = 500000 }, NULL);
 	if (!deadline_passed)
 		return;
-	/* Nobody came: leave nothing behind. An error means that the other role has just removed it. */
+	/* Nobody came: leave nothing behind. An error means that the other role has just removed
+	 * it. */
 	shmctl(segment, IPC_RMID, NULL);
 	give_up("the other role did not turn up in time (is it on the same pool, with the same --path?)");
 }
@@ -24,13 +25,15 @@ static struct rendezvous *attach(key_t key, size_t bytes, int *segment)
 		*segment = shmget(key, bytes, IPC_CREAT | 0600);
 		if (*segment == -1 && errno == EINVAL)
 			give_up("a segment of another size is there: the roles' options differ, or a killed run left it "
-				"(ipcrm -M 0x%x)", (unsigned)key);
+				"(ipcrm -M 0x%x)",
+				(unsigned)key);
 		if (*segment == -1)
 			give_up_call("shmget of the meeting place");
 		void *at = shmat(*segment, NULL, 0);
 		if (at != (void *)-1)
 			return at;
-		/* The other role of an ending run removed it between the two calls: make a new one. */
+		/* The other role of an ending run removed it between the two calls: make a new one.
+		 */
 		if (errno != EINVAL && errno != EIDRM)
 			give_up_call("shmat of the meeting place");
 	}

@@ -19,7 +19,8 @@ static unsigned looks_before_nap; /* 0: there are no naps */
 
 static void usage(FILE *out, const struct program *p, const char *name)
 {
-	fprintf(out, "usage: %s [options] %s|%s%s\n%s\n", name, p->first, p->second, p->net ? "" : "  or  --both", p->does);
+	fprintf(out, "usage: %s [options] %s|%s%s\n%s\n", name, p->first, p->second,
+		p->net ? "" : "  or  --both", p->does);
 	if (p->transports) {
 		fprintf(out, "  --transport T   one of:");
 		for (int i = 0; p->transports[i]; i++)
@@ -35,15 +36,17 @@ static void usage(FILE *out, const struct program *p, const char *name)
 		"  --timeout S     give up after S seconds (default 30)\n"
 		"  --cpu N         pin to CPU N\n");
 	if (p->net)
-		fprintf(out, "  --host H        address to connect or bind to (default 127.0.0.1)\n"
-			     "  --port N        port of the first pair (default 7117)\n");
+		fprintf(out,
+			"  --host H        address to connect or bind to (default 127.0.0.1)\n"
+			"  --port N        port of the first pair (default 7117)\n");
 	else
-		fprintf(out, "  --both          fork and play both roles\n"
-			     "  --peer-cpu N    under --both: the second role's CPU\n"
-			     "  --delay NS      sem and msg: nanoseconds that the second role works for an answer (default 0)\n"
-			     "  --path FILE     file for ftok, the same for both roles (default /etc/passwd)\n"
-			     "  --looks N       in shared memory: so many looks in vain, then naps of 50 us, for roles in two guests\n"
-			     "                  that share one CPU (default: no naps)\n");
+		fprintf(out,
+			"  --both          fork and play both roles\n"
+			"  --peer-cpu N    under --both: the second role's CPU\n"
+			"  --delay NS      sem and msg: nanoseconds that the second role works for an answer (default 0)\n"
+			"  --path FILE     file for ftok, the same for both roles (default /etc/passwd)\n"
+			"  --looks N       in shared memory: so many looks in vain, then naps of 50 us, for roles in two guests\n"
+			"                  that share one CPU (default: no naps)\n");
 	fprintf(out, "Size, rounds, warm-up, batches and pairs must be the same for both roles.\n");
 }
 
@@ -53,7 +56,8 @@ long number(const char *option, const char *text, long least)
 	errno = 0;
 	long value = strtol(text, &end, 10);
 	if (errno != 0 || *end != '\0' || end == text || value < least) {
-		fprintf(stderr, "--%s needs a number of at least %ld, not '%s'\n", option, least, text);
+		fprintf(stderr, "--%s needs a number of at least %ld, not '%s'\n", option, least,
+			text);
 		exit(2);
 	}
 	return value;
@@ -62,13 +66,20 @@ long number(const char *option, const char *text, long least)
 void read_options(struct run *run, const struct program *p, int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{ "transport", required_argument, NULL, 't' }, { "size", required_argument, NULL, 's' },
-		{ "rounds", required_argument, NULL, 'r' },    { "warmup", required_argument, NULL, 'w' },
-		{ "batches", required_argument, NULL, 'b' },   { "pairs", required_argument, NULL, 'P' },
-		{ "timeout", required_argument, NULL, 'T' },   { "cpu", required_argument, NULL, 'c' },
-		{ "peer-cpu", required_argument, NULL, 'C' },  { "path", required_argument, NULL, 'k' },
-		{ "host", required_argument, NULL, 'H' },      { "port", required_argument, NULL, 'p' },
-		{ "both", no_argument, NULL, 'B' },            { "looks", required_argument, NULL, 'l' },
+		{ "transport", required_argument, NULL, 't' },
+		{ "size", required_argument, NULL, 's' },
+		{ "rounds", required_argument, NULL, 'r' },
+		{ "warmup", required_argument, NULL, 'w' },
+		{ "batches", required_argument, NULL, 'b' },
+		{ "pairs", required_argument, NULL, 'P' },
+		{ "timeout", required_argument, NULL, 'T' },
+		{ "cpu", required_argument, NULL, 'c' },
+		{ "peer-cpu", required_argument, NULL, 'C' },
+		{ "path", required_argument, NULL, 'k' },
+		{ "host", required_argument, NULL, 'H' },
+		{ "port", required_argument, NULL, 'p' },
+		{ "both", no_argument, NULL, 'B' },
+		{ "looks", required_argument, NULL, 'l' },
 		{ "delay", required_argument, NULL, 'd' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
@@ -165,7 +176,8 @@ void give_up_call(const char *call)
 	if (broken_off)
 		give_up("%s: broken off", call);
 	if (deadline_passed)
-		give_up("%s: the other side did not answer within %d seconds", call, deadline_seconds);
+		give_up("%s: the other side did not answer within %d seconds", call,
+			deadline_seconds);
 	give_up("%s failed: %s", call, strerror(errno));
 }
 
@@ -178,7 +190,7 @@ void spin(unsigned spins)
 		sched_yield();
 	/* A kernel cannot give way to another one but by idling. */
 	if (looks_before_nap != 0 && spins >= looks_before_nap)
-		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+		nanosleep(&(struct timespec) { .tv_nsec = 50000 }, NULL);
 }
 
 static uint64_t read_clock(clockid_t clock)
@@ -188,15 +200,10 @@ static uint64_t read_clock(clockid_t clock)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-uint64_t now_ns(void)
-{
-	return read_clock(CLOCK_MONOTONIC);
-}
+uint64_t now_ns(void) { return read_clock(CLOCK_MONOTONIC); }
 
 uint64_t total_rounds(const struct run *run)
-{
-	return (uint64_t)run->warmup + (uint64_t)run->rounds;
-}
+{ return (uint64_t)run->warmup + (uint64_t)run->rounds; }
 
 static int by_value(const void *a, const void *b)
 {
@@ -223,8 +230,8 @@ void print_reading(const struct run *run, const struct reading *r, const char *m
 {
 	printf("{\"transport\":\"%s\",\"size\":%zu,\"rounds\":%llu,\"median_ns\":%.1f,\"min_ns\":%.1f,\"p99_ns\":%.1f,"
 	       "\"mean_ns\":%.1f,\"lost\":%llu,\"batches\":%zu,\"clock_ns\":%.0f%s}\n",
-	       run->transport, run->size, (unsigned long long)r->rounds, r->median, r->min, r->p99, r->mean,
-	       (unsigned long long)r->lost, r->batches, r->clock, more);
+		run->transport, run->size, (unsigned long long)r->rounds, r->median, r->min, r->p99,
+		r->mean, (unsigned long long)r->lost, r->batches, r->clock, more);
 	fflush(stdout);
 }
 
@@ -251,9 +258,14 @@ void measure(const struct run *run, rounds_fn *rounds, void *context, const uint
 	cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu;
 	qsort(batch, n, sizeof *batch, by_value);
 	struct reading reading = {
-		.rounds = (uint64_t)run->rounds, .lost = lost ? *lost : 0, .batches = n,
+		.rounds = (uint64_t)run->rounds,
+		.lost = lost ? *lost : 0,
+		.batches = n,
 		.median = n % 2 ? batch[n / 2] : (batch[n / 2 - 1] + batch[n / 2]) / 2,
-		.min = batch[0], .p99 = batch[(n * 99 + 99) / 100 - 1], .mean = sum / (double)n, .clock = clock,
+		.min = batch[0],
+		.p99 = batch[(n * 99 + 99) / 100 - 1],
+		.mean = sum / (double)n,
+		.clock = clock,
 	};
 	char more[48];
 	snprintf(more, sizeof more, ",\"cpu_ns\":%.1f", (double)cpu / (double)run->rounds);

@@ -26,7 +26,8 @@ struct run {
 	int port;
 };
 
-/* Names of the two roles and of the transports that this program knows (NULL-terminated, or NULL for none). */
+/* Names of the two roles and of the transports that this program knows (NULL-terminated, or NULL
+ * for none). */
 struct program {
 	const char *does;
 	const char *first, *second;
@@ -40,16 +41,17 @@ long number(const char *option, const char *text, long least);
 /* Splits the rounds into whole batches only, so that every batch is the same work. */
 void split_into_batches(struct run *run);
 
-/* After this every blocking call returns EINTR, and every spin sees deadline_passed, once the time is up or the user
- * has broken the run off: so objects of the kernel do not outlive it. The alarm rings again and again, so a signal that
- * lands just before a call blocks is not lost. */
+/* After this every blocking call returns EINTR, and every spin sees deadline_passed, once the time
+ * is up or the user has broken the run off: so objects of the kernel do not outlive it. The alarm
+ * rings again and again, so a signal that lands just before a call blocks is not lost. */
 void start_deadline(int seconds);
 extern volatile sig_atomic_t deadline_passed;
 
 void pin(int cpu);
 
-/* To be called in a loop that waits for another process, with the number of times so far: gives the CPU away rarely, in case
- * both are on one; never on the path of a prompt answer, for a system call costs 40 us in a User Mode Linux guest. Under --looks it also naps. */
+/* To be called in a loop that waits for another process, with the number of times so far: gives the
+ * CPU away rarely, in case both are on one; never on the path of a prompt answer, for a system call
+ * costs 40 us in a User Mode Linux guest. Under --looks it also naps. */
 void spin(unsigned spins);
 /* One look of it. */
 static inline void relax(void)
@@ -64,7 +66,8 @@ static inline void relax(void)
 /* Called from every failing exit: removes what this side made. */
 extern void (*on_failure)(void);
 _Noreturn void give_up(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* errno is EINTR because the deadline passed, or something really failed: either way one sentence and exit 1. */
+/* errno is EINTR because the deadline passed, or something really failed: either way one sentence
+ * and exit 1. */
 _Noreturn void give_up_call(const char *call);
 
 uint64_t now_ns(void);
@@ -79,15 +82,17 @@ struct reading {
 /* Prints the line; `more` is further members of its object, each after a comma, or nothing. */
 void print_reading(const struct run *run, const struct reading *reading, const char *more);
 
-/* Calls rounds() batch by batch and prints the JSON line. Timing batches, not rounds: reading the clock costs some
- * 40 us in a User Mode Linux guest, and a round over shared memory a tenth of a microsecond. What one reading costs is
- * measured (clock_ns) and taken off each batch. The CPU time of this role is told as well (cpu_ns a round), by its kernel. */
+/* Calls rounds() batch by batch and prints the JSON line. Timing batches, not rounds: reading the
+ * clock costs some 40 us in a User Mode Linux guest, and a round over shared memory a tenth of a
+ * microsecond. What one reading costs is measured (clock_ns) and taken off each batch. The CPU time
+ * of this role is told as well (cpu_ns a round), by its kernel. */
 typedef void rounds_fn(void *context, uint64_t first, uint64_t count);
 void measure(const struct run *run, rounds_fn *rounds, void *context, const uint64_t *lost);
 uint64_t total_rounds(const struct run *run);
 
-/* Forks --pairs processes and, under --both, the second role of each; returns in the process that plays a role, with
- * run->role set to FIRST or SECOND and *pair to its number. The process that forked waits and exits. */
+/* Forks --pairs processes and, under --both, the second role of each; returns in the process that
+ * plays a role, with run->role set to FIRST or SECOND and *pair to its number. The process that
+ * forked waits and exits. */
 void take_role(struct run *run, int *pair);
 
 #endif

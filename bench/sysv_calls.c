@@ -1,5 +1,6 @@
-/* System V IPC calls, timed case by case; each prints one line of JSON. Unchanged, it measures the kernel's IPC when it
- * is run as it is, and a pool's under `vshmem run`. Every result is checked: a wrong one ends the run. */
+/* System V IPC calls, timed case by case; each prints one line of JSON. Unchanged, it measures the
+ * kernel's IPC when it is run as it is, and a pool's under `vshmem run`. Every result is checked: a
+ * wrong one ends the run. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,8 @@ static const struct {
 } cases[] = {
 	{ "semop", semaphore_pair, "semop +1, semop -1" },
 	{ "semop-undo", semaphore_pair_with_undo, "the same with SEM_UNDO" },
-	{ "semop-program", semaphore_program, "semop +1, semop -1, built before each call, on the first of two semaphores" },
+	{ "semop-program", semaphore_program,
+		"semop +1, semop -1, built before each call, on the first of two semaphores" },
 	{ "semop-program-undo", semaphore_program_with_undo, "the same with SEM_UNDO" },
 	{ "semop-array", semaphore_arrays, "the same on three semaphores at once" },
 	{ "getval", semaphore_value, "semctl GETVAL" },
@@ -26,9 +28,12 @@ static const struct {
 	{ "lookup-semget", lookup_semget, "semget of one of --objects keys" },
 	{ "lookup-msgget", lookup_msgget, "msgget of one of --objects keys" },
 	{ "lookup-shmget", lookup_shmget, "shmget of one of --objects keys" },
-	{ "contend-semaphore", contend_for_a_semaphore, "--processes share a critical section, for --milliseconds" },
-	{ "contend-queue", contend_for_a_queue, "half of --processes send to the other half, for --milliseconds" },
-	{ "requests", requests, "one of --processes answers the requests of the others, told apart by type over one queue, for --milliseconds" },
+	{ "contend-semaphore", contend_for_a_semaphore,
+		"--processes share a critical section, for --milliseconds" },
+	{ "contend-queue", contend_for_a_queue,
+		"half of --processes send to the other half, for --milliseconds" },
+	{ "requests", requests,
+		"one of --processes answers the requests of the others, distinguished by type over one queue, for --milliseconds" },
 };
 
 static _Noreturn void usage(FILE *out, const char *name)
@@ -36,34 +41,42 @@ static _Noreturn void usage(FILE *out, const char *name)
 	fprintf(out, "usage: %s [options] CASE\n", name);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
 		fprintf(out, "  %-18s %s\n", cases[i].name, cases[i].does);
-	fprintf(out, "options:\n"
-		     "  --rounds N        rounds that count\n"
-		     "  --warmup N        rounds before them that do not\n"
-		     "  --batches N       timed batches that the rounds are split into (default 50)\n"
-		     "  --size N          bytes of a message or segment\n"
-		     "  --touch           write to each page of a segment\n"
-		     "  --objects N       objects of the kind that there are\n"
-		     "  --random          one of them at random each round, instead of always the same\n"
-		     "  --clients N       processes that are attached, this one included; the others sleep\n"
-		     "  --processes N     processes that contend (even, for a queue)\n"
-		     "  --milliseconds N  length of a run that is measured by time\n"
-		     "  --timeout S       give up after S seconds (default 60)\n"
-		     "  --cpu N           pin to CPU N\n"
-		     "  --peer-cpu N      pin the process that answers requests to CPU N\n");
+	fprintf(out,
+		"options:\n"
+		"  --rounds N        rounds that count\n"
+		"  --warmup N        rounds before them that do not\n"
+		"  --batches N       timed batches that the rounds are split into (default 50)\n"
+		"  --size N          bytes of a message or segment\n"
+		"  --touch           write to each page of a segment\n"
+		"  --objects N       objects of the kind that there are\n"
+		"  --random          one of them at random each round, instead of always the same\n"
+		"  --clients N       processes that are attached, this one included; the others sleep\n"
+		"  --processes N     processes that contend (even, for a queue)\n"
+		"  --milliseconds N  length of a run that is measured by time\n"
+		"  --timeout S       give up after S seconds (default 60)\n"
+		"  --cpu N           pin to CPU N\n"
+		"  --peer-cpu N      pin the process that answers requests to CPU N\n");
 	exit(out == stdout ? 0 : 2);
 }
 
 static void read_request(struct request *request, int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{ "rounds", required_argument, NULL, 'r' },    { "warmup", required_argument, NULL, 'w' },
-		{ "batches", required_argument, NULL, 'b' },   { "size", required_argument, NULL, 's' },
-		{ "touch", no_argument, NULL, 't' },	       { "objects", required_argument, NULL, 'o' },
-		{ "random", no_argument, NULL, 'R' },	       { "clients", required_argument, NULL, 'C' },
-		{ "processes", required_argument, NULL, 'P' }, { "milliseconds", required_argument, NULL, 'm' },
-		{ "timeout", required_argument, NULL, 'T' },   { "cpu", required_argument, NULL, 'c' },
+		{ "rounds", required_argument, NULL, 'r' },
+		{ "warmup", required_argument, NULL, 'w' },
+		{ "batches", required_argument, NULL, 'b' },
+		{ "size", required_argument, NULL, 's' },
+		{ "touch", no_argument, NULL, 't' },
+		{ "objects", required_argument, NULL, 'o' },
+		{ "random", no_argument, NULL, 'R' },
+		{ "clients", required_argument, NULL, 'C' },
+		{ "processes", required_argument, NULL, 'P' },
+		{ "milliseconds", required_argument, NULL, 'm' },
+		{ "timeout", required_argument, NULL, 'T' },
+		{ "cpu", required_argument, NULL, 'c' },
 		{ "peer-cpu", required_argument, NULL, 'p' },
-		{ "help", no_argument, NULL, 'h' },	       { NULL, 0, NULL, 0 },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
 	};
 	int option, index = 0;
 	while ((option = getopt_long(argc, argv, "h", long_options, &index)) != -1) {
@@ -95,8 +108,17 @@ static void read_request(struct request *request, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	struct request request = {
-		.run = { .size = 8, .rounds = 100000, .warmup = 1000, .batches = 50, .timeout = 60, .cpu = -1, .peer_cpu = -1 },
-		.objects = 1, .clients = 1, .processes = 2, .milliseconds = 500,
+		.run = { .size = 8,
+			.rounds = 100000,
+			.warmup = 1000,
+			.batches = 50,
+			.timeout = 60,
+			.cpu = -1,
+			.peer_cpu = -1 },
+		.objects = 1,
+		.clients = 1,
+		.processes = 2,
+		.milliseconds = 500,
 	};
 	read_request(&request, argc, argv);
 	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -18,10 +18,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-void sort(double *values, long n)
-{
-	qsort(values, (size_t)n, sizeof *values, by_value);
-}
+void sort(double *values, long n) { qsort(values, (size_t)n, sizeof *values, by_value); }
 
 double quantile(const double *sorted, long n, double part)
 {

@@ -1,4 +1,5 @@
-/* The processor's own clock: some nanoseconds to read, also in a User Mode Linux guest, where the kernel's takes 40 us. */
+/* The processor's own clock: some nanoseconds to read, also in a User Mode Linux guest, where the
+ * kernel's takes 40 us. */
 #ifndef TICKS_H
 #define TICKS_H
 

@@ -20,10 +20,7 @@ static void remove_file(void)
 	file = -1;
 }
 
-static unsigned char byte_of(size_t at)
-{
-	return (unsigned char)(at * 31 + at / 4096);
-}
+static unsigned char byte_of(size_t at) { return (unsigned char)(at * 31 + at / 4096); }
 
 /* Seconds for all of it. What was written is read again. */
 static double write_all(size_t size, size_t total)
@@ -42,7 +39,8 @@ static double write_all(size_t size, size_t total)
 		if (wrote == -1 && deadline_passed)
 			give_up("broken off, or not done in time (--timeout)");
 		if (wrote != (ssize_t)size)
-			give_up("write of %zu bytes to '%s': %s", size, path, wrote == -1 ? strerror(errno) : "only a part was written");
+			give_up("write of %zu bytes to '%s': %s", size, path,
+				wrote == -1 ? strerror(errno) : "only a part was written");
 		if (deadline_passed)
 			give_up("broken off, or not done in time (--timeout)");
 	}
@@ -52,7 +50,8 @@ static double write_all(size_t size, size_t total)
 	for (size_t done = 0; done < total; done += size) {
 		ssize_t got = read(file, back, size);
 		if (got != (ssize_t)size || memcmp(piece, back, size) != 0)
-			give_up("what is read from '%s' at %zu is not what was written", path, done);
+			give_up("what is read from '%s' at %zu is not what was written", path,
+				done);
 	}
 	close(file);
 	remove_file();
@@ -66,13 +65,20 @@ int main(int argc, char **argv)
 	const char *sizes = "64..262144";
 	long total = 16 << 20, timeout = 600;
 	const struct named options[] = {
-		{ "size", "N|A..B", "bytes a call; A..B: each power of two times A up to B (default 64..262144)", .text = &sizes },
+		{ "size", "N|A..B",
+			"bytes a call; A..B: each power of two times A up to B (default 64..262144)",
+			.text = &sizes },
 		{ "file", "PATH", "which is made, and removed", .text = &path },
 		{ "total", "BYTES", "for each size (default 16 MiB)", .value = &total, .least = 1 },
-		{ "sync", NULL, "every call returns when the data are on the device (O_SYNC)", .on = &sync_each },
-		{ "timeout", "S", "give up after S seconds (default 600)", .value = &timeout, .least = 1 },
-		{ NULL } };
-	read_named(argc, argv, "Writes a file, reads it again, and prints bytes a second of the writing.", options);
+		{ "sync", NULL, "every call returns when the data are on the device (O_SYNC)",
+			.on = &sync_each },
+		{ "timeout", "S", "give up after S seconds (default 600)", .value = &timeout,
+			.least = 1 },
+		{ NULL }
+	};
+	read_named(argc, argv,
+		"Writes a file, reads it again, and prints bytes a second of the writing.",
+		options);
 	if (path == NULL) {
 		fprintf(stderr, "--file PATH is needed; --help tells more\n");
 		return 2;
@@ -92,11 +98,12 @@ int main(int argc, char **argv)
 		seconds += took;
 		bytes += (double)whole;
 		rate = (double)whole / took;
-		at += snprintf(line + at, sizeof line - (size_t)at, "%s{\"size\":%ld,\"bytes\":%zu,\"seconds\":%.9f,\"bytes_per_second\":%.0f}",
-			       at ? "," : "", size, whole, took, rate);
+		at += snprintf(line + at, sizeof line - (size_t)at,
+			"%s{\"size\":%ld,\"bytes\":%zu,\"seconds\":%.9f,\"bytes_per_second\":%.0f}",
+			at ? "," : "", size, whole, took, rate);
 	}
 	printf("{\"bench\":\"writes\",\"model\":\"none\",\"n\":%ld,\"ranks\":1,\"seconds\":%.9f,\"work\":%.0f,\"unit\":\"byte\",\"check\":0,"
 	       "\"sync\":%s,\"bytes_per_second\":%.0f,\"sizes\":[%s]}\n",
-	       size / 2, seconds, bytes, sync_each ? "true" : "false", bytes / seconds, line);
+		size / 2, seconds, bytes, sync_each ? "true" : "false", bytes / seconds, line);
 	return 0;
 }

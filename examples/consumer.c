@@ -47,8 +47,8 @@ static void from_queue(const struct choice *c)
 	uint64_t next[BULK + 1] = { 0, 0, 1, 2 };
 	struct parcel parcel;
 	for (long taken = 0; taken < c->items; taken++) {
-		/* A negative type takes the lowest first: express overtakes bulk. Now and then, bulk alone gets
-		 * its turn by its positive type. */
+		/* A negative type takes the lowest first: express overtakes bulk. Now and then,
+		 * bulk alone gets its turn by its positive type. */
 		long wanted = -BULK;
 		if (taken % 8 == 7 && next[BULK] < (uint64_t)c->items)
 			wanted = BULK;
@@ -56,7 +56,8 @@ static void from_queue(const struct choice *c)
 			if (errno != EINTR)
 				fail("msgrcv", "message queue");
 		if (parcel.type < EXPRESS || parcel.type > BULK) {
-			fprintf(stderr, "consumer: asked for type %ld, got %ld\n", wanted, parcel.type);
+			fprintf(stderr, "consumer: asked for type %ld, got %ld\n", wanted,
+				parcel.type);
 			exit(1);
 		}
 		check(&parcel.item, next[parcel.type]);
@@ -72,7 +73,8 @@ static void from_queue(const struct choice *c)
 
 int main(int argc, char **argv)
 {
-	struct choice c = choose(argc, argv, "Takes and checks producer's items; either may start first.");
+	struct choice c = choose(
+		argc, argv, "Takes and checks producer's items; either may start first.");
 	if (c.use_queue)
 		from_queue(&c);
 	else

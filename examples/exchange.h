@@ -1,7 +1,8 @@
 /* What producer and consumer agree on: keys, the ring's layout, the message types.
  *
- * Either program may start first. Nothing here needs initialising by one chosen side: a new segment reads as
- * zeros and a new semaphore is 0, and every step of the protocol is a semaphore going up from there. */
+ * Either program may start first. Nothing here needs initialising by one chosen side: a new segment
+ * reads as zeros and a new semaphore is 0, and every step of the protocol is a semaphore going up
+ * from there. */
 #ifndef EXCHANGE_H
 #define EXCHANGE_H
 
@@ -53,7 +54,8 @@ static inline key_t key_of(const char *path, int project)
 {
 	key_t key = ftok(path, project);
 	if (key == (key_t)-1) {
-		fprintf(stderr, "ftok of '%s' failed: %s (give an existing file with -k)\n", path, strerror(errno));
+		fprintf(stderr, "ftok of '%s' failed: %s (give an existing file with -k)\n", path,
+			strerror(errno));
 		exit(1);
 	}
 	return key;
@@ -86,7 +88,7 @@ static inline void fill_item(struct item *item, uint64_t sequence)
 static inline int item_is_whole(const struct item *item)
 {
 	return item->sum == sum_of(item->bytes, ITEM_BYTES)
-		&& item->bytes[0] == (unsigned char)(item->sequence * 31);
+	        && item->bytes[0] == (unsigned char)(item->sequence * 31);
 }
 
 struct choice {
@@ -101,12 +103,8 @@ static inline struct choice choose(int argc, char **argv, const char *does)
 	int option;
 	while ((option = getopt(argc, argv, "hk:m:n:")) != -1) {
 		switch (option) {
-		case 'k':
-			c.path = optarg;
-			break;
-		case 'n':
-			c.items = strtol(optarg, NULL, 10);
-			break;
+		case 'k': c.path = optarg; break;
+		case 'n': c.items = strtol(optarg, NULL, 10); break;
 		case 'm':
 			if (strcmp(optarg, "queue") != 0 && strcmp(optarg, "ring") != 0) {
 				fprintf(stderr, "-m is 'ring' or 'queue', not '%s'\n", optarg);
@@ -120,7 +118,8 @@ static inline struct choice choose(int argc, char **argv, const char *does)
 				"  -m ring    a shared segment with a ring of items, handed over by semaphores (default)\n"
 				"  -m queue   a message queue with three types\n"
 				"  -n ITEMS   how many items (default 1000; the same on both sides)\n"
-				"  -k PATH    an existing file for ftok (default " KEY_PATH ")\n", argv[0], does);
+				"  -k PATH    an existing file for ftok (default " KEY_PATH ")\n",
+				argv[0], does);
 			exit(option == 'h' ? 0 : 2);
 		}
 	}

@@ -59,8 +59,10 @@ static inline struct matrix_choice choose(int argc, char **argv, const char *doe
 		default:
 			fprintf(option == 'h' ? stdout : stderr,
 				"usage: %s [-r ROWS] [-c COLUMNS] [-s SEED] [-k PATH]\n%s\n"
-				"  defaults: 1024 x 1024 numbers of 8 bytes, seed 1, ftok on " KEY_PATH "\n"
-				"  rows, columns and seed must be the same on both sides\n", argv[0], does);
+				"  defaults: 1024 x 1024 numbers of 8 bytes, seed 1, ftok on " KEY_PATH
+				"\n"
+				"  rows, columns and seed must be the same on both sides\n",
+				argv[0], does);
 			exit(option == 'h' ? 0 : 2);
 		}
 	}
@@ -71,7 +73,8 @@ static inline struct matrix_choice choose(int argc, char **argv, const char *doe
 	return c;
 }
 
-static inline uint64_t *open_matrix(const struct matrix_choice *c, int *segment, int *set, int attach_flags)
+static inline uint64_t *open_matrix(
+	const struct matrix_choice *c, int *segment, int *set, int attach_flags)
 {
 	key_t segment_key = ftok(c->path, MATRIX_SEGMENT), set_key = ftok(c->path, MATRIX_SET);
 	if (segment_key == (key_t)-1 || set_key == (key_t)-1)

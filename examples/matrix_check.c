@@ -3,7 +3,8 @@
 
 int main(int argc, char **argv)
 {
-	struct matrix_choice c = choose(argc, argv, "Checks the matrix that matrix_fill fills, byte by byte.");
+	struct matrix_choice c = choose(
+		argc, argv, "Checks the matrix that matrix_fill fills, byte by byte.");
 	int segment, set;
 	const uint64_t *matrix = open_matrix(&c, &segment, &set, SHM_RDONLY);
 
@@ -14,13 +15,15 @@ int main(int argc, char **argv)
 		for (size_t column = 0; column < c.columns; column++) {
 			uint64_t expected = element(c.seed, row, column);
 			const unsigned char *want = (const unsigned char *)&expected;
-			const unsigned char *got = (const unsigned char *)&matrix[row * c.columns + column];
+			const unsigned char *got =
+				(const unsigned char *)&matrix[row * c.columns + column];
 			for (size_t i = 0; i < sizeof expected; i++) {
 				unsigned char byte = got[i];
 				sum = (sum ^ byte) * 1099511628211u;
 				if (byte != want[i] && different++ == 0)
 					printf("matrix_check: first difference at row %zu, column %zu, byte %zu: "
-					       "expected %02x, got %02x\n", row, column, i, want[i], byte);
+					       "expected %02x, got %02x\n",
+						row, column, i, want[i], byte);
 			}
 		}
 	}
@@ -29,6 +32,6 @@ int main(int argc, char **argv)
 	/* Last use of the set: matrix_fill removes it when this arrives. */
 	step(set, CHECKED, +1);
 	printf("matrix_check: %zu x %zu, checksum %016llx, %zu bytes differ\n", c.rows, c.columns,
-	       (unsigned long long)sum, different);
+		(unsigned long long)sum, different);
 	return different != 0;
 }

@@ -3,14 +3,16 @@
 
 int main(int argc, char **argv)
 {
-	struct matrix_choice c = choose(argc, argv, "Fills a matrix in a shared segment for matrix_check.");
+	struct matrix_choice c = choose(
+		argc, argv, "Fills a matrix in a shared segment for matrix_check.");
 	int segment, set;
 	uint64_t *matrix = open_matrix(&c, &segment, &set, 0);
 
 	for (size_t row = 0; row < c.rows; row++)
 		for (size_t column = 0; column < c.columns; column++)
 			matrix[row * c.columns + column] = element(c.seed, row, column);
-	printf("matrix_fill: %zu x %zu filled with seed %llu\n", c.rows, c.columns, (unsigned long long)c.seed);
+	printf("matrix_fill: %zu x %zu filled with seed %llu\n", c.rows, c.columns,
+		(unsigned long long)c.seed);
 	fflush(stdout);
 	step(set, FILLED, +1);
 	step(set, CHECKED, -1);

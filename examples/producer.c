@@ -1,4 +1,5 @@
-/* Makes items and hands them to consumer: through a ring in a shared segment, or through a message queue. */
+/* Makes items and hands them to consumer: through a ring in a shared segment, or through a message
+ * queue. */
 #include "exchange.h"
 
 static void through_ring(const struct choice *c)
@@ -50,7 +51,8 @@ static void through_queue(const struct choice *c)
 			fail("msgrcv", "message queue");
 	if (msgctl(queue, IPC_RMID, NULL) != 0)
 		fail("removal", "message queue");
-	printf("producer: receipt for %llu messages, queue removed\n", (unsigned long long)parcel.item.sequence);
+	printf("producer: receipt for %llu messages, queue removed\n",
+		(unsigned long long)parcel.item.sequence);
 	if (parcel.item.sequence != (uint64_t)c->items)
 		exit(1);
 }

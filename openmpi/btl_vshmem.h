@@ -1,11 +1,11 @@
 /* The BTL "vshmem": MPI messages through the channels of a pool.
  *
- * Everything here but interface_4_1.c is the same for all releases of Open MPI; that file holds what
- * differs: the component's structure, how peers learn addresses, how a message is handed up.
+ * Everything here but interface_4_1.c is the same for all releases of Open MPI; that file holds
+ * what differs: the component's structure, how peers learn addresses, how a message is handed up.
  *
- * Locking: a lane is used under its endpoint's lock, and so is what waits for room in it; the module's
- * lock may be taken inside it, never around it. Callbacks are called with neither held. Only one thread
- * at a time is inside vshmem_btl_progress.
+ * Locking: a lane is used under its endpoint's lock, and so is what waits for room in it; the
+ * module's lock may be taken inside it, never around it. Callbacks are called with neither held.
+ * Only one thread at a time is inside vshmem_btl_progress.
  */
 #ifndef BTL_VSHMEM_H
 #define BTL_VSHMEM_H
@@ -22,11 +22,11 @@
 #include "opal/mca/btl/btl.h"
 #include "opal/threads/mutex.h"
 
-#include "say.h"
+#include "log.h"
 #include "vshmem.h"
 
 /* What a process tells its peers. */
-struct vshmem_card {
+struct vshmem_modex {
 	uint8_t pool[16];
 	struct vshmem_address port;
 	struct vshmem_domain domain;
@@ -58,7 +58,8 @@ typedef struct vshmem_frag {
 } vshmem_frag;
 OBJ_CLASS_DECLARATION(vshmem_frag);
 
-/* What a peer needs to reach registered memory. It comes back from peers: checked, never trusted. */
+/* What a peer needs to reach registered memory. It comes back from peers: checked, never trusted.
+ */
 struct mca_btl_base_registration_handle_t {
 	uint64_t base;   /* address in the process that registered it */
 	uint64_t bytes;
@@ -72,7 +73,7 @@ struct vshmem_btl {
 	mca_btl_base_module_t super;
 	vshmem_pool *pool;
 	vshmem_port *port;
-	struct vshmem_card card;
+	struct vshmem_modex modex;
 	uint8_t *base;
 	uint64_t bytes;
 	opal_mutex_t lock;
@@ -80,7 +81,7 @@ struct vshmem_btl {
 	int32_t waiting; /* fragments, operations and replies that wait */
 	opal_free_list_t small, eager, large;
 	int looks; /* for a message, each time progress is made */
-	bool told; /* that some peer cannot be reached */
+	bool warned; /* that some peer cannot be reached */
 	uint64_t sent, received, given_away;
 };
 extern struct vshmem_btl vshmem_btl;
@@ -113,18 +114,18 @@ void vshmem_endpoint_close(vshmem_endpoint *endpoint);
 vshmem_endpoint *vshmem_endpoint_of_lane(uint32_t lane);
 
 /* send.c */
-mca_btl_base_descriptor_t *vshmem_btl_alloc(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-					    uint8_t order, size_t size, uint32_t flags);
+mca_btl_base_descriptor_t *vshmem_btl_alloc(struct mca_btl_base_module_t *btl,
+	struct mca_btl_base_endpoint_t *endpoint, uint8_t order, size_t size, uint32_t flags);
 int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
 mca_btl_base_descriptor_t *vshmem_btl_prepare_src(struct mca_btl_base_module_t *btl,
-						  struct mca_btl_base_endpoint_t *endpoint,
-						  struct opal_convertor_t *convertor, uint8_t order, size_t reserve,
-						  size_t *size, uint32_t flags);
+	struct mca_btl_base_endpoint_t *endpoint, struct opal_convertor_t *convertor, uint8_t order,
+	size_t reserve, size_t *size, uint32_t flags);
 int vshmem_btl_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-		    mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
+	mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
 int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-		     struct opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
-		     uint8_t order, uint32_t flags, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor);
+	struct opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
+	uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+	mca_btl_base_descriptor_t **descriptor);
 int vshmem_send_waiting(vshmem_endpoint *endpoint);
 
 /* progress.c */
@@ -134,36 +135,44 @@ bool vshmem_makes_progress(void);
 
 /* memory.c */
 mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_module_t *btl,
-							struct mca_btl_base_endpoint_t *endpoint, void *base,
-							size_t size, uint32_t flags);
-int vshmem_deregister_mem(struct mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle);
+	struct mca_btl_base_endpoint_t *endpoint, void *base, size_t size, uint32_t flags);
+int vshmem_deregister_mem(
+	struct mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle);
 /* Where a range of memory that a peer has registered lies in the pool; NULL when it does not. */
-void *vshmem_in_pool(const mca_btl_base_registration_handle_t *handle, uint64_t address, uint64_t bytes);
+void *vshmem_in_pool(
+	const mca_btl_base_registration_handle_t *handle, uint64_t address, uint64_t bytes);
 /* Memory of this process that a peer asks for, if it is registered for `access`; NULL if not. */
-void *vshmem_registered(uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access);
+void *vshmem_registered(
+	uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access);
 void vshmem_memory_close(void);
 
 /* onesided.c */
-int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local_address,
-		   uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-		   mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-		   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
-int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local_address,
-		   uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-		   mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-		   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
 int vshmem_btl_aop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-		   uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
-		   mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-		   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
-int vshmem_btl_afop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local_address,
-		    uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-		    mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
-		    int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+	uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
+	mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+int vshmem_btl_afop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op,
+	uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
+	void *cbcontext, void *cbdata);
 int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-		      void *local_address, uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-		      mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
-		      int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata);
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value,
+	int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+	void *cbdata);
 bool vshmem_onesided_open(void);
 /* Asks for, and answers, what had to wait for room. */
 int vshmem_onesided_waiting(vshmem_endpoint *endpoint);
@@ -174,7 +183,7 @@ void vshmem_onesided_forget(vshmem_endpoint *endpoint);
 void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
 void vshmem_onesided_close(void);
 
-/* patience.c */
+/* timeout.c */
 void vshmem_patience(int events);
 /* Of a counter of one to a few GHz. */
 uint64_t vshmem_ticks(void);

@@ -21,12 +21,12 @@
 struct vshmem_coll_parameters vshmem_coll_parameters;
 
 /* What a process tells the others. Who has other bounds would go another way. */
-struct card {
+struct modex {
 	uint32_t arch;
 	int32_t priority, most_members, after;
 	uint64_t most_bytes, piece_bytes;
 };
-static struct card own;
+static struct modex own;
 /* By name: its pool, as it has told. */
 static opal_hash_table_t known;
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
@@ -44,7 +44,8 @@ mca_coll_base_component_2_0_0_t mca_coll_vshmem_component = {
 	.collm_version = {
 		MCA_COLL_BASE_VERSION_2_0_0,
 		.mca_component_name = "vshmem",
-		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
+		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+			OMPI_RELEASE_VERSION),
 		.mca_open_component = open_component,
 		.mca_close_component = close_component,
 		.mca_register_component_params = register_parameters,
@@ -61,18 +62,26 @@ static int register_parameters(void)
 {
 	static struct vshmem_parameter numbers[] = {
 		/* Above tuned (30). */
-		{ "priority", "Rank among the components for collective calls; 0: not used", -1, 100, 50, NULL, "" },
-		{ "max_members", "Processes of a communicator whose calls go by a team, at most", 0, 4096, 64, NULL, "" },
-		{ "max_teams", "Communicators of a process that have a team at once, at most", 0, INT32_MAX, 64, NULL, "" },
-		{ "after", "Calls of a communicator, by messages, before it gets a team: making one takes as long as many calls",
-		  0, INT32_MAX, 256, NULL, "" },
-		{ "max_bytes", "Bytes of each process in a call that goes by a team, at most", 0, INT32_MAX, 8 << 10, NULL, "" },
-		{ "piece_bytes", "How much of it goes at once. A team takes four times that for each member", 1, 64 << 20, 8 << 10,
-		  NULL, "" },
-		{ "count", "Say at the end how many collective calls went by teams", 0, 1, 0, NULL, "" },
+		{ "priority", "Rank among the components for collective calls; 0: not used", -1,
+			100, 50, NULL, "" },
+		{ "max_members", "Processes of a communicator whose calls go by a team, at most", 0,
+			4096, 64, NULL, "" },
+		{ "max_teams", "Communicators of a process that have a team at once, at most", 0,
+			INT32_MAX, 64, NULL, "" },
+		{ "after",
+			"Calls of a communicator, by messages, before it gets a team: making one takes as long as many calls",
+			0, INT32_MAX, 256, NULL, "" },
+		{ "max_bytes", "Bytes of each process in a call that goes by a team, at most", 0,
+			INT32_MAX, 8 << 10, NULL, "" },
+		{ "piece_bytes",
+			"How much of it goes at once. A team takes four times that for each member",
+			1, 64 << 20, 8 << 10, NULL, "" },
+		{ "count", "Say at the end how many collective calls went by teams", 0, 1, 0, NULL,
+			"" },
 	};
-	vshmem_numbers(&mca_coll_vshmem_component.collm_version, "coll_vshmem", numbers, sizeof(numbers) / sizeof(numbers[0]));
-	vshmem_coll_parameters = (struct vshmem_coll_parameters){
+	vshmem_numbers(&mca_coll_vshmem_component.collm_version, "coll_vshmem", numbers,
+		sizeof(numbers) / sizeof(numbers[0]));
+	vshmem_coll_parameters = (struct vshmem_coll_parameters) {
 		.priority = (int)numbers[0].value,
 		.most_members = (int)numbers[1].value,
 		.most_teams = (int)numbers[2].value,
@@ -84,15 +93,18 @@ static int register_parameters(void)
 	return OMPI_SUCCESS;
 }
 
-/* Only what is told now reaches the others: collectives are asked whether they can work after the exchange. */
+/* Only what is told now reaches the others: collectives are asked whether they can work after the
+ * exchange. */
 static int open_component(void)
 {
 	const struct vshmem_coll_parameters *given = &vshmem_coll_parameters;
 	if (given->priority <= 0 || !opal_pmix.put)
 		return OMPI_ERR_NOT_AVAILABLE;
-	own = (struct card){ opal_local_arch, given->priority, given->most_members, given->after, given->most_bytes, given->piece_bytes };
+	own = (struct modex) { opal_local_arch, given->priority, given->most_members, given->after,
+		given->most_bytes, given->piece_bytes };
 	int rc;
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_coll_vshmem_component.collm_version, &own, sizeof(own));
+	OPAL_MODEX_SEND(
+		rc, OPAL_PMIX_GLOBAL, &mca_coll_vshmem_component.collm_version, &own, sizeof(own));
 	return rc == OPAL_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
 }
 
@@ -115,7 +127,8 @@ static int init(bool progress_threads, bool mpi_threads)
 	return OMPI_SUCCESS;
 }
 
-/* The pool of a process that has this component with our parameters; NULL: it is none of ours. Kept until the end. */
+/* The pool of a process that has this component with our parameters; NULL: it is none of ours. Kept
+ * until the end. */
 static const uint8_t *pool_of(const opal_process_name_t *name)
 {
 	static const uint8_t none;
@@ -127,22 +140,25 @@ static const uint8_t *pool_of(const opal_process_name_t *name)
 	if (rc == OPAL_SUCCESS)
 		return found == &none ? NULL : found;
 
-	struct vshmem_card *address = NULL;
-	struct card *card = NULL;
+	struct vshmem_modex *address = NULL;
+	struct modex *modex = NULL;
 	size_t bytes = 0;
 	uint8_t *pool = NULL;
 	OPAL_MODEX_RECV(rc, &btl, name, (void **)&address, &bytes);
 	if (rc == OPAL_SUCCESS && address && bytes == sizeof(*address)) {
-		OPAL_MODEX_RECV(rc, &mca_coll_vshmem_component.collm_version, name, (void **)&card, &bytes);
-		if (rc == OPAL_SUCCESS && card && bytes == sizeof(*card) && memcmp(card, &own, sizeof(own)) == 0)
+		OPAL_MODEX_RECV(rc, &mca_coll_vshmem_component.collm_version, name, (void **)&modex,
+			&bytes);
+		if (rc == OPAL_SUCCESS && modex && bytes == sizeof(*modex)
+		        && memcmp(modex, &own, sizeof(own)) == 0)
 			pool = malloc(sizeof(address->pool));
 		if (pool)
 			memcpy(pool, address->pool, sizeof(address->pool));
 	}
 	free(address);
-	free(card);
+	free(modex);
 	OPAL_THREAD_LOCK(&lock);
-	opal_hash_table_set_value_uint64(&known, key, pool ? (void *)pool : (void *)(uintptr_t)&none);
+	opal_hash_table_set_value_uint64(
+		&known, key, pool ? (void *)pool : (void *)(uintptr_t)&none);
 	OPAL_THREAD_UNLOCK(&lock);
 	return pool;
 }
@@ -159,13 +175,13 @@ bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16])
 	return true;
 }
 
-#define REMEMBER(call)                                                                  \
-	do {                                                                            \
-		gathering->call = comm->c_coll->coll_##call;                            \
-		gathering->call##_module = comm->c_coll->coll_##call##_module;          \
-		if (!gathering->call || !gathering->call##_module)                      \
-			return OMPI_ERR_NOT_FOUND;                                      \
-		OBJ_RETAIN(gathering->call##_module);                                   \
+#define REMEMBER(call)                                                         \
+	do {                                                                   \
+		gathering->call = comm->c_coll->coll_##call;                   \
+		gathering->call##_module = comm->c_coll->coll_##call##_module; \
+		if (!gathering->call || !gathering->call##_module)             \
+			return OMPI_ERR_NOT_FOUND;                             \
+		OBJ_RETAIN(gathering->call##_module);                          \
 	} while (0)
 
 static int enable(mca_coll_base_module_t *module, struct ompi_communicator_t *comm)
@@ -178,11 +194,13 @@ static int enable(mca_coll_base_module_t *module, struct ompi_communicator_t *co
 	return OMPI_SUCCESS;
 }
 
-/* Local, and the same for all members. Within one kernel Open MPI's own shared memory is left alone. */
+/* Local, and the same for all members. Within one kernel Open MPI's own shared memory is left
+ * alone. */
 static mca_coll_base_module_t *query(struct ompi_communicator_t *comm, int *priority)
 {
-	if (!ready || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2 ||
-	    ompi_comm_size(comm) > vshmem_coll_parameters.most_members || !ompi_group_have_remote_peers(comm->c_local_group))
+	if (!ready || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2
+	        || ompi_comm_size(comm) > vshmem_coll_parameters.most_members
+	        || !ompi_group_have_remote_peers(comm->c_local_group))
 		return NULL;
 	vshmem_gathering *gathering = OBJ_NEW(vshmem_gathering);
 	if (!gathering)
@@ -199,7 +217,7 @@ static mca_coll_base_module_t *query(struct ompi_communicator_t *comm, int *prio
 static void construct(vshmem_gathering *gathering)
 {
 	gathering->way = UNDECIDED;
-	gathering->told = false;
+	gathering->warned = false;
 	gathering->calls = 0;
 	gathering->before = 0;
 	gathering->team = NULL;
@@ -211,8 +229,8 @@ static void construct(vshmem_gathering *gathering)
 static void destruct(vshmem_gathering *gathering)
 {
 	vshmem_gathering_end(gathering);
-	mca_coll_base_module_t *below[] = { gathering->barrier_module, gathering->bcast_module, gathering->reduce_module,
-					    gathering->allreduce_module };
+	mca_coll_base_module_t *below[] = { gathering->barrier_module, gathering->bcast_module,
+		gathering->reduce_module, gathering->allreduce_module };
 	for (size_t nth = 0; nth < sizeof(below) / sizeof(below[0]); nth++)
 		if (below[nth])
 			OBJ_RELEASE(below[nth]);

@@ -1,12 +1,13 @@
-/* The coll component "vshmem": barrier, bcast, reduce and allreduce of a communicator by a team (vshmem.h) in a pool
- * that all its members have.
+/* The coll component "vshmem": barrier, bcast, reduce and allreduce of a communicator by a team
+ * (vshmem.h) in a pool that all its members have.
  *
- * Everything here but coll_interface_4_1.c is the same for all releases of Open MPI; that file holds what differs: the
- * component's structure, how members learn what others have, what is remembered of the component below.
+ * Everything here but coll_interface_4_1.c is the same for all releases of Open MPI; that file
+ * holds what differs: the component's structure, how members learn what others have, what is
+ * remembered of the component below.
  *
- * All members of a communicator take the same way in each call. So what decides is the same for all of them: what
- * they told each other at the start (their cards), the arguments that MPI wants to be equal, and, once for each
- * communicator, an agreement that is made by the component below.
+ * All members of a communicator take the same way in each call. So what decides is the same for all
+ * of them: what they told each other at the start (their cards), the arguments that MPI wants to be
+ * equal, and, once for each communicator, an agreement that is made by the component below.
  */
 #ifndef COLL_VSHMEM_H
 #define COLL_VSHMEM_H
@@ -21,14 +22,14 @@
 #include "ompi/mca/coll/coll.h"
 #include "ompi/op/op.h"
 
-#include "say.h"
+#include "log.h"
 #include "vshmem.h"
 
 /* What this component does of one communicator. */
 typedef struct vshmem_gathering {
 	mca_coll_base_module_t super;
 	enum { UNDECIDED, DECIDING, BY_TEAM, BY_MESSAGES } way;
-	bool told; /* that the team has failed */
+	bool warned; /* that the team has failed */
 	uint32_t calls, members;
 	int before; /* calls before it is decided */
 	vshmem_team *team;
@@ -64,15 +65,16 @@ void vshmem_coll_close(void);
 
 /* collectives.c */
 int vshmem_coll_barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
-int vshmem_coll_bcast(void *data, int count, struct ompi_datatype_t *type, int root, struct ompi_communicator_t *comm,
-		      mca_coll_base_module_t *module);
-int vshmem_coll_reduce(const void *mine, void *result, int count, struct ompi_datatype_t *type, struct ompi_op_t *op,
-		       int root, struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int vshmem_coll_bcast(void *data, int count, struct ompi_datatype_t *type, int root,
+	struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+int vshmem_coll_reduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
+	struct ompi_op_t *op, int root, struct ompi_communicator_t *comm,
+	mca_coll_base_module_t *module);
 int vshmem_coll_allreduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
-			  struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
+	struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
-/* coll_interface_4_1.c. All members of a group have this component, with the same parameters, and the same pool for
- * their messages; its identity is told. All members get the same answer. */
+/* coll_interface_4_1.c. All members of a group have this component, with the same parameters, and
+ * the same pool for their messages; its identity is told. All members get the same answer. */
 bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16]);
 
 #endif

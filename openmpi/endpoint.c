@@ -32,15 +32,18 @@ OBJ_CLASS_INSTANCE(vshmem_endpoint, opal_list_item_t, construct, destruct);
 
 void vshmem_btl_tell_once(const char *why)
 {
-	if (!vshmem_btl.told)
-		vshmem_say("a peer cannot be reached through the pool, and goes over the network: %s", why);
-	vshmem_btl.told = true;
+	if (!vshmem_btl.warned)
+		vshmem_say(
+			"a peer cannot be reached through the pool, and goes over the network: %s",
+			why);
+	vshmem_btl.warned = true;
 }
 
 static vshmem_endpoint *find(uint64_t nonce)
 {
 	vshmem_endpoint *endpoint;
-	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint) {
+	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
+	{
 		if (endpoint->nonce == nonce)
 			return endpoint;
 	}
@@ -62,9 +65,10 @@ static vshmem_endpoint *make(const struct vshmem_address *port, bool for_replies
 	if (rc != 0) {
 		/* The peer may have found its way here: it must not be answered another way. */
 		vshmem_abort("a lane of a peer's port cannot be had: %s",
-			     rc == -EAGAIN ? "others than its job's processes have taken them" :
-			     rc == -ENOMEM ? "the pool's table of attaches is full: make the pool with a larger --limit attaches=N" :
-					     "what the pool says does not make sense");
+			rc == -EAGAIN ? "others than its job's processes have taken them"
+				: rc == -ENOMEM
+				? "the pool's table of attaches is full: make the pool with a larger --limit attaches=N"
+				: "what the pool says is invalid");
 		return NULL;
 	}
 	vshmem_endpoint *endpoint = OBJ_NEW(vshmem_endpoint);

@@ -30,11 +30,12 @@ static int open_component(void);
 static int close_component(void);
 static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_threads);
 static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
-		     struct mca_btl_base_endpoint_t **endpoints, struct opal_bitmap_t *reachable);
+	struct mca_btl_base_endpoint_t **endpoints, struct opal_bitmap_t *reachable);
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
-		     struct mca_btl_base_endpoint_t **endpoints);
+	struct mca_btl_base_endpoint_t **endpoints);
 static int ft_event(int state);
-static int register_error(struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback);
+static int register_error(
+	struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback);
 
 /* The symbol that Open MPI looks for. */
 OPAL_MODULE_DECLSPEC extern mca_btl_base_component_t mca_btl_vshmem_component;
@@ -74,17 +75,15 @@ struct vshmem_btl vshmem_btl = {
 	},
 };
 
-bool vshmem_alone(void)
-{
-	return opal_process_info.num_local_peers == 0;
-}
+bool vshmem_alone(void) { return opal_process_info.num_local_peers == 0; }
 
 void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes)
 {
 	/* Tags come from peers. */
 	if (tag >= MCA_BTL_TAG_MAX)
 		return;
-	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger + tag;
+	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger
+	        + tag;
 	if (!callback->cbfunc)
 		return;
 	mca_btl_base_segment_t segment = { .seg_len = bytes };
@@ -97,38 +96,36 @@ static int register_parameters(void)
 {
 	mca_base_component_t *me = &mca_btl_vshmem_component.btl_version;
 	vshmem_parameters.pool = NULL;
-	mca_base_component_var_register(me, "pool", "Name of the pool (default: VSHMEM_POOL, or the guest's own)",
-					MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_3,
-					MCA_BASE_VAR_SCOPE_READONLY, &vshmem_parameters.pool);
+	mca_base_component_var_register(me, "pool",
+		"Name of the pool (default: VSHMEM_POOL, or the guest's own)",
+		MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_3, MCA_BASE_VAR_SCOPE_READONLY,
+		&vshmem_parameters.pool);
 	static struct vshmem_parameter numbers[] = {
 		{ "port_bytes",
-		  "Memory of the pool that each process receives in, however many send to it; at most what leaves half "
-		  "of the pool free",
-		  4096, INT64_C(1) << 40, 4 << 20, NULL, "" },
-		{ "lane_bytes", "The most of it for one sender; a power of two", 4096, 4 << 20, 256 << 10, NULL, "" },
-		{ "count", "Say at the end how many messages went through the pool", 0, 1, 0, NULL, "" },
+			"Memory of the pool that each process receives in, however many send to it; at most what leaves half "
+			"of the pool free",
+			4096, INT64_C(1) << 40, 4 << 20, NULL, "" },
+		{ "lane_bytes", "The most of it for one sender; a power of two", 4096, 4 << 20,
+			256 << 10, NULL, "" },
+		{ "count", "Say at the end how many messages went through the pool", 0, 1, 0, NULL,
+			"" },
 	};
 	vshmem_numbers(me, "btl_vshmem", numbers, sizeof(numbers) / sizeof(numbers[0]));
 	vshmem_parameters.port_bytes = (size_t)numbers[0].value;
-	for (vshmem_parameters.lane_bytes = 4096; vshmem_parameters.lane_bytes * 2 <= (size_t)numbers[1].value;)
+	for (vshmem_parameters.lane_bytes = 4096;
+		vshmem_parameters.lane_bytes * 2 <= (size_t)numbers[1].value;)
 		vshmem_parameters.lane_bytes *= 2;
 	vshmem_parameters.verbose = (int)numbers[2].value;
 	vshmem_btl_limits();
 	return mca_btl_base_param_register(me, &vshmem_btl.super);
 }
 
-static int open_component(void)
-{
-	return OPAL_SUCCESS;
-}
+static int open_component(void) { return OPAL_SUCCESS; }
 
-static int close_component(void)
-{
-	return OPAL_SUCCESS;
-}
+static int close_component(void) { return OPAL_SUCCESS; }
 
-/* Processes of the job that may send to this one: itself among them, because osc/rdma reaches its own
- * process as it does all others. */
+/* Processes of the job that may send to this one: itself among them, because osc/rdma reaches its
+ * own process as it does all others. */
 static uint32_t peers(void)
 {
 	uint32_t size = 0, *found = &size;
@@ -151,8 +148,8 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 		return NULL;
 	vshmem_btl.super.btl_flags |= CPU_ATOMICS_MIX;
 	int rc;
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_vshmem_component.btl_version, &vshmem_btl.card,
-			sizeof(vshmem_btl.card));
+	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_vshmem_component.btl_version,
+		&vshmem_btl.modex, sizeof(vshmem_btl.modex));
 	mca_btl_base_module_t **modules = rc == OPAL_SUCCESS ? calloc(1, sizeof(*modules)) : NULL;
 	if (!modules) {
 		vshmem_btl_finalize(&vshmem_btl.super);
@@ -163,10 +160,11 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 	return modules;
 }
 
-/* What a process has told; false when it has told nothing, or is in another pool, or reads it otherwise. */
-static bool card_of(const opal_process_name_t *name, bool known, struct vshmem_card *card)
+/* What a process has told; false when it has told nothing, or is in another pool, or reads it
+ * otherwise. */
+static bool modex_of(const opal_process_name_t *name, bool known, struct vshmem_modex *modex)
 {
-	struct vshmem_card *found = NULL;
+	struct vshmem_modex *found = NULL;
 	size_t bytes = 0;
 	int rc;
 	if (known) {
@@ -182,7 +180,7 @@ static bool card_of(const opal_process_name_t *name, bool known, struct vshmem_c
 		opal_list_append(&how, &flag.super);
 		rc = key ? opal_pmix.get(name, key, &how, &value) : OPAL_ERR_OUT_OF_RESOURCE;
 		if (rc == OPAL_SUCCESS && value) {
-			found = (struct vshmem_card *)value->data.bo.bytes;
+			found = (struct vshmem_modex *)value->data.bo.bytes;
 			bytes = value->data.bo.size;
 			value->data.bo.bytes = NULL;
 			OBJ_RELEASE(value);
@@ -192,35 +190,40 @@ static bool card_of(const opal_process_name_t *name, bool known, struct vshmem_c
 		OBJ_DESTRUCT(&how);
 		free(key);
 	} else {
-		OPAL_MODEX_RECV(rc, &mca_btl_vshmem_component.btl_version, name, (void **)&found, &bytes);
+		OPAL_MODEX_RECV(
+			rc, &mca_btl_vshmem_component.btl_version, name, (void **)&found, &bytes);
 	}
-	bool ours = rc == OPAL_SUCCESS && found && bytes == sizeof(*found) &&
-		    memcmp(found->pool, vshmem_btl.card.pool, sizeof(found->pool)) == 0;
+	bool ours = rc == OPAL_SUCCESS && found && bytes == sizeof(*found)
+	        && memcmp(found->pool, vshmem_btl.modex.pool, sizeof(found->pool)) == 0;
 	if (ours)
-		*card = *found;
+		*modex = *found;
 	free(found);
 	return ours;
 }
 
-/* Both ends of a pair must come to the same answer, or ob1 uses a way back that the other end does not have (and
- * crashes). So it is made of what both know alike: their cards, and their ranks. */
-static bool is_peer(const opal_process_name_t *name, const struct vshmem_card *card)
+/* Both ends of a pair must come to the same answer, or ob1 uses a way back that the other end does
+ * not have (and crashes). So it is made of what both know alike: their cards, and their ranks. */
+static bool is_peer(const opal_process_name_t *name, const struct vshmem_modex *modex)
 {
 	const opal_process_name_t *me = &OPAL_PROC_MY_NAME;
-	const struct vshmem_card *own = &vshmem_btl.card;
-	/* A port has a lane for each process of its job, and none for those of jobs that come later. */
+	const struct vshmem_modex *own = &vshmem_btl.modex;
+	/* A port has a lane for each process of its job, and none for those of jobs that come
+	 * later. */
 	if (name->jobid != me->jobid || name->vpid >= job)
 		return false;
-	if (card->port.most_bytes < own->max_send_size || own->port.most_bytes < card->max_send_size) {
-		vshmem_btl_tell_once("its lanes are not as long as ours: give all processes the same btl_vshmem parameters");
+	if (modex->port.most_bytes < own->max_send_size
+	        || own->port.most_bytes < modex->max_send_size) {
+		vshmem_btl_tell_once(
+			"its lanes are not as long as ours: give all processes the same btl_vshmem parameters");
 		return false;
 	}
-	/* A pair takes two of the pool's attaches. Where there are not enough for all, each process has the same number of
-	 * peers: those that are nearest by rank. */
+	/* A pair takes two of the pool's attaches. Where there are not enough for all, each process
+	 * has the same number of peers: those that are nearest by rank. */
 	uint32_t apart = name->vpid > me->vpid ? name->vpid - me->vpid : me->vpid - name->vpid;
 	apart = apart < job - apart ? apart : job - apart;
 	if ((uint64_t)apart * 2 > vshmem_attaches(vshmem_btl.pool) / 4 * 3 / job) {
-		vshmem_btl_tell_once("the pool's table of attaches is too small for all pairs: make the pool with a larger --limit attaches=N");
+		vshmem_btl_tell_once(
+			"the pool's table of attaches is too small for all pairs: make the pool with a larger --limit attaches=N");
 		return false;
 	}
 	return true;
@@ -229,29 +232,29 @@ static bool is_peer(const opal_process_name_t *name, const struct vshmem_card *c
 void vshmem_watch_job(void)
 {
 	opal_process_name_t name = OPAL_PROC_MY_NAME;
-	struct vshmem_card card;
+	struct vshmem_modex modex;
 	for (name.vpid = 0; name.vpid < job; name.vpid++)
-		if (name.vpid != OPAL_PROC_MY_NAME.vpid && card_of(&name, true, &card))
-			vshmem_watch(&card.domain);
+		if (name.vpid != OPAL_PROC_MY_NAME.vpid && modex_of(&name, true, &modex))
+			vshmem_watch(&modex.domain);
 }
 
 static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
-		     struct mca_btl_base_endpoint_t **endpoints, struct opal_bitmap_t *reachable)
+	struct mca_btl_base_endpoint_t **endpoints, struct opal_bitmap_t *reachable)
 {
 	(void)btl;
 	const opal_proc_t *me = opal_proc_local_get();
 	for (size_t nth = 0; nth < count; nth++) {
-		struct vshmem_card card = vshmem_btl.card;
+		struct vshmem_modex modex = vshmem_btl.modex;
 		endpoints[nth] = NULL;
 		if (procs[nth]->proc_arch != me->proc_arch)
 			continue;
 		/* Who has no card, or one of another pool, is somebody else's to reach. */
-		if (procs[nth] != me && !card_of(&procs[nth]->proc_name, false, &card))
+		if (procs[nth] != me && !modex_of(&procs[nth]->proc_name, false, &modex))
 			continue;
-		if (!is_peer(&procs[nth]->proc_name, &card))
+		if (!is_peer(&procs[nth]->proc_name, &modex))
 			continue;
-		vshmem_watch(&card.domain);
-		endpoints[nth] = vshmem_endpoint_open(&card.port);
+		vshmem_watch(&modex.domain);
+		endpoints[nth] = vshmem_endpoint_open(&modex.port);
 		/* Open MPI asks for one peer without saying which. */
 		if (endpoints[nth] && reachable)
 			opal_bitmap_set_bit(reachable, (int)nth);
@@ -260,7 +263,7 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 }
 
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
-		     struct mca_btl_base_endpoint_t **endpoints)
+	struct mca_btl_base_endpoint_t **endpoints)
 {
 	(void)btl, (void)procs;
 	for (size_t nth = 0; nth < count; nth++) {
@@ -273,7 +276,8 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 
 static mca_btl_base_module_error_cb_fn_t failed;
 
-static int register_error(struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback)
+static int register_error(
+	struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback)
 {
 	(void)btl;
 	failed = callback;

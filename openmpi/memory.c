@@ -14,14 +14,14 @@ static uint32_t count;
 static uint32_t next_key;
 
 mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_module_t *btl,
-							struct mca_btl_base_endpoint_t *endpoint, void *base,
-							size_t size, uint32_t flags)
+	struct mca_btl_base_endpoint_t *endpoint, void *base, size_t size, uint32_t flags)
 {
 	(void)btl, (void)endpoint;
 	uint64_t offset = (uint64_t)((uint8_t *)base - vshmem_btl.base);
-	bool in_pool = (uint8_t *)base >= vshmem_btl.base && offset <= vshmem_btl.bytes && size <= vshmem_btl.bytes - offset;
-	/* ob1 asks whether a peer could read a message where it lies. Private memory cannot be read from
-	 * outside, and copying it through the ring is faster than asking its owner to. */
+	bool in_pool = (uint8_t *)base >= vshmem_btl.base && offset <= vshmem_btl.bytes
+	        && size <= vshmem_btl.bytes - offset;
+	/* ob1 asks whether a peer could read a message where it lies. Private memory cannot be read
+	 * from outside, and copying it through the ring is faster than asking its owner to. */
 	if (!in_pool && flags == MCA_BTL_REG_FLAG_REMOTE_READ)
 		return NULL;
 	mca_btl_base_registration_handle_t *handle = calloc(1, sizeof(*handle));
@@ -51,14 +51,15 @@ mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_modu
 		entries = grown;
 		count = more;
 	}
-	entries[slot] = (struct entry){ handle->base, size, ++next_key, flags, true };
+	entries[slot] = (struct entry) { handle->base, size, ++next_key, flags, true };
 	handle->slot = slot;
 	handle->key = next_key;
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 	return handle;
 }
 
-int vshmem_deregister_mem(struct mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
+int vshmem_deregister_mem(
+	struct mca_btl_base_module_t *btl, mca_btl_base_registration_handle_t *handle)
 {
 	(void)btl;
 	if (handle->offset == NOT_IN_POOL) {
@@ -71,30 +72,35 @@ int vshmem_deregister_mem(struct mca_btl_base_module_t *btl, mca_btl_base_regist
 	return OPAL_SUCCESS;
 }
 
-/* Where [address, address + bytes) lies behind the start of a region; UINT64_MAX when not inside. */
+/* Where [address, address + bytes) lies behind the start of a region; UINT64_MAX when not inside.
+ */
 static uint64_t within(uint64_t base, uint64_t length, uint64_t address, uint64_t bytes)
 {
 	uint64_t into = address - base;
 	return address >= base && into <= length && bytes <= length - into ? into : UINT64_MAX;
 }
 
-void *vshmem_in_pool(const mca_btl_base_registration_handle_t *handle, uint64_t address, uint64_t bytes)
+void *vshmem_in_pool(
+	const mca_btl_base_registration_handle_t *handle, uint64_t address, uint64_t bytes)
 {
 	if (!handle || handle->offset == NOT_IN_POOL)
 		return NULL;
 	uint64_t into = within(handle->base, handle->bytes, address, bytes);
-	if (into == UINT64_MAX || handle->offset > vshmem_btl.bytes || into > vshmem_btl.bytes - handle->offset ||
-	    bytes > vshmem_btl.bytes - handle->offset - into)
+	if (into == UINT64_MAX || handle->offset > vshmem_btl.bytes
+	        || into > vshmem_btl.bytes - handle->offset
+	        || bytes > vshmem_btl.bytes - handle->offset - into)
 		return NULL;
 	return vshmem_btl.base + handle->offset + into;
 }
 
-void *vshmem_registered(uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access)
+void *vshmem_registered(
+	uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access)
 {
 	void *found = NULL;
 	OPAL_THREAD_LOCK(&vshmem_btl.lock);
-	if (slot < count && entries[slot].used && entries[slot].key == key && (entries[slot].flags & access) &&
-	    within(entries[slot].base, entries[slot].bytes, address, bytes) != UINT64_MAX)
+	if (slot < count && entries[slot].used && entries[slot].key == key
+	        && (entries[slot].flags & access)
+	        && within(entries[slot].base, entries[slot].bytes, address, bytes) != UINT64_MAX)
 		found = (void *)(uintptr_t)address;
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 	return found;

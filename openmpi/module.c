@@ -4,21 +4,25 @@
 #include <string.h>
 
 /* Bytes of the messages of Open MPI's own shared memory: the protocols switch at the same sizes. */
-#define EAGER_BYTES 4096
+#define EAGER_BYTES    4096
 #define FRAGMENT_BYTES (32 * 1024)
 
 static bool lists(size_t eager, size_t largest)
 {
-	struct { opal_free_list_t *list; size_t bytes; int first; } rows[] = {
+	struct {
+		opal_free_list_t *list;
+		size_t bytes;
+		int first;
+	} rows[] = {
 		{ &vshmem_btl.small, SMALL_BYTES, 32 },
 		{ &vshmem_btl.eager, eager, 16 },
 		{ &vshmem_btl.large, largest, 4 },
 	};
 	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
 		OBJ_CONSTRUCT(rows[row].list, opal_free_list_t);
-		int rc = opal_free_list_init(rows[row].list, sizeof(vshmem_frag) + rows[row].bytes, 64,
-					     OBJ_CLASS(vshmem_frag), 0, 0, rows[row].first, -1, rows[row].first, NULL, 0,
-					     NULL, NULL, NULL);
+		int rc = opal_free_list_init(rows[row].list, sizeof(vshmem_frag) + rows[row].bytes,
+			64, OBJ_CLASS(vshmem_frag), 0, 0, rows[row].first, -1, rows[row].first,
+			NULL, 0, NULL, NULL, NULL);
 		if (rc != OPAL_SUCCESS)
 			return false;
 	}
@@ -29,7 +33,9 @@ bool vshmem_btl_open(uint32_t peers)
 {
 	struct vshmem_btl *btl = &vshmem_btl;
 	char message[512] = "";
-	const char *name = vshmem_parameters.pool && *vshmem_parameters.pool ? vshmem_parameters.pool : NULL;
+	const char *name = vshmem_parameters.pool && *vshmem_parameters.pool
+		? vshmem_parameters.pool
+		: NULL;
 
 	int rc = vshmem_open(name, &btl->pool, message, sizeof(message));
 	if (rc != 0) {
@@ -40,39 +46,45 @@ bool vshmem_btl_open(uint32_t peers)
 	}
 	/* All ports of the job together leave half of the pool to others, and to MPI_Alloc_mem. */
 	size_t share = vshmem_bytes(btl->pool) / 2 / peers;
-	size_t port_bytes = share < vshmem_parameters.port_bytes ? share : vshmem_parameters.port_bytes;
-	rc = vshmem_port_make(btl->pool, peers, port_bytes, vshmem_parameters.lane_bytes, &btl->port);
+	size_t port_bytes = share < vshmem_parameters.port_bytes ? share
+								 : vshmem_parameters.port_bytes;
+	rc = vshmem_port_make(
+		btl->pool, peers, port_bytes, vshmem_parameters.lane_bytes, &btl->port);
 	if (rc != 0) {
 		char pool[64] = "";
 		uint32_t domain, client;
 		vshmem_whoami(btl->pool, pool, &domain, &client);
-		vshmem_say("pool %s has no room for the %zu KiB that this process receives in from %u processes (%s); "
-			   "its messages to other guests go over the network. Make the pool larger, or remove what is "
-			   "left in it",
-			   pool, port_bytes >> 10, peers, strerror(-rc));
+		vshmem_say(
+			"pool %s has no room for the %zu KiB that this process receives in from %u processes (%s); "
+			"its messages to other guests go over the network. Make the pool larger, or remove what is "
+			"left in it",
+			pool, port_bytes >> 10, peers, strerror(-rc));
 		vshmem_close(btl->pool);
 		btl->pool = NULL;
 		return false;
 	}
-	vshmem_identify(btl->pool, btl->card.pool);
-	vshmem_port_address(btl->port, &btl->card.port);
-	vshmem_domain(btl->pool, &btl->card.domain);
+	vshmem_identify(btl->pool, btl->modex.pool);
+	vshmem_port_address(btl->port, &btl->modex.port);
+	vshmem_domain(btl->pool, &btl->modex.domain);
 	btl->base = vshmem_base(btl->pool);
 	btl->bytes = vshmem_bytes(btl->pool);
-	/* Nothing comes within the kernel: then looking here again is quicker than looking everywhere. */
+	/* Nothing comes within the kernel: then looking here again is quicker than looking
+	 * everywhere. */
 	btl->looks = vshmem_alone() ? 8 : 1;
 	OBJ_CONSTRUCT(&btl->lock, opal_mutex_t);
 	OBJ_CONSTRUCT(&btl->endpoints, opal_list_t);
 
-	size_t largest = btl->card.port.most_bytes < FRAGMENT_BYTES ? btl->card.port.most_bytes : FRAGMENT_BYTES;
+	size_t largest = btl->modex.port.most_bytes < FRAGMENT_BYTES ? btl->modex.port.most_bytes
+								     : FRAGMENT_BYTES;
 	size_t eager = largest < EAGER_BYTES ? largest : EAGER_BYTES;
 	if (btl->super.btl_max_send_size == 0 || btl->super.btl_max_send_size > largest)
 		btl->super.btl_max_send_size = largest;
 	if (btl->super.btl_eager_limit == 0 || btl->super.btl_eager_limit > eager)
 		btl->super.btl_eager_limit = eager;
 	btl->super.btl_rndv_eager_limit = btl->super.btl_eager_limit;
-	btl->card.max_send_size = (uint32_t)btl->super.btl_max_send_size;
-	return lists(btl->super.btl_eager_limit, btl->super.btl_max_send_size) && vshmem_onesided_open();
+	btl->modex.max_send_size = (uint32_t)btl->super.btl_max_send_size;
+	return lists(btl->super.btl_eager_limit, btl->super.btl_max_send_size)
+	        && vshmem_onesided_open();
 }
 
 void vshmem_btl_limits(void)
@@ -87,8 +99,9 @@ void vshmem_btl_limits(void)
 	module->btl_min_rdma_pipeline_size = SIZE_MAX;
 	/* Between Open MPI's own shared memory (65536) and every network. */
 	module->btl_exclusivity = MCA_BTL_EXCLUSIVITY_HIGH - 10;
-	/* Not vader's 1: osc/rdma takes the shortest of those that reach all processes of a window, and of equal ones the first that
-	 * each process happens to find, which need not be the same for all. */
+	/* Not vader's 1: osc/rdma takes the shortest of those that reach all processes of a window,
+	 * and of equal ones the first that each process happens to find, which need not be the same
+	 * for all. */
 	module->btl_latency = 2;
 	module->btl_bandwidth = 40000;
 	module->btl_registration_handle_size = sizeof(mca_btl_base_registration_handle_t);
@@ -96,12 +109,12 @@ void vshmem_btl_limits(void)
 	module->btl_put_limit = UINT32_MAX;
 	module->btl_get_local_registration_threshold = SIZE_MAX;
 	module->btl_put_local_registration_threshold = SIZE_MAX;
-	module->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA |
-			    MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
-	module->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
-				   MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
-				   MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |
-				   MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+	module->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_SEND_INPLACE | MCA_BTL_FLAGS_RDMA
+	        | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS;
+	module->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND
+	        | MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR
+	        | MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP
+	        | MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
 }
 
 int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
@@ -111,8 +124,9 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
 	if (!btl->pool)
 		return OPAL_SUCCESS;
 	if (vshmem_parameters.verbose)
-		vshmem_say("%llu messages sent, %llu received, the CPU given away %llu times", (unsigned long long)btl->sent,
-			   (unsigned long long)btl->received, (unsigned long long)btl->given_away);
+		vshmem_say("%llu messages sent, %llu received, the CPU given away %llu times",
+			(unsigned long long)btl->sent, (unsigned long long)btl->received,
+			(unsigned long long)btl->given_away);
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&btl->endpoints)))
 		OBJ_RELEASE(item);

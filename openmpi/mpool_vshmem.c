@@ -30,10 +30,7 @@ static void give_back(mca_mpool_base_module_t *module, void *memory)
 		vshmem_release(pool, memory);
 }
 
-static void finalize(mca_mpool_base_module_t *module)
-{
-	(void)module;
-}
+static void finalize(mca_mpool_base_module_t *module) { (void)module; }
 
 static int query(const char *hints, int *priority, mca_mpool_base_module_t **found);
 static int close_component(void);
@@ -43,7 +40,8 @@ mca_mpool_base_component_t mca_mpool_vshmem_component = {
 	.mpool_version = {
 		MCA_MPOOL_BASE_VERSION_3_0_0,
 		.mca_component_name = "vshmem",
-		MCA_BASE_MAKE_VERSION(component, OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION, OPAL_RELEASE_VERSION),
+		MCA_BASE_MAKE_VERSION(component, OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION,
+			OPAL_RELEASE_VERSION),
 		.mca_close_component = close_component,
 	},
 	.mpool_data = { .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT },
@@ -64,7 +62,8 @@ static int query(const char *hints, int *priority, mca_mpool_base_module_t **fou
 	(void)hints;
 	if (!tried) {
 		tried = true;
-		/* mpirun passes parameters on in the environment. The BTL says what is wrong, if anything is. */
+		/* mpirun passes parameters on in the environment. The BTL says what is wrong, if
+		 * anything is. */
 		if (vshmem_open(getenv("OMPI_MCA_btl_vshmem_pool"), &pool, NULL, 0) != 0)
 			pool = NULL;
 	}

@@ -1,5 +1,5 @@
-/* Parameters that are numbers. Open MPI takes a word that is none for 0 and says nothing; these say so and keep their
- * default. Sizes may end in k, m or g. */
+/* Parameters that are numbers. Open MPI takes a word that is none for 0 and says nothing; these say
+ * so and keep their default. Sizes may end in k, m or g. */
 #ifndef VSHMEM_NUMBER_H
 #define VSHMEM_NUMBER_H
 
@@ -19,6 +19,7 @@ struct vshmem_parameter {
 };
 
 /* Registers them for a component whose parameters begin with PREFIX, and reads them. */
-void vshmem_numbers(const mca_base_component_t *component, const char *prefix, struct vshmem_parameter *numbers, size_t count);
+void vshmem_numbers(const mca_base_component_t *component, const char *prefix,
+	struct vshmem_parameter *numbers, size_t count);
 
 #endif

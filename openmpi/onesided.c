@@ -2,11 +2,12 @@
  * here, too. On private memory its owner is asked by a message, and does them when it makes
  * progress; what it is asked is checked against what it has registered.
  *
- * An operation is asked for in parts, a message each. A part is in a table until it is answered; its
- * index and the generation of that entry are the token that the answer must bear. So an answer is
- * matched to one part that is outstanding, and to each once, whatever comes. Operations that are not
- * asked for in full wait in a queue of their endpoint, in order; when too many do, the caller is told
- * to come back (it then makes progress), so neither memory nor the time for each grows with their number.
+ * An operation is asked for in parts, a message each. A part is in a table until it is answered;
+ * its index and the generation of that entry are the token that the answer must bear. So an answer
+ * is matched to one part that is outstanding, and to each once, whatever comes. Operations that are
+ * not asked for in full wait in a queue of their endpoint, in order; when too many do, the caller
+ * is told to come back (it then makes progress), so neither memory nor the time for each grows with
+ * their number.
  *
  * Locking: an endpoint's queues are used under its lock, the table and an operation's count of what
  * is left under the module's, which is taken inside the endpoint's.
@@ -39,7 +40,7 @@ struct operation {
 	vshmem_endpoint *endpoint;
 	char *local;
 	uint64_t asked; /* bytes */
-	uint64_t left;	/* bytes that no answer has come for */
+	uint64_t left; /* bytes that no answer has come for */
 	int status;
 	mca_btl_base_registration_handle_t *local_handle;
 	mca_btl_base_rdma_completion_fn_t done;
@@ -58,18 +59,19 @@ typedef struct reply reply_t;
 OBJ_CLASS_DECLARATION(reply_t);
 OBJ_CLASS_INSTANCE(reply_t, opal_free_list_item_t, NULL, NULL);
 
-/* Parts that are asked for and not answered. A peer that is asked for more at once keeps as many answers at most. */
+/* Parts that are asked for and not answered. A peer that is asked for more at once keeps as many
+ * answers at most. */
 #define PARTS 4096
 /* Bits of a token that tell the entry; the others are its generation. */
 #define INDEX_BITS 12
 /* Operations that wait to be asked for, before callers are told to come back. */
 #define QUEUED 1024
-#define NONE UINT32_MAX
+#define NONE   UINT32_MAX
 _Static_assert(PARTS == 1 << INDEX_BITS, "an index is the low bits of a token");
 
 static struct part {
 	operation_t *operation; /* NULL: free */
-	uint64_t at, bytes;	/* of the operation */
+	uint64_t at, bytes; /* of the operation */
 	uint64_t generation; /* as far as there is room for it in a token */
 	uint32_t next; /* free entry */
 } *parts;
@@ -88,28 +90,28 @@ bool vshmem_onesided_open(void)
 	first_free = 0;
 	last_free = PARTS - 1;
 	queued = 0;
-	struct { opal_free_list_t *list; size_t bytes; opal_class_t *class; } rows[] = {
+	struct {
+		opal_free_list_t *list;
+		size_t bytes;
+		opal_class_t *class;
+	} rows[] = {
 		{ &operations, sizeof(operation_t), OBJ_CLASS(operation_t) },
 		{ &replies, sizeof(reply_t), OBJ_CLASS(reply_t) },
 	};
 	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
 		OBJ_CONSTRUCT(rows[row].list, opal_free_list_t);
-		if (opal_free_list_init(rows[row].list, rows[row].bytes, 64, rows[row].class, 0, 0, 0, -1, 64, NULL, 0, NULL,
-					NULL, NULL) != OPAL_SUCCESS)
+		if (opal_free_list_init(rows[row].list, rows[row].bytes, 64, rows[row].class, 0, 0,
+			    0, -1, 64, NULL, 0, NULL, NULL, NULL)
+		        != OPAL_SUCCESS)
 			return false;
 	}
 	return true;
 }
 
 static uint64_t chunk(void)
-{
-	return (vshmem_btl.super.btl_max_send_size - sizeof(struct request)) & ~UINT64_C(63);
-}
+{ return (vshmem_btl.super.btl_max_send_size - sizeof(struct request)) & ~UINT64_C(63); }
 
-static bool is_atomic(uint8_t what)
-{
-	return what == ATOMIC || what == SWAP_IF;
-}
+static bool is_atomic(uint8_t what) { return what == ATOMIC || what == SWAP_IF; }
 
 /* An entry for a part; NONE when the table is full. */
 static uint32_t enter(operation_t *operation, uint64_t at, uint64_t bytes, uint64_t *token)
@@ -145,17 +147,18 @@ static void leave(uint32_t index)
 
 /* With the endpoint's lock held: one message. The order of messages does not matter to those that
  * wait, but what was sent before is there first. */
-static int tell(vshmem_endpoint *endpoint, const struct request *request, const void *data, uint64_t bytes)
+static int tell(
+	vshmem_endpoint *endpoint, const struct request *request, const void *data, uint64_t bytes)
 {
 	if (!opal_list_is_empty(&endpoint->waiting))
 		return -EAGAIN;
 	struct iovec parts[2] = { { (void *)(uintptr_t)request, sizeof(*request) },
-				  { (void *)(uintptr_t)data, (size_t)bytes } };
+		{ (void *)(uintptr_t)data, (size_t)bytes } };
 	return vshmem_send(endpoint->lane, parts, bytes ? 2 : 1, VSHMEM_TAG);
 }
 
-/* With the endpoint's lock held: asks for as much of an operation as there is room for. 0: all is asked for, and the
- * operation may have been answered in full, and be another's. */
+/* With the endpoint's lock held: asks for as much of an operation as there is room for. 0: all is
+ * asked for, and the operation may have been answered in full, and be another's. */
 static int ask(operation_t *operation)
 {
 	vshmem_endpoint *endpoint = operation->endpoint;
@@ -184,10 +187,11 @@ static int ask(operation_t *operation)
 	return 0;
 }
 
-static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void *local, uint64_t address,
-		 mca_btl_base_registration_handle_t *local_handle,
-		 const mca_btl_base_registration_handle_t *remote, uint64_t bytes, uint16_t op, int flags,
-		 uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
+static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void *local,
+	uint64_t address, mca_btl_base_registration_handle_t *local_handle,
+	const mca_btl_base_registration_handle_t *remote, uint64_t bytes, uint16_t op, int flags,
+	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
+	void *data)
 {
 	if (!remote)
 		return OPAL_ERR_BAD_PARAM;
@@ -199,9 +203,14 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 	operation_t *operation = (operation_t *)opal_free_list_get(&operations);
 	if (!operation)
 		return OPAL_ERR_OUT_OF_RESOURCE;
-	operation->request = (struct request){ .what = what, .op = op, .flags = (uint32_t)flags, .slot = remote->slot,
-					       .key = remote->key, .address = address, .bytes = bytes,
-					       .operand = { first, second } };
+	operation->request = (struct request) { .what = what,
+		.op = op,
+		.flags = (uint32_t)flags,
+		.slot = remote->slot,
+		.key = remote->key,
+		.address = address,
+		.bytes = bytes,
+		.operand = { first, second } };
 	operation->endpoint = endpoint;
 	operation->local = local;
 	operation->local_handle = local_handle;
@@ -214,7 +223,8 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 	OPAL_THREAD_LOCK(&endpoint->lock);
 	int rc = opal_list_is_empty(&endpoint->unasked) ? ask(operation) : -EAGAIN;
 	if (rc != 0) {
-		/* A lane that is of no use any more fails all operations of its endpoint when progress is made. */
+		/* A lane that is of no use any more fails all operations of its endpoint when
+		 * progress is made. */
 		endpoint->broken |= rc != -EAGAIN;
 		opal_list_append(&endpoint->unasked, (opal_list_item_t *)operation);
 		OPAL_THREAD_ADD_FETCH32(&vshmem_btl.waiting, 1);
@@ -224,12 +234,13 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 	return OPAL_SUCCESS;
 }
 
-/* Whether an operation is done here. Not the smaller and the larger of two numbers: nobody says whether they have a
- * sign. Nor the logical ones: their numbers may be of any kind. osc/rdma then does both under a lock. */
+/* Whether an operation is done here. Not the smaller and the larger of two numbers: nobody says
+ * whether they have a sign. Nor the logical ones: their numbers may be of any kind. osc/rdma then
+ * does both under a lock. */
 static bool can(int op)
 {
-	return op == MCA_BTL_ATOMIC_ADD || op == MCA_BTL_ATOMIC_AND || op == MCA_BTL_ATOMIC_OR ||
-	       op == MCA_BTL_ATOMIC_XOR || op == MCA_BTL_ATOMIC_SWAP;
+	return op == MCA_BTL_ATOMIC_ADD || op == MCA_BTL_ATOMIC_AND || op == MCA_BTL_ATOMIC_OR
+	        || op == MCA_BTL_ATOMIC_XOR || op == MCA_BTL_ATOMIC_SWAP;
 }
 
 /* What an operation makes of two numbers. */
@@ -248,8 +259,8 @@ static uint64_t combined(int op, uint64_t old, uint64_t operand)
 static uint64_t atomically64(uint64_t *word, int op, uint64_t operand)
 {
 	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(word, &old, combined(op, old, operand), false, __ATOMIC_SEQ_CST,
-					    __ATOMIC_RELAXED))
+	while (!__atomic_compare_exchange_n(
+		word, &old, combined(op, old, operand), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		;
 	return old;
 }
@@ -259,7 +270,8 @@ static uint32_t atomically32(uint32_t *word, int op, uint32_t operand)
 	uint32_t old = __atomic_load_n(word, __ATOMIC_RELAXED), new;
 	do
 		new = (uint32_t)combined(op, old, operand);
-	while (!__atomic_compare_exchange_n(word, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
+	while (!__atomic_compare_exchange_n(
+		word, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 	return old;
 }
 
@@ -270,14 +282,15 @@ static uint64_t act(void *word, enum what what, int op, int flags, uint64_t firs
 		uint32_t expected = (uint32_t)first;
 		if (what != SWAP_IF)
 			return atomically32(word, op, (uint32_t)first);
-		__atomic_compare_exchange_n((uint32_t *)word, &expected, (uint32_t)second, false, __ATOMIC_SEQ_CST,
-					    __ATOMIC_SEQ_CST);
+		__atomic_compare_exchange_n((uint32_t *)word, &expected, (uint32_t)second, false,
+			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 		return expected;
 	}
 	uint64_t expected = first;
 	if (what != SWAP_IF)
 		return atomically64(word, op, first);
-	__atomic_compare_exchange_n((uint64_t *)word, &expected, second, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(
+		(uint64_t *)word, &expected, second, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	return expected;
 }
 
@@ -291,40 +304,44 @@ static void store(void *local, int flags, uint64_t value)
 		*(uint64_t *)local = value;
 }
 
-int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local_address,
-		   uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-		   mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-		   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
 	(void)order;
 	void *there = vshmem_in_pool(remote_handle, remote_address, size);
 	if (!there && size)
-		return start(endpoint, PUT, local_address, remote_address, local_handle, remote_handle, size, 0, flags,
-			     0, 0, cbfunc, cbcontext, cbdata);
+		return start(endpoint, PUT, local_address, remote_address, local_handle,
+			remote_handle, size, 0, flags, 0, 0, cbfunc, cbcontext, cbdata);
 	memcpy(there, local_address, size);
 	cbfunc(btl, endpoint, local_address, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
 	return OPAL_SUCCESS;
 }
 
-int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local_address,
-		   uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-		   mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-		   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
 	(void)order;
 	void *there = vshmem_in_pool(remote_handle, remote_address, size);
 	if (!there && size)
-		return start(endpoint, GET, local_address, remote_address, local_handle, remote_handle, size, 0, flags,
-			     0, 0, cbfunc, cbcontext, cbdata);
+		return start(endpoint, GET, local_address, remote_address, local_handle,
+			remote_handle, size, 0, flags, 0, 0, cbfunc, cbcontext, cbdata);
 	memcpy(local_address, there, size);
 	cbfunc(btl, endpoint, local_address, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
 	return OPAL_SUCCESS;
 }
 
-static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, enum what what,
-		  void *local, uint64_t address, mca_btl_base_registration_handle_t *local_handle,
-		  mca_btl_base_registration_handle_t *remote, mca_btl_base_atomic_op_t op, int flags, uint64_t first,
-		  uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
+static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	enum what what, void *local, uint64_t address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote, mca_btl_base_atomic_op_t op, int flags,
+	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
+	void *data)
 {
 	uint64_t bytes = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4 : 8;
 	/* Open MPI asks for any, whatever btl_atomic_flags says. */
@@ -332,41 +349,45 @@ static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoin
 		return OPAL_ERR_NOT_SUPPORTED;
 	void *there = address % bytes == 0 ? vshmem_in_pool(remote, address, bytes) : NULL;
 	if (!there)
-		return start(endpoint, what, local, address, local_handle, remote, bytes, (uint16_t)op, flags, first,
-			     second, done, context, data);
+		return start(endpoint, what, local, address, local_handle, remote, bytes,
+			(uint16_t)op, flags, first, second, done, context, data);
 	store(local, flags, act(there, what, op, flags, first, second));
 	done(btl, endpoint, local, local_handle, context, data, OPAL_SUCCESS);
 	return OPAL_SUCCESS;
 }
 
 int vshmem_btl_aop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-		   uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
-		   mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-		   mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+	uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
+	mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
 	(void)order;
-	return atomic(btl, endpoint, ATOMIC, NULL, remote_address, NULL, remote_handle, op, flags, operand, 0, cbfunc,
-		      cbcontext, cbdata);
+	return atomic(btl, endpoint, ATOMIC, NULL, remote_address, NULL, remote_handle, op, flags,
+		operand, 0, cbfunc, cbcontext, cbdata);
 }
 
-int vshmem_btl_afop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local_address,
-		    uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-		    mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
-		    int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+int vshmem_btl_afop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op,
+	uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
+	void *cbcontext, void *cbdata)
 {
 	(void)order;
-	return atomic(btl, endpoint, ATOMIC, local_address, remote_address, local_handle, remote_handle, op, flags,
-		      operand, 0, cbfunc, cbcontext, cbdata);
+	return atomic(btl, endpoint, ATOMIC, local_address, remote_address, local_handle,
+		remote_handle, op, flags, operand, 0, cbfunc, cbcontext, cbdata);
 }
 
 int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-		      void *local_address, uint64_t remote_address, mca_btl_base_registration_handle_t *local_handle,
-		      mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value, int flags,
-		      int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value,
+	int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+	void *cbdata)
 {
 	(void)order;
-	return atomic(btl, endpoint, SWAP_IF, local_address, remote_address, local_handle, remote_handle, 0, flags,
-		      compare, value, cbfunc, cbcontext, cbdata);
+	return atomic(btl, endpoint, SWAP_IF, local_address, remote_address, local_handle,
+		remote_handle, 0, flags, compare, value, cbfunc, cbcontext, cbdata);
 }
 
 /* With the endpoint's lock held: sends a reply with what a GET asked for. */
@@ -377,7 +398,7 @@ static int answer(vshmem_endpoint *endpoint, const struct request *reply)
 	if (reply->op == GET && reply->status == 0) {
 		/* Its memory may have been given back while the reply waited. */
 		data = vshmem_registered(reply->slot, reply->key, reply->address, reply->bytes,
-					 MCA_BTL_REG_FLAG_REMOTE_READ);
+			MCA_BTL_REG_FLAG_REMOTE_READ);
 		if (!data)
 			sent.status = 1;
 	}
@@ -387,11 +408,13 @@ static int answer(vshmem_endpoint *endpoint, const struct request *reply)
 /* Does what a peer asks for. */
 static void serve(uint32_t lane, const struct request *request, const void *data, uint64_t bytes)
 {
-	static const uint32_t access[] = { [PUT] = MCA_BTL_REG_FLAG_REMOTE_WRITE, [GET] = MCA_BTL_REG_FLAG_REMOTE_READ,
-					   [ATOMIC] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC,
-					   [SWAP_IF] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC };
+	static const uint32_t access[] = { [PUT] = MCA_BTL_REG_FLAG_REMOTE_WRITE,
+		[GET] = MCA_BTL_REG_FLAG_REMOTE_READ,
+		[ATOMIC] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC,
+		[SWAP_IF] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC };
 	vshmem_endpoint *endpoint = vshmem_endpoint_of_lane(lane);
-	/* Whoever does not read its answers gets none. An honest peer has no more outstanding than this. */
+	/* Whoever does not read its answers gets none. An honest peer has no more outstanding than
+	 * this. */
 	if (!endpoint || opal_list_get_size(&endpoint->unanswered) >= PARTS)
 		return;
 	struct request reply = *request;
@@ -400,10 +423,13 @@ static void serve(uint32_t lane, const struct request *request, const void *data
 	reply.status = 1;
 	uint64_t size = request->bytes;
 	bool word = is_atomic(request->what);
-	bool sane = word ? size == (request->flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4u : 8u) && request->address % size == 0 :
-		    request->what == PUT ? size == bytes : size <= chunk();
+	bool sane = word ? size == (request->flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4u : 8u)
+	                && request->address % size == 0
+		: request->what == PUT ? size == bytes
+				       : size <= chunk();
 	void *there = sane ? vshmem_registered(request->slot, request->key, request->address, size,
-					       access[request->what]) : NULL;
+				     access[request->what])
+			   : NULL;
 	if (there && word && request->what == ATOMIC && !can(request->op))
 		there = NULL;
 	if (there) {
@@ -411,8 +437,8 @@ static void serve(uint32_t lane, const struct request *request, const void *data
 		if (request->what == PUT)
 			memcpy(there, data, size);
 		else if (word)
-			reply.operand[1] = act(there, request->what, request->op, (int)request->flags,
-					       request->operand[0], request->operand[1]);
+			reply.operand[1] = act(there, request->what, request->op,
+				(int)request->flags, request->operand[0], request->operand[1]);
 	}
 	OPAL_THREAD_LOCK(&endpoint->lock);
 	int rc = opal_list_is_empty(&endpoint->unanswered) ? answer(endpoint, &reply) : -EAGAIN;
@@ -450,8 +476,9 @@ static void settle(uint32_t lane, const struct request *reply, const void *data,
 	struct part part = parts[index];
 	operation_t *operation = part.operation;
 	/* It is outstanding, it is what was asked for, and it was asked of this peer. */
-	bool matched = operation && part.generation == generation && operation->request.what == reply->op &&
-		       operation->endpoint->nonce == sender.port.nonce;
+	bool matched = operation && part.generation == generation
+	        && operation->request.what == reply->op
+	        && operation->endpoint->nonce == sender.port.nonce;
 	if (matched)
 		leave(index);
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
@@ -497,8 +524,8 @@ static opal_list_item_t *dequeue(opal_list_t *queue)
 	return opal_list_remove_first(queue);
 }
 
-/* Tells the callers of all operations of an endpoint that they have failed: its peer can no longer be asked, nor answered.
- * Called where progress is made, by one thread at a time. */
+/* Tells the callers of all operations of an endpoint that they have failed: its peer can no longer
+ * be asked, nor answered. Called where progress is made, by one thread at a time. */
 int vshmem_onesided_fail(vshmem_endpoint *endpoint)
 {
 	opal_list_t failed;
@@ -507,7 +534,8 @@ int vshmem_onesided_fail(vshmem_endpoint *endpoint)
 	OPAL_THREAD_LOCK(&endpoint->lock);
 	endpoint->broken = true;
 	while (!opal_list_is_empty(&endpoint->unanswered))
-		opal_free_list_return(&replies, (opal_free_list_item_t *)dequeue(&endpoint->unanswered));
+		opal_free_list_return(
+			&replies, (opal_free_list_item_t *)dequeue(&endpoint->unanswered));
 	OPAL_THREAD_LOCK(&vshmem_btl.lock);
 	while (!opal_list_is_empty(&endpoint->unasked)) {
 		operation_t *operation = (operation_t *)dequeue(&endpoint->unasked);
@@ -541,9 +569,11 @@ int vshmem_onesided_waiting(vshmem_endpoint *endpoint)
 	int done = 0, rc = 0;
 	OPAL_THREAD_LOCK(&endpoint->lock);
 	while (rc == 0 && !opal_list_is_empty(&endpoint->unanswered)) {
-		rc = answer(endpoint, &((reply_t *)opal_list_get_first(&endpoint->unanswered))->reply);
+		rc = answer(
+			endpoint, &((reply_t *)opal_list_get_first(&endpoint->unanswered))->reply);
 		if (rc == 0) {
-			opal_free_list_return(&replies, (opal_free_list_item_t *)dequeue(&endpoint->unanswered));
+			opal_free_list_return(
+				&replies, (opal_free_list_item_t *)dequeue(&endpoint->unanswered));
 			done++;
 		}
 	}
@@ -560,7 +590,9 @@ int vshmem_onesided_waiting(vshmem_endpoint *endpoint)
 		}
 	}
 	endpoint->broken |= rc != 0 && rc != -EAGAIN;
-	bool failed = endpoint->broken && !(opal_list_is_empty(&endpoint->unasked) && opal_list_is_empty(&endpoint->unanswered));
+	bool failed = endpoint->broken
+	        && !(opal_list_is_empty(&endpoint->unasked)
+	                && opal_list_is_empty(&endpoint->unanswered));
 	OPAL_THREAD_UNLOCK(&endpoint->lock);
 	return failed ? done + vshmem_onesided_fail(endpoint) : done;
 }
@@ -569,9 +601,11 @@ int vshmem_onesided_waiting(vshmem_endpoint *endpoint)
 void vshmem_onesided_forget(vshmem_endpoint *endpoint)
 {
 	while (!opal_list_is_empty(&endpoint->unanswered))
-		opal_free_list_return(&replies, (opal_free_list_item_t *)dequeue(&endpoint->unanswered));
+		opal_free_list_return(
+			&replies, (opal_free_list_item_t *)dequeue(&endpoint->unanswered));
 	while (!opal_list_is_empty(&endpoint->unasked))
-		opal_free_list_return(&operations, (opal_free_list_item_t *)dequeue(&endpoint->unasked));
+		opal_free_list_return(
+			&operations, (opal_free_list_item_t *)dequeue(&endpoint->unasked));
 }
 
 void vshmem_onesided_close(void)

@@ -1,14 +1,19 @@
-/* The osc component "vshmem": windows of Open MPI 4.1's osc/rdma, with the accumulates that it gets wrong done right, or refused.
+/* The osc component "vshmem": windows of Open MPI 4.1's osc/rdma, with the accumulates that it gets
+ * wrong done right, or refused.
  *
- * It is asked for a window before osc/rdma is, and has it make the window; only the calls that accumulate go by here:
+ * It is asked for a window before osc/rdma is, and has it make the window; only the calls that
+ * accumulate go by here:
  *
- * - What is fetched is unpacked from behind its buffer where osc/rdma takes a few numbers at once to be atomics of the
- *   network (ompi_osc_rdma_gacc_amo) and any of the datatypes is not a plain one, or the call is one of many bytes. Such a
- *   call goes through without these atomics: osc/rdma then gets, combines and puts, under its lock as before.
- * - Pairs with a hole (MPI_DOUBLE_INT, ...) lie in its buffers without the hole, and its operations read and write past
- *   their end. Where that does not matter they go through: one pair whose hole is behind it. Others are refused.
+ * - What is fetched is unpacked from behind its buffer where osc/rdma takes a few numbers at once
+ * to be atomics of the network (ompi_osc_rdma_gacc_amo) and any of the datatypes is not a plain
+ * one, or the call is one of many bytes. Such a call goes through without these atomics: osc/rdma
+ * then gets, combines and puts, under its lock as before.
+ * - Pairs with a hole (MPI_DOUBLE_INT, ...) lie in its buffers without the hole, and its operations
+ * read and write past their end. Where that does not matter they go through: one pair whose hole is
+ * behind it. Others are refused.
  *
- * osc/pt2pt, which is the choice over plain networks, is no better with pairs, and loses parts of large gets.
+ * osc/pt2pt, which is the choice over plain networks, is no better with pairs, and loses parts of
+ * large gets.
  */
 #include "ompi_config.h"
 
@@ -25,7 +30,7 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 
-#include "say.h"
+#include "log.h"
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
 #error "this file is for Open MPI 4.1"
@@ -33,10 +38,10 @@
 
 static int init(bool progress_threads, bool mpi_threads);
 static int finalize(void);
-static int query(struct ompi_win_t *win, void **base, size_t size, int unit, struct ompi_communicator_t *comm,
-		 struct opal_info_t *info, int flavor);
-static int make(struct ompi_win_t *win, void **base, size_t size, int unit, struct ompi_communicator_t *comm,
-		struct opal_info_t *info, int flavor, int *model);
+static int query(struct ompi_win_t *win, void **base, size_t size, int unit,
+	struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor);
+static int make(struct ompi_win_t *win, void **base, size_t size, int unit,
+	struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor, int *model);
 
 /* The symbol that Open MPI looks for. */
 OMPI_MODULE_DECLSPEC extern ompi_osc_base_component_t mca_osc_vshmem_component;
@@ -44,7 +49,8 @@ ompi_osc_base_component_t mca_osc_vshmem_component = {
 	.osc_version = {
 		OMPI_OSC_BASE_VERSION_3_0_0,
 		.mca_component_name = "vshmem",
-		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION),
+		MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+			OMPI_RELEASE_VERSION),
 	},
 	.osc_data = { .param_field = MCA_BASE_METADATA_PARAM_CHECKPOINT },
 	.osc_init = init,
@@ -55,7 +61,7 @@ ompi_osc_base_component_t mca_osc_vshmem_component = {
 
 /* What osc/rdma does. Its windows all have the same functions. */
 static ompi_osc_base_module_t rdma;
-static bool told;
+static bool warned;
 
 /* Transports whose fetching atomics go by here. */
 static struct transport {
@@ -66,32 +72,36 @@ static size_t transport_count;
 /* This thread is in a call that goes without them. */
 static __thread bool without;
 
-static int fetch(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local, uint64_t address,
-		 struct mca_btl_base_registration_handle_t *local_handle,
-		 struct mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op, uint64_t operand,
-		 int flags, int order, mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
+static int fetch(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local, uint64_t address, struct mca_btl_base_registration_handle_t *local_handle,
+	struct mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op,
+	uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t done,
+	void *context, void *data)
 {
 	/* osc/rdma asks for any operation, whatever the transport says that it does. */
-	bool does = op == MCA_BTL_ATOMIC_ADD || op == MCA_BTL_ATOMIC_AND || op == MCA_BTL_ATOMIC_OR || op == MCA_BTL_ATOMIC_XOR ||
-		    op == MCA_BTL_ATOMIC_SWAP;
+	bool does = op == MCA_BTL_ATOMIC_ADD || op == MCA_BTL_ATOMIC_AND || op == MCA_BTL_ATOMIC_OR
+	        || op == MCA_BTL_ATOMIC_XOR || op == MCA_BTL_ATOMIC_SWAP;
 	if (!without && does)
 		for (size_t nth = 0; nth < transport_count; nth++)
 			if (transports[nth].btl == btl)
-				return transports[nth].fetch(btl, endpoint, local, address, local_handle, remote_handle, op, operand,
-							     flags, order, done, context, data);
-	/* Its locks are taken by compare and swap and released without fetching: only the data is refused. */
+				return transports[nth].fetch(btl, endpoint, local, address,
+					local_handle, remote_handle, op, operand, flags, order,
+					done, context, data);
+	/* Its locks are taken by compare and swap and released without fetching: only the data is
+	 * refused. */
 	return OPAL_ERR_NOT_SUPPORTED;
 }
 
 static void stand_between(void)
 {
 	mca_btl_base_selected_module_t *item;
-	OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t) {
+	OPAL_LIST_FOREACH(item, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+	{
 		mca_btl_base_module_t *btl = item->btl_module;
-		if (!btl->btl_atomic_fop || btl->btl_atomic_fop == fetch ||
-		    transport_count == sizeof(transports) / sizeof(transports[0]))
+		if (!btl->btl_atomic_fop || btl->btl_atomic_fop == fetch
+		        || transport_count == sizeof(transports) / sizeof(transports[0]))
 			continue;
-		transports[transport_count++] = (struct transport){ btl, btl->btl_atomic_fop };
+		transports[transport_count++] = (struct transport) { btl, btl->btl_atomic_fop };
 		btl->btl_atomic_fop = fetch;
 	}
 }
@@ -115,12 +125,14 @@ enum way { PLAIN, WITHOUT_ATOMICS, REFUSED };
 
 static bool has_hole(const struct ompi_datatype_t *type)
 {
-	return type == &ompi_mpi_double_int.dt || type == &ompi_mpi_long_int.dt || type == &ompi_mpi_short_int.dt ||
-	       type == &ompi_mpi_longdbl_int.dt;
+	return type == &ompi_mpi_double_int.dt || type == &ompi_mpi_long_int.dt
+	        || type == &ompi_mpi_short_int.dt || type == &ompi_mpi_longdbl_int.dt;
 }
 
-/* How an accumulate goes. What is not there (no result, an origin that is not looked at) has no type. */
-static enum way way_of(struct ompi_datatype_t *origin, struct ompi_datatype_t *result, struct ompi_datatype_t *target, int count)
+/* How an accumulate goes. What is not there (no result, an origin that is not looked at) has no
+ * type. */
+static enum way way_of(struct ompi_datatype_t *origin, struct ompi_datatype_t *result,
+	struct ompi_datatype_t *target, int count)
 {
 	struct ompi_datatype_t *types[] = { origin, result, target };
 	bool plain = true;
@@ -128,107 +140,117 @@ static enum way way_of(struct ompi_datatype_t *origin, struct ompi_datatype_t *r
 		if (!types[nth])
 			continue;
 		bool predefined = ompi_datatype_is_predefined(types[nth]);
-		const struct ompi_datatype_t *of = ompi_datatype_get_single_predefined_type_from_args(types[nth]);
-		/* Numbers of several kinds, which MPI does not allow, crash it. Of pairs with a hole one by itself goes, if the
-		 * hole is behind it. */
-		if (!of || (has_hole(of) && (!predefined || count != 1 || of == &ompi_mpi_short_int.dt)))
+		const struct ompi_datatype_t *of =
+			ompi_datatype_get_single_predefined_type_from_args(types[nth]);
+		/* Numbers of several kinds, which MPI does not allow, crash it. Of pairs with a
+		 * hole one by itself goes, if the hole is behind it. */
+		if (!of
+		        || (has_hole(of)
+		                && (!predefined || count != 1 || of == &ompi_mpi_short_int.dt)))
 			return REFUSED;
 		plain &= predefined;
 	}
-	/* Of up to an eighth of osc/rdma's buffers, which are 32 KiB, plain datatypes are dealt with in one piece. */
+	/* Of up to an eighth of osc/rdma's buffers, which are 32 KiB, plain datatypes are dealt
+	 * with in one piece. */
 	static const size_t piece = 4096;
 	return plain && target->super.size * (size_t)count <= piece ? PLAIN : WITHOUT_ATOMICS;
 }
 
 static int refuse(void)
 {
-	if (!told)
-		vshmem_say("an accumulate was refused: Open MPI's osc/rdma would do it wrong. Pairs with a hole (MPI_DOUBLE_INT, "
-			   "MPI_LONG_INT, MPI_LONG_DOUBLE_INT) are accumulated one by one, MPI_SHORT_INT and pairs within other datatypes "
-			   "not at all; MPI_2INT and MPI_FLOAT_INT are");
-	told = true;
+	if (!warned)
+		vshmem_say(
+			"an accumulate was refused: Open MPI's osc/rdma would do it wrong. Pairs with a hole (MPI_DOUBLE_INT, "
+			"MPI_LONG_INT, MPI_LONG_DOUBLE_INT) are accumulated one by one, MPI_SHORT_INT and pairs within other datatypes "
+			"not at all; MPI_2INT and MPI_FLOAT_INT are");
+	warned = true;
 	return MPI_ERR_UNSUPPORTED_OPERATION;
 }
 
 /* A call, by its way. */
-#define GO(chosen, call)                                                                 \
-	do {                                                                            \
-		enum way go = (chosen);                                                   \
-		if (go == REFUSED)                                                      \
-			return refuse();                                                \
-		without = go == WITHOUT_ATOMICS;                                        \
-		int rc = (call);                                                        \
-		without = false;                                                        \
-		return rc;                                                              \
+#define GO(chosen, call)                         \
+	do {                                     \
+		enum way go = (chosen);          \
+		if (go == REFUSED)               \
+			return refuse();         \
+		without = go == WITHOUT_ATOMICS; \
+		int rc = (call);                 \
+		without = false;                 \
+		return rc;                       \
 	} while (0)
 
 /* The origin is not looked at. */
 static struct ompi_datatype_t *looked_at(struct ompi_datatype_t *origin, const struct ompi_op_t *op)
-{
-	return op == &ompi_mpi_op_no_op.op ? NULL : origin;
-}
+{ return op == &ompi_mpi_op_no_op.op ? NULL : origin; }
 
-static int accumulate(const void *origin, int count, struct ompi_datatype_t *type, int target, ptrdiff_t at, int target_count,
-		      struct ompi_datatype_t *target_type, struct ompi_op_t *op, struct ompi_win_t *win)
+static int accumulate(const void *origin, int count, struct ompi_datatype_t *type, int target,
+	ptrdiff_t at, int target_count, struct ompi_datatype_t *target_type, struct ompi_op_t *op,
+	struct ompi_win_t *win)
 {
 	GO(way_of(type, NULL, target_type, target_count),
-	   rdma.osc_accumulate(origin, count, type, target, at, target_count, target_type, op, win));
+		rdma.osc_accumulate(
+			origin, count, type, target, at, target_count, target_type, op, win));
 }
 
-static int raccumulate(const void *origin, int count, struct ompi_datatype_t *type, int target, ptrdiff_t at, int target_count,
-		       struct ompi_datatype_t *target_type, struct ompi_op_t *op, struct ompi_win_t *win,
-		       struct ompi_request_t **request)
+static int raccumulate(const void *origin, int count, struct ompi_datatype_t *type, int target,
+	ptrdiff_t at, int target_count, struct ompi_datatype_t *target_type, struct ompi_op_t *op,
+	struct ompi_win_t *win, struct ompi_request_t **request)
 {
 	GO(way_of(type, NULL, target_type, target_count),
-	   rdma.osc_raccumulate(origin, count, type, target, at, target_count, target_type, op, win, request));
+		rdma.osc_raccumulate(origin, count, type, target, at, target_count, target_type, op,
+			win, request));
 }
 
-static int get_accumulate(const void *origin, int count, struct ompi_datatype_t *type, void *result, int result_count,
-			  struct ompi_datatype_t *result_type, int target, ptrdiff_t at, int target_count,
-			  struct ompi_datatype_t *target_type, struct ompi_op_t *op, struct ompi_win_t *win)
+static int get_accumulate(const void *origin, int count, struct ompi_datatype_t *type, void *result,
+	int result_count, struct ompi_datatype_t *result_type, int target, ptrdiff_t at,
+	int target_count, struct ompi_datatype_t *target_type, struct ompi_op_t *op,
+	struct ompi_win_t *win)
 {
 	GO(way_of(looked_at(type, op), result_type, target_type, target_count),
-	   rdma.osc_get_accumulate(origin, count, type, result, result_count, result_type, target, at, target_count,
-				   target_type, op, win));
+		rdma.osc_get_accumulate(origin, count, type, result, result_count, result_type,
+			target, at, target_count, target_type, op, win));
 }
 
-static int rget_accumulate(const void *origin, int count, struct ompi_datatype_t *type, void *result, int result_count,
-			   struct ompi_datatype_t *result_type, int target, ptrdiff_t at, int target_count,
-			   struct ompi_datatype_t *target_type, struct ompi_op_t *op, struct ompi_win_t *win,
-			   struct ompi_request_t **request)
+static int rget_accumulate(const void *origin, int count, struct ompi_datatype_t *type,
+	void *result, int result_count, struct ompi_datatype_t *result_type, int target,
+	ptrdiff_t at, int target_count, struct ompi_datatype_t *target_type, struct ompi_op_t *op,
+	struct ompi_win_t *win, struct ompi_request_t **request)
 {
 	GO(way_of(looked_at(type, op), result_type, target_type, target_count),
-	   rdma.osc_rget_accumulate(origin, count, type, result, result_count, result_type, target, at, target_count,
-				    target_type, op, win, request));
+		rdma.osc_rget_accumulate(origin, count, type, result, result_count, result_type,
+			target, at, target_count, target_type, op, win, request));
 }
 
-static int fetch_and_op(const void *origin, void *result, struct ompi_datatype_t *type, int target, ptrdiff_t at,
-			struct ompi_op_t *op, struct ompi_win_t *win)
+static int fetch_and_op(const void *origin, void *result, struct ompi_datatype_t *type, int target,
+	ptrdiff_t at, struct ompi_op_t *op, struct ompi_win_t *win)
 {
-	GO(way_of(type, type, type, 1), rdma.osc_fetch_and_op(origin, result, type, target, at, op, win));
+	GO(way_of(type, type, type, 1),
+		rdma.osc_fetch_and_op(origin, result, type, target, at, op, win));
 }
 
 /* osc/rdma itself, if it is there. */
 static ompi_osc_base_component_t *below(void)
 {
 	mca_base_component_list_item_t *item;
-	OPAL_LIST_FOREACH(item, &ompi_osc_base_framework.framework_components, mca_base_component_list_item_t)
-		if (strcmp(item->cli_component->mca_component_name, "rdma") == 0)
-			return (ompi_osc_base_component_t *)(uintptr_t)item->cli_component;
+	OPAL_LIST_FOREACH(
+		item, &ompi_osc_base_framework.framework_components, mca_base_component_list_item_t)
+	if (strcmp(item->cli_component->mca_component_name, "rdma") == 0)
+		return (ompi_osc_base_component_t *)(uintptr_t)item->cli_component;
 	return NULL;
 }
 
 /* Just above osc/rdma, wherever that stands. */
-static int query(struct ompi_win_t *win, void **base, size_t size, int unit, struct ompi_communicator_t *comm,
-		 struct opal_info_t *info, int flavor)
+static int query(struct ompi_win_t *win, void **base, size_t size, int unit,
+	struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor)
 {
 	ompi_osc_base_component_t *component = below();
-	int priority = component ? component->osc_query(win, base, size, unit, comm, info, flavor) : -1;
+	int priority = component ? component->osc_query(win, base, size, unit, comm, info, flavor)
+				 : -1;
 	return priority < 0 ? -1 : priority + 1;
 }
 
-static int make(struct ompi_win_t *win, void **base, size_t size, int unit, struct ompi_communicator_t *comm,
-		struct opal_info_t *info, int flavor, int *model)
+static int make(struct ompi_win_t *win, void **base, size_t size, int unit,
+	struct ompi_communicator_t *comm, struct opal_info_t *info, int flavor, int *model)
 {
 	ompi_osc_base_component_t *component = below();
 	int rc = component->osc_select(win, base, size, unit, comm, info, flavor, model);

@@ -9,10 +9,7 @@
 /* Inside vshmem_btl_progress. */
 static __thread bool progressing;
 
-bool vshmem_makes_progress(void)
-{
-	return progressing;
-}
+bool vshmem_makes_progress(void) { return progressing; }
 
 static int waiting(void)
 {
@@ -22,7 +19,7 @@ static int waiting(void)
 	vshmem_endpoint *endpoint, *next;
 	/* Endpoints are only ever added while there is something to send. */
 	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
-		done += vshmem_send_waiting(endpoint) + vshmem_onesided_waiting(endpoint);
+	done += vshmem_send_waiting(endpoint) + vshmem_onesided_waiting(endpoint);
 	return done;
 }
 
@@ -30,14 +27,15 @@ static int waiting(void)
 static void fail_dead(void)
 {
 	vshmem_endpoint *endpoint, *next;
-	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint) {
+	OPAL_LIST_FOREACH_SAFE(endpoint, next, &vshmem_btl.endpoints, vshmem_endpoint)
+	{
 		if (!endpoint->broken && !vshmem_lane_alive(endpoint->lane))
 			vshmem_onesided_fail(endpoint);
 	}
 }
 
-/* Whoever waits for one message, and gets it, is let go at once. Only when the next one is there already as soon as it is
- * looked for again are more taken in one go. */
+/* Whoever waits for one message, and gets it, is let go at once. Only when the next one is there
+ * already as soon as it is looked for again are more taken in one go. */
 static int receive(void)
 {
 	static bool many;
@@ -62,8 +60,9 @@ static int receive(void)
 				return 1;
 			}
 		} else if (rc == -EBADMSG) {
-			vshmem_say("what a peer (client %u of the pool) sends makes no sense; it is not read any more",
-				   message.lane);
+			vshmem_say(
+				"what a peer (client %u of the pool) sends is invalid; it is not read any more",
+				message.lane);
 		} else if (rc == -EPIPE) {
 			fail_dead();
 		}

@@ -21,9 +21,10 @@ OBJ_CLASS_INSTANCE(vshmem_frag, mca_btl_base_descriptor_t, construct, NULL);
 
 static vshmem_frag *take(size_t size, uint8_t order, uint32_t flags)
 {
-	opal_free_list_t *home = size <= SMALL_BYTES ? &vshmem_btl.small :
-				 size <= vshmem_btl.super.btl_eager_limit ? &vshmem_btl.eager :
-				 size <= vshmem_btl.super.btl_max_send_size ? &vshmem_btl.large : NULL;
+	opal_free_list_t *home = size <= SMALL_BYTES         ? &vshmem_btl.small
+		: size <= vshmem_btl.super.btl_eager_limit   ? &vshmem_btl.eager
+		: size <= vshmem_btl.super.btl_max_send_size ? &vshmem_btl.large
+							     : NULL;
 	vshmem_frag *frag = home ? (vshmem_frag *)opal_free_list_get(home) : NULL;
 	if (frag) {
 		frag->home = home;
@@ -36,8 +37,8 @@ static vshmem_frag *take(size_t size, uint8_t order, uint32_t flags)
 	return frag;
 }
 
-mca_btl_base_descriptor_t *vshmem_btl_alloc(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-					    uint8_t order, size_t size, uint32_t flags)
+mca_btl_base_descriptor_t *vshmem_btl_alloc(struct mca_btl_base_module_t *btl,
+	struct mca_btl_base_endpoint_t *endpoint, uint8_t order, size_t size, uint32_t flags)
 {
 	(void)btl, (void)endpoint;
 	return (mca_btl_base_descriptor_t *)take(size, order, flags);
@@ -52,9 +53,8 @@ int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t
 }
 
 mca_btl_base_descriptor_t *vshmem_btl_prepare_src(struct mca_btl_base_module_t *btl,
-						  struct mca_btl_base_endpoint_t *endpoint,
-						  struct opal_convertor_t *convertor, uint8_t order, size_t reserve,
-						  size_t *size, uint32_t flags)
+	struct mca_btl_base_endpoint_t *endpoint, struct opal_convertor_t *convertor, uint8_t order,
+	size_t reserve, size_t *size, uint32_t flags)
 {
 	(void)btl, (void)endpoint;
 	size_t most = vshmem_btl.super.btl_max_send_size - reserve;
@@ -106,7 +106,7 @@ static void complete(vshmem_endpoint *endpoint, vshmem_frag *frag, int status)
 }
 
 int vshmem_btl_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-		    mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
+	mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
 	(void)btl;
 	vshmem_frag *frag = (vshmem_frag *)descriptor;
@@ -147,8 +147,8 @@ int vshmem_send_waiting(vshmem_endpoint *endpoint)
 }
 
 /* Data with holes: into the ring without them. */
-static int pack(vshmem_endpoint *endpoint, struct opal_convertor_t *convertor, const void *header, size_t header_size,
-		size_t payload_size, mca_btl_base_tag_t tag)
+static int pack(vshmem_endpoint *endpoint, struct opal_convertor_t *convertor, const void *header,
+	size_t header_size, size_t payload_size, mca_btl_base_tag_t tag)
 {
 	void *room;
 	int rc = vshmem_reserve(endpoint->lane, (uint32_t)(header_size + payload_size), &room);
@@ -163,8 +163,9 @@ static int pack(vshmem_endpoint *endpoint, struct opal_convertor_t *convertor, c
 }
 
 int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-		     struct opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
-		     uint8_t order, uint32_t flags, mca_btl_base_tag_t tag, mca_btl_base_descriptor_t **descriptor)
+	struct opal_convertor_t *convertor, void *header, size_t header_size, size_t payload_size,
+	uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+	mca_btl_base_descriptor_t **descriptor)
 {
 	(void)btl, (void)order, (void)flags;
 	size_t size = header_size + payload_size;
@@ -177,7 +178,8 @@ int vshmem_btl_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
 	/* What waits goes first. */
 	if (opal_list_is_empty(&endpoint->waiting) && size <= vshmem_btl.super.btl_max_send_size) {
 		if (in_place)
-			rc = vshmem_post(endpoint->lane, header, (uint32_t)header_size, payload, (uint32_t)payload_size, tag);
+			rc = vshmem_post(endpoint->lane, header, (uint32_t)header_size, payload,
+				(uint32_t)payload_size, tag);
 		else
 			rc = pack(endpoint, convertor, header, header_size, payload_size, tag);
 	}

@@ -1,5 +1,6 @@
-/* A domain that dies takes processes of the job with it, and nothing they owe comes any more. The pool knows at once;
- * mpirun, which waits for a network, may take minutes. Whoever of the job looks first ends it.
+/* A domain that dies takes processes of the job with it, and nothing they owe comes any more. The
+ * pool knows at once; mpirun, which waits for a network, may take minutes. Whoever of the job looks
+ * first ends it.
  *
  * Other jobs, which this one has spawned or joined, end as they like.
  */
@@ -7,11 +8,13 @@
 
 /* Domains of a pool at most. */
 #define MOST 64
-/* Looks for a message between looks at the time, and ticks between looks at the domains: a tenth of a second or so. */
-#define LOOKS 64
+/* Looks for a message between looks at the time, and ticks between looks at the domains: a tenth of
+ * a second or so. */
+#define LOOKS    64
 #define INTERVAL (UINT64_C(1) << 28)
-/* Looks at the domains, with the job up to then silent about the rest, before all its processes are asked where they are. */
-#define PATIENCE 5
+/* Looks at the domains, with the job up to then silent about the rest, before all its processes are
+ * asked where they are. */
+#define TIMEOUT 5
 
 static struct vshmem_domain domains[MOST];
 static unsigned count;
@@ -32,7 +35,7 @@ static void look(void)
 {
 	static unsigned looks;
 	/* A process may wait for one that it has never talked to. */
-	if (!all_known && ++looks == PATIENCE) {
+	if (!all_known && ++looks == TIMEOUT) {
 		all_known = true;
 		vshmem_watch_job();
 	}
@@ -43,8 +46,9 @@ static void look(void)
 		uint32_t domain, client;
 		vshmem_whoami(vshmem_btl.pool, pool, &domain, &client);
 		ended = true;
-		vshmem_abort("domain %u of pool %s is dead, and processes of this job with it: the job ends", domains[nth].index,
-			     pool);
+		vshmem_abort(
+			"domain %u of pool %s is dead, and processes of this job with it: the job ends",
+			domains[nth].index, pool);
 		return;
 	}
 }

@@ -10,7 +10,8 @@ struct arena *make_arena(long processes, size_t more)
 {
 	if (processes > MOST_PROCESSES)
 		give_up("--processes is at most %d", MOST_PROCESSES);
-	struct arena *arena = mmap(NULL, sizeof *arena + more, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct arena *arena = mmap(NULL, sizeof *arena + more, PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (arena == MAP_FAILED)
 		give_up_call("mmap");
 	return arena;
@@ -48,8 +49,11 @@ void tell_shared(const struct request *request, uint64_t wall, uint64_t done, do
 	if (done == 0)
 		give_up("nobody got anything done in %ld ms", request->milliseconds);
 	double each = (double)wall / (double)done;
-	struct reading reading = { .rounds = done, .batches = 1, .median = each, .mean = each, .min = each, .p99 = each };
+	struct reading reading = {
+		.rounds = done, .batches = 1, .median = each, .mean = each, .min = each, .p99 = each
+	};
 	char more[128];
-	snprintf(more, sizeof more, ",\"cpu_ns\":%.1f,\"smallest_share\":%.4f", (double)cpu_ns_of_children() / (double)done, share);
+	snprintf(more, sizeof more, ",\"cpu_ns\":%.1f,\"smallest_share\":%.4f",
+		(double)cpu_ns_of_children() / (double)done, share);
 	print_reading(&request->run, &reading, more);
 }

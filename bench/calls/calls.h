@@ -18,7 +18,8 @@ struct request {
 
 typedef void case_fn(const struct request *request);
 
-case_fn semaphore_pair, semaphore_pair_with_undo, semaphore_program, semaphore_program_with_undo, semaphore_value, semaphore_arrays;
+case_fn semaphore_pair, semaphore_pair_with_undo, semaphore_program, semaphore_program_with_undo,
+	semaphore_value, semaphore_arrays;
 case_fn message;
 case_fn segment_cycle, segment_attach, segment_sustained;
 case_fn lookup_semop, lookup_semget, lookup_msgget, lookup_shmget;
@@ -32,8 +33,8 @@ _Noreturn void give_up_creating(const char *call);
 uint64_t cpu_ns(void);
 uint64_t cpu_ns_of_children(void);
 
-/* Processes that have come about by fork, at a gate: each calls arrive() and is let go all together. All of them end
- * when the process that made them does. */
+/* Processes that have come about by fork, at a gate: each calls arrive() and is let go all
+ * together. All of them end when the process that made them does. */
 struct crowd {
 	int gate[2], arrivals[2];
 	long size;
@@ -68,9 +69,7 @@ struct arena {
 /* With so many bytes more, for the case's own use. */
 struct arena *make_arena(long processes, size_t more);
 static inline bool stopped(struct arena *arena)
-{
-	return atomic_load_explicit(&arena->stop, memory_order_relaxed);
-}
+{ return atomic_load_explicit(&arena->stop, memory_order_relaxed); }
 /* Sleeps while the others work, and stops them; the time that it took. */
 uint64_t let_work(struct arena *arena, long milliseconds);
 uint64_t sum_of_done(const struct tally *tallies, long n);

@@ -96,7 +96,8 @@ static void receive_many(struct tally *tally)
 }
 
 /* Half of the processes do one thing and half the other. */
-static void start(struct crowd *crowd, long processes, void (*one)(struct tally *), void (*other)(struct tally *))
+static void start(struct crowd *crowd, long processes, void (*one)(struct tally *),
+	void (*other)(struct tally *))
 {
 	crowd_prepare(crowd);
 	for (long i = 0; i < processes; i++) {
@@ -127,7 +128,8 @@ void contend_for_a_semaphore(const struct request *request)
 	uint64_t done = sum_of_done(arena->tallies, n);
 	if (guarded->words[0] != done || semctl(set, 0, GETVAL) != 1)
 		give_up("%llu times through the critical section, %llu counted there; the semaphore is %d, not 1",
-			(unsigned long long)done, (unsigned long long)guarded->words[0], semctl(set, 0, GETVAL));
+			(unsigned long long)done, (unsigned long long)guarded->words[0],
+			semctl(set, 0, GETVAL));
 	tell_shared(request, wall, done, smallest_share(arena->tallies, n));
 	remove_objects();
 }
@@ -158,8 +160,11 @@ void contend_for_a_queue(const struct request *request)
 	if (msgctl(queue, IPC_STAT, &state) != 0)
 		give_up_call("IPC_STAT");
 	if (difference != 0 || state.msg_qnum != 0)
-		give_up("what was sent and what was received do not add up; %lu messages are left", (unsigned long)state.msg_qnum);
-	double senders_share = smallest_share(sent, n), receivers_share = smallest_share(received, n);
-	tell_shared(request, wall, sum_of_done(received, n), senders_share < receivers_share ? senders_share : receivers_share);
+		give_up("what was sent and what was received do not add up; %lu messages are left",
+			(unsigned long)state.msg_qnum);
+	double senders_share = smallest_share(sent, n),
+	       receivers_share = smallest_share(received, n);
+	tell_shared(request, wall, sum_of_done(received, n),
+		senders_share < receivers_share ? senders_share : receivers_share);
 	remove_objects();
 }

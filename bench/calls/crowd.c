@@ -12,7 +12,8 @@ void give_up_creating(const char *call)
 {
 	if (errno == ENOSPC)
 		give_up("%s: no room for one more object. Of the kernel: kernel.sem, kernel.msgmni or kernel.shmmni is too low "
-			"(sysctl). Of a pool: it is too small, or was made with too low a --limit", call);
+			"(sysctl). Of a pool: it is too small, or was made with too low a --limit",
+			call);
 	give_up_call(call);
 }
 
@@ -24,9 +25,7 @@ uint64_t cpu_ns(void)
 }
 
 static uint64_t in_ns(struct timeval time)
-{
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_usec * 1000u;
-}
+{ return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_usec * 1000u; }
 
 uint64_t cpu_ns_of_children(void)
 {
@@ -93,10 +92,7 @@ void crowd_release(struct crowd *crowd)
 	close(crowd->gate[1]);
 }
 
-void crowd_end(struct crowd *crowd)
-{
-	crowd_end_some(crowd, crowd->size);
-}
+void crowd_end(struct crowd *crowd) { crowd_end_some(crowd, crowd->size); }
 
 void crowd_end_some(struct crowd *crowd, long number)
 {

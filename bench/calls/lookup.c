@@ -48,8 +48,10 @@ static void remove_objects(void)
 
 static void make_objects(enum kind kind, const struct request *request)
 {
-	all = (struct objects){ .kind = kind, .count = request->objects, .random = request->random,
-				.state = 0x9e3779b97f4a7c15u };
+	all = (struct objects) { .kind = kind,
+		.count = request->objects,
+		.random = request->random,
+		.state = 0x9e3779b97f4a7c15u };
 	/* A range of keys of this process's own. */
 	all.first_key = (key_t)(0x40000000u | ((uint32_t)getpid() & 0x7fffu) << 15);
 	all.ids = calloc((size_t)all.count, sizeof *all.ids);
@@ -90,7 +92,8 @@ static void make_clients(struct crowd *crowd, const struct request *request)
 	if (shmctl(segment, IPC_STAT, &state) != 0)
 		give_up_call("IPC_STAT");
 	if ((long)state.shm_nattch != request->clients)
-		give_up("%lu processes are attached, not %ld", (unsigned long)state.shm_nattch, request->clients);
+		give_up("%lu processes are attached, not %ld", (unsigned long)state.shm_nattch,
+			request->clients);
 }
 
 static long next_object(void)
@@ -110,7 +113,8 @@ static void gets(void *context, uint64_t first, uint64_t count)
 		long nth = next_object();
 		int id = get(all.kind, all.first_key + (key_t)nth, 0);
 		if (id != all.ids[nth])
-			give_up("%s of key 0x%x returned %d (%s), not %d", get_call[all.kind], (unsigned)(all.first_key + nth), id,
+			give_up("%s of key 0x%x returned %d (%s), not %d", get_call[all.kind],
+				(unsigned)(all.first_key + nth), id,
 				id == -1 ? strerror(errno) : "another object", all.ids[nth]);
 	}
 }
@@ -141,22 +145,10 @@ static void measure_among(enum kind kind, rounds_fn *rounds, const struct reques
 	free(all.ids);
 }
 
-void lookup_semop(const struct request *request)
-{
-	measure_among(SEMAPHORE_SET, semops, request);
-}
+void lookup_semop(const struct request *request) { measure_among(SEMAPHORE_SET, semops, request); }
 
-void lookup_semget(const struct request *request)
-{
-	measure_among(SEMAPHORE_SET, gets, request);
-}
+void lookup_semget(const struct request *request) { measure_among(SEMAPHORE_SET, gets, request); }
 
-void lookup_msgget(const struct request *request)
-{
-	measure_among(QUEUE, gets, request);
-}
+void lookup_msgget(const struct request *request) { measure_among(QUEUE, gets, request); }
 
-void lookup_shmget(const struct request *request)
-{
-	measure_among(SEGMENT, gets, request);
-}
+void lookup_shmget(const struct request *request) { measure_among(SEGMENT, gets, request); }

@@ -37,8 +37,8 @@ static void mark(struct letter *letter, size_t size, uint64_t round)
 static bool is_marked(const struct letter *letter, size_t size, uint64_t round)
 {
 	return size < sizeof round
-	    || (memcmp(letter->text, &round, sizeof round) == 0
-		&& memcmp(letter->text + size - sizeof round, &round, sizeof round) == 0);
+	        || (memcmp(letter->text, &round, sizeof round) == 0
+	                && memcmp(letter->text + size - sizeof round, &round, sizeof round) == 0);
 }
 
 static void rounds(void *context, uint64_t first, uint64_t count)
@@ -52,10 +52,13 @@ static void rounds(void *context, uint64_t first, uint64_t count)
 		if (got == -1)
 			give_up_call("msgrcv");
 		if ((size_t)got != letters->size || letters->received->type != 3
-		    || !is_marked(letters->received, letters->size, round))
+		        || !is_marked(letters->received, letters->size, round))
 			give_up("message %llu of %zu bytes came back as one of type %ld, %zd bytes, %s",
-				(unsigned long long)round, letters->size, letters->received->type, got,
-				is_marked(letters->received, letters->size, round) ? "the same text" : "another text");
+				(unsigned long long)round, letters->size, letters->received->type,
+				got,
+				is_marked(letters->received, letters->size, round)
+					? "the same text"
+					: "another text");
 	}
 }
 

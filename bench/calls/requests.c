@@ -1,5 +1,5 @@
-/* A server and its clients over one queue: requests and answers are told apart by their types, an answer's is the pid of
- * the client. */
+/* A server and its clients over one queue: requests and answers are distinguished by their types,
+ * an answer's is the pid of the client. */
 #include <errno.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
@@ -42,13 +42,11 @@ static void receive(struct parcel *parcel, long type)
 		if (errno != EINTR || deadline_passed)
 			give_up_call("msgrcv");
 	if ((size_t)got != text || parcel->type != type)
-		give_up("a message of type %ld and %zd bytes where one of type %ld was wanted", parcel->type, got, type);
+		give_up("a message of type %ld and %zd bytes where one of type %ld was wanted",
+			parcel->type, got, type);
 }
 
-static uint64_t answer_to(uint64_t value)
-{
-	return value * 2654435761u + 1;
-}
+static uint64_t answer_to(uint64_t value) { return value * 2654435761u + 1; }
 
 static void serve(void)
 {
@@ -72,7 +70,8 @@ static void ask(struct tally *tally)
 		send(&parcel);
 		receive(&parcel, pid);
 		if (parcel.from != pid || parcel.value != answer_to(value))
-			give_up("an answer to another question: %llu of process %ld", (unsigned long long)parcel.value, parcel.from);
+			give_up("an answer to another question: %llu of process %ld",
+				(unsigned long long)parcel.value, parcel.from);
 		tally->done++;
 	}
 }
@@ -105,13 +104,14 @@ void requests(const struct request *request)
 	crowd_release(&crowd);
 	uint64_t wall = let_work(arena, request->milliseconds);
 	crowd_end_some(&crowd, clients); /* the server does not end before it is told to */
-	send(&(struct parcel){ .type = REQUEST });
+	send(&(struct parcel) { .type = REQUEST });
 	crowd_end(&crowd);
 	struct msqid_ds state;
 	if (msgctl(queue, IPC_STAT, &state) != 0)
 		give_up_call("IPC_STAT");
 	if (state.msg_qnum != 0)
 		give_up("%lu messages are left", (unsigned long)state.msg_qnum);
-	tell_shared(request, wall, sum_of_done(arena->tallies, clients), smallest_share(arena->tallies, clients));
+	tell_shared(request, wall, sum_of_done(arena->tallies, clients),
+		smallest_share(arena->tallies, clients));
 	remove_queue();
 }

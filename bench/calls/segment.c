@@ -43,7 +43,8 @@ static void touch(unsigned char *at, size_t size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	for (size_t offset = 0; offset < size; offset += page) {
-		unsigned char *byte = at + offset + offset / page % (size - offset < page ? size - offset : page);
+		unsigned char *byte = at + offset
+		        + offset / page % (size - offset < page ? size - offset : page);
 		if (*byte != 0)
 			give_up("a new segment holds %d at byte %zu", *byte, (size_t)(byte - at));
 		*byte = 0xa5;
@@ -96,7 +97,8 @@ void segment_attach(const struct request *request)
 	measure(&request->run, attaches, &mark, NULL);
 	struct shmid_ds state;
 	if (shmctl(segment, IPC_STAT, &state) != 0 || state.shm_nattch != 1)
-		give_up("after as many shmdt as shmat there are %lu attaches, not 1", (unsigned long)state.shm_nattch);
+		give_up("after as many shmdt as shmat there are %lu attaches, not 1",
+			(unsigned long)state.shm_nattch);
 	detach(at);
 	remove_segment();
 }
@@ -104,7 +106,8 @@ void segment_attach(const struct request *request)
 void segment_sustained(const struct request *request)
 {
 	on_failure = remove_segment;
-	uint64_t cpu = cpu_ns(), begin = now_ns(), now = begin, cycles_done = 0, slowest = 0, fastest = UINT64_MAX;
+	uint64_t cpu = cpu_ns(), begin = now_ns(), now = begin, cycles_done = 0, slowest = 0,
+		 fastest = UINT64_MAX;
 	uint64_t end = begin + (uint64_t)request->milliseconds * 1000000u;
 	while (now < end) {
 		uint64_t before = now;
@@ -119,9 +122,14 @@ void segment_sustained(const struct request *request)
 	}
 	segment = -1;
 	double each = (double)(now - begin) / (double)cycles_done;
-	struct reading reading = { .rounds = cycles_done, .batches = 1, .median = each, .mean = each,
-				   .min = (double)fastest, .p99 = (double)slowest };
+	struct reading reading = { .rounds = cycles_done,
+		.batches = 1,
+		.median = each,
+		.mean = each,
+		.min = (double)fastest,
+		.p99 = (double)slowest };
 	char more[64];
-	snprintf(more, sizeof more, ",\"cpu_ns\":%.1f", (double)(cpu_ns() - cpu) / (double)cycles_done);
+	snprintf(more, sizeof more, ",\"cpu_ns\":%.1f",
+		(double)(cpu_ns() - cpu) / (double)cycles_done);
 	print_reading(&request->run, &reading, more);
 }

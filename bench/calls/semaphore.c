@@ -33,7 +33,8 @@ static void pairs(void *context, uint64_t first, uint64_t count)
 	struct arrays *arrays = context;
 	(void)first;
 	while (count--)
-		if (semop(set, arrays->up, arrays->length) != 0 || semop(set, arrays->down, arrays->length) != 0)
+		if (semop(set, arrays->up, arrays->length) != 0
+		        || semop(set, arrays->down, arrays->length) != 0)
 			give_up_call("semop");
 }
 
@@ -42,8 +43,8 @@ static void measure_pairs(const struct request *request, size_t length, short fl
 	make_set((int)length);
 	struct arrays arrays = { .length = length };
 	for (unsigned short i = 0; i < length; i++) {
-		arrays.up[i] = (struct sembuf){ i, +1, flags };
-		arrays.down[i] = (struct sembuf){ i, -1, flags };
+		arrays.up[i] = (struct sembuf) { i, +1, flags };
+		arrays.down[i] = (struct sembuf) { i, -1, flags };
 	}
 	/* A value that differs from nothing done at all. */
 	for (unsigned short i = 0; i < length; i++)
@@ -52,13 +53,17 @@ static void measure_pairs(const struct request *request, size_t length, short fl
 	measure(&request->run, pairs, &arrays, NULL);
 	for (unsigned short i = 0; i < length; i++)
 		if (semctl(set, i, GETVAL) != SENTINEL)
-			give_up("semaphore %d is %d after as many ups as downs from %d", i, semctl(set, i, GETVAL), SENTINEL);
-	if (semop(set, arrays.up, length) != 0 || semctl(set, (int)length - 1, GETVAL) != SENTINEL + 1)
-		give_up("semaphore %zu is %d after one more up from %d", length - 1, semctl(set, (int)length - 1, GETVAL), SENTINEL);
+			give_up("semaphore %d is %d after as many ups as downs from %d", i,
+				semctl(set, i, GETVAL), SENTINEL);
+	if (semop(set, arrays.up, length) != 0
+	        || semctl(set, (int)length - 1, GETVAL) != SENTINEL + 1)
+		give_up("semaphore %zu is %d after one more up from %d", length - 1,
+			semctl(set, (int)length - 1, GETVAL), SENTINEL);
 	remove_set();
 }
 
-/* As programs call it: a set of which it is not the only semaphore, and operations that are written down just before each call. */
+/* As programs call it: a set of which it is not the only semaphore, and operations that are written
+ * down just before each call. */
 static void fresh_pairs(void *context, uint64_t first, uint64_t count)
 {
 	const short *flags = context;
@@ -80,34 +85,22 @@ static void measure_fresh_pairs(const struct request *request, short flags)
 		give_up_call("SETVAL");
 	measure(&request->run, fresh_pairs, &flags, NULL);
 	if (semctl(set, 0, GETVAL) != SENTINEL)
-		give_up("the semaphore is %d after as many ups as downs from %d", semctl(set, 0, GETVAL), SENTINEL);
+		give_up("the semaphore is %d after as many ups as downs from %d",
+			semctl(set, 0, GETVAL), SENTINEL);
 	remove_set();
 }
 
-void semaphore_program(const struct request *request)
-{
-	measure_fresh_pairs(request, 0);
-}
+void semaphore_program(const struct request *request) { measure_fresh_pairs(request, 0); }
 
 void semaphore_program_with_undo(const struct request *request)
-{
-	measure_fresh_pairs(request, SEM_UNDO);
-}
+{ measure_fresh_pairs(request, SEM_UNDO); }
 
-void semaphore_pair(const struct request *request)
-{
-	measure_pairs(request, 1, 0);
-}
+void semaphore_pair(const struct request *request) { measure_pairs(request, 1, 0); }
 
 void semaphore_pair_with_undo(const struct request *request)
-{
-	measure_pairs(request, 1, SEM_UNDO);
-}
+{ measure_pairs(request, 1, SEM_UNDO); }
 
-void semaphore_arrays(const struct request *request)
-{
-	measure_pairs(request, MOST_SEMAPHORES, 0);
-}
+void semaphore_arrays(const struct request *request) { measure_pairs(request, MOST_SEMAPHORES, 0); }
 
 static void values(void *context, uint64_t first, uint64_t count)
 {

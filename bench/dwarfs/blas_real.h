@@ -8,10 +8,7 @@ struct NAME(vectors) {
 	double xx, xy;
 };
 
-static size_t NAME(blas1_bytes)(long n)
-{
-	return 2 * array_bytes((size_t)n * sizeof(REAL));
-}
+static size_t NAME(blas1_bytes)(long n) { return 2 * array_bytes((size_t)n * sizeof(REAL)); }
 
 static void NAME(blas1_prepare)(struct work *work)
 {
@@ -57,10 +54,12 @@ static long NAME(blas1_run)(struct work *work, long rounds)
 	struct part own = own_part(work->team, work->n);
 	long mine = own.end - own.first;
 	for (long round = 0; round < rounds; round++) {
-		NAME(axpy)(mine, (REAL)(round % 2 ? -0.5 : 0.5), v->x + own.first, v->y + own.first);
+		NAME(axpy)(
+			mine, (REAL)(round % 2 ? -0.5 : 0.5), v->x + own.first, v->y + own.first);
 		double sum = (double)NAME(dot)(mine, v->x + own.first, v->y + own.first);
 		team_sum(work->team, &sum, 1);
-		double right = v->xy + (round % 2 ? 0 : v->xx / 2), off = fabs(sum - right) / (v->xx + 1);
+		double right = v->xy + (round % 2 ? 0 : v->xx / 2),
+		       off = fabs(sum - right) / (v->xx + 1);
 		v->wrong = off <= v->wrong ? v->wrong : off;
 	}
 	return rounds;
@@ -73,30 +72,34 @@ static double NAME(blas1_check)(struct work *work, long rounds)
 }
 
 const struct dwarf NAME(blas1) = {
-	.name = "blas1-" LETTER, .does = "y = y + a x and x.y; n: their length", .unit = "flop", .operations = blas1_operations,
-	.tolerance = PRECISION, .bytes = NAME(blas1_bytes), .prepare = NAME(blas1_prepare), .reset = NAME(blas1_reset),
-	.run = NAME(blas1_run), .check = NAME(blas1_check), .smallest = 1,
+	.name = "blas1-" LETTER,
+	.does = "y = y + a x and x.y; n: their length",
+	.unit = "flop",
+	.operations = blas1_operations,
+	.tolerance = PRECISION,
+	.bytes = NAME(blas1_bytes),
+	.prepare = NAME(blas1_prepare),
+	.reset = NAME(blas1_reset),
+	.run = NAME(blas1_run),
+	.check = NAME(blas1_check),
+	.smallest = 1,
 };
 
-/* Level 2: x = 2 A x and x = A x / 2 in turns; A = u v' / (v.u), of which u is an eigenvector of value 1. */
+/* Level 2: x = 2 A x and x = A x / 2 in turns; A = u v' / (v.u), of which u is an eigenvector of
+ * value 1. */
 
 struct NAME(system) {
 	REAL *a, *x[2];
 };
 
-static double NAME(u_of)(long i)
-{
-	return 1 + (double)(i % 7) / 8;
-}
+static double NAME(u_of)(long i) { return 1 + (double)(i % 7) / 8; }
 
-static double NAME(v_of)(long i)
-{
-	return 1 + (double)(i % 4) / 4;
-}
+static double NAME(v_of)(long i) { return 1 + (double)(i % 4) / 4; }
 
 static size_t NAME(blas2_bytes)(long n)
 {
-	return array_bytes((size_t)n * (size_t)n * sizeof(REAL)) + 2 * array_bytes((size_t)n * sizeof(REAL));
+	return array_bytes((size_t)n * (size_t)n * sizeof(REAL))
+	        + 2 * array_bytes((size_t)n * sizeof(REAL));
 }
 
 static void NAME(blas2_prepare)(struct work *work)
@@ -124,7 +127,8 @@ static void NAME(blas2_reset)(struct work *work)
 }
 
 EVERY_PROCESSOR
-static void NAME(gemv)(long rows, long n, REAL factor, const REAL *a, const REAL *restrict x, REAL *restrict y)
+static void NAME(gemv)(
+	long rows, long n, REAL factor, const REAL *a, const REAL *restrict x, REAL *restrict y)
 {
 	for (long i = 0; i < rows; i++) {
 		REAL sum = 0;
@@ -141,8 +145,8 @@ static long NAME(blas2_run)(struct work *work, long rounds)
 	struct part own = own_part(work->team, work->n);
 	for (long round = 0; round < rounds; round++) {
 		REAL *from = s->x[round % 2], *to = s->x[(round + 1) % 2];
-		NAME(gemv)(own.end - own.first, work->n, (REAL)(round % 2 ? 0.5 : 2), s->a + own.first * work->n, from,
-			   to + own.first);
+		NAME(gemv)(own.end - own.first, work->n, (REAL)(round % 2 ? 0.5 : 2),
+			s->a + own.first * work->n, from, to + own.first);
 		team_gather(work->team, to, sizeof(REAL), work->n);
 	}
 	return rounds;
@@ -153,39 +157,41 @@ static double NAME(blas2_check)(struct work *work, long rounds)
 	struct NAME(system) *s = work->state;
 	double wrong = 0;
 	for (long i = 0; i < work->n; i++) {
-		double right = NAME(u_of)(i) * (rounds % 2 ? 2 : 1), off = fabs((double)s->x[rounds % 2][i] - right);
+		double right = NAME(u_of)(i) * (rounds % 2 ? 2 : 1),
+		       off = fabs((double)s->x[rounds % 2][i] - right);
 		wrong = off <= wrong ? wrong : off;
 	}
 	return wrong / (double)(rounds + 10) * 10;
 }
 
 const struct dwarf NAME(blas2) = {
-	.name = "blas2-" LETTER, .does = "x = A x; n: rows and columns", .unit = "flop", .operations = blas2_operations,
-	.tolerance = PRECISION, .bytes = NAME(blas2_bytes), .prepare = NAME(blas2_prepare), .reset = NAME(blas2_reset),
-	.run = NAME(blas2_run), .check = NAME(blas2_check), .smallest = 1,
+	.name = "blas2-" LETTER,
+	.does = "x = A x; n: rows and columns",
+	.unit = "flop",
+	.operations = blas2_operations,
+	.tolerance = PRECISION,
+	.bytes = NAME(blas2_bytes),
+	.prepare = NAME(blas2_prepare),
+	.reset = NAME(blas2_reset),
+	.run = NAME(blas2_run),
+	.check = NAME(blas2_check),
+	.smallest = 1,
 };
 
-/* Level 3: X = H X with the reflection H = 1 - 2 v v' / (v.v), so that every second X is the first again. */
+/* Level 3: X = H X with the reflection H = 1 - 2 v v' / (v.v), so that every second X is the first
+ * again. */
 
 struct NAME(matrices) {
 	REAL *h, *x[2];
 	void *room;
 };
 
-static double NAME(w_of)(long i)
-{
-	return 1 + (double)(i % 3);
-}
+static double NAME(w_of)(long i) { return 1 + (double)(i % 3); }
 
-static double NAME(b_of)(long i, long j)
-{
-	return (double)((i * 3 + j * 5) % 16) / 8 - 1;
-}
+static double NAME(b_of)(long i, long j) { return (double)((i * 3 + j * 5) % 16) / 8 - 1; }
 
 static size_t NAME(blas3_bytes)(long n)
-{
-	return 3 * array_bytes((size_t)n * (size_t)n * sizeof(REAL));
-}
+{ return 3 * array_bytes((size_t)n * (size_t)n * sizeof(REAL)); }
 
 static void NAME(blas3_prepare)(struct work *work)
 {
@@ -213,7 +219,8 @@ static void NAME(blas3_reset)(struct work *work)
 	double squares = NAME(squares)(n);
 	for (long i = own.first; i < own.end; i++)
 		for (long j = 0; j < n; j++) {
-			m->h[i * n + j] = (REAL)((i == j) - 2 * NAME(w_of)(i) * NAME(w_of)(j) / squares);
+			m->h[i * n + j] = (REAL)((i == j)
+			        - 2 * NAME(w_of)(i) * NAME(w_of)(j) / squares);
 			m->x[0][i * n + j] = (REAL)NAME(b_of)(i, j);
 		}
 	team_gather(work->team, m->x[0], (size_t)n * sizeof(REAL), n);
@@ -226,7 +233,8 @@ static long NAME(blas3_run)(struct work *work, long rounds)
 	struct part own = own_part(work->team, n);
 	for (long round = 0; round < rounds; round++) {
 		REAL *from = m->x[round % 2], *to = m->x[(round + 1) % 2];
-		NAME(gemm)(own.end - own.first, n, m->h + own.first * n, from, to + own.first * n, m->room);
+		NAME(gemm)(own.end - own.first, n, m->h + own.first * n, from, to + own.first * n,
+			m->room);
 		team_gather(work->team, to, (size_t)n * sizeof(REAL), n);
 	}
 	return rounds;
@@ -253,7 +261,15 @@ static double NAME(blas3_check)(struct work *work, long rounds)
 }
 
 const struct dwarf NAME(blas3) = {
-	.name = "blas3-" LETTER, .does = "X = H X; n: rows and columns", .unit = "flop", .operations = blas3_operations,
-	.tolerance = PRECISION, .bytes = NAME(blas3_bytes), .prepare = NAME(blas3_prepare), .reset = NAME(blas3_reset),
-	.run = NAME(blas3_run), .check = NAME(blas3_check), .smallest = 1,
+	.name = "blas3-" LETTER,
+	.does = "X = H X; n: rows and columns",
+	.unit = "flop",
+	.operations = blas3_operations,
+	.tolerance = PRECISION,
+	.bytes = NAME(blas3_bytes),
+	.prepare = NAME(blas3_prepare),
+	.reset = NAME(blas3_reset),
+	.run = NAME(blas3_run),
+	.check = NAME(blas3_check),
+	.smallest = 1,
 };

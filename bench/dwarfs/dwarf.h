@@ -1,4 +1,5 @@
-/* Scientific dwarfs: small kernels that stand for what parallel programs do. Each is one source for all programming models. */
+/* Scientific dwarfs: small kernels that stand for what parallel programs do. Each is one source for
+ * all programming models. */
 #ifndef DWARF_H
 #define DWARF_H
 
@@ -20,7 +21,7 @@ struct dwarf {
 	const char *does; /* and what n is */
 	const char *unit;
 	double (*operations)(long n); /* of a round */
-	double tolerance;             /* for what check returns */
+	double tolerance; /* for what check returns */
 	/* Bytes of the arena. */
 	size_t (*bytes)(long n);
 	/* Takes arrays and makes the state. */
@@ -29,12 +30,14 @@ struct dwarf {
 	void (*reset)(struct work *work);
 	/* Computes so many rounds, or fewer if it is done; returns how many. */
 	long (*run)(struct work *work, long rounds);
-	/* The error after so many rounds, against an analytic or a serial value. All ranks call it; rank 0's value counts. */
+	/* The error after so many rounds, against an analytic or a serial value. All ranks call it;
+	 * rank 0's value counts. */
 	double (*check)(struct work *work, long rounds);
 	long smallest; /* n */
 };
 
-extern const struct dwarf blas1_single, blas1_double, blas2_single, blas2_double, blas3_single, blas3_double;
+extern const struct dwarf blas1_single, blas1_double, blas2_single, blas2_double, blas3_single,
+	blas3_double;
 extern const struct dwarf laplace, simpson, dynamics2, dynamics3;
 
 struct job {
@@ -42,7 +45,7 @@ struct job {
 	const char *model;
 	const char *path; /* for ftok */
 	long n, rounds, warmup;
-	int ranks, rank;  /* rank -1: not told */
+	int ranks, rank; /* rank -1: not told */
 	int timeout, cpu; /* seconds; -1: not pinned, otherwise rank i is on CPU + i */
 	bool fork;
 };
@@ -62,7 +65,8 @@ void alone(struct team *team, size_t bytes);
 
 /* For inner loops: the best of what the processor has is found when the program starts. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12
-#define EVERY_PROCESSOR __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
+#define EVERY_PROCESSOR \
+	__attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define EVERY_PROCESSOR
 #endif

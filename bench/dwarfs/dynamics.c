@@ -1,15 +1,17 @@
-/* Molecular dynamics: particles that all attract and repel each other (Lennard and Jones), moved by the velocity form of Verlet's
- * method. Energy must stay what it is, and the first steps must be what one process alone computes. */
+/* Molecular dynamics: particles that all attract and repel each other (Lennard and Jones), moved by
+ * the velocity form of Verlet's method. Energy must stay what it is, and the first steps must be
+ * what one process alone computes. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "../run.h"
 #include "dwarf.h"
 
-#define STEP 0.002
+#define STEP    0.002
 #define SPACING 1.12
-/* How far energy may drift, relative, and how far a particle may be from where it is without a team. */
-#define DRIFT 1e-3
+/* How far energy may drift, relative, and how far a particle may be from where it is without a
+ * team. */
+#define DRIFT  1e-3
 #define ASTRAY 1e-9
 enum { STEPS_ALONE = 3 };
 
@@ -20,9 +22,7 @@ struct particles {
 };
 
 static size_t bytes(long n, int dimensions)
-{
-	return 3 * array_bytes((size_t)(n * dimensions) * sizeof(double));
-}
+{ return 3 * array_bytes((size_t)(n * dimensions) * sizeof(double)); }
 
 static void prepare(struct work *work, int dimensions)
 {
@@ -36,8 +36,8 @@ static void prepare(struct work *work, int dimensions)
 }
 
 /* Sets the pull on own particles; returns their half of the potential energy. */
-static inline __attribute__((always_inline)) double pulls(const int dimensions, long n, struct part own,
-							   const double *restrict place, double *restrict pull)
+static inline __attribute__((always_inline)) double pulls(const int dimensions, long n,
+	struct part own, const double *restrict place, double *restrict pull)
 {
 	double potential = 0;
 	for (long i = own.first; i < own.end; i++) {
@@ -66,15 +66,11 @@ static inline __attribute__((always_inline)) double pulls(const int dimensions, 
 
 EVERY_PROCESSOR
 static double pulls2(long n, struct part own, const double *place, double *pull)
-{
-	return pulls(2, n, own, place, pull);
-}
+{ return pulls(2, n, own, place, pull); }
 
 EVERY_PROCESSOR
 static double pulls3(long n, struct part own, const double *place, double *pull)
-{
-	return pulls(3, n, own, place, pull);
-}
+{ return pulls(3, n, own, place, pull); }
 
 static double potential(int dimensions, struct work *work)
 {
@@ -93,10 +89,7 @@ static double kinetic(int dimensions, struct work *work)
 	return sum / 2;
 }
 
-static double speed_of(long i)
-{
-	return 0.2 * sin((double)(i * i % 1013));
-}
+static double speed_of(long i) { return 0.2 * sin((double)(i * i % 1013)); }
 
 static void reset(struct work *work, int dimensions)
 {
@@ -172,41 +165,28 @@ static double check(struct work *work, long rounds, int dimensions)
 }
 
 /* A pair: the distance, the force, the energy, and the sum. */
-static double operations2(long n)
-{
-	return 20 * (double)n * (double)(n - 1);
-}
+static double operations2(long n) { return 20 * (double)n * (double)(n - 1); }
 
-static double operations3(long n)
-{
-	return 25 * (double)n * (double)(n - 1);
-}
+static double operations3(long n) { return 25 * (double)n * (double)(n - 1); }
 
-#define DIMENSIONS(D)                                                                                              \
-	static size_t bytes##D(long n)                                                                             \
-	{                                                                                                          \
-		return bytes(n, D);                                                                                \
-	}                                                                                                          \
-	static void prepare##D(struct work *work)                                                                  \
-	{                                                                                                          \
-		prepare(work, D);                                                                                  \
-	}                                                                                                          \
-	static void reset##D(struct work *work)                                                                    \
-	{                                                                                                          \
-		reset(work, D);                                                                                    \
-	}                                                                                                          \
-	static long run##D(struct work *work, long rounds)                                                         \
-	{                                                                                                          \
-		return run(work, rounds, D);                                                                       \
-	}                                                                                                          \
-	static double check##D(struct work *work, long rounds)                                                     \
-	{                                                                                                          \
-		return check(work, rounds, D);                                                                     \
-	}                                                                                                          \
-	const struct dwarf dynamics##D = {                                                                         \
-		.name = "md" #D, .does = "molecular dynamics in " #D " dimensions; n: particles", .unit = "flop",  \
-		.operations = operations##D, .tolerance = DRIFT, .bytes = bytes##D, .prepare = prepare##D,         \
-		.reset = reset##D, .run = run##D, .check = check##D, .smallest = 2,                                \
+#define DIMENSIONS(D)                                                                             \
+	static size_t bytes##D(long n) { return bytes(n, D); }                                    \
+	static void prepare##D(struct work *work) { prepare(work, D); }                           \
+	static void reset##D(struct work *work) { reset(work, D); }                               \
+	static long run##D(struct work *work, long rounds) { return run(work, rounds, D); }       \
+	static double check##D(struct work *work, long rounds) { return check(work, rounds, D); } \
+	const struct dwarf dynamics##D = {                                                        \
+		.name = "md" #D,                                                                  \
+		.does = "molecular dynamics in " #D " dimensions; n: particles",                  \
+		.unit = "flop",                                                                   \
+		.operations = operations##D,                                                      \
+		.tolerance = DRIFT,                                                               \
+		.bytes = bytes##D,                                                                \
+		.prepare = prepare##D,                                                            \
+		.reset = reset##D,                                                                \
+		.run = run##D,                                                                    \
+		.check = check##D,                                                                \
+		.smallest = 2,                                                                    \
 	}
 
 DIMENSIONS(2);

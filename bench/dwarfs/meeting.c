@@ -12,8 +12,9 @@
 struct meeting {
 	_Alignas(64) _Atomic uint64_t offer; /* of rank 0: a number that no earlier run had */
 	_Atomic uint64_t terms;
-	_Alignas(64) _Atomic uint64_t closed; /* equals the offer once all are there: the key goes */
-	_Atomic uint64_t begin;               /* and once it is gone */
+	_Alignas(
+		64) _Atomic uint64_t closed; /* equals the offer once all are there: the key goes */
+	_Atomic uint64_t begin; /* and once it is gone */
 	struct {
 		_Alignas(64) _Atomic uint64_t answer;
 	} rank[MOST_RANKS];
@@ -25,9 +26,7 @@ static int segment = -1;
 static struct meeting *met;
 
 static size_t room_bytes(const struct team *team)
-{
-	return (team_room_bytes(team->ranks) + 4095) / 4096 * 4096;
-}
+{ return (team_room_bytes(team->ranks) + 4095) / 4096 * 4096; }
 
 static void remove_segment(void)
 {
@@ -59,7 +58,8 @@ static struct meeting *make(key_t key, size_t bytes)
 		if (left != -1)
 			shmctl(left, IPC_RMID, NULL);
 		if (deadline_passed)
-			give_up("the segment of key 0x%x is there and cannot be removed", (unsigned)key);
+			give_up("the segment of key 0x%x is there and cannot be removed",
+				(unsigned)key);
 	}
 	struct meeting *meeting = attach(segment);
 	if (meeting == NULL)
@@ -69,9 +69,10 @@ static struct meeting *make(key_t key, size_t bytes)
 
 static void wait_a_little(const char *whom)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
+	nanosleep(&(struct timespec) { .tv_nsec = 500000 }, NULL);
 	if (deadline_passed)
-		give_up("%s did not turn up in time (is it on the same pool, with the same --path?)", whom);
+		give_up("%s did not turn up in time (is it on the same pool, with the same --path?)",
+			whom);
 }
 
 static void gather_all(struct team *team, key_t key, size_t bytes, uint64_t terms)
@@ -96,8 +97,10 @@ static void join(struct team *team, key_t key, uint64_t terms)
 	uint64_t answered = 0;
 	for (int mine = -1;; wait_a_little("rank 0")) {
 		int found = shmget(key, 0, 0);
-		/* Another segment, or none: either all are here, or this one was of a run that came to nothing. */
-		if (meeting != NULL && found != mine && (answered == 0 || atomic_load(&meeting->closed) != answered)) {
+		/* Another segment, or none: either all are here, or this one was of a run that came
+		 * to nothing. */
+		if (meeting != NULL && found != mine
+		        && (answered == 0 || atomic_load(&meeting->closed) != answered)) {
 			shmdt(meeting);
 			meeting = NULL;
 		}
@@ -109,7 +112,8 @@ static void join(struct team *team, key_t key, uint64_t terms)
 		if (meeting == NULL)
 			continue;
 		uint64_t offer = atomic_load(&meeting->offer);
-		/* Closed without this rank's answer: rank 0 was killed before it removed the key. */
+		/* Closed without this rank's answer: rank 0 was killed before it removed the key.
+		 */
 		if (answered == 0 && offer != 0 && atomic_load(&meeting->closed) != offer) {
 			if (atomic_load(&meeting->terms) != terms)
 				give_up("the ranks were started with different dwarfs, sizes, rounds or numbers of ranks");
@@ -128,20 +132,19 @@ void team_meet(struct team *team, const char *path, uint64_t terms)
 	if (key == (key_t)-1)
 		give_up("ftok of '%s' failed: %s", path, strerror(errno));
 	if (team->rank == 0)
-		gather_all(team, key, sizeof(struct meeting) + room_bytes(team) + team->bytes, terms);
+		gather_all(
+			team, key, sizeof(struct meeting) + room_bytes(team) + team->bytes, terms);
 	else
 		join(team, key, terms);
 }
 
 void team_prepare_fork(struct team *team)
 {
-	struct meeting *meeting = make(IPC_PRIVATE, sizeof *meeting + room_bytes(team) + team->bytes);
+	struct meeting *meeting = make(
+		IPC_PRIVATE, sizeof *meeting + room_bytes(team) + team->bytes);
 	remove_segment();
 	on_failure = NULL;
 	take_seat(team, meeting);
 }
 
-void team_settle(struct team *team)
-{
-	team_enter(team, met->room);
-}
+void team_start(struct team *team) { team_enter(team, met->room); }

@@ -23,15 +23,9 @@ static void prepare(struct work *work)
 		give_up("no memory for a dwarf's state");
 }
 
-static void reset(struct work *work)
-{
-	((struct integral *)work->state)->wrong = 0;
-}
+static void reset(struct work *work) { ((struct integral *)work->state)->wrong = 0; }
 
-static inline double curve(double x)
-{
-	return 4 / (1 + x * x);
-}
+static inline double curve(double x) { return 4 / (1 + x * x); }
 
 /* 4 times the middle and 2 times the end of each pair. */
 EVERY_PROCESSOR
@@ -70,13 +64,19 @@ static double check(struct work *work, long rounds)
 	return ((struct integral *)work->state)->wrong;
 }
 
-static double operations(long n)
-{
-	return 13 * (double)n;
-}
+static double operations(long n) { return 13 * (double)n; }
 
 /* Of 16 pairs the rule itself is off by 4e-11. */
 const struct dwarf simpson = {
-	.name = "pi", .does = "Simpson's rule; n: pairs of intervals", .unit = "flop", .operations = operations, .tolerance = 1e-9,
-	.bytes = no_bytes, .prepare = prepare, .reset = reset, .run = run, .check = check, .smallest = 16,
+	.name = "pi",
+	.does = "Simpson's rule; n: pairs of intervals",
+	.unit = "flop",
+	.operations = operations,
+	.tolerance = 1e-9,
+	.bytes = no_bytes,
+	.prepare = prepare,
+	.reset = reset,
+	.run = run,
+	.check = check,
+	.smallest = 16,
 };

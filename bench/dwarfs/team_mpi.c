@@ -31,8 +31,8 @@ void team_gather(struct team *team, void *array, size_t element_bytes, long n)
 		begins[rank] = (int)(part.first * (long)words);
 		counts[rank] = (int)((part.end - part.first) * (long)words);
 	}
-	MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, array, counts, begins, word == 8 ? MPI_DOUBLE : MPI_FLOAT,
-		       MPI_COMM_WORLD);
+	MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, array, counts, begins,
+		word == 8 ? MPI_DOUBLE : MPI_FLOAT, MPI_COMM_WORLD);
 }
 
 void team_halo(struct team *team, void *rows, size_t row_bytes, long n)
@@ -40,8 +40,10 @@ void team_halo(struct team *team, void *rows, size_t row_bytes, long n)
 	if (team->ranks == 1)
 		return;
 	struct part own = own_part(team, n);
-	char *first = (char *)rows + (size_t)(own.first + 1) * row_bytes, *last = (char *)rows + (size_t)own.end * row_bytes;
-	/* More ranks than rows: whoever has none is no neighbour, and neither is who has none beyond. */
+	char *first = (char *)rows + (size_t)(own.first + 1) * row_bytes,
+	     *last = (char *)rows + (size_t)own.end * row_bytes;
+	/* More ranks than rows: whoever has none is no neighbour, and neither is who has none
+	 * beyond. */
 	int up = MPI_PROC_NULL, down = MPI_PROC_NULL;
 	if (own.first < own.end) {
 		for (int rank = 0; rank < team->ranks; rank++) {
@@ -53,6 +55,8 @@ void team_halo(struct team *team, void *rows, size_t row_bytes, long n)
 		}
 	}
 	int bytes = (int)row_bytes;
-	MPI_Sendrecv(first, bytes, MPI_BYTE, up, 1, last + row_bytes, bytes, MPI_BYTE, down, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-	MPI_Sendrecv(last, bytes, MPI_BYTE, down, 2, first - row_bytes, bytes, MPI_BYTE, up, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Sendrecv(first, bytes, MPI_BYTE, up, 1, last + row_bytes, bytes, MPI_BYTE, down, 1,
+		MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	MPI_Sendrecv(last, bytes, MPI_BYTE, down, 2, first - row_bytes, bytes, MPI_BYTE, up, 2,
+		MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }

@@ -2,13 +2,14 @@
 #include "team.h"
 #include "team_openmp.h"
 
-/* Two rooms in turns, so that one barrier is enough: a thread writes to a room again only after the barrier between, and by then
- * all have read it. */
+/* Two rooms in turns, so that one barrier is enough: a thread writes to a room again only after the
+ * barrier between, and by then all have read it. */
 void team_sum(struct team *team, double *values, int count)
 {
 	if (team->ranks == 1)
 		return;
-	struct openmp_line(*lines)[MOST_RANKS] = &((struct openmp_room *)team->model)->lines[++team->sequence % 2];
+	struct openmp_line(*lines)[MOST_RANKS] =
+		&((struct openmp_room *)team->model)->lines[++team->sequence % 2];
 	for (int i = 0; i < count; i++)
 		(*lines)[team->rank].values[i] = values[i];
 #pragma omp barrier

@@ -5,10 +5,7 @@
 #include "../dwarfs/dwarf.h"
 #include "../run.h"
 
-static void abort_all(void)
-{
-	MPI_Abort(MPI_COMM_WORLD, 1);
-}
+static void abort_all(void) { MPI_Abort(MPI_COMM_WORLD, 1); }
 
 int main(int argc, char **argv)
 {

@@ -1,9 +1,9 @@
-/* Pairs of MPI processes: rank r of the first half and rank r + n/2. Prints one line for each measurement:
- *   pingpong BYTES private|pool NANOSECONDS        one way, the mean over pairs
- *   stream BYTES private|pool NANOSECONDS          per message, 64 under way at a time, one direction
+/* Pairs of MPI processes: rank r of the first half and rank r + n/2. Prints one line for each
+ * measurement: pingpong BYTES private|pool NANOSECONDS        one way, the mean over pairs stream
+ * BYTES private|pool NANOSECONDS          per message, 64 under way at a time, one direction
  *   barrier|bcast|reduce|allreduce BYTES private NANOSECONDS
- * Each is that of the fastest of up to sixty short repetitions: how fast it is while nobody else takes the CPUs.
- * Usage: pairs [quick|full|collectives]
+ * Each is that of the fastest of up to sixty short repetitions: how fast it is while nobody else
+ * takes the CPUs. Usage: pairs [quick|full|collectives]
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -21,9 +21,11 @@ static void pingpong(char *out, char *in, int bytes, int rounds)
 	for (int round = 0; round < rounds; round++) {
 		if (first) {
 			MPI_Send(out, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD);
-			MPI_Recv(in, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Recv(
+				in, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		} else {
-			MPI_Recv(in, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Recv(
+				in, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 			MPI_Send(out, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD);
 		}
 	}
@@ -36,9 +38,11 @@ static void stream(char *out, char *in, int bytes, int rounds)
 	for (int round = 0; round < rounds; round += UNDER_WAY) {
 		for (int nth = 0; nth < UNDER_WAY; nth++) {
 			if (first)
-				MPI_Isend(out, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, &requests[nth]);
+				MPI_Isend(out, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD,
+					&requests[nth]);
 			else
-				MPI_Irecv(in, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD, &requests[nth]);
+				MPI_Irecv(in, bytes, MPI_BYTE, partner, 1, MPI_COMM_WORLD,
+					&requests[nth]);
 		}
 		MPI_Waitall(UNDER_WAY, requests, MPI_STATUSES_IGNORE);
 		if (first)

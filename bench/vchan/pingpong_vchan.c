@@ -1,5 +1,6 @@
-/* Round trips between two domains of Xen's over libxenvchan, its own way to share memory: one ring each way, and an event
- * channel. A channel joins two processes; the server offers it, in XenStore, to one other domain. Both run as root. */
+/* Round trips between two domains of Xen's over libxenvchan, its own way to share memory: one ring
+ * each way, and an event channel. A channel joins two processes; the server offers it, in XenStore,
+ * to one other domain. Both run as root. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +12,8 @@
 
 #include "../run.h"
 
-/* Domains may share one CPU, where who looks on and on keeps its peer from answering: so nobody looks for longer than this
- * before it goes to sleep. */
+/* Domains may share one CPU, where who looks on and on keeps its peer from answering: so nobody
+ * looks for longer than this before it goes to sleep. */
 enum { LOOKS_BETWEEN_CLOCKS = 16, LOOK_FOR_NS = 500000, RING_BYTES = 4096 };
 
 struct channel {
@@ -31,13 +32,10 @@ static void close_channel(void)
 	opened = NULL;
 }
 
-static void wait_ms(int ms)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
-}
+static void wait_ms(int ms) { nanosleep(&(struct timespec) { .tv_nsec = ms * 1000000L }, NULL); }
 
-/* What the program does while it looks is what libxenvchan offers for it: to ask for a message without waiting. Each time it
- * also asks the other side to be told. */
+/* What the program does while it looks is what libxenvchan offers for it: to ask for a message
+ * without waiting. Each time it also asks the other side to be told. */
 static int look(struct channel *c)
 {
 	int got = 0;
@@ -77,7 +75,8 @@ static void ping(void *context, uint64_t first, uint64_t count)
 		uint64_t answered;
 		memcpy(&answered, c->payload, sizeof answered);
 		if (answered != i)
-			give_up("round %llu was answered with %llu", (unsigned long long)i, (unsigned long long)answered);
+			give_up("round %llu was answered with %llu", (unsigned long long)i,
+				(unsigned long long)answered);
 	}
 }
 
@@ -93,7 +92,8 @@ static void serve(struct channel *c, int client, const char *path)
 {
 	opened = c->vchan = libxenvchan_server_init(NULL, client, path, RING_BYTES, RING_BYTES);
 	if (opened == NULL)
-		give_up_call("libxenvchan_server_init (as root, with the modules xen-gntalloc and xen-evtchn?)");
+		give_up_call(
+			"libxenvchan_server_init (as root, with the modules xen-gntalloc and xen-evtchn?)");
 	c->vchan->blocking = 1;
 	await_state(c, 1);
 	for (uint64_t rounds = total_rounds(c->run); rounds--;) {
@@ -122,9 +122,19 @@ int main(int argc, char **argv)
 	static const struct program program = {
 		"Round trips over libxenvchan; the client prints one line of JSON. --host is the number of the other side's domain;\n"
 		"both give the same --port, to tell channels apart. vchan-looking: who waits looks for 0.5 ms before it sleeps.",
-		"client", "server", transports, true };
-	struct run run = { .transport = "vchan-asleep", .size = 64, .rounds = 1000, .warmup = 20, .batches = 50, .pairs = 1,
-			   .timeout = 30, .cpu = -1, .peer_cpu = -1, .host = "0", .port = 1 };
+		"client", "server", transports, true
+	};
+	struct run run = { .transport = "vchan-asleep",
+		.size = 64,
+		.rounds = 1000,
+		.warmup = 20,
+		.batches = 50,
+		.pairs = 1,
+		.timeout = 30,
+		.cpu = -1,
+		.peer_cpu = -1,
+		.host = "0",
+		.port = 1 };
 	read_options(&run, &program, argc, argv);
 	if (run.size < sizeof(uint64_t) || run.size > RING_BYTES) {
 		fprintf(stderr, "--size must be from %zu to %d\n", sizeof(uint64_t), RING_BYTES);
@@ -133,13 +143,15 @@ int main(int argc, char **argv)
 	int other = (int)number("host", run.host, 0), pair;
 	take_role(&run, &pair);
 	on_failure = close_channel;
-	struct channel c = { .run = &run, .payload = calloc(1, run.size),
-			     .looks_first = strcmp(run.transport, "vchan-looking") == 0 };
+	struct channel c = { .run = &run,
+		.payload = calloc(1, run.size),
+		.looks_first = strcmp(run.transport, "vchan-looking") == 0 };
 	if (c.payload == NULL)
 		give_up("no memory for a payload of %zu bytes", run.size);
 	char path[80];
 	if (run.role == FIRST) {
-		snprintf(path, sizeof path, "/local/domain/%d/data/vchan/%d", other, run.port + pair);
+		snprintf(path, sizeof path, "/local/domain/%d/data/vchan/%d", other,
+			run.port + pair);
 		call(&c, other, path);
 	} else {
 		/* Its own directory, where a domain may write. */

@@ -4,7 +4,7 @@
 #[allow(dead_code, unused_imports, missing_docs)]
 #[path = "../../crates/vshmem_preload/src/attached/attach_table/mod.rs"]
 mod attach_table;
-#[path = "../../crates/vshmem_preload/tests/address_books/story.rs"]
-mod story;
+#[path = "../../crates/vshmem_preload/tests/address_books/sequence.rs"]
+mod sequence;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| story::play(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sequence::play(bytes));

@@ -1,6 +1,6 @@
 //! The first page of a region: opened and used, or refused.
 #![no_main]
 
-mod story;
+mod sequence;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| story::script::open(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sequence::script::open(bytes));

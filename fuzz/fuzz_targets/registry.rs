@@ -1,5 +1,5 @@
 #![no_main]
 
-mod story;
+mod sequence;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| story::tell("registry", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| sequence::tell("registry", bytes));

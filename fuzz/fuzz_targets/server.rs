@@ -3,10 +3,10 @@
 
 use std::sync::OnceLock;
 
-#[path = "../../crates/vshmem_serve/tests/hostile/story.rs"]
-mod story;
+#[path = "../../crates/vshmem_serve/tests/hostile/sequence.rs"]
+mod sequence;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    static STAGE: OnceLock<story::Stage> = OnceLock::new();
-    STAGE.get_or_init(|| story::Stage::new("fuzz")).play(bytes);
+    static STAGE: OnceLock<sequence::Stage> = OnceLock::new();
+    STAGE.get_or_init(|| sequence::Stage::new("fuzz")).play(bytes);
 });

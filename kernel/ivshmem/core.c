@@ -52,9 +52,7 @@ static bool name_in_use(const char *name)
 {
 	struct vshmem_device *other;
 
-	list_for_each_entry(other, &names, named)
-		if (!strcmp(other->name, name))
-			return true;
+	list_for_each_entry(other, &names, named) if (!strcmp(other->name, name)) return true;
 	return false;
 }
 
@@ -65,8 +63,8 @@ static void choose_name(struct vshmem_device *device)
 
 	memcpy(&copy, device->memory, sizeof(copy));
 	copy.name[sizeof(copy.name) - 1] = 0;
-	if (!memcmp(copy.magic, pool_magic, sizeof(copy.magic)) && valid_name(copy.name) &&
-	    !name_in_use(copy.name))
+	if (!memcmp(copy.magic, pool_magic, sizeof(copy.magic)) && valid_name(copy.name)
+	        && !name_in_use(copy.name))
 		strscpy(device->name, copy.name, sizeof(device->name));
 	else
 		strscpy(device->name, dev_name(device->parent), sizeof(device->name));
@@ -82,8 +80,7 @@ static struct vshmem_device *device_of(struct file *file)
 static int vshmem_open(struct inode *inode, struct file *file)
 {
 	/* Withdrawal waits for misc_open, so the device is there. */
-	struct vshmem_device *device =
-		container_of(file->private_data, struct vshmem_device, misc);
+	struct vshmem_device *device = container_of(file->private_data, struct vshmem_device, misc);
 	struct vshmem_file *opened = kzalloc(sizeof(*opened), GFP_KERNEL);
 
 	if (!opened)
@@ -110,9 +107,7 @@ static int vshmem_release(struct inode *inode, struct file *file)
 }
 
 static bool is_rung(struct vshmem_file *opened)
-{
-	return atomic64_read(&opened->device->rings) != READ_ONCE(opened->rings_read);
-}
+{ return atomic64_read(&opened->device->rings) != READ_ONCE(opened->rings_read); }
 
 static ssize_t vshmem_read(struct file *file, char __user *buffer, size_t bytes, loff_t *position)
 {
@@ -137,8 +132,8 @@ static ssize_t vshmem_read(struct file *file, char __user *buffer, size_t bytes,
 			return -ENODEV;
 		if (file->f_flags & O_NONBLOCK)
 			return -EAGAIN;
-		result = wait_event_interruptible(device->waiters,
-						  is_rung(opened) || READ_ONCE(device->gone));
+		result = wait_event_interruptible(
+			device->waiters, is_rung(opened) || READ_ONCE(device->gone));
 		if (result)
 			return result;
 	}
@@ -211,8 +206,7 @@ static int has_changed(struct vshmem_device *device, u64 offset, u32 value)
 	return result;
 }
 
-static long wait_for_change(struct vshmem_device *device,
-			    const struct vshmem_wait __user *argument)
+static long wait_for_change(struct vshmem_device *device, const struct vshmem_wait __user *argument)
 {
 	DEFINE_WAIT(waiter);
 	struct vshmem_wait wait;
@@ -221,8 +215,7 @@ static long wait_for_change(struct vshmem_device *device,
 
 	if (copy_from_user(&wait, argument, sizeof(wait)))
 		return -EFAULT;
-	if (wait.reserved || !IS_ALIGNED(wait.offset, sizeof(u32)) ||
-	    wait.offset >= device->bytes)
+	if (wait.reserved || !IS_ALIGNED(wait.offset, sizeof(u32)) || wait.offset >= device->bytes)
 		return -EINVAL;
 	if (!device->vectors)
 		return -EOPNOTSUPP;
@@ -258,18 +251,12 @@ static long vshmem_ioctl(struct file *file, unsigned int command, unsigned long 
 	if (READ_ONCE(device->gone))
 		return -ENODEV;
 	switch (command) {
-	case VSHMEM_INFO:
-		return tell_info(device, pointer);
-	case VSHMEM_RING:
-		return ring_peer(device, pointer);
-	case VSHMEM_WAIT:
-		return wait_for_change(device, pointer);
-	case VSHMEM_REGISTER:
-		return vshmem_register_caller(device);
-	case VSHMEM_DEATHS:
-		return vshmem_tell_deaths(file->private_data, pointer);
-	default:
-		return -ENOTTY;
+	case VSHMEM_INFO: return tell_info(device, pointer);
+	case VSHMEM_RING: return ring_peer(device, pointer);
+	case VSHMEM_WAIT: return wait_for_change(device, pointer);
+	case VSHMEM_REGISTER: return vshmem_register_caller(device);
+	case VSHMEM_DEATHS: return vshmem_tell_deaths(file->private_data, pointer);
+	default: return -ENOTTY;
 	}
 }
 
@@ -313,9 +300,7 @@ static void vshmem_device_free(struct kref *refs)
 }
 
 void vshmem_device_put(struct vshmem_device *device)
-{
-	kref_put(&device->refs, vshmem_device_free);
-}
+{ kref_put(&device->refs, vshmem_device_free); }
 
 /* Makes the device's node. */
 int vshmem_publish(struct vshmem_device *device, umode_t mode)
@@ -377,7 +362,8 @@ static void __exit vshmem_exit(void)
 module_init(vshmem_init);
 module_exit(vshmem_exit);
 
-MODULE_DESCRIPTION("vshmem: the memory and the doorbells of ivshmem devices for unprivileged programs");
+MODULE_DESCRIPTION(
+	"vshmem: the memory and the doorbells of ivshmem devices for unprivileged programs");
 MODULE_AUTHOR("The vshmem developers");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");

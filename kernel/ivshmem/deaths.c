@@ -15,11 +15,11 @@
 #include "vshmem.h"
 
 struct watch {
-	wait_queue_entry_t entry;	/* in pid->wait_pidfd while it lives */
+	wait_queue_entry_t entry; /* in pid->wait_pidfd while it lives */
 	struct list_head listed;
 	struct vshmem_device *device;
 	struct pid *pid;
-	u64 number;			/* which end it was */
+	u64 number;   /* which end it was */
 };
 
 static bool has_ended(struct pid *pid)
@@ -75,8 +75,7 @@ static void prune(struct vshmem_register *processes)
 		processes->watched--;
 	}
 	spin_unlock_irq(&processes->lock);
-	list_for_each_entry_safe(watch, next, &old, listed)
-		forget(watch);
+	list_for_each_entry_safe(watch, next, &old, listed) forget(watch);
 }
 
 void vshmem_register_init(struct vshmem_register *processes)
@@ -125,7 +124,8 @@ int vshmem_register_caller(struct vshmem_device *device)
 	INIT_LIST_HEAD(&watch->entry.entry);
 
 	spin_lock_irq(&processes->lock);
-	list_for_each_entry(other, &processes->alive, listed) {
+	list_for_each_entry(other, &processes->alive, listed)
+	{
 		if (other->pid == watch->pid) {
 			result = -EALREADY;
 			break;
@@ -168,7 +168,8 @@ long vshmem_tell_deaths(struct vshmem_file *opened, struct vshmem_deaths __user 
 	oldest = processes->ended - processes->kept;
 	deaths.missed = oldest > opened->deaths_read ? oldest - opened->deaths_read : 0;
 	opened->deaths_read = max(oldest, opened->deaths_read);
-	list_for_each_entry(watch, &processes->dead, listed) {
+	list_for_each_entry(watch, &processes->dead, listed)
+	{
 		if (count >= deaths.room)
 			break;
 		if (watch->number < opened->deaths_read)
@@ -181,8 +182,8 @@ long vshmem_tell_deaths(struct vshmem_file *opened, struct vshmem_deaths __user 
 	mutex_unlock(&opened->lock);
 
 	deaths.count = count;
-	if (copy_to_user(u64_to_user_ptr(deaths.pids), told, count * sizeof(told[0])) ||
-	    copy_to_user(argument, &deaths, sizeof(deaths)))
+	if (copy_to_user(u64_to_user_ptr(deaths.pids), told, count * sizeof(told[0]))
+	        || copy_to_user(argument, &deaths, sizeof(deaths)))
 		return -EFAULT;
 	prune(processes);
 	return 0;

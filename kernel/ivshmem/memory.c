@@ -35,9 +35,7 @@ static const struct address_space_operations vshmem_mapping = {
 };
 
 static int vshmem_fs_init(struct fs_context *context)
-{
-	return init_pseudo(context, 0x76736d65) ? 0 : -ENOMEM;
-}
+{ return init_pseudo(context, 0x76736d65) ? 0 : -ENOMEM; }
 
 /* No owner: its only mount is the module's own and ends with it. An owner would pin the module. */
 static struct file_system_type vshmem_fs = {
@@ -68,7 +66,8 @@ int vshmem_memory_init(struct vshmem_device *device, phys_addr_t start, u64 byte
 	void *memory;
 
 	if (!bytes || !IS_ALIGNED(start | bytes, PMD_SIZE)) {
-		dev_err(device->parent, "its memory (%llu bytes at %pa) is not made of 2 MiB pages; give it at least 2 MiB\n",
+		dev_err(device->parent,
+			"its memory (%llu bytes at %pa) is not made of 2 MiB pages; give it at least 2 MiB\n",
 			bytes, &start);
 		return -EINVAL;
 	}
@@ -105,9 +104,7 @@ int vshmem_memory_init(struct vshmem_device *device, phys_addr_t start, u64 byte
 
 /* Takes the memory away from everybody who has it mapped. After `gone` is set and seen. */
 void vshmem_memory_unmap(struct vshmem_device *device)
-{
-	unmap_mapping_range(device->inode->i_mapping, 0, 0, 1);
-}
+{ unmap_mapping_range(device->inode->i_mapping, 0, 0, 1); }
 
 void vshmem_memory_free(struct vshmem_device *device)
 {
@@ -116,10 +113,7 @@ void vshmem_memory_free(struct vshmem_device *device)
 }
 
 #if !COUNTED_PAGES
-static pfn_t device_pfn(unsigned long pfn)
-{
-	return __pfn_to_pfn_t(pfn, PFN_DEV | PFN_MAP);
-}
+static pfn_t device_pfn(unsigned long pfn) { return __pfn_to_pfn_t(pfn, PFN_DEV | PFN_MAP); }
 #endif
 
 static vm_fault_t insert_page(struct vm_fault *vmf, unsigned long pfn)
@@ -147,8 +141,8 @@ static vm_fault_t vshmem_fault(struct vm_fault *vmf)
 static vm_fault_t insert_huge(struct vm_fault *vmf, unsigned long pfn)
 {
 #if COUNTED_PAGES
-	return vmf_insert_folio_pmd(vmf, page_folio(pfn_to_page(pfn)),
-				    vmf->flags & FAULT_FLAG_WRITE);
+	return vmf_insert_folio_pmd(
+		vmf, page_folio(pfn_to_page(pfn)), vmf->flags & FAULT_FLAG_WRITE);
 #else
 	return vmf_insert_pfn_pmd(vmf, device_pfn(pfn), vmf->flags & FAULT_FLAG_WRITE);
 #endif

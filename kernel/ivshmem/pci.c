@@ -7,7 +7,7 @@
 #include "vshmem.h"
 
 #define REGISTERS_BAR 0
-#define MEMORY_BAR 2
+#define MEMORY_BAR    2
 /* Offset of the register that holds this machine's number. */
 #define IV_POSITION 8
 
@@ -62,8 +62,9 @@ static void shut_interrupts(struct pci_dev *pci, struct vshmem_device *device)
 }
 
 /*
- * Keeps others off the device's BARs until the driver's other resources have been given up. Not by pci_request_regions:
- * what becomes of those at the end differs between kernels (before 6.12 they are freed once more by pcim_enable_device).
+ * Keeps others off the device's BARs until the driver's other resources have been given up. Not by
+ * pci_request_regions: what becomes of those at the end differs between kernels (before 6.12 they
+ * are freed once more by pcim_enable_device).
  */
 static int request_regions(struct pci_dev *pci)
 {
@@ -73,7 +74,7 @@ static int request_regions(struct pci_dev *pci)
 		if (!(pci_resource_flags(pci, bar) & IORESOURCE_MEM) || !pci_resource_len(pci, bar))
 			continue;
 		if (!devm_request_mem_region(&pci->dev, pci_resource_start(pci, bar),
-					     pci_resource_len(pci, bar), "vshmem"))
+			    pci_resource_len(pci, bar), "vshmem"))
 			return -EBUSY;
 	}
 	return 0;
@@ -98,8 +99,8 @@ static int vshmem_probe(struct pci_dev *pci, const struct pci_device_id *id)
 		result = -ENOMEM;
 		goto put;
 	}
-	result = vshmem_memory_init(device, pci_resource_start(pci, MEMORY_BAR),
-				    pci_resource_len(pci, MEMORY_BAR));
+	result = vshmem_memory_init(
+		device, pci_resource_start(pci, MEMORY_BAR), pci_resource_len(pci, MEMORY_BAR));
 	if (result)
 		goto put;
 	result = set_up_interrupts(pci, device);
@@ -110,7 +111,7 @@ static int vshmem_probe(struct pci_dev *pci, const struct pci_device_id *id)
 		goto shut;
 	pci_set_drvdata(pci, device);
 	pci_info(pci, "/dev/vshmem/%s: %llu MiB, %s\n", device->name, device->bytes >> 20,
-		 device->vectors ? "interrupts" : "no interrupts");
+		device->vectors ? "interrupts" : "no interrupts");
 	return 0;
 shut:
 	shut_interrupts(pci, device);
@@ -129,8 +130,7 @@ static void vshmem_remove(struct pci_dev *pci)
 }
 
 static const struct pci_device_id vshmem_ids[] = {
-	{ PCI_DEVICE(PCI_VENDOR_ID_REDHAT_QUMRANET, 0x1110) },
-	{}
+	{ PCI_DEVICE(PCI_VENDOR_ID_REDHAT_QUMRANET, 0x1110) }, {}
 };
 MODULE_DEVICE_TABLE(pci, vshmem_ids);
 

@@ -21,12 +21,12 @@
 
 /* Processes whose end is told. */
 struct vshmem_register {
-	spinlock_t lock;		/* nests inside wait_pidfd.lock of a struct pid */
+	spinlock_t lock;  /* nests inside wait_pidfd.lock of a struct pid */
 	struct list_head alive;
-	struct list_head dead;		/* in the order of their ends */
-	u32 watched;			/* on either list */
-	u32 kept;			/* on the list of the dead */
-	u64 ended;			/* ever */
+	struct list_head dead;  /* in the order of their ends */
+	u32 watched;   /* on either list */
+	u32 kept;   /* on the list of the dead */
+	u64 ended;   /* ever */
 };
 
 /*
@@ -35,7 +35,7 @@ struct vshmem_register {
  */
 struct vshmem_device {
 	struct kref refs;
-	struct list_head named;		/* in the list of names in use */
+	struct list_head named;  /* in the list of names in use */
 	struct device *parent;
 	struct miscdevice misc;
 	char name[64];
@@ -46,14 +46,14 @@ struct vshmem_device {
 
 	/* Memory */
 	struct dev_pagemap pages;
-	struct inode *inode;		/* whose mapping all users' mappings hang in */
+	struct inode *inode;  /* whose mapping all users' mappings hang in */
 	void *memory;
 	phys_addr_t physical;
 	u64 bytes;
 
 	/* Interrupts */
 	void __iomem *registers;
-	int vectors;			/* 0: the device has none */
+	int vectors;   /* 0: the device has none */
 	s32 peer;
 	atomic64_t rings;
 	wait_queue_head_t waiters;
@@ -64,7 +64,7 @@ struct vshmem_device {
 /* One open file. */
 struct vshmem_file {
 	struct vshmem_device *device;
-	struct mutex lock;		/* of what follows */
+	struct mutex lock;  /* of what follows */
 	u64 rings_read;
 	u64 deaths_read;
 };

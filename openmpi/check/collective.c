@@ -15,15 +15,14 @@
 
 #include "opal/runtime/opal.h"
 
-#define must(condition)                                                              \
-	do {                                                                         \
-		if (!(condition)) {                                                  \
-			fprintf(stderr, "%s:%d: %s: seed %llu, step %llu\n",         \
-				__FILE__, __LINE__, #condition,                      \
-				(unsigned long long)first_seed,                      \
-				(unsigned long long)step);                           \
-			abort();                                                     \
-		}                                                                    \
+#define must(condition)                                                                          \
+	do {                                                                                     \
+		if (!(condition)) {                                                              \
+			fprintf(stderr, "%s:%d: %s: seed %llu, step %llu\n", __FILE__, __LINE__, \
+				#condition, (unsigned long long)first_seed,                      \
+				(unsigned long long)step);                                       \
+			abort();                                                                 \
+		}                                                                                \
 	} while (0)
 
 static uint64_t first_seed, step, seed;
@@ -58,10 +57,7 @@ int vshmem_open(const char *name, vshmem_pool **pool, char *message, size_t byte
 	return any(3) ? 0 : -ENOENT;
 }
 
-void vshmem_close(vshmem_pool *pool)
-{
-	must(pool == &the_pool && held == 0 && joined == 0);
-}
+void vshmem_close(vshmem_pool *pool) { must(pool == &the_pool && held == 0 && joined == 0); }
 
 void vshmem_identify(const vshmem_pool *pool, uint8_t uuid[16])
 {
@@ -117,8 +113,8 @@ size_t vshmem_team_bytes(uint32_t members, size_t payload)
 	return members < 7 ? members * (payload + 16) : 0;
 }
 
-int vshmem_team_join(void *memory, uint32_t members, size_t payload, uint32_t rank,
-		     vshmem_team **team)
+int vshmem_team_join(
+	void *memory, uint32_t members, size_t payload, uint32_t rank, vshmem_team **team)
 {
 	must(memory && rank < members && payload >= LARGEST_THING);
 	if (any(6) == 0)
@@ -135,9 +131,7 @@ void vshmem_team_leave(vshmem_team *team)
 }
 
 void vshmem_team_patience(vshmem_team *team, uint32_t milliseconds)
-{
-	must(team && milliseconds == UINT32_MAX);
-}
+{ must(team && milliseconds == UINT32_MAX); }
 
 void vshmem_team_idle(vshmem_team *team, void (*idle)(void *argument), void *argument)
 {
@@ -160,10 +154,7 @@ int vshmem_team_failure(const vshmem_team *team, char *message, size_t bytes)
 	return team->failed ? (int)any(8) : -1;
 }
 
-int vshmem_team_barrier(vshmem_team *team)
-{
-	return answered(team);
-}
+int vshmem_team_barrier(vshmem_team *team) { return answered(team); }
 
 int vshmem_team_broadcast(vshmem_team *team, uint32_t root, void *data, size_t bytes)
 {
@@ -176,7 +167,7 @@ int vshmem_team_broadcast(vshmem_team *team, uint32_t root, void *data, size_t b
 }
 
 static int reduce(vshmem_team *team, const void *mine, void *result, size_t count, size_t unit,
-		  void (*combine)(const void *, void *, size_t, void *), void *argument)
+	void (*combine)(const void *, void *, size_t, void *), void *argument)
 {
 	must(unit > 0 && unit <= LARGEST_THING);
 	must(count * unit <= vshmem_coll_parameters.most_bytes);
@@ -192,27 +183,17 @@ static int reduce(vshmem_team *team, const void *mine, void *result, size_t coun
 }
 
 int vshmem_team_reduce_by(vshmem_team *team, uint32_t root, const void *mine, void *result,
-			  size_t count, size_t unit,
-			  void (*combine)(const void *, void *, size_t, void *), void *argument)
-{
-	return reduce(team, mine, root == 0 ? result : NULL, count, unit, combine, argument);
-}
+	size_t count, size_t unit, void (*combine)(const void *, void *, size_t, void *),
+	void *argument)
+{ return reduce(team, mine, root == 0 ? result : NULL, count, unit, combine, argument); }
 
 int vshmem_team_allreduce_by(vshmem_team *team, const void *mine, void *result, size_t count,
-			     size_t unit,
-			     void (*combine)(const void *, void *, size_t, void *), void *argument)
-{
-	return reduce(team, mine, result, count, unit, combine, argument);
-}
+	size_t unit, void (*combine)(const void *, void *, size_t, void *), void *argument)
+{ return reduce(team, mine, result, count, unit, combine, argument); }
 
-void vshmem_say(const char *format, ...)
-{
-	(void)format;
-}
+void vshmem_say(const char *format, ...) { (void)format; }
 
-void opal_progress(void)
-{
-}
+void opal_progress(void) {}
 
 /* What members have told each other at the start. */
 bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16])
@@ -224,8 +205,7 @@ bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16])
 
 /* The component below: brings what other members say, or fails. */
 static int bcast(void *data, int count, struct ompi_datatype_t *type, int root,
-		 struct ompi_communicator_t *comm,
-		 mca_coll_base_module_t *module)
+	struct ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
 	must(module == NULL && root >= 0 && root < ompi_comm_size(comm));
 	by_messages++;
@@ -235,8 +215,7 @@ static int bcast(void *data, int count, struct ompi_datatype_t *type, int root,
 }
 
 static int allreduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
-		     struct ompi_op_t *op,
-		     struct ompi_communicator_t *comm, mca_coll_base_module_t *module)
+	struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *module)
 {
 	(void)op, (void)comm;
 	must(module == NULL);
@@ -247,8 +226,8 @@ static int allreduce(const void *mine, void *result, int count, struct ompi_data
 }
 
 static int reduce_below(const void *mine, void *result, int count, struct ompi_datatype_t *type,
-			struct ompi_op_t *op, int root,
-			struct ompi_communicator_t *comm, mca_coll_base_module_t *module)
+	struct ompi_op_t *op, int root, struct ompi_communicator_t *comm,
+	mca_coll_base_module_t *module)
 {
 	(void)mine, (void)result, (void)count, (void)type, (void)op, (void)root, (void)comm;
 	must(module == NULL);
@@ -265,8 +244,7 @@ static int barrier(struct ompi_communicator_t *comm, mca_coll_base_module_t *mod
 }
 
 static void exclusive_or(const void *source, void *target, int *count,
-			 struct ompi_datatype_t **type,
-			 struct ompi_op_base_module_1_0_0_t *module)
+	struct ompi_datatype_t **type, struct ompi_op_base_module_1_0_0_t *module)
 {
 	(void)module;
 	size_t size;
@@ -288,7 +266,7 @@ static void open_member(struct member *member)
 	member->group.grp_proc_count = 2 + (int)any(6);
 	member->comm.c_local_group = &member->group;
 	member->comm.c_my_rank = (int)any((uint64_t)member->group.grp_proc_count);
-	member->gathering = (vshmem_gathering){
+	member->gathering = (vshmem_gathering) {
 		.way = UNDECIDED,
 		.barrier = barrier,
 		.bcast = bcast,
@@ -304,7 +282,7 @@ static void call(struct member *member)
 {
 	mca_coll_base_module_t *module = &member->gathering.super;
 	ompi_datatype_t *types[] = { &ompi_mpi_byte.dt, &ompi_mpi_int.dt, &ompi_mpi_double.dt,
-				     with_holes };
+		with_holes };
 	uint64_t what = any(4);
 	ompi_datatype_t *type = types[any(what == 1 ? 4 : 3)];
 	int count = (int)any(any(10) ? 60 : 2000), size = ompi_comm_size(&member->comm);
@@ -317,12 +295,17 @@ static void call(struct member *member)
 	void *mine = calloc(1, room), *result = calloc(1, room);
 	const void *given = any(3) ? mine : MPI_IN_PLACE;
 	ompi_communicator_t *comm = &member->comm;
-	int rc = what == 0 ? vshmem_coll_barrier(comm, module) :
-		 what == 1 ? vshmem_coll_bcast(mine, count, type, root, comm, module) :
-		 what == 2 ? vshmem_coll_reduce(given, result, count, type, &operation, root, comm, module) :
-			     vshmem_coll_allreduce(given, result, count, type, &operation, comm, module);
-	must(rc == MPI_SUCCESS || rc == OMPI_ERROR || rc == MPI_ERR_TRUNCATE || rc == MPI_ERR_OTHER ||
-	     rc == MPI_ERR_INTERN);
+	int rc;
+	switch (what) {
+	case 0: rc = vshmem_coll_barrier(comm, module); break;
+	case 1: rc = vshmem_coll_bcast(mine, count, type, root, comm, module); break;
+	case 2:
+		rc = vshmem_coll_reduce(given, result, count, type, &operation, root, comm, module);
+		break;
+	default: rc = vshmem_coll_allreduce(given, result, count, type, &operation, comm, module);
+	}
+	must(rc == MPI_SUCCESS || rc == OMPI_ERROR || rc == MPI_ERR_TRUNCATE || rc == MPI_ERR_OTHER
+	        || rc == MPI_ERR_INTERN);
 	must(member->gathering.way != DECIDING);
 	must((member->gathering.way == BY_TEAM) == (member->gathering.team != NULL));
 	free(mine);
@@ -360,6 +343,6 @@ int main(int argc, char **argv)
 	must(held == 0 && joined == 0 && by_team > step / 100);
 	vshmem_coll_close();
 	printf("%llu calls, %llu by teams: 1 passed, 0 failed\n", (unsigned long long)step,
-	       (unsigned long long)by_team);
+		(unsigned long long)by_team);
 	return 0;
 }

@@ -1,6 +1,7 @@
-/* What may come from a ring: anything. Random messages are handed to the receive path of btl/vshmem, among them true answers,
- * repeated ones, and ones that are true but for a few bytes; in between operations are started, lanes fill and break, memory is
- * registered and given back. Texts lie in memory of exactly their size, so that the sanitizers see each byte too far.
+/* What may come from a ring: anything. Random messages are handed to the receive path of
+ * btl/vshmem, among them true answers, repeated ones, and ones that are true but for a few bytes;
+ * in between operations are started, lanes fill and break, memory is registered and given back.
+ * Texts lie in memory of exactly their size, so that the sanitizers see each byte too far.
  *
  *   incoming [SEED [SECONDS]]      without SECONDS so many steps as take a few
  *
@@ -14,13 +15,14 @@
 #include <string.h>
 #include <time.h>
 
-#define must(condition)                                                                                              \
-	do {                                                                                                         \
-		if (!(condition)) {                                                                                  \
-			fprintf(stderr, "%s:%d: %s: seed %llu, step %llu\n", __FILE__, __LINE__, #condition,         \
-				(unsigned long long)first_seed, (unsigned long long)step);                           \
-			abort();                                                                                     \
-		}                                                                                                    \
+#define must(condition)                                                                          \
+	do {                                                                                     \
+		if (!(condition)) {                                                              \
+			fprintf(stderr, "%s:%d: %s: seed %llu, step %llu\n", __FILE__, __LINE__, \
+				#condition, (unsigned long long)first_seed,                      \
+				(unsigned long long)step);                                       \
+			abort();                                                                 \
+		}                                                                                \
 	} while (0)
 
 static uint64_t first_seed, step, seed;
@@ -41,7 +43,8 @@ enum { PUT = 1, GET, ATOMIC, SWAP_IF, REPLY };
 
 enum { PEERS = 3, OPERATIONS = 1 << 14, SENT = 1 << 13, REGIONS = 8 };
 
-/* The library, as far as the receive path calls it. A lane takes messages, has no room, or is broken. */
+/* The library, as far as the receive path calls it. A lane takes messages, has no room, or is
+ * broken. */
 struct vshmem_lane {
 	uint32_t peer;
 	enum { OPEN, FULL, BROKEN } state;
@@ -68,7 +71,7 @@ int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t
 	if (request.what != REPLY) {
 		if (sent_count == SENT)
 			return -EAGAIN;
-		sent[sent_count++] = (struct sent){ lane->peer, request };
+		sent[sent_count++] = (struct sent) { lane->peer, request };
 	}
 	return 0;
 }
@@ -79,12 +82,13 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
 	if (lane >= PEERS + 1)
 		return -ENOENT;
 	/* The last one does not tell where it may be answered. */
-	*sender = (struct vshmem_sender){ .port = { .nonce = lane + 1, .id = lane < PEERS ? lane + 1 : 0 } };
+	*sender = (struct vshmem_sender) { .port = { .nonce = lane + 1,
+						   .id = lane < PEERS ? lane + 1 : 0 } };
 	return 0;
 }
 
-int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own, uint64_t mark,
-		      vshmem_lane **lane)
+int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own,
+	uint64_t mark, vshmem_lane **lane)
 {
 	(void)pool, (void)own, (void)mark;
 	if (to->nonce == 0 || to->nonce > PEERS)
@@ -99,15 +103,9 @@ uint32_t vshmem_lane_most_bytes(const vshmem_lane *lane)
 	return 1 << 20;
 }
 
-void vshmem_lane_close(vshmem_lane *lane)
-{
-	(void)lane;
-}
+void vshmem_lane_close(vshmem_lane *lane) { (void)lane; }
 
-void vshmem_say(const char *format, ...)
-{
-	(void)format;
-}
+void vshmem_say(const char *format, ...) { (void)format; }
 
 void vshmem_abort(const char *format, ...)
 {
@@ -115,10 +113,7 @@ void vshmem_abort(const char *format, ...)
 	abort();
 }
 
-bool vshmem_makes_progress(void)
-{
-	return any(8) == 0;
-}
+bool vshmem_makes_progress(void) { return any(8) == 0; }
 
 int vshmem_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
 {
@@ -137,8 +132,9 @@ static struct operation {
 } operations[OPERATIONS];
 static size_t started, ended, failed;
 
-static void done(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *local,
-		 struct mca_btl_base_registration_handle_t *handle, void *context, void *data, int status)
+static void done(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local, struct mca_btl_base_registration_handle_t *handle, void *context, void *data,
+	int status)
 {
 	(void)btl, (void)endpoint, (void)handle, (void)data;
 	struct operation *operation = context;
@@ -157,7 +153,9 @@ static void start(void)
 		return;
 	uint64_t whats = any(5), bytes = whats < 2 ? any(10) ? any(300) + 1 : any(200000) + 1 : 8;
 	vshmem_endpoint *endpoint = endpoints[any(PEERS)];
-	mca_btl_base_registration_handle_t remote = { .base = 4096, .bytes = 1 << 20, .offset = NOT_IN_POOL, .slot = 1, .key = 1 };
+	mca_btl_base_registration_handle_t remote = {
+		.base = 4096, .bytes = 1 << 20, .offset = NOT_IN_POOL, .slot = 1, .key = 1
+	};
 	uint64_t address = 4096 + any(1000) * 8;
 	int flags = any(2) ? MCA_BTL_ATOMIC_FLAG_32BIT : 0;
 	operation->local = malloc(bytes);
@@ -165,16 +163,21 @@ static void start(void)
 	operation->state = STARTED;
 	started++;
 	struct mca_btl_base_module_t *btl = &vshmem_btl.super;
-	int rc = whats == 0 ? vshmem_btl_put(btl, endpoint, operation->local, address, NULL, &remote, bytes, 0, 0, done, operation, NULL) :
-		 whats == 1 ? vshmem_btl_get(btl, endpoint, operation->local, address, NULL, &remote, bytes, 0, 0, done, operation, NULL) :
-		 whats == 2 ? vshmem_btl_afop(btl, endpoint, operation->local, address, NULL, &remote, MCA_BTL_ATOMIC_ADD, 1, flags, 0,
-					      done, operation, NULL) :
-		 whats == 3 ? vshmem_btl_acswap(btl, endpoint, operation->local, address, NULL, &remote, 1, 2, flags, 0, done,
-						operation, NULL) :
-			      vshmem_btl_afop(btl, endpoint, operation->local, address, NULL, &remote, MCA_BTL_ATOMIC_MAX, 1, flags, 0,
-					      done, operation, NULL);
+	int rc = whats == 0  ? vshmem_btl_put(btl, endpoint, operation->local, address, NULL,
+				       &remote, bytes, 0, 0, done, operation, NULL)
+		: whats == 1 ? vshmem_btl_get(btl, endpoint, operation->local, address, NULL,
+				       &remote, bytes, 0, 0, done, operation, NULL)
+		: whats == 2
+		? vshmem_btl_afop(btl, endpoint, operation->local, address, NULL, &remote,
+			  MCA_BTL_ATOMIC_ADD, 1, flags, 0, done, operation, NULL)
+		: whats == 3
+		? vshmem_btl_acswap(btl, endpoint, operation->local, address, NULL, &remote, 1, 2,
+			  flags, 0, done, operation, NULL)
+		: vshmem_btl_afop(btl, endpoint, operation->local, address, NULL, &remote,
+			  MCA_BTL_ATOMIC_MAX, 1, flags, 0, done, operation, NULL);
 	if (rc != OPAL_SUCCESS) {
-		must(rc == OPAL_ERR_OUT_OF_RESOURCE || rc == OPAL_ERR_UNREACH || (rc == OPAL_ERR_NOT_SUPPORTED && whats == 4));
+		must(rc == OPAL_ERR_OUT_OF_RESOURCE || rc == OPAL_ERR_UNREACH
+		        || (rc == OPAL_ERR_NOT_SUPPORTED && whats == 4));
 		must(operation->state == STARTED);
 		operation->state = UNUSED;
 		started--;
@@ -224,10 +227,13 @@ static void answer(bool honest)
 	if (honest) {
 		sent[nth] = sent[--sent_count];
 		reply.status = any(20) == 0;
-		deliver(was.peer, &reply, 1, sizeof(reply) + (was.request.what == GET && !reply.status ? reply.bytes : 0));
+		deliver(was.peer, &reply, 1,
+			sizeof(reply)
+		                + (was.request.what == GET && !reply.status ? reply.bytes : 0));
 		/* A second time. */
 		if (any(4) == 0)
-			deliver(was.peer, &reply, 1, sizeof(reply) + (was.request.what == GET ? reply.bytes : 0));
+			deliver(was.peer, &reply, 1,
+				sizeof(reply) + (was.request.what == GET ? reply.bytes : 0));
 		return;
 	}
 	mutate(&reply);
@@ -252,7 +258,7 @@ static void give_or_take(void)
 	region->bytes = any(500) + 1;
 	region->memory = aligned_alloc(16, (region->bytes + 15) & ~UINT64_C(15));
 	region->handle = vshmem_register_mem(&vshmem_btl.super, NULL, region->memory, region->bytes,
-					     (uint32_t)(any(MCA_BTL_REG_FLAG_ACCESS_ANY) | MCA_BTL_REG_FLAG_REMOTE_WRITE));
+		(uint32_t)(any(MCA_BTL_REG_FLAG_ACCESS_ANY) | MCA_BTL_REG_FLAG_REMOTE_WRITE));
 	must(region->handle);
 	memset(region->memory, 1, region->bytes);
 }
@@ -260,20 +266,25 @@ static void give_or_take(void)
 static void ask(void)
 {
 	const struct region *region = &regions[any(REGIONS)];
-	struct request request = { .what = (uint8_t)(1 + any(4)), .op = (uint16_t)(any(2) ? MCA_BTL_ATOMIC_ADD : any(64)),
-				   .flags = any(2) ? MCA_BTL_ATOMIC_FLAG_32BIT : 0, .token = any(UINT64_MAX) };
-	request.bytes = request.what >= ATOMIC ? request.flags ? 4 : 8 : any(any(10) ? 300 : 100000);
+	struct request request = { .what = (uint8_t)(1 + any(4)),
+		.op = (uint16_t)(any(2) ? MCA_BTL_ATOMIC_ADD : any(64)),
+		.flags = any(2) ? MCA_BTL_ATOMIC_FLAG_32BIT : 0,
+		.token = any(UINT64_MAX) };
+	request.bytes = request.what >= ATOMIC ? request.flags ? 4 : 8
+					       : any(any(10) ? 300 : 100000);
 	if (region->handle) {
 		request.slot = region->handle->slot;
 		request.key = region->handle->key;
-		request.address = (uint64_t)(uintptr_t)region->memory + (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
+		request.address = (uint64_t)(uintptr_t)region->memory
+		        + (any(4) ? any(region->bytes / 4 + 1) : any(region->bytes * 2));
 		if (request.what >= ATOMIC && any(2))
 			request.address &= ~UINT64_C(7);
 	}
 	if (any(3) == 0)
 		mutate(&request);
 	uint64_t data = request.what == PUT && request.bytes < 200000 ? request.bytes : 0;
-	deliver((uint32_t)any(PEERS + 2), &request, any(256), sizeof(request) + (any(10) ? data : any(600)));
+	deliver((uint32_t)any(PEERS + 2), &request, any(256),
+		sizeof(request) + (any(10) ? data : any(600)));
 }
 
 static void noise(void)
@@ -292,13 +303,13 @@ static void progress(void)
 {
 	vshmem_endpoint *endpoint;
 	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
-		vshmem_onesided_waiting(endpoint);
+	vshmem_onesided_waiting(endpoint);
 }
 
 static void open_all(void)
 {
 	for (uint32_t peer = 0; peer < PEERS; peer++) {
-		lanes[peer] = (struct vshmem_lane){ peer, OPEN };
+		lanes[peer] = (struct vshmem_lane) { peer, OPEN };
 		struct vshmem_address port = { .nonce = peer + 1, .id = peer + 1 };
 		endpoints[peer] = vshmem_endpoint_open(&port);
 		must(endpoints[peer]);
@@ -376,7 +387,8 @@ int main(int argc, char **argv)
 		go(20000);
 	while (until ? time(NULL) < until : step < 200000);
 	must(vshmem_btl.waiting >= 0);
-	printf("%llu steps, %zu operations, of which %zu failed: 1 passed, 0 failed\n", (unsigned long long)step, started, failed);
+	printf("%llu steps, %zu operations, of which %zu failed: 1 passed, 0 failed\n",
+		(unsigned long long)step, started, failed);
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&vshmem_btl.endpoints)))
 		OBJ_RELEASE(item);

@@ -1,4 +1,5 @@
-/* Many clients in many PID namespaces, some of which are killed: how long until those go on who wait for what the dead held.
+/* Many clients in many PID namespaces, some of which are killed: how long until those go on who
+ * wait for what the dead held.
  *
  *     deaths VSHMEM POOL NAMESPACES CLIENTS KILLS
  *
@@ -6,8 +7,9 @@
  *
  *     deaths in BOARD NAMESPACE
  *
- * Every client attaches a segment and holds an adjustment (SEM_UNDO). KILLS of them hold a semaphore each that another client
- * waits for; they are killed all at once. Prints the time until the waiters went on, and fails if one of them did not. */
+ * Every client attaches a segment and holds an adjustment (SEM_UNDO). KILLS of them hold a
+ * semaphore each that another client waits for; they are killed all at once. Prints the time until
+ * the waiters went on, and fails if one of them did not. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -130,7 +132,8 @@ static void start(char **words, const char *path, int which)
 {
 	char number[16];
 	snprintf(number, sizeof(number), "%d", which);
-	execl(words[1], words[1], "run", "--pool", words[2], "--", words[0], "in", path, number, (char *)NULL);
+	execl(words[1], words[1], "run", "--pool", words[2], "--", words[0], "in", path, number,
+		(char *)NULL);
 	must(0, words[1]);
 }
 
@@ -154,7 +157,8 @@ static void wait_for(atomic_int *count, int wanted, const char *what)
 	uint64_t end = now() + PATIENCE * UINT64_C(1000000000);
 	while (atomic_load(count) < wanted && !atomic_load(&board->broken)) {
 		if (now() > end) {
-			fprintf(stderr, "deaths: %d of %d %s after %d s\n", atomic_load(count), wanted, what, PATIENCE);
+			fprintf(stderr, "deaths: %d of %d %s after %d s\n", atomic_load(count),
+				wanted, what, PATIENCE);
 			exit(1);
 		}
 		usleep(500);
@@ -179,8 +183,9 @@ int main(int count, char **words)
 	board->namespaces = atoi(words[3]);
 	board->clients = atoi(words[4]);
 	board->kills = atoi(words[5]);
-	must(board->namespaces > 0 && board->namespaces <= MOST && board->clients <= MOST && 2 * board->kills <= board->clients,
-	     "arguments");
+	must(board->namespaces > 0 && board->namespaces <= MOST && board->clients <= MOST
+	                && 2 * board->kills <= board->clients,
+		"arguments");
 	must(pipe(gate) == 0 && dup2(gate[0], GATE) == GATE, "pipe");
 	close(gate[0]);
 	must(fcntl(gate[1], F_SETFD, FD_CLOEXEC) == 0, "fcntl");
@@ -190,7 +195,8 @@ int main(int count, char **words)
 		start(words, path, -1);
 	must(waitpid(maker, &status, 0) == maker && status == 0, "the objects");
 	for (int which = 0; which < board->namespaces; which++) {
-		/* A process that makes a new PID namespace for its children makes no second one: one each. */
+		/* A process that makes a new PID namespace for its children makes no second one:
+		 * one each. */
 		inits[which] = fork();
 		must(inits[which] >= 0, "fork");
 		if (inits[which] == 0) {
@@ -213,9 +219,10 @@ int main(int count, char **words)
 	for (int nth = 0; nth < board->kills; nth++)
 		board->woke[nth] -= began;
 	qsort(board->woke, (size_t)board->kills, sizeof(board->woke[0]), by_size);
-	printf("%d clients in %d namespaces, %d killed: waiters went on after %.1f ms (median), %.1f ms (the last)\n", board->clients,
-	       board->namespaces, board->kills, (double)board->woke[board->kills / 2] / 1e6,
-	       (double)board->woke[board->kills - 1] / 1e6);
+	printf("%d clients in %d namespaces, %d killed: waiters went on after %.1f ms (median), %.1f ms (the last)\n",
+		board->clients, board->namespaces, board->kills,
+		(double)board->woke[board->kills / 2] / 1e6,
+		(double)board->woke[board->kills - 1] / 1e6);
 	for (int which = 0; which < board->namespaces; which++) {
 		kill(inits[which], SIGKILL);
 		waitpid(inits[which], NULL, 0);

@@ -1,7 +1,9 @@
-/* Accumulates of every kind: what is in the window afterwards, and what was fetched, is what the operation makes of what was
- * there, or the call has given an error and changed nothing. Then all at once, on the same numbers.
+/* Accumulates of every kind: what is in the window afterwards, and what was fetched, is what the
+ * operation makes of what was there, or the call has given an error and changed nothing. Then all
+ * at once, on the same numbers.
  *
- * With an argument: all of it on each kind of window. Ends with `N passed, 0 failed`, and says before how many calls were refused. */
+ * With an argument: all of it on each kind of window. Ends with `N passed, 0 failed`, and says
+ * before how many calls were refused. */
 #include <stdint.h>
 #include <string.h>
 
@@ -24,7 +26,7 @@ struct kind {
 	const char *name;
 	int family;
 	size_t extent, first; /* bytes of the value */
-	int index;	      /* where a pair has its index */
+	int index;       /* where a pair has its index */
 };
 struct shape { /* count elements, so many apart */
 	int count, stride;
@@ -37,9 +39,12 @@ static void element(const struct kind *kind, char *at)
 {
 	memset(at, 0, kind->extent);
 	if (kind->family == INTEGER) {
-		/* Short ones do not overflow: Open MPI's own operations then differ by how many there are. */
+		/* Short ones do not overflow: Open MPI's own operations then differ by how many
+		 * there are. */
 		for (size_t byte = 0; byte < kind->extent; byte++)
-			at[byte] = (char)(kind->extent < 4 ? (byte ? 0 : any(6)) : any(3) ? any(256) : 0);
+			at[byte] = (char)(kind->extent < 4 ? (byte ? 0 : any(6))
+					: any(3)           ? any(256)
+							   : 0);
 		return;
 	}
 	int value = (int)any(5);
@@ -63,7 +68,8 @@ static void element(const struct kind *kind, char *at)
 static int same(const struct kind *kind, const char *one, const char *other)
 {
 	size_t value = kind->type == MPI_LONG_DOUBLE_INT ? 10 : kind->first;
-	return memcmp(one, other, value) == 0 && (kind->family != PAIR || memcmp(one + kind->index, other + kind->index, 4) == 0);
+	return memcmp(one, other, value) == 0
+	        && (kind->family != PAIR || memcmp(one + kind->index, other + kind->index, 4) == 0);
 }
 
 static MPI_Datatype laid_out(const struct kind *kind, struct shape shape)
@@ -76,10 +82,11 @@ static MPI_Datatype laid_out(const struct kind *kind, struct shape shape)
 
 static long refused;
 
-static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *name, int call, int target, struct shape from,
-		 struct shape there, struct shape to)
+static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *name, int call,
+	int target, struct shape from, struct shape there, struct shape to)
 {
-	static char origin[ROOM * 32], before[ROOM * 32], after[ROOM * 32], wanted[ROOM * 32], result[ROOM * 32], fetched[ROOM * 32];
+	static char origin[ROOM * 32], before[ROOM * 32], after[ROOM * 32], wanted[ROOM * 32],
+		result[ROOM * 32], fetched[ROOM * 32];
 	size_t extent = kind->extent;
 	int bytes = (int)(ROOM * extent), fetches = call != ACCUMULATE && call != RACCUMULATE;
 	MPI_Aint part = (MPI_Aint)rank * ROOM * 32;
@@ -91,7 +98,8 @@ static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *na
 	memcpy(wanted, before, (size_t)bytes);
 	memcpy(fetched, result, (size_t)bytes);
 	for (int nth = 0; nth < there.count; nth++) {
-		char *at = wanted + (size_t)(nth * there.stride) * extent, *with = origin + (size_t)(nth * from.stride) * extent;
+		char *at = wanted + (size_t)(nth * there.stride) * extent,
+		     *with = origin + (size_t)(nth * from.stride) * extent;
 		memcpy(fetched + (size_t)(nth * to.stride) * extent, at, extent);
 		if (op == MPI_REPLACE)
 			memcpy(at, with, extent);
@@ -109,13 +117,17 @@ static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *na
 	MPI_Put(before, bytes, MPI_BYTE, target, part, bytes, MPI_BYTE, win);
 	MPI_Win_flush(target, win);
 	MPI_Request request = MPI_REQUEST_NULL;
-	int rc = call == ACCUMULATE ? MPI_Accumulate(origin, counts[0], types[0], target, part, counts[1], types[1], op, win) :
-		 call == RACCUMULATE ? MPI_Raccumulate(origin, counts[0], types[0], target, part, counts[1], types[1], op, win, &request) :
-		 call == GET_ACCUMULATE ? MPI_Get_accumulate(origin, counts[0], types[0], result, counts[2], types[2], target, part,
-							     counts[1], types[1], op, win) :
-		 call == RGET_ACCUMULATE ? MPI_Rget_accumulate(origin, counts[0], types[0], result, counts[2], types[2], target, part,
-							       counts[1], types[1], op, win, &request) :
-					   MPI_Fetch_and_op(origin, result, kind->type, target, part, op, win);
+	int rc = call == ACCUMULATE   ? MPI_Accumulate(origin, counts[0], types[0], target, part,
+						counts[1], types[1], op, win)
+		: call == RACCUMULATE ? MPI_Raccumulate(origin, counts[0], types[0], target, part,
+						counts[1], types[1], op, win, &request)
+		: call == GET_ACCUMULATE
+		? MPI_Get_accumulate(origin, counts[0], types[0], result, counts[2], types[2],
+			  target, part, counts[1], types[1], op, win)
+		: call == RGET_ACCUMULATE
+		? MPI_Rget_accumulate(origin, counts[0], types[0], result, counts[2], types[2],
+			  target, part, counts[1], types[1], op, win, &request)
+		: MPI_Fetch_and_op(origin, result, kind->type, target, part, op, win);
 	if (rc == MPI_SUCCESS && request != MPI_REQUEST_NULL)
 		rc = MPI_Wait(&request, MPI_STATUS_IGNORE);
 	int also = MPI_Win_flush(target, win);
@@ -123,15 +135,18 @@ static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *na
 	MPI_Get(after, bytes, MPI_BYTE, target, part, bytes, MPI_BYTE, win);
 	MPI_Win_flush(target, win);
 	refused += rc != MPI_SUCCESS;
-	static const char *const calls[] = { "accumulate", "get_accumulate", "rget_accumulate", "raccumulate", "fetch_and_op" };
+	static const char *const calls[] = { "accumulate", "get_accumulate", "rget_accumulate",
+		"raccumulate", "fetch_and_op" };
 	for (int nth = 0; nth < ROOM; nth++) {
 		size_t at = (size_t)nth * extent;
 		must(same(kind, after + at, (rc == MPI_SUCCESS ? wanted : before) + at),
-		     "%s of %d %s, %s, to rank %d, strides %d %d %d: element %d of the window is wrong (the call gave %d)", calls[call],
-		     there.count, kind->name, name, target, from.stride, there.stride, to.stride, nth, rc);
+			"%s of %d %s, %s, to rank %d, strides %d %d %d: element %d of the window is wrong (the call gave %d)",
+			calls[call], there.count, kind->name, name, target, from.stride,
+			there.stride, to.stride, nth, rc);
 		must(rc != MPI_SUCCESS || !fetches || same(kind, result + at, fetched + at),
-		     "%s of %d %s, %s, to rank %d, strides %d %d %d: element %d that was fetched is wrong", calls[call], there.count,
-		     kind->name, name, target, from.stride, there.stride, to.stride, nth);
+			"%s of %d %s, %s, to rank %d, strides %d %d %d: element %d that was fetched is wrong",
+			calls[call], there.count, kind->name, name, target, from.stride,
+			there.stride, to.stride, nth);
 	}
 	for (int nth = 0; nth < 3; nth++)
 		if (shapes[nth].stride != 1)
@@ -140,14 +155,23 @@ static void once(MPI_Win win, const struct kind *kind, MPI_Op op, const char *na
 
 static void alone(MPI_Win win, int window, int family, int thorough)
 {
-	static const struct { MPI_Op op; const char *name; int families; } ops[] = {
+	static const struct {
+		MPI_Op op;
+		const char *name;
+		int families;
+	} ops[] = {
 		{ MPI_SUM, "sum", 1 << INTEGER | 1 << FLOATING },
 		{ MPI_PROD, "product", 1 << INTEGER | 1 << FLOATING },
 		{ MPI_MAX, "max", 1 << INTEGER | 1 << FLOATING },
 		{ MPI_MIN, "min", 1 << INTEGER | 1 << FLOATING },
-		{ MPI_LAND, "land", 1 << INTEGER }, { MPI_LOR, "lor", 1 << INTEGER }, { MPI_LXOR, "lxor", 1 << INTEGER },
-		{ MPI_BAND, "band", 1 << INTEGER }, { MPI_BOR, "bor", 1 << INTEGER }, { MPI_BXOR, "bxor", 1 << INTEGER },
-		{ MPI_MAXLOC, "maxloc", 1 << PAIR }, { MPI_MINLOC, "minloc", 1 << PAIR },
+		{ MPI_LAND, "land", 1 << INTEGER },
+		{ MPI_LOR, "lor", 1 << INTEGER },
+		{ MPI_LXOR, "lxor", 1 << INTEGER },
+		{ MPI_BAND, "band", 1 << INTEGER },
+		{ MPI_BOR, "bor", 1 << INTEGER },
+		{ MPI_BXOR, "bxor", 1 << INTEGER },
+		{ MPI_MAXLOC, "maxloc", 1 << PAIR },
+		{ MPI_MINLOC, "minloc", 1 << PAIR },
 		{ MPI_REPLACE, "replace", 1 << INTEGER | 1 << FLOATING | 1 << PAIR },
 		{ MPI_NO_OP, "no-op", 1 << INTEGER | 1 << FLOATING | 1 << PAIR },
 	};
@@ -160,18 +184,26 @@ static void alone(MPI_Win win, int window, int family, int thorough)
 			if (!(ops[op].families & 1 << family))
 				continue;
 			for (int call = 0; call < CALLS; call++) {
-				if (ops[op].op == MPI_NO_OP && (call == ACCUMULATE || call == RACCUMULATE))
+				if (ops[op].op == MPI_NO_OP
+				        && (call == ACCUMULATE || call == RACCUMULATE))
 					continue;
 				/* A sixth in each kind of window, unless there is time. */
-				if (!thorough && ((size_t)row + op + (size_t)call + 2 * (size_t)window) % 6 != 0)
+				if (!thorough
+				        && ((size_t)row + op + (size_t)call + 2 * (size_t)window)
+				                        % 6
+				                != 0)
 					continue;
 				for (int count = 0; count < (call == FETCH ? 1 : 3); count++) {
-					int target = thorough ? (int)any((unsigned)ranks) : (rank + 1 + row) % ranks;
+					int target = thorough ? (int)any((unsigned)ranks)
+							      : (rank + 1 + row) % ranks;
 					int layout = call == FETCH ? 0 : (int)any(4);
 					struct shape shape[3];
 					for (int nth = 0; nth < 3; nth++)
-						shape[nth] = (struct shape){ counts[count], layout == 0 || (layout - 1) == nth ? 1 : 2 };
-					once(win, &kinds[row], ops[op].op, ops[op].name, call, target, shape[0], shape[1], shape[2]);
+						shape[nth] = (struct shape) { counts[count],
+							layout == 0 || (layout - 1) == nth ? 1
+											   : 2 };
+					once(win, &kinds[row], ops[op].op, ops[op].name, call,
+						target, shape[0], shape[1], shape[2]);
 				}
 			}
 		}
@@ -197,12 +229,15 @@ static void together(MPI_Win win, int64_t *base, int count, int call)
 		for (int target = 0; target < ranks; target++) {
 			MPI_Request request = MPI_REQUEST_NULL;
 			if (call == ACCUMULATE)
-				MPI_Accumulate(ones, count, MPI_INT64_T, target, 0, count, MPI_INT64_T, MPI_SUM, win);
+				MPI_Accumulate(ones, count, MPI_INT64_T, target, 0, count,
+					MPI_INT64_T, MPI_SUM, win);
 			else if (call == GET_ACCUMULATE)
-				MPI_Get_accumulate(ones, count, MPI_INT64_T, got, count, MPI_INT64_T, target, 0, count, MPI_INT64_T, MPI_SUM, win);
+				MPI_Get_accumulate(ones, count, MPI_INT64_T, got, count,
+					MPI_INT64_T, target, 0, count, MPI_INT64_T, MPI_SUM, win);
 			else
-				MPI_Rget_accumulate(ones, count, MPI_INT64_T, got, count, MPI_INT64_T, target, 0, count, MPI_INT64_T, MPI_SUM, win,
-						    &request);
+				MPI_Rget_accumulate(ones, count, MPI_INT64_T, got, count,
+					MPI_INT64_T, target, 0, count, MPI_INT64_T, MPI_SUM, win,
+					&request);
 			if (request != MPI_REQUEST_NULL)
 				MPI_Wait(&request, MPI_STATUS_IGNORE);
 			else
@@ -216,9 +251,11 @@ static void together(MPI_Win win, int64_t *base, int count, int call)
 	MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, win);
 	int64_t turns = (int64_t)ROUNDS * ranks;
 	for (int nth = 0; nth < count; nth++)
-		must(base[nth] == turns, "%d at once: number %d is %ld", count, nth, (long)base[nth]);
+		must(base[nth] == turns, "%d at once: number %d is %ld", count, nth,
+			(long)base[nth]);
 	MPI_Win_unlock(rank, win);
-	must(call == ACCUMULATE || all == ranks * (int64_t)count * (turns * (turns - 1) / 2), "%d at once: fetched %ld", count, (long)all);
+	must(call == ACCUMULATE || all == ranks * (int64_t)count * (turns * (turns - 1) / 2),
+		"%d at once: fetched %ld", count, (long)all);
 	free(ones);
 	free(got);
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -228,7 +265,7 @@ static void kind(MPI_Datatype type, const char *name, int family, size_t first, 
 {
 	MPI_Aint low, extent;
 	MPI_Type_get_extent(type, &low, &extent);
-	kinds[kind_count++] = (struct kind){ type, name, family, (size_t)extent, first, index };
+	kinds[kind_count++] = (struct kind) { type, name, family, (size_t)extent, first, index };
 }
 
 int main(int argc, char **argv)
@@ -257,7 +294,8 @@ int main(int argc, char **argv)
 		if (window == 2)
 			MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &win);
 		else
-			MPI_Win_create(base = room((size_t)bytes, window), bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+			MPI_Win_create(base = room((size_t)bytes, window), bytes, 1, MPI_INFO_NULL,
+				MPI_COMM_WORLD, &win);
 		MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
 		for (int family = INTEGER; family <= PAIR; family++) {
 			alone(win, window, family, argc > 1);

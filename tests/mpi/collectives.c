@@ -1,5 +1,6 @@
-/* Barrier, bcast, reduce and allreduce: all roots, sizes around the bounds between one way and another, all operations, and
- * every byte looked at; also on communicators that come and go, and while others want to be served.
+/* Barrier, bcast, reduce and allreduce: all roots, sizes around the bounds between one way and
+ * another, all operations, and every byte looked at; also on communicators that come and go, and
+ * while others want to be served.
  *
  * With the argument "one": without threads. */
 #include <complex.h>
@@ -26,21 +27,23 @@ static void bcasts(MPI_Comm comm)
 	for (size_t nth = 0; nth < BOUNDS; nth++) {
 		for (int more = nth ? -1 : 0; more <= 1; more++) {
 			size_t bytes = bounds[nth] + (size_t)more;
-			for (int root = 0; root < size; root += size > MANY ? size / MANY : 1) {
+			for (int root = 0; root<size; root += size> MANY ? size / MANY : 1) {
 				unsigned message = (unsigned)(bytes + (size_t)root);
 				memset(data, 99, bytes + 1);
 				if (me == root)
 					fill(data, bytes, (unsigned)root, message);
 				MPI_Bcast(data, (int)bytes, MPI_BYTE, root, comm);
 				verify(data, bytes, (unsigned)root, message, "bcast");
-				must(data[bytes] == 99, "bcast of %zu bytes has written past the end", bytes);
+				must(data[bytes] == 99,
+					"bcast of %zu bytes has written past the end", bytes);
 			}
 		}
 	}
 	free(data);
 }
 
-/* The same integers with holes at some, without at others: MPI wants equal signatures, not equal layouts. */
+/* The same integers with holes at some, without at others: MPI wants equal signatures, not equal
+ * layouts. */
 static void layouts(void)
 {
 	enum { MOST = 20000, APART = 3 };
@@ -49,7 +52,7 @@ static void layouts(void)
 		MPI_Datatype spaced;
 		MPI_Type_vector(count, 1, APART, MPI_INT, &spaced);
 		MPI_Type_commit(&spaced);
-		for (int root = 0; root < ranks; root += ranks > MANY ? ranks / MANY : 1) {
+		for (int root = 0; root<ranks; root += ranks> MANY ? ranks / MANY : 1) {
 			int distance = (rank + root) % 2 ? APART : 1;
 			for (int at = 0; at < MOST * APART; at++)
 				data[at] = -1;
@@ -61,7 +64,8 @@ static void layouts(void)
 				MPI_Bcast(data, 1, spaced, root, MPI_COMM_WORLD);
 			for (int at = 0; at < count * distance; at++)
 				must(data[at] == (at % distance ? -1 : at / distance * 7 + root),
-				     "layouts: %d integers from %d: number %d is %d", count, root, at, data[at]);
+					"layouts: %d integers from %d: number %d is %d", count,
+					root, at, data[at]);
 		}
 		MPI_Type_free(&spaced);
 	}
@@ -69,9 +73,7 @@ static void layouts(void)
 
 /* What each rank has at a place: small, so that sums and products are exact for all types. */
 static int number(int of, int at)
-{
-	return at % 4 ? 1 + (of + at) % 2 + (of % 5 == 0 && at % 3 == 0) : (of + at / 4) % 3;
-}
+{ return at % 4 ? 1 + (of + at) % 2 + (of % 5 == 0 && at % 3 == 0) : (of + at / 4) % 3; }
 
 struct operation {
 	MPI_Op op;
@@ -100,39 +102,45 @@ static int64_t wanted(const struct operation *operation, int size, int at)
 }
 
 /* The calls for one type and one operation. */
-#define TYPE(calls_of, c, mpi)                                                                                  \
-	static void calls_of(MPI_Comm comm, const struct operation *operation, int count, int root)                \
-	{                                                                                                       \
-		int size, me;                                                                                   \
-		MPI_Comm_size(comm, &size);                                                                     \
-		MPI_Comm_rank(comm, &me);                                                                       \
-		c *mine = calloc((size_t)count + 1, sizeof(c)), *result = calloc((size_t)count + 1, sizeof(c));  \
-		for (int at = 0; at < count; at++)                                                              \
-			mine[at] = (c)number(me, at);                                                           \
-		result[count] = (c)77;                                                                          \
-		for (int call = 0; call < 4; call++) {                                                          \
-			int has = call % 2 || me == root;                                                       \
-			if (call == 0) {                                                                        \
-				MPI_Reduce(mine, result, count, mpi, operation->op, root, comm);                \
-			} else if (call == 1) {                                                                 \
-				MPI_Allreduce(mine, result, count, mpi, operation->op, comm);                   \
-			} else {                                                                                \
-				memcpy(result, mine, (size_t)count * sizeof(c));                                \
-				if (call == 2)                                                                  \
-					MPI_Reduce(me == root ? MPI_IN_PLACE : mine, me == root ? result : NULL, \
-						   count, mpi, operation->op, root, comm);                      \
-				else                                                                            \
-					MPI_Allreduce(MPI_IN_PLACE, result, count, mpi, operation->op, comm);   \
-			}                                                                                       \
-			for (int at = 0; has && at < count; at++)                                               \
-				must(result[at] == (c)wanted(operation, size, at),                              \
-				     #calls_of ", %s, call %d: number %d of %d", operation->name, call, at, count);  \
-			for (int at = 0; at < count; at++)                                                      \
-				must(mine[at] == (c)number(me, at), #calls_of ": what was given has changed");      \
-			must(result[count] == (c)77, #calls_of ": written past the end");                           \
-		}                                                                                               \
-		free(mine);                                                                                     \
-		free(result);                                                                                   \
+#define TYPE(calls_of, c, mpi)                                                                   \
+	static void calls_of(                                                                    \
+		MPI_Comm comm, const struct operation *operation, int count, int root)           \
+	{                                                                                        \
+		int size, me;                                                                    \
+		MPI_Comm_size(comm, &size);                                                      \
+		MPI_Comm_rank(comm, &me);                                                        \
+		c *mine = calloc((size_t)count + 1, sizeof(c)),                                  \
+		  *result = calloc((size_t)count + 1, sizeof(c));                                \
+		for (int at = 0; at < count; at++)                                               \
+			mine[at] = (c)number(me, at);                                            \
+		result[count] = (c)77;                                                           \
+		for (int call = 0; call < 4; call++) {                                           \
+			int has = call % 2 || me == root;                                        \
+			if (call == 0) {                                                         \
+				MPI_Reduce(mine, result, count, mpi, operation->op, root, comm); \
+			} else if (call == 1) {                                                  \
+				MPI_Allreduce(mine, result, count, mpi, operation->op, comm);    \
+			} else {                                                                 \
+				memcpy(result, mine, (size_t)count * sizeof(c));                 \
+				if (call == 2)                                                   \
+					MPI_Reduce(me == root ? MPI_IN_PLACE : mine,             \
+						me == root ? result : NULL, count, mpi,          \
+						operation->op, root, comm);                      \
+				else                                                             \
+					MPI_Allreduce(MPI_IN_PLACE, result, count, mpi,          \
+						operation->op, comm);                            \
+			}                                                                        \
+			for (int at = 0; has && at < count; at++)                                \
+				must(result[at] == (c)wanted(operation, size, at),               \
+					#calls_of ", %s, call %d: number %d of %d",              \
+					operation->name, call, at, count);                       \
+			for (int at = 0; at < count; at++)                                       \
+				must(mine[at] == (c)number(me, at),                              \
+					#calls_of ": what was given has changed");               \
+			must(result[count] == (c)77, #calls_of ": written past the end");        \
+		}                                                                                \
+		free(mine);                                                                      \
+		free(result);                                                                    \
 	}
 TYPE(bytes_1, signed char, MPI_SIGNED_CHAR)
 TYPE(bytes_2, short, MPI_SHORT)
@@ -150,17 +158,30 @@ static const struct {
 	int integers, ordered;
 	size_t bytes;
 } types[] = {
-	{ bytes_1, 1, 1, 1 }, { bytes_2, 1, 1, 2 }, { integers, 1, 1, 4 }, { longs, 1, 1, 8 }, { unsigned_longs, 1, 1, 8 },
-	{ fixed, 1, 1, 8 }, { floats, 0, 1, 4 }, { doubles, 0, 1, 8 }, { long_doubles, 0, 1, sizeof(long double) },
+	{ bytes_1, 1, 1, 1 },
+	{ bytes_2, 1, 1, 2 },
+	{ integers, 1, 1, 4 },
+	{ longs, 1, 1, 8 },
+	{ unsigned_longs, 1, 1, 8 },
+	{ fixed, 1, 1, 8 },
+	{ floats, 0, 1, 4 },
+	{ doubles, 0, 1, 8 },
+	{ long_doubles, 0, 1, sizeof(long double) },
 	{ complexes, 0, 0, 16 },
 };
 
 static void reductions(MPI_Comm comm)
 {
 	const struct operation operations[] = {
-		{ MPI_SUM, "sum", 0, sum },	  { MPI_PROD, "product", 0, product }, { MPI_MIN, "min", 0, least },
-		{ MPI_MAX, "max", 0, greatest },  { MPI_LAND, "land", 1, both },       { MPI_LOR, "lor", 1, either },
-		{ MPI_LXOR, "lxor", 1, one_of },  { MPI_BAND, "band", 1, bits_and },   { MPI_BOR, "bor", 1, bits_or },
+		{ MPI_SUM, "sum", 0, sum },
+		{ MPI_PROD, "product", 0, product },
+		{ MPI_MIN, "min", 0, least },
+		{ MPI_MAX, "max", 0, greatest },
+		{ MPI_LAND, "land", 1, both },
+		{ MPI_LOR, "lor", 1, either },
+		{ MPI_LXOR, "lxor", 1, one_of },
+		{ MPI_BAND, "band", 1, bits_and },
+		{ MPI_BOR, "bor", 1, bits_or },
 		{ MPI_BXOR, "bxor", 1, bits_xor },
 	};
 	int size;
@@ -169,25 +190,33 @@ static void reductions(MPI_Comm comm)
 		for (size_t nth = 0; nth < sizeof(operations) / sizeof(operations[0]); nth++) {
 			const struct operation *operation = &operations[nth];
 			int orders = operation->op == MPI_MIN || operation->op == MPI_MAX;
-			if ((operation->integers && !types[type].integers) || (orders && !types[type].ordered))
+			if ((operation->integers && !types[type].integers)
+			        || (orders && !types[type].ordered))
 				continue;
 			/* All sizes for one operation; a few for the others. */
 			for (size_t bound = 0; bound < BOUNDS - 2; bound++) {
 				int count = (int)(bounds[bound] / types[type].bytes);
 				for (int more = count ? -1 : 0; more <= 1; more++)
 					if (nth == 0 || bound == 2 || (bound == 5 && more == 1))
-						types[type].calls(comm, operation, count + more, (int)(bound + nth) % size);
+						types[type].calls(comm, operation, count + more,
+							(int)(bound + nth) % size);
 			}
 		}
 	}
 }
 
-/* The least, and who has it: without holes (two integers) and with them (a double and an integer). */
+/* The least, and who has it: without holes (two integers) and with them (a double and an integer).
+ */
 static void places(void)
 {
 	enum { COUNT = 500 };
-	static struct { int value, of; } integers[COUNT], least_integers[COUNT];
-	static struct { double value; int of; } numbers[COUNT], greatest_numbers[COUNT];
+	static struct {
+		int value, of;
+	} integers[COUNT], least_integers[COUNT];
+	static struct {
+		double value;
+		int of;
+	} numbers[COUNT], greatest_numbers[COUNT];
 	for (int at = 0; at < COUNT; at++) {
 		integers[at].value = (rank + at) % ranks;
 		numbers[at].value = (rank * 3 + at) % ranks == 0 ? 9.5 : -1;
@@ -196,7 +225,8 @@ static void places(void)
 	MPI_Allreduce(integers, least_integers, COUNT, MPI_2INT, MPI_MINLOC, MPI_COMM_WORLD);
 	MPI_Allreduce(numbers, greatest_numbers, COUNT, MPI_DOUBLE_INT, MPI_MAXLOC, MPI_COMM_WORLD);
 	for (int at = 0; at < COUNT; at++) {
-		must(least_integers[at].value == 0 && (least_integers[at].of + at) % ranks == 0, "minloc, %d", at);
+		must(least_integers[at].value == 0 && (least_integers[at].of + at) % ranks == 0,
+			"minloc, %d", at);
 		int first = 0;
 		while (first < ranks && (first * 3 + at) % ranks)
 			first++;
@@ -298,8 +328,8 @@ static void coming_and_going(void)
 	}
 }
 
-/* Rank 0 waits in a call while the others want it: for one-sided operations on its private memory, and for the rest of a
- * message that it has begun to send. */
+/* Rank 0 waits in a call while the others want it: for one-sided operations on its private memory,
+ * and for the rest of a message that it has begun to send. */
 static void served_meanwhile(void)
 {
 	enum { ROUNDS = 50, LONG = 1 << 20 };
@@ -331,7 +361,8 @@ static void served_meanwhile(void)
 		MPI_Wait(&request, MPI_STATUS_IGNORE);
 		if (rank == 0) {
 			MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
-			must(counter == (int64_t)(round + 1) * (ranks - 1), "round %d: the counter is %ld", round, (long)counter);
+			must(counter == (int64_t)(round + 1) * (ranks - 1),
+				"round %d: the counter is %ld", round, (long)counter);
 			MPI_Win_unlock(0, win);
 		}
 		MPI_Barrier(MPI_COMM_WORLD);

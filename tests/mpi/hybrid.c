@@ -1,4 +1,5 @@
-/* Everybody sends everybody else so many messages of a thousand bytes. Which way they go is counted outside. */
+/* Everybody sends everybody else so many messages of a thousand bytes. Which way they go is counted
+ * outside. */
 #include "pattern.h"
 
 int main(int argc, char **argv)
@@ -11,8 +12,8 @@ int main(int argc, char **argv)
 		int to = (rank + distance) % ranks, from = (rank + ranks - distance) % ranks;
 		for (int nth = 0; nth < each; nth++) {
 			fill(out, BYTES, (unsigned)rank, (unsigned)nth);
-			MPI_Sendrecv(out, BYTES, MPI_BYTE, to, 1, in, BYTES, MPI_BYTE, from, 1, MPI_COMM_WORLD,
-				     MPI_STATUS_IGNORE);
+			MPI_Sendrecv(out, BYTES, MPI_BYTE, to, 1, in, BYTES, MPI_BYTE, from, 1,
+				MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 			verify(in, BYTES, (unsigned)from, (unsigned)nth, "hybrid");
 		}
 	}

@@ -1,12 +1,15 @@
-/* Messages between all pairs: every size around the switches of protocol, in every mode, and every byte looked at.
+/* Messages between all pairs: every size around the switches of protocol, in every mode, and every
+ * byte looked at.
  *
- * Of many processes each talks to some: work and memory that grow with their square would be a test of patience. */
+ * Of many processes each talks to some: work and memory that grow with their square would be a test
+ * of timeout. */
 #include <string.h>
 
 #include "pattern.h"
 
 /* Where the protocols switch: inline sends, eager, fragments, ring sizes. */
-static const size_t switches[] = { 0, 48, 256, 1024, 4032, 4096, 8192, 16384, 32768, 65536, 131072, 262144, 1 << 20 };
+static const size_t switches[] = { 0, 48, 256, 1024, 4032, 4096, 8192, 16384, 32768, 65536, 131072,
+	262144, 1 << 20 };
 #define SWITCHES (sizeof(switches) / sizeof(switches[0]))
 
 /* So many talk to each other at once. */
@@ -15,7 +18,9 @@ static const size_t switches[] = { 0, 48, 256, 1024, 4032, 4096, 8192, 16384, 32
 /* Those that come after this one, all of them or nearer and farther ones. */
 static int next_distance(int distance)
 {
-	return ranks <= MANY || distance == ranks - 1 ? distance + 1 : distance * 2 < ranks ? distance * 2 : ranks - 1;
+	return ranks <= MANY || distance == ranks - 1 ? distance + 1
+		: distance * 2 < ranks                ? distance * 2
+						      : ranks - 1;
 }
 
 static void pairs(size_t bytes, int pool, int mode)
@@ -36,7 +41,8 @@ static void pairs(size_t bytes, int pool, int mode)
 			MPI_Ssend(out, (int)bytes, MPI_BYTE, to, mode, MPI_COMM_WORLD);
 		MPI_Wait(&request, &status);
 		MPI_Get_count(&status, MPI_BYTE, &count);
-		must(count == (int)bytes && status.MPI_SOURCE == from && status.MPI_TAG == mode, "status");
+		must(count == (int)bytes && status.MPI_SOURCE == from && status.MPI_TAG == mode,
+			"status");
 		verify(in, bytes, (unsigned)from, message, "pairs");
 		must(in[bytes] == 77, "written past the end");
 	}
@@ -62,12 +68,14 @@ static void wildcards(void)
 			int count;
 			if (left % 3 == 0)
 				MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
-			MPI_Recv(memory, MOST, MPI_BYTE, left % 3 == 0 ? status.MPI_SOURCE : MPI_ANY_SOURCE, MPI_ANY_TAG,
-				 MPI_COMM_WORLD, &status);
+			MPI_Recv(memory, MOST, MPI_BYTE,
+				left % 3 == 0 ? status.MPI_SOURCE : MPI_ANY_SOURCE, MPI_ANY_TAG,
+				MPI_COMM_WORLD, &status);
 			MPI_Get_count(&status, MPI_BYTE, &count);
 			unsigned from = (unsigned)status.MPI_SOURCE, nth = next[from]++;
-			must((size_t)count == (nth * 997 + from * 31) % MOST && status.MPI_TAG == (int)(nth % 7),
-			     "message %u of %u came out of order", nth, from);
+			must((size_t)count == (nth * 997 + from * 31) % MOST
+			                && status.MPI_TAG == (int)(nth % 7),
+				"message %u of %u came out of order", nth, from);
 			verify(memory, (size_t)count, from, nth, "wildcards");
 		}
 		free(next);
@@ -75,7 +83,8 @@ static void wildcards(void)
 	passed("wildcard receives, in order");
 }
 
-/* All send to one at once, more than any ring holds, and nobody is received from before all is sent. */
+/* All send to one at once, more than any ring holds, and nobody is received from before all is
+ * sent. */
 static void flood(size_t bytes, unsigned each)
 {
 	if (rank == 0) {
@@ -84,7 +93,8 @@ static void flood(size_t bytes, unsigned each)
 		MPI_Barrier(MPI_COMM_WORLD);
 		for (unsigned nth = 0; nth < each; nth++) {
 			for (int from = ranks - 1; from > 0; from--) {
-				MPI_Recv(in, (int)bytes, MPI_BYTE, from, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+				MPI_Recv(in, (int)bytes, MPI_BYTE, from, 5, MPI_COMM_WORLD,
+					MPI_STATUS_IGNORE);
 				verify(in, bytes, (unsigned)from, nth, "flood");
 			}
 		}
@@ -94,7 +104,8 @@ static void flood(size_t bytes, unsigned each)
 		MPI_Request *requests = calloc(each, sizeof(*requests));
 		for (unsigned nth = 0; nth < each; nth++) {
 			fill(out + nth * bytes, bytes, (unsigned)rank, nth);
-			MPI_Isend(out + nth * bytes, (int)bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &requests[nth]);
+			MPI_Isend(out + nth * bytes, (int)bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD,
+				&requests[nth]);
 		}
 		MPI_Barrier(MPI_COMM_WORLD);
 		MPI_Waitall((int)each, requests, MPI_STATUSES_IGNORE);
@@ -119,10 +130,10 @@ static void crossing(int pool)
 			size_t bytes = nth % 3 == 0 ? 70000 : nth % 3 == 1 ? 5000 : 30;
 			if (peer == 0)
 				fill(out + nth * 70000, bytes, (unsigned)rank, nth);
-			MPI_Irecv(in + ((size_t)peer * EACH + nth) * 70000, 70000, MPI_BYTE, from, (int)nth,
-				  MPI_COMM_WORLD, &requests[count++]);
-			MPI_Isend(out + nth * 70000, (int)bytes, MPI_BYTE, to, (int)nth, MPI_COMM_WORLD,
-				  &requests[count++]);
+			MPI_Irecv(in + ((size_t)peer * EACH + nth) * 70000, 70000, MPI_BYTE, from,
+				(int)nth, MPI_COMM_WORLD, &requests[count++]);
+			MPI_Isend(out + nth * 70000, (int)bytes, MPI_BYTE, to, (int)nth,
+				MPI_COMM_WORLD, &requests[count++]);
 			if (peer == 0 && nth == EACH - 1)
 				MPI_Barrier(MPI_COMM_SELF);
 		}
@@ -131,8 +142,10 @@ static void crossing(int pool)
 	for (int peer = 0; peer < peers; peer++)
 		for (unsigned nth = 0; nth < EACH; nth++)
 			verify(in + ((size_t)peer * EACH + nth) * 70000,
-			       nth % 3 == 0 ? 70000 : nth % 3 == 1 ? 5000 : 30,
-			       (unsigned)((rank + ranks - peer) % ranks), nth, "crossing");
+				nth % 3 == 0           ? 70000
+					: nth % 3 == 1 ? 5000
+						       : 30,
+				(unsigned)((rank + ranks - peer) % ranks), nth, "crossing");
 	no_room(out, pool);
 	no_room(in, pool);
 	free(requests);
@@ -153,16 +166,21 @@ static void datatypes(int rows)
 		fill(matrix, (size_t)bytes, (unsigned)rank, (unsigned)kind);
 		memset(got, 99, (size_t)bytes);
 		/* 0: holes to holes; 1: holes to one piece; 2: one piece to holes. */
-		MPI_Sendrecv(matrix, kind == 2 ? rows * TAKEN : 1, kind == 2 ? MPI_UNSIGNED_CHAR : column, to, 3, got,
-			     kind == 1 ? rows * TAKEN : 1, kind == 1 ? MPI_UNSIGNED_CHAR : column, from, 3,
-			     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Sendrecv(matrix, kind == 2 ? rows * TAKEN : 1,
+			kind == 2 ? MPI_UNSIGNED_CHAR : column, to, 3, got,
+			kind == 1 ? rows * TAKEN : 1, kind == 1 ? MPI_UNSIGNED_CHAR : column, from,
+			3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		for (int row = 0; row < rows; row++) {
 			for (int at = 0; at < (kind == 1 ? TAKEN : WIDTH); at++) {
-				size_t packed = (size_t)(row * TAKEN + at), spread = (size_t)(row * WIDTH + at);
+				size_t packed = (size_t)(row * TAKEN + at),
+				       spread = (size_t)(row * WIDTH + at);
 				unsigned char found = got[kind == 1 ? packed : spread];
-				unsigned char wanted = at >= TAKEN ? 99 :
-						       byte_of((unsigned)from, (unsigned)kind, kind == 2 ? packed : spread);
-				must(found == wanted, "datatypes: kind %d, row %d of %d, byte %d", kind, row, rows, at);
+				unsigned char wanted = at >= TAKEN
+					? 99
+					: byte_of((unsigned)from, (unsigned)kind,
+						  kind == 2 ? packed : spread);
+				must(found == wanted, "datatypes: kind %d, row %d of %d, byte %d",
+					kind, row, rows, at);
 			}
 		}
 	}
@@ -173,7 +191,8 @@ static void datatypes(int rows)
 
 static void collectives(int count)
 {
-	long *all = calloc((size_t)count * (size_t)ranks, sizeof(*all)), *mine = calloc((size_t)count * (size_t)ranks, sizeof(*mine));
+	long *all = calloc((size_t)count * (size_t)ranks, sizeof(*all)),
+	     *mine = calloc((size_t)count * (size_t)ranks, sizeof(*mine));
 	for (int root = 0; root < ranks; root += 1 + ranks / 3) {
 		for (int at = 0; at < count; at++)
 			mine[at] = rank == root ? at * 3 + root : -1;
@@ -184,7 +203,8 @@ static void collectives(int count)
 			mine[at] = (long)rank * count + at;
 		MPI_Reduce(mine, all, count, MPI_LONG, MPI_SUM, root, MPI_COMM_WORLD);
 		for (int at = 0; rank == root && at < count; at++)
-			must(all[at] == (long)count * ranks * (ranks - 1) / 2 + (long)at * ranks, "reduce");
+			must(all[at] == (long)count * ranks * (ranks - 1) / 2 + (long)at * ranks,
+				"reduce");
 	}
 	MPI_Allreduce(mine, all, count, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
 	for (int at = 0; at < count; at++)
@@ -197,7 +217,8 @@ static void collectives(int count)
 	MPI_Alltoall(mine, count, MPI_LONG, all, count, MPI_LONG, MPI_COMM_WORLD);
 	for (int peer = 0; peer < ranks; peer++)
 		for (int at = 0; at < count; at++)
-			must(all[peer * count + at] == (long)peer * 1000003 + rank * count + at, "alltoall");
+			must(all[peer * count + at] == (long)peer * 1000003 + rank * count + at,
+				"alltoall");
 	free(all);
 	free(mine);
 }
@@ -217,7 +238,8 @@ static void communicators(void)
 	must(sum == wanted, "sum over a half");
 	/* The same tag and partner in two communicators are two conversations. */
 	MPI_Comm_dup(MPI_COMM_WORLD, &back);
-	int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks, first = rank, second = rank + 1000, in[2];
+	int to = (rank + 1) % ranks, from = (rank + ranks - 1) % ranks, first = rank,
+	    second = rank + 1000, in[2];
 	MPI_Request requests[4];
 	MPI_Irecv(&in[1], 1, MPI_INT, from, 1, back, &requests[1]);
 	MPI_Irecv(&in[0], 1, MPI_INT, from, 1, MPI_COMM_WORLD, &requests[0]);

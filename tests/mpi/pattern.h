@@ -9,9 +9,7 @@
 static int rank, ranks;
 
 static inline unsigned char byte_of(unsigned sender, unsigned message, size_t at)
-{
-	return (unsigned char)(sender * 131 + message * 29 + at + (at >> 8) * 7 + (at >> 16) * 3);
-}
+{ return (unsigned char)(sender * 131 + message * 29 + at + (at >> 8) * 7 + (at >> 16) * 3); }
 
 static inline void fill(void *memory, size_t bytes, unsigned sender, unsigned message)
 {
@@ -20,22 +18,24 @@ static inline void fill(void *memory, size_t bytes, unsigned sender, unsigned me
 }
 
 /* Ends the job when it is not so: what was tested, and on which rank. */
-#define must(condition, ...)                                                            \
-	do {                                                                            \
-		if (!(condition)) {                                                     \
-			fprintf(stderr, "rank %d: %s:%d: ", rank, __FILE__, __LINE__);  \
-			fprintf(stderr, __VA_ARGS__);                                   \
-			fprintf(stderr, "\n");                                          \
-			MPI_Abort(MPI_COMM_WORLD, 1);                                   \
-			abort();                                                        \
-		}                                                                       \
+#define must(condition, ...)                                                           \
+	do {                                                                           \
+		if (!(condition)) {                                                    \
+			fprintf(stderr, "rank %d: %s:%d: ", rank, __FILE__, __LINE__); \
+			fprintf(stderr, __VA_ARGS__);                                  \
+			fprintf(stderr, "\n");                                         \
+			MPI_Abort(MPI_COMM_WORLD, 1);                                  \
+			abort();                                                       \
+		}                                                                      \
 	} while (0)
 
-static inline void verify(const void *memory, size_t bytes, unsigned sender, unsigned message, const char *what)
+static inline void verify(
+	const void *memory, size_t bytes, unsigned sender, unsigned message, const char *what)
 {
 	for (size_t at = 0; at < bytes; at++)
 		must(((const unsigned char *)memory)[at] == byte_of(sender, message, at),
-		     "%s: byte %zu of %zu from %u, message %u", what, at, bytes, sender, message);
+			"%s: byte %zu of %zu from %u, message %u", what, at, bytes, sender,
+			message);
 }
 
 /* Room for messages: of the library's choice (MPI_Alloc_mem) or private. */

@@ -13,10 +13,11 @@ static void *talk(void *argument)
 	for (unsigned round = 0; round < ROUNDS; round++) {
 		size_t bytes = sizes[(round + (unsigned)thread) % 4];
 		for (int distance = 1; distance < ranks; distance++) {
-			int to = (rank + distance) % ranks, from = (rank + ranks - distance) % ranks;
+			int to = (rank + distance) % ranks,
+			    from = (rank + ranks - distance) % ranks;
 			fill(out, bytes, (unsigned)(rank * THREADS + thread), round);
-			MPI_Sendrecv(out, (int)bytes, MPI_BYTE, to, thread, in, 70000, MPI_BYTE, from, thread,
-				     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Sendrecv(out, (int)bytes, MPI_BYTE, to, thread, in, 70000, MPI_BYTE,
+				from, thread, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 			verify(in, bytes, (unsigned)(from * THREADS + thread), round, "threads");
 		}
 	}
@@ -30,7 +31,8 @@ int main(int argc, char **argv)
 	begin(&argc, &argv, MPI_THREAD_MULTIPLE);
 	pthread_t threads[THREADS];
 	for (long thread = 0; thread < THREADS; thread++)
-		must(pthread_create(&threads[thread], NULL, talk, (void *)thread) == 0, "no thread");
+		must(pthread_create(&threads[thread], NULL, talk, (void *)thread) == 0,
+			"no thread");
 	for (int thread = 0; thread < THREADS; thread++)
 		pthread_join(threads[thread], NULL);
 	passed("threads");

@@ -1,6 +1,7 @@
-/* The last rank is killed in the middle of an exchange of all with all that would never end; with the argument
- * "collectives", of calls that all make. With the argument "guest" (after it) none is: somebody else kills its machine, as soon as
- * rank 0 has said that it is going. With "silent" that rank has never been heard of by then, and all wait for it. */
+/* The last rank is killed in the middle of an exchange of all with all that would never end; with
+ * the argument "collectives", of calls that all make. With the argument "guest" (after it) none is:
+ * somebody else kills its machine, as soon as rank 0 has said that it is going. With "silent" that
+ * rank has never been heard of by then, and all wait for it. */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,8 +32,10 @@ int main(int argc, char **argv)
 		if (rank == 0 && round == 200 && guest)
 			fprintf(stderr, "going\n");
 		if (!collective) {
-			MPI_Sendrecv(out, 1 + (int)(round * 37) % 20000, MPI_BYTE, (rank + distance) % ranks, 1, in, 20000,
-				     MPI_BYTE, (rank + ranks - distance) % ranks, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Sendrecv(out, 1 + (int)(round * 37) % 20000, MPI_BYTE,
+				(rank + distance) % ranks, 1, in, 20000, MPI_BYTE,
+				(rank + ranks - distance) % ranks, 1, MPI_COMM_WORLD,
+				MPI_STATUS_IGNORE);
 		} else if (round % 2) {
 			MPI_Barrier(MPI_COMM_WORLD);
 		} else {

@@ -1,7 +1,9 @@
-/* One-sided: every kind of window under every kind of synchronisation; counters that all raise, and every byte looked at.
+/* One-sided: every kind of window under every kind of synchronisation; counters that all raise, and
+ * every byte looked at.
  *
- * With an argument: dynamic windows instead. Open MPI 4.1.4's osc/rdma cannot do them between machines over any network: it
- * takes a lock exclusively and then, holding it, waits to share it (ompi_osc_rdma_find_dynamic_region).
+ * With an argument: dynamic windows instead. Open MPI 4.1.4's osc/rdma cannot do them between
+ * machines over any network: it takes a lock exclusively and then, holding it, waits to share it
+ * (ompi_osc_rdma_find_dynamic_region).
  */
 #include <stdint.h>
 #include <string.h>
@@ -20,9 +22,7 @@ struct window {
 };
 
 static MPI_Aint place(const struct window *window, int target, size_t word)
-{
-	return window->at[target] + (MPI_Aint)(word * sizeof(int64_t));
-}
+{ return window->at[target] + (MPI_Aint)(word * sizeof(int64_t)); }
 
 static struct window open_window(int kind, size_t words)
 {
@@ -30,7 +30,8 @@ static struct window open_window(int kind, size_t words)
 	MPI_Aint bytes = (MPI_Aint)(words * sizeof(int64_t)), mine = 0;
 	window.at = calloc((size_t)ranks, sizeof(*window.at));
 	if (kind == ALLOCATED) {
-		MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window.base, &window.win);
+		MPI_Win_allocate(
+			bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window.base, &window.win);
 	} else {
 		window.base = (int64_t *)room((size_t)bytes, kind == CREATED_IN_POOL);
 		if (kind == DYNAMIC) {
@@ -38,7 +39,8 @@ static struct window open_window(int kind, size_t words)
 			MPI_Win_attach(window.win, window.base, bytes);
 			MPI_Get_address(window.base, &mine);
 		} else {
-			MPI_Win_create(window.base, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window.win);
+			MPI_Win_create(
+				window.base, bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &window.win);
 		}
 	}
 	MPI_Allgather(&mine, 1, MPI_AINT, window.at, 1, MPI_AINT, MPI_COMM_WORLD);
@@ -66,16 +68,18 @@ static void fences(struct window *window)
 		MPI_Win_fence(0, window->win);
 		fill(out, stripe * sizeof(*out), (unsigned)rank, round);
 		for (int target = 0; target < ranks; target++)
-			MPI_Put(out, (int)stripe, MPI_INT64_T, target, place(window, target, stripe * (size_t)rank),
-				(int)stripe, MPI_INT64_T, window->win);
+			MPI_Put(out, (int)stripe, MPI_INT64_T, target,
+				place(window, target, stripe * (size_t)rank), (int)stripe,
+				MPI_INT64_T, window->win);
 		MPI_Win_fence(0, window->win);
 		for (int origin = 0; origin < ranks; origin++)
-			verify(window->base + stripe * (size_t)origin, stripe * sizeof(*out), (unsigned)origin, round,
-			       "put and fence");
+			verify(window->base + stripe * (size_t)origin, stripe * sizeof(*out),
+				(unsigned)origin, round, "put and fence");
 		MPI_Win_fence(0, window->win);
 		int target = (rank + 1) % ranks;
-		MPI_Get(in, (int)stripe, MPI_INT64_T, target, place(window, target, stripe * (size_t)target), (int)stripe,
-			MPI_INT64_T, window->win);
+		MPI_Get(in, (int)stripe, MPI_INT64_T, target,
+			place(window, target, stripe * (size_t)target), (int)stripe, MPI_INT64_T,
+			window->win);
 		MPI_Win_fence(0, window->win);
 		verify(in, stripe * sizeof(*in), (unsigned)target, round, "get and fence");
 	}
@@ -95,41 +99,47 @@ static void locks(struct window *window)
 		/* Read, add, write: only an exclusive lock makes that safe. */
 		int64_t value;
 		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, window->win);
-		MPI_Get(&value, 1, MPI_INT64_T, target, place(window, target, 0), 1, MPI_INT64_T, window->win);
+		MPI_Get(&value, 1, MPI_INT64_T, target, place(window, target, 0), 1, MPI_INT64_T,
+			window->win);
 		MPI_Win_flush(target, window->win);
 		value++;
-		MPI_Put(&value, 1, MPI_INT64_T, target, place(window, target, 0), 1, MPI_INT64_T, window->win);
+		MPI_Put(&value, 1, MPI_INT64_T, target, place(window, target, 0), 1, MPI_INT64_T,
+			window->win);
 		MPI_Win_unlock(target, window->win);
 		MPI_Win_lock(MPI_LOCK_SHARED, target, 0, window->win);
-		MPI_Accumulate(&one, 1, MPI_INT64_T, target, place(window, target, 1), 1, MPI_INT64_T, MPI_SUM,
-			       window->win);
+		MPI_Accumulate(&one, 1, MPI_INT64_T, target, place(window, target, 1), 1,
+			MPI_INT64_T, MPI_SUM, window->win);
 		MPI_Win_unlock(target, window->win);
 		MPI_Win_lock_all(0, window->win);
-		MPI_Fetch_and_op(&one, &old, MPI_INT64_T, target, place(window, target, 2), MPI_SUM, window->win);
+		MPI_Fetch_and_op(&one, &old, MPI_INT64_T, target, place(window, target, 2), MPI_SUM,
+			window->win);
 		MPI_Win_flush(target, window->win);
-		must(old >= 0 && old < (int64_t)ROUNDS * ranks, "fetch and add gave %ld", (long)old);
+		must(old >= 0 && old < (int64_t)ROUNDS * ranks, "fetch and add gave %ld",
+			(long)old);
 		/* A lock made of compare and swap. */
 		int64_t free_word = 0, mine = rank + 1, found;
 		do {
-			MPI_Compare_and_swap(&mine, &free_word, &found, MPI_INT64_T, target, place(window, target, 3),
-					     window->win);
+			MPI_Compare_and_swap(&mine, &free_word, &found, MPI_INT64_T, target,
+				place(window, target, 3), window->win);
 			MPI_Win_flush(target, window->win);
 		} while (found != 0);
-		MPI_Get(&value, 1, MPI_INT64_T, target, place(window, target, 4), 1, MPI_INT64_T, window->win);
+		MPI_Get(&value, 1, MPI_INT64_T, target, place(window, target, 4), 1, MPI_INT64_T,
+			window->win);
 		MPI_Win_flush(target, window->win);
 		value++;
-		MPI_Put(&value, 1, MPI_INT64_T, target, place(window, target, 4), 1, MPI_INT64_T, window->win);
+		MPI_Put(&value, 1, MPI_INT64_T, target, place(window, target, 4), 1, MPI_INT64_T,
+			window->win);
 		MPI_Win_flush(target, window->win);
-		MPI_Accumulate(&free_word, 1, MPI_INT64_T, target, place(window, target, 3), 1, MPI_INT64_T, MPI_REPLACE,
-			       window->win);
+		MPI_Accumulate(&free_word, 1, MPI_INT64_T, target, place(window, target, 3), 1,
+			MPI_INT64_T, MPI_REPLACE, window->win);
 		MPI_Win_unlock_all(window->win);
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
 	MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window->win);
 	for (int counter = 0; counter < 5; counter++)
 		if (counter != 3)
-			must(window->base[counter] == ROUNDS, "%s: counter %d is %ld", names[window->kind], counter,
-			     (long)window->base[counter]);
+			must(window->base[counter] == ROUNDS, "%s: counter %d is %ld",
+				names[window->kind], counter, (long)window->base[counter]);
 	MPI_Win_unlock(rank, window->win);
 	MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -148,10 +158,12 @@ static void ring(struct window *window)
 		fill(out, (size_t)words * sizeof(*out), (unsigned)rank, round);
 		MPI_Win_post(previous, 0, window->win);
 		MPI_Win_start(next, 0, window->win);
-		MPI_Put(out, words, MPI_INT64_T, to, place(window, to, 0), words, MPI_INT64_T, window->win);
+		MPI_Put(out, words, MPI_INT64_T, to, place(window, to, 0), words, MPI_INT64_T,
+			window->win);
 		MPI_Win_complete(window->win);
 		MPI_Win_wait(window->win);
-		verify(window->base, (size_t)words * sizeof(*out), (unsigned)from, round, "post and start");
+		verify(window->base, (size_t)words * sizeof(*out), (unsigned)from, round,
+			"post and start");
 	}
 	free(out);
 	MPI_Group_free(&world);

@@ -1,6 +1,6 @@
-/* The stack that a signal handler needs: on a pool at most 512 bytes more than the kernel's own frame takes, also when the handler
- * interrupts a semop(2) that sleeps. Measured by a signal stack that is filled with a pattern; then tried on one of that size, with
- * nothing below it. */
+/* The stack that a signal handler needs: on a pool at most 512 bytes more than the kernel's own
+ * frame takes, also when the handler interrupts a semop(2) that sleeps. Measured by a signal stack
+ * that is filled with a pattern; then tried on one of that size, with nothing below it. */
 #include <errno.h>
 #include <signal.h>
 #include <stdint.h>
@@ -61,7 +61,11 @@ static void install_past_everybody(void)
 #else
 static void install_past_everybody(void)
 {
-	struct { void (*handler)(int); unsigned long flags; unsigned long mask; } action = { note, SA_ONSTACK, 0 };
+	struct {
+		void (*handler)(int);
+		unsigned long flags;
+		unsigned long mask;
+	} action = { note, SA_ONSTACK, 0 };
 	if (direct(SYS_rt_sigaction, SIGUSR1, (long)&action, 0, 8) != 0)
 		fail("rt_sigaction");
 }
@@ -82,7 +86,7 @@ static void while_running(void)
 		fail("the handler did not run");
 }
 
-/* The signal comes when the thread sleeps in the line. */
+/* The signal comes when the thread sleeps in the wait queue. */
 static void while_asleep(void)
 {
 	pid_t parent = getpid();
@@ -98,7 +102,7 @@ static void while_asleep(void)
 	if (semop(set, &take, 1) != -1 || errno != EINTR || ran != 1)
 		fail("the handler was to end the call");
 	if (semctl(set, 0, GETNCNT) != 0)
-		fail("nobody is in the line");
+		fail("nobody is in the wait queue");
 	waitpid(child, NULL, 0);
 }
 
@@ -128,7 +132,7 @@ int main(void)
 	if (least == 0)
 		least = 2048;
 	printf("signal stack used: %zu by the kernel's frame and a handler, %zu on a pool, %zu in a sleep; AT_MINSIGSTKSZ %zu\n",
-	       kernel, running, asleep, least);
+		kernel, running, asleep, least);
 	if (running > kernel + MORE || asleep > kernel + MORE) {
 		printf("FAILED: more than %d bytes are added to the kernel's frame\n", MORE);
 		wrong = 1;

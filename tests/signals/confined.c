@@ -1,8 +1,9 @@
-/* A program that confines itself with seccomp(2): after that the library makes the calls that docs/reference/sysv-differences.md lists and no others.
- *   confined kill       any other call ends the process: all twelve calls, sleeps, signals, a child, the end of the process
- *   confined late       the same, and the first System V call comes after the filter
- *   confined errno CALL   that one call is refused with EPERM: every call comes back
- *   confined closed     no descriptor is left, and the file may not be opened again: an errno */
+/* A program that confines itself with seccomp(2): after that the library makes the calls that
+ * docs/reference/sysv-differences.md lists and no others. confined kill       any other call ends
+ * the process: all twelve calls, sleeps, signals, a child, the end of the process confined late the
+ * same, and the first System V call comes after the filter confined errno CALL   that one call is
+ * refused with EPERM: every call comes back confined closed     no descriptor is left, and the file
+ * may not be opened again: an errno */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -29,13 +30,31 @@ static const struct {
 	int number;
 } library[] = {
 #define CALL(name) { #name, SYS_##name }
-	CALL(futex), CALL(sched_yield), CALL(nanosleep), CALL(clock_gettime), CALL(getpid), CALL(rt_sigprocmask),
-	CALL(mmap), CALL(munmap), CALL(mremap), CALL(mprotect), CALL(madvise), CALL(fstat), CALL(fallocate), CALL(pwrite64),
-	CALL(geteuid), CALL(getegid), CALL(getgroups), CALL(capget), CALL(prlimit64), CALL(exit_group),
+	CALL(futex),
+	CALL(sched_yield),
+	CALL(nanosleep),
+	CALL(clock_gettime),
+	CALL(getpid),
+	CALL(rt_sigprocmask),
+	CALL(mmap),
+	CALL(munmap),
+	CALL(mremap),
+	CALL(mprotect),
+	CALL(madvise),
+	CALL(fstat),
+	CALL(fallocate),
+	CALL(pwrite64),
+	CALL(geteuid),
+	CALL(getegid),
+	CALL(getgroups),
+	CALL(capget),
+	CALL(prlimit64),
+	CALL(exit_group),
 };
-/* What the program itself does: it prints, has handlers, makes a child and waits for it, and ends. */
-static const int program[] = { SYS_write, SYS_rt_sigreturn, SYS_clone, SYS_wait4, SYS_gettid, SYS_tgkill, SYS_kill, SYS_set_robust_list, SYS_exit,
-	SYS_rseq, SYS_getuid, SYS_brk };
+/* What the program itself does: it prints, has handlers, makes a child and waits for it, and ends.
+ */
+static const int program[] = { SYS_write, SYS_rt_sigreturn, SYS_clone, SYS_wait4, SYS_gettid,
+	SYS_tgkill, SYS_kill, SYS_set_robust_list, SYS_exit, SYS_rseq, SYS_getuid, SYS_brk };
 
 static int shm, sem, msg, unconfined;
 
@@ -45,33 +64,37 @@ static void fail(const char *what)
 	_exit(1);
 }
 
-/* Installs a filter: without `refused`, every call that is in neither list ends the process; else that one gives EPERM. */
+/* Installs a filter: without `refused`, every call that is in neither list ends the process; else
+ * that one gives EPERM. */
 static void confine(const char *refused)
 {
 	struct sock_filter code[256];
 	size_t used = 0;
-	code[used++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+	code[used++] = (struct sock_filter)BPF_STMT(
+		BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
 	for (size_t at = 0; at < COUNT(library); at++) {
 		int matches = refused && strcmp(refused, library[at].name) == 0;
 		if (refused && !matches)
 			continue;
-		code[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, library[at].number, 0, 1);
-		code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, matches ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_ALLOW);
+		code[used++] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, library[at].number, 0, 1);
+		code[used++] = (struct sock_filter)BPF_STMT(
+			BPF_RET | BPF_K, matches ? SECCOMP_RET_ERRNO | EPERM : SECCOMP_RET_ALLOW);
 	}
 	for (size_t at = 0; at < COUNT(program); at++) {
-		code[used++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, program[at], 0, 1);
+		code[used++] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, program[at], 0, 1);
 		code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
 	}
-	code[used++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, refused ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS);
+	code[used++] = (struct sock_filter)BPF_STMT(
+		BPF_RET | BPF_K, refused ? SECCOMP_RET_ALLOW : SECCOMP_RET_KILL_PROCESS);
 	struct sock_fprog filter = { .len = used, .filter = code };
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+	        || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) != 0)
 		fail("seccomp");
 }
 
-static void noted(int signal)
-{
-	(void)signal;
-}
+static void noted(int signal) { (void)signal; }
 
 /* A process without a filter, which posts for whoever sleeps and receives what is sent. */
 static void helper(key_t key)
@@ -193,7 +216,8 @@ static void child(void)
 
 int main(int count, char **words)
 {
-	const char *way = count > 1 ? words[1] : "kill", *refused = strcmp(way, "errno") == 0 && count > 2 ? words[2] : NULL;
+	const char *way = count > 1 ? words[1] : "kill",
+		   *refused = strcmp(way, "errno") == 0 && count > 2 ? words[2] : NULL;
 	key_t key = 0x51600000 | getpid();
 	unconfined = 1;
 	pid_t poster = fork();
@@ -223,7 +247,8 @@ int main(int count, char **words)
 	int status;
 	waitpid(poster, &status, 0);
 	char line[100];
-	int length = snprintf(line, sizeof line, "%s %s: %d calls refused\n", way, refused ? refused : "", refusals);
+	int length = snprintf(line, sizeof line, "%s %s: %d calls refused\n", way,
+		refused ? refused : "", refusals);
 	if (write(1, line, length) != length)
 		return 1;
 	return 0;

@@ -1,5 +1,6 @@
-/* A handler that leaves a blocking call by siglongjmp(3), as programs do that know no other timeout: a thousand times, from the stack of
- * the program and from one of the handler's own. On a kernel nothing is left of such a call. */
+/* A handler that leaves a blocking call by siglongjmp(3), as programs do that know no other
+ * timeout: a thousand times, from the stack of the program and from one of the handler's own. On a
+ * kernel nothing is left of such a call. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -36,7 +37,10 @@ static void timer(int microseconds)
 static void leave_again_and_again(int set, int queue)
 {
 	struct sembuf take = { 0, -1, 0 };
-	struct { long type; char text[8]; } message;
+	struct {
+		long type;
+		char text[8];
+	} message;
 	for (volatile int round = 0; round < ROUNDS; round++) {
 		if (sigsetjmp(back, 1) != 0)
 			continue;

@@ -1,10 +1,9 @@
 /* Who starts an agent, and as what: a process whose agent has been killed makes slow calls.
  *   rooted same AGENT       where it began: there is an agent again
  *   rooted closed AGENT     the same with all descriptors closed: none, and nothing breaks
- *   rooted jail AGENT DIR   after a chroot that nobody has seen, to a directory with a command of somebody else's in the place of
- *                           VSHMEM_COMMAND: it is not run
- *   rooted user AGENT       as another user: none
- * AGENT is a command that prints the agent's pid. */
+ *   rooted jail AGENT DIR   after a chroot that nobody has seen, to a directory with a command of
+ * somebody else's in the place of VSHMEM_COMMAND: it is not run rooted user AGENT       as another
+ * user: none AGENT is a command that prints the agent's pid. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -62,7 +61,8 @@ int main(int count, char **words)
 	if (strcmp(way, "closed") == 0)
 		close_range(3, ~0U, 0);
 	/* By instruction: past the library. */
-	if (strcmp(way, "jail") == 0 && (direct(SYS_chroot, (long)words[3], 0, 0, 0) != 0 || chdir("/") != 0))
+	if (strcmp(way, "jail") == 0
+	        && (direct(SYS_chroot, (long)words[3], 0, 0, 0) != 0 || chdir("/") != 0))
 		fail("chroot");
 	if (strcmp(way, "user") == 0 && direct(SYS_setresuid, 65534, 65534, 0, 0) != 0)
 		fail("setresuid");

@@ -1,6 +1,7 @@
-/* A signal at every instruction on the way to sleep. A child steps into semop(2) under ptrace, up to the futex call that it sleeps
- * in; its successors get SIGUSR1 one instruction later each. Whatever the instruction: the handler finds nobody in the line, the
- * call ends with EINTR, and the pool is whole. */
+/* A signal at every instruction on the way to sleep. A child steps into semop(2) under ptrace, up
+ * to the futex call that it sleeps in; its successors get SIGUSR1 one instruction later each.
+ * Whatever the instruction: the handler finds nobody in the wait queue, the call ends with EINTR,
+ * and the pool is whole. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@ int main(void)
 }
 #else
 
-/* Instructions next to the sleep that are tried one by one; runs in all, or as the first argument says. */
+/* Instructions next to the sleep that are tried one by one; runs in all, or as the first argument
+ * says. */
 enum { MOST_STEPS = 200000, EACH = 20, RUNS = 70, NEAR = 400 };
 enum { LATE = 1, RAN_WRONG = 2, IN_LINE = 3, NO_HANDLER = 4 };
 
@@ -68,7 +70,8 @@ static struct user_regs_struct registers(pid_t child)
 static void until_trap(pid_t child)
 {
 	int status;
-	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status) || WSTOPSIG(status) != SIGTRAP) {
+	if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)
+	        || WSTOPSIG(status) != SIGTRAP) {
 		printf("FAILED: the child was to stop, and has status 0x%x\n", status);
 		exit(1);
 	}
@@ -103,7 +106,7 @@ static int at_futex(pid_t child, const struct user_regs_struct *now)
 
 static int now_at;
 
-/* The bound of a test that has failed: the child neither ends nor sleeps in the line. */
+/* The bound of a test that has failed: the child neither ends nor sleeps in the wait queue. */
 static void hung(int signal)
 {
 	(void)signal;
@@ -123,8 +126,8 @@ static char state_of(pid_t child)
 	return strrchr(text, ')')[2];
 }
 
-/* Lets the child go on with a signal, and says how it ended. One that came before the call began leaves the child asleep: it gets
- * another. */
+/* Lets the child continue with a signal, and says how it ended. One that came before the call began
+ * leaves the child asleep: it gets another. */
 static int finish(pid_t child)
 {
 	int status, again = 0;
@@ -174,7 +177,8 @@ int main(int count, char **words)
 		fail("a signal just before it sleeps");
 
 	/* The last instructions one by one, those before them with gaps. */
-	int begin_at = steps / 2, first = steps - EACH, gap = 1 + (first - begin_at) / (most > EACH ? most - EACH : 1);
+	int begin_at = steps / 2, first = steps - EACH,
+	    gap = 1 + (first - begin_at) / (most > EACH ? most - EACH : 1);
 	int runs = 0, wrong = 0, begun = 0;
 	for (int at = begin_at; at <= steps; at += at < first ? gap : 1) {
 		child = begin();
@@ -195,7 +199,8 @@ int main(int count, char **words)
 		if (status != 0) {
 			wrong++;
 			if (wrong < 5)
-				printf("FAILED: a signal %d instructions before it sleeps, at 0x%llx: status 0x%x\n", steps - at, here.rip, status);
+				printf("FAILED: a signal %d instructions before it sleeps, at 0x%llx: status 0x%x\n",
+					steps - at, here.rip, status);
 			if (semctl(set, 0, GETVAL) == -1)
 				fail("and the pool is destroyed");
 		}

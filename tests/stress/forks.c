@@ -1,5 +1,5 @@
-/* Forks beside threads that attach, detach, map and change mappings under a lock which a library's fork handlers take.
- *   forks [COUNT]
+/* Forks beside threads that attach, detach, map and change mappings under a lock which a library's
+ * fork handlers take. forks [COUNT]
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAGE 4096
+#define PAGE  4096
 #define BYTES (16 * PAGE)
 
 extern pthread_mutex_t guard;
@@ -51,7 +51,8 @@ static void *map(void *unused)
 {
 	while (!over) {
 		pthread_mutex_lock(&guard);
-		char *at = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *at = mmap(
+			NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (at == MAP_FAILED || munmap(at, BYTES) != 0)
 			broken("map and unmap");
 		leave_to_others();
@@ -62,7 +63,8 @@ static void *map(void *unused)
 static void *change(void *unused)
 {
 	while (!over)
-		if (mprotect(shared + PAGE, PAGE, PROT_READ) != 0 || mprotect(shared + PAGE, PAGE, PROT_READ | PROT_WRITE) != 0)
+		if (mprotect(shared + PAGE, PAGE, PROT_READ) != 0
+		        || mprotect(shared + PAGE, PAGE, PROT_READ | PROT_WRITE) != 0)
 			broken("mprotect");
 	return unused;
 }
@@ -71,8 +73,8 @@ static void *change_guarded(void *unused)
 {
 	while (!over) {
 		pthread_mutex_lock(&guard);
-		if (mprotect(shared + 3 * PAGE, PAGE, PROT_READ) != 0 ||
-		    mprotect(shared + 3 * PAGE, PAGE, PROT_READ | PROT_WRITE) != 0)
+		if (mprotect(shared + 3 * PAGE, PAGE, PROT_READ) != 0
+		        || mprotect(shared + 3 * PAGE, PAGE, PROT_READ | PROT_WRITE) != 0)
 			broken("mprotect");
 		leave_to_others();
 	}
@@ -107,7 +109,8 @@ int main(int count, char **words)
 	for (size_t nth = 0; nth < sizeof(works) / sizeof(works[0]); nth++)
 		pthread_join(threads[nth], NULL);
 	struct shmid_ds state;
-	if (shmctl(segment, IPC_STAT, &state) != 0 || shmdt(shared) != 0 || shmctl(segment, IPC_RMID, NULL) != 0)
+	if (shmctl(segment, IPC_STAT, &state) != 0 || shmdt(shared) != 0
+	        || shmctl(segment, IPC_RMID, NULL) != 0)
 		broken("the end");
 	return 0;
 }

@@ -1,10 +1,12 @@
-/* Threads that attach, detach, cut, move, lock and unmap what they have attached, and memory of their own, at random, while
- * signals come whose handler calls in itself, children are forked, and the process ends in the middle. A model of the mappings
- * says what each segment's shm_nattch and each page must be; a difference ends the run with what was done last.
+/* Threads that attach, detach, cut, move, lock and unmap what they have attached, and memory of
+ * their own, at random, while signals come whose handler calls in itself, children are forked, and
+ * the process ends in the middle. A model of the mappings says what each segment's shm_nattch and
+ * each page must be; a difference ends the run with what was done last.
  *
  *	mappings [SECONDS [SEED]]
  *
- * It passes on the kernel, which is how the model is known to be right: nothing in it knows a pool. */
+ * It passes on the kernel, which is how the model is known to be right: nothing in it knows a pool.
+ * */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -31,10 +33,11 @@
 
 enum { PAGE = 4096, THREADS = 6, SEGMENTS = 3, PAGES = 8, MOST = 96, BYSTANDERS = 4 };
 
-#define FRESH ((uintptr_t)1 << 44)
+#define FRESH     ((uintptr_t)1 << 44)
 #define FRESH_END (FRESH + ((uintptr_t)THREADS << 36))
 
-/* A mapping of a segment as the kernel counts it. Two neighbours are never one: the kernel does not merge these. */
+/* A mapping of a segment as the kernel counts it. Two neighbours are never one: the kernel does not
+ * merge these. */
 struct piece {
 	char *at;
 	int pages, first; /* first: the segment's page that is seen there */
@@ -77,9 +80,7 @@ static uint64_t throw_dice(uint64_t *dice)
 }
 
 static int chance(struct actor *a, int sides)
-{
-	return (int)(throw_dice(&a->dice) % (uint64_t)sides);
-}
+{ return (int)(throw_dice(&a->dice) % (uint64_t)sides); }
 
 static void note(struct actor *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void note(struct actor *a, const char *format, ...)
@@ -90,7 +91,8 @@ static void note(struct actor *a, const char *format, ...)
 	va_end(list);
 }
 
-_Noreturn static void differs(struct actor *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
+_Noreturn static void differs(struct actor *a, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 _Noreturn static void differs(struct actor *a, const char *format, ...)
 {
 	char text[256];
@@ -98,7 +100,8 @@ _Noreturn static void differs(struct actor *a, const char *format, ...)
 	va_start(list, format);
 	vsnprintf(text, sizeof text, format, list);
 	va_end(list);
-	fprintf(stderr, "thread %d, step %ld, seed %llu: %s (errno %d)\n", a ? a->number : -1, a ? a->steps : 0, (unsigned long long)seed, text, errno);
+	fprintf(stderr, "thread %d, step %ld, seed %llu: %s (errno %d)\n", a ? a->number : -1,
+		a ? a->steps : 0, (unsigned long long)seed, text, errno);
 	for (int i = 0; a && i < 8; i++)
 		fprintf(stderr, "  %s\n", a->last[(a->turn + i) % 8]);
 	_exit(3);
@@ -106,7 +109,8 @@ _Noreturn static void differs(struct actor *a, const char *format, ...)
 
 /* ---- what a page must hold ---- */
 
-static uint32_t stamp(int number, int page) { return 0xa5000000u | (uint32_t)number << 8 | (uint32_t)page; }
+static uint32_t stamp(int number, int page)
+{ return 0xa5000000u | (uint32_t)number << 8 | (uint32_t)page; }
 
 /* Whether a byte can be read, without a fault: the kernel reads it for us. */
 static bool readable(const void *at)
@@ -130,9 +134,11 @@ static void check_page(struct actor *a, struct segment *s, struct piece *p, int 
 	char *at = p->at + (size_t)page * PAGE;
 	bool there = p->rights & PROT_READ && shown < PAGES;
 	if (readable(at) != there)
-		differs(a, "page %d of segment %d at %p is %sreadable", shown, s->number, (void *)at, there ? "not " : "");
+		differs(a, "page %d of segment %d at %p is %sreadable", shown, s->number,
+			(void *)at, there ? "not " : "");
 	if (there && *(volatile uint32_t *)at != stamp(s->number, shown))
-		differs(a, "page %d of segment %d at %p holds %x", shown, s->number, (void *)at, *(volatile uint32_t *)at);
+		differs(a, "page %d of segment %d at %p holds %x", shown, s->number, (void *)at,
+			*(volatile uint32_t *)at);
 	if (there && p->rights & PROT_WRITE)
 		((volatile uint32_t *)at)[1 + a->number] = stamp(s->number, shown);
 }
@@ -146,7 +152,8 @@ static void check_count(struct actor *a, struct segment *s)
 	if (shmctl(s->id, IPC_STAT, &ds) != 0)
 		differs(a, "IPC_STAT of segment %d", s->number);
 	if (children == 0 && generation == before && (int)ds.shm_nattch != s->count)
-		differs(a, "segment %d has %d attaches, the model %d", s->number, (int)ds.shm_nattch, s->count);
+		differs(a, "segment %d has %d attaches, the model %d", s->number,
+			(int)ds.shm_nattch, s->count);
 }
 
 /* ---- the model ---- */
@@ -160,11 +167,13 @@ static void add(struct actor *a, struct segment *s, struct piece p)
 
 static void drop(struct segment *s, int index) { s->pieces[index] = s->pieces[--s->count]; }
 
-static bool based_at(const struct piece *p, const char *base) { return p->at - (ptrdiff_t)p->first * PAGE == base; }
+static bool based_at(const struct piece *p, const char *base)
+{ return p->at - (ptrdiff_t)p->first * PAGE == base; }
 
 static bool alike(const struct piece *p, const struct piece *q)
 {
-	return p->rights == q->rights && p->locked == q->locked && p->random == q->random && p->undumped == q->undumped && p->childless == q->childless;
+	return p->rights == q->rights && p->locked == q->locked && p->random == q->random
+	        && p->undumped == q->undumped && p->childless == q->childless;
 }
 
 /* Cuts a piece so that a range of its pages is a piece of its own, and says which. */
@@ -179,7 +188,8 @@ static int cut(struct actor *a, struct segment *s, int index, int from, int page
 	}
 	if (from + pages < whole.pages) {
 		rest = whole;
-		rest.at += (size_t)(from + pages) * PAGE, rest.first += from + pages, rest.pages = whole.pages - from - pages;
+		rest.at += (size_t)(from + pages) * PAGE, rest.first += from + pages,
+			rest.pages = whole.pages - from - pages;
 		add(a, s, rest);
 	}
 	return index;
@@ -187,7 +197,11 @@ static int cut(struct actor *a, struct segment *s, int index, int from, int page
 
 /* ---- steps on a segment ---- */
 
-struct range { int piece, from, pages; char *at; size_t bytes; };
+struct range {
+	int piece, from, pages;
+	char *at;
+	size_t bytes;
+};
 
 static struct range some_range(struct actor *a, struct segment *s)
 {
@@ -206,7 +220,11 @@ static void attach(struct actor *a, struct segment *s)
 	note(a, "shmat of %d: %p", s->number, (void *)at);
 	if (at == (void *)-1)
 		differs(a, "shmat");
-	add(a, s, (struct piece){ .at = at, .pages = PAGES, .attach = ++a->attaches, .rights = PROT_READ | PROT_WRITE });
+	add(a, s,
+		(struct piece) { .at = at,
+			.pages = PAGES,
+			.attach = ++a->attaches,
+			.rights = PROT_READ | PROT_WRITE });
 }
 
 static void unmap_part(struct actor *a, struct segment *s, struct range r)
@@ -214,7 +232,9 @@ static void unmap_part(struct actor *a, struct segment *s, struct range r)
 	note(a, "munmap of %d: %p %d", s->number, (void *)r.at, r.pages);
 	bool over = chance(a, 3) == 0;
 	if (over) {
-		if (mmap(r.at, r.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != r.at)
+		if (mmap(r.at, r.bytes, PROT_NONE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)
+		        != r.at)
 			differs(a, "mmap over it");
 	} else if (munmap(r.at, r.bytes) != 0) {
 		differs(a, "munmap");
@@ -226,8 +246,9 @@ static void unmap_part(struct actor *a, struct segment *s, struct range r)
 	}
 }
 
-/* Whether nothing but this segment can be meant by where one of its attaches began: its first page is still there, or nobody else is
- * given addresses there. Elsewhere a handler's segment of one page may have come to lie at the beginning, and shmdt takes the lowest. */
+/* Whether nothing but this segment can be meant by where one of its attaches began: its first page
+ * is still there, or nobody else is given addresses there. Elsewhere a handler's segment of one
+ * page may have come to lie at the beginning, and shmdt takes the lowest. */
 static bool is_alone_at(struct segment *s, const char *base)
 {
 	if ((uintptr_t)base >= FRESH && (uintptr_t)base < FRESH_END)
@@ -244,25 +265,30 @@ static void detach(struct actor *a, struct segment *s)
 	struct piece *p = &s->pieces[index];
 	char *base = p->at - (size_t)p->first * PAGE;
 	if (!is_alone_at(s, base)) {
-		unmap_part(a, s, (struct range){ index, 0, p->pages, p->at, (size_t)p->pages * PAGE });
+		unmap_part(a, s,
+			(struct range) { index, 0, p->pages, p->at, (size_t)p->pages * PAGE });
 		return;
 	}
 	note(a, "shmdt of %d: %p", s->number, (void *)base);
-	/* The lowest of them goes; of the others of that attach those that do not reach over the segment's end. */
+	/* The lowest of them goes; of the others of that attach those that do not reach over the
+	 * segment's end. */
 	struct piece lowest = { .at = NULL };
 	for (int i = 0; i < s->count; i++)
-		if (based_at(&s->pieces[i], base) && (lowest.at == NULL || s->pieces[i].at < lowest.at))
+		if (based_at(&s->pieces[i], base)
+		        && (lowest.at == NULL || s->pieces[i].at < lowest.at))
 			lowest = s->pieces[i];
 	if (shmdt(base) != 0)
 		differs(a, "shmdt of %p", (void *)base);
 	for (int i = s->count - 1; i >= 0; i--) {
 		p = &s->pieces[i];
-		if (based_at(p, base) && p->attach == lowest.attach && (p->at == lowest.at || p->first + p->pages <= PAGES))
+		if (based_at(p, base) && p->attach == lowest.attach
+		        && (p->at == lowest.at || p->first + p->pages <= PAGES))
 			drop(s, i);
 	}
 }
 
-/* Whether a range would be like a neighbour of the same attach: newer kernels then move the border between the two. */
+/* Whether a range would be like a neighbour of the same attach: newer kernels then move the border
+ * between the two. */
 static bool like_a_neighbour(struct segment *s, struct range r, const struct piece *wanted)
 {
 	for (int i = 0; i < s->count; i++) {
@@ -278,7 +304,9 @@ static void change_part(struct actor *a, struct segment *s, struct range r)
 {
 	struct piece wanted = s->pieces[r.piece];
 	int kind = chance(a, 5), on = chance(a, 2), failed = 0;
-	wanted.rights = kind == 0 ? (int[]){ PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE }[chance(a, 3)] : wanted.rights;
+	wanted.rights = kind == 0
+		? (int[]) { PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE }[chance(a, 3)]
+		: wanted.rights;
 	wanted.locked = kind == 1 ? on : wanted.locked;
 	wanted.random = kind == 2 ? on : wanted.random;
 	wanted.undumped = kind == 3 ? on : wanted.undumped;
@@ -286,24 +314,18 @@ static void change_part(struct actor *a, struct segment *s, struct range r)
 	if (like_a_neighbour(s, r, &wanted))
 		return;
 	switch (kind) {
-	case 0:
-		failed = mprotect(r.at, r.bytes, wanted.rights);
-		break;
+	case 0: failed = mprotect(r.at, r.bytes, wanted.rights); break;
 	case 1:
 		failed = on ? mlock(r.at, r.bytes) : munlock(r.at, r.bytes);
 		if (failed && (errno == ENOMEM || errno == EAGAIN)) {
-			/* Not all of it can be there: a part without rights, or behind the end. The mark is there all the same. */
+			/* Not all of it can be there: a part without rights, or behind the end. The
+			 * mark is there all the same. */
 			failed = 0;
 		}
 		break;
-	case 2:
-		failed = madvise(r.at, r.bytes, on ? MADV_RANDOM : MADV_NORMAL);
-		break;
-	case 3:
-		failed = madvise(r.at, r.bytes, on ? MADV_DONTDUMP : MADV_DODUMP);
-		break;
-	default:
-		failed = madvise(r.at, r.bytes, on ? MADV_DONTFORK : MADV_DOFORK);
+	case 2: failed = madvise(r.at, r.bytes, on ? MADV_RANDOM : MADV_NORMAL); break;
+	case 3: failed = madvise(r.at, r.bytes, on ? MADV_DONTDUMP : MADV_DODUMP); break;
+	default: failed = madvise(r.at, r.bytes, on ? MADV_DONTFORK : MADV_DOFORK);
 	}
 	note(a, "change %d of %d: %p %d", kind, s->number, (void *)r.at, r.pages);
 	if (failed)
@@ -316,15 +338,17 @@ static void change_part(struct actor *a, struct segment *s, struct range r)
 	}
 }
 
-/* Addresses that nobody has had yet, with room around them: newer kernels make one mapping of neighbours whose pages follow
- * each other; and shmdt may mean another attach that would begin at the same address. */
+/* Addresses that nobody has had yet, with room around them: newer kernels make one mapping of
+ * neighbours whose pages follow each other; and shmdt may mean another attach that would begin at
+ * the same address. */
 static char *fresh_place(struct actor *a, size_t bytes)
 {
 	static char *next[THREADS];
 	char **mine = &next[a->number];
 	if (*mine == NULL)
 		*mine = (char *)FRESH + ((uintptr_t)a->number << 36);
-	char *place = mmap(*mine + PAGE, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	char *place = mmap(*mine + PAGE, bytes, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 	if (place != *mine + PAGE)
 		differs(a, "a fresh place");
 	*mine = place + bytes + 64 * PAGE;
@@ -369,13 +393,15 @@ static void other_pages(struct actor *a, struct segment *s, struct range r)
 	if (p->locked)
 		return;
 	int first = chance(a, PAGES);
-	/* As for fresh_place: where the attach would begin then, nothing else may come to lie, and no neighbour follow. */
+	/* As for fresh_place: where the attach would begin then, nothing else may come to lie, and
+	 * no neighbour follow. */
 	if ((uintptr_t)r.at >= FRESH_END || (uintptr_t)r.at < FRESH)
 		return;
 	for (int i = 0; i < s->count; i++)
 		if (based_at(&s->pieces[i], r.at - (ptrdiff_t)first * PAGE))
 			return;
-	note(a, "remap_file_pages of %d: %p %d from page %d", s->number, (void *)r.at, r.pages, first);
+	note(a, "remap_file_pages of %d: %p %d from page %d", s->number, (void *)r.at, r.pages,
+		first);
 	if (remap_file_pages(r.at, r.bytes, 0, (size_t)first, 0) != 0)
 		differs(a, "remap_file_pages");
 	int index = cut(a, s, r.piece, r.from, r.pages);
@@ -440,20 +466,26 @@ static void on_own_memory(struct actor *a)
 
 static void on_a_set(struct actor *a)
 {
-	struct sembuf up = { 0, 1, chance(a, 2) ? SEM_UNDO : 0 }, down = { 0, -1, (short)(IPC_NOWAIT | up.sem_flg) };
+	struct sembuf up = { 0, 1, chance(a, 2) ? SEM_UNDO : 0 },
+		      down = { 0, -1, (short)(IPC_NOWAIT | up.sem_flg) };
 	note(a, "semop");
 	int before = semctl(a->set, 0, GETVAL);
-	if (semop(a->set, &up, 1) != 0 || semctl(a->set, 0, GETVAL) != before + 1 || semop(a->set, &down, 1) != 0 || semctl(a->set, 0, GETVAL) != before)
+	if (semop(a->set, &up, 1) != 0 || semctl(a->set, 0, GETVAL) != before + 1
+	        || semop(a->set, &down, 1) != 0 || semctl(a->set, 0, GETVAL) != before)
 		differs(a, "a semaphore of its own, before %d", before);
 }
 
 static void on_a_queue(struct actor *a)
 {
-	struct { long type; long text; } m = { 1 + chance(a, 9), a->steps }, got = { 0, 0 };
+	struct {
+		long type;
+		long text;
+	} m = { 1 + chance(a, 9), a->steps }, got = { 0, 0 };
 	note(a, "msgsnd, msgrcv");
 	if (msgsnd(a->queue, &m, sizeof m.text, IPC_NOWAIT) != 0)
 		differs(a, "msgsnd");
-	if (msgrcv(a->queue, &got, sizeof got.text, m.type, IPC_NOWAIT) != sizeof got.text || got.text != m.text)
+	if (msgrcv(a->queue, &got, sizeof got.text, m.type, IPC_NOWAIT) != sizeof got.text
+	        || got.text != m.text)
 		differs(a, "msgrcv");
 }
 
@@ -492,7 +524,7 @@ static void on_a_child(struct actor *a)
 	pthread_mutex_lock(&one_child);
 	children++;
 	int how = chance(a, 3);
-	note(a, "fork, then %s", (const char *[]){ "_exit", "exec", "SIGKILL" }[how]);
+	note(a, "fork, then %s", (const char *[]) { "_exit", "exec", "SIGKILL" }[how]);
 	pid_t parent = getpid(), child = fork();
 	if (child == 0) {
 		for (int i = 0; i < SEGMENTS; i++) {
@@ -501,9 +533,12 @@ static void on_a_child(struct actor *a)
 			int mine = 0;
 			for (int j = 0; j < s->count; j++)
 				mine += !s->pieces[j].childless;
-			if (shmctl(s->id, IPC_STAT, &ds) != 0 || (int)ds.shm_nattch != s->count + mine) {
+			if (shmctl(s->id, IPC_STAT, &ds) != 0
+			        || (int)ds.shm_nattch != s->count + mine) {
 				outlive(parent);
-				differs(a, "in a child segment %d has %d attaches, the model %d and %d", s->number, (int)ds.shm_nattch, s->count, mine);
+				differs(a,
+					"in a child segment %d has %d attaches, the model %d and %d",
+					s->number, (int)ds.shm_nattch, s->count, mine);
 			}
 			for (int j = 0; j < s->count; j++)
 				if (!s->pieces[j].childless)
@@ -521,7 +556,8 @@ static void on_a_child(struct actor *a)
 	while (waitpid(child, &status, 0) != child)
 		if (errno != EINTR)
 			differs(a, "waitpid");
-	if (how == 2 ? !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) : !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+	if (how == 2 ? !(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		     : !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		differs(a, "a child ended with %x", status);
 	generation++;
 	children--;
@@ -540,7 +576,8 @@ static void handler(int signal)
 		return;
 	in_handler = 1;
 	int error = errno;
-	/* Its own segment: the call that was interrupted may be in the middle of one of the others. */
+	/* Its own segment: the call that was interrupted may be in the middle of one of the others.
+	 */
 	uint32_t *at = shmat(a->handlers_segment, NULL, 0);
 	if (at == (void *)-1)
 		differs(a, "shmat in the handler");
@@ -605,16 +642,10 @@ _Noreturn static void live(uint64_t dice, long milliseconds)
 	printf("%ld steps, %ld signals\n", steps, handled);
 	fflush(stdout);
 	switch (throw_dice(&dice) % 4) {
-	case 0:
-		exit(0);
-	case 1:
-		_exit(0);
-	case 2:
-		syscall(SYS_exit_group, 0);
-		abort();
-	default:
-		kill(getpid(), SIGKILL);
-		abort();
+	case 0: exit(0);
+	case 1: _exit(0);
+	case 2: syscall(SYS_exit_group, 0); abort();
+	default: kill(getpid(), SIGKILL); abort();
 	}
 }
 
@@ -648,8 +679,8 @@ static void make_objects(void)
 	}
 }
 
-/* What a child held that was killed while the thread that had just waited for it ended, nobody is left to give back but the
- * agent, within about a second. */
+/* What a child held that was killed while the thread that had just waited for it ended, nobody is
+ * left to give back but the agent, within about a second. */
 static void await_detached(int id)
 {
 	struct timespec nap = { 0, 10000000 };
@@ -658,7 +689,8 @@ static void await_detached(int id)
 		nanosleep(&nap, NULL);
 }
 
-/* After the process has gone: nothing is attached, nothing was overwritten, and adjustments are back. */
+/* After the process has gone: nothing is attached, nothing was overwritten, and adjustments are
+ * back. */
 static void check_objects(void)
 {
 	struct shmid_ds ds;
@@ -668,11 +700,16 @@ static void check_objects(void)
 			struct segment *s = &a->segments[j];
 			await_detached(s->id);
 			if (shmctl(s->id, IPC_STAT, &ds) != 0 || ds.shm_nattch != 0)
-				differs(NULL, "after the end segment %d has %d attaches", s->number, (int)ds.shm_nattch);
+				differs(NULL, "after the end segment %d has %d attaches", s->number,
+					(int)ds.shm_nattch);
 			char *at = shmat(s->id, NULL, 0);
 			for (int page = 0; page < PAGES; page++)
-				if (*(uint32_t *)(at + (size_t)page * PAGE) != stamp(s->number, page))
-					differs(NULL, "after the end page %d of segment %d holds %x", page, s->number, *(uint32_t *)(at + (size_t)page * PAGE));
+				if (*(uint32_t *)(at + (size_t)page * PAGE)
+				        != stamp(s->number, page))
+					differs(NULL,
+						"after the end page %d of segment %d holds %x",
+						page, s->number,
+						*(uint32_t *)(at + (size_t)page * PAGE));
 			shmdt(at);
 			shmctl(s->id, IPC_RMID, NULL);
 		}
@@ -681,14 +718,16 @@ static void check_objects(void)
 			differs(NULL, "after the end a semaphore is %d", value);
 		await_detached(a->handlers_segment);
 		if (shmctl(a->handlers_segment, IPC_STAT, &ds) != 0 || ds.shm_nattch != 0)
-			differs(NULL, "after the end a handler's segment has %d attaches", (int)ds.shm_nattch);
+			differs(NULL, "after the end a handler's segment has %d attaches",
+				(int)ds.shm_nattch);
 		shmctl(a->handlers_segment, IPC_RMID, NULL);
 		semctl(a->set, 0, IPC_RMID);
 		msgctl(a->queue, IPC_RMID, NULL);
 	}
 }
 
-/* Segments that come and go beside the process: what it stores must not be found in them, least of all while it ends. */
+/* Segments that come and go beside the process: what it stores must not be found in them, least of
+ * all while it ends. */
 static void stand_by(void)
 {
 	for (int i = 0; i < BYSTANDERS; i++) {
@@ -710,7 +749,8 @@ int main(int count, char **words)
 	double seconds = count > 1 ? atof(words[1]) : 10;
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	seed = count > 2 ? strtoull(words[2], NULL, 10) : (uint64_t)now.tv_nsec * 2862933555777941757u + 1;
+	seed = count > 2 ? strtoull(words[2], NULL, 10)
+			 : (uint64_t)now.tv_nsec * 2862933555777941757u + 1;
 	printf("seed %llu\n", (unsigned long long)seed);
 	double end = (double)now.tv_sec + now.tv_nsec / 1e9 + seconds;
 	uint64_t dice = seed;
@@ -727,7 +767,8 @@ int main(int count, char **words)
 		while (waitpid(child, &status, WNOHANG) == 0)
 			stand_by();
 		if (WIFEXITED(status) ? WEXITSTATUS(status) != 0 : WTERMSIG(status) != SIGKILL) {
-			fprintf(stderr, "life %ld of seed %llu ended with %x\n", lives, (unsigned long long)seed, status);
+			fprintf(stderr, "life %ld of seed %llu ended with %x\n", lives,
+				(unsigned long long)seed, status);
 			return 1;
 		}
 		/* Children that have outlived it. */

@@ -2,8 +2,8 @@
  *   team work MEMBERS     each is a process that attaches the segment; every result is looked at
  *   team killed MEMBERS   one of them is killed: the others get an error that names it
  *   team late             a member never comes
- *   team member KEY MEMBERS RANK ROUNDS     one member by hand, in a segment that it makes or finds: also across guests
- * Ends with 0 when all was right. */
+ *   team member KEY MEMBERS RANK ROUNDS     one member by hand, in a segment that it makes or
+ * finds: also across guests Ends with 0 when all was right. */
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #include "vshmem.h"
 
 #define PAYLOAD 4096
-#define DAY 86400000
+#define DAY     86400000
 
 __attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...)
 {
@@ -64,16 +64,22 @@ static void work(vshmem_team *team, uint32_t members, uint32_t rank, unsigned ro
 		must(team, vshmem_team_broadcast(team, root, text, bytes));
 		for (size_t at = 0; at < bytes; at++)
 			if (text[at] != round % 251)
-				fail("round %u: byte %zu of a broadcast is %d", round, at, text[at]);
+				fail("round %u: byte %zu of a broadcast is %d", round, at,
+					text[at]);
 		double ranks = members * (members - 1) / 2.0;
-		must(team, vshmem_team_reduce(team, root, mine, rank == root ? sum : NULL, count, VSHMEM_DOUBLE, VSHMEM_SUM));
+		must(team,
+			vshmem_team_reduce(team, root, mine, rank == root ? sum : NULL, count,
+				VSHMEM_DOUBLE, VSHMEM_SUM));
 		for (size_t at = 0; rank == root && at < count; at++)
 			if (sum[at] != (double)at * members + ranks * round)
-				fail("round %u: number %zu of a reduction is %f", round, at, sum[at]);
-		must(team, vshmem_team_allreduce(team, mine, mine, count, VSHMEM_DOUBLE, VSHMEM_MAX));
+				fail("round %u: number %zu of a reduction is %f", round, at,
+					sum[at]);
+		must(team,
+			vshmem_team_allreduce(team, mine, mine, count, VSHMEM_DOUBLE, VSHMEM_MAX));
 		for (size_t at = 0; at < count; at++)
 			if (mine[at] != (double)(at + (members - 1) * round))
-				fail("round %u: number %zu of a maximum is %f", round, at, mine[at]);
+				fail("round %u: number %zu of a maximum is %f", round, at,
+					mine[at]);
 		must(team, vshmem_team_barrier(team));
 	}
 	if (vshmem_team_reduce(team, 0, mine, mine, 1, VSHMEM_DOUBLE, VSHMEM_XOR) != -EINVAL)
@@ -143,7 +149,8 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "member") && argc == 6) {
 		uint32_t rank = (uint32_t)strtoul(argv[4], NULL, 0);
 		members = (uint32_t)strtoul(argv[3], NULL, 0);
-		int id = shmget((key_t)strtol(argv[2], NULL, 0), vshmem_team_bytes(members, PAYLOAD), IPC_CREAT | 0666);
+		int id = shmget((key_t)strtol(argv[2], NULL, 0),
+			vshmem_team_bytes(members, PAYLOAD), IPC_CREAT | 0666);
 		if (id < 0)
 			fail("shmget: %s", strerror(errno));
 		vshmem_team *team = join(id, members, rank);
@@ -156,9 +163,10 @@ int main(int argc, char **argv)
 	int id = shmget(IPC_PRIVATE, vshmem_team_bytes(members, PAYLOAD), 0600);
 	if (id < 0)
 		fail("shmget: %s", strerror(errno));
-	int rc = !strcmp(what, "work") ? family(id, members, 0) :
-		 !strcmp(what, "killed") ? family(id, members, 1) :
-		 !strcmp(what, "late") ? late(id) : 2;
+	int rc = !strcmp(what, "work")    ? family(id, members, 0)
+		: !strcmp(what, "killed") ? family(id, members, 1)
+		: !strcmp(what, "late")   ? late(id)
+					  : 2;
 	shmctl(id, IPC_RMID, NULL);
 	return rc;
 }

@@ -14,7 +14,8 @@ int main(int argc, char **argv)
 	for (int size = 1; size <= 1 << 20; size *= 4) {
 		unsigned char *out = malloc((size_t)size), *in = malloc((size_t)size);
 		memset(out, rank + size % 251, (size_t)size);
-		MPI_Sendrecv(out, size, MPI_UNSIGNED_CHAR, next, 7, in, size, MPI_UNSIGNED_CHAR, before, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Sendrecv(out, size, MPI_UNSIGNED_CHAR, next, 7, in, size, MPI_UNSIGNED_CHAR,
+			before, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		for (int i = 0; i < size; i++)
 			wrong += in[i] != (unsigned char)(before + size % 251);
 		free(out);

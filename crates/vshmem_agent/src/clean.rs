@@ -12,33 +12,33 @@ const LOWEST: i32 = 19;
 /// Bytes that are cleaned between two looks at most, in portions of a mebibyte.
 const PORTIONS: u32 = 256;
 
-/// Where the agent pokes the thread; it ends with this.
+/// Where the agent wakes the thread; it ends with this.
 #[derive(Debug)]
-pub struct Poke(SyncSender<()>);
+pub struct CleanerHandle(SyncSender<()>);
 
-impl Poke {
+impl CleanerHandle {
     /// Says that there may be something to clean.
-    pub fn poke(&self) {
-        // One that is still at it needs no second poke.
+    pub fn wake(&self) {
+        // One that is still at it needs no second wake.
         let _ = self.0.try_send(());
     }
 }
 
 /// The two ends.
-pub fn channel() -> (Poke, Receiver<()>) {
+pub fn channel() -> (CleanerHandle, Receiver<()>) {
     let (sender, receiver) = sync_channel(1);
-    (Poke(sender), receiver)
+    (CleanerHandle(sender), receiver)
 }
 
-/// Cleans whenever it is poked, until nobody can poke any more.
-pub fn serve(session: &Session, pokes: &Receiver<()>) {
+/// Cleans whenever it is woken, until nobody can wake any more.
+pub fn serve(session: &Session, wakeups: &Receiver<()>) {
     // Without, it competes with the programs.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST);
-    let wanted = session.member().pool().superblock().prepare;
-    while pokes.recv().is_ok() {
+    let wanted = session.client().pool().superblock().prepare;
+    while wakeups.recv().is_ok() {
         for _ in 0..PORTIONS {
-            // A pool that does not make sense is found out by the round.
-            if !matches!(session.member().clean_pages(wanted, session), Ok(1..)) {
+            // A pool that is invalid is found out by the round.
+            if !matches!(session.client().clean_pages(wanted, session), Ok(1..)) {
                 break;
             }
         }

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use vshmem_session::Duty;
+use vshmem_session::Role;
 
 use crate::error::AgentError;
 
@@ -17,7 +17,7 @@ pub const UP: &str = "up";
 
 /// Starts the agent proper with nothing of what this process holds, and returns when it is up.
 pub fn detach(place: &Path) -> Result<(), AgentError> {
-    if Duty::Agent.is_manned(place) {
+    if Role::Agent.is_held(place) {
         return Ok(());
     }
     // Refused to a process that leads a session already, which is as well.
@@ -36,7 +36,7 @@ pub fn detach(place: &Path) -> Result<(), AgentError> {
         BufReader::new(stdout).read_line(&mut word).map_err(AgentError::Start)?;
     }
     // Somebody else's agent may have been faster.
-    if word.trim() == UP || Duty::Agent.is_manned(place) {
+    if word.trim() == UP || Role::Agent.is_held(place) {
         return Ok(());
     }
     Err(AgentError::Silent)

@@ -21,8 +21,8 @@ pub enum AgentError {
         /// What the kernel said.
         error: std::io::Error,
     },
-    /// The domain table does not make sense.
-    #[error("the pool's domain table does not make sense")]
+    /// The domain table is corrupt.
+    #[error("the pool's domain table is corrupt")]
     Corrupt,
     /// It could not be started.
     #[error("cannot start the agent: {0}")]

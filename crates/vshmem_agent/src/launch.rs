@@ -19,50 +19,38 @@ pub struct Launch {
     pub words: [CString; 4],
 }
 
-/// A child without an exit signal.
+/// A child without an exit signal. It never becomes another program: execve(2) would give it one.
 #[derive(Debug)]
 pub struct Child(isize);
 
+/// What the child does when it has made its own child, which runs the command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// It ends at once.
+    Ends,
+    /// It waits for the command's end, and ends in the same way.
+    Waits,
+}
+
 impl Launch {
-    /// The child runs the command.
+    /// The command runs; the child ends with it, with exit code 0 if the command did.
     pub fn start(&self) -> Result<Child, rustix::io::Errno> {
-        self.fork(false)
+        self.fork(Then::Waits)
     }
 
-    /// A grandchild runs the command; the child has ended already.
+    /// The command runs; the child has ended already.
     pub fn start_apart(&self) -> Result<(), rustix::io::Errno> {
-        self.fork(true).map(Child::wait)
+        self.fork(Then::Ends).map(Child::wait)
     }
 
-    fn fork(&self, apart: bool) -> Result<Child, rustix::io::Errno> {
-        let null = std::ptr::null();
-        let [command, verb, option, place] = self.words.each_ref().map(|word| word.as_ptr());
-        let argv = [command, verb, option, place, null];
-        // Nothing of the program's environment: no LD_PRELOAD in the agent.
-        let envp: [*const libc::c_char; 1] = [null];
-        let kept = self.command as usize;
-        // SAFETY: raw fork without shared memory; the children make nothing but system calls on
-        // memory that was prepared before, then become the command or end.
+    fn fork(&self, then: Then) -> Result<Child, rustix::io::Errno> {
+        // SAFETY: raw fork without shared memory; the child makes nothing but system calls, and
+        // ends.
         let child = unsafe {
             let child = system_call(libc::SYS_clone, []);
             if child == 0 {
-                system_call(libc::SYS_setsid, []);
-                if !apart || system_call(libc::SYS_clone, []) == 0 {
-                    if kept > 0 {
-                        system_call(libc::SYS_close_range, [0, kept - 1, 0]);
-                    }
-                    system_call(libc::SYS_close_range, [kept + 1, u32::MAX as usize, 0]);
-                    let nothing = c"/dev/null".as_ptr().addr();
-                    for _ in 0..3 {
-                        let here = libc::AT_FDCWD as usize;
-                        system_call(libc::SYS_openat, [here, nothing, libc::O_RDWR as usize]);
-                    }
-                    let (argv, envp) = (argv.as_ptr().addr(), envp.as_ptr().addr());
-                    let empty = c"".as_ptr().addr();
-                    let flags = libc::AT_EMPTY_PATH as usize;
-                    system_call(libc::SYS_execveat, [kept, empty, argv, envp, flags]);
-                }
-                system_call(libc::SYS_exit_group, [i32::from(!apart) as usize]);
+                let code = self.in_child(then);
+                system_call(libc::SYS_exit_group, [code]);
             }
             child
         };
@@ -71,17 +59,67 @@ impl Launch {
         }
         Ok(Child(child))
     }
+
+    /// Lets go of all that the program holds, and has a child of its own run the command. Returns
+    /// the exit code.
+    ///
+    /// # Safety
+    /// To be called in a child that has nothing else to do.
+    unsafe fn in_child(&self, then: Then) -> usize {
+        let kept = self.command as usize;
+        // SAFETY: closes what only this process has open here, and nobody in it uses any more; the
+        // grandchild makes nothing but a system call on memory that was prepared before.
+        unsafe {
+            system_call(libc::SYS_setsid, []);
+            if kept > 0 {
+                system_call(libc::SYS_close_range, [0, kept - 1, 0]);
+            }
+            system_call(libc::SYS_close_range, [kept + 1, u32::MAX as usize, 0]);
+            let nothing = c"/dev/null".as_ptr().addr();
+            for _ in 0..3 {
+                let here = libc::AT_FDCWD as usize;
+                system_call(libc::SYS_openat, [here, nothing, libc::O_RDWR as usize]);
+            }
+            let grandchild = system_call(libc::SYS_clone, []);
+            if grandchild == 0 {
+                self.become_command();
+                return 1;
+            }
+            if grandchild < 0 {
+                return 1;
+            }
+            match then {
+                Then::Ends => 0,
+                Then::Waits => usize::from(Child(grandchild).wait4(libc::__WALL).1 != 0),
+            }
+        }
+    }
+
+    /// Returns only if that fails.
+    fn become_command(&self) {
+        let [command, verb, option, place] = self.words.each_ref().map(|word| word.as_ptr());
+        let argv = [command, verb, option, place, std::ptr::null()];
+        // Nothing of the program's environment: no LD_PRELOAD in the agent.
+        let envp: [*const libc::c_char; 1] = [std::ptr::null()];
+        let (argv, envp) = (argv.as_ptr().addr(), envp.as_ptr().addr());
+        let (empty, flags) = (c"".as_ptr().addr(), libc::AT_EMPTY_PATH as usize);
+        // SAFETY: the words and the lists of them are there until the call is over.
+        unsafe {
+            system_call(libc::SYS_execveat, [self.command as usize, empty, argv, envp, flags]);
+        }
+    }
 }
 
 impl Child {
-    /// Waits for its end.
+    /// Waits for its end. __WCLONE: children without an exit signal, which the program's wait()
+    /// never sees.
     pub fn wait(self) {
-        let _ = self.wait4(0);
+        let _ = self.wait4(libc::__WCLONE);
     }
 
     /// How it ended, if it has; an error says that there is no such child.
     pub fn try_wait(&self) -> std::io::Result<Option<i32>> {
-        let (found, status) = self.wait4(libc::WNOHANG);
+        let (found, status) = self.wait4(libc::__WCLONE | libc::WNOHANG);
         match found {
             0 => Ok(None),
             1.. => Ok(Some(status)),
@@ -99,8 +137,7 @@ impl Child {
 
     fn wait4(&self, options: i32) -> (isize, i32) {
         let mut status = 0_i32;
-        // __WCLONE: children without an exit signal, which the program's wait() never sees.
-        let flags = (libc::__WCLONE | options) as u32 as usize;
+        let flags = options as u32 as usize;
         let words = [self.0 as usize, (&raw mut status).addr(), flags, 0];
         loop {
             // SAFETY: writes a status into a word of this frame, and nothing else.
@@ -109,5 +146,42 @@ impl Child {
                 return (found, status);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::time::{Duration, Instant};
+
+    use rustix::fs::{Mode, OFlags};
+    use rustix::process::{WaitOptions, wait};
+
+    use super::*;
+
+    fn status_of(program: &str) -> i32 {
+        let file =
+            rustix::fs::open(program, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).unwrap();
+        let words = ["it", "agent", "--pool", "none"].map(|word| CString::new(word).unwrap());
+        let launch = Launch { command: file.as_raw_fd(), words };
+        launch.start_apart().unwrap();
+        let child = launch.start().unwrap();
+        let end = Instant::now() + Duration::from_secs(60);
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status;
+            }
+            // A child that the program could wait for would be found here, while it runs or after.
+            assert_eq!(wait(WaitOptions::NOHANG).err(), Some(rustix::io::Errno::CHILD));
+            assert!(Instant::now() < end, "{program} does not end");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    fn the_command_is_never_a_child_that_the_program_could_wait_for() {
+        assert_eq!(status_of("/bin/true"), 0);
+        assert_ne!(status_of("/bin/false"), 0);
+        assert_eq!(wait(WaitOptions::NOHANG).err(), Some(rustix::io::Errno::CHILD));
     }
 }

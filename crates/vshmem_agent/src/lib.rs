@@ -1,9 +1,9 @@
 //! A domain's agent for one pool, and how one is started.
 //!
 //! The agent notices the deaths of its domain's clients, renews the domain's lease, and is the
-//! other half of waking: where a waker cannot reach a sleeping thread itself it rings the sleeper's
-//! domain, and the agent there wakes the thread. It is on nobody's data path; between its rounds,
-//! one a second, it sleeps in poll(2).
+//! other half of waking: where a waker cannot reach a sleeping thread itself it notifies the
+//! waiter's domain, and the agent there wakes the thread. It is on nobody's data path; between its
+//! rounds, one a second, it sleeps in poll(2).
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -17,7 +17,7 @@
 //! | `clean` | free memory kept zeroed |
 //!
 //! The race of several that start is decided by a lock on the pool's file
-//! ([`vshmem_session::Post`]): one becomes the agent, the others end.
+//! ([`vshmem_session::RoleLock`]): one becomes the agent, the others end.
 
 mod clean;
 mod detach;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vshmem_link::measure_rates;
-use vshmem_session::{Duty, Post, Session, find};
+use vshmem_session::{Role, RoleLock, Session, find};
 
 use crate::clean;
 use crate::detach::UP;
@@ -18,20 +18,21 @@ use crate::watch::{Ending, Watch};
 pub fn serve(place: &Path) -> Result<(), AgentError> {
     allow_many_descriptors();
     let cannot_lock = |error| AgentError::Lock { place: place.to_owned(), error };
-    while let Some(lock) = Post::take(Duty::Agent, place).map_err(cannot_lock)? {
+    while let Some(lock) = RoleLock::take(Role::Agent, place).map_err(cannot_lock)? {
         let session = Session::join(find(&place.to_string_lossy())?)?;
-        let pool = Arc::clone(session.member().pool());
-        let domain = session.member().domain();
+        let pool = Arc::clone(session.client().pool());
+        let domain = session.client().domain();
         let ending = watch(&session, &lock, place)?;
         if ending == Ending::Evicted {
             // What lies in our slots is not ours any more.
             return Ok(());
         }
-        let _ = session.member().renew_lease(0);
+        let _ = session.client().renew_lease(0);
         let _ = session.leave();
         drop(lock);
         // Who joined before the lock was released saw it held and has started nobody.
-        if pool.residents(domain).is_ok_and(|left| left.is_empty()) || ending == Ending::Broken {
+        if pool.local_clients(domain).is_ok_and(|left| left.is_empty()) || ending == Ending::Broken
+        {
             return Ok(());
         }
     }
@@ -39,10 +40,10 @@ pub fn serve(place: &Path) -> Result<(), AgentError> {
 }
 
 /// From the first word in the pool to the last, but for the lease.
-fn watch(session: &Session, lock: &Post, place: &Path) -> Result<Ending, AgentError> {
-    let member = session.member();
-    member.renew_lease(std::process::id()).map_err(|_| AgentError::Corrupt)?;
-    member.guard_sleepers();
+fn watch(session: &Session, lock: &RoleLock, place: &Path) -> Result<Ending, AgentError> {
+    let this_client = session.client();
+    this_client.renew_lease(std::process::id()).map_err(|_| AgentError::Corrupt)?;
+    this_client.guard_waiters();
     let notifier = Notifier::start(session);
     report_up();
     note_rates(session);
@@ -51,21 +52,21 @@ fn watch(session: &Session, lock: &Post, place: &Path) -> Result<Ending, AgentEr
             scope.spawn(|| notifier.listen());
             scope.spawn(|| notifier.send());
         }
-        let poke = (member.pool().superblock().prepare > 0).then(|| {
-            let (poke, pokes) = clean::channel();
-            scope.spawn(move || clean::serve(session, &pokes));
-            poke
+        let wake = (this_client.pool().superblock().prepare > 0).then(|| {
+            let (wake, wakeups) = clean::channel();
+            scope.spawn(move || clean::serve(session, &wakeups));
+            wake
         });
-        let ending = Watch::new(session, lock, place, poke, notifier.as_ref()).run();
+        let ending = Watch::new(session, lock, place, wake, notifier.as_ref()).run();
         if let Some(notifier) = &notifier {
             notifier.end();
         }
         ending
     });
     // The words are about to be unmapped, so the kernel could not tell of this end.
-    member.stop_guarding();
+    this_client.stop_guarding();
     if session.link().file().is_some() {
-        let _ = member.pool().attend_no_more();
+        let _ = this_client.pool().stop_heartbeat();
     }
     if let Some(notifier) = notifier
         && ending != Ending::Evicted
@@ -93,15 +94,14 @@ fn allow_many_descriptors() {
 
 /// Measures the pool's memory where that is a device's, once per boot, for whoever lists pools.
 fn note_rates(session: &Session) {
-    let member = session.member();
-    let measured = member
-        .pool()
-        .domains()
-        .is_ok_and(|rows| rows.iter().any(|row| row.index == member.domain() && row.rates[0] != 0));
+    let this_client = session.client();
+    let measured = this_client.pool().domains().is_ok_and(|rows| {
+        rows.iter().any(|row| row.index == this_client.domain() && row.rates[0] != 0)
+    });
     if session.link().file().is_some() || measured {
         return;
     }
     if let Ok(rates) = measure_rates(session.link()) {
-        let _ = member.note_rates(rates.to_array());
+        let _ = this_client.note_rates(rates.to_array());
     }
 }

@@ -16,8 +16,8 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
-use vshmem_mem::{Instant, Patience};
-use vshmem_session::{Duty, Session};
+use vshmem_mem::{Instant, StallProofTimeout};
+use vshmem_session::{Role, Session};
 
 use crate::error::AgentError;
 use crate::launch::Launch;
@@ -26,7 +26,7 @@ use crate::surroundings::{Identity, are_as_at_load};
 /// Lowest number of the kept descriptor: above what programs use.
 const HIGH: i32 = 900;
 /// How long starting may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// What passes between two looks counts for so much at most: the agent may have been stopped
 /// together with this process.
 const MOST_OF_A_LOOK: Duration = Duration::from_millis(100);
@@ -58,10 +58,10 @@ impl AgentStarter {
     pub fn ensure(&self, session: &Session, wait: bool) {
         // First: who says that it starts one keeps others from it.
         if !self.may_start() {
-            session.member().renounce_agent();
+            session.client().renounce_agent();
             return;
         }
-        if !session.member().must_start_agent(vshmem_link::process_exists).unwrap_or(false) {
+        if !session.client().must_start_agent(vshmem_link::process_exists).unwrap_or(false) {
             return;
         }
         // Who comes next tries again.
@@ -105,7 +105,7 @@ fn words(command: &Path, place: &Path) -> Option<[CString; 4]> {
 /// For the `vshmem` command itself: sees to it that this domain has an agent for the pool at
 /// `place`, and returns when it is up.
 pub fn start(place: &Path) -> Result<(), AgentError> {
-    if Duty::Agent.is_manned(place) {
+    if Role::Agent.is_held(place) {
         return Ok(());
     }
     // The file that runs, whatever its path leads to by now.
@@ -117,15 +117,15 @@ pub fn start(place: &Path) -> Result<(), AgentError> {
         .ok_or_else(|| AgentError::Start(std::io::ErrorKind::InvalidInput.into()))?;
     let launch = Launch { command: command.as_raw_fd(), words };
     let child = launch.start().map_err(|errno| AgentError::Start(errno.into()))?;
-    let mut patience = Patience::new(Instant::now(), PATIENCE, MOST_OF_A_LOOK);
+    let mut timeout = StallProofTimeout::new(Instant::now(), TIMEOUT, MOST_OF_A_LOOK);
     loop {
         match child.try_wait().map_err(AgentError::Start)?.map(ExitStatus::from_raw) {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(AgentError::Ended(status)),
-            None if patience.is_over(Instant::now()) => {
+            None if timeout.is_over(Instant::now()) => {
                 // The program that this process becomes must not inherit it as a child.
                 child.kill();
-                return Err(AgentError::Late { seconds: PATIENCE.as_secs() });
+                return Err(AgentError::Late { seconds: TIMEOUT.as_secs() });
             }
             None => std::thread::sleep(Duration::from_millis(1)),
         }

@@ -1,8 +1,8 @@
 /* A pool's memory, message channels and teams for C programs. Link with -lvshmem.
  *
- * Functions that return int return 0 or more when they did what they were asked, and a negative errno
- * otherwise. A pool may be used by any number of threads at once; a port or a lane by one at a time.
- * A process that was forked uses none of what its parent has opened.
+ * Functions that return int return 0 or more when they did what they were asked, and a negative
+ * errno otherwise. A pool may be used by any number of threads at once; a port or a lane by one at
+ * a time. A process that was forked uses none of what its parent has opened.
  */
 #ifndef VSHMEM_H
 #define VSHMEM_H
@@ -22,8 +22,9 @@ typedef struct vshmem_team vshmem_team;
 
 /* Pools */
 
-/* Joins the pool NAME as a client; NULL: the one that VSHMEM_POOL names, or that this guest was given.
- * A pool that is open already is opened once more. On failure, MESSAGE (if any) gets a sentence. */
+/* Joins the pool NAME as a client; NULL: the one that VSHMEM_POOL names, or that this guest was
+ * given. A pool that is open already is opened once more. On failure, MESSAGE (if any) gets a
+ * sentence. */
 int vshmem_open(const char *name, vshmem_pool **pool, char *message, size_t bytes);
 /* Leaves with the last close. What was held, and all ports and lanes, must have been given back. */
 void vshmem_close(vshmem_pool *pool);
@@ -31,10 +32,12 @@ void vshmem_close(vshmem_pool *pool);
 void vshmem_identify(const vshmem_pool *pool, uint8_t uuid[16]);
 /* The pool's name in 64 bytes, and this process's place in it: its domain and its name there. */
 void vshmem_whoami(const vshmem_pool *pool, char name[64], uint32_t *domain, uint32_t *client);
-/* Processes of this kernel, in all its containers, that use the pool's memory now, this one among them. */
+/* Processes of this kernel, in all its containers, that use the pool's memory now, this one among
+ * them. */
 int vshmem_neighbours(const vshmem_pool *pool);
 
-/* A member domain (a guest, the host, a container) as long as it lives: no later one has the same name. */
+/* A member domain (a guest, the host, a container) as long as it lives: no later one has the same
+ * name. */
 struct vshmem_domain {
 	uint32_t index, epoch;
 };
@@ -45,7 +48,8 @@ int vshmem_domain_named(const vshmem_pool *pool, const char *name, struct vshmem
 /* 1: it takes part; 0: it was declared dead, or evicted. */
 int vshmem_domain_alive(const vshmem_pool *pool, const struct vshmem_domain *domain);
 
-/* Attaches that the pool has room for, of all processes together. A claimed lane is one, and so is memory that is held. */
+/* Attaches that the pool has room for, of all processes together. A claimed lane is one, and so is
+ * memory that is held. */
 uint32_t vshmem_attaches(const vshmem_pool *pool);
 
 /* Where the pool lies in this process; other processes have it elsewhere. */
@@ -56,9 +60,9 @@ uint64_t vshmem_bytes(const vshmem_pool *pool);
  * everybody else who has attached it. */
 int vshmem_hold(vshmem_pool *pool, uint64_t bytes, void **memory);
 int vshmem_release(vshmem_pool *pool, void *memory);
-/* The name of such memory, above 0, by which another process of the pool attaches it, if it has at least so many bytes.
- * That one gives it back by vshmem_release, too. -EBUSY: this process has it already; -EINVAL: it is gone, or shorter;
- * -ENOMEM: the pool's table of attaches is full. */
+/* The name of such memory, above 0, by which another process of the pool attaches it, if it has at
+ * least so many bytes. That one gives it back by vshmem_release, too. -EBUSY: this process has it
+ * already; -EINVAL: it is gone, or shorter; -ENOMEM: the pool's table of attaches is full. */
 int vshmem_id(const vshmem_pool *pool, const void *memory);
 int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
 
@@ -71,21 +75,23 @@ struct vshmem_address {
 };
 
 /* A port for so many senders in at most BUDGET bytes; lanes are not larger than MOST_LANE bytes. */
-int vshmem_port_make(vshmem_pool *pool, uint32_t senders, uint64_t budget, uint32_t most_lane, vshmem_port **port);
+int vshmem_port_make(vshmem_pool *pool, uint32_t senders, uint64_t budget, uint32_t most_lane,
+	vshmem_port **port);
 void vshmem_port_close(vshmem_port *port);
 /* What a sender has to know. */
 void vshmem_port_address(const vshmem_port *port, struct vshmem_address *address);
 
 struct vshmem_message {
-	const void *text; /* in the pool, 8 bytes past a cache line; its sender may still change it */
+	const void
+		*text; /* in the pool, 8 bytes past a cache line; its sender may still change it */
 	uint32_t bytes;
 	uint32_t lane;
 	uint8_t tag;
 };
 
-/* 1: a message, which stays until it is released; 0: none. -EPIPE: a sender is gone, and all that it had
- * sent is read. -EBADMSG: what a sender writes makes no sense, and is not read any more. In both cases
- * message->lane is not a lane but that sender's name in the pool. */
+/* 1: a message, which stays until it is released; 0: none. -EPIPE: a sender is gone, and all that
+ * it had sent is read. -EBADMSG: what a sender writes makes no sense, and is not read any more. In
+ * both cases message->lane is not a lane but that sender's name in the pool. */
 int vshmem_receive(vshmem_port *port, struct vshmem_message *message);
 /* The same, looking so many times before it says that there is none. */
 int vshmem_receive_soon(vshmem_port *port, struct vshmem_message *message, uint32_t looks);
@@ -101,10 +107,10 @@ int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *
 
 /* Lanes: where this process sends. */
 
-/* Claims a lane of a port. OWN (or NULL) tells the receiver where it may answer, MARK anything else.
- * -ENOENT: the port is gone; -EAGAIN: all its lanes are taken; -ENOMEM, -EIO. */
-int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own, uint64_t mark,
-		      vshmem_lane **lane);
+/* Claims a lane of a port. OWN (or NULL) tells the receiver where it may answer, MARK anything
+ * else. -ENOENT: the port is gone; -EAGAIN: all its lanes are taken; -ENOMEM, -EIO. */
+int vshmem_lane_claim(vshmem_pool *pool, const struct vshmem_address *to, const vshmem_port *own,
+	uint64_t mark, vshmem_lane **lane);
 /* Gives the lane back; what was sent is still read. */
 void vshmem_lane_close(vshmem_lane *lane);
 /* The longest message. */
@@ -116,8 +122,8 @@ int vshmem_publish(vshmem_lane *lane, uint32_t bytes, uint8_t tag);
 /* Both, with the copying between. */
 int vshmem_send(vshmem_lane *lane, const struct iovec *parts, int count, uint8_t tag);
 /* The same for two short parts, and vshmem_lane_rest, in one call. */
-int vshmem_post(vshmem_lane *lane, const void *head, uint32_t head_bytes, const void *text, uint32_t text_bytes,
-		uint8_t tag);
+int vshmem_post(vshmem_lane *lane, const void *head, uint32_t head_bytes, const void *text,
+	uint32_t text_bytes, uint8_t tag);
 /* To be called when there is time: makes the next short message a little faster. */
 void vshmem_lane_rest(vshmem_lane *lane);
 /* 1: everything that was sent is read; 0: not yet. */
@@ -125,36 +131,44 @@ int vshmem_lane_drained(vshmem_lane *lane);
 /* 1: the receiver may still read; 0: it is gone. */
 int vshmem_lane_alive(const vshmem_lane *lane);
 
-/* Teams: barrier, broadcast and reduction for a fixed number of members, in memory of any kind that all of them
- * have: a System V segment of the kernel or of a pool (shmat), or a pool's memory. No pool need be open.
+/* Teams: barrier, broadcast and reduction for a fixed number of members, in memory of any kind that
+ * all of them have: a System V segment of the kernel or of a pool (shmat), or a pool's memory. No
+ * pool need be open.
  *
- * All members make the same calls in the same order. A member is a handle that one thread uses at a time. Waiting
- * makes no system call as long as the others come soon; then it yields, then it sleeps between looks.
+ * All members make the same calls in the same order. A member is a handle that one thread uses at a
+ * time. Waiting makes no system call as long as the others come soon; then it yields, then it
+ * sleeps between looks.
  *
- * A call that fails has ended the team, for all members: each gets the same answer from then on, and may only leave.
- * -ETIMEDOUT: a member did not come in time; -EOWNERDEAD: its process has ended, which is noticed soon if it ran in
- * the caller's domain, and is a timeout otherwise; -EPIPE: it has left; -EPROTO: it makes another call, or the same
- * with another size, kind or operation; -EIO: what it has written makes no sense. vshmem_team_failure names it. */
+ * A call that fails has ended the team, for all members: each gets the same answer from then on,
+ * and may only leave. -ETIMEDOUT: a member did not come in time; -EOWNERDEAD: its process has
+ * ended, which is noticed soon if it ran in the caller's domain, and is a timeout otherwise;
+ * -EPIPE: it has left; -EPROTO: it makes another call, or the same with another size, kind or
+ * operation; -EIO: what it has written makes no sense. vshmem_team_failure names it. */
 
-/* Bytes of memory for so many members (at most 4096) that pass on PAYLOAD bytes at once (at most 64 MiB); longer
- * texts go in pieces. Grows with both. 0: out of range. */
+/* Bytes of memory for so many members (at most 4096) that pass on PAYLOAD bytes at once (at most 64
+ * MiB); longer texts go in pieces. Grows with both. 0: out of range. */
 size_t vshmem_team_bytes(uint32_t members, size_t payload);
-/* Joins as member RANK, from 0. The memory has the bytes that are told above, begins on a cache line, and is zero
- * before the first one joins, as a new segment is, and again when all have left. Nobody waits here for the others.
- * -EINVAL: no such team or rank, or the memory holds something else; -EBUSY: that rank is taken; or a failed team's
- * error. It stays mapped until the member leaves. */
-int vshmem_team_join(void *memory, uint32_t members, size_t payload, uint32_t rank, vshmem_team **team);
+/* Joins as member RANK, from 0. The memory has the bytes that are told above, begins on a cache
+ * line, and is zero before the first one joins, as a new segment is, and again when all have left.
+ * Nobody waits here for the others. -EINVAL: no such team or rank, or the memory holds something
+ * else; -EBUSY: that rank is taken; or a failed team's error. It stays mapped until the member
+ * leaves. */
+int vshmem_team_join(
+	void *memory, uint32_t members, size_t payload, uint32_t rank, vshmem_team **team);
 /* Leaves, and closes the handle. */
 void vshmem_team_leave(vshmem_team *team);
-/* How long a member is waited for; 10,000 when nothing else is said, UINT32_MAX for as long as it takes. */
+/* How long a member is waited for; 10,000 when nothing else is said, UINT32_MAX for as long as it
+ * takes. */
 void vshmem_team_patience(vshmem_team *team, uint32_t milliseconds);
-/* What is called again and again while this member waits, after a short look and between looks, instead of yielding
- * and sleeping: IDLE then says how the CPU is given away. It makes no calls for this team. NULL: nothing. */
+/* What is called again and again while this member waits, after a short look and between looks,
+ * instead of yielding and sleeping: IDLE then says how the CPU is given away. It makes no calls for
+ * this team. NULL: nothing. */
 void vshmem_team_idle(vshmem_team *team, void (*idle)(void *argument), void *argument);
-/* How often a member of this process has waited for longer than a short look, and what it waited for has come: for an
- * IDLE that sleeps longer and longer. */
+/* How often a member of this process has waited for longer than a short look, and what it waited
+ * for has come: for an IDLE that sleeps longer and longer. */
 uint64_t vshmem_team_arrivals(void);
-/* -1: the team has not failed. Otherwise the rank that its failure is about, and a sentence in MESSAGE (if any). */
+/* -1: the team has not failed. Otherwise the rank that its failure is about, and a sentence in
+ * MESSAGE (if any). */
 int vshmem_team_failure(const vshmem_team *team, char *message, size_t bytes);
 
 /* Waits until all have come. What each wrote before is seen by all after it. */
@@ -173,20 +187,21 @@ enum vshmem_operation {
 	VSHMEM_OR,
 	VSHMEM_XOR
 };
-/* Makes one of COUNT numbers of each member, number by number, in the order of ranks. RESULT may be MINE; where the
- * result is not wanted, at members other than the root, it may be NULL. */
-int vshmem_team_reduce(vshmem_team *team, uint32_t root, const void *mine, void *result, size_t count,
-		       enum vshmem_number number, enum vshmem_operation operation);
+/* Makes one of COUNT numbers of each member, number by number, in the order of ranks. RESULT may be
+ * MINE; where the result is not wanted, at members other than the root, it may be NULL. */
+int vshmem_team_reduce(vshmem_team *team, uint32_t root, const void *mine, void *result,
+	size_t count, enum vshmem_number number, enum vshmem_operation operation);
 /* The same with the result for all, who get the same bytes. */
-int vshmem_team_allreduce(vshmem_team *team, const void *mine, void *result, size_t count, enum vshmem_number number,
-			  enum vshmem_operation operation);
-/* Both for things of UNIT bytes each, at most the payload, that only the caller knows. COMBINE makes COUNT things of a
- * higher rank into what they and those of lower ranks are together; it is called in the order of ranks. */
+int vshmem_team_allreduce(vshmem_team *team, const void *mine, void *result, size_t count,
+	enum vshmem_number number, enum vshmem_operation operation);
+/* Both for things of UNIT bytes each, at most the payload, that only the caller knows. COMBINE
+ * makes COUNT things of a higher rank into what they and those of lower ranks are together; it is
+ * called in the order of ranks. */
 typedef void vshmem_combine(const void *earlier, void *later, size_t count, void *argument);
-int vshmem_team_reduce_by(vshmem_team *team, uint32_t root, const void *mine, void *result, size_t count, size_t unit,
-			  vshmem_combine *combine, void *argument);
-int vshmem_team_allreduce_by(vshmem_team *team, const void *mine, void *result, size_t count, size_t unit,
-			     vshmem_combine *combine, void *argument);
+int vshmem_team_reduce_by(vshmem_team *team, uint32_t root, const void *mine, void *result,
+	size_t count, size_t unit, vshmem_combine *combine, void *argument);
+int vshmem_team_allreduce_by(vshmem_team *team, const void *mine, void *result, size_t count,
+	size_t unit, vshmem_combine *combine, void *argument);
 
 #ifdef __cplusplus
 }

@@ -34,7 +34,7 @@ impl Lane {
         };
         let port = pool.attach(id).map_err(gone)?;
         let mut lane = Self { pool, id, outbound: None };
-        let client = lane.pool.session()?.member().name().word();
+        let client = lane.pool.session()?.client().client_id().word();
         let (port_id, nonce) = own.map_or((0, 0), Receiver::identity);
         let who = Identity { client, port: port_id, nonce, mark };
         let claimed = Outbound::claim(lane.pool.map(), port.offset, port.bytes, to.nonce, who);
@@ -184,7 +184,8 @@ pub unsafe extern "C" fn vshmem_send(
 /// Both ends have so many bytes, and do not overlap.
 #[inline(always)]
 unsafe fn copy_few(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the two words lie in what is copied; they overlap where there are fewer than sixteen bytes.
+    // SAFETY: the two words lie in what is copied; they overlap where there are fewer than sixteen
+    // bytes.
     unsafe {
         if (8..=16).contains(&bytes) {
             let first = from.cast::<u64>().read_unaligned();

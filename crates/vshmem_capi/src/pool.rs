@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use vshmem_ipc::{Attachment, ClientRow, DomainRow, Errno, Member};
+use vshmem_ipc::{Attachment, Client, ClientRow, DomainRow, Errno};
 use vshmem_mem::{Map, Protection};
 use vshmem_session::{Session, SessionError};
-use vshmem_wire::ClientName;
+use vshmem_wire::ClientId;
 
 use crate::{agent, answer, caller::Me};
 
@@ -63,7 +63,7 @@ impl Pool {
             return Ok(pool);
         }
         let session = Session::join_beside(link).map_err(said)?;
-        let bytes = session.member().pool().layout().total_bytes as usize;
+        let bytes = session.client().pool().layout().total_bytes as usize;
         let mapping = session
             .link()
             .map(0, bytes, Protection::READ_WRITE)
@@ -96,12 +96,12 @@ impl Pool {
     /// Memory of this process's own.
     pub fn hold(&self, bytes: u64) -> Result<Attachment, Errno> {
         let session = self.session()?;
-        session.member().hold_memory(bytes, &Me, session)
+        session.client().hold_memory(bytes, &Me, session)
     }
 
     /// Attaches somebody else's memory by its id.
     pub fn attach(&self, id: i32) -> Result<Attachment, Errno> {
-        let attachment = self.session()?.member().shmat(id, true, false, &Me)?;
+        let attachment = self.session()?.client().shmat(id, true, false, &Me)?;
         let end = attachment.offset.checked_add(attachment.bytes);
         if end.is_none_or(|end| end > self.map.bytes()) {
             let _ = self.detach(id);
@@ -112,13 +112,14 @@ impl Pool {
 
     /// Gives up one attach.
     pub fn detach(&self, id: i32) -> Result<(), Errno> {
-        self.session()?.member().shmdt(id)
+        self.session()?.client().shmdt(id)
     }
 
     /// Whether the process of a name may still act.
     pub fn may_act(&self, name: u64) -> bool {
-        let may = |member: &Member| ClientName::of(name).is_some_and(|name| member.may_act(name));
-        self.session.as_ref().is_some_and(|session| may(session.member()))
+        let may =
+            |this_client: &Client| ClientId::of(name).is_some_and(|name| this_client.may_act(name));
+        self.session.as_ref().is_some_and(|session| may(session.client()))
     }
 }
 
@@ -223,7 +224,7 @@ pub unsafe extern "C" fn vshmem_identify(pool: *const Pool, uuid: *mut [u8; 16])
     // SAFETY: the caller passes an open pool and 16 bytes.
     unsafe {
         let session = borrow(pool).session.as_ref();
-        let bytes = session.map_or([0; 16], |session| session.member().pool().superblock().uuid);
+        let bytes = session.map_or([0; 16], |session| session.client().pool().superblock().uuid);
         uuid.write(bytes);
     }
 }
@@ -242,9 +243,9 @@ pub unsafe extern "C" fn vshmem_whoami(
     // SAFETY: the caller passes an open pool, 64 bytes and two words.
     unsafe {
         let Some(session) = borrow(pool).session.as_ref() else { return };
-        tell(&session.member().pool().name(), name, 64);
-        domain.write(session.member().domain());
-        client.write(session.member().name().short());
+        tell(&session.client().pool().name(), name, 64);
+        domain.write(session.client().domain());
+        client.write(session.client().client_id().short());
     }
 }
 
@@ -265,8 +266,8 @@ pub unsafe extern "C" fn vshmem_domain(pool: *const Pool, domain: *mut Domain) -
     // SAFETY: the caller passes an open pool.
     let pool = unsafe { borrow(pool) };
     answer(pool.session().and_then(|session| {
-        let index = session.member().domain();
-        let epoch = session.member().pool().domain_epoch(index)?.ok_or(Errno::IO)?;
+        let index = session.client().domain();
+        let epoch = session.client().pool().domain_epoch(index)?.ok_or(Errno::IO)?;
         // SAFETY: the caller passes a place for the domain.
         unsafe { domain.write(Domain { index, epoch }) };
         Ok(0)
@@ -286,7 +287,7 @@ pub unsafe extern "C" fn vshmem_domain_named(
     // SAFETY: the caller passes an open pool and a C string.
     let (pool, name) = unsafe { (borrow(pool), CStr::from_ptr(name).to_bytes()) };
     answer(pool.session().and_then(|session| {
-        let members = session.member().pool();
+        let members = session.client().pool();
         let rows = members.domains()?;
         let living = |row: &&DomainRow| {
             members.domain_epoch(row.index) == Ok(Some(row.epoch)) && row.name.as_bytes() == name
@@ -307,7 +308,7 @@ pub unsafe extern "C" fn vshmem_domain_alive(pool: *const Pool, domain: *const D
     // SAFETY: the caller passes an open pool and a domain.
     let (pool, domain) = unsafe { (borrow(pool), *domain) };
     answer(pool.session().and_then(|session| {
-        let epoch = session.member().pool().domain_epoch(domain.index)?;
+        let epoch = session.client().pool().domain_epoch(domain.index)?;
         Ok((epoch == Some(domain.epoch)).into())
     }))
 }
@@ -321,13 +322,13 @@ pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
     // SAFETY: the caller passes an open pool.
     let pool = unsafe { borrow(pool) };
     answer(pool.session().and_then(|session| {
-        let member = session.member();
-        let domains = member.pool().domains()?;
+        let this_client = session.client();
+        let domains = this_client.pool().domains()?;
         // Containers are domains of their own and share the CPUs of their kernel.
         let boot_of = |index| domains.iter().find(|row| row.index == index).map(|row| row.boot);
-        let mine = boot_of(member.domain());
+        let mine = boot_of(this_client.domain());
         let here = |row: &&ClientRow| row.attaches > 0 && boot_of(row.domain) == mine;
-        Ok(member.pool().clients()?.iter().filter(here).count() as c_int)
+        Ok(this_client.pool().clients()?.iter().filter(here).count() as c_int)
     }))
 }
 
@@ -339,7 +340,7 @@ pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
 pub unsafe extern "C" fn vshmem_attaches(pool: *const Pool) -> u32 {
     // SAFETY: the caller passes an open pool.
     let pool = unsafe { borrow(pool) };
-    pool.session().map_or(0, |session| session.member().pool().layout().attaches.count as u32)
+    pool.session().map_or(0, |session| session.client().pool().layout().attaches.count as u32)
 }
 
 /// See vshmem.h.

@@ -56,7 +56,7 @@ impl Receiver {
         let shape = Shape::within(senders, budget, most).ok_or(Errno::INVAL)?;
         let held = pool.hold(shape.bytes())?;
         let made = nonce().and_then(|nonce| {
-            let me = pool.session()?.member().name().word();
+            let me = pool.session()?.client().client_id().word();
             Port::make(pool.map(), held.offset, shape, nonce, me).ok_or(Errno::IO)
         });
         match made {

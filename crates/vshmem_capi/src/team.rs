@@ -117,7 +117,8 @@ pub unsafe extern "C" fn vshmem_team_join(
         if !base.addr().get().is_multiple_of(64) {
             return Err(Errno::INVAL);
         }
-        // SAFETY: the caller passes so much memory, aligned, which stays mapped until it leaves; only teams use it.
+        // SAFETY: the caller passes so much memory, aligned, which stays mapped until it leaves;
+        // only teams use it.
         let map = Arc::new(unsafe { Map::over(base, shape.bytes() as usize) });
         Team::join(&map, shape, rank, me(), vshmem_session::is_gone).map_err(|error| match error {
             JoinError::Invalid | JoinError::Mismatch => Errno::INVAL,
@@ -152,7 +153,7 @@ pub unsafe extern "C" fn vshmem_team_leave(team: *mut Team) {
 pub unsafe extern "C" fn vshmem_team_patience(team: *mut Team, milliseconds: u32) {
     // SAFETY: the caller passes a member that no other thread uses now.
     let team = unsafe { &mut *team };
-    team.set_patience(match milliseconds {
+    team.set_timeout(match milliseconds {
         u32::MAX => Duration::MAX,
         _ => Duration::from_millis(milliseconds.into()),
     });
@@ -298,7 +299,8 @@ fn things(team: &Team, count: usize, unit: usize) -> Result<usize, Errno> {
 fn folded(unit: usize, combine: CombineOfC, argument: *mut c_void) -> impl FnMut(&[u8], &mut [u8]) {
     move |earlier, later| {
         let count = later.len() / unit;
-        // SAFETY: the caller's own function, with what it gave for it, and both texts hold so many things.
+        // SAFETY: the caller's own function, with what it gave for it, and both texts hold so many
+        // things.
         unsafe { combine(earlier.as_ptr().cast(), later.as_mut_ptr().cast(), count, argument) };
     }
 }

@@ -8,8 +8,8 @@
 //! # Who writes what
 //! The receiver writes the port's header, each lane's generation and how far it has read. A sender
 //! writes its claim, who it is, and the ring. Each keeps the words that it needs to go on in memory
-//! of its own; what it reads from the other's is copied once, checked, and only the copy is used.
-//! A ring that makes no sense closes its lane ([`Received::Corrupt`]) and nothing else.
+//! of its own; what it reads from the other's is copied once, checked, and only the copy is used. A
+//! ring that is invalid closes its lane ([`Received::Corrupt`]) and nothing else.
 //!
 //! # Memory ordering
 //! The writer stores the zero that ends the ring, then the message, then its header with release

@@ -20,7 +20,7 @@ struct Lane {
     /// Position of the next message.
     next: u64,
     /// Position up to which the sender has been told.
-    told: u64,
+    published: u64,
     /// First byte of its ring in the map.
     ring: u64,
     /// Nothing of it is read any more.
@@ -47,7 +47,7 @@ pub enum Received {
     Message(Inbound),
     /// Nothing.
     Empty,
-    /// A sender's ring makes no sense; it is not read any more. Told once.
+    /// A sender's ring is invalid; it is not read any more. Told once.
     Corrupt(Identity),
     /// A sender is gone, and everything that it had sent is read. Told once.
     Left(Identity),
@@ -55,8 +55,8 @@ pub enum Received {
 
 /// Lanes that are looked at in one go.
 const AT_ONCE: usize = 16;
-/// Looks in vain after which the lanes are looked over for senders that are no more.
-const PATIENCE: u32 = 1 << 20;
+/// Looks in vain after which the lanes are checked for senders that have ended.
+const TIMEOUT: u32 = 1 << 20;
 
 /// A receiver's port.
 #[derive(Debug)]
@@ -157,7 +157,7 @@ impl Port {
             }
         }
         self.idle += 1;
-        if self.idle >= PATIENCE {
+        if self.idle >= TIMEOUT {
             self.idle = 0;
             return self.reclaim(alive);
         }
@@ -217,8 +217,8 @@ impl Port {
         let quarter = self.shape.lines() / 4;
         let lane = &mut self.lanes[nth];
         lane.next += Header::lines_of(message.bytes);
-        if lane.next - lane.told >= quarter {
-            lane.told = lane.next;
+        if lane.next - lane.published >= quarter {
+            lane.published = lane.next;
             let at = self.base + self.shape.lane_at(lane.index) + HEAD;
             // Pairs with the sender's acquire: it may write over what was read.
             let _ = self.map.store(at, lane.next, Ordering::Release);
@@ -257,7 +257,7 @@ impl Port {
             mark: word(SENDER_MARK, Ordering::Relaxed)?,
         };
         let ring = self.base + self.shape.ring_at(index);
-        Some(Lane { index, claim, sender, next: 0, told: 0, ring, corrupt: false })
+        Some(Lane { index, claim, sender, next: 0, published: 0, ring, corrupt: false })
     }
 
     /// Frees a lane whose sender is gone, once everything is read; tells of at most one.

@@ -19,8 +19,8 @@ pub enum ClaimError {
     /// All lanes are taken.
     #[error("all lanes of the port are taken")]
     Full,
-    /// What lies there makes no sense.
-    #[error("the port does not make sense")]
+    /// What lies there is invalid.
+    #[error("the port is corrupt")]
     Corrupt,
 }
 
@@ -33,8 +33,8 @@ pub enum SendError {
     /// Longer than a lane takes.
     #[error("longer than a lane takes")]
     TooLong,
-    /// The receiver's words make no sense, or the lane is no longer ours.
-    #[error("the lane does not make sense")]
+    /// The receiver's words are invalid, or the lane is no longer ours.
+    #[error("the lane is corrupt")]
     Corrupt,
 }
 

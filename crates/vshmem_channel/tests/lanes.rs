@@ -5,7 +5,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use vshmem_channel::{ClaimError, Identity, Outbound, Port, Received, SendError, Shape};
 use vshmem_mem::{Map, Ordering};
-use vshmem_wire::ClientName;
+use vshmem_wire::ClientId;
 
 const NONCE: u64 = 77;
 
@@ -138,7 +138,7 @@ fn lanes_are_limited_and_come_back_when_their_sender_is_gone() {
 fn a_sender_whose_slot_has_been_taken_thousands_of_times_since_is_not_taken_for_its_successors() {
     let (map, mut port) = port(2, 4096);
     // As a pool names them: a slot, and how often it has been taken.
-    let name = |count: u64| ClientName::new(5, count).word();
+    let name = |count: u64| ClientId::new(5, count).word();
     for successors in [1 << 12, 1 << 32, 1 << 40] {
         let mut lane = claim(&map, &port, name(7)).unwrap();
         lane.send(&[b"first"], 1).unwrap();

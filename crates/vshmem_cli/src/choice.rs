@@ -137,7 +137,7 @@ pub fn private_name() -> String {
     format!("{PRIVATE_PREFIX}{}", rustix::process::geteuid().as_raw())
 }
 
-/// Anybody may make a file of that name in /dev/shm first, and would then own what is in it: one
+/// Any user may create a file of that name in /dev/shm first, and would then own what is in it: one
 /// that is not this user's alone is refused by whoever opens it, at the descriptor.
 fn open_private() -> Result<Box<dyn Link>, Failure> {
     Ok(find(&private_name())?)

@@ -72,7 +72,7 @@ pub fn failed<T>(sentence: impl Into<String>) -> Result<T, Failure> {
 pub fn unreadable(pool: &str) -> impl Fn(Errno) -> Failure {
     move |errno| {
         Failure::Failed(format!(
-            "pool {pool}: its tables do not make sense ({errno}). `vshmem pool check {pool}` says more"
+            "pool {pool}: its tables are corrupt ({errno}). `vshmem pool check {pool}` says more"
         ))
     }
 }

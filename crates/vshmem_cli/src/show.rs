@@ -30,7 +30,7 @@ pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
     }
 }
 
-/// A text out of a pool, made safe to print: any member could have put escape sequences there.
+/// Text from a pool, made safe to print: any member could have put escape sequences there.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }

@@ -1,6 +1,6 @@
 //! Joining a pool for the length of a command.
 
-use vshmem_ipc::Member;
+use vshmem_ipc::Client;
 use vshmem_link::Link;
 use vshmem_session::Session;
 
@@ -19,9 +19,9 @@ impl Visit {
     }
 
     /// Does something as a member, and leaves again.
-    pub fn with<T>(mut self, work: impl FnOnce(&Member) -> T) -> Option<T> {
+    pub fn with<T>(mut self, work: impl FnOnce(&Client) -> T) -> Option<T> {
         let session = self.session.take()?;
-        let result = work(session.member());
+        let result = work(session.client());
         self.session = Some(session);
         Some(result)
     }
@@ -32,7 +32,7 @@ impl Drop for Visit {
         if let Some(session) = self.session.take()
             && let Err(errno) = session.leave()
         {
-            // The domain's agent buries what is left once this process has ended.
+            // The domain's agent reaps what is left once this process has ended.
             tracing::debug!(%errno, "could not leave the pool");
         }
     }

@@ -1,4 +1,4 @@
-//! The agent: it buries the dead, survives its own death, and goes when nobody is left.
+//! The agent: it reaps dead clients, survives its own death, and goes when nobody is left.
 
 mod rig;
 
@@ -65,7 +65,7 @@ fn memory_that_has_become_dirty_is_cleaned_where_the_pool_asks_for_it() {
     let name = Name::new("cleans");
     expect(0, &["pool", "create", &name.0, "--size", "16M", "--prepare", "4M"]);
     let session = Session::join(find(&name.0).unwrap()).unwrap();
-    let me = session.member();
+    let me = session.client();
     let id = me.shmget(78, 3 << 20, IPC_CREAT | 0o600, &Superuser, &session).unwrap();
     me.segment_remove(id, &Superuser).unwrap();
     let shown = || json(&["pool", "show", &name.0, "--json"]);
@@ -107,7 +107,7 @@ fn there_is_one_agent_and_another_after_it() {
     start_agent(&name);
     let second = agent_of(&name).unwrap();
     assert_ne!(second, first);
-    until("the dead are buried, the first agent among them", || {
+    until("dead clients are reaped, the first agent among them", || {
         let clients = contents(&name);
         attaches(&name) == 0
             && !clients["clients"].as_array().unwrap().iter().any(|row| row["pid"] == first)

@@ -69,7 +69,7 @@ fn a_killed_run_goes_on_and_loses_nothing() {
     fs::write(&journal, torn).unwrap();
     let output = run(place.path(), 2).output().unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    assert!(text(&output).contains("goes on after"), "{}", text(&output));
+    assert!(text(&output).contains("resumes after"), "{}", text(&output));
     let samples = lines(&read(), "sample");
     assert_eq!(samples[..before.len()], before);
     let runs: HashSet<(String, u64)> = samples
@@ -101,7 +101,7 @@ fn ctrl_c_leaves_a_journal_that_is_gone_on_with() {
     rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(text(&output).contains("goes on"), "{}", text(&output));
+    assert!(text(&output).contains("resumes"), "{}", text(&output));
     let report = Command::new(env!("CARGO_BIN_EXE_vshmem"))
         .args(["bench", "report"])
         .arg(place.path().join("study"))

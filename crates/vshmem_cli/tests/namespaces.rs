@@ -1,4 +1,4 @@
-//! Clients and agents in time namespaces and PID namespaces: nobody who lives is buried, and what a
+//! Clients and agents in time namespaces and PID namespaces: nobody who lives is reaped, and what a
 //! killed container held is given back.
 
 mod rig;
@@ -70,7 +70,7 @@ fn attaches(name: &Name) -> u64 {
 
 fn value(name: &Name) -> u32 {
     let session = Session::join(find(&name.0).unwrap()).unwrap();
-    let me = session.member();
+    let me = session.client();
     let set = me.semget(KEY, 1, 0, &Superuser).unwrap();
     let value = me.semaphore_value(set, 0, &Superuser).unwrap();
     session.leave().unwrap();
@@ -88,7 +88,7 @@ fn lives_and_dies(test: &str, client: &[&str], agent: &[&str]) {
     assert!(client.is_ready());
     start_agent(&name, agent);
     wait_for_rounds(&name, 3);
-    assert_eq!((attaches(&name), value(&name)), (1, 1), "a living client was buried");
+    assert_eq!((attaches(&name), value(&name)), (1, 1), "a living client was reaped");
     client.kill();
     until("what it held is given back", || (attaches(&name), value(&name)) == (0, 0));
     expect(0, &["pool", "check", &name.0]);
@@ -114,7 +114,7 @@ fn a_client_in_a_pid_namespace_without_a_proc_of_its_own_is_not_taken_for_dead()
     let client = Client::start_in(&name, &OWN, true);
     assert!(client.is_ready());
     wait_for_rounds(&name, 3);
-    assert_eq!((attaches(&name), value(&name)), (1, 1), "a living client was buried");
+    assert_eq!((attaches(&name), value(&name)), (1, 1), "a living client was reaped");
     client.kill();
 }
 
@@ -156,7 +156,7 @@ fn what_a_killed_container_held_is_given_back() {
     start_agent(&name, &[]);
     // Longer than an agent stays that has nobody to look after.
     wait_for_rounds(&name, 8);
-    assert_eq!((attaches(&name), value(&name)), (1, 1), "a living container was buried");
+    assert_eq!((attaches(&name), value(&name)), (1, 1), "a living container was reaped");
     container.kill();
     until("what it held is given back", || (attaches(&name), value(&name)) == (0, 0));
     assert!(is_dead(&name, namespace));

@@ -106,7 +106,7 @@ fn the_program_is_told_what_it_needs() {
 }
 
 #[test]
-fn a_program_is_a_client_until_its_agent_has_buried_it() {
+fn a_program_is_a_client_until_its_agent_has_reaped_it() {
     let installed = Installed::new();
     let name = Name::with_pool("client");
     let mut program =
@@ -128,7 +128,7 @@ fn a_program_is_a_client_until_its_agent_has_buried_it() {
     assert_eq!(children, "");
     program.kill().unwrap();
     program.wait().unwrap();
-    until("it is buried", || !there());
+    until("it is reaped", || !there());
     rig::expect(0, &["pool", "rm", &name.0]);
 }
 

@@ -117,7 +117,7 @@ fn another_users_file_is_looked_into_when_that_is_asked() {
     let (rows, _) = listed(&["--all"]);
     assert!(row(&rows, &name.place())["used"].is_u64());
     let text = String::from_utf8(expect(0, &["pool", "ls"]).stdout).unwrap();
-    assert!(text.contains("of other users. `vshmem pool ls --all` does"), "{text}");
+    assert!(text.contains("of other users. `vshmem pool ls --all` reads them"), "{text}");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! What can come of a step on a pool.
 //!
-//! Four things are told apart. **Normal** outcomes that the man pages list (a semaphore that would
-//! block, a key that exists, no room) are [`Failure::Errno`]. **Hostile**: a peer wrote what cannot
-//! be; [`Fault::Corrupt`] says where. **Evicted**: this process may not change the pool any more.
-//! **Ours**: a caller inside this library has asked for what it must not ask for. Only the public
-//! type (`api/`) turns them into an errno.
+//! Four things are distinguished. **Normal** outcomes that the man pages list (a semaphore that
+//! would block, a key that exists, no room) are [`Failure::Errno`]. **Hostile**: a peer wrote what
+//! cannot be; [`Fault::Corrupt`] says where. **Evicted**: this process may not change the pool any
+//! more. **Ours**: a caller inside this library has asked for what it must not ask for. Only the
+//! public type (`api/`) turns them into an errno.
 
 use rustix::io::Errno;
 use vshmem_sync::Fault;
@@ -35,7 +35,7 @@ impl From<Fault> for Failure {
 }
 
 /// A verdict as a result of one layer.
-pub(crate) fn settle<T>(verdict: Verdict<T>) -> Result<T, Failure> {
+pub(crate) fn to_errno<T>(verdict: Verdict<T>) -> Result<T, Failure> {
     match verdict {
         Ok(result) => Ok(result?),
         Err(fault) => Err(fault.into()),

@@ -1,13 +1,13 @@
 //! The upper half: System V shared memory, semaphores and message queues on a pool.
 //!
 //! Nothing here names a hypervisor, maps memory or makes a pointer. A [`Pool`] is opened over a
-//! [`vshmem_mem::Map`] that a link has made; a [`Member`] is this process's place in it. Everything
+//! [`vshmem_mem::Map`] that a link has made; a [`Client`] is this process's place in it. Everything
 //! between is functions over a context, in rooms.
 //!
 //! # Rooms
 //! Each imports only those before it, and no two files import each other:
 //!
-//! 1. `error`: normal, hostile, evicted and misuse are told apart;
+//! 1. `error`: normal, hostile, evicted and misuse are distinguished;
 //! 2. `pool`: superblock, ids, and the tables of domains, clients and threads;
 //! 3. `context`: what one process needs to work in a pool, and what it remembers;
 //! 4. `memory`: chunks of the heap, extents of data pages, marks of old data;
@@ -24,10 +24,10 @@
 //! (`context::Upcalls`): when it finds a call that was left by longjmp, or the heap full.
 //!
 //! # Locking
-//! The registry lock protects which slots are in use, the key index, segments, attaches, data
-//! pages and slabs. Each semaphore set and each queue has a lock of its own for what is inside.
-//! No two locks are ever held together; what needs both is done in two steps, each of which leaves
-//! a pool in which whoever comes next can finish (`Creating`, `Dying`).
+//! The registry lock protects which slots are in use, the key index, segments, attaches, data pages
+//! and slabs. Each semaphore set and each queue has a lock of its own for what is inside. No two
+//! locks are ever held together; what needs both is done in two steps, each of which leaves a pool
+//! in which the next client can finish (`Creating`, `Dying`).
 
 #![forbid(unsafe_code)]
 
@@ -47,23 +47,23 @@ mod sem;
 mod shm;
 mod wait;
 
-pub use api::client::Member;
+pub use api::client::Client;
 pub use check::look::{Finding, Severity};
-pub use check::room::Room;
+pub use check::space::PoolSpace;
 pub use client::fork::ChildSlot;
 pub use client::join::JoinError;
-pub use context::Reach;
+pub use context::WakeScope;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
 pub use listing::rows::{
-    ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Particulars, Resident, Usage,
+    ClientRow, DomainKey, DomainRow, Entry, LocalClient, LockRow, ObjectRow, Particulars, Usage,
     WaiterRow,
 };
 pub use memory::backing::Backing;
 pub use msg::queue::{MsgInfo, QueueStat, Receive};
 pub use msg::waiters::Deliver;
 pub use pool::clients::Process;
-pub use pool::domains::{DomainIdentity, Domains};
-pub use pool::host_record::Home;
+pub use pool::domains::{DomainIdentity, DomainSet};
+pub use pool::host_record::HostRecord;
 pub use pool::id::{Kind, is_pool_id};
 pub use pool::open::{NewPool, OpenError, Pool};
 pub use registry::permission::{Caller, Permission, Superuser};
@@ -71,4 +71,4 @@ pub use rustix::io::Errno;
 pub use sem::operation::{Operation, SemInfo, SetStat};
 pub use shm::segment::{Attachment, SegmentStat, ShmInfo};
 pub use shm::suspend::Suspended;
-pub use wait::notify::{Asked, Listener};
+pub use wait::notify::{Listener, NotifySet};

@@ -3,8 +3,8 @@
 //!
 //! The device maps whole pieces of its alignment (4 KiB or 2 MiB, as its label says) and nothing
 //! else, and unmaps nothing else either. With 2 MiB the pieces around a range are mapped, and the
-//! range inside is what the caller gets. Then a range can only lie at addresses that are the same as
-//! its offset modulo 2 MiB, as segments of huge pages do on Linux.
+//! range inside is what the caller gets. Then a range can only lie at addresses that are the same
+//! as its offset modulo 2 MiB, as segments of huge pages do on Linux.
 
 use std::fs;
 use std::ops::Range;
@@ -23,7 +23,7 @@ const DEVICES: &str = "/sys/bus/dax/devices";
 /// What the name of a device begins with.
 const PREFIX: &str = "dax";
 
-/// What tells it from others.
+/// What distinguishes it from others.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "dax",
     is_device: |place| name_of(place).is_some() && is_character_device(place),

@@ -1,5 +1,5 @@
-//! What the links that have a device or a file are built on: a descriptor that survives the program it lives in, mapping by it, and
-//! how devices are told from other files and listed.
+//! What the links that have a device or a file are built on: a descriptor that survives the program
+//! it lives in, mapping by it, and how devices are told from other files and listed.
 //!
 //! Programs close descriptors that they do not know (`close_range(3, ~0)`) and open others in
 //! their place. So the descriptor is kept high up, and before each use it is compared with what it
@@ -115,7 +115,8 @@ impl Device {
         self.with(|file| unsafe { map_file_at(file, offset, bytes, protection, at) })
     }
 
-    /// Uses the file, opened again if need be and if the program has not confined itself: EBADF then.
+    /// Uses the file, opened again if need be and if the program has not confined itself: EBADF
+    /// then.
     pub fn with<T>(
         &self,
         use_it: impl FnOnce(BorrowedFd<'_>) -> Result<T, Errno>,

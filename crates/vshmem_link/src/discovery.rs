@@ -9,7 +9,8 @@ use crate::{dax, ivshmem, local, uml, xen};
 /// Those whose devices are told from others by looking at them. What is none of theirs is a file.
 const DEVICES: [LinkKind; 4] = [uml::KIND, ivshmem::KIND, dax::KIND, xen::KIND];
 
-/// Everything that this machine was given and that might hold a pool. Superblocks are the caller's to read.
+/// Everything that this machine was given and that might hold a pool. Superblocks are the caller's
+/// to read.
 #[must_use]
 pub fn devices() -> Vec<Candidate> {
     let of = |kind: LinkKind| {

@@ -12,8 +12,8 @@ pub struct DomainFacts {
     pub boot_id: [u8; 16],
     /// Inode of the PID namespace.
     pub pid_namespace: u32,
-    /// Start time of the init of the PID namespace, as of any process; 0 when unknown, and in the initial namespace, whose
-    /// inode is not given again.
+    /// Start time of the init of the PID namespace, as of any process; 0 when unknown, and in the
+    /// initial namespace, whose inode is not given again.
     pub born: u64,
     /// Name for people.
     pub name: String,
@@ -36,7 +36,7 @@ const NAME_FILE: &str = "/run/vshmem/domain";
 /// Inode of the initial PID namespace (include/linux/proc_ns.h).
 pub(crate) const INITIAL_PID_NAMESPACE: u32 = 0xEFFF_FFFC;
 
-/// Why a domain cannot be told from others.
+/// Why a domain cannot be distinguished from others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "cannot tell this PID namespace from others: {path}: {errno}. `mount -t proc proc /proc` makes it readable here"
@@ -92,8 +92,9 @@ pub(crate) fn pid_namespace() -> Result<u32, Anonymous> {
     }
 }
 
-/// Reads a short file by system calls alone: a program may have put its own `stat` in front of libc's
-/// that makes System V calls itself (fakeroot), and we are on the way to answering the first.
+/// Reads a short file by system calls alone: a program may have put its own `stat` in front of
+/// libc's that makes System V calls itself (fakeroot), and we are on the way to answering the
+/// first.
 fn read_line(path: &str) -> Result<String, Errno> {
     use rustix::fs::{Mode, OFlags};
     let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;

@@ -1,14 +1,16 @@
 //! Bottom halves: how a pool is found, mapped and unmapped under each hypervisor.
 //!
-//! A link is one file or folder here behind the [`Link`] trait (`link`). Nothing above this crate knows which one it
-//! is, and nothing here knows what lies in a pool beyond its first page, which the caller reads.
+//! A link is one file or folder here behind the [`Link`] trait (`link`). Nothing above this crate
+//! knows which one it is, and nothing here knows what lies in a pool beyond its first page, which
+//! the caller reads.
 //!
 //! # To add a link
-//! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open [`device`], [`Link`] for it with what it can
-//!    ([`Capabilities`]), and `KIND`, which says how its devices are told from others, found and opened.
+//! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open [`device`], [`Link`]
+//!    for it with what it can ([`Capabilities`]), and `KIND`, which says how its devices are told
+//!    from others, found and opened.
 //! 2. Add `NAME::KIND` to the list in `discovery`, and the type to the list below.
-//! 3. Have the guests of a lab run `tests/conformance` and `tests/guests` on it, and write down in docs/internals/links.md what it can and the
-//!    longest time that a sleeper may lie unnoticed.
+//! 3. Have the guests of a lab run `tests/conformance` and `tests/guests` on it, and write down in
+//!    docs/internals/links.md what it can and the longest time that a waiter may lie unnoticed.
 
 #![allow(unsafe_code)] // mapping at a given address is the caller's to vouch for
 
@@ -49,7 +51,7 @@ pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
 pub use wait_words::{OwnWords, open_wait_words, wait_files};
 pub use xen::host::{
-    Admission as XenAdmission, Member as XenMember, PoolDomain, Room as XenRoom, Slot as XenSlot,
-    Wanted as XenWanted, XenError,
+    Admission as XenAdmission, GrantTableSize as XenRoom, Member as XenMember, PoolDomain,
+    Slot as XenSlot, Wanted as XenWanted, XenError,
 };
 pub use xen::{Store as XenStore, Xen};

@@ -22,7 +22,8 @@ pub enum Sleeping {
 
 /// What a link can, and what has to be done in another way under it.
 ///
-/// What a link gives beside (a doorbell, the pool's file, the ends of processes) is a method of [`Link`] that has none by default.
+/// What a link gives beside (a doorbell, the pool's file, the ends of processes) is a method of
+/// [`Link`] that has none by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     /// Where threads sleep.
@@ -31,8 +32,8 @@ pub struct Capabilities {
     pub memory: Memory,
     /// How a mapping is changed.
     pub changes: Changes,
-    /// Whether a child that fork has made has its parent's mappings. Where it has not, nothing is at
-    /// their addresses, and it has to map them again.
+    /// Whether a child that fork has made has its parent's mappings. Where it has not, nothing is
+    /// at their addresses, and it has to map them again.
     pub children_inherit: bool,
 }
 
@@ -60,7 +61,8 @@ pub enum Memory {
 pub enum Changes {
     /// By mprotect(2) and mremap(2).
     InPlace,
-    /// It is replaced: other rights are another mapping, it is not moved, and the kernel must not be asked to drop its pages.
+    /// It is replaced: other rights are another mapping, it is not moved, and the kernel must not
+    /// be asked to drop its pages.
     ByReplacement,
 }
 
@@ -87,7 +89,8 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// Maps a range of the pool, whole pages, at an address, replacing what is mapped there.
     ///
     /// # Errors
-    /// What mmap(2) says; EINVAL where the device maps larger pieces, and the address does not suit them.
+    /// What mmap(2) says; EINVAL where the device maps larger pieces, and the address does not suit
+    /// them.
     ///
     /// # Safety
     /// Nothing that is still in use may lie in the range.
@@ -102,14 +105,16 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// Copies bytes out of the pool, from a whole page on. Returns how many there are.
     ///
     /// # Errors
-    /// What mapping or reading gives. Where another user can shorten the region, an error and no signal.
+    /// What mapping or reading gives. Where another user can shorten the region, an error and no
+    /// signal.
     fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
         let mapping = self.map(offset, into.len(), Protection::default())?;
         vshmem_mem::Map::of(mapping).read(0, into).map_err(|_| Errno::IO)?;
         Ok(into.len())
     }
 
-    /// The user that the region belongs to, by the open file, where users can make regions themselves.
+    /// The user that the region belongs to, by the open file, where users can make regions
+    /// themselves.
     fn owner(&self) -> Option<u32> {
         None
     }
@@ -127,7 +132,8 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// The descriptor that a program must not use or close, if one is kept.
     fn descriptor(&self) -> Option<i32>;
 
-    /// What to do when ENOMEM comes back from [`Link::map`], where that has causes of the hypervisor's.
+    /// What to do when ENOMEM comes back from [`Link::map`], where that has causes of the
+    /// hypervisor's.
     fn no_room(&self) -> Option<&'static str> {
         None
     }
@@ -142,14 +148,14 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         None
     }
 
-    /// What rings other domains, where the link can.
+    /// What notifies other domains, where the link can.
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
         None
     }
 
-    /// A descriptor for this domain's agent: readable when the domain has been rung, until eight
-    /// bytes are read; with priority data (POLLPRI) when [`Link::ended_processes`] has something
-    /// to tell.
+    /// A descriptor for this domain's agent: readable when the domain has been notified, until
+    /// eight bytes are read; with priority data (POLLPRI) when [`Link::ended_processes`] has
+    /// something to tell.
     ///
     /// # Errors
     /// What opening it gives.

@@ -16,7 +16,8 @@ use crate::process::{proc_is_own, start_in};
 /// What was seen of a PID namespace.
 #[derive(Debug)]
 pub enum Sighting {
-    /// It is there: a descriptor that becomes readable when it ends, and the start time of its init (0: unknown).
+    /// It is there: a descriptor that becomes readable when it ends, and the start time of its init
+    /// (0: unknown).
     There(OwnedFd, u64),
     /// It has ended.
     Gone,
@@ -52,7 +53,8 @@ impl Search {
             return search;
         }
         let Ok(entries) = std::fs::read_dir("/proc") else { return search };
-        // All namespaces are below the initial one. Where /proc hides processes, it hides init first.
+        // All namespaces are below the initial one. Where /proc hides processes, it hides init
+        // first.
         search.is_complete = pid_namespace().is_ok_and(|own| own == INITIAL_PID_NAMESPACE)
             && stat("/proc/1/status").is_ok();
         for entry in entries {

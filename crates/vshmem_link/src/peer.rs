@@ -4,8 +4,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::Errno;
 
-/// Further groups of the process that connected, as they were then (SO_PEERGROUPS). Its pid does not tell: by the time that
-/// it is looked up it may be somebody else's.
+/// Further groups of the process that connected, as they were then (SO_PEERGROUPS). Its pid does
+/// not tell: by the time that it is looked up it may be somebody else's.
 ///
 /// # Errors
 /// What getsockopt(2) says.

@@ -1,5 +1,5 @@
-//! Processes of this PID namespace: what tells one from others that have had its pid, and whether it
-//! lives.
+//! Processes of this PID namespace: what distinguishes one from others that have had its pid, and
+//! whether it lives.
 //!
 //! Two processes that ask about a third must get the same answer though each may be in a time
 //! namespace of its own, which shifts the start times that /proc shows it, and though /proc may be
@@ -21,8 +21,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 pub struct ProcessFacts {
     /// Pid.
     pub pid: u32,
-    /// Start time in clock ticks since boot (proc(5), field 22), as in the initial time namespace; 0
-    /// when unknown.
+    /// Start time in clock ticks since boot (proc(5), field 22), as in the initial time namespace;
+    /// 0 when unknown.
     pub start: u64,
     /// User id.
     pub uid: u32,

@@ -1,8 +1,8 @@
 //! The host's doorbell: processes of the host cannot hold the event descriptors of guests, so they
-//! ask the pool's server (`vshmem pool serve`) to ring, with one datagram.
+//! ask the pool's server (`vshmem pool serve`) to notify, with one datagram.
 //!
-//! No descriptor is kept between two rings: none can be closed by the program, inherited by a child
-//! or mistaken for another. Nothing here uses the heap after [`Served::of`].
+//! No descriptor is kept between two notifications: none can be closed by the program, inherited by
+//! a child or mistaken for another. Nothing here uses the heap after [`Served::of`].
 
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,17 @@ use vshmem_sync::Doorbell;
 
 /// Where servers have their sockets.
 const DIRECTORY: &str = "/run/vshmem/serve";
-/// How long a ring may take when the server has many to do. Its loss costs a sleeper a second.
-const PATIENCE: Duration = Duration::from_millis(2);
+/// How long a notification may take when the server has many to do. Its loss costs a waiter a
+/// second.
+const TIMEOUT: Duration = Duration::from_millis(2);
 
-/// Where the server of a pool takes rings from processes of the host.
+/// Where the server of a pool takes notifications from processes of the host.
 #[must_use]
 pub fn control_socket(pool: &str) -> PathBuf {
     Path::new(DIRECTORY).join(format!("{pool}.control"))
 }
 
-/// A doorbell that the pool's server rings.
+/// A doorbell that goes through the pool's server.
 #[derive(Debug)]
 pub struct Served {
     socket: CString,
@@ -50,7 +51,7 @@ impl Doorbell for Served {
         None
     }
 
-    fn ring(&self, address: u32) -> Result<(), Errno> {
+    fn notify(&self, address: u32) -> Result<(), Errno> {
         use std::io::Write;
         let mut word = [0u8; 16];
         let mut rest = &mut word[..];
@@ -68,7 +69,7 @@ impl Doorbell for Served {
         };
         match send(SendFlags::DONTWAIT) {
             Err(Errno::AGAIN) => {
-                sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(PATIENCE))?;
+                sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(TIMEOUT))?;
                 send(SendFlags::empty()).map(drop)
             }
             other => other.map(drop),
@@ -83,13 +84,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_is_one_datagram() {
+    fn a_notification_is_one_datagram() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("control");
         let server = UnixDatagram::bind(&place).unwrap();
         let doorbell = Served::at(&place);
-        doorbell.ring(0).unwrap();
-        doorbell.ring(u32::MAX).unwrap();
+        doorbell.notify(0).unwrap();
+        doorbell.notify(u32::MAX).unwrap();
         let mut word = [0; 64];
         for expected in ["ring 0", "ring 4294967295"] {
             let used = server.recv(&mut word).unwrap();
@@ -98,21 +99,21 @@ mod tests {
     }
 
     #[test]
-    fn without_a_server_a_ring_is_refused() {
+    fn without_a_server_a_notification_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("control");
-        assert_eq!(Served::at(&place).ring(1), Err(Errno::NOENT));
+        assert_eq!(Served::at(&place).notify(1), Err(Errno::NOENT));
         drop(UnixDatagram::bind(&place).unwrap());
-        assert_eq!(Served::at(&place).ring(1), Err(Errno::CONNREFUSED));
+        assert_eq!(Served::at(&place).notify(1), Err(Errno::CONNREFUSED));
     }
 
     #[test]
-    fn a_server_that_stands_still_does_not_hold_a_ringer_up() {
+    fn a_stopped_server_does_not_block_a_notifier() {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("control");
         let _server = UnixDatagram::bind(&place).unwrap();
         let doorbell = Served::at(&place);
-        let refused = (0..100_000).find_map(|_| doorbell.ring(1).err());
+        let refused = (0..100_000).find_map(|_| doorbell.notify(1).err());
         assert_eq!(refused, Some(Errno::AGAIN));
     }
 }

@@ -21,7 +21,7 @@ const LARGEST: u64 = 1 << 40;
 /// The granule of the search.
 const PAGE: u64 = 4096;
 
-/// What tells it from others.
+/// What distinguishes it from others.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "uml",
     is_device: |place| {

@@ -2,8 +2,8 @@
 //!
 //! Usually `time(2)` is a few nanoseconds in the vDSO, less than reading the time stamp counter in
 //! a virtual machine. In a User Mode Linux guest it is a system call of 40 us; there the second
-//! that stamps an object is remembered together with the counter, and only asked again when the
-//! counter cannot vouch for it any more. Which of the two it is, is measured once.
+//! that stamps an object is remembered together with the counter, and only read again when the
+//! counter no longer guarantees it. Which of the two it is, is measured once.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -34,7 +34,8 @@ pub fn ticks() -> u64 {
     }
     #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
     {
-        // Whoever looks for so many ticks is to come to an end: nanoseconds pass everywhere.
+        // The thread that looks for so many ticks is to come to an end: nanoseconds pass
+        // everywhere.
         Instant::now().0.as_nanos() as u64
     }
 }
@@ -100,7 +101,8 @@ fn remembered() -> u32 {
     REMEMBERED.recall(now, TRUSTED_TICKS).unwrap_or_else(|| ask(now))
 }
 
-/// Asks the clock, `now` being a tick from before: whatever comes between makes the pair older than it is.
+/// Asks the clock, `now` being a tick from before: whatever comes between makes the pair older than
+/// it is.
 #[cold]
 fn ask(now: u64) -> u32 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
@@ -122,8 +124,8 @@ pub fn thread_cpu_time() -> Duration {
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
-/// How long a sleep lasts that is over as soon as it has begun, in ticks: the CPU has hardly time to rest in it, so it is about what
-/// a sleep costs.
+/// How long a sleep lasts that is over as soon as it has begun, in ticks: the CPU has hardly time
+/// to rest in it, so it is about what a sleep costs.
 #[must_use]
 pub fn shortest_sleep() -> u64 {
     let word = std::sync::atomic::AtomicU32::new(0);
@@ -168,17 +170,18 @@ impl Instant {
     }
 }
 
-/// How long to wait for somebody, by what passes from look to look. One look counts for a bounded time: a process that is
-/// stopped as a whole (SIGSTOP, a frozen cgroup, a paused virtual machine) goes on with nearly the patience that it had, as those
-/// that it waits for were often stopped with it.
+/// How long to wait for another thread, by what passes from look to look. One look counts for a
+/// bounded time: a process that is stopped as a whole (SIGSTOP, a frozen cgroup, a paused virtual
+/// machine) keeps nearly all of its timeout, as the processes that it waits for were often stopped
+/// with it.
 #[derive(Debug, Clone, Copy)]
-pub struct Patience {
+pub struct StallProofTimeout {
     left: Duration,
     most: Duration,
     looked: Instant,
 }
 
-impl Patience {
+impl StallProofTimeout {
     /// A wait of `span` that begins now. What passes before a look counts for `most` at most.
     #[must_use]
     pub fn new(now: Instant, span: Duration, most: Duration) -> Self {
@@ -201,24 +204,24 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn patience_is_over_after_its_span() {
+    fn a_timeout_is_over_after_its_span() {
         let mut now = Instant::now();
-        let mut patience = Patience::new(now, 10 * SECOND, SECOND);
+        let mut timeout = StallProofTimeout::new(now, 10 * SECOND, SECOND);
         let looks = (1..).find(|_| {
             now = now.after(SECOND / 2);
-            patience.is_over(now)
+            timeout.is_over(now)
         });
         assert_eq!(looks, Some(20));
     }
 
     #[test]
-    fn a_stop_uses_up_one_look_of_patience() {
+    fn a_stop_uses_up_one_poll_of_the_timeout() {
         let begun = Instant::now();
-        let mut patience = Patience::new(begun, 10 * SECOND, SECOND);
+        let mut timeout = StallProofTimeout::new(begun, 10 * SECOND, SECOND);
         let stopped = begun.after(3600 * SECOND);
-        assert!(!patience.is_over(stopped));
-        assert!(!patience.is_over(stopped.after(8 * SECOND / 2)), "one more long look");
-        assert!(!patience.is_over(stopped), "a clock that goes back");
+        assert!(!timeout.is_over(stopped));
+        assert!(!timeout.is_over(stopped.after(8 * SECOND / 2)), "one more long look");
+        assert!(!timeout.is_over(stopped), "a clock that goes back");
     }
 
     #[test]

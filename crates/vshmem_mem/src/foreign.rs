@@ -1,9 +1,9 @@
 //! Words in a file of another user.
 //!
-//! Who may write to a file may shorten it, and a load from a page that is gone ends the process with
-//! SIGBUS. So this process never loads or stores there. The kernel does in its stead, and answers
-//! EFAULT: futex(2) wakes who sleeps there, process_vm_readv(2) on this very process reads. The mapping
-//! is for reading only, which is all that a wake needs.
+//! Who may write to a file may shorten it, and a load from a page that is gone ends the process
+//! with SIGBUS. So this process never loads or stores there. The kernel does in its stead, and
+//! answers EFAULT: futex(2) wakes who sleeps there, process_vm_readv(2) on this very process reads.
+//! The mapping is for reading only, which is all that a wake needs.
 
 use std::os::fd::BorrowedFd;
 
@@ -25,7 +25,7 @@ impl ForeignWords {
     /// # Errors
     /// What mmap(2) says.
     pub fn map(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, Errno> {
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: a new mapping at an address of the kernel's choice replaces no other mapping.
         let start = unsafe {
             rustix::mm::mmap(
                 std::ptr::null_mut(),
@@ -66,7 +66,7 @@ impl ForeignWords {
         if fits { Ok(self.start + offset) } else { Err(Errno::INVAL) }
     }
 
-    /// Wakes everybody who sleeps on the word at `offset`. Returns how many.
+    /// Wakes every thread that sleeps on the word at `offset`. Returns how many.
     ///
     /// # Errors
     /// EFAULT when the file is shorter by now.
@@ -80,7 +80,8 @@ impl ForeignWords {
     /// The word at `offset`.
     ///
     /// # Errors
-    /// EFAULT when the file is shorter by now; what process_vm_readv(2) says, where a filter forbids it.
+    /// EFAULT when the file is shorter by now; what process_vm_readv(2) says, where a filter
+    /// forbids it.
     pub fn read(&self, offset: usize) -> Result<u32, Errno> {
         let mut word = 0u32;
         let into = libc::iovec { iov_base: (&raw mut word).cast(), iov_len: 4 };
@@ -105,7 +106,7 @@ unsafe fn call(number: libc::c_long, arguments: [usize; 6]) -> Result<usize, Err
     let result: isize;
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: the kernel keeps all registers but those that are named; the rest is the caller's to
-    // vouch for.
+    // guarantee.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         core::arch::asm!(
@@ -155,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_is_woken_through_a_mapping_for_reading() {
+    fn a_waiter_is_woken_through_a_mapping_for_reading() {
         let file = file();
         let (owner, other) = (own(&file), ForeignWords::map(file.as_fd(), BYTES).unwrap());
         let woken = AtomicU32::new(0);
@@ -172,7 +173,7 @@ mod tests {
             }
         });
         assert_eq!(woken.load(Ordering::SeqCst), 1);
-        assert_eq!(other.wake(4), Ok(0), "nobody sleeps any more");
+        assert_eq!(other.wake(4), Ok(0), "no thread sleeps any more");
         other.unmap();
     }
 

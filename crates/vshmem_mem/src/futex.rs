@@ -1,7 +1,7 @@
 //! Sleeping on a 32-bit word of a mapping that the kernel can key: a file on tmpfs.
 //!
-//! The calls are made in place (rustix), not through libc: its `syscall` is one that the preload library looks at, and
-//! the caller's errno stays as it was.
+//! The calls are made in place (rustix), not through libc: its `syscall` is one that the preload
+//! library looks at, and the caller's errno stays as it was.
 
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
@@ -43,8 +43,8 @@ pub fn futex_wait(word: &AtomicU32, expected: u32, timeout: Duration) -> FutexOu
     }
 }
 
-/// Sleeps while each of two words holds what goes with it, for at most `timeout`, which signal handlers do not prolong.
-/// `Unsupported` on kernels before 5.16 as well.
+/// Sleeps while each of two words holds what goes with it, for at most `timeout`, which signal
+/// handlers do not prolong. `Unsupported` on kernels before 5.16 as well.
 #[must_use]
 pub fn futex_wait_two(
     one: (&AtomicU32, u32),
@@ -75,8 +75,8 @@ fn outcome_of(slept: Result<(), Errno>) -> FutexOutcome {
     }
 }
 
-/// Wakes everybody who sleeps on `word`. Says whether there was anybody.
+/// Wakes every thread that sleeps on `word`. Says whether there was one.
 pub fn futex_wake(word: &AtomicU32) -> bool {
-    // Where the kernel cannot key the mapping nobody sleeps on it either.
+    // Where the kernel cannot key the mapping no thread sleeps on it either.
     futex::wake(word, futex::Flags::empty(), i32::MAX as u32).is_ok_and(|woken| woken > 0)
 }

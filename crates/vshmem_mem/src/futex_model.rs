@@ -1,5 +1,5 @@
-//! Sleeping, for a model checker: a sleeper that nobody wakes sleeps for ever, and the checker says
-//! so.
+//! Sleeping, for a model checker: a waiter that no thread wakes sleeps for ever, and the checker
+//! says so.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub enum FutexOutcome {
 }
 
 loom::lazy_static! {
-    /// The kernel's own lock: a sleeper looks at the word and lies down in one step.
+    /// The kernel's own lock: a waiter looks at the word and goes to sleep in one step.
     static ref KERNEL: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
 }
 
@@ -54,7 +54,7 @@ pub fn futex_wait_two(
     FutexOutcome::Woken
 }
 
-/// Wakes everybody. Whether there was anybody is more than the model knows.
+/// Wakes every thread. The model does not know whether a thread slept there.
 pub fn futex_wake(_: &AtomicU32) -> bool {
     let _guard = KERNEL.0.lock();
     KERNEL.1.notify_all();

@@ -1,20 +1,21 @@
 //! What a signal handler finds of the thread that it has interrupted.
 //!
-//! A handler runs between any two instructions of its thread. So each thing that it reads is one word, or words that a flag
-//! vouches for: written before the flag is set, and only while it is not set, in an order that the compiler keeps. All of it
-//! lies in the thread's static block, at a place that is known when the library is loaded. (A `thread_local!` of a shared
-//! library is reached through `__tls_get_addr`, which may call malloc after a dlopen, and the handler may have interrupted
-//! malloc.)
+//! A handler runs between any two instructions of its thread. So each thing that it reads is one
+//! word, or words that a flag guarantees: written before the flag is set, and only while it is not
+//! set, in an order that the compiler keeps. All of it lies in the thread's static block, at a
+//! place that is known when the library is loaded. (A `thread_local!` of a shared library is
+//! reached through `__tls_get_addr`, which may call malloc after a dlopen, and the handler may have
+//! interrupted malloc.)
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use crate::atomic::AtomicU32 as WaitWord;
 
-/// Words of a [`Sleeper`].
+/// Words of a [`Waiter`].
 const WORDS: usize = 5;
 
-/// Where a thread stands in a line of sleepers, in words whose meaning is the caller's.
-pub type Sleeper = [u64; WORDS];
+/// Where a thread stands in a wait queue of waiters, in words whose meaning is the caller's.
+pub type WaiterRecord = [u64; WORDS];
 
 /// A thread's part. Zeros are its beginning.
 #[derive(Debug)]
@@ -26,9 +27,9 @@ pub(crate) struct Interrupted {
     pub cancellable: AtomicU32,
     /// The word that the thread sleeps on, or is about to.
     pub asleep_on: AtomicPtr<WaitWord>,
-    /// 1 while `sleeper` is true.
-    is_in_line: AtomicU64,
-    sleeper: [AtomicU64; WORDS],
+    /// 1 while `waiter` is true.
+    is_in_wait_queue: AtomicU64,
+    waiter: [AtomicU64; WORDS],
 }
 
 const BYTES: usize = 64;
@@ -55,8 +56,9 @@ mod place {
     #[inline]
     pub fn with<R>(read: impl FnOnce(&Interrupted) -> R) -> R {
         let at: *const Interrupted;
-        // SAFETY: the initial-exec way to a thread-local variable, as the platform's ABI has it: its offset from the thread
-        // pointer stands in the global offset table. Nothing else is touched.
+        // SAFETY: the initial-exec way to a thread-local variable, as the platform's ABI has it:
+        // its offset from the thread pointer stands in the global offset table. Nothing
+        // else is touched.
         unsafe {
             #[cfg(target_arch = "x86_64")]
             std::arch::asm!(
@@ -76,8 +78,9 @@ mod place {
                 options(pure, readonly, nostack, preserves_flags),
             );
         }
-        // SAFETY: the variable lies in the thread's static block for as long as the thread runs; it is of this size and
-        // alignment, zeros are a value of it, and all access is by atomics.
+        // SAFETY: the variable lies in the thread's static block for as long as the thread runs; it
+        // is of this size and alignment, zeros are a value of it, and all access is by
+        // atomics.
         read(unsafe { &*at })
     }
 }
@@ -98,47 +101,48 @@ mod place {
 
 pub(crate) use place::with;
 
-/// Lets signal handlers of this thread know where it stands in a line; before it can be found there by others.
-pub fn show_sleeper(sleeper: Sleeper) {
+/// Lets signal handlers of this thread know where it stands in a wait queue; before it can be found
+/// there by others.
+pub fn show_waiter(waiter: WaiterRecord) {
     with(|here| {
-        here.is_in_line.store(0, Ordering::Relaxed);
+        here.is_in_wait_queue.store(0, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        for (word, value) in here.sleeper.iter().zip(sleeper) {
+        for (word, value) in here.waiter.iter().zip(waiter) {
             word.store(value, Ordering::Relaxed);
         }
         compiler_fence(Ordering::SeqCst);
-        here.is_in_line.store(1, Ordering::Relaxed);
+        here.is_in_wait_queue.store(1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
     });
 }
 
-/// This thread is in no line any more.
-pub fn hide_sleeper() {
+/// This thread is in no wait queue any more.
+pub fn hide_waiter() {
     with(|here| {
         compiler_fence(Ordering::SeqCst);
-        here.is_in_line.store(0, Ordering::Relaxed);
+        here.is_in_wait_queue.store(0, Ordering::Relaxed);
     });
 }
 
 /// Whether this thread has said where it stands.
 #[must_use]
-pub fn is_sleeper_shown() -> bool {
-    with(|here| here.is_in_line.load(Ordering::Relaxed) != 0)
+pub fn is_waiter_shown() -> bool {
+    with(|here| here.is_in_wait_queue.load(Ordering::Relaxed) != 0)
 }
 
-/// Where the thread stands that this handler has interrupted. Told once: a handler that comes while another one runs has
-/// nothing to do.
+/// Where the thread stands that this handler has interrupted. Told once: a handler that comes while
+/// another one runs has nothing to do.
 #[must_use]
-pub fn take_sleeper() -> Option<Sleeper> {
+pub fn take_waiter() -> Option<WaiterRecord> {
     with(|here| {
-        if here.is_in_line.load(Ordering::Relaxed) == 0 {
+        if here.is_in_wait_queue.load(Ordering::Relaxed) == 0 {
             return None;
         }
         compiler_fence(Ordering::SeqCst);
-        let sleeper = here.sleeper.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let waiter = here.waiter.each_ref().map(|word| word.load(Ordering::Relaxed));
         compiler_fence(Ordering::SeqCst);
-        here.is_in_line.store(0, Ordering::Relaxed);
-        Some(sleeper)
+        here.is_in_wait_queue.store(0, Ordering::Relaxed);
+        Some(waiter)
     })
 }
 
@@ -148,14 +152,14 @@ mod tests {
 
     #[test]
     fn a_thread_sees_its_own_place_and_a_handler_takes_it_once() {
-        assert_eq!(take_sleeper(), None);
-        show_sleeper([1, 2, 3, 4, 5]);
-        assert!(is_sleeper_shown());
-        std::thread::spawn(|| assert!(!is_sleeper_shown())).join().unwrap();
-        assert_eq!(take_sleeper(), Some([1, 2, 3, 4, 5]));
-        assert_eq!(take_sleeper(), None);
-        show_sleeper([6; 5]);
-        hide_sleeper();
-        assert_eq!(take_sleeper(), None);
+        assert_eq!(take_waiter(), None);
+        show_waiter([1, 2, 3, 4, 5]);
+        assert!(is_waiter_shown());
+        std::thread::spawn(|| assert!(!is_waiter_shown())).join().unwrap();
+        assert_eq!(take_waiter(), Some([1, 2, 3, 4, 5]));
+        assert_eq!(take_waiter(), None);
+        show_waiter([6; 5]);
+        hide_waiter();
+        assert_eq!(take_waiter(), None);
     }
 }

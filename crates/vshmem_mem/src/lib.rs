@@ -1,14 +1,13 @@
 //! Mappings, and checked access to bytes that others may change at any time.
 //!
-//! All `unsafe` that touches shared memory is here. Everybody above works with offsets; an offset
-//! outside the map, or one that is not aligned, is the error [`OutOfPool`] and never an access.
-//! Values come back as copies: a caller that validates one and uses only the copy cannot be
+//! All `unsafe` that touches shared memory is here. Code above this crate works with offsets; an
+//! offset outside the map, or one that is not aligned, is the error [`OutOfPool`] and never an
+//! access. Values come back as copies: a caller that validates one and uses only the copy cannot be
 //! fooled by a peer that writes in between.
 
 #![allow(unsafe_code)] // the one crate below the preload library that may
 
 mod atomic;
-mod attention;
 mod byte_lock;
 mod clock;
 mod confined;
@@ -22,6 +21,7 @@ mod futex;
 #[path = "futex_model.rs"]
 mod futex;
 mod interrupted;
+mod interruptible_sleep;
 #[cfg(not(loom))]
 mod map;
 #[cfg(loom)]
@@ -40,22 +40,22 @@ mod system_call;
 #[cfg(not(loom))]
 mod wide;
 
-pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint};
-#[cfg(feature = "crash-points")]
-pub use attention::stop_here;
-pub use attention::{
-    Beside, Interruptions, RING, SLEEPING, cancellable, cancellation_requested, signal_handled,
-    signals_handled, sleep,
-};
+pub use atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence, spin_hint, unmodelled};
 pub use byte_lock::{is_byte_locked, try_lock_byte, unlock_byte};
 pub use clock::{
-    Instant, Patience, begin_child, seconds_now, shortest_sleep, thread_cpu_time, ticks,
+    Instant, StallProofTimeout, begin_child, seconds_now, shortest_sleep, thread_cpu_time, ticks,
 };
 pub use confined::{confine, is_confined, unless_confined};
 #[cfg(not(loom))]
 pub use foreign::ForeignWords;
 pub use futex::{FutexOutcome, futex_wait, futex_wait_two, futex_wake};
-pub use interrupted::{Sleeper, hide_sleeper, is_sleeper_shown, show_sleeper, take_sleeper};
+pub use interrupted::{WaiterRecord, hide_waiter, is_waiter_shown, show_waiter, take_waiter};
+#[cfg(feature = "crash-points")]
+pub use interruptible_sleep::stop_here;
+pub use interruptible_sleep::{
+    Interruptions, SLEEPING, SecondWord, WAKE, cancellable, cancellation_requested, signal_handled,
+    signals_handled, sleep,
+};
 pub use map::{CellRef, Map, OutOfPool, WordsRef};
 pub use mapping::{
     Mapping, Protection, map_file, map_file_at, map_file_free, protect, relocate, remap_part,

@@ -21,7 +21,7 @@ pub struct OutOfPool {
 pub struct Map {
     base: NonNull<u8>,
     bytes: usize,
-    /// Unmaps when the view is dropped. `None` for a view of memory that somebody else keeps.
+    /// Unmaps when the view is dropped. `None` for a view of memory that another thread keeps.
     _mapping: Option<Mapping>,
 }
 
@@ -46,7 +46,8 @@ impl CellRef<'_> {
     }
 }
 
-/// A structure of `WORDS` words of a view, found and checked once: for who reads several of its words.
+/// A structure of `WORDS` words of a view, found and checked once: for who reads several of its
+/// words.
 #[derive(Debug, Clone, Copy)]
 pub struct WordsRef<'a, const WORDS: usize>(&'a [AtomicU64; WORDS]);
 
@@ -86,14 +87,14 @@ impl Map {
         Self { base: mapping.start(), bytes: mapping.bytes(), _mapping: Some(mapping) }
     }
 
-    /// A view of memory that somebody else keeps.
+    /// A view of memory that another thread keeps.
     ///
     /// # Panics
     /// When it does not begin on a cache line.
     ///
     /// # Safety
-    /// The memory stays mapped, for reading and writing, as long as the view is used, and its users access it as this
-    /// view does or agree on when they do.
+    /// The memory stays mapped, for reading and writing, as long as the view is used, and its users
+    /// access it as this view does or agree on when they do.
     #[must_use]
     pub unsafe fn over(base: NonNull<u8>, bytes: usize) -> Self {
         assert!(base.addr().get().is_multiple_of(64), "words of the view have to be aligned");
@@ -115,7 +116,7 @@ impl Map {
         self.bytes as u64
     }
 
-    /// First byte, for whoever maps the same memory there again.
+    /// First byte, for the thread that maps the same memory there again.
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.base
@@ -176,7 +177,8 @@ impl Map {
         if !fits {
             return Err(OutOfPool { offset });
         }
-        // SAFETY: as in `cell_words`, for N cells in a row: the last of them ends inside the mapping.
+        // SAFETY: as in `cell_words`, for N cells in a row: the last of them ends inside the
+        // mapping.
         let cells =
             unsafe { &*self.base.as_ptr().add(offset as usize).cast::<[[AtomicU64; 2]; N]>() };
         Ok(std::array::from_fn(|nth| cells[nth][0].load(Ordering::Acquire)))
@@ -190,8 +192,8 @@ impl Map {
         if !fits {
             return Err(OutOfPool { offset });
         }
-        // SAFETY: the offset is inside the mapping with sixteen bytes to spare and aligned (the base is on a cache
-        // line); atomics may alias what other processes write.
+        // SAFETY: the offset is inside the mapping with sixteen bytes to spare and aligned (the
+        // base is on a cache line); atomics may alias what other processes write.
         Ok(unsafe { &*self.base.as_ptr().add(offset as usize).cast::<[AtomicU64; 2]>() })
     }
 
@@ -204,8 +206,8 @@ impl Map {
         Ok(wide::load(self.cell_words(offset)?))
     }
 
-    /// Reads a cell only to replace it, with acquire ordering: the tag, and then the word. Had it been written in between, they would not
-    /// belong together, and the swap is refused.
+    /// Reads a cell only to replace it, with acquire ordering: the tag, and then the word. Had it
+    /// been written in between, they would not belong together, and the swap is refused.
     ///
     /// # Errors
     /// When it is not inside.
@@ -243,7 +245,8 @@ impl Map {
         }))
     }
 
-    /// Replaces `old` by its successor with `word`; says whether it did. Orders as [`Map::replace`].
+    /// Replaces `old` by its successor with `word`; says whether it did. Orders as
+    /// [`Map::replace`].
     ///
     /// # Errors
     /// When the cell is not inside.
@@ -252,7 +255,8 @@ impl Map {
         Ok(wide::replace(self.cell_words(offset)?, old, old.successor(word)))
     }
 
-    /// Replaces `old` by `new`, for a cell whose second half is no tag; says whether it did. Orders as [`Map::replace`].
+    /// Replaces `old` by `new`, for a cell whose second half is no tag; says whether it did. Orders
+    /// as [`Map::replace`].
     ///
     /// # Errors
     /// When the cell is not inside.
@@ -261,8 +265,8 @@ impl Map {
         Ok(wide::replace(self.cell_words(offset)?, old, new))
     }
 
-    /// Lays a cell into memory that is no cell of anybody's yet. The tag is written first: whoever still compares with
-    /// what was there before finds another one.
+    /// Lays a cell into memory that is no cell of any client's yet. The tag is written first: the
+    /// thread that still compares with what was there before finds another one.
     ///
     /// # Errors
     /// When the cell is not inside.
@@ -274,8 +278,8 @@ impl Map {
         Ok(())
     }
 
-    /// Says that what is at `offset` is about to be read: the processor fetches the cache line meanwhile. Only a hint; nothing
-    /// happens when the offset is not inside.
+    /// Says that what is at `offset` is about to be read: the processor fetches the cache line
+    /// meanwhile. Only a hint; nothing happens when the offset is not inside.
     #[inline]
     pub fn will_read(&self, offset: u64) {
         if offset < self.bytes as u64 {
@@ -284,8 +288,9 @@ impl Map {
         }
     }
 
-    /// Says that what is at `offset` is about to be written: where another processor has the cache line, it is fetched once, and not
-    /// first to be read and then to be written. Only a hint; nothing happens when the offset is not inside.
+    /// Says that what is at `offset` is about to be written: where another processor has the cache
+    /// line, it is fetched once, and not first to be read and then to be written. Only a hint;
+    /// nothing happens when the offset is not inside.
     #[inline]
     pub fn will_write(&self, offset: u64) {
         if offset < self.bytes as u64 {

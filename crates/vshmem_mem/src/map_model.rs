@@ -1,7 +1,8 @@
 //! The same view over a model checker's atomics.
 //!
-//! The checker has no atomics of 16 bytes. So from the second page on, where the models keep their cells, two words are one atomic: the
-//! number of a pair that has been seen before. The first page, where the thread slots lie, has an atomic for each word.
+//! The checker has no atomics of 16 bytes. So from the second page on, where the models keep their
+//! cells, two words are one atomic: the number of a pair that has been seen before. The first page,
+//! where the thread slots lie, has an atomic for each word.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,8 +17,8 @@ pub struct OutOfPool {
     pub offset: u64,
 }
 
-/// The pairs that cells have held, numbered in the order of their appearance. No part of the model: what a number means
-/// never changes.
+/// The pairs that cells have held, numbered in the order of their appearance. No part of the model:
+/// what a number means never changes.
 #[derive(Debug, Default)]
 struct Pairs {
     known: Vec<Cell>,
@@ -39,7 +40,7 @@ pub struct Map {
     words: Vec<Option<AtomicU64>>,
     cells: Vec<AtomicU64>,
     pairs: Mutex<Pairs>,
-    sleepers: Vec<AtomicU32>,
+    waiters: Vec<AtomicU32>,
 }
 
 /// A cell of a view.
@@ -97,8 +98,8 @@ impl Map {
         Self::with_words(bytes, |_| true)
     }
 
-    /// The same, with those words of the first page alone whose offset `is_used`. Each costs time in
-    /// each run of a model.
+    /// The same, with those words of the first page alone whose offset `is_used`. Each costs time
+    /// in each run of a model.
     #[must_use]
     pub fn with_words(bytes: usize, is_used: impl Fn(u64) -> bool) -> Self {
         let plain = bytes.min(PAGE_BYTES as usize);
@@ -109,7 +110,7 @@ impl Map {
             words: (0..plain / WORD_BYTES as usize).map(word).collect(),
             cells: (0..(bytes - plain) / CELL_BYTES as usize).map(|_| AtomicU64::new(0)).collect(),
             pairs: Mutex::new(pairs),
-            sleepers: (0..(bytes / 4).min(4)).map(|_| AtomicU32::new(0)).collect(),
+            waiters: (0..(bytes / 4).min(4)).map(|_| AtomicU32::new(0)).collect(),
         }
     }
 
@@ -150,7 +151,7 @@ impl Map {
     /// # Errors
     /// When there is none.
     pub fn futex(&self, offset: u64) -> Result<&AtomicU32, OutOfPool> {
-        self.sleepers.get((offset / 4) as usize).ok_or(OutOfPool { offset })
+        self.waiters.get((offset / 4) as usize).ok_or(OutOfPool { offset })
     }
 
     /// Reads a word.
@@ -243,7 +244,7 @@ impl Map {
         Ok(())
     }
 
-    /// Lays a cell into memory that is no cell of anybody's yet.
+    /// Lays a cell into memory that is no cell of any client's yet.
     ///
     /// # Errors
     /// When it is not inside.

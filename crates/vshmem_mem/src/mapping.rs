@@ -64,13 +64,13 @@ impl Mapping {
     /// One mapping of what was mapped in parts.
     ///
     /// # Safety
-    /// The whole range is mapped, and belongs to nobody else.
+    /// The whole range is mapped, and belongs to no other thread.
     #[must_use]
     pub unsafe fn joined(start: NonNull<u8>, bytes: usize) -> Self {
         Self { start, bytes, around: (0, 0) }
     }
 
-    /// Keeps only the first `bytes` bytes: the rest is somebody else's by now.
+    /// Keeps only the first `bytes` bytes: the rest is another client's by now.
     pub fn forget_from(mut self, bytes: usize) {
         self.bytes = self.bytes.min(bytes);
     }
@@ -96,7 +96,7 @@ impl Mapping {
         let mut flags = MapFlags::PRIVATE;
         // Miri knows no more than that.
         flags.set(MapFlags::NORESERVE, !cfg!(miri));
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs nobody.
+        // SAFETY: a new mapping at an address of the kernel's choice replaces no other mapping.
         let start = unsafe {
             rustix::mm::mmap_anonymous(
                 std::ptr::null_mut(),
@@ -213,7 +213,7 @@ pub unsafe fn remap_part(
         None => Mapping::anonymous(bytes)?.leak().as_ptr().cast(),
     };
     // SAFETY: the source range lies inside `whole`; the target is either a range that was just
-    // reserved or one that the caller vouches for.
+    // reserved or one that the caller guarantees.
     let moved = unsafe {
         let from = whole.start().as_ptr().add(offset).cast();
         let flags = MremapFlags::MAYMOVE;
@@ -231,8 +231,8 @@ pub unsafe fn remap_part(
     Ok(part)
 }
 
-/// Moves a mapping, page table entries and all: to `wish` if that is free, else to where the kernel likes. Nothing is mapped at its
-/// old place any more.
+/// Moves a mapping, page table entries and all: to `hint` if that is free, else to where the kernel
+/// likes. Nothing is mapped at its old place any more.
 ///
 /// # Errors
 /// What mremap(2) says: EINVAL for the memory of a device. Then it lies where it was.
@@ -242,11 +242,11 @@ pub unsafe fn remap_part(
 pub unsafe fn relocate(
     start: NonNull<u8>,
     bytes: usize,
-    wish: Option<usize>,
+    hint: Option<usize>,
 ) -> Result<NonNull<u8>, Errno> {
     // One step that chooses a place and moves there does not exist. What this leaves behind has no
     // page table entries, and is unmapped for little.
-    let moved = match wish.map(|place| move_entries(start, bytes, place)) {
+    let moved = match hint.map(|place| move_entries(start, bytes, place)) {
         // Not a place at all: beyond the address space, or where the mapping lies.
         None | Some(Err(Errno::INVAL)) => move_entries(start, bytes, 0),
         Some(other) => other,
@@ -256,9 +256,9 @@ pub unsafe fn relocate(
     Ok(moved)
 }
 
-/// mremap(2) with MREMAP_DONTUNMAP to an address of the kernel's choice. It takes the fifth argument for a wish, as mmap(2) does its
-/// first, and zero for none.
-fn move_entries(start: NonNull<u8>, bytes: usize, wish: usize) -> Result<NonNull<u8>, Errno> {
+/// mremap(2) with MREMAP_DONTUNMAP to an address of the kernel's choice. It takes the fifth
+/// argument for a wish, as mmap(2) does its first, and zero for none.
+fn move_entries(start: NonNull<u8>, bytes: usize, hint: usize) -> Result<NonNull<u8>, Errno> {
     let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_DONTUNMAP) as usize;
     let result: isize;
     // SAFETY: the source stays mapped and the target is free; the kernel keeps all registers but
@@ -269,7 +269,7 @@ fn move_entries(start: NonNull<u8>, bytes: usize, wish: usize) -> Result<NonNull
             "syscall",
             inlateout("rax") 25usize => result,
             in("rdi") start.as_ptr(), in("rsi") bytes, in("rdx") bytes, in("r10") flags,
-            in("r8") wish, lateout("rcx") _, lateout("r11") _,
+            in("r8") hint, lateout("rcx") _, lateout("r11") _,
             options(nostack),
         );
     }
@@ -280,7 +280,7 @@ fn move_entries(start: NonNull<u8>, bytes: usize, wish: usize) -> Result<NonNull
             "svc 0",
             in("x8") 216usize,
             inlateout("x0") start.as_ptr() as usize => result,
-            in("x1") bytes, in("x2") bytes, in("x3") flags, in("x4") wish,
+            in("x1") bytes, in("x2") bytes, in("x3") flags, in("x4") hint,
             options(nostack),
         );
     }
@@ -322,8 +322,8 @@ pub fn reserve(start: NonNull<u8>, bytes: usize) -> Result<(), Errno> {
     if got.addr() == start.as_ptr().addr() { Ok(()) } else { Err(Errno::EXIST) }
 }
 
-/// Unmaps a range. Where that is refused (a filter of seccomp(2)) its addresses stay taken, and what lay there is out of reach all
-/// the same.
+/// Unmaps a range. Where that is refused (a filter of seccomp(2)) its addresses stay taken, and
+/// what lay there is out of reach all the same.
 ///
 /// # Errors
 /// What munmap(2) says, if neither is possible.
@@ -359,9 +359,9 @@ mod tests {
         unsafe {
             start.as_ptr().add(5).write(7);
             for turn in 0..20 {
-                let wish =
+                let hint =
                     [None, Some(start.addr().get() ^ bytes), Some(usize::MAX - 4095)][turn % 3];
-                let next = relocate(start, bytes, wish).unwrap();
+                let next = relocate(start, bytes, hint).unwrap();
                 assert_eq!(next.as_ptr().add(5).read(), 7);
                 assert_ne!(next, start);
                 // ENOMEM: nothing is mapped there.

@@ -7,9 +7,10 @@ const WORTH_WHILE: usize = 4096;
 
 /// Copies bytes that another CPU will read next, and this one will not.
 ///
-/// An ordinary copy fetches each line of the destination from the reader's cache, where it was read the last time round, and
-/// leaves it in this one, from which the reader must fetch it: two journeys between CPUs that may be far apart. Stores
-/// that bypass the cache leave it in memory, from where the reader's own CPU fetches ahead.
+/// An ordinary copy fetches each line of the destination from the reader's cache, where it was read
+/// the last time round, and leaves it in this one, from which the reader must fetch it: two
+/// journeys between CPUs that may be far apart. Stores that bypass the cache leave it in memory,
+/// from where the reader's own CPU fetches ahead.
 ///
 /// # Safety
 /// As [`std::ptr::copy_nonoverlapping`]: both ends have so many bytes, and do not overlap.
@@ -37,7 +38,8 @@ unsafe fn large(from: *const u8, to: *mut u8, bytes: usize) {
     let head = to.align_offset(LINE).min(bytes);
     let lines = (bytes - head) / LINE;
     let tail = head + lines * LINE;
-    // SAFETY: head, lines and tail are what the caller promised, one after the other; the lines of the destination are aligned.
+    // SAFETY: head, lines and tail are what the caller promised, one after the other; the lines of
+    // the destination are aligned.
     unsafe {
         call_memcpy(to, from, head);
         for line in 0..lines {
@@ -49,7 +51,8 @@ unsafe fn large(from: *const u8, to: *mut u8, bytes: usize) {
             }
         }
         call_memcpy(to.add(tail), from.add(tail), bytes - tail);
-        // Such stores are not ordered with later ones, of which one will say that the message is there.
+        // Such stores are not ordered with later ones, of which one will say that the message is
+        // there.
         _mm_sfence();
     }
 }

@@ -1,6 +1,7 @@
 //! Telling the processor which cache lines are wanted soon, so that it fetches several at once.
 
-/// Fetches the cache line at `address` to be read, without waiting for it. Any address will do: a hint does not fault.
+/// Fetches the cache line at `address` to be read, without waiting for it. Any address will do: a
+/// hint does not fault.
 #[inline]
 pub(crate) fn for_reading(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -17,12 +18,13 @@ pub(crate) fn for_reading(address: *const u8) {
     let _ = address;
 }
 
-/// Fetches the cache line at `address` to be written, without waiting for it. Any address will do: a hint does not fault.
+/// Fetches the cache line at `address` to be written, without waiting for it. Any address will do:
+/// a hint does not fault.
 #[inline]
 pub(crate) fn for_writing(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: PREFETCHW changes neither memory nor registers, and never faults; processors without it take it for no
-    // operation.
+    // SAFETY: PREFETCHW changes neither memory nor registers, and never faults; processors without
+    // it take it for no operation.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags));
     }

@@ -1,10 +1,11 @@
 //! Copies out of memory that others write at any time, into it, and its clearing.
 //!
-//! To Rust such a copy by `ptr::copy` is a data race: the compiler may assume that nobody writes meanwhile. What a peer
-//! writes meanwhile is to give torn bytes and nothing else. So short runs of words, most of what is copied here, are
-//! relaxed atomics, and all else is done by libc's memcpy and memset behind a pointer that the compiler cannot see
-//! through: to it, a function that does what its machine instructions do, which is to load and store each byte some
-//! time between call and return. That is as fast as a plain copy; 64 bytes by relaxed words take three times as long.
+//! To Rust such a copy by `ptr::copy` is a data race: the compiler may assume that no thread writes
+//! meanwhile. What a peer writes meanwhile is to give torn bytes and nothing else. So short runs of
+//! words, most of what is copied here, are relaxed atomics, and all else is done by libc's memcpy
+//! and memset behind a pointer that the compiler cannot see through: to it, a function that does
+//! what its machine instructions do, which is to load and store each byte some time between call
+//! and return. That is as fast as a plain copy; 64 bytes by relaxed words take three times as long.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -12,7 +13,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 /// Bytes up to which a loop over words is faster than a call.
 const SHORT: usize = 16;
 
-/// Whether bytes are copied by the loop: words on the shared side have to be aligned. Miri knows no assembly.
+/// Whether bytes are copied by the loop: words on the shared side have to be aligned. Miri knows no
+/// assembly.
 #[inline]
 fn by_words(shared: *const u8, bytes: usize) -> bool {
     cfg!(miri) || (bytes <= SHORT && shared.addr().is_multiple_of(8))
@@ -36,7 +38,8 @@ pub(crate) unsafe fn copy_out(shared: *const u8, private: *mut u8, bytes: usize)
         return;
     }
     let words = in_words(shared, bytes);
-    // SAFETY: the caller's promise; what is loaded as a word is aligned. Atomics may alias what others write.
+    // SAFETY: the caller's promise; what is loaded as a word is aligned. Atomics may alias what
+    // others write.
     unsafe {
         for at in (0..words).step_by(8) {
             let word = (*shared.add(at).cast::<AtomicU64>()).load(Ordering::Relaxed);
@@ -95,8 +98,8 @@ pub(crate) unsafe fn clear(shared: *mut u8, bytes: usize) {
     }
 }
 
-/// The same address, by a way that tells the compiler nothing about the function there: it would take a memcpy that it
-/// knows for a plain copy.
+/// The same address, by a way that tells the compiler nothing about the function there: it would
+/// take a memcpy that it knows for a plain copy.
 macro_rules! unseen {
     ($function:expr, $type:ty) => {{
         let mut function: $type = $function;

@@ -1,11 +1,13 @@
 //! A second of the clock that is good for a while, shared by the threads of a process.
 //!
 //! # Memory ordering
-//! The second and its tick are two words, so they are written under a sequence number: odd while a thread writes. A
-//! reader takes the pair only when the number was even and is still the same afterwards; the release fence after the
-//! number has become odd pairs with the reader's acquire fence. Nobody waits for anybody: a thread that finds
-//! another one writing asks the clock and remembers nothing. So a thread may be stopped anywhere for any time, and a
-//! signal handler may come in the middle: a pair is old as a whole or new as a whole, and 64 bits of writes do not wrap.
+//! The second and its tick are two words, so they are written under a sequence number: odd while a
+//! thread writes. A reader takes the pair only when the number was even and is still the same
+//! afterwards; the release fence after the number has become odd pairs with the reader's acquire
+//! fence. No thread waits for another one: a thread that finds another one writing reads the clock
+//! and stores nothing. So a thread may be stopped anywhere for any time, and a signal handler may
+//! come in the middle: a pair is old as a whole or new as a whole, and 64 bits of writes do not
+//! wrap.
 
 use crate::atomic::{AtomicU64, Ordering, fence};
 
@@ -57,7 +59,7 @@ impl RememberedSecond {
         {
             return;
         }
-        // Whoever reads one of the stores below reads the odd number, too.
+        // The thread that reads one of the stores below reads the odd number, too.
         fence(Ordering::Release);
         self.tick.store(tick, Ordering::Relaxed);
         self.second.store(second.into(), Ordering::Relaxed);

@@ -1,7 +1,8 @@
 //! A system call by its instruction.
 //!
-//! libc's `syscall` is a symbol that programs and other libraries replace; to find the original takes the dynamic linker, which
-//! is not to be had in a signal handler or in a child between clone and exec. It also changes errno.
+//! libc's `syscall` is a symbol that programs and other libraries replace; to find the original
+//! takes the dynamic linker, which is not to be had in a signal handler or in a child between clone
+//! and exec. It also changes errno.
 
 /// Makes the call `number`. The result is the kernel's own: from -4095 to -1 an errno.
 ///
@@ -11,7 +12,7 @@
 pub unsafe fn system_call<const N: usize>(number: libc::c_long, words: [usize; N]) -> isize {
     let word = |index: usize| words.get(index).copied().unwrap_or(0);
     let result: isize;
-    // SAFETY: the kernel's calling convention; what the call does is the caller's to vouch for.
+    // SAFETY: the kernel's calling convention; what the call does is the caller's to guarantee.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(

@@ -51,17 +51,16 @@ mod told {
     }
 }
 
-/// On a processor without the instruction this is SIGILL: nobody joins a pool there
+/// On a processor without the instruction this is SIGILL: no process joins a pool there
 /// (`has_wide_swap`).
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     let replaced: u8;
-    // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time,
-    // atomically; `Map` hands out cells on 16 bytes only, as the instruction demands. The
-    // compiler keeps rbx for itself, so it is put aside and back; the address has a register by
-    // name, as any other might be that one. Moves cost nothing here; `xchg` is three
-    // operations.
+    // SAFETY: the reference is to sixteen bytes that may be written by any thread at any time,
+    // atomically; `Map` hands out cells on 16 bytes only, as the instruction demands. The compiler
+    // keeps rbx for itself, so it is put aside and back; the address has a register by name, as any
+    // other might be that one. Moves cost nothing here; `xchg` is three operations.
     unsafe {
         core::arch::asm!(
             "mov {aside}, rbx",
@@ -87,7 +86,7 @@ fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
 #[inline]
 fn swap(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     let differs: u64;
-    // SAFETY: the reference is to sixteen bytes that may be written by anybody at any time,
+    // SAFETY: the reference is to sixteen bytes that may be written by any thread at any time,
     // atomically; `Map` hands out cells on 16 bytes only, as the instructions demand. What was
     // loaded is of one moment only if the store succeeds, so a pair that differs is stored back
     // before it is believed.
@@ -156,7 +155,7 @@ pub(crate) use model::{load, replace};
 #[inline]
 pub(crate) fn load(cell: &[AtomicU64; 2]) -> Cell {
     use std::sync::atomic::Ordering::Acquire;
-    /// Times that somebody else has come between; each was a write.
+    /// Times that another thread has come between; each was a write.
     const MOST_LOOKS: u32 = 1 << 16;
     let mut tag = cell[1].load(Acquire);
     let mut word = cell[0].load(Acquire);

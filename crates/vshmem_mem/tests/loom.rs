@@ -1,4 +1,5 @@
-//! Models of what this crate itself shares between threads. `RUSTFLAGS="--cfg loom" cargo test --release -p vshmem_mem --test loom`
+//! Models of what this crate itself shares between threads. `RUSTFLAGS="--cfg loom" cargo test
+//! --release -p vshmem_mem --test loom`
 #![cfg(loom)]
 
 use loom::sync::Arc;
@@ -15,8 +16,9 @@ fn check(model: impl Fn() + Sync + Send + 'static) {
 /// Ticks for which a second is good here; the moments below are further apart than that.
 const SPAN: u64 = 10;
 
-/// A thread asked in second 5 and was stopped before it could write that down; others go on, an hour of ticks later. Whoever
-/// looks then finds their second or none, never the old one beside a new tick.
+/// A thread asked in second 5 and was stopped before it could write that down; others go on, an
+/// hour of ticks later. The thread that looks then finds their second or none, never the old one
+/// beside a new tick.
 #[test]
 fn an_old_second_never_goes_with_a_new_tick() {
     check(|| {

@@ -47,7 +47,8 @@ macro_rules! next {
 }
 pub(crate) use next;
 
-/// A system call for this library itself, as libc's `syscall` answers it: -1 and errno. Past every symbol of that name.
+/// A system call for this library itself, as libc's `syscall` answers it: -1 and errno. Past every
+/// symbol of that name.
 ///
 /// # Safety
 /// As the call of that number demands.

@@ -1,5 +1,5 @@
-//! What is known of this process before any call is looked at: the session that it has joined with, whose memory it runs in,
-//! and whether it is a child that has come about without our knowledge.
+//! What is known of this process before any call is looked at: the session that it has joined with,
+//! whose memory it runs in, and whether it is a child that has come about without our knowledge.
 //!
 //! Words that are set once or swapped whole, so that a signal handler may read them at any moment.
 
@@ -15,8 +15,8 @@ static BARE_CHILDREN: AtomicBool = AtomicBool::new(false);
 /// A page that reads 1 here and 0 in a child that nobody has prepared.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The session, if there is one already that can be used as it is. A child that has come about behind
-/// our back has none while it has not its parent's mappings.
+/// The session, if there is one already that can be used as it is. A child that has come about
+/// behind our back has none while it has not its parent's mappings.
 #[inline]
 pub fn joined() -> Option<&'static Session> {
     inherited().filter(|_| !BARE_CHILDREN.load(Ordering::Relaxed) || !is_unknown_child())
@@ -58,7 +58,7 @@ fn mark() -> Option<&'static AtomicU32> {
     unsafe { MARK.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Whether this is a child that has come about behind our back.
+/// Whether this is a child that was created without passing through this library.
 #[inline]
 pub fn is_unknown_child() -> bool {
     mark().is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)

@@ -1,4 +1,4 @@
-//! Who may connect: whoever may open the pool's file.
+//! Access control: a process may connect if it may open the pool's file.
 //!
 //! The socket's own mode is the first wall, kept by the kernel. This is the second: it holds where
 //! somebody has changed the socket's mode, or handed a connected socket on.
@@ -44,8 +44,9 @@ impl Admission {
         Self { owner: file.uid(), group: file.gid(), mode: file.mode() & 0o666 }
     }
 
-    /// Whether that process could open the pool's file for reading and writing; `groups`: its further ones. As the kernel
-    /// decides it: of owner, group and all others, the first that fits counts.
+    /// Whether that process could open the pool's file for reading and writing; `groups`: its
+    /// further ones. As the kernel decides it: of owner, group and all others, the first that
+    /// fits counts.
     pub fn admits(&self, caller: Caller, groups: &[u32]) -> bool {
         let both = |shift: u32| self.mode >> shift & 0o6 == 0o6;
         if caller.uid == 0 {

@@ -1,9 +1,10 @@
-//! Making and replacing files in a directory that may be somebody else's.
+//! Creating and replacing files in a directory that may belong to another user.
 //!
-//! `--socket` may name a directory of another user's, who can put a link in place of anything in it, and of the
-//! directory itself, between two steps of ours. So the directory is opened once, and everything is done relative to the
-//! open descriptor; no link is followed; and what needs several steps is made in a directory of this process's own
-//! in there, which nobody else can write to, and put in its place by one rename.
+//! `--socket` may name a directory of another user's, who can put a link in place of anything in
+//! it, and of the directory itself, between two steps of ours. So the directory is opened once, and
+//! everything is done relative to the open descriptor; no link is followed; and what needs several
+//! steps is made in a directory of this process's own in there, which nobody else can write to, and
+//! put in its place by one rename.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -52,8 +53,8 @@ impl Entry {
         within(&self.directory, &self.name)
     }
 
-    /// Reads a file of this user's or of root's, which others cannot write to. `None`: there is no such file, or it is
-    /// longer.
+    /// Reads a file of this user's or of root's, which others cannot write to. `None`: there is no
+    /// such file, or it is longer.
     pub fn read(&self, longest: u64) -> Option<Vec<u8>> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = rustix::fs::openat(&self.directory, &self.name, flags, Mode::empty()).ok()?;

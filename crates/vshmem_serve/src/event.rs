@@ -71,7 +71,7 @@ pub enum Event {
         /// The domain's name.
         name: String,
     },
-    /// Datagrams that make no sense have come.
+    /// Datagrams that are invalid have come.
     Nonsense {
         /// How many so far.
         times: u64,
@@ -102,26 +102,29 @@ impl fmt::Display for Event {
             Self::Gone { id } => write!(f, "guest {id}: gone"),
             Self::Garbage { id } => write!(
                 f,
-                "guest {id}: disconnected, because it has sent something; nobody can ring it any more"
+                "guest {id}: disconnected, because it has sent something; it can no longer be notified"
             ),
             Self::Dead { name, why } => write!(f, "domain {name}: dead ({why})"),
             Self::Stranded { id, pid: 0 } => write!(
                 f,
-                "guest {id}: may go on from an earlier server, without doorbells; its end has to be told with `vshmem pool evict`"
+                "guest {id}: may still run from an earlier server, without doorbells; report its end with `vshmem pool evict`"
             ),
             Self::Stranded { id, pid } => write!(
                 f,
-                "guest {id}: goes on from an earlier server (process {pid}), without doorbells until it is started anew"
+                "guest {id}: still runs from an earlier server (process {pid}), without doorbells until it is restarted"
             ),
             Self::Unreachable { name } => write!(
                 f,
-                "domain {name}: its doorbell is not of this server; sleepers look for themselves"
+                "domain {name}: its doorbell does not belong to this server; its waiters poll"
             ),
             Self::Nonsense { times } => {
-                write!(f, "a request on the control socket made no sense ({times} in all)")
+                write!(f, "an invalid request on the control socket ({times} in all)")
             }
             Self::Unrecorded { error } => {
-                write!(f, "cannot write the record, a restart would forget the guests: {error}")
+                write!(
+                    f,
+                    "cannot write the record, so a restarted server would not know the guests: {error}"
+                )
             }
         }
     }

@@ -1,10 +1,10 @@
 //! `vshmem pool serve`: hands a pool and its doorbells to QEMU guests.
 //!
 //! The server speaks the protocol of QEMU's ivshmem-doorbell device (docs/specs/ivshmem-spec in
-//! QEMU's sources). It is not on the data path: guests ring each other without it, through event
-//! descriptors that it has handed out. What goes through it are rings between guests and processes
-//! of the host, arrivals and departures. A guest that departs is dead, and the server says so in
-//! the pool.
+//! QEMU's sources). It is not on the data path: guests notify each other without it, through event
+//! descriptors that it has handed out. What goes through it are notifications between guests and
+//! processes of the host, arrivals and departures. A guest that departs is dead, and the server
+//! says so in the pool.
 //!
 //! # Who may do what
 //! Peers and their processes are not trusted. A connection is refused unless the pool's own file
@@ -15,20 +15,20 @@
 #![forbid(unsafe_code)]
 
 mod admission;
-mod bell;
 mod directory;
+mod doorbell;
 mod event;
 mod listener;
 mod message;
 mod peer;
+mod peer_view;
 mod place;
 mod record;
 mod server;
 mod stranded;
-mod told;
 mod xen;
 
-pub use bell::MOST_VECTORS;
+pub use doorbell::MOST_VECTORS;
 pub use event::Event;
 pub use place::Places;
 pub use record::{Record, RecordedPeer};

@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use crate::admission::Caller;
-use crate::bell::Bells;
+use crate::doorbell::Doorbells;
 use crate::message::{self, Sent, send};
-use crate::told::{Next, Told};
+use crate::peer_view::{Next, PeerView};
 
 /// A connected guest.
 #[derive(Debug)]
@@ -21,13 +21,13 @@ pub(crate) struct Peer {
     pub start: u64,
     /// The caller has been seen to be the guest itself, not somebody who connected for it.
     pub is_process: bool,
-    pub bells: Arc<Bells>,
+    pub doorbells: Arc<Doorbells>,
     /// Domains that have been seen with its address: slot and epoch.
     pub domains: BTreeMap<u32, u32>,
     /// Boot id of the guest's kernel, once one of its domains has been seen.
     pub boot: Option<[u32; 4]>,
     socket: OwnedFd,
-    told: Told,
+    peer_view: PeerView,
     /// Something is left to tell that the socket had no room for.
     blocked: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) enum Heard {
 }
 
 impl Peer {
-    pub fn new(id: u16, caller: Caller, socket: OwnedFd, bells: Arc<Bells>) -> Self {
+    pub fn new(id: u16, caller: Caller, socket: OwnedFd, doorbells: Arc<Doorbells>) -> Self {
         let start = match caller.pid {
             0 => 0,
             pid => vshmem_link::process_start(pid),
@@ -53,11 +53,11 @@ impl Peer {
             caller,
             start,
             is_process: false,
-            bells,
+            doorbells,
             domains: BTreeMap::new(),
             boot: None,
             socket,
-            told: Told::default(),
+            peer_view: PeerView::default(),
             blocked: false,
         }
     }
@@ -73,7 +73,7 @@ impl Peer {
 
     /// Whether it believes that there is a peer of that id.
     pub fn knows(&self, id: u16) -> bool {
-        self.told.knows(id)
+        self.peer_view.knows(id)
     }
 
     /// Tells it what it does not know yet, as far as there is room. `all` are those that are
@@ -82,25 +82,28 @@ impl Peer {
         &mut self,
         memory: BorrowedFd<'_>,
         vectors: u32,
-        all: &[(u16, Arc<Bells>)],
+        all: &[(u16, Arc<Doorbells>)],
     ) -> Result<(), Errno> {
         self.blocked = false;
         let me = self.id;
         let others = all.iter().map(|(id, _)| *id).filter(|id| *id != me);
-        while let Some(next) = self.told.next(others.clone(), vectors) {
+        while let Some(next) = self.peer_view.next(others.clone(), vectors) {
             let (number, descriptor) = match next {
                 Next::Version => (message::VERSION, None),
                 Next::Id => (i64::from(self.id), None),
                 Next::Memory => (message::MEMORY, Some(memory)),
-                Next::Own(vector) => (i64::from(self.id), self.bells.of_vector(vector)),
+                Next::Own(vector) => (i64::from(self.id), self.doorbells.of_vector(vector)),
                 Next::Gone(id) => (i64::from(id), None),
                 Next::Peer(id, vector) => {
-                    let bells = all.iter().find(|(other, _)| *other == id);
-                    (i64::from(id), bells.and_then(|(_, bells)| bells.of_vector(vector)))
+                    let doorbells = all.iter().find(|(other, _)| *other == id);
+                    (
+                        i64::from(id),
+                        doorbells.and_then(|(_, doorbells)| doorbells.of_vector(vector)),
+                    )
                 }
             };
             match send(self.socket.as_fd(), number, descriptor)? {
-                Sent::Yes => self.told.note(next),
+                Sent::Yes => self.peer_view.note(next),
                 Sent::NoRoom => {
                     self.blocked = true;
                     return Ok(());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub struct Places {
     /// Where QEMU connects.
     pub socket: PathBuf,
-    /// Where processes of the host ask for rings.
+    /// Where processes of the host ask for notifications.
     pub control: PathBuf,
     /// What a restarted server has to know.
     pub record: PathBuf,

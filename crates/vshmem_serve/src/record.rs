@@ -41,8 +41,8 @@ pub struct Record {
 const LONGEST: u64 = 1 << 23;
 
 impl Record {
-    /// Reads a record; `None` where there is none that makes sense, or one that others can write to: it says which
-    /// domains are dead.
+    /// Reads a record; `None` where there is none that is valid, or one that others can write to:
+    /// it says which domains are dead.
     #[must_use]
     pub fn read(place: &Path) -> Option<Self> {
         Self::read_from(&Entry::of(place).ok()?)

@@ -1,7 +1,7 @@
-//! Guests that have lost their server: it was restarted, and QEMU cannot connect a second time.
+//! Guests whose server was restarted: QEMU cannot reconnect.
 //!
-//! They keep the memory and go on. Nobody else can ring them, they cannot be told of newcomers, and
-//! no socket tells of their end. Their processes do.
+//! They keep the memory and go on. Nobody else can notify them, they cannot be told of newcomers,
+//! and no socket tells of their end. Their processes do.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

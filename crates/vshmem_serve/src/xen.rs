@@ -1,8 +1,8 @@
 //! `vshmem pool serve` in dom0, for a pool in a Xen domain of its own: grants it to guests as they
 //! come, and takes back what the dead had.
 //!
-//! It is not on the data path: members map the pool and ring each other by themselves. XenStore tells
-//! it when domains come and go.
+//! It is not on the data path: members map the pool and notify each other by themselves. XenStore
+//! tells it when domains come and go.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use vshmem_link::{Link, PoolDomain, XenError, XenMember};
-use vshmem_session::{Duty, Post, Session, SessionError};
+use vshmem_session::{Role, RoleLock, Session, SessionError};
 use vshmem_wire::DomainState;
 
 use crate::server::Ending;
@@ -19,8 +19,8 @@ use crate::server::Ending;
 /// Between two looks at the pool: whether this domain is still in good standing.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// XenStore tells what happens. Should that be missed: between two looks at all domains, of which each costs XenStore's daemon
-/// some requests for every one of them.
+/// XenStore tells what happens. Should that be missed: between two looks at all domains, of which
+/// each costs XenStore's daemon some requests for every one of them.
 const ALL: Duration = Duration::from_secs(10);
 
 /// Something that happened.
@@ -107,10 +107,8 @@ pub enum XenServeError {
         /// The pool.
         name: String,
     },
-    /// The pool's tables do not make sense.
-    #[error(
-        "pool {name}: its tables do not make sense ({errno}). `vshmem pool check {name}` says more"
-    )]
+    /// The pool's tables are corrupt.
+    #[error("pool {name}: its tables are corrupt ({errno}). `vshmem pool check {name}` says more")]
     Unreadable {
         /// The pool.
         name: String,
@@ -127,7 +125,7 @@ pub struct XenServer {
     session: Session,
     /// What cannot be granted has been said, by domain.
     refused: BTreeMap<String, ()>,
-    _post: Post,
+    _post: RoleLock,
 }
 
 impl XenServer {
@@ -141,19 +139,20 @@ impl XenServer {
         if !PoolDomain::is_dom0() {
             return Err(XenServeError::NotOurs { name });
         }
-        let post = Post::take(Duty::Server, link.place()).map_err(|error| xen(error.into()))?;
-        let Some(post) = post else { return Err(XenServeError::Taken { name }) };
+        let role_lock =
+            RoleLock::take(Role::Server, link.place()).map_err(|error| xen(error.into()))?;
+        let Some(role_lock) = role_lock else { return Err(XenServeError::Taken { name }) };
         let pool = PoolDomain::open(&name).map_err(xen)?;
         let Some(mut pool) = pool else { return Err(XenServeError::NotOurs { name }) };
         pool.watch().map_err(xen)?;
         let session = Session::join(link)?;
-        Ok(Self { name, pool, session, refused: BTreeMap::new(), _post: post })
+        Ok(Self { name, pool, session, refused: BTreeMap::new(), _post: role_lock })
     }
 
     /// Serves until `stop` becomes readable, or there is nothing to serve any more.
     ///
     /// # Errors
-    /// When XenStore, Xen or the pool do not make sense.
+    /// When XenStore, Xen or the pool are invalid.
     pub fn run(
         &mut self,
         stop: BorrowedFd<'_>,
@@ -165,7 +164,7 @@ impl XenServer {
         loop {
             let due = looked.is_none_or(|at| at.elapsed() >= ALL);
             let changed = self.pool.take_changes().map_err(xen)?;
-            match self.session.member().in_good_standing() {
+            match self.session.client().is_active_member() {
                 Ok(true) => {}
                 Ok(false) => return Ok(Ending::Evicted),
                 Err(errno) => return Err(XenServeError::Unreadable { name, errno }),
@@ -206,13 +205,13 @@ impl XenServer {
         Ok(there)
     }
 
-    /// Buries the dead, and lets newcomers in.
+    /// Reaps dead clients, and lets newcomers in.
     fn look(&mut self, tell: &mut dyn FnMut(&XenEvent)) -> Result<(), XenServeError> {
         let name = self.name.clone();
         let xen = |error| XenServeError::Xen { name: name.clone(), error };
         self.pool.note_boots().map_err(xen)?;
         for member in self.pool.dead().map_err(xen)? {
-            for dead in self.bury(&member)? {
+            for dead in self.reap(&member)? {
                 tell(&XenEvent::Dead { name: dead });
             }
             let mapped = self.pool.release(&member).map_err(xen)?;
@@ -234,7 +233,7 @@ impl XenServer {
 
     /// Declares the domains of a guest dead: those of its kernel's boot. A guest says itself which
     /// that is, so one that another guest has, or dom0, is not believed.
-    fn bury(&mut self, dead: &XenMember) -> Result<Vec<String>, XenServeError> {
+    fn reap(&mut self, dead: &XenMember) -> Result<Vec<String>, XenServeError> {
         let name = self.name.clone();
         let Some(boot) = dead.boot.as_deref().and_then(words) else { return Ok(Vec::new()) };
         let members = self
@@ -246,20 +245,20 @@ impl XenServer {
             .filter(|other| other.slot != dead.slot)
             .any(|other| other.boot.as_deref().and_then(words) == Some(boot));
         let unreadable = |errno| XenServeError::Unreadable { name: name.clone(), errno };
-        let member = self.session.member();
+        let member = self.session.client();
         if shared || member.boot().map_err(unreadable)? == boot {
             return Ok(Vec::new());
         }
-        let mut buried = Vec::new();
+        let mut reaped = Vec::new();
         for row in member.pool().domains().map_err(unreadable)? {
             let settled = row.state == DomainState::Free
                 || (row.state == DomainState::Dead && row.clients == 0);
             if row.boot == boot && !settled {
-                member.bury_epoch(row.index, row.epoch).map_err(unreadable)?;
-                buried.push(row.name);
+                member.reap_epoch(row.index, row.epoch).map_err(unreadable)?;
+                reaped.push(row.name);
             }
         }
-        Ok(buried)
+        Ok(reaped)
     }
 }
 

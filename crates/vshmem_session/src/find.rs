@@ -128,10 +128,11 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
             Err(error) => return Err(error.into()),
         }
     }
-    // Devices are known by what lies in their memory. One that cannot be read may be the one that is
-    // meant; one that holds something else is not.
+    // Devices are known by what lies in their memory. One that cannot be read may be the one that
+    // is meant; one that holds something else is not.
     let mut unreadable = None;
-    // What a device's memory says of itself its members have written: nobody's private pool is found there.
+    // What a device's memory says of itself its members have written: nobody's private pool is
+    // found there.
     let devices =
         if name.starts_with(PRIVATE_PREFIX) { Vec::new() } else { vshmem_link::devices() };
     for candidate in devices {

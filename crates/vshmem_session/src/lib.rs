@@ -4,12 +4,12 @@
 mod create;
 mod error;
 mod find;
-mod home;
+mod host_record;
 mod look;
 mod notify;
 mod open;
-mod post;
 mod remove;
+mod role_lock;
 mod share;
 
 pub use create::{
@@ -23,7 +23,7 @@ pub use notify::{
     TokenBucket,
 };
 pub use open::{Session, domain_of_child, is_gone, this_process};
-pub use post::{Duty, Post};
 pub use remove::{remove, remove_seen};
+pub use role_lock::{Role, RoleLock};
 pub use share::{Owner, Share, ShareError};
 pub use vshmem_link::PRIVATE_PREFIX;

@@ -31,13 +31,14 @@ pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     Ok(pool)
 }
 
-/// A pool as it is now: enough to list it. Nothing of a file is mapped, so that nobody who shortens it or makes it
-/// large meanwhile does the caller harm.
+/// A pool as it is now: enough to list it. Nothing of a file is mapped, so that nobody who shortens
+/// it or makes it large meanwhile does the caller harm.
 ///
 /// # Errors
 /// Says what is wrong with it.
 pub fn snapshot(link: &dyn Link) -> Result<Pool, SessionError> {
-    /// Bytes of tables that are read of the caller's own files, or root's: those of a pool of 24 GiB or so.
+    /// Bytes of tables that are read of the caller's own files, or root's: those of a pool of 24
+    /// GiB or so.
     const MOST: u64 = 1 << 30;
     /// And of other users'.
     const MOST_OF_OTHERS: u64 = 64 << 20;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use vshmem_ipc::{
-    Backing, DomainIdentity, Errno, Member, Pool, Process, Reach, WAIT_WORDS_BEYOND, WaitFile,
+    Backing, Client, DomainIdentity, Errno, Pool, Process, WAIT_WORDS_BEYOND, WaitFile, WakeScope,
 };
 use vshmem_link::{
     Anonymous, Life, Link, RegionError, Sleeping, domain_facts, open_wait_words, process_facts,
@@ -12,14 +12,14 @@ use vshmem_link::{
 use vshmem_mem::{Map, Protection};
 
 use crate::error::SessionError;
-use crate::home::home_of;
+use crate::host_record::host_record_of;
 use crate::look::open_pool;
 
 /// Nobody joins a copy: the pool would be two from then on, without anybody's knowledge.
 fn refuse_copy(link: &dyn Link, pool: &Pool) -> Result<(), SessionError> {
     let Some(file) = link.file() else { return Ok(()) };
     // A map too short for these words was refused before.
-    if pool.is_copy(&home_of(file.device, file.inode)?).unwrap_or(false) {
+    if pool.is_copy(&host_record_of(file.device, file.inode)?).unwrap_or(false) {
         return Err(SessionError::Copy { name: pool.name(), place: link.place().to_owned() });
     }
     Ok(())
@@ -29,7 +29,7 @@ fn refuse_copy(link: &dyn Link, pool: &Pool) -> Result<(), SessionError> {
 #[derive(Debug)]
 pub struct Session {
     link: Box<dyn Link>,
-    member: Member,
+    this_client: Client,
 }
 
 impl Session {
@@ -56,8 +56,8 @@ impl Session {
     /// # Errors
     /// As [`Session::join`].
     pub fn join_beside(link: Box<dyn Link>) -> Result<Self, SessionError> {
-        // A start time that is not known is another one than that of the process's other client, and
-        // is nobody's to compare with.
+        // A start time that is not known is another one than that of the process's other client,
+        // and is nobody's to compare with.
         Self::join_with(link, own_domain()?, Process { start: 0, ..this_process() })
     }
 
@@ -68,18 +68,19 @@ impl Session {
     ) -> Result<Self, SessionError> {
         let pool = Arc::new(open_pool(link.as_ref())?);
         refuse_copy(link.as_ref(), &pool)?;
-        let (words, reach) = match link.capabilities().sleeping {
-            Sleeping::InPool => (None, Reach::Kernel),
-            Sleeping::InDomain => (Some(wait_file(&pool, link.place())?), Reach::Domain),
+        let (words, wake_scope) = match link.capabilities().sleeping {
+            Sleeping::InPool => (None, WakeScope::Kernel),
+            Sleeping::InDomain => (Some(wait_file(&pool, link.place())?), WakeScope::Domain),
         };
         let name = pool.name();
-        let member = Member::join_over_dead(pool, &identity, process, words, reach, &is_gone)
-            .map_err(|error| SessionError::Join { name, error })?;
+        let this_client =
+            Client::join_over_dead(pool, &identity, process, words, wake_scope, &is_gone)
+                .map_err(|error| SessionError::Join { name, error })?;
         if let Some(doorbell) = link.doorbell() {
-            member.use_doorbell(doorbell);
+            this_client.use_doorbell(doorbell);
         }
         link.register_process();
-        Ok(Self { link, member })
+        Ok(Self { link, this_client })
     }
 
     /// The link.
@@ -88,13 +89,13 @@ impl Session {
         self.link.as_ref()
     }
 
-    /// In a child that does not inherit mappings ([`vshmem_link::Capabilities`]), first: keeps the addresses of
-    /// the pool's tables from being used for something else.
+    /// In a child that does not inherit mappings ([`vshmem_link::Capabilities`]), first: keeps the
+    /// addresses of the pool's tables from being used for something else.
     ///
     /// # Errors
     /// EEXIST when they are used already.
     pub fn reserve_tables(&self) -> Result<(), Errno> {
-        let map = self.member.pool().map();
+        let map = self.this_client.pool().map();
         vshmem_mem::reserve(map.start(), map.bytes() as usize)
     }
 
@@ -103,7 +104,7 @@ impl Session {
     /// # Errors
     /// What the link says.
     pub fn renew_tables(&self) -> Result<(), Errno> {
-        let map = self.member.pool().map();
+        let map = self.this_client.pool().map();
         let (start, bytes) = (map.start(), map.bytes() as usize);
         // SAFETY: the range was just reserved, and the map finds the same memory there as before.
         #[allow(unsafe_code)]
@@ -115,15 +116,15 @@ impl Session {
     /// Ends the membership of a process that goes on.
     ///
     /// # Errors
-    /// As [`Member::leave`].
+    /// As [`Client::leave`].
     pub fn leave(self) -> Result<(), Errno> {
-        self.member.leave()
+        self.this_client.leave()
     }
 
     /// This process's place in the pool.
     #[must_use]
-    pub fn member(&self) -> &Member {
-        &self.member
+    pub fn client(&self) -> &Client {
+        &self.this_client
     }
 }
 
@@ -136,7 +137,7 @@ fn wait_file(pool: &Pool, device: &Path) -> Result<WaitFile, RegionError> {
     let known = || pool.wait_files_of(uid).unwrap_or_default();
     let own = open_wait_words(&superblock.uuid, bytes, device, &known)?;
     let words = Arc::new(Map::of(own.mapping));
-    Ok(WaitFile::new(words, own.owner, Arc::new(own.neighbours)))
+    Ok(WaitFile::new(words, own.owner, Arc::new(own.other_users)))
 }
 
 /// The domain of this process.
@@ -151,8 +152,8 @@ fn own_domain() -> Result<DomainIdentity, Anonymous> {
     })
 }
 
-/// To be asked in a child that has just been forked: its domain, if it may be another one than its parent's. A parent that is outside
-/// the child's PID namespace has no pid there.
+/// To be asked in a child that has just been forked: its domain, if it may be another one than its
+/// parent's. A parent that is outside the child's PID namespace has no pid there.
 ///
 /// # Errors
 /// When it may be and cannot be told.
@@ -163,7 +164,7 @@ pub fn domain_of_child() -> Result<Option<DomainIdentity>, SessionError> {
     }
 }
 
-/// Whether a process of this domain is no more, or its pid is somebody else's by now.
+/// Whether a process of this domain has ended, or its pid is somebody else's by now.
 #[must_use]
 pub fn is_gone(pid: u32, start: u64) -> bool {
     !Life::of(pid, start).goes_on()

@@ -37,7 +37,7 @@ pub const fn crash_point_names() -> [&'static str; 6] {
 #[cfg(feature = "crash-points")]
 fn pass(change: &str, step: &str) {
     use std::sync::OnceLock;
-    use std::sync::atomic::{AtomicU32, Ordering};
+    use vshmem_mem::unmodelled::{AtomicU32, Ordering};
 
     struct Order {
         name: String,

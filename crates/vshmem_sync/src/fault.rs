@@ -1,7 +1,7 @@
 //! What can go wrong below the level of errno.
 //!
 //! What is normal is no fault: a semaphore that would block, a ring that is full or empty and a
-//! sleep that times out are values of their own (`Operated`, `Tail`, `Parked`). The layer above
+//! sleep that times out are values of their own (`Operated`, `Tail`, `ParkResult`). The layer above
 //! maps a fault to an errno.
 
 use vshmem_mem::OutOfPool;

@@ -7,7 +7,7 @@
 //! * `thread_slot`: thread slots of the pool, claimed for the length of a call, and the lists by
 //!   which they are found when a client dies.
 //! * `wait`: spinning, yielding and sleeping until a word changes; waking.
-//! * `lock`: a lock that anybody may take over, and changes under it.
+//! * `lock`: a lock that any thread may take over, and changes under it.
 //! * `semaphore`: semaphores without the lock: single operations, SEM_UNDO, arrays.
 //! * `message_ring`: the ring of a message queue.
 //!
@@ -28,11 +28,11 @@ mod wait;
 pub use cell::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
 pub use fault::Fault;
-pub use lock::{Desk, LockHolder, LockWord, Txn, holder_of, with_lock, with_lock_long};
-pub use message_ring::{Inline, MessageRing, Room, RoomWait, Spot, Tail};
+pub use lock::{LockContext, LockHolder, LockWord, Txn, holder_of, with_lock, with_lock_long};
+pub use message_ring::{Inline, MessageRing, RingSlot, RingSpace, SendBackoff, Tail};
 pub use semaphore::{Operated, Semaphore, SemaphoreArray, UndoRecords};
-pub use thread_slot::{Claimant, Held, HeldBy, Seat, Seats, held_thread};
+pub use thread_slot::{ClientList, ListEntry, SlotCache, SlotGuard, SlotOwner, thread_list_entry};
 pub use wait::{
-    Answerer, Doorbell, Look, Neighbours, Parked, SleepMeter, Spin, WaitWords, WordsOwner, park,
-    ring, ring_word,
+    Doorbell, ParkResult, SleepMeter, Spin, SpinWait, WaitWords, WakeOtherUsers, WakerCpu,
+    WordsOwner, park, wake, wake_word,
 };

@@ -1,10 +1,10 @@
-//! Barrier: in each round a member tells another one, twice as far away as in the last, that all it knows of have
-//! come. After log2 of their number all know of all.
+//! Barrier: in each round a member tells another one, twice as far away as in the last, that all it
+//! knows of have come. After log2 of their number all know of all.
 
 use vshmem_mem::Ordering;
 
+use crate::backoff::Wanted;
 use crate::failure::TeamError;
-use crate::patience::Wanted;
 use crate::team::Team;
 
 impl Team {

@@ -1,17 +1,18 @@
 //! Broadcast and reduction: texts in slots.
 //!
-//! A call is a number of steps, the same for all members: one for each piece of at most the payload. In a step some
-//! members write to their slots, and some read them.
+//! A call is a number of steps, the same for all members: one for each piece of at most the
+//! payload. In a step some members write to their slots, and some read them.
 
 use vshmem_mem::Ordering;
 
+use crate::backoff::Wanted;
 use crate::failure::TeamError;
 use crate::layout::{SLOTS, STEP, TAKEN, TEXT, WHAT};
 use crate::number::{Number, Operation, combine};
-use crate::patience::Wanted;
 use crate::team::{Posted, Readers, Team};
 
-/// With so many members or fewer everybody reads what everybody has; with more, one does and passes it on.
+/// With so many members or fewer everybody reads what everybody has; with more, one does and passes
+/// it on.
 const FEW: u32 = 4;
 
 /// A word that tells what a text is, so that members who make different calls notice.
@@ -85,7 +86,8 @@ impl Team {
         self.contribute_as(root, mine, Things::numbers(number, operation))
     }
 
-    /// Makes one of all members' numbers, in the order of their ranks. `data` has this member's and gets the result.
+    /// Makes one of all members' numbers, in the order of their ranks. `data` has this member's and
+    /// gets the result.
     ///
     /// # Errors
     /// [`TeamError`]; `data` may then hold anything.
@@ -124,8 +126,9 @@ impl Team {
         self.contribute_as(root, mine, Things::of_caller(unit))
     }
 
-    /// As [`Team::collect`], for things of `unit` bytes each. `fold` is given some of a lower rank, or made of those
-    /// of several, and as many of a higher one, which become what both are together.
+    /// As [`Team::collect`], for things of `unit` bytes each. `fold` is given some of a lower rank,
+    /// or made of those of several, and as many of a higher one, which become what both are
+    /// together.
     ///
     /// # Errors
     /// As [`Team::collect`].
@@ -233,7 +236,8 @@ impl Team {
         payload / things.unit * things.unit
     }
 
-    /// Reads all others' texts of this step. The order is that of ranks, so that all who do this get the same.
+    /// Reads all others' texts of this step. The order is that of ranks, so that all who do this
+    /// get the same.
     fn make_one(&mut self, piece: &mut [u8], what: u64, fold: Fold<'_>) -> Result<(), TeamError> {
         let (mut sum, mut next) = (std::mem::take(&mut self.sum), std::mem::take(&mut self.next));
         let mut result = Ok(());

@@ -1,7 +1,7 @@
 //! How a team fails.
 
-/// Why a call did not do what it was asked. The team has ended then: all members get the same answer, and every later
-/// call does.
+/// Why a call did not do what it was asked. The team has ended then: all members get the same
+/// answer, and every later call does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TeamError {
     /// A member did not come in time.
@@ -16,8 +16,8 @@ pub enum TeamError {
     /// A member makes another call, or the same with other sizes.
     #[error("member {0} makes another call, or the same one with another size, kind or operation")]
     Mismatch(u32),
-    /// What a member has written makes no sense.
-    #[error("what member {0} has written makes no sense")]
+    /// What a member has written is invalid.
+    #[error("what member {0} has written is invalid")]
     Corrupt(u32),
 }
 

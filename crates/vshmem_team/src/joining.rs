@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use vshmem_mem::{Map, Ordering};
 
+use crate::backoff;
 use crate::failure::TeamError;
 use crate::layout::{
     ABSENT, DOMAIN, FAILURE_AT, JOINED, JOINING, LEFT, LEFT_AT, PID, SHAPE_AT, SLOTS, START, STATE,
     Shape,
 };
-use crate::patience;
 use crate::team::{Person, Posted, Team};
 
 /// Why a member cannot join.
@@ -33,8 +33,9 @@ pub enum JoinError {
 const TRIES: u32 = 10_000;
 
 impl Team {
-    /// Joins the team that lies at the beginning of the map, or lays it out there if the memory is zero. `is_gone`
-    /// tells of a process of this domain, by pid and start, whether it has ended.
+    /// Joins the team that lies at the beginning of the map, or lays it out there if the memory is
+    /// zero. `is_gone` tells of a process of this domain, by pid and start, whether it has
+    /// ended.
     ///
     /// # Errors
     /// [`JoinError`].
@@ -72,7 +73,7 @@ impl Team {
             rank,
             me,
             is_gone,
-            patience: patience::DEFAULT,
+            timeout: backoff::DEFAULT,
             looks: 1024,
             idle: None,
             epoch: 0,
@@ -98,7 +99,8 @@ impl Team {
         }
     }
 
-    /// The last one out leaves zeros. Nobody joins before a rank's state is zero, and all else is by then.
+    /// The last one out leaves zeros. Nobody joins before a rank's state is zero, and all else is
+    /// by then.
     fn clear(&self) {
         let ranks = 0..self.shape.members();
         for rank in ranks.clone() {

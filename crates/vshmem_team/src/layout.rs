@@ -53,8 +53,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A team of `members` members which pass on `payload` bytes at once, rounded up to whole numbers. `None` when
-    /// that is out of range: 1 to [`MOST_MEMBERS`] and 1 to [`MOST_PAYLOAD`].
+    /// A team of `members` members which pass on `payload` bytes at once, rounded up to whole
+    /// numbers. `None` when that is out of range: 1 to [`MOST_MEMBERS`] and 1 to
+    /// [`MOST_PAYLOAD`].
     #[must_use]
     pub fn new(members: u32, payload: u64) -> Option<Self> {
         let payload =

@@ -63,7 +63,7 @@ pub struct Team {
     pub(crate) rank: u32,
     pub(crate) me: Person,
     pub(crate) is_gone: fn(u32, u64) -> bool,
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     pub(crate) looks: u32,
     pub(crate) idle: Option<Idle>,
     /// Barriers so far.
@@ -77,13 +77,14 @@ pub struct Team {
 }
 
 impl Team {
-    /// How long a member is waited for; 10 s when nothing else is said, for ever with [`Duration::MAX`].
-    pub fn set_patience(&mut self, patience: Duration) {
-        self.patience = patience;
+    /// How long a member is waited for; 10 s when nothing else is said, for ever with
+    /// [`Duration::MAX`].
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
     }
 
-    /// What is called again and again while this member waits, after a short look, instead of yielding and sleeping:
-    /// whoever sets this says how the CPU is given away.
+    /// What is called again and again while this member waits, after a short look, instead of
+    /// yielding and sleeping: whoever sets this says how the CPU is given away.
     pub fn set_idle(&mut self, idle: Option<Box<dyn FnMut() + Send>>) {
         self.idle = idle.map(Idle);
     }
@@ -120,7 +121,7 @@ impl Team {
         }
     }
 
-    /// Whether a process of this domain is no more. Of others nothing is known.
+    /// Whether a process of this domain has ended. Of others nothing is known.
     pub(crate) fn has_ended(&self, person: Person) -> bool {
         person.domain != 0
             && person.domain == self.me.domain

@@ -96,7 +96,8 @@ fn sums_are_right_at_the_root_and_everywhere() {
     }
 }
 
-/// Things that only the caller knows, here matrices of 2 x 2 numbers, whose product depends on the order.
+/// Things that only the caller knows, here matrices of 2 x 2 numbers, whose product depends on the
+/// order.
 #[test]
 fn things_of_the_caller_are_made_one_in_the_order_of_ranks() {
     type Matrix = [u64; 4];
@@ -153,7 +154,7 @@ fn a_waiting_member_does_what_its_caller_has_to_do() {
     all(2, 8, |mut team| {
         if team.rank() == 0 {
             let asked = Arc::clone(&asked);
-            team.set_patience(Duration::MAX);
+            team.set_timeout(Duration::MAX);
             team.set_idle(Some(Box::new(move || {
                 asked.fetch_add(1, SeqCst);
             })));
@@ -172,7 +173,7 @@ fn a_busy_member_notices_that_another_one_is_dead() {
     let (map, shape) = memory(2, 8);
     let mut team = join(&map, shape, 0);
     let _dead = Team::join(&map, shape, 1, Person { pid: 2, ..HERE }, even_are_gone).unwrap();
-    team.set_patience(Duration::MAX);
+    team.set_timeout(Duration::MAX);
     team.set_idle(Some(Box::new(std::thread::yield_now)));
     assert_eq!(team.barrier(), Err(TeamError::Dead(1)));
 }
@@ -247,7 +248,7 @@ fn who_is_missing_is_named_to_all_and_the_team_has_ended() {
     let (map, shape) = memory(4, 8);
     let mut teams: Vec<_> = [0, 1, 3].map(|rank| join(&map, shape, rank)).into();
     for team in &mut teams {
-        team.set_patience(Duration::from_millis(50));
+        team.set_timeout(Duration::from_millis(50));
     }
     std::thread::scope(|scope| {
         for team in &mut teams {
@@ -262,12 +263,12 @@ fn who_is_missing_is_named_to_all_and_the_team_has_ended() {
     assert_eq!(late, JoinError::Ended(TeamError::Missing(2)));
 }
 
-/// As a job is at its terminal, for longer than its members' patience.
+/// As a job is at its terminal, for longer than its members' timeout.
 #[test]
 #[cfg_attr(miri, ignore = "starts a process")]
 fn members_that_were_stopped_together_go_on() {
     all(2, 8, |mut team| {
-        team.set_patience(Duration::from_secs(2));
+        team.set_timeout(Duration::from_secs(2));
         if team.rank() == 1 {
             // The other one is the first to go on.
             let stop = "kill -STOP $PPID; sleep 2.5; kill -CONT $PPID; sleep 0.3";
@@ -278,7 +279,7 @@ fn members_that_were_stopped_together_go_on() {
     });
 }
 
-/// With the patience of a day: only the death can end it.
+/// With the timeout of a day: only the death can end it.
 #[test]
 fn a_dead_member_of_the_own_domain_is_noticed() {
     for kind in 0..3 {
@@ -288,7 +289,7 @@ fn a_dead_member_of_the_own_domain_is_noticed() {
         std::thread::scope(|scope| {
             for rank in [0, 2] {
                 let mut team = join(&map, shape, rank);
-                team.set_patience(Duration::from_secs(86400));
+                team.set_timeout(Duration::from_secs(86400));
                 scope.spawn(move || {
                     let answer = match kind {
                         0 => team.barrier(),
@@ -348,7 +349,7 @@ fn the_memory_can_be_used_again_when_all_have_left() {
 #[test]
 fn calls_that_differ_are_noticed() {
     all(2, 64, |mut team| {
-        team.set_patience(Duration::from_secs(86400));
+        team.set_timeout(Duration::from_secs(86400));
         let mut text = vec![0; 8 + 8 * team.rank() as usize];
         let answer = team.allreduce(&mut text, Number::Int64, Operation::Sum);
         assert!(matches!(answer, Err(TeamError::Mismatch(_))), "{answer:?}");
@@ -377,7 +378,7 @@ fn nonsense_ends_a_team_and_nothing_else() {
                 let goes_on = &goes_on;
                 let mut team = join(&map, shape, rank);
                 scope.spawn(move || {
-                    team.set_patience(Duration::from_millis(30));
+                    team.set_timeout(Duration::from_millis(30));
                     for nth in 0..1000_u32 {
                         let mut data = [1; 200];
                         let answer = match nth % 3 {

@@ -7,7 +7,8 @@ pub const WORD_BYTES: u64 = 8;
 
 /// A cell as it lies in the pool. Read and written through the accessors of `vshmem_mem` alone.
 ///
-/// Its word comes first, so that whoever only wants to know the value reads one word at the offset of the cell.
+/// Its word comes first, so that the thread that only wants to know the value reads one word at the
+/// offset of the cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C, align(16))]
 pub struct RawCell {
@@ -19,12 +20,14 @@ pub struct RawCell {
 
 /// What a cell held at one moment.
 ///
-/// Each write raises the tag by one, whoever makes it and for whatever reason, and the compare-and-swap compares both
-/// halves. So no pair ever comes back, and a write that was prepared by somebody who was stopped in between no longer finds
-/// what it expects: 64 bits do not wrap at any rate (`docs/internals/wire-format.md`, "Counters").
+/// Each write raises the tag by one, the thread that makes it and for whatever reason, and the
+/// compare-and-swap compares both halves. So no pair ever comes back, and a write that was prepared
+/// by a thread that was stopped in between no longer finds what it expects: 64 bits do not wrap at
+/// any rate (`docs/internals/wire-format.md`, "Counters").
 ///
-/// A cell holds whatever fits into 64 bits. What is a number of 32 bits is read and written as `u32` ([`Cell::value`], `Txn::get`,
-/// `Txn::set`, `claim_cell`); what needs all of them, as names that must not come back, as `u64` (`Cell::word`, `Txn::get_word`, `Txn::set_word`,
+/// A cell holds whatever fits into 64 bits. What is a number of 32 bits is read and written as
+/// `u32` ([`Cell::value`], `Txn::get`, `Txn::set`, `claim_cell`); what needs all of them, as names
+/// that must not come back, as `u64` (`Cell::word`, `Txn::get_word`, `Txn::set_word`,
 /// `claim_word`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Cell {

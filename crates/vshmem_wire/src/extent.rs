@@ -35,11 +35,11 @@ pub struct ExtentSlot {
 pub enum ExtentState {
     /// No extent: an unused slot.
     Unused = 0,
-    /// Nobody's pages.
+    /// No client's pages.
     Free = 1,
     /// The pages of a segment.
     Used = 2,
-    /// Nobody's pages, in which a client is writing zeros.
+    /// No client's pages, in which a client is writing zeros.
     Cleaning = 3,
 }
 

@@ -26,7 +26,10 @@ const FIXED: bool = false;
 
 /// Makes the structure, and all that goes over its fields one by one, of the one table.
 macro_rules! geometry {
-    ($($(#[$doc:meta])* $name:ident: $type:ty = $least:expr, $most:expr, $default:expr, $option:expr;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $name:ident: $type:ty = $least:expr, $most:expr, $default:expr, $option:expr;
+    )*) => {
         /// Every count of a pool. The layout is a function of these numbers alone.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(C)]
@@ -87,7 +90,7 @@ macro_rules! geometry {
                 }
             }
 
-            /// What a pool of so many bytes gets when nobody asks for something else.
+            /// What a pool of so many bytes gets when no thread asks for something else.
             fn of_bytes(total_bytes: u64) -> Self {
                 $(let $name: fn(u64) -> u64 = $default;)*
                 Self { $($name: $name(total_bytes) as $type,)* }

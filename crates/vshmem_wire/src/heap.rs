@@ -6,7 +6,8 @@ use crate::RawCell;
 pub const SLAB_BYTES: u64 = 64 << 10;
 /// Bytes of a unit: the smallest chunk.
 pub const UNIT_BYTES: u64 = 128;
-/// Slabs at most: a word of a queue's ring has 26 bits for a unit (`docs/internals/wire-format.md`).
+/// Slabs at most: a word of a queue's ring has 26 bits for a unit
+/// (`docs/internals/wire-format.md`).
 pub const MAX_SLABS: u64 = (1 << 17) - 1;
 /// Units per chunk, class by class. Most hold a message of a power of two, with its header.
 pub const CHUNK_CLASSES: [u32; 8] = [1, 2, 4, 9, 17, 33, 65, 128];
@@ -33,7 +34,7 @@ impl SlabMeta {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct UnitMeta {
-    /// 0 free; 1 in an object; else the name of the client that owns it.
+    /// 0 free; 1 in an object; else the id of the client that owns it.
     pub owner: RawCell,
     /// Next message of a queue, unit plus one.
     pub next: RawCell,

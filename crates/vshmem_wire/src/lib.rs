@@ -9,48 +9,49 @@
 #![forbid(unsafe_code)]
 
 mod cell;
+mod client_id;
+mod clients;
 mod extent;
 mod geometry;
 mod heap;
-mod name;
 mod object;
-mod party;
 mod semaphore;
 mod superblock;
 
 pub use cell::{CELL_BYTES, Cell, RawCell, WORD_BYTES, tag_at};
+pub use client_id::{ClientId, ClientListHead, domain_digest};
+pub use clients::{
+    AGENT_ASKED_AT, AGENT_STARTER, AGENT_THREAD_AT, AGENT_WAKE_AT, ClientSlot, ClientState,
+    DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DOORBELL_LOST, DomainSlot, DomainState, INLINE_OPS,
+    LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, ProcessRef, RATES, Task, ThreadSlot,
+    WaitKind, WaitState,
+};
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use geometry::{Area, Geometry, GeometryError, Layout, Limit};
 pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
-pub use name::{ClientName, Holding, domain_digest};
 pub use object::{
     AttachSlot, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, ObjectHeader, ObjectState,
     PERM_BITS, QueueMode, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT,
-    RING_SHORT_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingReserve, SemSlot, ShmSlot, UndoSlot,
-};
-pub use party::{
-    AGENT_ASKED_AT, AGENT_BELL_AT, AGENT_STARTER, AGENT_THREAD_AT, BELL_LOST, ClientSlot,
-    ClientState, DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DomainSlot, DomainState, INLINE_OPS,
-    LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, Party, RATES, Task, ThreadSlot, WaitKind,
-    WaitState,
+    RING_PAYLOAD_BYTES, RING_SHORT_BYTES, RING_SLOTS, RingReserve, SemSlot, ShmSlot, UndoSlot,
 };
 pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
 pub use superblock::{
-    FORMAT_VERSION, HOME_OFFSET, Home, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry, Superblock,
+    FORMAT_VERSION, HOST_RECORD_OFFSET, HostRecord, MAGIC, PAGE_BINS, POOL_NAME_BYTES, Registry,
+    Superblock,
 };
 
 /// Bytes in a page of the pool: the granule of segments. Fixed by the format, whatever the CPU.
 pub const PAGE_BYTES: u64 = 4096;
 /// Lowest index that an object of a pool has inside its System V id.
 ///
-/// The kernel reaches this index only with more than about 10,900 live objects of one kind, so
-/// ids of the pool and of the kernel can be told apart.
+/// The kernel reaches this index only with more than about 10,900 live objects of one kind, so ids
+/// of the pool and of the kernel can be distinguished.
 pub const INDEX_BASE: u32 = 16384;
 /// Most objects of one kind in a pool: the indexes from [`INDEX_BASE`] to 32767.
 pub const MAX_OBJECTS: u32 = 16384;
 
-/// Buckets of the key index per object slot: with as many as objects, one key in two shares its bucket, and a lookup in
-/// a full pool takes a quarter longer than in an empty one.
+/// Buckets of the key index per object slot: with as many as objects, one key in two shares its
+/// bucket, and a lookup in a full pool takes a quarter longer than in an empty one.
 pub const KEY_BUCKETS: u64 = 4;
 /// Ids are `sequence * ID_STRIDE + index`, as in Linux (`ipc/util.h`, IPCMNI).
 pub const ID_STRIDE: u32 = 32768;

@@ -9,11 +9,11 @@ pub const PERM_BITS: u32 = 0o777;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ObjectState {
-    /// Nobody's.
+    /// No client's.
     Free = 0,
     /// An object.
     Live = 1,
-    /// Removed; whoever sees it goes on with taking it apart.
+    /// Removed; the thread that sees it continues with taking it apart.
     Dying = 2,
     /// A segment that is removed and still attached: no key, reachable by id.
     Doomed = 3,
@@ -77,9 +77,9 @@ pub struct ShmSlot {
     pub attach_time: RawCell,
     /// Seconds since 1970 of the last detach.
     pub detach_time: RawCell,
-    /// Creator, as `Party`.
+    /// Creator, as `ProcessRef`.
     pub creator: RawCell,
-    /// Last to attach or detach, as `Party`.
+    /// Last to attach or detach, as `ProcessRef`.
     pub last: RawCell,
     /// While creating: the name of the maker.
     pub maker: RawCell,
@@ -102,15 +102,15 @@ pub struct SemSlot {
     pub count: RawCell,
     /// Unit of the heap where their words begin.
     pub words: RawCell,
-    /// First sleeper, thread slot plus one.
+    /// First waiter, thread slot plus one.
     pub wait_head: RawCell,
-    /// Last sleeper.
+    /// Last waiter.
     pub wait_tail: RawCell,
-    /// Sleepers.
+    /// Waiters.
     pub waiting: RawCell,
     /// First undo record, plus one.
     pub undos: RawCell,
-    /// 1 if there may be a sleeper who waits for something else than a semaphore high enough to
+    /// 1 if there may be a waiter who waits for something else than a semaphore high enough to
     /// take from: for a zero, or for more than one semaphore.
     pub mixed: RawCell,
     /// The last array of operations that was done without the lock, an [`crate::ArrayWord`].
@@ -138,10 +138,10 @@ pub struct MsgSlot {
     /// Last message; means nothing when there is none. In the ring's mode the chunks in reserve, a
     /// [`RingReserve`].
     pub tail: RawCell,
-    /// Last sender, as `Party`. On one cache line with the three below: what a round trip changes
-    /// comes at once.
+    /// Last sender, as `ProcessRef`. On one cache line with the three below: what a round trip
+    /// changes comes at once.
     pub sender: RawCell,
-    /// Last receiver, as `Party`.
+    /// Last receiver, as `ProcessRef`.
     pub receiver: RawCell,
     /// Seconds since 1970 of the last msgsnd.
     pub sent: RawCell,
@@ -155,30 +155,31 @@ pub struct MsgSlot {
     pub send_head: RawCell,
     /// Last sleeping sender.
     pub send_tail: RawCell,
-    /// The ring: cells whose words have a format of their own, see `docs/internals/wire-format.md`.
+    /// The ring: cells whose words have a format of their own, see
+    /// `docs/internals/wire-format.md`.
     pub ring: [RawCell; RING_SLOTS],
 }
 
 /// Slots in the ring of a queue: two cache lines of cells.
 pub const RING_SLOTS: usize = 8;
-/// Bytes of text of a message in the ring at most.
-pub const RING_TEXT_BYTES: u64 = 8192;
-/// Bytes of text up to which a ring has room for a message whenever it has a free slot.
+/// Payload bytes of a message in the ring at most.
+pub const RING_PAYLOAD_BYTES: u64 = 8192;
+/// Payload bytes up to which a ring has room for a message whenever it has a free slot.
 pub const RING_SHORT_BYTES: u64 = 512;
-/// Bytes of text that fit into the cell of a slot: such a message needs no chunk.
+/// Payload bytes that fit into the cell of a slot: such a message needs no chunk.
 pub const RING_INLINE_BYTES: usize = 8;
 /// Bits of the type of a message in a slot: as many as a process id has.
 pub const RING_INLINE_TYPE_BITS: u32 = 22;
 /// Bytes that a queue has to allow for its ring to be used.
 pub const RING_LEAST_LIMIT: u64 = RING_SHORT_BYTES * RING_SLOTS as u64;
 
-/// The beginning of a message's chunk; its text follows.
+/// The beginning of a message's chunk; its payload follows.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct MsgHeader {
     /// Type.
-    pub kind: u64,
-    /// Bytes of text.
+    pub mtype: u64,
+    /// Payload bytes.
     pub size: u64,
     /// Where in which ring the message was put: see `docs/internals/wire-format.md`. Means nothing
     /// in the list.
@@ -191,12 +192,12 @@ pub struct MsgHeader {
 }
 
 /// What the chunk of a message says that lay in a slot of the ring: it stands where others have a
-/// tag. With the eight bytes of text behind it, it is written by one compare-and-swap.
+/// tag. With the eight payload bytes behind it, it is written by one compare-and-swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MovedMessage {
     /// Type.
-    pub kind: u32,
-    /// Bytes of text.
+    pub mtype: u32,
+    /// Payload bytes.
     pub size: u32,
     /// Position in the ring: so no such word comes back.
     pub position: u64,
@@ -214,7 +215,7 @@ impl MovedMessage {
         Self::MARK
             | self.position << Self::POSITION_SHIFT
             | (self.size as u64) << Self::SIZE_SHIFT
-            | self.kind as u64
+            | self.mtype as u64
     }
 
     /// The reverse; `None` if the word is a tag.
@@ -226,7 +227,7 @@ impl MovedMessage {
         }
         let size = (word >> Self::SIZE_SHIFT) as u32 & 0xf;
         Some(Self {
-            kind: word as u32 & ((1 << RING_INLINE_TYPE_BITS) - 1),
+            mtype: word as u32 & ((1 << RING_INLINE_TYPE_BITS) - 1),
             // More only a peer has written.
             size: if size > RING_INLINE_BYTES as u32 { RING_INLINE_BYTES as u32 } else { size },
             position: (word & !Self::MARK) >> Self::POSITION_SHIFT,
@@ -237,10 +238,10 @@ impl MovedMessage {
 const _: () = assert!(
     core::mem::offset_of!(MsgHeader, tag).is_multiple_of(16)
         && core::mem::offset_of!(MsgHeader, tag) + 8 == size_of::<MsgHeader>(),
-    "the tag and the first bytes of the text are on 16 bytes"
+    "the tag and the first bytes of the payload are on 16 bytes"
 );
 
-/// Bytes in front of a message's text.
+/// Bytes in front of a message's payload.
 pub const MSG_HEADER_BYTES: u64 = size_of::<MsgHeader>() as u64;
 
 /// Chunks that a queue keeps for the messages in its ring that lie in no chunk: these need some
@@ -285,7 +286,7 @@ impl RingReserve {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum QueueMode {
-    /// In the ring. The list is empty and nobody sleeps.
+    /// In the ring. The list is empty and no thread sleeps.
     Ring = 0,
     /// In the list. The ring is empty and closed.
     List = 1,
@@ -301,7 +302,7 @@ pub struct AttachSlot {
     pub count: RawCell,
     /// Next record of the client, or next free one, plus one.
     pub next: RawCell,
-    /// Name of the client.
+    /// Id of the client.
     pub client: RawCell,
 }
 
@@ -309,7 +310,7 @@ pub struct AttachSlot {
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct UndoSlot {
-    /// Name of the client; 0 is free. Claimed by compare-and-swap, and kept until the client ends.
+    /// Id of the client; 0 is free. Claimed by compare-and-swap, and kept until the client ends.
     pub client: RawCell,
     /// Semaphore set slot plus one once it hangs on the set's list; [`UndoSlot::TAKEN`] shortly
     /// before; 0 while it serves no set.
@@ -318,7 +319,7 @@ pub struct UndoSlot {
     pub next: RawCell,
     /// Unit of the heap where the adjustments begin, plus one: a cell per semaphore.
     pub adjustments: RawCell,
-    /// The record that the client has claimed before this one, a [`crate::Holding`].
+    /// The record that the client has claimed before this one, a [`crate::ClientListHead`].
     pub sibling: RawCell,
     /// Room for later.
     pub spare: [RawCell; 3],

@@ -1,10 +1,12 @@
-//! The word of one semaphore, the word of one client's adjustment of it (semadj), and that of a set's last array of operations. Each is
-//! the word of a cell; the cell's tag tells how often it was written.
+//! The word of one semaphore, the word of one client's adjustment of it (semadj), and that of a
+//! set's last array of operations. Each is the word of a cell; the cell's tag tells how often it
+//! was written.
 
 /// The word of one semaphore.
 ///
-/// It is taken apart and put together in place, always: a struct that is handed to a function lies in memory, in fields that are stored one by one and
-/// then loaded together, which waits for the stores.
+/// It is taken apart and put together in place, always: a struct that is handed to a function lies
+/// in memory, in fields that are stored one by one and then loaded together, which waits for the
+/// stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SemWord {
     /// The semaphore's value, up to 32767.
@@ -12,12 +14,12 @@ pub struct SemWord {
     /// The fast way is closed: take the set's lock.
     pub slow: bool,
     /// The last operation was one with SEM_UNDO: `operator` is the undo record of who did it, and
-    /// the adjustment there may still be pledged.
+    /// the adjustment there may still be prepared.
     pub undo: bool,
-    /// Last operator as a `Party`; with `undo`, an undo record.
+    /// Last operator as a `ProcessRef`; with `undo`, an undo record.
     pub operator: u32,
-    /// `value` is what an array of operations makes of the semaphore. Whether it has happened is told by the set's
-    /// [`ArrayWord`]; as long as it has not, the value is `before`.
+    /// `value` is what an array of operations makes of the semaphore. Whether it has happened is
+    /// told by the set's [`ArrayWord`]; as long as it has not, the value is `before`.
     pub tentative: bool,
     /// With `tentative`: the value before the array.
     pub before: u32,
@@ -58,11 +60,19 @@ impl SemWord {
             | ((self.mark & ArrayWord::MARKS) as u64) << Self::MARK_AT
     }
 
-    /// The word after an operation of `party` that leaves `value`.
+    /// The word after an operation of `process_ref` that leaves `value`.
     #[inline(always)]
     #[must_use]
-    pub const fn of(value: u32, party: u32, slow: bool) -> Self {
-        Self { value, slow, undo: false, operator: party, tentative: false, before: 0, mark: 0 }
+    pub const fn of(value: u32, process_ref: u32, slow: bool) -> Self {
+        Self {
+            value,
+            slow,
+            undo: false,
+            operator: process_ref,
+            tentative: false,
+            before: 0,
+            mark: 0,
+        }
     }
 
     /// The word after an operation with SEM_UNDO of the owner of an undo record.
@@ -72,11 +82,12 @@ impl SemWord {
         Self { undo: true, ..Self::of(value, record, false) }
     }
 
-    /// The word after an array of operations of `party`, as far as it happens: `value` instead of `before`.
+    /// The word after an array of operations of `process_ref`, as far as it happens: `value`
+    /// instead of `before`.
     #[inline]
     #[must_use]
-    pub const fn tentatively(value: u32, before: u32, party: u32, mark: u32) -> Self {
-        Self { tentative: true, before, mark, ..Self::of(value, party, false) }
+    pub const fn tentatively(value: u32, before: u32, process_ref: u32, mark: u32) -> Self {
+        Self { tentative: true, before, mark, ..Self::of(value, process_ref, false) }
     }
 }
 
@@ -87,7 +98,7 @@ pub enum ArrayState {
     /// No semaphore says anything of it any more.
     #[default]
     Settled = 0,
-    /// Under way: it has not happened, and anybody may call it off.
+    /// Under way: it has not happened, and any thread may call it off.
     Open = 1,
     /// It has happened.
     Done = 2,
@@ -173,7 +184,8 @@ impl ArrayWord {
         &self.numbers[..(self.count as usize).min(Self::MOST)]
     }
 
-    /// What a tentative word amounts to as things stand. `None` when it is of neither array that this word tells about.
+    /// What a tentative word amounts to as things stand. `None` when it is of neither array that
+    /// this word tells about.
     #[inline]
     #[must_use]
     pub const fn value_of(self, word: SemWord) -> Option<u32> {
@@ -190,18 +202,20 @@ impl ArrayWord {
 
 /// What is to be added to a semaphore when a client ends.
 ///
-/// A *pledge* is an adjustment for an operation that is about to be done on the semaphore's word:
-/// it counts once the semaphore shows it, by its UNDO flag, this record, and the tag that `mark` names.
+/// A *prepared undo* is an adjustment for an operation that is about to be done on the semaphore's
+/// word: it counts once the semaphore shows it, by its UNDO flag, this record, and the tag that
+/// `mark` names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Adjustment {
-    /// What is to be added, from -32768 to 32767, without the pledge.
+    /// What is to be added, from -32768 to 32767, without the prepared undo.
     pub total: i16,
-    /// What the pledge adds to it.
-    pub pledge: i16,
-    /// [`Adjustment::mark_of`] the tag that the semaphore has after the operation that the pledge is for.
+    /// What the prepared undo adds to it.
+    pub prepared: i16,
+    /// [`Adjustment::mark_of`] the tag that the semaphore has after the operation that the
+    /// prepared undo is for.
     pub mark: u32,
-    /// There is a pledge.
-    pub pledged: bool,
+    /// There is a prepared undo.
+    pub is_prepared: bool,
     /// The fast way is closed: take the set's lock.
     pub closed: bool,
 }
@@ -210,8 +224,8 @@ impl Adjustment {
     const MARK_BITS: u32 = 30;
     const MARKS: u32 = (1 << Self::MARK_BITS) - 1;
 
-    /// What a pledge names the operation by that leaves a semaphore with `tag`: its low bits. Why they are enough is
-    /// told in `vshmem_sync`'s `semaphore/mod.rs`.
+    /// What a prepared undo names the operation by that leaves a semaphore with `tag`: its low
+    /// bits. Why they are enough is told in `vshmem_sync`'s `semaphore/mod.rs`.
     #[inline]
     #[must_use]
     pub const fn mark_of(tag: u64) -> u32 {
@@ -224,9 +238,9 @@ impl Adjustment {
     pub const fn unpack(word: u64) -> Self {
         Self {
             total: word as i16,
-            pledge: (word >> 16) as i16,
+            prepared: (word >> 16) as i16,
             mark: (word >> 32) as u32 & Self::MARKS,
-            pledged: word & (1 << 62) != 0,
+            is_prepared: word & (1 << 62) != 0,
             closed: word & (1 << 63) != 0,
         }
     }
@@ -236,31 +250,31 @@ impl Adjustment {
     #[must_use]
     pub const fn pack(self) -> u64 {
         self.total as u16 as u64
-            | (self.pledge as u16 as u64) << 16
+            | (self.prepared as u16 as u64) << 16
             | ((self.mark & Self::MARKS) as u64) << 32
-            | (self.pledged as u64) << 62
+            | (self.is_prepared as u64) << 62
             | (self.closed as u64) << 63
     }
 
-    /// Without a pledge.
+    /// Without a prepared undo.
     #[inline]
     #[must_use]
     pub const fn of(total: i16, closed: bool) -> Self {
-        Self { total, pledge: 0, mark: 0, pledged: false, closed }
+        Self { total, prepared: 0, mark: 0, is_prepared: false, closed }
     }
 
-    /// With a pledge for the operation that leaves the semaphore with `tag`.
+    /// With a prepared undo for the operation that leaves the semaphore with `tag`.
     #[inline(always)]
     #[must_use]
-    pub const fn pledging(total: i16, pledge: i16, tag: u64) -> Self {
-        Self { total, pledge, mark: Self::mark_of(tag), pledged: true, closed: false }
+    pub const fn preparing(total: i16, prepared: i16, tag: u64) -> Self {
+        Self { total, prepared, mark: Self::mark_of(tag), is_prepared: true, closed: false }
     }
 
-    /// What is to be added if the pledge counts. What a peer wrote may leave the range.
+    /// What is to be added if the prepared undo counts. What a peer wrote may leave the range.
     #[inline]
     #[must_use]
     pub const fn kept(self) -> i16 {
-        self.total.saturating_add(self.pledge)
+        self.total.saturating_add(self.prepared)
     }
 }
 
@@ -297,7 +311,7 @@ mod tests {
         };
         assert_eq!(ArrayWord::unpack(array.pack()), array);
         assert_eq!((array.list(), array.former_mark()), (&[7, 0, 4095][..], 1));
-        let adjustment = Adjustment::pledging(-32768, 32767, u64::MAX - 9);
+        let adjustment = Adjustment::preparing(-32768, 32767, u64::MAX - 9);
         assert_eq!(Adjustment::unpack(adjustment.pack()), adjustment);
         assert_eq!(adjustment.mark, Adjustment::mark_of(u64::MAX - 9));
     }

@@ -29,7 +29,7 @@ pub struct Superblock {
     pub total_bytes: u64,
     /// Seconds since 1970 at creation.
     pub created: u64,
-    /// Seconds of silence after which a domain is evicted by whoever notices; 0: never.
+    /// Seconds of silence after which a domain is evicted by the thread that notices; 0: never.
     pub evict_after: u64,
     /// Owner of the pool: a domain-local wait file must belong to root or to this uid.
     pub owner_uid: u32,
@@ -55,12 +55,12 @@ impl Superblock {
 }
 
 /// Where the host's words lie in the first page, behind the superblock.
-pub const HOME_OFFSET: u64 = 2048;
+pub const HOST_RECORD_OFFSET: u64 = 2048;
 
 /// What the host writes down about the pool's own file, so that a copy can be told. Zeros: nothing.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Home {
+pub struct HostRecord {
     /// Boot id of the host's kernel.
     pub boot_id: [u64; 2],
     /// Device number of the pool's file.
@@ -69,8 +69,9 @@ pub struct Home {
     pub inode: u64,
     /// 1 when the words before it are written.
     pub known: u64,
-    /// Changes about once a second while the host attends to the pool; 0 when nobody does.
-    pub beat: u64,
+    /// The heartbeat: changes about once a second while the host serves the pool; 0 when it does
+    /// not.
+    pub heartbeat: u64,
 }
 
 /// The registry: words that the registry lock protects, in the second page.
@@ -103,23 +104,23 @@ pub struct Registry {
     pub extents_unused: RawCell,
     /// The extent that is being cleaned, plus one.
     pub cleaning: RawCell,
-    /// Name of the client that cleans it.
+    /// Id of the client that cleans it.
     pub cleaner: RawCell,
     /// Free client slots: the one that became free first, plus one.
     pub free_clients: RawCell,
     /// The one that became free last, plus one.
     pub free_clients_last: RawCell,
-    /// 1 while some client may have announced its end: who asks about objects looks for those that are
-    /// gone by now.
+    /// 1 while some client may have announced its end: who asks about objects looks for those that
+    /// are gone by now.
     pub leavers: RawCell,
-    /// No cell that ever lay in the heap and does no longer had a higher tag: cells that are laid there start above it. Raised
-    /// outside any lock.
+    /// No cell that ever lay in the heap and does no longer had a higher tag: cells that are laid
+    /// there start above it. Raised outside any lock.
     pub tag_floor: RawCell,
 }
 
 const _: () = assert!(
-    size_of::<Superblock>() <= HOME_OFFSET as usize
-        && HOME_OFFSET as usize + size_of::<Home>() <= 4096,
+    size_of::<Superblock>() <= HOST_RECORD_OFFSET as usize
+        && HOST_RECORD_OFFSET as usize + size_of::<HostRecord>() <= 4096,
     "the superblock and the host's words are one page"
 );
 const _: () = assert!(size_of::<Registry>() <= 4096, "the registry's words are one page");

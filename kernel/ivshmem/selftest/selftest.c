@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The driver's own test, for a guest: selftest DEVICE [CASE...]. Each case prints one line; the exit
- * code is the number of those that failed. The cases wait for states, not for clocks.
+ * The driver's own test, for a guest: selftest DEVICE [CASE...]. Each case prints one line; the
+ * exit code is the number of those that failed. The cases wait for states, not for clocks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -35,12 +35,13 @@ static const char *place;
 static struct vshmem_info info;
 static int failures;
 
-#define EXPECT(condition)                                                                         \
-	do {                                                                                      \
-		if (!(condition)) {                                                               \
-			fprintf(stderr, "  line %d: %s (errno %d)\n", __LINE__, #condition, errno); \
-			return 1;                                                                 \
-		}                                                                                 \
+#define EXPECT(condition)                                                                   \
+	do {                                                                                \
+		if (!(condition)) {                                                         \
+			fprintf(stderr, "  line %d: %s (errno %d)\n", __LINE__, #condition, \
+				errno);                                                     \
+			return 1;                                                           \
+		}                                                                           \
 	} while (0)
 
 static int open_device(void)
@@ -55,14 +56,10 @@ static int open_device(void)
 }
 
 static void *map_part(int file, size_t offset, size_t bytes)
-{
-	return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset);
-}
+{ return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, offset); }
 
 static long futex(uint32_t *word, int operation, uint32_t value)
-{
-	return syscall(SYS_futex, word, operation, value, NULL, NULL, 0);
-}
+{ return syscall(SYS_futex, word, operation, value, NULL, NULL, 0); }
 
 /* Waits for a child, 0 when it said so. */
 static int outcome(pid_t child)
@@ -185,7 +182,7 @@ static int stands_rough_handling(void)
 
 	EXPECT(memory != MAP_FAILED);
 	memory[at] = 42;
-	there = (struct iovec){ memory + at, sizeof(copy) };
+	there = (struct iovec) { memory + at, sizeof(copy) };
 	EXPECT(process_vm_readv(getpid(), &here, 1, &there, 1, 0) == sizeof(copy) && copy[0] == 42);
 	EXPECT(process_vm_writev(getpid(), &here, 1, &there, 1, 0) == sizeof(copy));
 	EXPECT(pipe(pipes) == 0 && write(pipes[1], memory + at, 64) == 64);
@@ -369,7 +366,7 @@ static uint64_t random_word(void)
 static void fuzz_once(int file, uint8_t *memory)
 {
 	static const unsigned long known[] = { VSHMEM_INFO, VSHMEM_RING, VSHMEM_WAIT,
-					       VSHMEM_REGISTER, VSHMEM_DEATHS };
+		VSHMEM_REGISTER, VSHMEM_DEATHS };
 	union {
 		struct vshmem_wait wait;
 		struct vshmem_deaths deaths;
@@ -391,31 +388,23 @@ static void fuzz_once(int file, uint8_t *memory)
 	if (command == VSHMEM_DEATHS && random_word() % 2)
 		argument.deaths.reserved = 0;
 	switch (random_word() % 12) {
-	case 0:
-		pointer = (void *)(uintptr_t)random_word();
-		break;
-	case 1:
-		pointer = NULL;
-		break;
+	case 0: pointer = (void *)(uintptr_t)random_word(); break;
+	case 1: pointer = NULL; break;
 	case 2:
 		pointer = memory + random_word() % HUGE;
 		if (command == VSHMEM_WAIT)
 			return;
 		break;
-	case 3:
-		command = random_word();
-		break;
-	case 4:
-		command ^= 1ul << (random_word() % 32);
-		break;
-	default:
-		break;
+	case 3: command = random_word(); break;
+	case 4: command ^= 1ul << (random_word() % 32); break;
+	default: break;
 	}
 	ioctl(file, command, pointer);
 	if (random_word() % 16 == 0) {
 		size_t bytes = random_word() >> (random_word() % 64);
 		off_t offset = random_word() >> (random_word() % 64);
-		void *part = mmap(NULL, bytes, random_word() % 8, 1 + random_word() % 3, file, offset);
+		void *part = mmap(
+			NULL, bytes, random_word() % 8, 1 + random_word() % 3, file, offset);
 
 		if (part != MAP_FAILED)
 			munmap(part, bytes);
@@ -437,7 +426,8 @@ static int survives_nonsense(void)
 		children[i] = fork();
 		if (!children[i]) {
 			int file = open(place, O_RDWR | O_NONBLOCK);
-			uint8_t *memory = mmap(NULL, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+			uint8_t *memory = mmap(
+				NULL, HUGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 
 			random_state = 88172645463325252ull + i;
 			if (file < 0 || memory == MAP_FAILED || setgid(65534) || setuid(65534))
@@ -460,7 +450,8 @@ static void on_bus_error(int number)
 	siglongjmp(out, 1);
 }
 
-/* Held open and mapped while the device is taken away by others: SIGBUS, ENODEV, and nothing worse. */
+/* Held open and mapped while the device is taken away by others: SIGBUS, ENODEV, and nothing worse.
+ */
 static int holds_on(void)
 {
 	int file = open_device();
@@ -543,7 +534,11 @@ int main(int argc, char **argv)
 			continue;
 		result = cases[i].run();
 		failures += result > 0;
-		printf("%s %s\n", result == SKIP ? "skip" : result ? "FAIL" : "ok  ", cases[i].name);
+		printf("%s %s\n",
+			result == SKIP   ? "skip"
+				: result ? "FAIL"
+					 : "ok  ",
+			cases[i].name);
 		fflush(stdout);
 	}
 	return failures;

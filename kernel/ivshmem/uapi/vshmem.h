@@ -21,18 +21,18 @@
 #define VSHMEM_CAN_RING 1u
 
 struct vshmem_info {
-	__u32 interface;	/* VSHMEM_INTERFACE */
-	__u32 features;		/* VSHMEM_CAN_RING */
-	__u64 bytes;		/* of memory */
-	__s32 peer;		/* this machine's number among the peers; -1 without VSHMEM_CAN_RING */
-	__u32 vectors;		/* interrupt vectors in use */
-	char name[64];		/* of the node below /dev/vshmem */
-	char place[32];		/* on the bus */
+	__u32 interface; /* VSHMEM_INTERFACE */
+	__u32 features;  /* VSHMEM_CAN_RING */
+	__u64 bytes;  /* of memory */
+	__s32 peer;  /* this machine's number among the peers; -1 without VSHMEM_CAN_RING */
+	__u32 vectors;  /* interrupt vectors in use */
+	char name[64];  /* of the node below /dev/vshmem */
+	char place[32];  /* on the bus */
 };
 
 struct vshmem_ring {
-	__u32 peer;		/* whom */
-	__u32 vector;		/* 0 unless the peer uses more than one */
+	__u32 peer;  /* whom */
+	__u32 vector;  /* 0 unless the peer uses more than one */
 };
 
 /*
@@ -40,27 +40,27 @@ struct vshmem_ring {
  * and once a second, because rings may be lost.
  */
 struct vshmem_wait {
-	__u64 offset;		/* a multiple of four */
+	__u64 offset;  /* a multiple of four */
 	__u32 value;
-	__u32 reserved;		/* 0 */
-	__s64 timeout_ns;	/* negative: for ever */
+	__u32 reserved;  /* 0 */
+	__s64 timeout_ns; /* negative: for ever */
 };
 
 /* Ends of registered processes that this open file has not been told of. */
 struct vshmem_deaths {
-	__u64 pids;		/* address of __s32[room]: pids as the caller's PID namespace sees them */
+	__u64 pids;  /* address of __s32[room]: pids as the caller's PID namespace sees them */
 	__u32 room;
-	__u32 count;		/* out: how many were written */
-	__u32 missed;		/* out: how many ended that can no longer be told */
-	__u32 reserved;		/* 0 */
+	__u32 count;  /* out: how many were written */
+	__u32 missed;  /* out: how many ended that can no longer be told */
+	__u32 reserved;  /* 0 */
 };
 
 #define VSHMEM_MAGIC 0xB7
-#define VSHMEM_INFO	_IOR(VSHMEM_MAGIC, 16, struct vshmem_info)
-#define VSHMEM_RING	_IOW(VSHMEM_MAGIC, 17, struct vshmem_ring)
-#define VSHMEM_WAIT	_IOW(VSHMEM_MAGIC, 18, struct vshmem_wait)
+#define VSHMEM_INFO  _IOR(VSHMEM_MAGIC, 16, struct vshmem_info)
+#define VSHMEM_RING  _IOW(VSHMEM_MAGIC, 17, struct vshmem_ring)
+#define VSHMEM_WAIT  _IOW(VSHMEM_MAGIC, 18, struct vshmem_wait)
 /* Have the caller's end told to whoever reads deaths. Not inherited by fork; lasts over exec. */
-#define VSHMEM_REGISTER	_IO(VSHMEM_MAGIC, 19)
-#define VSHMEM_DEATHS	_IOWR(VSHMEM_MAGIC, 20, struct vshmem_deaths)
+#define VSHMEM_REGISTER _IO(VSHMEM_MAGIC, 19)
+#define VSHMEM_DEATHS   _IOWR(VSHMEM_MAGIC, 20, struct vshmem_deaths)
 
 #endif

@@ -1,7 +1,8 @@
-/* Makes System V calls on demand: one line of input is one call, one line of output is what came back.
+/* Makes System V calls on demand: one line of input is one call, one line of output is what came
+ * back.
  *
- * Numbers may be written in C's ways (01600, 0x100). A call that fails prints "-1" and the errno's name. Objects are not
- * looked after: whoever gives the orders removes them. */
+ * Numbers may be written in C's ways (01600, 0x100). A call that fails prints "-1" and the errno's
+ * name. Objects are not looked after: whoever gives the orders removes them. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,15 +27,9 @@ struct message {
 	char text[MOST_TEXT];
 };
 
-static long number(int at)
-{
-	return at < words ? strtol(word[at], NULL, 0) : 0;
-}
+static long number(int at) { return at < words ? strtol(word[at], NULL, 0) : 0; }
 
-static int is(const char *name)
-{
-	return words > 0 && strcmp(word[0], name) == 0;
-}
+static int is(const char *name) { return words > 0 && strcmp(word[0], name) == 0; }
 
 static void answer(long result)
 {
@@ -46,9 +41,12 @@ static void answer(long result)
 
 static int shm_command(const char *name)
 {
-	return strcmp(name, "rmid") == 0 ? IPC_RMID : strcmp(name, "stat") == 0 ? IPC_STAT
-	     : strcmp(name, "set") == 0	 ? IPC_SET  : strcmp(name, "index") == 0 ? SHM_STAT
-	     : strcmp(name, "any") == 0	 ? SHM_STAT_ANY : SHM_INFO;
+	return strcmp(name, "rmid") == 0     ? IPC_RMID
+		: strcmp(name, "stat") == 0  ? IPC_STAT
+		: strcmp(name, "set") == 0   ? IPC_SET
+		: strcmp(name, "index") == 0 ? SHM_STAT
+		: strcmp(name, "any") == 0   ? SHM_STAT_ANY
+					     : SHM_INFO;
 }
 
 static void shm_control(void)
@@ -56,14 +54,15 @@ static void shm_control(void)
 	struct shmid_ds state = { .shm_perm.mode = 0600 };
 	int command = shm_command(word[2]);
 	struct shm_info info = { 0 };
-	long result = shmctl((int)number(1), command, command == SHM_INFO ? (void *)&info : (void *)&state);
+	long result = shmctl(
+		(int)number(1), command, command == SHM_INFO ? (void *)&info : (void *)&state);
 	if (result == -1 || command == IPC_RMID || command == IPC_SET)
 		answer(result);
 	else if (command == SHM_INFO)
 		printf("used %d highest %ld\n", info.used_ids, result);
 	else
-		printf("nattch %lu cpid %d lpid %d size %zu\n", (unsigned long)state.shm_nattch, state.shm_cpid,
-		       state.shm_lpid, state.shm_segsz);
+		printf("nattch %lu cpid %d lpid %d size %zu\n", (unsigned long)state.shm_nattch,
+			state.shm_cpid, state.shm_lpid, state.shm_segsz);
 }
 
 static void sem_control(void)
@@ -71,9 +70,10 @@ static void sem_control(void)
 	static const struct {
 		const char *name;
 		int command;
-	} commands[] = { { "getval", GETVAL },	 { "setval", SETVAL },	 { "getpid", GETPID },	 { "getncnt", GETNCNT },
-			 { "getzcnt", GETZCNT }, { "rmid", IPC_RMID }, { "stat", IPC_STAT },	 { "set", IPC_SET },
-			 { "index", SEM_STAT },	 { "any", SEM_STAT_ANY }, { "info", SEM_INFO } };
+	} commands[] = { { "getval", GETVAL }, { "setval", SETVAL }, { "getpid", GETPID },
+		{ "getncnt", GETNCNT }, { "getzcnt", GETZCNT }, { "rmid", IPC_RMID },
+		{ "stat", IPC_STAT }, { "set", IPC_SET }, { "index", SEM_STAT },
+		{ "any", SEM_STAT_ANY }, { "info", SEM_INFO } };
 	union {
 		int value;
 		struct semid_ds *state;
@@ -101,41 +101,48 @@ static void sem_control(void)
 static void msg_control(void)
 {
 	const char *name = word[2];
-	int command = strcmp(name, "rmid") == 0 ? IPC_RMID : strcmp(name, "stat") == 0 ? IPC_STAT
-		    : strcmp(name, "set") == 0	? IPC_SET  : strcmp(name, "index") == 0 ? MSG_STAT
-		    : strcmp(name, "any") == 0	? MSG_STAT_ANY : MSG_INFO;
+	int command = strcmp(name, "rmid") == 0 ? IPC_RMID
+		: strcmp(name, "stat") == 0     ? IPC_STAT
+		: strcmp(name, "set") == 0      ? IPC_SET
+		: strcmp(name, "index") == 0    ? MSG_STAT
+		: strcmp(name, "any") == 0      ? MSG_STAT_ANY
+						: MSG_INFO;
 	struct msqid_ds state = { .msg_perm.mode = 0600, .msg_qbytes = 1024 };
 	struct msginfo info = { 0 };
-	long result = msgctl((int)number(1), command, command == MSG_INFO ? (void *)&info : (void *)&state);
+	long result = msgctl(
+		(int)number(1), command, command == MSG_INFO ? (void *)&info : (void *)&state);
 	if (result == -1 || command == IPC_RMID || command == IPC_SET)
 		answer(result);
 	else if (command == MSG_INFO)
 		printf("used %d highest %ld\n", info.msgpool, result);
 	else
-		printf("qnum %lu lspid %d lrpid %d\n", (unsigned long)state.msg_qnum, state.msg_lspid, state.msg_lrpid);
+		printf("qnum %lu lspid %d lrpid %d\n", (unsigned long)state.msg_qnum,
+			state.msg_lspid, state.msg_lrpid);
 }
 
-/* semop ID NUMBER,CHANGE[,un] ...: u is SEM_UNDO, n is IPC_NOWAIT; -tMS before them is semtimedop. */
+/* semop ID NUMBER,CHANGE[,un] ...: u is SEM_UNDO, n is IPC_NOWAIT; -tMS before them is semtimedop.
+ */
 static long operate(void)
 {
 	struct sembuf operations[MOST_WORDS];
 	size_t n = 0;
-	struct timespec limit, *patience = NULL;
+	struct timespec limit, *timeout = NULL;
 	for (int at = 2; at < words; at++) {
 		if (word[at][0] == '-' && word[at][1] == 't') {
 			long ms = atol(word[at] + 2);
-			limit = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
-			patience = &limit;
+			limit = (struct timespec) { ms / 1000, ms % 1000 * 1000000 };
+			timeout = &limit;
 			continue;
 		}
 		char flags[8] = "";
 		int semaphore = 0, change = 0;
 		sscanf(word[at], "%d,%d,%7s", &semaphore, &change, flags);
-		operations[n++] = (struct sembuf){
-			(unsigned short)semaphore, (short)change,
-			(short)((strchr(flags, 'u') ? SEM_UNDO : 0) | (strchr(flags, 'n') ? IPC_NOWAIT : 0)) };
+		operations[n++] = (struct sembuf) { (unsigned short)semaphore, (short)change,
+			(short)((strchr(flags, 'u') ? SEM_UNDO : 0)
+			        | (strchr(flags, 'n') ? IPC_NOWAIT : 0)) };
 	}
-	return patience ? semtimedop((int)number(1), operations, n, patience) : semop((int)number(1), operations, n);
+	return timeout ? semtimedop((int)number(1), operations, n, timeout)
+		       : semop((int)number(1), operations, n);
 }
 
 static void attach(void)
@@ -234,7 +241,8 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	while (fgets(line, sizeof line, stdin)) {
 		words = 0;
-		for (char *rest = line; words < MOST_WORDS && (word[words] = strtok(rest, " \n")); rest = NULL)
+		for (char *rest = line; words < MOST_WORDS && (word[words] = strtok(rest, " \n"));
+			rest = NULL)
 			words++;
 		obey();
 		fflush(stdout);

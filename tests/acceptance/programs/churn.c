@@ -1,8 +1,10 @@
-/* Works on one semaphore set, one queue and one segment until it is killed: churn SET QUEUE SEGMENT SEED.
+/* Works on one semaphore set, one queue and one segment until it is killed: churn SET QUEUE SEGMENT
+ * SEED.
  *
  * What must hold at any instant, whoever is killed when:
- *   semaphores 0 and 1 together hold what they held at first, once all adjustments are applied (0: tokens taken with
- *   SEM_UNDO; between 0 and 1: atomic moves without it); every message is whole; the segment's attaches are counted. */
+ *   semaphores 0 and 1 together hold what they held at first, once all adjustments are applied (0:
+ * tokens taken with SEM_UNDO; between 0 and 1: atomic moves without it); every message is whole;
+ * the segment's attaches are counted. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,14 +41,18 @@ static void borrow(void)
 
 static void move(int from)
 {
-	struct sembuf both[2] = { { (unsigned short)from, -1, IPC_NOWAIT }, { (unsigned short)!from, +1, 0 } };
+	struct sembuf both[2] = { { (unsigned short)from, -1, IPC_NOWAIT },
+		{ (unsigned short)!from, +1, 0 } };
 	if (semop(set, both, 2) != 0 && errno != EAGAIN)
 		fail("move");
 }
 
 static void send(uint64_t n)
 {
-	struct message m = { .type = 1 + (long)(n % 3), .sender = (uint64_t)getpid(), .number = n, .bytes = n * 7 % MOST_FILLING };
+	struct message m = { .type = 1 + (long)(n % 3),
+		.sender = (uint64_t)getpid(),
+		.number = n,
+		.bytes = n * 7 % MOST_FILLING };
 	memset(m.filling, (int)(n & 0xff), m.bytes);
 	if (msgsnd(queue, &m, 3 * sizeof m.bytes + m.bytes, IPC_NOWAIT) != 0 && errno != EAGAIN)
 		fail("msgsnd");
@@ -61,12 +67,13 @@ static void receive(uint64_t n)
 		return;
 	if (got == -1)
 		fail("msgrcv");
-	int whole = (size_t)got == 3 * sizeof m.bytes + m.bytes && m.type == 1 + (long)(m.number % 3);
+	int whole = (size_t)got == 3 * sizeof m.bytes + m.bytes
+	        && m.type == 1 + (long)(m.number % 3);
 	for (uint64_t i = 0; whole && i < m.bytes; i++)
 		whole = m.filling[i] == (m.number & 0xff);
 	if (!whole) {
-		fprintf(stderr, "churn %d: a torn message: %zd bytes, number %llu of %llu\n", getpid(), got,
-			(unsigned long long)m.number, (unsigned long long)m.sender);
+		fprintf(stderr, "churn %d: a torn message: %zd bytes, number %llu of %llu\n",
+			getpid(), got, (unsigned long long)m.number, (unsigned long long)m.sender);
 		exit(1);
 	}
 }
@@ -90,7 +97,8 @@ static void touch(uint64_t n)
 		fail("IPC_RMID");
 	for (int i = 0; i < 1024; i++)
 		if (mine[i] != 0) {
-			fprintf(stderr, "churn %d: a new segment does not read as zeros\n", getpid());
+			fprintf(stderr, "churn %d: a new segment does not read as zeros\n",
+				getpid());
 			exit(1);
 		}
 	memset(mine, 0xa5, 8192);
@@ -109,10 +117,12 @@ int main(int argc, char **argv)
 	for (uint64_t n = 0;; n++) {
 		random = random * 6364136223846793005u + 1442695040888963407u;
 		switch (random >> 60 & 7) {
-		case 0: case 1: borrow(); break;
+		case 0:
+		case 1: borrow(); break;
 		case 2: move(0); break;
 		case 3: move(1); break;
-		case 4: case 5: send(n); break;
+		case 4:
+		case 5: send(n); break;
 		case 6: receive(random >> 40); break;
 		default: touch(n);
 		}

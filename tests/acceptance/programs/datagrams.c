@@ -18,8 +18,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: datagrams ADDRESS PORT OWN-PORT COUNT\n");
 		return 2;
 	}
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2])) };
-	struct sockaddr_in own = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[3])) };
+	struct sockaddr_in to = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)atoi(argv[2])) };
+	struct sockaddr_in own = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)atoi(argv[3])) };
 	if (inet_pton(AF_INET, argv[1], &to.sin_addr) != 1) {
 		fprintf(stderr, "datagrams: %s is no address\n", argv[1]);
 		return 2;

@@ -20,17 +20,14 @@ static uint64_t chance(void)
 
 static uint64_t nasty(uint64_t old)
 {
-	static const uint32_t values[] = { 0, 1, 2, 3, 4, 5, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff };
+	static const uint32_t values[] = { 0, 1, 2, 3, 4, 5, 0x7fffffff, 0x80000000, 0xfffffffe,
+		0xffffffff };
 	uint64_t high = old & 0xffffffff00000000u;
 	switch (chance() % 6) {
-	case 0:
-		return chance();
-	case 1:
-		return high | (uint32_t)(old + 1);
-	case 2:
-		return high | (uint32_t)(old - 1);
-	default:
-		return high | values[chance() % 10];
+	case 0: return chance();
+	case 1: return high | (uint32_t)(old + 1);
+	case 2: return high | (uint32_t)(old - 1);
+	default: return high | values[chance() % 10];
 	}
 }
 
@@ -49,7 +46,8 @@ int main(int argc, char **argv)
 		perror(argv[1]);
 		return 1;
 	}
-	volatile uint64_t *pool = mmap(NULL, words * 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	volatile uint64_t *pool = mmap(
+		NULL, words * 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	if (pool == MAP_FAILED) {
 		perror("mmap");
 		return 1;

@@ -1,9 +1,10 @@
-/* How long a wake-up takes from one domain to another: wake sleep|ring KEY TURNS NAP-MS. Beside it, TCP one way between the same
- * two: wake receive|send ADDRESS TURNS NAP-MS.
+/* How long a wake-up takes from one domain to another: wake sleep|ring KEY TURNS NAP-MS. Beside it,
+ * TCP one way between the same two: wake receive|send ADDRESS TURNS NAP-MS.
  *
- * One side sleeps in semop or read, the other one wakes it after a nap, so that the sleeper is at rest. The waker notes the CPU's
- * counter just before its call, the sleeper reads its own just after: both are the same clock where the CPUs of a machine keep it
- * in step. The sleeper writes each time in microseconds, and the median last. */
+ * One side sleeps in semop or read, the other one wakes it after a nap, so that the waiter is at
+ * rest. The waker notes the CPU's counter just before its call, the waiter reads its own just
+ * after: both are the same clock where the CPUs of a machine keep it in step. The waiter writes
+ * each time in microseconds, and the median last. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -21,7 +22,7 @@
 enum { MOST_TURNS = 1000, PORT = 7301 };
 
 struct table {
-	volatile uint64_t asleep, rung_at;
+	volatile uint64_t asleep, notified_at;
 };
 
 _Noreturn static void fail(const char *what)
@@ -72,7 +73,8 @@ static void report(uint64_t turns, double per_tick)
 		printf("%.1f ", us[turn]);
 	}
 	qsort(us, turns, sizeof *us, by_size);
-	printf("\nmedian %.1f us, from %.1f to %.1f, of %lu\n", us[turns / 2], us[0], us[turns - 1], (unsigned long)turns);
+	printf("\nmedian %.1f us, from %.1f to %.1f, of %lu\n", us[turns / 2], us[0], us[turns - 1],
+		(unsigned long)turns);
 }
 
 static void sleeper(struct table *table, int set, uint64_t turns)
@@ -84,7 +86,7 @@ static void sleeper(struct table *table, int set, uint64_t turns)
 		table->asleep = turn + 1;
 		if (semop(set, &down, 1) != 0)
 			fail("semop -1");
-		took[turn] = ticks() - table->rung_at;
+		took[turn] = ticks() - table->notified_at;
 	}
 	report(turns, (seconds() - since) * 1e6 / (double)(ticks() - first));
 }
@@ -96,7 +98,7 @@ static void ringer(struct table *table, int set, uint64_t turns, long millisecon
 		while (table->asleep != turn + 1)
 			nap(1);
 		nap(milliseconds);
-		table->rung_at = ticks();
+		table->notified_at = ticks();
 		if (semop(set, &up, 1) != 0)
 			fail("semop +1");
 	}
@@ -151,7 +153,8 @@ int main(int argc, char **argv)
 {
 	uint64_t turns = argc == 5 ? strtoull(argv[3], NULL, 10) : 0;
 	if (turns == 0 || turns > MOST_TURNS) {
-		fprintf(stderr, "usage: wake sleep|ring KEY TURNS NAP-MS\n       wake receive|send ADDRESS TURNS NAP-MS\n");
+		fprintf(stderr,
+			"usage: wake sleep|ring KEY TURNS NAP-MS\n       wake receive|send ADDRESS TURNS NAP-MS\n");
 		return 2;
 	}
 	if (strcmp(argv[1], "receive") == 0 || strcmp(argv[1], "send") == 0) {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use vshmem_lab::{ExecRequest, Streams};
 
-use crate::{Guests, PATIENCE, Pool, build};
+use crate::{Guests, Pool, TIMEOUT, build};
 
 /// A running `actor` (programs/actor.c): an order is a line, and so is its answer.
 #[derive(Debug)]
@@ -109,9 +109,9 @@ impl Actor {
     /// When it does not end, or answers.
     #[track_caller]
     pub fn hear_its_end(&mut self) {
-        match self.answers.recv_timeout(PATIENCE) {
+        match self.answers.recv_timeout(TIMEOUT) {
             Err(RecvTimeoutError::Disconnected) => {}
-            Err(RecvTimeoutError::Timeout) => panic!("it lives on for {} s", PATIENCE.as_secs()),
+            Err(RecvTimeoutError::Timeout) => panic!("it lives on for {} s", TIMEOUT.as_secs()),
             Ok((answer, _)) => panic!("it lives and answers {answer:?}"),
         }
     }
@@ -122,9 +122,9 @@ impl Actor {
     /// When none comes.
     #[track_caller]
     pub fn hear(&mut self) -> String {
-        match self.hear_within(PATIENCE) {
+        match self.hear_within(TIMEOUT) {
             Some((answer, _)) => answer,
-            None => panic!("no answer in {} s", PATIENCE.as_secs()),
+            None => panic!("no answer in {} s", TIMEOUT.as_secs()),
         }
     }
 
@@ -132,9 +132,9 @@ impl Actor {
     #[track_caller]
     pub fn ask(&mut self, order: &str) -> String {
         self.tell(order);
-        match self.hear_within(PATIENCE) {
+        match self.hear_within(TIMEOUT) {
             Some((answer, _)) => answer,
-            None => panic!("{order}: no answer in {} s", PATIENCE.as_secs()),
+            None => panic!("{order}: no answer in {} s", TIMEOUT.as_secs()),
         }
     }
 

@@ -25,7 +25,8 @@ fn must(command: &mut Command) {
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Where `vshmem` and `libvshmem_preload.so` are: VSHMEM_BIN_DIR, or target/release, brought up to date.
+/// Where `vshmem` and `libvshmem_preload.so` are: VSHMEM_BIN_DIR, or target/release, brought up to
+/// date.
 pub fn binaries() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
@@ -60,7 +61,8 @@ pub fn vshmem() -> PathBuf {
     binaries().join("vshmem")
 }
 
-/// A directory with the same command and a preload library that dies at the named step of a change (VSHMEM_CRASH).
+/// A directory with the same command and a preload library that dies at the named step of a change
+/// (VSHMEM_CRASH).
 pub fn crashing_binaries() -> &'static Path {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     PLACE.get_or_init(|| {
@@ -114,7 +116,8 @@ pub fn actor() -> PathBuf {
 /// An ordinary user, for setpriv.
 pub const NOBODY: [&str; 5] = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
 
-/// A directory that every user can read, with copies of the binaries; the source tree may be closed to others.
+/// A directory that every user can read, with copies of the binaries; the source tree may be closed
+/// to others.
 pub fn public() -> PathBuf {
     static PLACE: OnceLock<PathBuf> = OnceLock::new();
     let make = || {
@@ -129,7 +132,8 @@ pub fn public() -> PathBuf {
     PLACE.get_or_init(make).clone()
 }
 
-/// A copy in [`public`] of a program that the makefile in a directory of the source tree builds, or of a file there.
+/// A copy in [`public`] of a program that the makefile in a directory of the source tree builds, or
+/// of a file there.
 pub fn public_program(directory: &str, name: &str) -> PathBuf {
     let kept = source().join(directory).join(name);
     let from = if kept.exists() { kept } else { programs(directory).join(name) };

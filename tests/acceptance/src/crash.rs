@@ -15,11 +15,11 @@ const STEPS: [(&str, bool); 6] = [
 ];
 /// What counts as asleep for ever.
 const FOR_EVER: Duration = Duration::from_secs(20);
-/// How long a sleeper is given to wake from a change that never happened: it must not.
+/// How long a waiter is given to wake from a change that never happened: it must not.
 const NOT_YET: Duration = Duration::from_millis(300);
 
-/// For each call and step: somebody sleeps, a waker dies at the step, and either its change has happened and the
-/// sleeper wakes, or it has not and the next waker wakes it. One line a case.
+/// For each call and step: somebody sleeps, a waker dies at the step, and either its change has
+/// happened and the waiter wakes, or it has not and the next waker wakes it. One line a case.
 ///
 /// # Panics
 /// When somebody sleeps for ever, or a change is lost or doubled.
@@ -50,20 +50,20 @@ pub fn wakers(
                 }
             };
             sleeper.tell(&sleep);
-            until("the sleeper sleeps", || pool.sleepers(id) == 1);
+            until("the waiter sleeps", || pool.sleepers(id) == 1);
             let start = Instant::now();
             waker.tell(&wake);
             if !happened {
                 // A waker that is slow to come to its step must not be overtaken by the next one.
                 waker.hear_its_end();
             }
-            let patience = if happened { FOR_EVER } else { NOT_YET };
-            let heard = sleeper.hear_within(patience);
+            let timeout = if happened { FOR_EVER } else { NOT_YET };
+            let heard = sleeper.hear_within(timeout);
             let answer = match (heard, happened) {
                 (Some((answer, when)), true) => {
                     let took = when.duration_since(start).as_secs_f64();
                     report.push(format!(
-                        "waker killed at {order}: the sleeper woke after {took:.3} s"
+                        "waker killed at {order}: the waiter woke after {took:.3} s"
                     ));
                     answer
                 }
@@ -75,9 +75,9 @@ pub fn wakers(
                     sleeper.hear()
                 }
                 (Some(_), false) => {
-                    panic!("{order}: a change that had not happened woke the sleeper")
+                    panic!("{order}: a change that had not happened woke the waiter")
                 }
-                (None, true) => panic!("{order}: the sleeper sleeps for ever"),
+                (None, true) => panic!("{order}: the waiter sleeps for ever"),
             };
             assert_eq!(answer, if call == "semop" { "0" } else { "3 text" }, "{order}");
             let left = next.ask(&left);

@@ -75,7 +75,7 @@ impl Machine {
         Pool::new(size, if dax { &["--dax"] } else { &[] })
     }
 
-    /// Whether guests can be rung.
+    /// Whether guests can be notified.
     #[must_use]
     pub fn has_interrupts(self) -> bool {
         matches!(self, Machine::Qemu { device: Device::Doorbell, driver: true })
@@ -206,7 +206,8 @@ impl Guests {
         self.run(guest, &["/bin/sh", "-c", line])
     }
 
-    /// Puts the crashing binaries into a guest's own memory: staged files cannot share a name with the sound ones.
+    /// Puts the crashing binaries into a guest's own memory: staged files cannot share a name with
+    /// the sound ones.
     pub fn put_crashing(&self, guest: u32) {
         let line = format!(
             "mkdir -p {CRASHING} && cp /run/vshmem/bin/vshmem {CRASHING}/ && \

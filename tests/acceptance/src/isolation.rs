@@ -13,8 +13,8 @@ struct Objects {
     key: i64,
 }
 
-/// A call that a member of the second pool makes with what it knows of the first, and what must come back: what comes
-/// back where there is no such object.
+/// A call that a member of the second pool makes with what it knows of the first, and what must
+/// come back: what comes back where there is no such object.
 struct Attempt {
     call: &'static str,
     by: &'static str,
@@ -75,8 +75,8 @@ fn look(actor: &mut Actor, of: &Objects, at: i64) -> Vec<String> {
     orders.iter().map(|order| actor.ask(order)).collect()
 }
 
-/// Tries every call from the second pool with what is known of the first. `on_first` and `on_second` start members; they
-/// may be started in different domains each time.
+/// Tries every call from the second pool with what is known of the first. `on_first` and
+/// `on_second` start members; they may be started in different domains each time.
 ///
 /// # Panics
 /// When anything is seen or changed across.

@@ -1,4 +1,5 @@
-//! What the acceptance tests stand on: the release binaries, pools, programs on a pool that make calls on demand, guests.
+//! What the acceptance tests stand on: the release binaries, pools, programs on a pool that make
+//! calls on demand, guests.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -25,20 +26,21 @@ pub use pool::Pool;
 
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it counts as hanging.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long anything may take before it counts as hanging: emulated guests on a busy machine are
+/// slow.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Waits for a state.
 ///
 /// # Panics
 /// When it does not come.
 pub fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !reached() {
         assert!(
             Instant::now() < end,
             "in {} s it did not come true that {what}",
-            PATIENCE.as_secs()
+            TIMEOUT.as_secs()
         );
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -106,7 +106,7 @@ impl Pool {
     /// When it goes on finding something.
     #[track_caller]
     pub fn assert_clean(&self) {
-        let end = std::time::Instant::now() + crate::PATIENCE;
+        let end = std::time::Instant::now() + crate::TIMEOUT;
         loop {
             let ran = self.check();
             if ran.code == 0 {

@@ -1,4 +1,5 @@
-/* A process that ends, or fails to become another program, while its threads still store into what it has attached. */
+/* A process that ends, or fails to become another program, while its threads still store into what
+ * it has attached. */
 #include "case.h"
 
 #include <pthread.h>
@@ -15,7 +16,7 @@ static void *store_for_ever(void *context)
 	return NULL;
 }
 
-/* A thread that stores into the segment until the process is no more. */
+/* A thread that stores into the segment until the process has ended. */
 static void store_beside(int segment)
 {
 	pthread_t t;
@@ -24,9 +25,13 @@ static void store_beside(int segment)
 		broken("pthread_create");
 }
 
-struct ending { int segment, set; int text[2]; };
+struct ending {
+	int segment, set;
+	int text[2];
+};
 
-/* Ends with text that nobody reads yet: exit(3) comes to stand in the last thing that it does, after all destructors. */
+/* Ends with text that nobody reads yet: exit(3) comes to stand in the last thing that it does,
+ * after all destructors. */
 static void exit_slowly(void *context)
 {
 	struct ending *e = context;
@@ -75,7 +80,8 @@ CASE(end_exit_while_threads_store)
 		;
 	say("it ended: %s", ended(finish(child)));
 	struct shmid_ds ds;
-	say("its segment: %s, its adjustment: value %d", got(shmctl(e.segment, IPC_STAT, &ds)), value(e.set, 0));
+	say("its segment: %s, its adjustment: value %d", got(shmctl(e.segment, IPC_STAT, &ds)),
+		value(e.set, 0));
 }
 
 /* Its parent is a program that has made no call of System V's. */
@@ -121,7 +127,7 @@ CASE(end_exec_fails_while_threads_store)
 	if (file == -1 || write(file, "no program\n", 11) != 11 || fchmod(file, 0755) != 0)
 		broken("a file");
 	close(file);
-	say("no program: %s", got(execv(name, (char *[]){ name, NULL })));
+	say("no program: %s", got(execv(name, (char *[]) { name, NULL })));
 	unlink(name);
 	say("attaches %ld", attaches(a));
 	say("new segments are clean: %s", yes(new_ones_are_clean()));

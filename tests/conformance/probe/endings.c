@@ -17,10 +17,7 @@ struct sleeper {
 	volatile int cleaned;
 };
 
-static void note_cleaning(void *context)
-{
-	((struct sleeper *)context)->cleaned = 1;
-}
+static void note_cleaning(void *context) { ((struct sleeper *)context)->cleaned = 1; }
 
 static void *sleep_on_semaphore(void *context)
 {
@@ -131,7 +128,8 @@ CASE(end_cancel_before_the_call)
 	s.thread = 1;
 	void *how;
 	pthread_join(t, &how);
-	say("cancelled: %s, messages %lu", yes(how == PTHREAD_CANCELED), (unsigned long)queue_state(s.id).msg_qnum);
+	say("cancelled: %s, messages %lu", yes(how == PTHREAD_CANCELED),
+		(unsigned long)queue_state(s.id).msg_qnum);
 }
 
 static void *disabled_to_receive(void *context)
@@ -188,7 +186,8 @@ CASE(end_exit_while_a_thread_sleeps)
 
 struct exec_scene {
 	int set;
-	volatile int *go; /* the sleeper has been counted: without it, the exec may come before the count */
+	volatile int *go; /* the waiter has been counted: without it, the exec may come before the
+	                     count */
 };
 
 static void exec_with_sleeper(void *context)
@@ -234,10 +233,7 @@ CASE(end_exec_while_a_thread_receives)
 	say("what the new program sent stays: %lu", (unsigned long)queue_state(q).msg_qnum);
 }
 
-static void *exec_from_thread(void *context)
-{
-	become("count attaches", *(int *)context);
-}
+static void *exec_from_thread(void *context) { become("count attaches", *(int *)context); }
 
 static void exec_from_a_thread(void *context)
 {
@@ -297,7 +293,8 @@ CASE(end_exec_fails)
 	char *long_word = malloc(300000);
 	memset(long_word, 'x', 299999);
 	long_word[299999] = 0;
-	say("too long a word: %s", got(execve("/proc/self/exe", (char *[]){ "probe", long_word, NULL }, none)));
+	say("too long a word: %s",
+		got(execve("/proc/self/exe", (char *[]) { "probe", long_word, NULL }, none)));
 	unlink(name);
 	strcpy(at, "kept");
 	say("attaches %ld, %s, value %d", attaches(a), at, value(s, 0));
@@ -315,7 +312,8 @@ static pid_t clone_three(unsigned long flags)
 static void child_sees(const char *how, pid_t child, int a, int s)
 {
 	if (child == 0) {
-		say("%s: attaches %ld, -1 with SEM_UNDO %s", how, attaches(a), got(step(s, 0, -1, SEM_UNDO)));
+		say("%s: attaches %ld, -1 with SEM_UNDO %s", how, attaches(a),
+			got(step(s, 0, -1, SEM_UNDO)));
 		_exit(0);
 	}
 	if (child == -1)
@@ -341,7 +339,8 @@ CASE(end_children_by_other_ways)
 static int in_clone(void *context)
 {
 	int *ids = context;
-	say("clone(3): attaches %ld, -1 with SEM_UNDO %s", attaches(ids[0]), got(step(ids[1], 0, -1, SEM_UNDO)));
+	say("clone(3): attaches %ld, -1 with SEM_UNDO %s", attaches(ids[0]),
+		got(step(ids[1], 0, -1, SEM_UNDO)));
 	return 0;
 }
 
@@ -385,7 +384,8 @@ static void exec_by_number(void *context)
 	int *ids = context;
 	attach(ids[0]);
 	snprintf(text, sizeof text, "%d", ids[0]);
-	syscall(SYS_execve, "/proc/self/exe", (char *[]){ "probe", "--part", "count attaches", text, NULL }, environ);
+	syscall(SYS_execve, "/proc/self/exe",
+		(char *[]) { "probe", "--part", "count attaches", text, NULL }, environ);
 	broken("execve by number");
 }
 
@@ -430,9 +430,9 @@ static void exec_with_cleared_environment(void *context)
 	if (ids[0] == 0)
 		execl("/proc/self/exe", "probe", "--part", "take one", text, (char *)NULL);
 	else if (ids[0] == 1)
-		execv("/proc/self/exe", (char *[]){ "probe", "--part", "take one", text, NULL });
+		execv("/proc/self/exe", (char *[]) { "probe", "--part", "take one", text, NULL });
 	else
-		execvp("/proc/self/exe", (char *[]){ "probe", "--part", "take one", text, NULL });
+		execvp("/proc/self/exe", (char *[]) { "probe", "--part", "take one", text, NULL });
 	broken("exec");
 }
 
@@ -441,7 +441,8 @@ CASE(end_exec_with_cleared_environment)
 	int ids[2] = { 0, set_of(1) };
 	set_value(ids[1], 0, 5);
 	for (ids[0] = 0; ids[0] < 3; ids[0]++)
-		say("%d: %s, value %d", ids[0], ended(finish(start(exec_with_cleared_environment, ids))), value(ids[1], 0));
+		say("%d: %s, value %d", ids[0],
+			ended(finish(start(exec_with_cleared_environment, ids))), value(ids[1], 0));
 }
 
 static void exec_with_another_preload(void *context)

@@ -1,4 +1,5 @@
-/* Credentials that change in mid-process, and for whom. sysvipc(7), credentials(7), capabilities(7). */
+/* Credentials that change in mid-process, and for whom. sysvipc(7), credentials(7),
+ * capabilities(7). */
 #include "case.h"
 
 #include <grp.h>
@@ -61,7 +62,8 @@ static void change_groups(void *context)
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct data[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
 	data[0].effective = data[0].permitted = 1u << 6; /* CAP_SETGID */
-	if (syscall(SYS_setresuid, 4321, 4321, 0) != 0 || seteuid(0) != 0 || syscall(SYS_capset, &header, data) != 0)
+	if (syscall(SYS_setresuid, 4321, 4321, 0) != 0 || seteuid(0) != 0
+	        || syscall(SYS_capset, &header, data) != 0)
 		broken("capset");
 	if (syscall(SYS_setresuid, -1, 0, -1) != 0)
 		broken("staying root without rights");
@@ -123,7 +125,9 @@ static void drop_by_name(unsigned capability)
 		broken("capset");
 }
 
-struct belongings { int segment, set, queue; };
+struct belongings {
+	int segment, set, queue;
+};
 
 static void make_as_nobody(void *context)
 {
@@ -137,20 +141,22 @@ static void give_up_capabilities(void *context)
 {
 	struct belongings *b = context;
 	struct msqid_ds ds = queue_state(b->queue);
-	say("with all: %s, IPC_SET %s", try_attach(b->segment), got(msgctl(b->queue, IPC_SET, &ds)));
+	say("with all: %s, IPC_SET %s", try_attach(b->segment),
+		got(msgctl(b->queue, IPC_SET, &ds)));
 	drop(CAP_RESOURCE);
 	ds.msg_qbytes *= 2;
-	say("without CAP_SYS_RESOURCE, msg_qbytes doubled: %s", got(msgctl(b->queue, IPC_SET, &ds)));
+	say("without CAP_SYS_RESOURCE, msg_qbytes doubled: %s",
+		got(msgctl(b->queue, IPC_SET, &ds)));
 	ds.msg_qbytes /= 2;
 	say("as it was: %s", got(msgctl(b->queue, IPC_SET, &ds)));
 	drop_by_name(CAP_ADMIN);
 	say("without CAP_SYS_ADMIN, IPC_SET: %s", got(msgctl(b->queue, IPC_SET, &ds)));
-	say("IPC_RMID: %s %s %s", got(shmctl(b->segment, IPC_RMID, NULL)), got(semctl(b->set, 0, IPC_RMID)),
-	    got(msgctl(b->queue, IPC_RMID, NULL)));
+	say("IPC_RMID: %s %s %s", got(shmctl(b->segment, IPC_RMID, NULL)),
+		got(semctl(b->set, 0, IPC_RMID)), got(msgctl(b->queue, IPC_RMID, NULL)));
 	say("and yet attach: %s, semop %s", try_attach(b->segment), got(step(b->set, 0, 1, 0)));
 	drop(CAP_OWNER);
-	say("without CAP_IPC_OWNER: %s, semop %s, msgsnd %s", try_attach(b->segment), got(step(b->set, 0, 1, 0)),
-	    got(put(b->queue, 1, "x", 0)));
+	say("without CAP_IPC_OWNER: %s, semop %s, msgsnd %s", try_attach(b->segment),
+		got(step(b->set, 0, 1, 0)), got(put(b->queue, 1, "x", 0)));
 }
 
 CASE(identity_of_capabilities)
@@ -161,7 +167,11 @@ CASE(identity_of_capabilities)
 	finish(start(give_up_capabilities, b));
 }
 
-struct worker { int segment; const char *text; char buffer[48]; };
+struct worker {
+	int segment;
+	const char *text;
+	char buffer[48];
+};
 
 static void *other_in_a_thread(void *context)
 {
@@ -204,7 +214,7 @@ CASE(identity_by_thread)
 	finish(start(users_by_thread, &a));
 }
 
-/* ---- rights that are taken from a sleeper ---- */
+/* ---- rights that are taken from a waiter ---- */
 
 static volatile int *outcome;
 
@@ -215,9 +225,7 @@ static void wait_to_receive(void *context)
 }
 
 static void wait_to_send(void *context)
-{
-	*outcome = put(*(int *)context, 1, "0123456789", 0) == -1 ? errno : 0;
-}
+{ *outcome = put(*(int *)context, 1, "0123456789", 0) == -1 ? errno : 0; }
 
 static void take_rights_from(role_fn *role)
 {
@@ -241,7 +249,7 @@ static void take_rights_from(role_fn *role)
 	ds.msg_qbytes = 100;
 	say("mode to 0600: %s", got(msgctl(q, IPC_SET, &ds)));
 	finish(child);
-	say("the sleeper: %s", errno_name(*outcome));
+	say("the waiter: %s", errno_name(*outcome));
 }
 
 CASE(identity_rights_taken_from_a_receiver) { take_rights_from(wait_to_receive); }

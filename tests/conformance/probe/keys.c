@@ -14,7 +14,8 @@ CASE(key_kinds_are_independent)
 CASE(key_kinds_removed_separately)
 {
 	key_t key = fresh_key();
-	int a = track_segment(shmget(key, 100, IPC_CREAT | 0600)), s = track_set(semget(key, 1, IPC_CREAT | 0600));
+	int a = track_segment(shmget(key, 100, IPC_CREAT | 0600)),
+	    s = track_set(semget(key, 1, IPC_CREAT | 0600));
 	int q = track_queue(msgget(key, IPC_CREAT | 0600));
 	shmctl(a, IPC_RMID, NULL);
 	say("set: %s", yes(semget(key, 1, 0) == s));

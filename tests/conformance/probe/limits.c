@@ -1,4 +1,5 @@
-/* Limits reached. Only where they are small: tests/conformance/limits.sh makes a place for that, on both sides. */
+/* Limits reached. Only where they are small: tests/conformance/limits.sh makes a place for that, on
+ * both sides. */
 #include "case.h"
 
 enum { PAGE = 4096, FEW = 64 };
@@ -17,7 +18,7 @@ static struct seminfo sem_limits(void)
 {
 	struct seminfo i;
 	shm_limits();
-	if (semctl(0, 0, IPC_INFO, (union semun){ .info = &i }) == -1)
+	if (semctl(0, 0, IPC_INFO, (union semun) { .info = &i }) == -1)
 		broken("IPC_INFO");
 	return i;
 }
@@ -36,11 +37,12 @@ CASE(limits_told)
 	struct shminfo a = shm_limits();
 	struct seminfo s = sem_limits();
 	struct msginfo q = msg_limits();
-	say("shmmni %lu, shmmax %lu, shmall %lu, shmseg %lu", (unsigned long)a.shmmni, (unsigned long)a.shmmax,
-	    (unsigned long)a.shmall, (unsigned long)a.shmseg);
-	say("semmni %d, semmsl %d, semmns %d, semopm %d, semmap %d, semmnu %d, semume %d, semusz %d", s.semmni, s.semmsl,
-	    s.semmns, s.semopm, s.semmap, s.semmnu, s.semume, s.semusz);
-	say("msgmni %d, msgmax %d, msgmnb %d, msgssz %d, msgseg %d", q.msgmni, q.msgmax, q.msgmnb, q.msgssz, q.msgseg);
+	say("shmmni %lu, shmmax %lu, shmall %lu, shmseg %lu", (unsigned long)a.shmmni,
+		(unsigned long)a.shmmax, (unsigned long)a.shmall, (unsigned long)a.shmseg);
+	say("semmni %d, semmsl %d, semmns %d, semopm %d, semmap %d, semmnu %d, semume %d, semusz %d",
+		s.semmni, s.semmsl, s.semmns, s.semopm, s.semmap, s.semmnu, s.semume, s.semusz);
+	say("msgmni %d, msgmax %d, msgmnb %d, msgssz %d, msgseg %d", q.msgmni, q.msgmax, q.msgmnb,
+		q.msgssz, q.msgseg);
 }
 
 CASE(limits_of_segments)
@@ -48,7 +50,8 @@ CASE(limits_of_segments)
 	struct shminfo i = shm_limits();
 	key_t key = fresh_key();
 	unsigned long n = 0;
-	while (n < FEW && track_segment(shmget(n == 0 ? key : IPC_PRIVATE, PAGE, IPC_CREAT | 0600)) != -1)
+	while (n < FEW
+	        && track_segment(shmget(n == 0 ? key : IPC_PRIVATE, PAGE, IPC_CREAT | 0600)) != -1)
 		n++;
 	say("%lu segments, then %s", n, got(-1));
 	say("one that is there: %s", made(shmget(key, 0, 0)));
@@ -99,7 +102,7 @@ CASE(limits_of_semaphores)
 	say("just that: %s", made(last));
 	say("one semaphore: %s", got(semget(IPC_PRIVATE, 1, 0600)));
 	struct seminfo used;
-	semctl(0, 0, SEM_INFO, (union semun){ .info = &used });
+	semctl(0, 0, SEM_INFO, (union semun) { .info = &used });
 	say("sets %d, semaphores %d", used.semusz, used.semaem);
 	semctl(last, 0, IPC_RMID);
 	say("after a removal: %s", made(track_set(semget(IPC_PRIVATE, 1, 0600))));

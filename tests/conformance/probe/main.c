@@ -1,4 +1,5 @@
-/* The runner: each case in a process group of its own, with a deadline; whatever is left is killed and removed. */
+/* The runner: each case in a process group of its own, with a deadline; whatever is left is killed
+ * and removed. */
 #include "case.h"
 #include "runner.h"
 
@@ -40,10 +41,7 @@ void say(const char *format, ...)
 	errno = saved;
 }
 
-int output_descriptor(void)
-{
-	return output;
-}
+int output_descriptor(void) { return output; }
 
 void broken(const char *format, ...)
 {
@@ -152,13 +150,14 @@ static void run_all(struct place *places, size_t n, int jobs, int timeout)
 			free(places[printed++].text);
 			fflush(stdout);
 		}
-		nanosleep(&(struct timespec){ .tv_nsec = 500000 }, NULL);
+		nanosleep(&(struct timespec) { .tv_nsec = 500000 }, NULL);
 	}
 }
 
 static int usage(FILE *out, const char *name)
 {
-	fprintf(out, "usage: %s [--list] [--jobs N] [--timeout SECONDS] [CASE...]\n"
+	fprintf(out,
+		"usage: %s [--list] [--jobs N] [--timeout SECONDS] [CASE...]\n"
 		"Says, case by case, what System V IPC does here. CASE may end in '*'. Cases run one at a time unless\n"
 		"--jobs says more; a case that takes longer than the timeout (default 20) is killed and prints TIMEOUT.\n",
 		name);
@@ -169,8 +168,9 @@ static bool chosen(const char *name, char **patterns, int n)
 {
 	for (int i = 0; i < n; i++) {
 		size_t length = strlen(patterns[i]);
-		if (length > 0 && patterns[i][length - 1] == '*' ? strncmp(name, patterns[i], length - 1) == 0
-								 : strcmp(name, patterns[i]) == 0)
+		if (length > 0 && patterns[i][length - 1] == '*'
+				? strncmp(name, patterns[i], length - 1) == 0
+				: strcmp(name, patterns[i]) == 0)
 			return true;
 	}
 	/* Those need limits that are small, and are asked for by name. */
@@ -188,7 +188,8 @@ int main(int argc, char **argv)
 			list = true;
 		else if (strcmp(argv[at], "--jobs") == 0 && at + 1 < argc && atoi(argv[at + 1]) > 0)
 			jobs = atoi(argv[++at]);
-		else if (strcmp(argv[at], "--timeout") == 0 && at + 1 < argc && atoi(argv[at + 1]) > 0)
+		else if (strcmp(argv[at], "--timeout") == 0 && at + 1 < argc
+		        && atoi(argv[at + 1]) > 0)
 			timeout = atoi(argv[++at]);
 		else
 			return usage(strcmp(argv[at], "--help") == 0 ? stdout : stderr, argv[0]);

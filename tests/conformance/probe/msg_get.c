@@ -24,12 +24,14 @@ CASE(msg_get_fresh_state)
 	struct msqid_ds ds = queue_state(track_queue(msgget(IPC_PRIVATE, 0640)));
 	struct msginfo limits = { 0 };
 	msgctl(0, IPC_INFO, (void *)&limits);
-	say("messages %lu, bytes %lu, limit is MSGMNB: %s", (unsigned long)ds.msg_qnum, (unsigned long)ds.__msg_cbytes,
-	    yes(ds.msg_qbytes == (msglen_t)limits.msgmnb));
-	say("stime %s, rtime %s, ctime %s", when(ds.msg_stime), when(ds.msg_rtime), when(ds.msg_ctime));
+	say("messages %lu, bytes %lu, limit is MSGMNB: %s", (unsigned long)ds.msg_qnum,
+		(unsigned long)ds.__msg_cbytes, yes(ds.msg_qbytes == (msglen_t)limits.msgmnb));
+	say("stime %s, rtime %s, ctime %s", when(ds.msg_stime), when(ds.msg_rtime),
+		when(ds.msg_ctime));
 	say("lspid %s, lrpid %s", who(ds.msg_lspid, 0), who(ds.msg_lrpid, 0));
-	say("owner is me: %s, mode %o, key %d", yes(ds.msg_perm.uid == geteuid() && ds.msg_perm.cgid == getegid()),
-	    ds.msg_perm.mode, ds.msg_perm.__key);
+	say("owner is me: %s, mode %o, key %d",
+		yes(ds.msg_perm.uid == geteuid() && ds.msg_perm.cgid == getegid()),
+		ds.msg_perm.mode, ds.msg_perm.__key);
 }
 
 CASE(msg_get_removed)
@@ -44,7 +46,8 @@ CASE(msg_get_removed)
 	say("msgrcv: %s", got(msgrcv(a, &m, 0, 0, 0)));
 	say("remove again: %s", got(msgctl(a, IPC_RMID, NULL)));
 	int b = track_queue(msgget(key, IPC_CREAT | IPC_EXCL | 0600));
-	say("made again: %s, another id: %s, messages %lu", made(b), yes(a != b), (unsigned long)queue_state(b).msg_qnum);
+	say("made again: %s, another id: %s, messages %lu", made(b), yes(a != b),
+		(unsigned long)queue_state(b).msg_qnum);
 }
 
 CASE(msg_get_many)
@@ -76,8 +79,8 @@ CASE(msg_ctl_set)
 	ds.msg_qnum = 77;
 	say("%s", got(msgctl(a, IPC_SET, &ds)));
 	ds = queue_state(a);
-	say("mode %o, limit %lu, messages %lu, ctime %s", ds.msg_perm.mode, (unsigned long)ds.msg_qbytes,
-	    (unsigned long)ds.msg_qnum, when(ds.msg_ctime));
+	say("mode %o, limit %lu, messages %lu, ctime %s", ds.msg_perm.mode,
+		(unsigned long)ds.msg_qbytes, (unsigned long)ds.msg_qnum, when(ds.msg_ctime));
 }
 
 CASE(msg_ctl_info)
@@ -87,10 +90,12 @@ CASE(msg_ctl_info)
 	put(a, 1, "abc", 0);
 	int highest = msgctl(0, IPC_INFO, (void *)&i);
 	say("IPC_INFO: %s", highest >= 0 ? "not negative" : got(highest));
-	say("msgmni > 0: %s, msgmax > 0: %s, msgmnb > 0: %s", yes(i.msgmni > 0), yes(i.msgmax > 0), yes(i.msgmnb > 0));
+	say("msgmni > 0: %s, msgmax > 0: %s, msgmnb > 0: %s", yes(i.msgmni > 0), yes(i.msgmax > 0),
+		yes(i.msgmnb > 0));
 	highest = msgctl(0, MSG_INFO, (void *)&i);
-	say("MSG_INFO: %s, queues > 0: %s, messages > 0: %s, bytes >= 3: %s", highest >= 0 ? "not negative" : got(highest),
-	    yes(i.msgpool > 0), yes(i.msgmap > 0), yes(i.msgtql >= 3));
+	say("MSG_INFO: %s, queues > 0: %s, messages > 0: %s, bytes >= 3: %s",
+		highest >= 0 ? "not negative" : got(highest), yes(i.msgpool > 0), yes(i.msgmap > 0),
+		yes(i.msgtql >= 3));
 	say("to a bad pointer: %s", got(msgctl(0, IPC_INFO, (void *)16)));
 }
 

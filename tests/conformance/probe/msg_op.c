@@ -19,7 +19,7 @@ static int filled_queue(void)
 	int q = queue_of();
 	static const long types[] = { 1, 3, 2, 3, 1, 2 };
 	for (int i = 0; i < 6; i++)
-		put(q, types[i], (char[]){ (char)('a' + i), 0 }, 0);
+		put(q, types[i], (char[]) { (char)('a' + i), 0 }, 0);
 	return q;
 }
 
@@ -41,10 +41,7 @@ CASE(msg_round_trip)
 	say_taken(q, "receive again", 0, 0);
 }
 
-CASE(msg_in_order)
-{
-	drain(filled_queue());
-}
+CASE(msg_in_order) { drain(filled_queue()); }
 
 CASE(msg_positive_type)
 {
@@ -149,7 +146,8 @@ CASE(msg_too_big_first_of_two)
 	put(q, 1, "0123456789", 0);
 	put(q, 1, "ab", 0);
 	say("into 5 bytes, a fitting one behind it: %s", got(take(q, &m, 5, 1, 0)));
-	say("messages %lu, lrpid %s", (unsigned long)queue_state(q).msg_qnum, who(queue_state(q).msg_lrpid, 0));
+	say("messages %lu, lrpid %s", (unsigned long)queue_state(q).msg_qnum,
+		who(queue_state(q).msg_lrpid, 0));
 }
 
 CASE(msg_noerror)
@@ -200,7 +198,8 @@ CASE(msg_sizes)
 	say("SIZE_MAX: %s", got(msgsnd(q, m, SIZE_MAX, IPC_NOWAIT)));
 	say("SIZE_MAX / 2: %s", got(msgsnd(q, m, SIZE_MAX / 2, IPC_NOWAIT)));
 	say("receive SIZE_MAX: %s", got(msgrcv(q, m, SIZE_MAX, 0, IPC_NOWAIT)));
-	say("receive more than MSGMAX: yields MSGMAX %s", yes(msgrcv(q, m, most + 50, 0, IPC_NOWAIT) == (ssize_t)most));
+	say("receive more than MSGMAX: yields MSGMAX %s",
+		yes(msgrcv(q, m, most + 50, 0, IPC_NOWAIT) == (ssize_t)most));
 	free(m);
 }
 
@@ -216,7 +215,8 @@ CASE(msg_all_lengths)
 		if (msgsnd(q, &out, n, IPC_NOWAIT) != 0)
 			wrong++;
 		memset(&in, 0, sizeof in);
-		if (msgrcv(q, &in, ROOM, 0, IPC_NOWAIT) != (ssize_t)n || in.type != out.type || memcmp(in.text, out.text, n) != 0)
+		if (msgrcv(q, &in, ROOM, 0, IPC_NOWAIT) != (ssize_t)n || in.type != out.type
+		        || memcmp(in.text, out.text, n) != 0)
 			wrong++;
 	}
 	say("lengths from 0 to 8192: %d wrong", wrong);
@@ -265,18 +265,17 @@ CASE(msg_state)
 	put(q, 1, "abc", 0);
 	put(q, 1, "defgh", 0);
 	struct msqid_ds ds = queue_state(q);
-	say("messages %lu, bytes %lu, stime %s, rtime %s, lspid %s, lrpid %s", (unsigned long)ds.msg_qnum,
-	    (unsigned long)ds.__msg_cbytes, when(ds.msg_stime), when(ds.msg_rtime), who(ds.msg_lspid, 0), who(ds.msg_lrpid, 0));
+	say("messages %lu, bytes %lu, stime %s, rtime %s, lspid %s, lrpid %s",
+		(unsigned long)ds.msg_qnum, (unsigned long)ds.__msg_cbytes, when(ds.msg_stime),
+		when(ds.msg_rtime), who(ds.msg_lspid, 0), who(ds.msg_lrpid, 0));
 	take(q, &m, ROOM, 0, 0);
 	ds = queue_state(q);
-	say("messages %lu, bytes %lu, stime %s, rtime %s, lspid %s, lrpid %s", (unsigned long)ds.msg_qnum,
-	    (unsigned long)ds.__msg_cbytes, when(ds.msg_stime), when(ds.msg_rtime), who(ds.msg_lspid, 0), who(ds.msg_lrpid, 0));
+	say("messages %lu, bytes %lu, stime %s, rtime %s, lspid %s, lrpid %s",
+		(unsigned long)ds.msg_qnum, (unsigned long)ds.__msg_cbytes, when(ds.msg_stime),
+		when(ds.msg_rtime), who(ds.msg_lspid, 0), who(ds.msg_lrpid, 0));
 }
 
-static void send_one(void *context)
-{
-	put(*(int *)context, 1, "from the child", 0);
-}
+static void send_one(void *context) { put(*(int *)context, 1, "from the child", 0); }
 
 static void take_one(void *context)
 {
@@ -293,7 +292,8 @@ CASE(msg_pids_of_children)
 	pid_t receiver = start(take_one, &q);
 	finish(receiver);
 	struct msqid_ds ds = queue_state(q);
-	say("lspid is the sender: %s, lrpid is the receiver: %s", yes(ds.msg_lspid == sender), yes(ds.msg_lrpid == receiver));
+	say("lspid is the sender: %s, lrpid is the receiver: %s", yes(ds.msg_lspid == sender),
+		yes(ds.msg_lrpid == receiver));
 }
 
 CASE(msg_outlives_sender)
@@ -385,7 +385,8 @@ CASE(msg_copy_errors)
 	say("without IPC_NOWAIT: %s", got(take(q, &m, ROOM, 0, MSG_COPY)));
 	say("with MSG_EXCEPT: %s", got(take(q, &m, ROOM, 0, MSG_COPY | MSG_EXCEPT | IPC_NOWAIT)));
 	say("too small: %s", got(take(q, &m, 0, 0, MSG_COPY | IPC_NOWAIT)));
-	say("too small with MSG_NOERROR: %s", got(take(q, &m, 0, 0, MSG_COPY | MSG_NOERROR | IPC_NOWAIT)));
+	say("too small with MSG_NOERROR: %s",
+		got(take(q, &m, 0, 0, MSG_COPY | MSG_NOERROR | IPC_NOWAIT)));
 	drain(q);
 }
 
@@ -397,8 +398,8 @@ CASE(msg_copy_of_long_into_short)
 	say("into 4 bytes: %s", got(take(q, &m, 4, 0, MSG_COPY | IPC_NOWAIT)));
 	say("with MSG_NOERROR: %s", got(take(q, &m, 4, 0, MSG_COPY | MSG_NOERROR | IPC_NOWAIT)));
 	say("type %ld, '%s'", m.type, m.text);
-	say("messages %lu, lrpid %s, rtime %s", (unsigned long)queue_state(q).msg_qnum, who(queue_state(q).msg_lrpid, 0),
-	    when(queue_state(q).msg_rtime));
+	say("messages %lu, lrpid %s, rtime %s", (unsigned long)queue_state(q).msg_qnum,
+		who(queue_state(q).msg_lrpid, 0), when(queue_state(q).msg_rtime));
 }
 
 CASE(msg_unknown_flags)

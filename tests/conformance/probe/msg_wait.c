@@ -29,9 +29,7 @@ static void receive(void *context)
 }
 
 static struct receiver receiver_of(int queue, long type, const char *name)
-{
-	return (struct receiver){ queue, type, 0, ROOM, name, NULL };
-}
+{ return (struct receiver) { queue, type, 0, ROOM, name, NULL }; }
 
 static pid_t receiving(struct receiver *r)
 {
@@ -88,10 +86,7 @@ static void drop_one(int q)
 		broken("nothing to take");
 }
 
-static const char *outcome(int result)
-{
-	return result == 0 ? "0" : errno_name(result);
-}
+static const char *outcome(int result) { return result == 0 ? "0" : errno_name(result); }
 
 CASE(msg_wait_receiver)
 {
@@ -100,7 +95,8 @@ CASE(msg_wait_receiver)
 	put(r.queue, 4, "for you", 0);
 	finish(child);
 	struct msqid_ds ds = queue_state(r.queue);
-	say("messages %lu, lrpid %s, rtime %s", (unsigned long)ds.msg_qnum, who(ds.msg_lrpid, child), when(ds.msg_rtime));
+	say("messages %lu, lrpid %s, rtime %s", (unsigned long)ds.msg_qnum,
+		who(ds.msg_lrpid, child), when(ds.msg_rtime));
 }
 
 CASE(msg_wait_receiver_by_type)
@@ -139,7 +135,8 @@ CASE(msg_wait_receiver_except)
 
 CASE(msg_wait_receivers_first_come)
 {
-	struct receiver a = receiver_of(queue_of(), 0, "first"), b = receiver_of(a.queue, 0, "second");
+	struct receiver a = receiver_of(queue_of(), 0, "first"),
+			b = receiver_of(a.queue, 0, "second");
 	pid_t first = receiving(&a), second = receiving(&b);
 	put(a.queue, 1, "message 1", 0);
 	finish(first);
@@ -168,7 +165,8 @@ CASE(msg_wait_message_goes_to_the_sleeper)
 	for (int i = 0; i < 20; i++) {
 		pid_t child = receiving(&r);
 		put(r.queue, 1, "x", 0);
-		always = always && take(r.queue, &m, ROOM, 0, IPC_NOWAIT) == -1 && queue_state(r.queue).msg_qnum == 0;
+		always = always && take(r.queue, &m, ROOM, 0, IPC_NOWAIT) == -1
+		        && queue_state(r.queue).msg_qnum == 0;
 		finish(child);
 		always = always && *result == 0;
 	}
@@ -187,7 +185,8 @@ CASE(msg_wait_receiver_too_small)
 
 CASE(msg_wait_receiver_too_small_then_another)
 {
-	struct receiver a = receiver_of(queue_of(), 0, "small"), b = receiver_of(a.queue, 0, "large");
+	struct receiver a = receiver_of(queue_of(), 0, "small"),
+			b = receiver_of(a.queue, 0, "large");
 	volatile int *results = shared_ints();
 	a.room = 2;
 	a.result = results;
@@ -197,7 +196,7 @@ CASE(msg_wait_receiver_too_small_then_another)
 	finish(small);
 	finish(large);
 	say("small: %s, large: %s, messages %lu", outcome(results[0]), outcome(results[1]),
-	    (unsigned long)queue_state(a.queue).msg_qnum);
+		(unsigned long)queue_state(a.queue).msg_qnum);
 }
 
 CASE(msg_wait_receiver_truncates)
@@ -231,7 +230,8 @@ CASE(msg_wait_sender)
 	drop_one(s.queue);
 	finish(child);
 	struct msqid_ds ds = queue_state(s.queue);
-	say("messages %lu, bytes %lu, lspid %s", (unsigned long)ds.msg_qnum, (unsigned long)ds.__msg_cbytes, who(ds.msg_lspid, child));
+	say("messages %lu, bytes %lu, lspid %s", (unsigned long)ds.msg_qnum,
+		(unsigned long)ds.__msg_cbytes, who(ds.msg_lspid, child));
 }
 
 CASE(msg_wait_sender_limit_raised)
@@ -253,7 +253,8 @@ CASE(msg_wait_sender_removed)
 
 CASE(msg_wait_sender_large_does_not_block_small)
 {
-	struct sender large = { queue_of(), 2, "01234567", "large", NULL }, small = { large.queue, 3, "ab", "small", NULL };
+	struct sender large = { queue_of(), 2, "01234567", "large", NULL },
+		      small = { large.queue, 3, "ab", "small", NULL };
 	limit(large.queue, 10);
 	put(large.queue, 1, "01234", 0);
 	pid_t child = sending(&large);
@@ -271,7 +272,7 @@ CASE(msg_wait_senders_all_come_through)
 	int q = full_queue();
 	struct message m;
 	for (int i = 0; i < 4; i++) {
-		s[i] = (struct sender){ q, 2 + i, "0123456789", "", results + i };
+		s[i] = (struct sender) { q, 2 + i, "0123456789", "", results + i };
 		children[i] = sending(&s[i]);
 	}
 	long types = 0;
@@ -280,7 +281,8 @@ CASE(msg_wait_senders_all_come_through)
 			types += m.type;
 	for (int i = 0; i < 4; i++)
 		finish(children[i]);
-	say("five received, their types add up to %ld, messages %lu", types, (unsigned long)queue_state(q).msg_qnum);
+	say("five received, their types add up to %ld, messages %lu", types,
+		(unsigned long)queue_state(q).msg_qnum);
 }
 
 CASE(msg_wait_sender_impossible)
@@ -296,10 +298,7 @@ CASE(msg_wait_sender_impossible)
 
 /* ---- signals ---- */
 
-static void quiet(int signal)
-{
-	(void)signal;
-}
+static void quiet(int signal) { (void)signal; }
 
 static void signalled_receiver(int flags)
 {
@@ -409,7 +408,8 @@ CASE(msg_wait_calls_in_handler)
 	kill(child, SIGUSR1);
 	finish(child);
 	raise(SIGUSR1);
-	say("in a handler: send %ld, receive %ld, messages %ld", handler_sees[0], handler_sees[1], handler_sees[2]);
+	say("in a handler: send %ld, receive %ld, messages %ld", handler_sees[0], handler_sees[1],
+		handler_sees[2]);
 }
 
 /* ---- threads, and many messages ---- */
@@ -469,5 +469,6 @@ CASE(msg_many_in_order)
 		next[m.type] += 3;
 	}
 	finish(child);
-	say("3000 through a queue of 200 bytes: %d wrong, messages %lu", wrong, (unsigned long)queue_state(q).msg_qnum);
+	say("3000 through a queue of 200 bytes: %d wrong, messages %lu", wrong,
+		(unsigned long)queue_state(q).msg_qnum);
 }

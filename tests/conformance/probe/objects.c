@@ -9,14 +9,17 @@ enum { MOST_TRACKED = 2048 };
 
 struct tracked {
 	_Atomic int count;
-	struct { int kind, id; } entry[MOST_TRACKED];
+	struct {
+		int kind, id;
+	} entry[MOST_TRACKED];
 };
 
 static struct tracked *tracking;
 
 struct tracked *new_tracking(void)
 {
-	struct tracked *t = mmap(NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct tracked *t = mmap(
+		NULL, sizeof *t, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (t == MAP_FAILED) {
 		perror("mmap");
 		exit(1);
@@ -24,10 +27,7 @@ struct tracked *new_tracking(void)
 	return t;
 }
 
-void use_tracking(struct tracked *t)
-{
-	tracking = t;
-}
+void use_tracking(struct tracked *t) { tracking = t; }
 
 void remove_tracked(struct tracked *t)
 {
@@ -110,16 +110,13 @@ struct shmid_ds segment_state(int segment)
 	return ds;
 }
 
-long attaches(int segment)
-{
-	return (long)segment_state(segment).shm_nattch;
-}
+long attaches(int segment) { return (long)segment_state(segment).shm_nattch; }
 
 struct semid_ds set_state(int set)
 {
 	struct semid_ds ds;
 	memset(&ds, 0xee, sizeof ds);
-	if (semctl(set, 0, IPC_STAT, (union semun){ .buf = &ds }) != 0)
+	if (semctl(set, 0, IPC_STAT, (union semun) { .buf = &ds }) != 0)
 		broken("IPC_STAT of a set");
 	return ds;
 }
@@ -141,20 +138,19 @@ int asked(int set, int n, int command)
 	return v;
 }
 
-int value(int set, int n)
-{
-	return asked(set, n, GETVAL);
-}
+int value(int set, int n) { return asked(set, n, GETVAL); }
 
 void set_value(int set, int n, int v)
 {
-	if (semctl(set, n, SETVAL, (union semun){ .val = v }) != 0)
+	if (semctl(set, n, SETVAL, (union semun) { .val = v }) != 0)
 		broken("SETVAL");
 }
 
 int step(int set, int n, int by, int flags)
 {
-	struct sembuf o = { .sem_num = (unsigned short)n, .sem_op = (short)by, .sem_flg = (short)flags };
+	struct sembuf o = {
+		.sem_num = (unsigned short)n, .sem_op = (short)by, .sem_flg = (short)flags
+	};
 	return semop(set, &o, 1);
 }
 

@@ -1,7 +1,7 @@
 /* Permissions, sysvipc(7): owner, group, others; who may change and remove; what root may.
  *
- * Cases with two users need root and are skipped otherwise; cases about one ordinary user run as nobody under root,
- * and as the caller otherwise. */
+ * Cases with two users need root and are skipped otherwise; cases about one ordinary user run as
+ * nobody under root, and as the caller otherwise. */
 #include "case.h"
 
 #include <grp.h>
@@ -44,16 +44,17 @@ static void try_set(void *context)
 	unsigned short values[2] = { 0, 0 };
 	say("zero operation: %s", got(step(a, 0, 0, IPC_NOWAIT)));
 	say("+1: %s", got(step(a, 0, 1, IPC_NOWAIT)));
-	say("array of zero and +1: %s", got(semop(a, (struct sembuf[]){ { 0, 0, IPC_NOWAIT }, { 1, 1, 0 } }, 2)));
+	say("array of zero and +1: %s",
+		got(semop(a, (struct sembuf[]) { { 0, 0, IPC_NOWAIT }, { 1, 1, 0 } }, 2)));
 	say("GETVAL: %s", got(semctl(a, 1, GETVAL)));
-	say("GETALL: %s", got(semctl(a, 0, GETALL, (union semun){ .array = values })));
+	say("GETALL: %s", got(semctl(a, 0, GETALL, (union semun) { .array = values })));
 	say("GETNCNT: %s", got(semctl(a, 0, GETNCNT)));
 	say("GETPID: %s", made(semctl(a, 0, GETPID)));
-	say("SETVAL: %s", got(semctl(a, 0, SETVAL, (union semun){ .val = 0 })));
-	say("SETALL: %s", got(semctl(a, 0, SETALL, (union semun){ .array = values })));
-	say("IPC_STAT: %s", got(semctl(a, 0, IPC_STAT, (union semun){ .buf = &ds })));
+	say("SETVAL: %s", got(semctl(a, 0, SETVAL, (union semun) { .val = 0 })));
+	say("SETALL: %s", got(semctl(a, 0, SETALL, (union semun) { .array = values })));
+	say("IPC_STAT: %s", got(semctl(a, 0, IPC_STAT, (union semun) { .buf = &ds })));
 	memset(&ds, 0, sizeof ds);
-	say("IPC_SET: %s", got(semctl(a, 0, IPC_SET, (union semun){ .buf = &ds })));
+	say("IPC_SET: %s", got(semctl(a, 0, IPC_SET, (union semun) { .buf = &ds })));
 	say("IPC_RMID: %s", got(semctl(a, 0, IPC_RMID)));
 }
 
@@ -105,7 +106,8 @@ static void open_by_key(void *context)
 		say("msgget %04o: %s", modes[i], made(msgget(key, modes[i])));
 	}
 	say("shmget IPC_CREAT|0600: %s", made(shmget(key, PAGE, IPC_CREAT | 0600)));
-	say("shmget IPC_CREAT|IPC_EXCL|0600: %s", made(shmget(key, PAGE, IPC_CREAT | IPC_EXCL | 0600)));
+	say("shmget IPC_CREAT|IPC_EXCL|0600: %s",
+		made(shmget(key, PAGE, IPC_CREAT | IPC_EXCL | 0600)));
 }
 
 static void all_three(key_t key, int mode)
@@ -184,12 +186,12 @@ static void own_set_without_permission(void *context)
 	say("0400: zero operation: %s", got(step(a, 0, 0, IPC_NOWAIT)));
 	say("0400: +1: %s", got(step(a, 0, 1, 0)));
 	say("0400: GETVAL: %s", got(semctl(a, 0, GETVAL)));
-	say("0400: SETVAL: %s", got(semctl(a, 0, SETVAL, (union semun){ .val = 1 })));
+	say("0400: SETVAL: %s", got(semctl(a, 0, SETVAL, (union semun) { .val = 1 })));
 	int b = set_mode(0200);
 	say("0200: zero operation: %s", got(step(b, 0, 0, IPC_NOWAIT)));
 	say("0200: +1: %s", got(step(b, 0, 1, 0)));
 	say("0200: GETVAL: %s", got(semctl(b, 0, GETVAL)));
-	say("0200: SETVAL: %s", got(semctl(b, 0, SETVAL, (union semun){ .val = 1 })));
+	say("0200: SETVAL: %s", got(semctl(b, 0, SETVAL, (union semun) { .val = 1 })));
 	say("0200: IPC_RMID: %s", got(semctl(b, 0, IPC_RMID)));
 }
 
@@ -293,7 +295,8 @@ CASE(perm_give_segment_away)
 	ds.shm_perm.gid = NOBODY;
 	say("IPC_SET: %s", got(shmctl(a, IPC_SET, &ds)));
 	ds = segment_state(a);
-	say("uid %u, gid %u, cuid %u, cgid %u", ds.shm_perm.uid, ds.shm_perm.gid, ds.shm_perm.cuid, ds.shm_perm.cgid);
+	say("uid %u, gid %u, cuid %u, cgid %u", ds.shm_perm.uid, ds.shm_perm.gid, ds.shm_perm.cuid,
+		ds.shm_perm.cgid);
 	as_nobody(try_segment, &a);
 }
 
@@ -304,7 +307,7 @@ CASE(perm_give_set_away)
 	int a = set_mode(0600);
 	struct semid_ds ds = set_state(a);
 	ds.sem_perm.uid = NOBODY;
-	say("IPC_SET: %s", got(semctl(a, 0, IPC_SET, (union semun){ .buf = &ds })));
+	say("IPC_SET: %s", got(semctl(a, 0, IPC_SET, (union semun) { .buf = &ds })));
 	as_nobody(try_set, &a);
 }
 
@@ -345,7 +348,8 @@ struct membership {
 static void try_as_member(void *context)
 {
 	struct membership *m = context;
-	if (setgroups(m->supplementary != 0, &m->supplementary) != 0 || setgid(m->primary) != 0 || setuid(m->user) != 0)
+	if (setgroups(m->supplementary != 0, &m->supplementary) != 0 || setgid(m->primary) != 0
+	        || setuid(m->user) != 0)
 		broken("becoming a member");
 	say("attach: %s", made((long)shmat(m->segment, NULL, 0)));
 	say("attach read-only: %s", made((long)shmat(m->segment, NULL, SHM_RDONLY)));
@@ -410,7 +414,9 @@ CASE(perm_effective_user_counts)
 	finish(start(effective_counts, &a));
 }
 
-struct undo_scene { int set; };
+struct undo_scene {
+	int set;
+};
 
 static void hold_then_lose_rights(void *context)
 {
@@ -433,9 +439,7 @@ CASE(perm_undo_needs_no_permission)
 }
 
 static void wait_without_rights(void *context)
-{
-	say("the sleeper: %s", got(step(*(int *)context, 0, -1, 0)));
-}
+{ say("the waiter: %s", got(step(*(int *)context, 0, -1, 0))); }
 
 CASE(perm_taken_from_a_sleeper)
 {
@@ -453,7 +457,7 @@ CASE(perm_taken_from_a_sleeper)
 	await_waiters(a, 0, GETNCNT, 1, child);
 	struct semid_ds ds = set_state(a);
 	ds.sem_perm.mode = 0600;
-	say("mode to 0600: %s", got(semctl(a, 0, IPC_SET, (union semun){ .buf = &ds })));
+	say("mode to 0600: %s", got(semctl(a, 0, IPC_SET, (union semun) { .buf = &ds })));
 	step(a, 0, 1, 0);
 	finish(child);
 }

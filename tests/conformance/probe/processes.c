@@ -2,10 +2,7 @@
 
 #include <grp.h>
 
-static void a_moment(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-}
+static void a_moment(void) { nanosleep(&(struct timespec) { .tv_nsec = 1000000 }, NULL); }
 
 pid_t start(role_fn *role, void *context)
 {
@@ -60,10 +57,7 @@ void await_thread_asleep(pid_t thread)
 	}
 }
 
-void await_asleep(pid_t process)
-{
-	await_thread_asleep(process);
-}
+void await_asleep(pid_t process) { await_thread_asleep(process); }
 
 void await_waiters(int set, int n, int command, int count, pid_t process)
 {
@@ -85,7 +79,10 @@ int faults(role_fn *role, void *context)
 	return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 }
 
-struct dressed { role_fn *role; void *context; };
+struct dressed {
+	role_fn *role;
+	void *context;
+};
 
 static void undressed(void *context)
 {
@@ -119,15 +116,9 @@ void handle(int signal, void (*handler)(int), int flags)
 	sigaction(signal, &action, NULL);
 }
 
-static void nothing(int signal)
-{
-	(void)signal;
-}
+static void nothing(int signal) { (void)signal; }
 
-void ignore_quietly(int signal)
-{
-	handle(signal, nothing, 0);
-}
+void ignore_quietly(int signal) { handle(signal, nothing, 0); }
 
 volatile int *shared_ints(void)
 {

@@ -1,4 +1,5 @@
-/* Between the runner and the objects: which ids a case made, kept where a killed case cannot lose them. */
+/* Between the runner and the objects: which ids a case made, kept where a killed case cannot lose
+ * them. */
 #ifndef RUNNER_H
 #define RUNNER_H
 

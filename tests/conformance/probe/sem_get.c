@@ -36,7 +36,7 @@ CASE(sem_get_size)
 CASE(sem_get_largest)
 {
 	struct seminfo limits;
-	if (semctl(0, 0, IPC_INFO, (union semun){ .info = &limits }) == -1)
+	if (semctl(0, 0, IPC_INFO, (union semun) { .info = &limits }) == -1)
 		broken("IPC_INFO");
 	say("SEMMSL + 1: %s", got(semget(IPC_PRIVATE, limits.semmsl + 1, 0600)));
 	int a = set_of(1000);
@@ -48,12 +48,14 @@ CASE(sem_get_fresh_state)
 {
 	int a = track_set(semget(IPC_PRIVATE, 4, 0640));
 	struct semid_ds ds = set_state(a);
-	say("semaphores %lu, otime %s, ctime %s", (unsigned long)ds.sem_nsems, when(ds.sem_otime), when(ds.sem_ctime));
-	say("owner is me: %s, mode %o, key %d", yes(ds.sem_perm.uid == geteuid() && ds.sem_perm.cgid == getegid()),
-	    ds.sem_perm.mode, ds.sem_perm.__key);
+	say("semaphores %lu, otime %s, ctime %s", (unsigned long)ds.sem_nsems, when(ds.sem_otime),
+		when(ds.sem_ctime));
+	say("owner is me: %s, mode %o, key %d",
+		yes(ds.sem_perm.uid == geteuid() && ds.sem_perm.cgid == getegid()),
+		ds.sem_perm.mode, ds.sem_perm.__key);
 	for (int i = 0; i < 4; i++)
-		say("%d: value %d, pid %s, ncnt %d, zcnt %d", i, value(a, i), who(asked(a, i, GETPID), 0),
-		    asked(a, i, GETNCNT), asked(a, i, GETZCNT));
+		say("%d: value %d, pid %s, ncnt %d, zcnt %d", i, value(a, i),
+			who(asked(a, i, GETPID), 0), asked(a, i, GETNCNT), asked(a, i, GETZCNT));
 }
 
 CASE(sem_get_removed)
@@ -64,7 +66,7 @@ CASE(sem_get_removed)
 	say("open: %s", got(semget(key, 1, 0)));
 	say("semop: %s", got(step(a, 0, 1, 0)));
 	say("GETVAL: %s", got(semctl(a, 0, GETVAL)));
-	say("SETVAL: %s", got(semctl(a, 0, SETVAL, (union semun){ .val = 1 })));
+	say("SETVAL: %s", got(semctl(a, 0, SETVAL, (union semun) { .val = 1 })));
 	say("remove again: %s", got(semctl(a, 0, IPC_RMID)));
 	int b = track_set(semget(key, 1, IPC_CREAT | IPC_EXCL | 0600));
 	say("made again: %s, another id: %s, value %d", made(b), yes(a != b), value(b, 0));
@@ -95,11 +97,11 @@ CASE(sem_get_many)
 CASE(sem_ctl_setval)
 {
 	int a = set_of(2);
-	say("5: %s", got(semctl(a, 1, SETVAL, (union semun){ .val = 5 })));
+	say("5: %s", got(semctl(a, 1, SETVAL, (union semun) { .val = 5 })));
 	say("values %d %d", value(a, 0), value(a, 1));
-	say("32767: %s", got(semctl(a, 0, SETVAL, (union semun){ .val = 32767 })));
-	say("32768: %s", got(semctl(a, 0, SETVAL, (union semun){ .val = 32768 })));
-	say("-1: %s", got(semctl(a, 0, SETVAL, (union semun){ .val = -1 })));
+	say("32767: %s", got(semctl(a, 0, SETVAL, (union semun) { .val = 32767 })));
+	say("32768: %s", got(semctl(a, 0, SETVAL, (union semun) { .val = 32768 })));
+	say("-1: %s", got(semctl(a, 0, SETVAL, (union semun) { .val = -1 })));
 	say("values %d %d", value(a, 0), value(a, 1));
 }
 
@@ -116,14 +118,15 @@ CASE(sem_ctl_setall_getall)
 {
 	int a = set_of(3);
 	unsigned short in[3] = { 1, 0, 32767 }, out[3] = { 9, 9, 9 };
-	say("SETALL: %s", got(semctl(a, 0, SETALL, (union semun){ .array = in })));
-	say("GETALL: %s", got(semctl(a, 0, GETALL, (union semun){ .array = out })));
+	say("SETALL: %s", got(semctl(a, 0, SETALL, (union semun) { .array = in })));
+	say("GETALL: %s", got(semctl(a, 0, GETALL, (union semun) { .array = out })));
 	say("%u %u %u", out[0], out[1], out[2]);
 	say("pid %s, otime %s", who(asked(a, 1, GETPID), 0), when(set_state(a).sem_otime));
 	unsigned short bad[3] = { 7, 32768, 7 };
-	say("one too large: %s", got(semctl(a, 0, SETALL, (union semun){ .array = bad })));
+	say("one too large: %s", got(semctl(a, 0, SETALL, (union semun) { .array = bad })));
 	say("values %d %d %d", value(a, 0), value(a, 1), value(a, 2));
-	say("GETALL ignores the number: %s", got(semctl(a, 77, GETALL, (union semun){ .array = out })));
+	say("GETALL ignores the number: %s",
+		got(semctl(a, 77, GETALL, (union semun) { .array = out })));
 }
 
 CASE(sem_ctl_setall_large)
@@ -133,8 +136,8 @@ CASE(sem_ctl_setall_large)
 	unsigned short in[N], out[N];
 	for (int i = 0; i < N; i++)
 		in[i] = (unsigned short)(i * 61 % 32768);
-	say("%s", got(semctl(a, 0, SETALL, (union semun){ .array = in })));
-	say("%s", got(semctl(a, 0, GETALL, (union semun){ .array = out })));
+	say("%s", got(semctl(a, 0, SETALL, (union semun) { .array = in })));
+	say("%s", got(semctl(a, 0, GETALL, (union semun) { .array = out })));
 	say("all of 500 back: %s", yes(memcmp(in, out, sizeof in) == 0));
 }
 
@@ -143,7 +146,7 @@ CASE(sem_ctl_errors)
 	int a = set_of(2);
 	say("GETVAL of number 2: %s", got(semctl(a, 2, GETVAL)));
 	say("GETVAL of number -1: %s", got(semctl(a, -1, GETVAL)));
-	say("SETVAL of number 2: %s", got(semctl(a, 2, SETVAL, (union semun){ .val = 0 })));
+	say("SETVAL of number 2: %s", got(semctl(a, 2, SETVAL, (union semun) { .val = 0 })));
 	say("GETPID of number 2: %s", got(semctl(a, 2, GETPID)));
 	say("GETNCNT of number 2: %s", got(semctl(a, 2, GETNCNT)));
 	say("GETZCNT of number -1: %s", got(semctl(a, -1, GETZCNT)));
@@ -151,10 +154,13 @@ CASE(sem_ctl_errors)
 	say("negative command: %s", got(semctl(a, 0, -3)));
 	say("id -1: %s", got(semctl(-1, 0, GETVAL)));
 	say("IPC_RMID of -1: %s", got(semctl(-1, 0, IPC_RMID)));
-	say("IPC_STAT to a bad pointer: %s", got(semctl(a, 0, IPC_STAT, (union semun){ .val = 16 })));
-	say("GETALL to a bad pointer: %s", got(semctl(a, 0, GETALL, (union semun){ .val = 16 })));
-	say("SETALL from a bad pointer: %s", got(semctl(a, 0, SETALL, (union semun){ .val = 16 })));
-	say("IPC_SET from a bad pointer: %s", got(semctl(a, 0, IPC_SET, (union semun){ .val = 16 })));
+	say("IPC_STAT to a bad pointer: %s",
+		got(semctl(a, 0, IPC_STAT, (union semun) { .val = 16 })));
+	say("GETALL to a bad pointer: %s", got(semctl(a, 0, GETALL, (union semun) { .val = 16 })));
+	say("SETALL from a bad pointer: %s",
+		got(semctl(a, 0, SETALL, (union semun) { .val = 16 })));
+	say("IPC_SET from a bad pointer: %s",
+		got(semctl(a, 0, IPC_SET, (union semun) { .val = 16 })));
 	say("IPC_RMID ignores the number: %s", got(semctl(a, 99, IPC_RMID)));
 }
 
@@ -164,32 +170,34 @@ CASE(sem_ctl_set)
 	struct semid_ds ds = set_state(a);
 	ds.sem_perm.mode = 0177640;
 	ds.sem_nsems = 9;
-	say("%s", got(semctl(a, 0, IPC_SET, (union semun){ .buf = &ds })));
+	say("%s", got(semctl(a, 0, IPC_SET, (union semun) { .buf = &ds })));
 	ds = set_state(a);
-	say("mode %o, semaphores %lu, ctime %s", ds.sem_perm.mode, (unsigned long)ds.sem_nsems, when(ds.sem_ctime));
+	say("mode %o, semaphores %lu, ctime %s", ds.sem_perm.mode, (unsigned long)ds.sem_nsems,
+		when(ds.sem_ctime));
 }
 
 CASE(sem_ctl_info)
 {
 	struct seminfo i = { 0 };
 	set_of(3);
-	int highest = semctl(0, 0, IPC_INFO, (union semun){ .info = &i });
+	int highest = semctl(0, 0, IPC_INFO, (union semun) { .info = &i });
 	say("IPC_INFO: %s", highest >= 0 ? "not negative" : got(highest));
-	say("semmni > 0: %s, semmns > 0: %s, semmsl > 0: %s, semopm > 0: %s", yes(i.semmni > 0), yes(i.semmns > 0),
-	    yes(i.semmsl > 0), yes(i.semopm > 0));
+	say("semmni > 0: %s, semmns > 0: %s, semmsl > 0: %s, semopm > 0: %s", yes(i.semmni > 0),
+		yes(i.semmns > 0), yes(i.semmsl > 0), yes(i.semopm > 0));
 	say("semvmx %d, semaem %d", i.semvmx, i.semaem);
-	highest = semctl(0, 0, SEM_INFO, (union semun){ .info = &i });
-	say("SEM_INFO: %s, sets > 0: %s, semaphores >= 3: %s", highest >= 0 ? "not negative" : got(highest),
-	    yes(i.semusz > 0), yes(i.semaem >= 3));
-	say("to a bad pointer: %s", got(semctl(0, 0, IPC_INFO, (union semun){ .val = 16 })));
+	highest = semctl(0, 0, SEM_INFO, (union semun) { .info = &i });
+	say("SEM_INFO: %s, sets > 0: %s, semaphores >= 3: %s",
+		highest >= 0 ? "not negative" : got(highest), yes(i.semusz > 0),
+		yes(i.semaem >= 3));
+	say("to a bad pointer: %s", got(semctl(0, 0, IPC_INFO, (union semun) { .val = 16 })));
 }
 
 static int index_of(int id, int command, struct semid_ds *ds)
 {
 	struct seminfo i;
-	int highest = semctl(0, 0, SEM_INFO, (union semun){ .info = &i });
+	int highest = semctl(0, 0, SEM_INFO, (union semun) { .info = &i });
 	for (int at = 0; at <= highest; at++)
-		if (semctl(at, 0, command, (union semun){ .buf = ds }) == id)
+		if (semctl(at, 0, command, (union semun) { .buf = ds }) == id)
 			return at;
 	return -1;
 }
@@ -203,14 +211,14 @@ CASE(sem_ctl_stat_by_index)
 	ds.sem_nsems = 0;
 	say("found by SEM_STAT_ANY: %s", yes(index_of(a, SEM_STAT_ANY, &ds) >= 0));
 	say("semaphores %lu", (unsigned long)ds.sem_nsems);
-	say("negative index: %s", got(semctl(-1, 0, SEM_STAT, (union semun){ .buf = &ds })));
+	say("negative index: %s", got(semctl(-1, 0, SEM_STAT, (union semun) { .buf = &ds })));
 }
 
 static void look_from_outside(void *context)
 {
 	struct semid_ds ds;
 	int a = *(int *)context;
-	say("IPC_STAT: %s", got(semctl(a, 0, IPC_STAT, (union semun){ .buf = &ds })));
+	say("IPC_STAT: %s", got(semctl(a, 0, IPC_STAT, (union semun) { .buf = &ds })));
 	say("SEM_STAT: found %s", yes(index_of(a, SEM_STAT, &ds) >= 0));
 	say("SEM_STAT_ANY: found %s", yes(index_of(a, SEM_STAT_ANY, &ds) >= 0));
 }

@@ -1,8 +1,9 @@
 /* semop(2) that does not sleep: arrays, order, errors, state. */
 #include "case.h"
 
-#define OPS(set, ...) semop(set, (struct sembuf[]){ __VA_ARGS__ }, \
-			    sizeof((struct sembuf[]){ __VA_ARGS__ }) / sizeof(struct sembuf))
+#define OPS(set, ...)                                 \
+	semop(set, (struct sembuf[]) { __VA_ARGS__ }, \
+		sizeof((struct sembuf[]) { __VA_ARGS__ }) / sizeof(struct sembuf))
 
 CASE(sem_op_add_take)
 {
@@ -39,7 +40,8 @@ CASE(sem_op_array_atomic)
 {
 	int a = set_of(3);
 	set_value(a, 0, 1);
-	say("{0:-1, 1:-1, 2:+1}: %s", got(OPS(a, { 0, -1, IPC_NOWAIT }, { 1, -1, IPC_NOWAIT }, { 2, 1, 0 })));
+	say("{0:-1, 1:-1, 2:+1}: %s",
+		got(OPS(a, { 0, -1, IPC_NOWAIT }, { 1, -1, IPC_NOWAIT }, { 2, 1, 0 })));
 	say("values %d %d %d", value(a, 0), value(a, 1), value(a, 2));
 	set_value(a, 1, 1);
 	say("the same when it can: %s", got(OPS(a, { 0, -1, 0 }, { 1, -1, 0 }, { 2, 1, 0 })));
@@ -75,11 +77,11 @@ CASE(sem_op_errors)
 CASE(sem_op_too_many)
 {
 	struct seminfo limits;
-	semctl(0, 0, IPC_INFO, (union semun){ .info = &limits });
+	semctl(0, 0, IPC_INFO, (union semun) { .info = &limits });
 	size_t n = (size_t)limits.semopm;
 	struct sembuf *ops = calloc(n + 1, sizeof *ops);
 	for (size_t i = 0; i <= n; i++)
-		ops[i] = (struct sembuf){ 0, i % 2 ? -1 : 1, 0 };
+		ops[i] = (struct sembuf) { 0, i % 2 ? -1 : 1, 0 };
 	int a = set_of(1);
 	say("SEMOPM: %s", got(semop(a, ops, n)));
 	say("value %d", value(a, 0));
@@ -109,15 +111,13 @@ CASE(sem_op_pid)
 {
 	int a = set_of(4);
 	OPS(a, { 0, 1, 0 }, { 1, 0, 0 });
-	say("after {0:+1, 1:0}: %s %s %s", who(asked(a, 0, GETPID), 0), who(asked(a, 1, GETPID), 0), who(asked(a, 2, GETPID), 0));
+	say("after {0:+1, 1:0}: %s %s %s", who(asked(a, 0, GETPID), 0), who(asked(a, 1, GETPID), 0),
+		who(asked(a, 2, GETPID), 0));
 	step(a, 3, -1, IPC_NOWAIT);
 	say("after one that failed: %s", who(asked(a, 3, GETPID), 0));
 }
 
-static void add_one(void *context)
-{
-	step(*(int *)context, 0, 1, 0);
-}
+static void add_one(void *context) { step(*(int *)context, 0, 1, 0); }
 
 CASE(sem_op_pid_of_child)
 {
@@ -148,7 +148,11 @@ CASE(sem_op_unknown_flags)
 	say("value %d", value(a, 0));
 }
 
-struct contest { int set; volatile int *counter; int rounds; };
+struct contest {
+	int set;
+	volatile int *counter;
+	int rounds;
+};
 
 static void count_under_lock(void *context)
 {
@@ -173,7 +177,9 @@ CASE(sem_op_mutual_exclusion)
 	say("4 x 500 under a lock: %d, value %d", *c.counter, value(c.set, 0));
 }
 
-struct diner { int set, seat; };
+struct diner {
+	int set, seat;
+};
 
 static void dine(void *context)
 {
@@ -194,10 +200,11 @@ CASE(sem_op_dining)
 	for (int i = 0; i < 5; i++)
 		set_value(a, i, 1);
 	for (int i = 0; i < 5; i++) {
-		d[i] = (struct diner){ a, i };
+		d[i] = (struct diner) { a, i };
 		children[i] = start(dine, &d[i]);
 	}
 	for (int i = 0; i < 5; i++)
 		finish(children[i]);
-	say("five philosophers have eaten: %d %d %d %d %d", value(a, 0), value(a, 1), value(a, 2), value(a, 3), value(a, 4));
+	say("five philosophers have eaten: %d %d %d %d %d", value(a, 0), value(a, 1), value(a, 2),
+		value(a, 3), value(a, 4));
 }

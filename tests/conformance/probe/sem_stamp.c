@@ -1,4 +1,5 @@
-/* sem_otime and the counts of sleepers, as others leave them: a sleeper's operations are done by whoever lets it go on. */
+/* sem_otime and the counts of waiters, as others leave them: a waiter's operations are done by
+ * whoever lets it go on. */
 #include "case.h"
 
 struct sleeper {
@@ -15,9 +16,7 @@ static void sleep_and_say(void *context)
 }
 
 static void operated(int set, const char *after)
-{
-	say("%s: otime %s", after, when(set_state(set).sem_otime));
-}
+{ say("%s: otime %s", after, when(set_state(set).sem_otime)); }
 
 CASE(sem_stamp_setval_that_wakes)
 {
@@ -52,15 +51,15 @@ CASE(sem_stamp_setall_that_wakes)
 	struct sleeper s = { set_of(2), { { 0, -1, 0 }, { 1, -1, 0 } }, 2, "takes both" };
 	pid_t child = start(sleep_and_say, &s);
 	await_waiters(s.set, 0, GETNCNT, 1, child);
-	semctl(s.set, 0, SETALL, (union semun){ .array = (unsigned short[]){ 1, 0 } });
+	semctl(s.set, 0, SETALL, (union semun) { .array = (unsigned short[]) { 1, 0 } });
 	operated(s.set, "SETALL that is not enough");
-	semctl(s.set, 0, SETALL, (union semun){ .array = (unsigned short[]){ 1, 1 } });
+	semctl(s.set, 0, SETALL, (union semun) { .array = (unsigned short[]) { 1, 1 } });
 	time_t at_once = set_state(s.set).sem_otime;
 	finish(child);
 	say("SETALL that is: otime %s", when(at_once));
 }
 
-/* A sleeper that can never go on ends with an error: nothing has been operated. */
+/* A waiter that can never go on ends with an error: nothing has been operated. */
 CASE(sem_stamp_setval_that_refuses)
 {
 	struct sleeper s = { set_of(2), { { 0, -1, 0 }, { 1, 1, 0 } }, 2, "raises too high" };
@@ -83,7 +82,8 @@ static void up_and_down_with_undo(void *context)
 		usleep(1000);
 }
 
-/* The end of a process operates on every set that it has adjustments for, even when they add up to nothing. */
+/* The end of a process operates on every set that it has adjustments for, even when they add up to
+ * nothing. */
 CASE(sem_stamp_exit_with_undo_of_nothing)
 {
 	int a = set_of(1);
@@ -95,9 +95,9 @@ CASE(sem_stamp_exit_with_undo_of_nothing)
 	say("value %d, stamped at the exit: %s", value(a, 0), yes(set_state(a).sem_otime > before));
 }
 
-/* ---- where a sleeper with several operations is counted, after others have passed it ---- */
+/* ---- where a waiter with several operations is counted, after others have passed it ---- */
 
-/* Looks at once, and says it when the sleeper that went on has said its own. */
+/* Looks at once, and says it when the waiter that went on has said its own. */
 static void counts(int set, const char *after, pid_t went_on)
 {
 	int seen[2][3];
@@ -108,7 +108,8 @@ static void counts(int set, const char *after, pid_t went_on)
 	}
 	finish(went_on);
 	for (int n = 0; n < 2; n++)
-		say("%s: semaphore %d: ncnt %d, zcnt %d, value %d", after, n, seen[n][0], seen[n][1], seen[n][2]);
+		say("%s: semaphore %d: ncnt %d, zcnt %d, value %d", after, n, seen[n][0],
+			seen[n][1], seen[n][2]);
 }
 
 CASE(sem_count_of_the_overtaken)
@@ -121,13 +122,14 @@ CASE(sem_count_of_the_overtaken)
 	await_waiters(a.set, 0, GETNCNT, 2, one);
 	step(a.set, 0, 1, 0);
 	counts(a.set, "posted", one);
-	semctl(a.set, 0, SETALL, (union semun){ .array = (unsigned short[]){ 1, 1 } });
+	semctl(a.set, 0, SETALL, (union semun) { .array = (unsigned short[]) { 1, 1 } });
 	counts(a.set, "both posted", both);
 }
 
 CASE(sem_count_of_the_overtaken_by_setval)
 {
-	struct sleeper a = { set_of(2), { { 0, -1, 0 }, { 1, 0, 0 } }, 2, "takes one when the other is zero" };
+	struct sleeper a = { set_of(2), { { 0, -1, 0 }, { 1, 0, 0 } }, 2,
+		"takes one when the other is zero" };
 	struct sleeper b = { a.set, { { 0, -1, 0 } }, 1, "takes the first" };
 	set_value(a.set, 1, 1);
 	pid_t mixed = start(sleep_and_say, &a);
@@ -137,8 +139,8 @@ CASE(sem_count_of_the_overtaken_by_setval)
 	set_value(a.set, 0, 1);
 	counts(a.set, "SETVAL", one);
 	set_value(a.set, 0, 1);
-	say("SETVAL again: ncnt %d %d, zcnt %d %d", asked(a.set, 0, GETNCNT), asked(a.set, 1, GETNCNT), asked(a.set, 0, GETZCNT),
-	    asked(a.set, 1, GETZCNT));
+	say("SETVAL again: ncnt %d %d, zcnt %d %d", asked(a.set, 0, GETNCNT),
+		asked(a.set, 1, GETNCNT), asked(a.set, 0, GETZCNT), asked(a.set, 1, GETZCNT));
 	set_value(a.set, 1, 0);
 	counts(a.set, "the other is zero", mixed);
 }

@@ -139,7 +139,8 @@ CASE(undo_balanced)
 static void change_several(void *context)
 {
 	int set = *(int *)context;
-	struct sembuf o[] = { { 0, -1, SEM_UNDO }, { 1, 2, SEM_UNDO }, { 2, 1, 0 }, { 0, -1, SEM_UNDO } };
+	struct sembuf o[] = { { 0, -1, SEM_UNDO }, { 1, 2, SEM_UNDO }, { 2, 1, 0 },
+		{ 0, -1, SEM_UNDO } };
 	if (semop(set, o, 4) != 0)
 		say("semop: %s", got(-1));
 }
@@ -168,7 +169,9 @@ CASE(undo_nothing_of_a_failed_array)
 	say("values %d %d, pid %s", value(a, 0), value(a, 1), who(asked(a, 0, GETPID), 0));
 }
 
-struct pair { int a, b; };
+struct pair {
+	int a, b;
+};
 
 static void change_two_sets(void *context)
 {
@@ -212,7 +215,7 @@ CASE(undo_cleared_by_setall)
 {
 	struct undoer u = scene(5, -2, true);
 	pid_t child = changing(&u);
-	semctl(u.set, 0, SETALL, (union semun){ .array = (unsigned short[]){ 7, 0, 0 } });
+	semctl(u.set, 0, SETALL, (union semun) { .array = (unsigned short[]) { 7, 0, 0 } });
 	step(u.set, 1, 1, 0);
 	finish(child);
 	say("after: %d", value(u.set, 0));
@@ -240,10 +243,7 @@ CASE(undo_setval_clears_only_its_own)
 	say("set: %d, not set: %d", value(a, 0), value(a, 1));
 }
 
-static void take_one(void *context)
-{
-	say("the waiter: %s", got(step(*(int *)context, 0, -1, 0)));
-}
+static void take_one(void *context) { say("the waiter: %s", got(step(*(int *)context, 0, -1, 0))); }
 
 CASE(undo_wakes_a_sleeper)
 {
@@ -256,9 +256,7 @@ CASE(undo_wakes_a_sleeper)
 }
 
 static void wait_for_zero(void *context)
-{
-	say("the waiter for zero: %s", got(step(*(int *)context, 0, 0, 0)));
-}
+{ say("the waiter for zero: %s", got(step(*(int *)context, 0, 0, 0))); }
 
 CASE(undo_wakes_a_sleeper_for_zero)
 {
@@ -270,10 +268,7 @@ CASE(undo_wakes_a_sleeper_for_zero)
 	say("value %d", value(u.set, 0));
 }
 
-static void sleep_with_undo(void *context)
-{
-	step(*(int *)context, 0, -1, SEM_UNDO);
-}
+static void sleep_with_undo(void *context) { step(*(int *)context, 0, -1, SEM_UNDO); }
 
 CASE(undo_sleeper_killed)
 {
@@ -311,7 +306,8 @@ CASE(undo_after_a_sleep)
 static void gather_too_much(void *context)
 {
 	int set = *(int *)context;
-	/* The adjustment, too, must stay within 32767: the value goes down again without SEM_UNDO. */
+	/* The adjustment, too, must stay within 32767: the value goes down again without SEM_UNDO.
+	 */
 	say("+32767: %s", got(step(set, 0, 32767, SEM_UNDO)));
 	step(set, 0, -32767, 0);
 	say("+1 more: %s", got(step(set, 0, 1, SEM_UNDO)));

@@ -20,10 +20,7 @@ static void wait_and_say(void *context)
 		say("%s: %s", w->name, got(r));
 }
 
-static const char *outcome(int result)
-{
-	return result == 0 ? "0" : errno_name(result);
-}
+static const char *outcome(int result) { return result == 0 ? "0" : errno_name(result); }
 
 static pid_t waiting(struct waiter *w, int already)
 {
@@ -36,12 +33,14 @@ CASE(sem_wait_for_more)
 {
 	struct waiter w = { set_of(2), 1, -2, "waiter", NULL };
 	pid_t child = waiting(&w, 0);
-	say("ncnt %d, zcnt %d, of the other %d", asked(w.set, 1, GETNCNT), asked(w.set, 1, GETZCNT), asked(w.set, 0, GETNCNT));
+	say("ncnt %d, zcnt %d, of the other %d", asked(w.set, 1, GETNCNT), asked(w.set, 1, GETZCNT),
+		asked(w.set, 0, GETNCNT));
 	step(w.set, 1, 1, 0);
 	say("not enough: ncnt %d, value %d", asked(w.set, 1, GETNCNT), value(w.set, 1));
 	step(w.set, 1, 1, 0);
 	finish(child);
-	say("ncnt %d, value %d, pid %s", asked(w.set, 1, GETNCNT), value(w.set, 1), who(asked(w.set, 1, GETPID), child));
+	say("ncnt %d, value %d, pid %s", asked(w.set, 1, GETNCNT), value(w.set, 1),
+		who(asked(w.set, 1, GETPID), child));
 }
 
 CASE(sem_wait_for_zero)
@@ -59,7 +58,7 @@ CASE(sem_wait_for_zero)
 
 CASE(sem_wait_value_moves_at_the_post)
 {
-	/* The post hands the value to the sleeper: nobody can see the semaphore at 1 afterwards. */
+	/* The post hands the value to the waiter: nobody can see the semaphore at 1 afterwards. */
 	struct waiter w = { set_of(1), 0, -1, "waiter", NULL };
 	bool always = true;
 	w.result = shared_ints();
@@ -67,7 +66,7 @@ CASE(sem_wait_value_moves_at_the_post)
 		pid_t child = waiting(&w, 0);
 		step(w.set, 0, 1, 0);
 		always = always && value(w.set, 0) == 0 && asked(w.set, 0, GETNCNT) == 0
-			&& step(w.set, 0, -1, IPC_NOWAIT) == -1;
+		        && step(w.set, 0, -1, IPC_NOWAIT) == -1;
 		finish(child);
 	}
 	say("right after the post: value 0, ncnt 0, nothing to take: %s", yes(always));
@@ -75,7 +74,8 @@ CASE(sem_wait_value_moves_at_the_post)
 
 CASE(sem_wait_first_come)
 {
-	struct waiter a = { set_of(1), 0, -1, "first", NULL }, b = { a.set, 0, -1, "second", NULL }, c = { a.set, 0, -1, "third", NULL };
+	struct waiter a = { set_of(1), 0, -1, "first", NULL }, b = { a.set, 0, -1, "second", NULL },
+		      c = { a.set, 0, -1, "third", NULL };
 	pid_t first = waiting(&a, 0), second = waiting(&b, 1), third = waiting(&c, 2);
 	say("ncnt %d", asked(a.set, 0, GETNCNT));
 	step(a.set, 0, 1, 0);
@@ -100,7 +100,8 @@ CASE(sem_wait_one_post_wakes_one)
 
 CASE(sem_wait_large_does_not_block_small)
 {
-	struct waiter a = { set_of(1), 0, -3, "takes 3", NULL }, b = { a.set, 0, -1, "takes 1", NULL };
+	struct waiter a = { set_of(1), 0, -3, "takes 3", NULL },
+		      b = { a.set, 0, -1, "takes 1", NULL };
 	pid_t large = waiting(&a, 0), small = waiting(&b, 1);
 	step(a.set, 0, 1, 0);
 	finish(small);
@@ -124,22 +125,25 @@ CASE(sem_wait_one_post_wakes_many)
 
 CASE(sem_wait_zero_and_take)
 {
-	/* One post lets the taker through, and the taker's step lets the one through that waits for zero. */
+	/* One post lets the taker through, and the taker's step lets the one through that waits for
+	 * zero. */
 	volatile int *results = shared_ints();
-	struct waiter z = { set_of(1), 0, 0, "for zero", results }, t = { z.set, 0, -5, "takes 5", results + 1 };
+	struct waiter z = { set_of(1), 0, 0, "for zero", results },
+		      t = { z.set, 0, -5, "takes 5", results + 1 };
 	set_value(z.set, 0, 1);
 	pid_t zero = waiting(&z, 0), take_five = waiting(&t, 0);
 	step(z.set, 0, 4, 0);
 	finish(take_five);
 	finish(zero);
 	say("for zero: %s, takes 5: %s", outcome(results[0]), outcome(results[1]));
-	say("value %d, ncnt %d, zcnt %d", value(z.set, 0), asked(z.set, 0, GETNCNT), asked(z.set, 0, GETZCNT));
+	say("value %d, ncnt %d, zcnt %d", value(z.set, 0), asked(z.set, 0, GETNCNT),
+		asked(z.set, 0, GETZCNT));
 }
 
 static void take_both(void *context)
 {
 	int set = *(int *)context;
-	int r = semop(set, (struct sembuf[]){ { 0, -1, 0 }, { 1, -1, 0 } }, 2);
+	int r = semop(set, (struct sembuf[]) { { 0, -1, 0 }, { 1, -1, 0 } }, 2);
 	say("both: %s", got(r));
 }
 
@@ -149,11 +153,13 @@ CASE(sem_wait_array_counts_at_the_blocking_one)
 	set_value(a, 0, 1);
 	pid_t child = start(take_both, &a);
 	await_waiters(a, 1, GETNCNT, 1, child);
-	say("values %d %d, ncnt %d %d", value(a, 0), value(a, 1), asked(a, 0, GETNCNT), asked(a, 1, GETNCNT));
+	say("values %d %d, ncnt %d %d", value(a, 0), value(a, 1), asked(a, 0, GETNCNT),
+		asked(a, 1, GETNCNT));
 	say("the first can be taken meanwhile: %s", got(step(a, 0, -1, IPC_NOWAIT)));
 	step(a, 1, 1, 0);
 	await_waiters(a, 0, GETNCNT, 1, child);
-	say("values %d %d, ncnt %d %d", value(a, 0), value(a, 1), asked(a, 0, GETNCNT), asked(a, 1, GETNCNT));
+	say("values %d %d, ncnt %d %d", value(a, 0), value(a, 1), asked(a, 0, GETNCNT),
+		asked(a, 1, GETNCNT));
 	step(a, 0, 1, 0);
 	finish(child);
 	say("values %d %d", value(a, 0), value(a, 1));
@@ -162,7 +168,7 @@ CASE(sem_wait_array_counts_at_the_blocking_one)
 static void minus_then_plus(void *context)
 {
 	int set = *(int *)context;
-	int r = semop(set, (struct sembuf[]){ { 0, -1, 0 }, { 0, 1, 0 } }, 2);
+	int r = semop(set, (struct sembuf[]) { { 0, -1, 0 }, { 0, 1, 0 } }, 2);
 	say("{-1,+1}: %s", got(r));
 }
 
@@ -198,7 +204,7 @@ CASE(sem_wait_setall_wakes)
 {
 	struct waiter w = { set_of(2), 1, -1, "waiter", NULL };
 	pid_t child = waiting(&w, 0);
-	semctl(w.set, 0, SETALL, (union semun){ .array = (unsigned short[]){ 4, 1 } });
+	semctl(w.set, 0, SETALL, (union semun) { .array = (unsigned short[]) { 4, 1 } });
 	finish(child);
 	say("values %d %d", value(w.set, 0), value(w.set, 1));
 }
@@ -206,7 +212,8 @@ CASE(sem_wait_setall_wakes)
 CASE(sem_wait_removed)
 {
 	volatile int *results = shared_ints();
-	struct waiter a = { set_of(2), 0, -1, "takes", results }, b = { a.set, 1, 0, "for zero", results + 1 };
+	struct waiter a = { set_of(2), 0, -1, "takes", results },
+		      b = { a.set, 1, 0, "for zero", results + 1 };
 	set_value(a.set, 1, 1);
 	pid_t one = waiting(&a, 0), two = waiting(&b, 0);
 	say("remove: %s", got(semctl(a.set, 0, IPC_RMID)));
@@ -215,10 +222,7 @@ CASE(sem_wait_removed)
 	say("takes: %s, for zero: %s", outcome(results[0]), outcome(results[1]));
 }
 
-static void quiet(int signal)
-{
-	(void)signal;
-}
+static void quiet(int signal) { (void)signal; }
 
 struct signalled {
 	int set, flags;
@@ -294,7 +298,8 @@ CASE(sem_wait_stop_and_continue)
 	kill(child, SIGSTOP);
 	await_stopped(child);
 	kill(child, SIGCONT);
-	/* Linux ends the wait with EINTR (signal(7)); where the wait goes on instead, let it end. */
+	/* Linux ends the wait with EINTR (signal(7)); where the wait goes on instead, let it end.
+	 */
 	while (waitpid(child, NULL, WNOHANG) == 0) {
 		if (asked(w.set, 0, GETNCNT) == 1) {
 			await_asleep(child);
@@ -334,7 +339,7 @@ CASE(sem_wait_counts_at_once_after_sigkill)
 	struct waiter w = { set_of(1), 0, -1, "waiter", NULL };
 	pid_t child = waiting(&w, 0);
 	stop_by(child, SIGKILL);
-	say("right after waitpid of a sleeper killed by SIGKILL: ncnt %d", asked(w.set, 0, GETNCNT));
+	say("right after waitpid of a waiter killed by SIGKILL: ncnt %d", asked(w.set, 0, GETNCNT));
 	step(w.set, 0, 1, 0);
 	say("value %d", value(w.set, 0));
 }
@@ -350,7 +355,7 @@ static void looks_in_handler(int signal)
 	handler_sees[0] = semctl(handler_set, 0, GETVAL);
 	handler_sees[1] = step(handler_set, 1, 1, 0);
 	handler_sees[2] = semctl(handler_set, 0, GETNCNT);
-	handler_sees[3] = semctl(handler_set, 0, SETVAL, (union semun){ .val = 1 });
+	handler_sees[3] = semctl(handler_set, 0, SETVAL, (union semun) { .val = 1 });
 }
 
 static void wait_with_busy_handler(void *context)
@@ -358,7 +363,8 @@ static void wait_with_busy_handler(void *context)
 	handler_set = *(int *)context;
 	handle(SIGUSR1, looks_in_handler, SA_RESTART);
 	say("semop: %s", got(step(handler_set, 0, -1, 0)));
-	say("in the handler: GETVAL %d, semop %d, ncnt %d, SETVAL %d", handler_sees[0], handler_sees[1], handler_sees[2], handler_sees[3]);
+	say("in the handler: GETVAL %d, semop %d, ncnt %d, SETVAL %d", handler_sees[0],
+		handler_sees[1], handler_sees[2], handler_sees[3]);
 }
 
 CASE(sem_wait_calls_in_handler)
@@ -382,12 +388,13 @@ static void posts_in_handler(int signal)
 
 CASE(sem_wait_handlers_during_many_ops)
 {
-	/* Signals that land anywhere inside semop, not only in its sleep: no deadlock, no lost step. */
+	/* Signals that land anywhere inside semop, not only in its sleep: no deadlock, no lost
+	 * step. */
 	handler_set = set_of(2);
 	handle(SIGALRM, posts_in_handler, SA_RESTART);
 	timer_t timer;
 	timer_create(CLOCK_MONOTONIC, NULL, &timer);
-	timer_settime(timer, 0, &(struct itimerspec){ { 0, 200000 }, { 0, 200000 } }, NULL);
+	timer_settime(timer, 0, &(struct itimerspec) { { 0, 200000 }, { 0, 200000 } }, NULL);
 	int done = 0, failed = 0;
 	while (ticks < 200) {
 		if (step(handler_set, 0, 1, 0) == 0)
@@ -401,7 +408,7 @@ CASE(sem_wait_handlers_during_many_ops)
 	}
 	timer_delete(timer);
 	say("done and undone: %d, failed %d, value matches the handler's posts: %s", done, failed,
-	    yes(value(handler_set, 0) == ticks));
+		yes(value(handler_set, 0) == ticks));
 }
 
 /* ---- threads ---- */
@@ -473,7 +480,7 @@ CASE(sem_wait_thread_cancel)
 static const char *two(int set, struct sembuf first, struct sembuf second)
 {
 	struct sembuf ops[2] = { first, second };
-	return got(semtimedop(set, ops, 2, &(struct timespec){ 0, 1000000 }));
+	return got(semtimedop(set, ops, 2, &(struct timespec) { 0, 1000000 }));
 }
 
 CASE(sem_wait_or_range)
@@ -482,13 +489,19 @@ CASE(sem_wait_or_range)
 	int a = set_of(3);
 	set_value(a, 0, 32767);
 	set_value(a, 1, 1);
-	say("{too large, blocks}: %s", two(a, (struct sembuf){ 0, 1, 0 }, (struct sembuf){ 1, 0, 0 }));
-	say("{blocks, too large}: %s", two(a, (struct sembuf){ 1, 0, 0 }, (struct sembuf){ 0, 1, 0 }));
+	say("{too large, blocks}: %s",
+		two(a, (struct sembuf) { 0, 1, 0 }, (struct sembuf) { 1, 0, 0 }));
+	say("{blocks, too large}: %s",
+		two(a, (struct sembuf) { 1, 0, 0 }, (struct sembuf) { 0, 1, 0 }));
 	say("adjustment to its end: %s", got(step(a, 2, 32767, SEM_UNDO)));
 	say("and back without: %s", got(step(a, 2, -32767, 0)));
-	say("{adjustment too large, blocks}: %s", two(a, (struct sembuf){ 2, 2, SEM_UNDO }, (struct sembuf){ 1, 0, 0 }));
-	say("{blocks, adjustment too large}: %s", two(a, (struct sembuf){ 1, 0, 0 }, (struct sembuf){ 2, 2, SEM_UNDO }));
-	say("{value too large, adjustment too large}: %s", two(a, (struct sembuf){ 0, 1, 0 }, (struct sembuf){ 2, 2, SEM_UNDO }));
-	say("{adjustment over and back}: %s", two(a, (struct sembuf){ 2, 2, SEM_UNDO }, (struct sembuf){ 2, -2, SEM_UNDO }));
+	say("{adjustment too large, blocks}: %s",
+		two(a, (struct sembuf) { 2, 2, SEM_UNDO }, (struct sembuf) { 1, 0, 0 }));
+	say("{blocks, adjustment too large}: %s",
+		two(a, (struct sembuf) { 1, 0, 0 }, (struct sembuf) { 2, 2, SEM_UNDO }));
+	say("{value too large, adjustment too large}: %s",
+		two(a, (struct sembuf) { 0, 1, 0 }, (struct sembuf) { 2, 2, SEM_UNDO }));
+	say("{adjustment over and back}: %s",
+		two(a, (struct sembuf) { 2, 2, SEM_UNDO }, (struct sembuf) { 2, -2, SEM_UNDO }));
 	say("values %d %d %d", value(a, 0), value(a, 1), value(a, 2));
 }

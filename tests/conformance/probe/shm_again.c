@@ -1,5 +1,5 @@
-/* What is left of a segment after its detach and removal: nothing, and the next one begins with zeros. An
- * implementation may keep mappings and pages for later; it must not show. */
+/* What is left of a segment after its detach and removal: nothing, and the next one begins with
+ * zeros. An implementation may keep mappings and pages for later; it must not show. */
 #include "case.h"
 
 #include <setjmp.h>
@@ -9,10 +9,7 @@ enum { PAGE = 4096, LARGE = 48 * PAGE };
 
 static sigjmp_buf back;
 
-static void jump(int signal)
-{
-	siglongjmp(back, signal);
-}
+static void jump(int signal) { siglongjmp(back, signal); }
 
 /* The signal that reading or writing a byte in this very process gives, or 0. */
 static int touch(volatile char *at, bool write)
@@ -31,10 +28,7 @@ static int touch(volatile char *at, bool write)
 	return signal;
 }
 
-static void fill(char *at, size_t bytes, char with)
-{
-	memset(at, with, bytes);
-}
+static void fill(char *at, size_t bytes, char with) { memset(at, with, bytes); }
 
 static bool is_filled(const char *at, size_t bytes, char with)
 {
@@ -91,7 +85,7 @@ CASE(shm_again_two_at_once_are_apart)
 		fill(one, LARGE, 1);
 		fill(other, LARGE, 2);
 		say("the first: %s, its twin: %s, the second: %s", yes(is_filled(one, LARGE, 1)),
-		    yes(is_filled(twice, LARGE, 1)), yes(is_filled(other, LARGE, 2)));
+			yes(is_filled(twice, LARGE, 1)), yes(is_filled(other, LARGE, 2)));
 		shmdt(other);
 		shmdt(one);
 		say("attaches %ld and %ld", attaches(a), attaches(b));
@@ -108,7 +102,8 @@ CASE(shm_again_at_the_old_address)
 	char *again = shmat(a, at, 0);
 	say("at the old address: %s", yes(again == at && at[5] == 5));
 	shmdt(at);
-	void *mine = mmap(at, LARGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	void *mine = mmap(at, LARGE, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	say("another mapping there: %s", yes(mine == (void *)at && at[5] == 0));
 	again = shmat(a, NULL, 0);
 	say("elsewhere then: %s", yes(again != at && again[5] == 5));

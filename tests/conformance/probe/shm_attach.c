@@ -30,12 +30,12 @@ CASE(shm_attach_state)
 	char *at = attach(a);
 	struct shmid_ds ds = segment_state(a);
 	say("page aligned: %s", yes((uintptr_t)at % PAGE == 0));
-	say("attaches %lu, atime %s, dtime %s, lpid %s", (unsigned long)ds.shm_nattch, when(ds.shm_atime),
-	    when(ds.shm_dtime), who(ds.shm_lpid, 0));
+	say("attaches %lu, atime %s, dtime %s, lpid %s", (unsigned long)ds.shm_nattch,
+		when(ds.shm_atime), when(ds.shm_dtime), who(ds.shm_lpid, 0));
 	say("detach: %s", got(shmdt(at)));
 	ds = segment_state(a);
-	say("attaches %lu, atime %s, dtime %s, lpid %s", (unsigned long)ds.shm_nattch, when(ds.shm_atime),
-	    when(ds.shm_dtime), who(ds.shm_lpid, 0));
+	say("attaches %lu, atime %s, dtime %s, lpid %s", (unsigned long)ds.shm_nattch,
+		when(ds.shm_atime), when(ds.shm_dtime), who(ds.shm_lpid, 0));
 }
 
 CASE(shm_attach_twice)
@@ -91,14 +91,16 @@ CASE(shm_attach_unaligned)
 	char *want = free_range(4 * PAGE);
 	say("without SHM_RND: %s", got((long)shmat(a, want + 100, 0)));
 	say("with SHM_RND, rounded down: %s", yes(shmat(a, want + 100, SHM_RND) == want));
-	say("SHM_RND with an aligned address: %s", yes(shmat(a, want + PAGE, SHM_RND) == want + PAGE));
+	say("SHM_RND with an aligned address: %s",
+		yes(shmat(a, want + PAGE, SHM_RND) == want + PAGE));
 	say("attaches %ld", attaches(a));
 }
 
 CASE(shm_attach_occupied)
 {
 	int a = segment_of(2 * PAGE);
-	char *taken = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *taken = mmap(
+		NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	munmap(taken, PAGE);
 	taken[PAGE] = 'x';
 	say("start taken: %s", got((long)shmat(a, taken + PAGE, 0)));
@@ -109,10 +111,12 @@ CASE(shm_attach_occupied)
 CASE(shm_attach_remap)
 {
 	int a = segment_of(2 * PAGE);
-	char *taken = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *taken = mmap(
+		NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memset(taken, 'x', 4 * PAGE);
 	say("replaces: %s", yes(shmat(a, taken + PAGE, SHM_REMAP) == taken + PAGE));
-	say("around it %c%c, inside %d %d", taken[PAGE - 1], taken[3 * PAGE], taken[PAGE], taken[3 * PAGE - 1]);
+	say("around it %c%c, inside %d %d", taken[PAGE - 1], taken[3 * PAGE], taken[PAGE],
+		taken[3 * PAGE - 1]);
 	say("attaches %ld", attaches(a));
 	say("at NULL: %s", got((long)shmat(a, NULL, SHM_REMAP)));
 }
@@ -123,7 +127,8 @@ CASE(shm_attach_remap_over_segment)
 	char *x = attach(a);
 	strcpy(x, "first");
 	say("%s", yes(shmat(b, x, SHM_REMAP) == x));
-	say("now empty: %s; attaches of the first %ld, of the second %ld", yes(x[0] == 0), attaches(a), attaches(b));
+	say("now empty: %s; attaches of the first %ld, of the second %ld", yes(x[0] == 0),
+		attaches(a), attaches(b));
 	say("detach: %s, attaches %ld", got(shmdt(x)), attaches(b));
 }
 
@@ -136,10 +141,7 @@ CASE(shm_attach_remap_over_middle_of_segment)
 	say("attaches %ld and %ld, tail: %s", attaches(a), attaches(b), x + 2 * PAGE);
 }
 
-static void run_there(void *at)
-{
-	((void (*)(void))(uintptr_t)at)();
-}
+static void run_there(void *at) { ((void (*)(void))(uintptr_t)at)(); }
 
 CASE(shm_attach_exec)
 {
@@ -182,7 +184,8 @@ CASE(shm_attach_beyond_addresses)
 CASE(shm_detach_wrong_addresses)
 {
 	int a = segment_of(3 * PAGE);
-	char *at = attach(a), *anonymous = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *at = attach(a),
+	     *anonymous = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	say("NULL: %s", got(shmdt(NULL)));
 	say("unaligned: %s", got(shmdt(at + 1)));
 	say("second page: %s", got(shmdt(at + PAGE)));
@@ -244,7 +247,9 @@ CASE(shm_large)
 	say("16 MiB through two attaches: %zu wrong", wrong);
 }
 
-struct adder { int segment; };
+struct adder {
+	int segment;
+};
 
 static void add_many(void *context)
 {
@@ -262,7 +267,10 @@ CASE(shm_atomics_between_processes)
 	say("2 x 10000 additions: %d", *(int *)(void *)attach(a.segment));
 }
 
-struct locked { pthread_mutex_t mutex; int n; };
+struct locked {
+	pthread_mutex_t mutex;
+	int n;
+};
 
 static void lock_many(void *at)
 {

@@ -38,7 +38,8 @@ CASE(shm_get_excl)
 {
 	key_t key = fresh_key();
 	track_segment(shmget(key, PAGE, IPC_CREAT | IPC_EXCL | 0600));
-	say("IPC_CREAT|IPC_EXCL on an existing key: %s", got(shmget(key, PAGE, IPC_CREAT | IPC_EXCL | 0600)));
+	say("IPC_CREAT|IPC_EXCL on an existing key: %s",
+		got(shmget(key, PAGE, IPC_CREAT | IPC_EXCL | 0600)));
 	say("IPC_EXCL alone: %s", made(shmget(key, PAGE, IPC_EXCL)));
 	say("EXCL before size: %s", got(shmget(key, 10 * PAGE, IPC_CREAT | IPC_EXCL | 0600)));
 }
@@ -80,10 +81,12 @@ CASE(shm_get_fresh_state)
 {
 	struct shmid_ds ds = segment_state(segment_of(777));
 	say("size %lu, attaches %lu", (unsigned long)ds.shm_segsz, (unsigned long)ds.shm_nattch);
-	say("atime %s, dtime %s, ctime %s", when(ds.shm_atime), when(ds.shm_dtime), when(ds.shm_ctime));
+	say("atime %s, dtime %s, ctime %s", when(ds.shm_atime), when(ds.shm_dtime),
+		when(ds.shm_ctime));
 	say("cpid %s, lpid %s", who(ds.shm_cpid, 0), who(ds.shm_lpid, 0));
 	say("owner is me: %s", yes(ds.shm_perm.uid == geteuid() && ds.shm_perm.gid == getegid()));
-	say("creator is me: %s", yes(ds.shm_perm.cuid == geteuid() && ds.shm_perm.cgid == getegid()));
+	say("creator is me: %s",
+		yes(ds.shm_perm.cuid == geteuid() && ds.shm_perm.cgid == getegid()));
 	say("mode %o, key %d", ds.shm_perm.mode, ds.shm_perm.__key);
 }
 
@@ -145,7 +148,10 @@ CASE(shm_get_ids_not_reused_soon)
 	say("100 made and removed, each unlike the one before: %s", yes(fresh));
 }
 
-struct race { key_t key; volatile int *tally; };
+struct race {
+	key_t key;
+	volatile int *tally;
+};
 
 static void race_to_create(void *context)
 {

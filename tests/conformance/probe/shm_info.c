@@ -25,7 +25,8 @@ CASE(shm_ctl_set)
 	ds.shm_segsz = 1;
 	say("%s", got(shmctl(a, IPC_SET, &ds)));
 	ds = segment_state(a);
-	say("mode %o, size %lu, ctime %s", ds.shm_perm.mode, (unsigned long)ds.shm_segsz, when(ds.shm_ctime));
+	say("mode %o, size %lu, ctime %s", ds.shm_perm.mode, (unsigned long)ds.shm_segsz,
+		when(ds.shm_ctime));
 	ds.shm_perm.uid = (uid_t)-1;
 	say("uid -1: %s", got(shmctl(a, IPC_SET, &ds)));
 }
@@ -37,11 +38,12 @@ CASE(shm_ctl_info)
 	int highest = shmctl(0, IPC_INFO, (void *)&limits);
 	say("highest index: %s", highest >= 0 ? "not negative" : got(highest));
 	say("shmmax > 0: %s, shmmin %lu, shmmni > 0: %s, shmall > 0: %s", yes(limits.shmmax > 0),
-	    (unsigned long)limits.shmmin, yes(limits.shmmni > 0), yes(limits.shmall > 0));
+		(unsigned long)limits.shmmin, yes(limits.shmmni > 0), yes(limits.shmall > 0));
 	struct shm_info usage;
 	highest = shmctl(0, SHM_INFO, (void *)&usage);
 	say("highest index: %s", highest >= 0 ? "not negative" : got(highest));
-	say("used ids > 0: %s, total pages > 0: %s", yes(usage.used_ids > 0), yes(usage.shm_tot > 0));
+	say("used ids > 0: %s, total pages > 0: %s", yes(usage.used_ids > 0),
+		yes(usage.shm_tot > 0));
 	say("to a bad pointer: %s", got(shmctl(0, IPC_INFO, (void *)16)));
 	say("SHM_INFO to a bad pointer: %s", got(shmctl(0, SHM_INFO, (void *)16)));
 }
@@ -92,9 +94,13 @@ CASE(shm_ctl_stat_by_id)
 	/* The index is the end of the id, and the kernel looks at that alone. */
 	int a = segment_of(777);
 	struct shmid_ds ds = { 0 };
-	say("SHM_STAT: %s, size %lu", yes(shmctl(a, SHM_STAT, &ds) == a), (unsigned long)ds.shm_segsz);
+	say("SHM_STAT: %s, size %lu", yes(shmctl(a, SHM_STAT, &ds) == a),
+		(unsigned long)ds.shm_segsz);
 	say("SHM_STAT_ANY: %s", yes(shmctl(a, SHM_STAT_ANY, &ds) == a));
-	say("sets: %s", yes(semctl(track_set(semget(IPC_PRIVATE, 1, 0600)), 0, SEM_STAT, (union semun){ .buf = (void *)&ds }) != -1));
+	say("sets: %s",
+		yes(semctl(track_set(semget(IPC_PRIVATE, 1, 0600)), 0, SEM_STAT,
+			    (union semun) { .buf = (void *)&ds })
+	                != -1));
 	say("queues: %s", yes(msgctl(queue_of(), MSG_STAT, (void *)&ds) != -1));
 }
 
@@ -106,7 +112,7 @@ CASE(shm_ctl_set_bad_owner)
 	struct msqid_ds z = queue_state(q);
 	x.shm_perm.gid = y.sem_perm.gid = z.msg_perm.gid = (gid_t)-1;
 	say("gid -1: %s", got(shmctl(a, IPC_SET, &x)));
-	say("gid -1: %s", got(semctl(s, 0, IPC_SET, (union semun){ .buf = &y })));
+	say("gid -1: %s", got(semctl(s, 0, IPC_SET, (union semun) { .buf = &y })));
 	say("gid -1: %s", got(msgctl(q, IPC_SET, &z)));
 	x = segment_state(a);
 	x.shm_perm.cuid = 77;
@@ -114,7 +120,8 @@ CASE(shm_ctl_set_bad_owner)
 	x.shm_atime = 77;
 	say("what cannot be set: %s", got(shmctl(a, IPC_SET, &x)));
 	x = segment_state(a);
-	say("cuid stays: %s, key %d, atime %s", yes(x.shm_perm.cuid == geteuid()), x.shm_perm.__key, when(x.shm_atime));
+	say("cuid stays: %s, key %d, atime %s", yes(x.shm_perm.cuid == geteuid()), x.shm_perm.__key,
+		when(x.shm_atime));
 }
 
 CASE(shm_ctl_lock_of_removed)
@@ -122,7 +129,8 @@ CASE(shm_ctl_lock_of_removed)
 	int a = segment_of(PAGE);
 	attach(a);
 	shmctl(a, IPC_RMID, NULL);
-	say("SHM_LOCK: %s, mode %o", got(shmctl(a, SHM_LOCK, NULL)), segment_state(a).shm_perm.mode);
+	say("SHM_LOCK: %s, mode %o", got(shmctl(a, SHM_LOCK, NULL)),
+		segment_state(a).shm_perm.mode);
 	say("IPC_SET keeps the flags: ");
 	struct shmid_ds ds = segment_state(a);
 	ds.shm_perm.mode = 0640;

@@ -73,7 +73,8 @@ CASE(shm_fork_child_detaches)
 	pid_t child = start(detach_then_wait, &s);
 	step(s.set, 1, -1, 0);
 	struct shmid_ds ds = segment_state(s.segment);
-	say("attaches %lu, lpid %s, cpid %s", (unsigned long)ds.shm_nattch, who(ds.shm_lpid, child), who(ds.shm_cpid, child));
+	say("attaches %lu, lpid %s, cpid %s", (unsigned long)ds.shm_nattch, who(ds.shm_lpid, child),
+		who(ds.shm_cpid, child));
 	say("the parent still reads %s", s.at);
 	stop_by(child, SIGKILL);
 }
@@ -96,9 +97,7 @@ CASE(shm_fork_grandchild)
 }
 
 static void write_same_place(void *context)
-{
-	strcpy(((struct scene *)context)->at, "written by the child");
-}
+{ strcpy(((struct scene *)context)->at, "written by the child"); }
 
 CASE(shm_fork_same_memory)
 {
@@ -142,7 +141,8 @@ CASE(shm_sigkill)
 	stop_by(child, SIGKILL);
 	await_attaches(s.segment, 0);
 	struct shmid_ds ds = segment_state(s.segment);
-	say("after SIGKILL: %lu, dtime %s, lpid %s", (unsigned long)ds.shm_nattch, when(ds.shm_dtime), who(ds.shm_lpid, child));
+	say("after SIGKILL: %lu, dtime %s, lpid %s", (unsigned long)ds.shm_nattch,
+		when(ds.shm_dtime), who(ds.shm_lpid, child));
 }
 
 static void exec_and_linger(void *context)
@@ -196,7 +196,7 @@ CASE(shm_exec_that_fails_with_a_removed_segment)
 	}
 	say("%s", s.at);
 	say("detach: %s", got(shmdt(s.at)));
-	say("then it is gone: %s", got(shmctl(s.segment, IPC_STAT, &(struct shmid_ds){ 0 })));
+	say("then it is gone: %s", got(shmctl(s.segment, IPC_STAT, &(struct shmid_ds) { 0 })));
 }
 
 static void vfork_exec(struct scene *s)
@@ -228,14 +228,12 @@ CASE(shm_posix_spawn)
 	extern char **environ;
 	pid_t child;
 	int error = posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ);
-	say("spawned: %s, attaches seen: %s", error ? errno_name(error) : "ok", ended(finish(child)));
+	say("spawned: %s, attaches seen: %s", error ? errno_name(error) : "ok",
+		ended(finish(child)));
 	say("attaches %ld", attaches(s.segment));
 }
 
-static void *attach_in_thread(void *context)
-{
-	return attach(((struct scene *)context)->segment);
-}
+static void *attach_in_thread(void *context) { return attach(((struct scene *)context)->segment); }
 
 CASE(shm_thread_exit_keeps)
 {
@@ -269,7 +267,7 @@ CASE(shm_rmid_attached)
 	say("remove: %s", got(shmctl(a, IPC_RMID, NULL)));
 	struct shmid_ds ds = segment_state(a);
 	say("mode %o, key %d, attaches %lu, size %lu", ds.shm_perm.mode, ds.shm_perm.__key,
-	    (unsigned long)ds.shm_nattch, (unsigned long)ds.shm_segsz);
+		(unsigned long)ds.shm_nattch, (unsigned long)ds.shm_segsz);
 	say("by key: %s", got(shmget(key, 0, 0)));
 	char *again = shmat(a, NULL, 0);
 	say("attach by id: %s", made((long)again));
@@ -306,7 +304,7 @@ CASE(shm_rmid_goes_with_last_process)
 	stop_by(child, SIGKILL);
 	struct shmid_ds ds;
 	while (shmctl(s.segment, IPC_STAT, &ds) == 0)
-		nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+		nanosleep(&(struct timespec) { .tv_nsec = 1000000 }, NULL);
 	say("after its death: %s", got(-1));
 }
 

@@ -113,7 +113,8 @@ CASE(shm_mremap_move)
 	char *at = attach(a);
 	strcpy(at + PAGE, "moved");
 	char *to = mmap(NULL, 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	say("where asked: %s", yes(mremap(at, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to));
+	say("where asked: %s",
+		yes(mremap(at, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to));
 	say("%s, attaches %ld", to + PAGE, attaches(a));
 	say("shmdt of the old address: %s", got(shmdt(at)));
 	say("shmdt of the new one: %s", got(shmdt(to)));
@@ -134,11 +135,15 @@ CASE(shm_mmap_over)
 {
 	int a = segment_of(3 * PAGE);
 	char *at = attach(a);
-	say("over the middle: %s", yes(mmap(at + PAGE, PAGE, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at + PAGE));
+	say("over the middle: %s",
+		yes(mmap(at + PAGE, PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+	                == at + PAGE));
 	say("attaches %ld", attaches(a));
-	say("over all: %s", yes(mmap(at, 3 * PAGE, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == at));
+	say("over all: %s",
+		yes(mmap(at, 3 * PAGE, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+	                == at));
 	say("attaches %ld", attaches(a));
 	say("shmdt: %s", got(shmdt(at)));
 }
@@ -151,7 +156,10 @@ CASE(shm_madvise_dontneed)
 	say("%s: %s", got(madvise(at, PAGE, MADV_DONTNEED)), at);
 }
 
-struct two { int segment; char *at; };
+struct two {
+	int segment;
+	char *at;
+};
 
 static void say_attaches(void *context)
 {
@@ -221,12 +229,13 @@ CASE(shm_mremap_grow_beyond_the_end)
 	if (to == MAP_FAILED)
 		return;
 	int signal = faults(write_there, to + PAGE), farther = faults(write_there, to + 2 * PAGE);
-	say("written behind the end: %s %s", signal == 0 ? "works" : "faults", farther == 0 ? "works" : "faults");
+	say("written behind the end: %s %s", signal == 0 ? "works" : "faults",
+		farther == 0 ? "works" : "faults");
 	say("what is within it: %s", faults(write_there, to + PAGE - 1) == 0 ? "works" : "faults");
 }
 
-/* Calls that fail after they have unmapped what was in their way: what has gone is no attach any more. Which of them unmap it
- * first differs from kernel to kernel. */
+/* Calls that fail after they have unmapped what was in their way: what has gone is no attach any
+ * more. Which of them unmap it first differs from kernel to kernel. */
 
 static void say_what_is_left(int segment, char *at, const char *call, const char *answer)
 {
@@ -241,13 +250,15 @@ CASE(shm_mremap_over_fails_for_want_of_memory)
 	/* More than any machine has; the kernel sees that only when it moves. */
 	const size_t much = 1UL << 38;
 	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	char *room = mmap(NULL, much, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *room = mmap(
+		NULL, much, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (room == MAP_FAILED)
 		skip("no address space");
 	int a = segment_of(3 * PAGE);
 	char *at = shmat(a, room + 16 * PAGE, SHM_REMAP);
 	say("shmat: %s", yes(at == room + 16 * PAGE));
-	say_what_is_left(a, at, "mremap", made((long)mremap(page, PAGE, much, MREMAP_MAYMOVE | MREMAP_FIXED, room)));
+	say_what_is_left(a, at, "mremap",
+		made((long)mremap(page, PAGE, much, MREMAP_MAYMOVE | MREMAP_FIXED, room)));
 }
 
 CASE(shm_mremap_over_from_nowhere)
@@ -256,17 +267,20 @@ CASE(shm_mremap_over_from_nowhere)
 	int a = segment_of(3 * PAGE);
 	char *at = attach(a);
 	munmap(nothing, PAGE);
-	say_what_is_left(a, at, "mremap", made((long)mremap(nothing, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at)));
+	say_what_is_left(a, at, "mremap",
+		made((long)mremap(nothing, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at)));
 }
 
 CASE(shm_mremap_with_a_neighbour)
 {
 	/* Several mappings at once are moved by some kernels, but not a segment with others. */
-	char *room = mmap(NULL, 8 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *to = room + 4 * PAGE;
+	char *room = mmap(NULL, 8 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+	     *to = room + 4 * PAGE;
 	int a = segment_of(2 * PAGE), b = segment_of(2 * PAGE);
 	char *at = shmat(a, room, SHM_REMAP), *over = shmat(b, to, SHM_REMAP);
 	say("shmat: %s %s", yes(at == room), yes(over == to));
-	say("mremap: %s", made((long)mremap(room, 3 * PAGE, 3 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to)));
+	say("mremap: %s",
+		made((long)mremap(room, 3 * PAGE, 3 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to)));
 	say("attaches %ld and %ld", attaches(a), attaches(b));
 	say("at the old place: %s", faults(write_there, at) == 0 ? "there" : "gone");
 	say("shmdt there: %s", got(shmdt(at)));
@@ -282,7 +296,9 @@ CASE(shm_mmap_over_fails)
 		broken("memfd_create");
 	int a = segment_of(3 * PAGE);
 	char *at = attach(a);
-	say_what_is_left(a, at, "mmap", made((long)mmap(at, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0)));
+	say_what_is_left(a, at, "mmap",
+		made((long)mmap(
+			at, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0)));
 	close(file);
 }
 
@@ -307,10 +323,15 @@ CASE(shm_maps_by_number)
 	char *at = attach(a);
 	say("mprotect: %s", got(syscall(SYS_mprotect, at + PAGE, (size_t)PAGE, PROT_READ)));
 	say("attaches %ld", attaches(a));
-	say("mmap over it: %s", made(syscall(SYS_mmap, at + PAGE, (size_t)PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L)));
+	say("mmap over it: %s",
+		made(syscall(SYS_mmap, at + PAGE, (size_t)PAGE, PROT_READ,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0L)));
 	say("attaches %ld", attaches(a));
 	char *to = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	say("mremap: %s", yes(syscall(SYS_mremap, at, (size_t)PAGE, (size_t)PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to) == (long)to));
+	say("mremap: %s",
+		yes(syscall(SYS_mremap, at, (size_t)PAGE, (size_t)PAGE,
+			    MREMAP_MAYMOVE | MREMAP_FIXED, to)
+	                == (long)to));
 	say("attaches %ld", attaches(a));
 	say("munmap: %s", got(syscall(SYS_munmap, to, (size_t)PAGE)));
 	say("attaches %ld", attaches(a));
@@ -318,20 +339,25 @@ CASE(shm_maps_by_number)
 
 static void limit_memlock(rlim_t bytes)
 {
-	if (setrlimit(RLIMIT_MEMLOCK, &(struct rlimit){ bytes, bytes }) != 0)
+	if (setrlimit(RLIMIT_MEMLOCK, &(struct rlimit) { bytes, bytes }) != 0)
 		broken("RLIMIT_MEMLOCK");
 }
 
 static void lock_as_ordinary(void *context)
 {
 	int others = *(int *)context, a = segment_of(16 * PAGE), small = segment_of(PAGE);
-	say("another's: %s, unlock: %s", got(shmctl(others, SHM_LOCK, NULL)), got(shmctl(others, SHM_UNLOCK, NULL)));
+	say("another's: %s, unlock: %s", got(shmctl(others, SHM_LOCK, NULL)),
+		got(shmctl(others, SHM_UNLOCK, NULL)));
 	limit_memlock(8 * PAGE);
-	say("16 pages with a limit of 8: %s, mode %o", got(shmctl(a, SHM_LOCK, NULL)), segment_state(a).shm_perm.mode);
-	say("1 page: %s, mode %o", got(shmctl(small, SHM_LOCK, NULL)), segment_state(small).shm_perm.mode);
-	say("again: %s, unlock: %s", got(shmctl(small, SHM_LOCK, NULL)), got(shmctl(small, SHM_UNLOCK, NULL)));
+	say("16 pages with a limit of 8: %s, mode %o", got(shmctl(a, SHM_LOCK, NULL)),
+		segment_state(a).shm_perm.mode);
+	say("1 page: %s, mode %o", got(shmctl(small, SHM_LOCK, NULL)),
+		segment_state(small).shm_perm.mode);
+	say("again: %s, unlock: %s", got(shmctl(small, SHM_LOCK, NULL)),
+		got(shmctl(small, SHM_UNLOCK, NULL)));
 	limit_memlock(0);
-	say("with a limit of 0: %s, unlock: %s", got(shmctl(small, SHM_LOCK, NULL)), got(shmctl(small, SHM_UNLOCK, NULL)));
+	say("with a limit of 0: %s, unlock: %s", got(shmctl(small, SHM_LOCK, NULL)),
+		got(shmctl(small, SHM_UNLOCK, NULL)));
 }
 
 CASE(shm_lock_by_limit)
@@ -360,8 +386,10 @@ CASE(shm_attach_without_address_space)
 
 static void attach_near_null(void *context)
 {
-	say("with SHM_RND below the first page: %s", got((long)shmat(*(int *)context, (void *)100, SHM_RND)));
-	say("with SHM_RND and SHM_REMAP there: %s", got((long)shmat(*(int *)context, (void *)100, SHM_RND | SHM_REMAP)));
+	say("with SHM_RND below the first page: %s",
+		got((long)shmat(*(int *)context, (void *)100, SHM_RND)));
+	say("with SHM_RND and SHM_REMAP there: %s",
+		got((long)shmat(*(int *)context, (void *)100, SHM_RND | SHM_REMAP)));
 }
 
 CASE(shm_attach_near_null)
@@ -380,7 +408,12 @@ CASE(shm_attach_unknown_flags)
 CASE(shm_get_huge)
 {
 	/* Without huge pages in store: ENOMEM; a pool has them, or has not, for all. */
-	say("SHM_HUGETLB: %s", made(track_segment(shmget(IPC_PRIVATE, 2 << 20, SHM_HUGETLB | 0600))));
-	say("of 2 MiB: %s", made(track_segment(shmget(IPC_PRIVATE, 2 << 20, SHM_HUGETLB | (21 << MAP_HUGE_SHIFT) | 0600))));
-	say("of a size that no machine has: %s", made(track_segment(shmget(IPC_PRIVATE, 2 << 20, SHM_HUGETLB | (13 << MAP_HUGE_SHIFT) | 0600))));
+	say("SHM_HUGETLB: %s",
+		made(track_segment(shmget(IPC_PRIVATE, 2 << 20, SHM_HUGETLB | 0600))));
+	say("of 2 MiB: %s",
+		made(track_segment(shmget(
+			IPC_PRIVATE, 2 << 20, SHM_HUGETLB | (21 << MAP_HUGE_SHIFT) | 0600))));
+	say("of a size that no machine has: %s",
+		made(track_segment(shmget(
+			IPC_PRIVATE, 2 << 20, SHM_HUGETLB | (13 << MAP_HUGE_SHIFT) | 0600))));
 }

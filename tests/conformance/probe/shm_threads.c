@@ -1,14 +1,15 @@
-/* Threads that attach and detach beside threads that map and unmap memory of their own: nobody takes another's. */
+/* Threads that attach and detach beside threads that map and unmap memory of their own: nobody
+ * takes another's. */
 #include "case.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 /* The call first, then the count: the order in which arguments are evaluated is the compiler's. */
-#define counted(what_, result_, segment_)                                             \
-	do {                                                                          \
-		const char *said_ = got(result_);                                     \
-		say("%s: %s, attaches %ld", what_, said_, attaches(segment_));        \
+#define counted(what_, result_, segment_)                                      \
+	do {                                                                   \
+		const char *said_ = got(result_);                              \
+		say("%s: %s, attaches %ld", what_, said_, attaches(segment_)); \
 	} while (0)
 
 enum { PAGE = 4096, ROUNDS = 1500 };
@@ -77,7 +78,8 @@ static void *mover(void *context)
 	return NULL;
 }
 
-static void *(*const PARTS[])(void *) = { attacher, unmapper, attacher, mover, attacher, unmapper, attacher, mover };
+static void *(*const PARTS[])(
+	void *) = { attacher, unmapper, attacher, mover, attacher, unmapper, attacher, mover };
 enum { CREW = sizeof(PARTS) / sizeof(*PARTS) };
 
 static void side_by_side(size_t bytes)
@@ -101,7 +103,11 @@ CASE(shm_threads_attach_beside_munmap_64k) { side_by_side(16 * PAGE); }
 
 /* ---- parts of one attach, changed by several threads at once ---- */
 
-struct shared_attach { char *at; pthread_barrier_t begin; atomic_int next; };
+struct shared_attach {
+	char *at;
+	pthread_barrier_t begin;
+	atomic_int next;
+};
 
 static void *changer(void *context)
 {
@@ -176,6 +182,7 @@ CASE(shm_threads_fork_beside_attach)
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	say("forks %ld, of which found both attaches %ld", forks, counted);
-	say("refused: %s, counted wrongly: %s", c.refused ? "some" : "none", c.left ? "some" : "none");
+	say("refused: %s, counted wrongly: %s", c.refused ? "some" : "none",
+		c.left ? "some" : "none");
 	say("attaches %ld", attaches(mine));
 }

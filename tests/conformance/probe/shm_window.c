@@ -1,21 +1,26 @@
-/* What a program does to a mapping of a segment shows the segment and nothing else: mremap, remap_file_pages. And what the
- * kernel keeps of a mapping beside its rights (locks, advice) cuts mappings, and so is counted. */
+/* What a program does to a mapping of a segment shows the segment and nothing else: mremap,
+ * remap_file_pages. And what the kernel keeps of a mapping beside its rights (locks, advice) cuts
+ * mappings, and so is counted. */
 #include "case.h"
 
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
 /* The call first, then the count: the order in which arguments are evaluated is the compiler's. */
-#define counted(what_, result_, segment_)                                             \
-	do {                                                                          \
-		const char *said_ = got(result_);                                     \
-		say("%s: %s, attaches %ld", what_, said_, attaches(segment_));        \
+#define counted(what_, result_, segment_)                                      \
+	do {                                                                   \
+		const char *said_ = got(result_);                              \
+		say("%s: %s, attaches %ld", what_, said_, attaches(segment_)); \
 	} while (0)
 
 enum { PAGE = 4096 };
 
-/* Segments side by side, each page filled with its segment's letter: what lies behind a segment is another's. */
-struct row { int id[4]; char *at[4]; };
+/* Segments side by side, each page filled with its segment's letter: what lies behind a segment is
+ * another's. */
+struct row {
+	int id[4];
+	char *at[4];
+};
 
 static struct row filled_row(size_t bytes)
 {
@@ -37,14 +42,19 @@ static void say_pages(const char *what, char *at, int pages, char own)
 	for (int i = 0; i < pages; i++) {
 		char *page = at + (size_t)i * PAGE;
 		bool works = faults(touch, page) == 0;
-		strcat(line, !works ? " faults" : page[1] == own ? " own" : page[1] == 0 ? " zeros" : " FOREIGN");
+		strcat(line,
+			!works ? " faults"
+				: page[1] == own ? " own"
+				: page[1] == 0   ? " zeros"
+						 : " FOREIGN");
 	}
 	say("%s:%s", what, line);
 }
 
 CASE(shm_window_grown_from_the_middle)
 {
-	/* The part that is moved is not the whole: the kernel goes on with the segment's next pages. */
+	/* The part that is moved is not the whole: the kernel continues with the segment's next
+	 * pages. */
 	struct row r = filled_row(2 * PAGE);
 	for (int i = 0; i < 3; i++) {
 		char *to = mremap(r.at[i], PAGE, 3 * PAGE, MREMAP_MAYMOVE);
@@ -118,16 +128,16 @@ CASE(shm_window_over_two_segments)
 	int a = segment_of(PAGE), b = segment_of(PAGE);
 	char *place = mmap(NULL, 8 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	munmap(place, 8 * PAGE);
-	say("attached: %s", yes(shmat(a, place, 0) == place && shmat(b, place + PAGE, 0) == place + PAGE));
-	say("mremap of both, larger: %s", got((long)mremap(place, 2 * PAGE, 4 * PAGE, MREMAP_MAYMOVE)));
+	say("attached: %s",
+		yes(shmat(a, place, 0) == place && shmat(b, place + PAGE, 0) == place + PAGE));
+	say("mremap of both, larger: %s",
+		got((long)mremap(place, 2 * PAGE, 4 * PAGE, MREMAP_MAYMOVE)));
 	say("attaches %ld %ld", attaches(a), attaches(b));
 }
 
 #ifdef SYS_remap_file_pages
 static int show(void *at, size_t bytes, size_t page)
-{
-	return remap_file_pages(at, bytes, 0, page, 0);
-}
+{ return remap_file_pages(at, bytes, 0, page, 0); }
 
 CASE(shm_window_pages_in_another_order)
 {
@@ -210,7 +220,10 @@ CASE(shm_lock_of_all_and_unlock_of_a_part)
 
 CASE(shm_advice_about_a_part)
 {
-	static const struct { const char *name; int first, back; } PAIRS[] = {
+	static const struct {
+		const char *name;
+		int first, back;
+	} PAIRS[] = {
 		{ "RANDOM", MADV_RANDOM, MADV_NORMAL },
 		{ "SEQUENTIAL", MADV_SEQUENTIAL, MADV_RANDOM },
 		{ "DONTDUMP", MADV_DONTDUMP, MADV_DODUMP },
@@ -231,14 +244,17 @@ CASE(shm_window_by_its_file)
 	/* Root may open the file behind a mapping; it is the segment's, or cannot be had. */
 	struct row r = filled_row(PAGE);
 	char path[80];
-	snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", (unsigned long)r.at[1], (unsigned long)r.at[1] + PAGE);
+	snprintf(path, sizeof path, "/proc/self/map_files/%lx-%lx", (unsigned long)r.at[1],
+		(unsigned long)r.at[1] + PAGE);
 	int file = open(path, O_RDWR);
 	int beside = file == -1 ? openat(AT_FDCWD, path, O_RDWR) : -1;
 	if (file == -1)
 		file = beside;
-	char *at = file == -1 ? MAP_FAILED : mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	char *at = file == -1 ? MAP_FAILED
+			      : mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
 	bool kept = true;
 	for (int i = 0; at != MAP_FAILED && i < 4; i++)
-		kept &= faults(touch, at + (size_t)i * PAGE) != 0 || at[(size_t)i * PAGE + 1] == 'B';
+		kept &= faults(touch, at + (size_t)i * PAGE) != 0
+		        || at[(size_t)i * PAGE + 1] == 'B';
 	say("nothing but the segment: %s", yes(kept));
 }

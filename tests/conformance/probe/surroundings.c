@@ -1,4 +1,5 @@
-/* The calls in odd surroundings: the kernel needs no descriptor, no file, no stack and no environment for them. */
+/* The calls in odd surroundings: the kernel needs no descriptor, no file, no stack and no
+ * environment for them. */
 #include "case.h"
 
 #include <dirent.h>
@@ -32,7 +33,8 @@ CASE(around_descriptors_closed)
 {
 	int a = segment_of(PAGE), out = output_descriptor();
 	char *at = attach(a);
-	if ((out > 3 && close_range(3, (unsigned)out - 1, 0) != 0) || close_range((unsigned)out + 1, ~0u, 0) != 0)
+	if ((out > 3 && close_range(3, (unsigned)out - 1, 0) != 0)
+	        || close_range((unsigned)out + 1, ~0u, 0) != 0)
 		broken("close_range");
 	say("an old attach: %ld", attaches(a));
 	say("its detach: %s", got(shmdt(at)));
@@ -146,7 +148,7 @@ CASE(around_errno)
 	errno = EXDEV;
 	char *at = shmat(a, NULL, 0);
 	shmdt(at);
-	semop(s, &(struct sembuf){ 0, 1, 0 }, 1);
+	semop(s, &(struct sembuf) { 0, 1, 0 }, 1);
 	semctl(s, 0, GETVAL);
 	msgsnd(q, &m, 1, 0);
 	msgrcv(q, &m, 1, 0, 0);
@@ -157,8 +159,12 @@ static void *use_on_small_stack(void *context)
 {
 	int *ids = context;
 	char *at = shmat(ids[0], NULL, 0);
-	ids[3] = at != (void *)-1 && shmdt(at) == 0 && semop(ids[1], &(struct sembuf){ 0, 1, SEM_UNDO }, 1) == 0;
-	struct { long type; char text[8]; } m = { 1, "small" };
+	ids[3] = at != (void *)-1 && shmdt(at) == 0
+	        && semop(ids[1], &(struct sembuf) { 0, 1, SEM_UNDO }, 1) == 0;
+	struct {
+		long type;
+		char text[8];
+	} m = { 1, "small" };
 	ids[4] = msgsnd(ids[2], &m, 8, 0) == 0 && msgrcv(ids[2], &m, 8, 0, 0) == 8;
 	return NULL;
 }
@@ -212,7 +218,8 @@ CASE(around__Fork)
 CASE(around_system_call_numbers)
 {
 	int a = track_segment((int)syscall(SYS_shmget, IPC_PRIVATE, (size_t)PAGE, 0600));
-	say("shmget by number, IPC_STAT by name: %s", got(shmctl(a, IPC_STAT, &(struct shmid_ds){ 0 })));
+	say("shmget by number, IPC_STAT by name: %s",
+		got(shmctl(a, IPC_STAT, &(struct shmid_ds) { 0 })));
 	int b = segment_of(PAGE);
 	long at = syscall(SYS_shmat, b, NULL, 0);
 	say("shmget by name, shmat by number: %s", made(at));
@@ -237,7 +244,8 @@ CASE(around_exec_with_empty_environment)
 	snprintf(text, sizeof text, "%d", s);
 	pid_t child = fork();
 	if (child == 0) {
-		execve("/proc/self/exe", (char *[]){ "probe", "--part", "take one", text, NULL }, (char *[]){ NULL });
+		execve("/proc/self/exe", (char *[]) { "probe", "--part", "take one", text, NULL },
+			(char *[]) { NULL });
 		broken("execve");
 	}
 	say("take one: %s", ended(finish(child)));
@@ -259,7 +267,7 @@ static int vfork_and_exec(void)
 {
 	pid_t child = vfork();
 	if (child == 0) {
-		execve("/bin/true", (char *[]){ "true", NULL }, (char *[]){ "A=1", NULL });
+		execve("/bin/true", (char *[]) { "true", NULL }, (char *[]) { "A=1", NULL });
 		_exit(99);
 	}
 	return finish(child);
@@ -299,7 +307,7 @@ CASE(around_handlers_anywhere)
 	handle(SIGALRM, use_in_handler, SA_RESTART);
 	timer_t timer;
 	timer_create(CLOCK_MONOTONIC, NULL, &timer);
-	timer_settime(timer, 0, &(struct itimerspec){ { 0, 300000 }, { 0, 300000 } }, NULL);
+	timer_settime(timer, 0, &(struct itimerspec) { { 0, 300000 }, { 0, 300000 } }, NULL);
 	while (handled < 100) {
 		char *at = attach(a);
 		wrong += shmdt(at) != 0;
@@ -308,6 +316,7 @@ CASE(around_handlers_anywhere)
 		wrong += attaches(a) != 0;
 	}
 	timer_delete(timer);
-	say("%d wrong, semaphore matches: %s, messages %lu", wrong, yes(value(timer_set, 0) == handled),
-	    (unsigned long)queue_state(timer_queue).msg_qnum);
+	say("%d wrong, semaphore matches: %s, messages %lu", wrong,
+		yes(value(timer_set, 0) == handled),
+		(unsigned long)queue_state(timer_queue).msg_qnum);
 }

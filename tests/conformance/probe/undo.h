@@ -3,12 +3,10 @@
 
 #include "case.h"
 
-static inline void a_moment(void)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-}
+static inline void a_moment(void) { nanosleep(&(struct timespec) { .tv_nsec = 1000000 }, NULL); }
 
-/* A death may be noticed a little later where the kernel is not the one who sees it; the value must come. */
+/* A death may be noticed a little later where the kernel is not the one who sees it; the value must
+ * come. */
 static inline void await_value(int set, int n, int wanted)
 {
 	while (value(set, n) != wanted)

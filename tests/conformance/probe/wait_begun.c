@@ -1,15 +1,13 @@
-/* Waits that end just as they begin, before their caller can be asleep: by a signal, by the end of the object, and by what
- * is not for them. Each at many distances from the beginning of the call. */
+/* Waits that end just as they begin, before their caller can be asleep: by a signal, by the end of
+ * the object, and by what is not for them. Each at many distances from the beginning of the call.
+ */
 #include "case.h"
 
 #include <sys/time.h>
 
 enum { ROUNDS = 150, FURTHEST = 97 };
 
-static void quiet(int signal)
-{
-	(void)signal;
-}
+static void quiet(int signal) { (void)signal; }
 
 /* A signal after so many microseconds; then again and again, for it may come before the call. */
 static void ring_soon(int round)
@@ -43,15 +41,9 @@ static long take_the_second_type(int queue)
 	return take(queue, &m, sizeof m.text, 2, 0);
 }
 
-static long step_down(int set)
-{
-	return step(set, 0, -1, 0);
-}
+static long step_down(int set) { return step(set, 0, -1, 0); }
 
-static long step_down_undoably(int set)
-{
-	return step(set, 0, -1, SEM_UNDO);
-}
+static long step_down_undoably(int set) { return step(set, 0, -1, SEM_UNDO); }
 
 CASE(wait_begun_message_signal)
 {
@@ -85,15 +77,9 @@ static void remove_soon(void *context)
 	r->remove(r->id);
 }
 
-static void remove_queue(int id)
-{
-	msgctl(id, IPC_RMID, NULL);
-}
+static void remove_queue(int id) { msgctl(id, IPC_RMID, NULL); }
 
-static void remove_set(int id)
-{
-	semctl(id, 0, IPC_RMID);
-}
+static void remove_set(int id) { semctl(id, 0, IPC_RMID); }
 
 /* How many waits have ended with the object: EINVAL is that of one that it was gone before. */
 static int ends_by_removal(int (*make)(void), void (*remove)(int id), long (*wait)(int id))
@@ -111,20 +97,16 @@ static int ends_by_removal(int (*make)(void), void (*remove)(int id), long (*wai
 	return ended;
 }
 
-static int set_of_one(void)
-{
-	return set_of(1);
-}
+static int set_of_one(void) { return set_of(1); }
 
 CASE(wait_begun_message_removal)
 {
-	say("%d of %d ended", ends_by_removal(queue_of, remove_queue, take_the_second_type), ROUNDS / 3);
+	say("%d of %d ended", ends_by_removal(queue_of, remove_queue, take_the_second_type),
+		ROUNDS / 3);
 }
 
 CASE(wait_begun_semaphore_removal)
-{
-	say("%d of %d ended", ends_by_removal(set_of_one, remove_set, step_down), ROUNDS / 3);
-}
+{ say("%d of %d ended", ends_by_removal(set_of_one, remove_set, step_down), ROUNDS / 3); }
 
 struct sender {
 	int queue, round;
@@ -158,5 +140,6 @@ CASE(wait_begun_message_of_another_type)
 		others += take(q, &m, sizeof m.text, 1, 0) == 11 && m.type == 1;
 		finish(child);
 	}
-	say("%d of its own, %d of another's; messages %lu", own, others, (unsigned long)queue_state(q).msg_qnum);
+	say("%d of its own, %d of another's; messages %lu", own, others,
+		(unsigned long)queue_state(q).msg_qnum);
 }

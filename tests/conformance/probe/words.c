@@ -25,10 +25,7 @@ const char *got(long result)
 	return text;
 }
 
-const char *made(long id)
-{
-	return id == -1 ? got(-1) : id < -1 ? "negative" : "ok";
-}
+const char *made(long id) { return id == -1 ? got(-1) : id < -1 ? "negative" : "ok"; }
 
 const char *refused(long result)
 {
@@ -54,10 +51,7 @@ const char *when(time_t t)
 	return t >= now - 60 && t <= now + 2 ? "recent" : "odd";
 }
 
-const char *yes(bool b)
-{
-	return b ? "yes" : "no";
-}
+const char *yes(bool b) { return b ? "yes" : "no"; }
 
 const char *ended(int status)
 {

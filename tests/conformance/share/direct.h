@@ -7,11 +7,14 @@ static inline long direct(long number, long a, long b, long c, long d)
 #if defined(__x86_64__)
 	long result;
 	register long r10 __asm__("r10") = d;
-	__asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10) : "rcx", "r11", "memory");
+	__asm__ volatile("syscall"
+		: "=a"(result)
+		: "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10)
+		: "rcx", "r11", "memory");
 	return result;
 #elif defined(__aarch64__)
-	register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b, x2 __asm__("x2") = c,
-		x3 __asm__("x3") = d;
+	register long x8 __asm__("x8") = number, x0 __asm__("x0") = a, x1 __asm__("x1") = b,
+			 x2 __asm__("x2") = c, x3 __asm__("x3") = d;
 	__asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
 	return x0;
 #else

@@ -1,13 +1,15 @@
-/* Under `vshmem run --share ...`: makes objects, says whether they lie where they should, and uses them.
+/* Under `vshmem run --share ...`: makes objects, says whether they lie where they should, and uses
+ * them.
  *
  *   share kinds SHM SEM MSG            1: objects of the kind lie in the pool, 0: in the kernel
  *   share keys IN|OUT=KEY...           the kind's objects with this key, in or out of the pool
  *   share walk KEY-IN KEY-OUT          *_INFO and *_STAT tell of both
  *   share detach KEY-IN KEY-OUT        shmdt, SHM_REMAP and nattch of both in one process
  *   share family KEY-IN KEY-OUT        fork and exec
- *   share give KEY-IN KEY-OUT          makes six, writes their ids, and waits until a peer has used them
- *   share use|tell SHM SEM MSG SHM SEM MSG  uses ids that it was given; tell: is the peer
- *   share clash KEY-OUT                an object of the kernel's with an id like the pool's is refused, not confused
+ *   share give KEY-IN KEY-OUT          makes six, writes their ids, and waits until a peer has used
+ * them share use|tell SHM SEM MSG SHM SEM MSG  uses ids that it was given; tell: is the peer share
+ * clash KEY-OUT                an object of the kernel's with an id like the pool's is refused, not
+ * confused
  *
  * Exits 0, or says what is wrong and exits 1. */
 #include "direct.h"
@@ -44,7 +46,8 @@ static void check(bool holds, const char *what, enum kind kind, long detail)
 {
 	if (holds)
 		return;
-	fprintf(stderr, "share: %s: %s (%ld; errno %s)\n", names[kind], what, detail, strerrorname_np(errno));
+	fprintf(stderr, "share: %s: %s (%ld; errno %s)\n", names[kind], what, detail,
+		strerrorname_np(errno));
 	remove_all();
 	_exit(1);
 }
@@ -52,7 +55,9 @@ static void check(bool holds, const char *what, enum kind kind, long detail)
 static int make(enum kind kind, key_t key)
 {
 	int flags = IPC_CREAT | (key == IPC_PRIVATE ? 0 : IPC_EXCL) | 0600;
-	int id = kind == SEGMENT ? shmget(key, 2 * PAGE, flags) : kind == SET ? semget(key, 2, flags) : msgget(key, flags);
+	int id = kind == SEGMENT ? shmget(key, 2 * PAGE, flags)
+		: kind == SET    ? semget(key, 2, flags)
+				 : msgget(key, flags);
 	check(id != -1, "cannot be made", kind, key);
 	made[kind][made_count[kind]++] = id;
 	return id;
@@ -60,17 +65,27 @@ static int make(enum kind kind, key_t key)
 
 static int state(enum kind kind, int id)
 {
-	union { struct shmid_ds shm; struct semid_ds sem; struct msqid_ds msg; } room;
+	union {
+		struct shmid_ds shm;
+		struct semid_ds sem;
+		struct msqid_ds msg;
+	} room;
 	return kind == SEGMENT ? shmctl(id, IPC_STAT, &room.shm)
-		: kind == SET ? semctl(id, 0, IPC_STAT, &room.sem) : msgctl(id, IPC_STAT, &room.msg);
+		: kind == SET  ? semctl(id, 0, IPC_STAT, &room.sem)
+			       : msgctl(id, IPC_STAT, &room.msg);
 }
 
 /* Whether the kernel has it; the pool's ids have an index of 16384 and more. */
 static bool kernel_has(enum kind kind, int id)
 {
-	union { struct shmid_ds shm; struct semid_ds sem; struct msqid_ds msg; } room;
+	union {
+		struct shmid_ds shm;
+		struct semid_ds sem;
+		struct msqid_ds msg;
+	} room;
 	long number = kind == SEGMENT ? SYS_shmctl : kind == SET ? SYS_semctl : SYS_msgctl;
-	return kind == SET ? direct(number, id, 0, IPC_STAT, (long)&room) == 0 : direct(number, id, IPC_STAT, (long)&room, 0) == 0;
+	return kind == SET ? direct(number, id, 0, IPC_STAT, (long)&room) == 0
+			   : direct(number, id, IPC_STAT, (long)&room, 0) == 0;
 }
 
 static void lies(enum kind kind, int id, bool in_pool)
@@ -82,39 +97,56 @@ static void lies(enum kind kind, int id, bool in_pool)
 
 static void use(enum kind kind, int id)
 {
-	struct { long type; char text[8]; } m = { 3, "message" };
+	struct {
+		long type;
+		char text[8];
+	} m = { 3, "message" };
 	if (kind == SEGMENT) {
 		char *at = shmat(id, NULL, 0);
 		check(at != (void *)-1, "shmat", kind, id);
 		at[PAGE] = 'x';
 		check(shmdt(at) == 0, "shmdt", kind, id);
 	} else if (kind == SET) {
-		check(semop(id, (struct sembuf[]){ { 0, 1, 0 }, { 1, 1, SEM_UNDO } }, 2) == 0, "semop", kind, id);
-		check(semtimedop(id, (struct sembuf[]){ { 0, -1, 0 } }, 1, &(struct timespec){ 5, 0 }) == 0, "semtimedop", kind, id);
+		check(semop(id, (struct sembuf[]) { { 0, 1, 0 }, { 1, 1, SEM_UNDO } }, 2) == 0,
+			"semop", kind, id);
+		check(semtimedop(id, (struct sembuf[]) { { 0, -1, 0 } }, 1,
+			      &(struct timespec) { 5, 0 })
+		                == 0,
+			"semtimedop", kind, id);
 	} else {
 		check(msgsnd(id, &m, sizeof m.text, 0) == 0, "msgsnd", kind, id);
-		check(msgrcv(id, &m, sizeof m.text, 3, IPC_NOWAIT) == sizeof m.text, "msgrcv", kind, id);
+		check(msgrcv(id, &m, sizeof m.text, 3, IPC_NOWAIT) == sizeof m.text, "msgrcv", kind,
+			id);
 	}
 }
 
 static int try_get(enum kind kind, key_t key)
-{
-	return kind == SEGMENT ? shmget(key, 0, 0) : kind == SET ? semget(key, 0, 0) : msgget(key, 0);
-}
+{ return kind == SEGMENT ? shmget(key, 0, 0) : kind == SET ? semget(key, 0, 0) : msgget(key, 0); }
 
 static void removes(enum kind kind, int id, key_t key)
 {
-	int r = kind == SEGMENT ? shmctl(id, IPC_RMID, NULL) : kind == SET ? semctl(id, 0, IPC_RMID) : msgctl(id, IPC_RMID, NULL);
+	int r = kind == SEGMENT ? shmctl(id, IPC_RMID, NULL)
+		: kind == SET   ? semctl(id, 0, IPC_RMID)
+				: msgctl(id, IPC_RMID, NULL);
 	check(r == 0, "IPC_RMID", kind, id);
 	check(state(kind, id) == -1 && errno == EINVAL, "still there after IPC_RMID", kind, id);
-	check(key == IPC_PRIVATE || (try_get(kind, key) == -1 && errno == ENOENT), "key still there", kind, key);
+	check(key == IPC_PRIVATE || (try_get(kind, key) == -1 && errno == ENOENT),
+		"key still there", kind, key);
 }
 
-struct totals { int highest; long objects; };
+struct totals {
+	int highest;
+	long objects;
+};
 
 static struct totals totals(enum kind kind)
 {
-	union { struct shm_info shm; struct shminfo limits; struct seminfo sem; struct msginfo msg; } room;
+	union {
+		struct shm_info shm;
+		struct shminfo limits;
+		struct seminfo sem;
+		struct msginfo msg;
+	} room;
 	struct totals t;
 	if (kind == SEGMENT) {
 		t.highest = shmctl(0, SHM_INFO, (void *)&room);
@@ -127,18 +159,23 @@ static struct totals totals(enum kind kind)
 		t.objects = room.msg.msgpool;
 	}
 	check(t.highest != -1, "*_INFO", kind, 0);
-	int limits = kind == SEGMENT ? shmctl(0, IPC_INFO, (void *)&room) : kind == SET ? semctl(0, 0, IPC_INFO, &room)
-										 : msgctl(0, IPC_INFO, (void *)&room);
+	int limits = kind == SEGMENT ? shmctl(0, IPC_INFO, (void *)&room)
+		: kind == SET        ? semctl(0, 0, IPC_INFO, &room)
+				     : msgctl(0, IPC_INFO, (void *)&room);
 	check(limits == t.highest, "IPC_INFO and *_INFO return different indexes", kind, limits);
 	return t;
 }
 
 static int by_index(enum kind kind, int index, bool any)
 {
-	union { struct shmid_ds shm; struct semid_ds sem; struct msqid_ds msg; } room;
+	union {
+		struct shmid_ds shm;
+		struct semid_ds sem;
+		struct msqid_ds msg;
+	} room;
 	return kind == SEGMENT ? shmctl(index, any ? SHM_STAT_ANY : SHM_STAT, &room.shm)
-		: kind == SET ? semctl(index, 0, any ? SEM_STAT_ANY : SEM_STAT, &room.sem)
-			      : msgctl(index, any ? MSG_STAT_ANY : MSG_STAT, &room.msg);
+		: kind == SET  ? semctl(index, 0, any ? SEM_STAT_ANY : SEM_STAT, &room.sem)
+			       : msgctl(index, any ? MSG_STAT_ANY : MSG_STAT, &room.msg);
 }
 
 /* How often a walk over all indexes comes upon an id: as ipcs walks. */
@@ -150,31 +187,28 @@ static int walked(enum kind kind, int id, bool any)
 	return seen;
 }
 
-static key_t key_of(const char *text)
-{
-	return (key_t)strtoll(text, NULL, 0);
-}
+static key_t key_of(const char *text) { return (key_t)strtoll(text, NULL, 0); }
 
 /* A key that is nobody else's, in the range that the tests give to none. */
-static key_t other_key(int n)
-{
-	return (key_t)(0x5a000000 + (getpid() & 0xffff) * 16 + n);
-}
+static key_t other_key(int n) { return (key_t)(0x5a000000 + (getpid() & 0xffff) * 16 + n); }
 
 static int kinds(char **words)
 {
 	for (int kind = 0; kind < KINDS; kind++) {
 		bool in_pool = words[kind][0] == '1';
-		for (int private = 0; private < 2; private++) {
+		for (int private = 0; private < 2; private ++) {
 			key_t key = private ? IPC_PRIVATE : other_key(kind);
 			long before = totals(kind).objects;
 			int id = make(kind, key);
 			lies(kind, id, in_pool);
-			check(key == IPC_PRIVATE || try_get(kind, key) == id, "found by key", kind, key);
+			check(key == IPC_PRIVATE || try_get(kind, key) == id, "found by key", kind,
+				key);
 			use(kind, id);
-			check(walked(kind, id, false) == 1 && walked(kind, id, true) == 1, "seen once by a walk", kind, id);
+			check(walked(kind, id, false) == 1 && walked(kind, id, true) == 1,
+				"seen once by a walk", kind, id);
 			/* Others may make objects in the kernel meanwhile, not in this pool. */
-			check(!in_pool || totals(kind).objects == before + 1, "counted", kind, before);
+			check(!in_pool || totals(kind).objects == before + 1, "counted", kind,
+				before);
 			removes(kind, id, key);
 		}
 	}
@@ -201,22 +235,28 @@ static int walk(key_t in, key_t out)
 	for (int kind = 0; kind < KINDS; kind++) {
 		int theirs = make(kind, out);
 		int kernels = totals(kind).highest;
-		check(kernels < 16384, "the highest index is the kernel's while the pool is empty", kind, kernels);
+		check(kernels < 16384, "the highest index is the kernel's while the pool is empty",
+			kind, kernels);
 		long before = totals(kind).objects;
 		int ours = make(kind, in), more = make(kind, in + 1);
 		struct totals t = totals(kind);
 		check(t.highest >= 16384, "the highest index is the pool's", kind, t.highest);
 		check(t.objects >= before + 2 - 1, "totals are sums", kind, t.objects);
 		for (int any = 0; any < 2; any++)
-			check(walked(kind, ours, any) == 1 && walked(kind, more, any) == 1 && walked(kind, theirs, any) == 1,
-			      "each is seen once by a walk", kind, any);
-		check(by_index(kind, ours, false) == ours, "STAT by an id instead of an index, pool", kind, ours);
-		check(by_index(kind, theirs, false) == theirs, "STAT by an id instead of an index, kernel", kind, theirs);
-		check(by_index(kind, 32767, false) == -1 && errno == EINVAL, "STAT of an index without object", kind, 0);
+			check(walked(kind, ours, any) == 1 && walked(kind, more, any) == 1
+			                && walked(kind, theirs, any) == 1,
+				"each is seen once by a walk", kind, any);
+		check(by_index(kind, ours, false) == ours,
+			"STAT by an id instead of an index, pool", kind, ours);
+		check(by_index(kind, theirs, false) == theirs,
+			"STAT by an id instead of an index, kernel", kind, theirs);
+		check(by_index(kind, 32767, false) == -1 && errno == EINVAL,
+			"STAT of an index without object", kind, 0);
 		check(by_index(kind, -1, false) == -1 && errno == EINVAL, "STAT of -1", kind, 0);
 		removes(kind, ours, in);
 		removes(kind, more, in + 1);
-		check(totals(kind).highest < 16384, "the highest index is the kernel's again", kind, totals(kind).highest);
+		check(totals(kind).highest < 16384, "the highest index is the kernel's again", kind,
+			totals(kind).highest);
 		removes(kind, theirs, out);
 	}
 	return 0;
@@ -239,20 +279,30 @@ static char *attach(int id, void *where, int flags)
 static int detach(key_t in, key_t out)
 {
 	int ours = make(SEGMENT, in), theirs = make(SEGMENT, out);
-	char *x = attach(ours, NULL, 0), *y = attach(theirs, NULL, 0), *z = attach(ours, NULL, SHM_RDONLY);
+	char *x = attach(ours, NULL, 0), *y = attach(theirs, NULL, 0),
+	     *z = attach(ours, NULL, SHM_RDONLY);
 	strcpy(x, "pool");
 	strcpy(y, "kernel");
 	check(strcmp(z, "pool") == 0, "one memory behind two attaches", SEGMENT, 0);
-	check(attaches(ours) == 2 && attaches(theirs) == 1, "attaches of both", SEGMENT, attaches(theirs));
-	check(shmdt(y + PAGE) == -1 && errno == EINVAL, "shmdt in the middle of the kernel's", SEGMENT, 0);
-	check(shmdt(y) == 0 && shmdt(y) == -1 && errno == EINVAL, "shmdt of the kernel's, once", SEGMENT, 0);
-	check(attaches(ours) == 2 && attaches(theirs) == 0, "attaches after the kernel's", SEGMENT, attaches(ours));
+	check(attaches(ours) == 2 && attaches(theirs) == 1, "attaches of both", SEGMENT,
+		attaches(theirs));
+	check(shmdt(y + PAGE) == -1 && errno == EINVAL, "shmdt in the middle of the kernel's",
+		SEGMENT, 0);
+	check(shmdt(y) == 0 && shmdt(y) == -1 && errno == EINVAL, "shmdt of the kernel's, once",
+		SEGMENT, 0);
+	check(attaches(ours) == 2 && attaches(theirs) == 0, "attaches after the kernel's", SEGMENT,
+		attaches(ours));
 	/* Each in place of the other. */
-	check(attach(theirs, x, SHM_REMAP) == x && strcmp(x, "kernel") == 0, "the kernel's over the pool's", SEGMENT, 0);
-	check(attaches(ours) == 1 && attaches(theirs) == 1, "attaches after a replacement", SEGMENT, attaches(ours));
-	check(attach(ours, x, SHM_REMAP) == x && strcmp(x, "pool") == 0, "the pool's over the kernel's", SEGMENT, 0);
-	check(attaches(ours) == 2 && attaches(theirs) == 0, "attaches after it is replaced back", SEGMENT, attaches(theirs));
-	check(shmdt(z) == 0 && shmdt(x) == 0 && attaches(ours) == 0, "shmdt of the pool's", SEGMENT, attaches(ours));
+	check(attach(theirs, x, SHM_REMAP) == x && strcmp(x, "kernel") == 0,
+		"the kernel's over the pool's", SEGMENT, 0);
+	check(attaches(ours) == 1 && attaches(theirs) == 1, "attaches after a replacement", SEGMENT,
+		attaches(ours));
+	check(attach(ours, x, SHM_REMAP) == x && strcmp(x, "pool") == 0,
+		"the pool's over the kernel's", SEGMENT, 0);
+	check(attaches(ours) == 2 && attaches(theirs) == 0, "attaches after it is replaced back",
+		SEGMENT, attaches(theirs));
+	check(shmdt(z) == 0 && shmdt(x) == 0 && attaches(ours) == 0, "shmdt of the pool's", SEGMENT,
+		attaches(ours));
 	removes(SEGMENT, ours, in);
 	removes(SEGMENT, theirs, out);
 	return 0;
@@ -269,19 +319,23 @@ static int family(key_t in, key_t out, const char *self)
 	char *x = attach(ids[0], NULL, 0), *y = attach(ids[3], NULL, 0);
 	pid_t child = fork();
 	if (child == 0) {
-		check(attaches(ids[0]) == 2 && attaches(ids[3]) == 2, "a child's attaches", SEGMENT, attaches(ids[0]));
+		check(attaches(ids[0]) == 2 && attaches(ids[3]) == 2, "a child's attaches", SEGMENT,
+			attaches(ids[0]));
 		x[0] = 'p';
 		y[0] = 'k';
 		check(shmdt(x) == 0 && shmdt(y) == 0, "a child's shmdt", SEGMENT, 0);
 		for (int i = 0; i < 6; i++)
 			use((enum kind)(i % 3), ids[i]);
-		execl(self, self, "use", text[0], text[1], text[2], text[3], text[4], text[5], (char *)NULL);
+		execl(self, self, "use", text[0], text[1], text[2], text[3], text[4], text[5],
+			(char *)NULL);
 		_exit(127);
 	}
 	int status;
-	check(waitpid(child, &status, 0) == child && status == 0, "the child, and what it exec'd", SEGMENT, status);
+	check(waitpid(child, &status, 0) == child && status == 0, "the child, and what it exec'd",
+		SEGMENT, status);
 	check(x[0] == 'p' && y[0] == 'k', "what the child wrote", SEGMENT, 0);
-	check(attaches(ids[0]) == 1 && attaches(ids[3]) == 1, "attaches after the child", SEGMENT, attaches(ids[3]));
+	check(attaches(ids[0]) == 1 && attaches(ids[3]) == 1, "attaches after the child", SEGMENT,
+		attaches(ids[3]));
 	check(shmdt(x) == 0 && shmdt(y) == 0, "shmdt", SEGMENT, 0);
 	for (int i = 0; i < 6; i++)
 		removes((enum kind)(i % 3), ids[i], IPC_PRIVATE);
@@ -301,7 +355,8 @@ static int give(key_t in, key_t out)
 	fflush(stdout);
 	/* The peer's last use. */
 	for (int i = 1; i < 6; i += 3)
-		check(semop(ids[i], (struct sembuf[]){ { 0, -7, 0 } }, 1) == 0, "the peer's semop", SET, ids[i]);
+		check(semop(ids[i], (struct sembuf[]) { { 0, -7, 0 } }, 1) == 0, "the peer's semop",
+			SET, ids[i]);
 	remove_all();
 	return 0;
 }
@@ -311,11 +366,13 @@ static int use_all(char **words, bool tell)
 	for (int i = 0; i < 6; i++)
 		use((enum kind)(i % 3), atoi(words[i]));
 	for (int i = 1; tell && i < 6; i += 3)
-		check(semop(atoi(words[i]), (struct sembuf[]){ { 0, 7, 0 } }, 1) == 0, "semop for the peer", SET, i);
+		check(semop(atoi(words[i]), (struct sembuf[]) { { 0, 7, 0 } }, 1) == 0,
+			"semop for the peer", SET, i);
 	return 0;
 }
 
-/* Makes the kernel come to indexes of 16384 and more: it does when two thirds of that many objects live. */
+/* Makes the kernel come to indexes of 16384 and more: it does when two thirds of that many objects
+ * live. */
 static int clash(key_t out)
 {
 	static int ids[20000];
@@ -334,9 +391,11 @@ static int clash(key_t out)
 	int keyed = refused == ENOSPC ? msgget(out, IPC_CREAT | IPC_EXCL | 0600) : -2, why = errno;
 	bool left = refused == ENOSPC && msgget(out, 0) != -1;
 	if (confused || refused != ENOSPC)
-		fprintf(stderr, "share: after %d queues of the kernel: %s\n", n, confused ? "an id like the pool's" : strerrorname_np(refused));
+		fprintf(stderr, "share: after %d queues of the kernel: %s\n", n,
+			confused ? "an id like the pool's" : strerrorname_np(refused));
 	else if (keyed != -1 || why != ENOSPC || left)
-		fprintf(stderr, "share: with a key: %d, %s, left behind: %d\n", keyed, strerrorname_np(why), left);
+		fprintf(stderr, "share: with a key: %d, %s, left behind: %d\n", keyed,
+			strerrorname_np(why), left);
 	else
 		status = 0;
 	for (int i = 0; i < n; i++)

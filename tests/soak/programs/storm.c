@@ -1,9 +1,10 @@
-/* Forks workers that do every kind of System V work on a pool, and kills, stops and replaces them at random:
- * storm JOURNALS SEED WORKERS FIRST SET... (see `struct objects` for the order of ids).
+/* Forks workers that do every kind of System V work on a pool, and kills, stops and replaces them
+ * at random: storm JOURNALS SEED WORKERS FIRST SET... (see `struct objects` for the order of ids).
  *
- * Ends when its standard input does: kills all workers, waits for them, and prints "kills N stops N operations N".
- * JOURNALS is a directory outside the pool. What a worker is about to do and what has returned stands there, in memory
- * that outlives it; who reads it afterwards can tell what must have happened (tests/soak/README.md). */
+ * Ends when its standard input does: kills all workers, waits for them, and prints "kills N stops N
+ * operations N". JOURNALS is a directory outside the pool. What a worker is about to do and what
+ * has returned stands there, in memory that outlives it; who reads it afterwards can tell what must
+ * have happened (tests/soak/README.md). */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -83,9 +84,7 @@ _Noreturn static void wrong(const char *what)
 }
 
 static int gone(void)
-{
-	return errno == EIDRM || errno == EINVAL || errno == ENOENT || errno == EEXIST;
-}
+{ return errno == EIDRM || errno == EINVAL || errno == ENOENT || errno == EEXIST; }
 
 static uint32_t sum_of(const unsigned char *text, size_t bytes, uint32_t sum)
 {
@@ -97,13 +96,14 @@ static uint32_t sum_of(const unsigned char *text, size_t bytes, uint32_t sum)
 /* Tokens held with SEM_UNDO: they come back, whoever dies. */
 static void hold(void)
 {
-	unsigned short a = (unsigned short)(next() % TOKENS), b = (unsigned short)((a + 1 + next() % (TOKENS - 1)) % TOKENS);
+	unsigned short a = (unsigned short)(next() % TOKENS),
+		       b = (unsigned short)((a + 1 + next() % (TOKENS - 1)) % TOKENS);
 	struct sembuf take[2] = { { a, -1, SEM_UNDO }, { b, -1, SEM_UNDO } };
 	struct sembuf give[2] = { { b, 1, SEM_UNDO }, { a, 1, SEM_UNDO } };
-	struct timespec patience = { 0, 2000000 };
+	struct timespec timeout = { 0, 2000000 };
 	size_t n = 1 + next() % 2;
 	int in_time = next() % 2;
-	if (semtimedop(on.tokens, take, n, in_time ? &patience : NULL) != 0) {
+	if (semtimedop(on.tokens, take, n, in_time ? &timeout : NULL) != 0) {
 		if (errno == EAGAIN || errno == EINTR)
 			return;
 		fail("tokens taken");
@@ -118,11 +118,11 @@ static void move(void)
 	struct sembuf ops[MOVED];
 	unsigned short from = (unsigned short)(next() % MOVED);
 	size_t n = 2 + next() % (MOVED - 1), to = n - 1;
-	ops[0] = (struct sembuf){ from, (short)-to, (short)(next() % 2 ? IPC_NOWAIT : 0) };
+	ops[0] = (struct sembuf) { from, (short)-to, (short)(next() % 2 ? IPC_NOWAIT : 0) };
 	for (size_t i = 1; i < n; i++)
-		ops[i] = (struct sembuf){ (unsigned short)((from + i) % MOVED), 1, 0 };
-	struct timespec patience = { 0, 1000000 };
-	if (semtimedop(on.moved, ops, n, &patience) != 0 && errno != EAGAIN && errno != EINTR)
+		ops[i] = (struct sembuf) { (unsigned short)((from + i) % MOVED), 1, 0 };
+	struct timespec timeout = { 0, 1000000 };
+	if (semtimedop(on.moved, ops, n, &timeout) != 0 && errno != EAGAIN && errno != EINTR)
 		fail("an array");
 }
 
@@ -146,9 +146,9 @@ static void single(void)
 static void exclude(void)
 {
 	struct sembuf enter = { 0, -1, SEM_UNDO }, leave = { 0, 1, SEM_UNDO };
-	struct timespec patience = { 0, 5000000 };
+	struct timespec timeout = { 0, 5000000 };
 	uint64_t me = (uint64_t)getpid();
-	if (semtimedop(on.mutex, &enter, 1, &patience) != 0) {
+	if (semtimedop(on.mutex, &enter, 1, &timeout) != 0) {
 		if (errno == EAGAIN || errno == EINTR)
 			return;
 		fail("the mutex");
@@ -217,7 +217,8 @@ static void receive(void)
 	static struct message m;
 	static const long types[] = { 0, 0, 2, -3 };
 	mine->receiving++;
-	ssize_t got = msgrcv(on.mixed, &m, MOST_TEXT, types[next() % 4], next() % 64 ? IPC_NOWAIT : 0);
+	ssize_t got = msgrcv(
+		on.mixed, &m, MOST_TEXT, types[next() % 4], next() % 64 ? IPC_NOWAIT : 0);
 	if (got == -1) {
 		if (errno != ENOMSG && errno != EINTR)
 			fail("msgrcv");
@@ -231,8 +232,8 @@ static void receive(void)
 		for (ssize_t i = 0; i < got; i++)
 			if (bytes[i] != (row[1] & 0xff))
 				wrong("a torn short message");
-	} else if (got < HEAD || m.bytes != got || m.type != 1 + m.number % 4 ||
-		   m.sum != sum_of(m.text, (size_t)got - HEAD, m.number)) {
+	} else if (got < HEAD || m.bytes != got || m.type != 1 + m.number % 4
+	        || m.sum != sum_of(m.text, (size_t)got - HEAD, m.number)) {
 		wrong("a torn message");
 	}
 	if (write(log_file, row, sizeof row) != sizeof row)
@@ -317,7 +318,10 @@ static void own_queue(void)
 			return;
 		fail("msgget");
 	}
-	struct { long type; char text[600]; } m = { 1, "" };
+	struct {
+		long type;
+		char text[600];
+	} m = { 1, "" };
 	if (msgsnd(id, &m, next() % sizeof m.text, IPC_NOWAIT) != 0 && !gone() && errno != EAGAIN)
 		fail("msgsnd to its own queue");
 	if (msgctl(id, IPC_RMID, NULL) != 0 && !gone())
@@ -364,13 +368,25 @@ _Noreturn static void work(int at)
 	for (;;) {
 		mine->operations++;
 		switch (next() % 24) {
-		case 0: case 1: case 2: hold(); break;
-		case 3: case 4: case 5: move(); break;
-		case 6: case 7: single(); break;
-		case 8: case 9: exclude(); break;
-		case 10: case 11: case 12: send_to(0); break;
-		case 13: case 14: case 15: send_to(1); break;
-		case 16: case 17: case 18: receive(); break;
+		case 0:
+		case 1:
+		case 2: hold(); break;
+		case 3:
+		case 4:
+		case 5: move(); break;
+		case 6:
+		case 7: single(); break;
+		case 8:
+		case 9: exclude(); break;
+		case 10:
+		case 11:
+		case 12: send_to(0); break;
+		case 13:
+		case 14:
+		case 15: send_to(1); break;
+		case 16:
+		case 17:
+		case 18: receive(); break;
 		case 19: own_segment(); break;
 		case 20: keyed_segment(); break;
 		case 21: own_set(); break;
@@ -394,9 +410,13 @@ static void settle(int at)
 			fail("the doubts");
 		page->sent[which] = page->sending[which];
 	}
-	struct { _Atomic uint64_t *begun, *done; } pairs[] = {
-		{ &page->receiving, &page->received }, { &page->lowering, &page->lowered },
-		{ &page->raising, &page->raised },     { &page->entering, &page->left },
+	struct {
+		_Atomic uint64_t *begun, *done;
+	} pairs[] = {
+		{ &page->receiving, &page->received },
+		{ &page->lowering, &page->lowered },
+		{ &page->raising, &page->raised },
+		{ &page->entering, &page->left },
 	};
 	for (uint32_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
 		if (*pairs[i].begun == *pairs[i].done)
@@ -432,7 +452,9 @@ static pid_t start(int at)
 int main(int argc, char **argv)
 {
 	if (argc != 13) {
-		fprintf(stderr, "usage: %s JOURNALS SEED WORKERS FIRST TOKENS MOVED FAST MUTEX STRICT MIXED SEGMENT KEY\n", argv[0]);
+		fprintf(stderr,
+			"usage: %s JOURNALS SEED WORKERS FIRST TOKENS MOVED FAST MUTEX STRICT MIXED SEGMENT KEY\n",
+			argv[0]);
 		return 2;
 	}
 	int workers = atoi(argv[3]), *id = &on.tokens;
@@ -446,7 +468,8 @@ int main(int argc, char **argv)
 	log_file = opened(argv[1], "log"), doubt_file = opened(argv[1], "doubts");
 	if (ftruncate(journal, workers * (off_t)sizeof *pages) != 0)
 		fail("the journal's size");
-	pages = mmap(NULL, (size_t)workers * sizeof *pages, PROT_READ | PROT_WRITE, MAP_SHARED, journal, 0);
+	pages = mmap(NULL, (size_t)workers * sizeof *pages, PROT_READ | PROT_WRITE, MAP_SHARED,
+		journal, 0);
 	if (pages == MAP_FAILED)
 		fail("the journal");
 	shared = shmat(on.segment, NULL, 0);
@@ -469,11 +492,11 @@ int main(int argc, char **argv)
 		for (int n = 0; over && n < workers && pid[at] <= 0; n++)
 			at = (at + 1) % workers;
 		if (pid[at] > 0) {
-			unsigned dice = (unsigned)(next() % 8);
-			if (stopped[at] && dice < 3 && !over) {
+			unsigned random = (unsigned)(next() % 8);
+			if (stopped[at] && random < 3 && !over) {
 				kill(pid[at], SIGCONT);
 				stopped[at] = 0;
-			} else if (!stopped[at] && dice < 3 && !over) {
+			} else if (!stopped[at] && random < 3 && !over) {
 				kill(pid[at], SIGSTOP);
 				stopped[at] = 1;
 				stops++;
@@ -501,7 +524,7 @@ int main(int argc, char **argv)
 	uint64_t operations = 0;
 	for (int at = 0; at < workers; at++)
 		operations += pages[at].operations;
-	printf("kills %llu stops %llu operations %llu\n", (unsigned long long)kills, (unsigned long long)stops,
-	       (unsigned long long)operations);
+	printf("kills %llu stops %llu operations %llu\n", (unsigned long long)kills,
+		(unsigned long long)stops, (unsigned long long)operations);
 	return 0;
 }

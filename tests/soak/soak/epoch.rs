@@ -7,15 +7,17 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use vshmem_ipc::{Errno, Member, Pool, Room, Superuser};
+use vshmem_ipc::{Client, Errno, Pool, PoolSpace, Superuser};
 use vshmem_session::{Session, is_gone, open_pool};
 
-use crate::crew::{CREW_FIRST, CREW_WORKERS, Crew, STORM_FIRST, STORM_WORKERS, Storm, Tally};
-use crate::dice::Dice;
 use crate::journal::{Accounts, Journal, Seen};
 use crate::message;
 pub use crate::objects::Objects;
 use crate::objects::{FAST, MAGIC, MOVED, MOVED_SEMAPHORES, TOKENS, receive, values};
+use crate::random::Random;
+use crate::worker_pool::{
+    CREW_FIRST, CREW_WORKERS, STORM_FIRST, STORM_WORKERS, Storm, Tally, WorkerPool,
+};
 
 /// The pool and what stays in it.
 #[derive(Debug)]
@@ -25,13 +27,13 @@ pub struct Ground {
     pub journals: PathBuf,
     pub on: Objects,
     /// What is in use when only the objects are there.
-    pub bare: Room,
+    pub bare: PoolSpace,
 }
 
 /// A type that tells the receiver to end.
 const END: i64 = 1 << 60;
-/// How long the dead may take to be buried and the rest to settle.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the dead may take to be reaped and the rest to settle.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn said<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> String + '_ {
     move |error| format!("{what}: {error}")
@@ -49,14 +51,15 @@ pub fn look_at(place: &Path) -> Result<Pool, String> {
 }
 
 /// What is in use.
-pub fn room(pool: &Pool) -> Result<Room, String> {
-    let room = pool.room().map_err(said("a count"))?;
-    // A slab that has emptied keeps its size until another size wants it, and pages that were used are no longer clean.
-    Ok(Room { slabs_used: 0, slabs_free: 0, pages_clean: 0, ..room })
+pub fn room(pool: &Pool) -> Result<PoolSpace, String> {
+    let room = pool.space().map_err(said("a count"))?;
+    // A slab that has emptied keeps its size until another size wants it, and pages that were used
+    // are no longer clean.
+    Ok(PoolSpace { slabs_used: 0, slabs_free: 0, pages_clean: 0, ..room })
 }
 
 /// Receives everything of the strict queue until told to end: (sender, number) in order.
-fn collect(me: &Member, queue: i32) -> Result<Vec<(u32, u32)>, String> {
+fn collect(me: &Client, queue: i32) -> Result<Vec<(u32, u32)>, String> {
     let mut all = Vec::new();
     loop {
         let (kind, text) = receive(me, queue, 0, false).map_err(said("msgrcv"))?;
@@ -69,15 +72,15 @@ fn collect(me: &Member, queue: i32) -> Result<Vec<(u32, u32)>, String> {
 }
 
 pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
-    let mut dice = Dice::new(seed);
+    let mut random = Random::new(seed);
     let _ = std::fs::remove_dir_all(&ground.journals);
     std::fs::create_dir_all(&ground.journals).map_err(said("the journals"))?;
     let session = join(&ground.place)?;
-    let me = session.member();
+    let me = session.client();
     let inside_before = shared_words(ground, me)?.1;
     let (tally, strict) = std::thread::scope(|scope| {
         let collector = scope.spawn(|| collect(me, ground.on.strict));
-        let tally = load(ground, &session, seconds, &mut dice);
+        let tally = load(ground, &session, seconds, &mut random);
         // Whatever came of it, the collector must end.
         let told =
             me.msgsnd(ground.on.strict, END, b"", false, &Superuser).map_err(said("the end"));
@@ -109,8 +112,8 @@ pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
     Ok(tally)
 }
 
-/// The pool is as it was at first, as soon as an agent has gone that came late: one that a worker had sent for before
-/// it was killed.
+/// The pool is as it was at first, as soon as an agent has gone that came late: one that a worker
+/// had sent for before it was killed.
 fn nothing_left(ground: &Ground) -> Result<(), String> {
     let pool = look_at(&ground.place)?;
     let begun = Instant::now();
@@ -120,7 +123,7 @@ fn nothing_left(ground: &Ground) -> Result<(), String> {
             return Ok(());
         }
         let late = pool.clients().map_err(said("the clients"))?;
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             return Err(format!("leaked: {left:?}, at first {:?}; clients: {late:?}", ground.bare));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -132,32 +135,32 @@ fn load(
     ground: &Ground,
     session: &Session,
     seconds: u64,
-    dice: &mut Dice,
+    random: &mut Random,
 ) -> Result<Tally, String> {
-    let me = session.member();
-    let mut storm = Storm::start(&ground.name, &ground.journals, &ground.on, dice.roll(1 << 30))?;
-    let mut crew = Crew::start(&ground.place, &ground.journals, &ground.on, dice)?;
+    let me = session.client();
+    let mut storm = Storm::start(&ground.name, &ground.journals, &ground.on, random.roll(1 << 30))?;
+    let mut worker_pool = WorkerPool::start(&ground.place, &ground.journals, &ground.on, random)?;
     let mut tally = Tally::default();
     let end = Instant::now() + Duration::from_secs(seconds);
     while Instant::now() < end {
-        std::thread::sleep(Duration::from_micros(dice.roll(30_000)));
+        std::thread::sleep(Duration::from_micros(random.roll(30_000)));
         storm.look()?;
-        crew.strike(session, dice)?;
+        worker_pool.strike(session, random)?;
         let sum: u32 = values(me, ground.on.moved).map_err(said("GETALL"))?.iter().sum();
         if sum != MOVED * u32::from(MOVED_SEMAPHORES) {
             return Err(format!("tokens that are only moved add up to {sum}"));
         }
-        if dice.roll(64) == 0 && end_agent(me)? {
+        if random.roll(64) == 0 && end_agent(me)? {
             tally.agents += 1;
         }
     }
-    tally.add(crew.end(session)?);
+    tally.add(worker_pool.end(session)?);
     tally.add(storm.end()?);
     Ok(tally)
 }
 
 /// Kills this domain's agent, if there is one.
-fn end_agent(me: &Member) -> Result<bool, String> {
+fn end_agent(me: &Client) -> Result<bool, String> {
     let rows = me.pool().domains().map_err(said("the domains"))?;
     let Some(row) = rows.into_iter().find(|row| row.index == me.domain()) else {
         return Ok(false);
@@ -172,32 +175,32 @@ fn end_agent(me: &Member) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Waits until nobody else is a client, as an agent buries the dead.
+/// Waits until nobody else is a client, as an agent reaps dead clients.
 fn quiet(session: &Session) -> Result<(), String> {
-    let me = session.member();
+    let me = session.client();
     let begun = Instant::now();
     loop {
         let rows = me.pool().clients().map_err(said("the clients"))?;
         let others: Vec<_> = rows.iter().filter(|row| row.index != me.client()).collect();
         if others.is_empty() {
             return me
-                .free_strangers(me.domain(), &|pid| is_gone(pid, 0))
-                .map_err(said("a burial"));
+                .free_joining_slots(me.domain(), &|pid| is_gone(pid, 0))
+                .map_err(said("reaping"));
         }
         end_agent(me)?;
         for row in &others {
             if is_gone(row.pid, row.start) {
-                me.bury_process(row.pid, vshmem_session::is_gone).map_err(said("a burial"))?;
+                me.reap_process(row.pid, vshmem_session::is_gone).map_err(said("reaping"))?;
             }
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > TIMEOUT {
             return Err(format!("clients that do not go: {others:?}"));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-fn semaphores(ground: &Ground, me: &Member, accounts: &Accounts) -> Result<(), String> {
+fn semaphores(ground: &Ground, me: &Client, accounts: &Accounts) -> Result<(), String> {
     let on = &ground.on;
     let read = |set| values(me, set).map_err(said("GETALL"));
     let tokens = read(on.tokens)?;
@@ -227,7 +230,7 @@ fn pool_file(ground: &Ground) -> Result<File, String> {
 }
 
 /// Who is inside the critical section, and how many have been.
-fn shared_words(ground: &Ground, me: &Member) -> Result<(u64, u64), String> {
+fn shared_words(ground: &Ground, me: &Client) -> Result<(u64, u64), String> {
     let place =
         me.shmat(ground.on.segment, true, false, &Superuser).map_err(said("the shared segment"))?;
     let file = pool_file(ground)?;
@@ -241,7 +244,7 @@ fn shared_words(ground: &Ground, me: &Member) -> Result<(u64, u64), String> {
 
 fn critical_sections(
     ground: &Ground,
-    me: &Member,
+    me: &Client,
     accounts: &Accounts,
     before: u64,
 ) -> Result<(), String> {
@@ -254,7 +257,8 @@ fn critical_sections(
     }
 }
 
-/// Every message that was sent is there once, in the order of its sender; one in doubt at most once.
+/// Every message that was sent is there once, in the order of its sender; one in doubt at most
+/// once.
 fn strict_queue(strict: &[(u32, u32)], accounts: &Accounts) -> Result<(), String> {
     let mut last: HashMap<u32, u32> = HashMap::new();
     let mut seen = Seen::new();
@@ -270,7 +274,7 @@ fn strict_queue(strict: &[(u32, u32)], accounts: &Accounts) -> Result<(), String
 }
 
 /// As the strict one, but whoever receives may die with a message in its hands.
-fn mixed_queue(ground: &Ground, me: &Member, accounts: &Accounts) -> Result<(), String> {
+fn mixed_queue(ground: &Ground, me: &Client, accounts: &Accounts) -> Result<(), String> {
     let mut seen = accounts.received.clone();
     loop {
         match receive(me, ground.on.mixed, 0, true) {

@@ -5,13 +5,13 @@
 
 #![forbid(unsafe_code)]
 
-mod crew;
-mod dice;
 mod epoch;
 mod journal;
 mod message;
 mod objects;
+mod random;
 mod worker;
+mod worker_pool;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 use vshmem_acceptance::{build, run};
 use vshmem_session::{CreateRequest, create, remove};
 
-use crew::Tally;
 use epoch::Ground;
+use worker_pool::Tally;
 
 /// Workers come and go for that long before all of them are killed and the accounts are drawn up.
 const EPOCH: u64 = 4;

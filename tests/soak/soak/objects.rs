@@ -1,6 +1,6 @@
 //! What everybody works on, and shorter calls.
 
-use vshmem_ipc::{Errno, Kind, Member, Operation, Receive, Superuser};
+use vshmem_ipc::{Client, Errno, Kind, Operation, Receive, Superuser};
 use vshmem_session::Session;
 
 /// Tokens of each semaphore that are held with SEM_UNDO only.
@@ -34,7 +34,7 @@ const CREATE: i32 = 0o1600;
 impl Objects {
     /// Makes them.
     pub fn make(session: &Session) -> Result<Self, Errno> {
-        let me = session.member();
+        let me = session.client();
         let set = |count: u16, value: u32| {
             let id = me.semget(0, i32::from(count), CREATE, &Superuser)?;
             for at in 0..count {
@@ -64,7 +64,7 @@ impl Objects {
     }
 
     /// Removes everything else, as what was made by somebody who died before removing it.
-    pub fn remove_others(&self, me: &Member) -> Result<(), String> {
+    pub fn remove_others(&self, me: &Client) -> Result<(), String> {
         for kind in Kind::ALL {
             for row in me.pool().objects(kind).map_err(|errno| errno.to_string())? {
                 // Gone meanwhile, with its last user.
@@ -84,7 +84,7 @@ impl Objects {
     }
 }
 
-pub fn values(me: &Member, set: i32) -> Result<Vec<u32>, Errno> {
+pub fn values(me: &Client, set: i32) -> Result<Vec<u32>, Errno> {
     let mut values: Vec<u32> = Vec::new();
     // May begin again from the first.
     me.semaphore_values(set, &Superuser, |at, value| {
@@ -102,8 +102,9 @@ pub fn undone(number: u16, change: i16) -> Operation {
     Operation { undo: true, ..step(number, change) }
 }
 
-pub fn receive(me: &Member, queue: i32, kind: i64, no_wait: bool) -> Result<(i64, Vec<u8>), Errno> {
-    let wanted = Receive { kind, room: 8192, no_wait, cut: false, except: false, copy: false };
+pub fn receive(me: &Client, queue: i32, kind: i64, no_wait: bool) -> Result<(i64, Vec<u8>), Errno> {
+    let wanted =
+        Receive { mtype: kind, room: 8192, no_wait, cut: false, except: false, copy: false };
     let mut got = (0, Vec::new());
     me.msgrcv(queue, wanted, &Superuser, &mut |kind, size, copy| {
         let mut text = vec![0; size];

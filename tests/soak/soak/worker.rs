@@ -3,22 +3,22 @@
 use std::path::Path;
 use std::time::Duration;
 
-use vshmem_ipc::{Errno, Member, Superuser};
+use vshmem_ipc::{Client, Errno, Superuser};
 use vshmem_session::Session;
 
-use crate::dice::Dice;
 use crate::journal::{Journal, Word};
 use crate::message::{self, Origin};
 use crate::objects::{
     FIRST_KEY, KEYS, MOVED_SEMAPHORES, Objects, TOKEN_SEMAPHORES, receive, step, undone,
 };
+use crate::random::Random;
 
 struct Worker {
     session: Session,
     on: Objects,
     journal: Journal,
     number: u32,
-    dice: Dice,
+    random: Random,
 }
 
 /// `worker POOL-FILE JOURNALS FIRST NUMBER SEED IDS...`: works until it is killed.
@@ -35,7 +35,7 @@ pub fn be(words: &[String]) -> Result<(), String> {
         journal: Journal::open(Path::new(journals), figure(first)? as u32)
             .map_err(|error| error.to_string())?,
         number: figure(number)? as u32,
-        dice: Dice::new(figure(seed)?),
+        random: Random::new(figure(seed)?),
     };
     loop {
         worker.round()?;
@@ -52,8 +52,8 @@ fn refused(what: &str) -> impl Fn(Errno) -> String + '_ {
 }
 
 impl Worker {
-    fn me(&self) -> &Member {
-        self.session.member()
+    fn me(&self) -> &Client {
+        self.session.client()
     }
 
     fn journalled(&self, word: Word) -> Result<u64, String> {
@@ -66,7 +66,7 @@ impl Worker {
 
     fn round(&mut self) -> Result<(), String> {
         self.journalled(Word::Operations)?;
-        match self.dice.roll(22) {
+        match self.random.roll(22) {
             0..=2 => self.hold(),
             3..=5 => self.shift(),
             6..=7 => self.single(),
@@ -81,13 +81,13 @@ impl Worker {
 
     fn hold(&mut self) -> Result<(), String> {
         let count = u64::from(TOKEN_SEMAPHORES);
-        let a = self.dice.roll(count) as u16;
-        let b = (u64::from(a) + 1 + self.dice.roll(count - 1)) % count;
+        let a = self.random.roll(count) as u16;
+        let b = (u64::from(a) + 1 + self.random.roll(count - 1)) % count;
         let take = [undone(a, -1), undone(b as u16, -1)];
         let give = [undone(a, 1), undone(b as u16, 1)];
-        let number = 1 + self.dice.roll(2) as usize;
-        let patience = self.dice.even().then_some(Duration::from_millis(2));
-        match self.me().semop(self.on.tokens, &take[..number], patience, &Superuser) {
+        let number = 1 + self.random.roll(2) as usize;
+        let timeout = self.random.even().then_some(Duration::from_millis(2));
+        match self.me().semop(self.on.tokens, &take[..number], timeout, &Superuser) {
             Ok(()) => self
                 .me()
                 .semop(self.on.tokens, &give[..number], None, &Superuser)
@@ -99,13 +99,13 @@ impl Worker {
 
     fn shift(&mut self) -> Result<(), String> {
         let count = MOVED_SEMAPHORES;
-        let from = self.dice.roll(u64::from(count)) as u16;
-        let to = 1 + self.dice.roll(u64::from(count) - 1) as u16;
+        let from = self.random.roll(u64::from(count)) as u16;
+        let to = 1 + self.random.roll(u64::from(count) - 1) as u16;
         let mut call = vec![step(from, -(to as i16))];
-        call[0].no_wait = self.dice.even();
+        call[0].no_wait = self.random.even();
         call.extend((1..=to).map(|n| step((from + n) % count, 1)));
-        let patience = Some(Duration::from_millis(1));
-        match self.me().semop(self.on.moved, &call, patience, &Superuser) {
+        let timeout = Some(Duration::from_millis(1));
+        match self.me().semop(self.on.moved, &call, timeout, &Superuser) {
             Ok(()) | Err(Errno::AGAIN) => Ok(()),
             Err(errno) => Err(refused("an array")(errno)),
         }
@@ -129,8 +129,8 @@ impl Worker {
     }
 
     fn length(&mut self) -> usize {
-        let most = [8, 64, 1024, 8192][self.dice.roll(4) as usize];
-        self.dice.roll(most + 1) as usize
+        let most = [8, 64, 1024, 8192][self.random.roll(4) as usize];
+        self.random.roll(most + 1) as usize
     }
 
     fn send(&mut self, sending: Word, sent: Word, queue: i32) -> Result<(), String> {
@@ -139,7 +139,7 @@ impl Worker {
         let origin = Origin { sender: self.number, number: number as u32 };
         let (kind, text) = message::make(origin, length);
         self.set(sending, number)?;
-        let no_wait = self.dice.roll(4) != 0;
+        let no_wait = self.random.roll(4) != 0;
         match self.me().msgsnd(queue, kind, &text, no_wait, &Superuser) {
             Ok(()) => self.set(sent, number),
             Err(Errno::AGAIN) => self.set(sending, number - 1),
@@ -149,8 +149,8 @@ impl Worker {
 
     fn receive(&mut self) -> Result<(), String> {
         let before = self.journalled(Word::Receiving)? - 1;
-        let kind = [0, 0, 2, -3][self.dice.roll(4) as usize];
-        let no_wait = self.dice.roll(64) != 0;
+        let kind = [0, 0, 2, -3][self.random.roll(4) as usize];
+        let no_wait = self.random.roll(64) != 0;
         match receive(self.me(), self.on.mixed, kind, no_wait) {
             Ok((kind, text)) => {
                 let from = message::read(kind, &text)?;
@@ -165,12 +165,12 @@ impl Worker {
     }
 
     fn key(&mut self) -> i32 {
-        FIRST_KEY + self.dice.roll(KEYS as u64) as i32
+        FIRST_KEY + self.random.roll(KEYS as u64) as i32
     }
 
     fn segments(&mut self) -> Result<(), String> {
-        let key = if self.dice.even() { self.key() } else { 0 };
-        let size = 8192 * (1 + if key == 0 { self.dice.roll(4) } else { 0 });
+        let key = if self.random.even() { self.key() } else { 0 };
+        let size = 8192 * (1 + if key == 0 { self.random.roll(4) } else { 0 });
         let me = self.me();
         let id = match me.shmget(key, size, 0o1600, &Superuser, &self.session) {
             Ok(id) => id,
@@ -182,7 +182,7 @@ impl Worker {
             Err(errno) if gone(&errno) => return Ok(()),
             Err(errno) => return Err(refused("shmat")(errno)),
         }
-        if key == 0 || self.dice.roll(4) == 0 {
+        if key == 0 || self.random.roll(4) == 0 {
             match self.me().segment_remove(id, &Superuser) {
                 Err(errno) if !gone(&errno) => return Err(refused("IPC_RMID")(errno)),
                 _ => {}
@@ -192,7 +192,7 @@ impl Worker {
     }
 
     fn sets(&mut self) -> Result<(), String> {
-        let key = if self.dice.even() { self.key() } else { 0 };
+        let key = if self.random.even() { self.key() } else { 0 };
         let me = self.me();
         let made = me.semget(key, 3, 0o1600, &Superuser).and_then(|id| {
             me.semop(id, &[undone(0, 1), step(2, 3)], None, &Superuser)?;
@@ -205,8 +205,8 @@ impl Worker {
     }
 
     fn queues(&mut self) -> Result<(), String> {
-        let key = if self.dice.even() { self.key() } else { 0 };
-        let text = vec![7; self.dice.roll(600) as usize];
+        let key = if self.random.even() { self.key() } else { 0 };
+        let text = vec![7; self.random.roll(600) as usize];
         let me = self.me();
         let made = me.msgget(key, 0o1600, &Superuser).and_then(|id| {
             match me.msgsnd(id, 1, &text, true, &Superuser) {

@@ -1,8 +1,8 @@
 //! Which file of a crate takes names from which other.
 //!
-//! A path is followed as the compiler does: down the modules, through `use` and `pub use`, to the file that defines
-//! the name. That a parent declares its child (`mod child;`) or hands its names on (`pub use child::Name`) is not an
-//! import: nothing in the parent depends on it.
+//! A path is followed as the compiler does: down the modules, through `use` and `pub use`, to the
+//! file that defines the name. That a parent declares its child (`mod child;`) or hands its names
+//! on (`pub use child::Name`) is not an import: nothing in the parent depends on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -95,11 +95,13 @@ struct Tree<'a> {
     uses: BTreeMap<&'a [String], Vec<Use>>,
 }
 
-/// Names that were handed on more often than this are given up: two modules hand them to each other.
+/// Names that were handed on more often than this are given up: two modules hand them to each
+/// other.
 const DEEPEST: usize = 12;
 
 impl<'a> Tree<'a> {
-    /// The file that defines what `path`, written in `module`, means; and its name there. `None` for other crates' names.
+    /// The file that defines what `path`, written in `module`, means; and its name there. `None`
+    /// for other crates' names.
     fn resolve(
         &self,
         module: &[String],

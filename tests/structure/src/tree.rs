@@ -32,7 +32,8 @@ pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root is there")
 }
 
-/// Files that git has, or would take, whose names end so; below the root. Without git (an unpacked tarball): all that are there.
+/// Files that git has, or would take, whose names end so; below the root. Without git (an unpacked
+/// tarball): all that are there.
 #[must_use]
 pub fn tracked(ending: &str) -> Vec<PathBuf> {
     let listed = Command::new("git")

@@ -1,5 +1,5 @@
-//! Which crate may import which: the table under "Layers" in docs/internals/design.md, and nothing else. And what a crate leaves to
-//! those beneath it.
+//! Which crate may import which: the table under "Layers" in docs/internals/design.md, and nothing
+//! else. And what a crate leaves to those beneath it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

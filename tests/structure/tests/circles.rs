@@ -1,4 +1,5 @@
-//! No two files of a crate import each other, directly or through others: each can be read after those that it imports.
+//! No two files of a crate import each other, directly or through others: each can be read after
+//! those that it imports.
 
 use std::fmt::Write as _;
 

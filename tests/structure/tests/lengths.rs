@@ -1,4 +1,5 @@
-//! How long files, functions and lines may be. `exceptions.txt` has the few that are longer: what, how long at most, why.
+//! How long files, functions and lines may be. `exceptions.txt` has the few that are longer: what,
+//! how long at most, why.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -65,7 +66,8 @@ fn may_be_wide(line: &str) -> bool {
     line.contains("://") || text.starts_with('|')
 }
 
-/// Lines of a Rust file on which some literal lies. Messages are found by searching for them, so they are not broken.
+/// Lines of a Rust file on which some literal lies. Messages are found by searching for them, so
+/// they are not broken.
 fn literal_lines(text: &str) -> BTreeSet<usize> {
     let mut open: Vec<TokenStream> = text.parse().into_iter().collect();
     let mut found = BTreeSet::new();

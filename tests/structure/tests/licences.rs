@@ -1,5 +1,5 @@
-//! All dependencies have a licence that deny.toml allows, and come from the registry. `cargo deny check` sees more (advisories),
-//! where it is installed; this needs neither it nor a network.
+//! All dependencies have a licence that deny.toml allows, and come from the registry. `cargo deny
+//! check` sees more (advisories), where it is installed; this needs neither it nor a network.
 
 use std::process::Command;
 

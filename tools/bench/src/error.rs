@@ -30,7 +30,7 @@ pub enum Error {
         /// What it wrote on standard error.
         output: String,
     },
-    /// A program's line of figures makes no sense.
+    /// A program's line of figures is invalid.
     #[error("`{command}` printed {line:?} instead of one line of figures: {source}")]
     Reading {
         /// Its command line.

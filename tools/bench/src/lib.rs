@@ -17,7 +17,8 @@
 //! | `report` | rows for a table, and lines of JSON |
 //! | `pingpong` | round trips between two domains |
 //! | `sysv` | System V calls, on the kernel and on a pool |
-//! | `study` | everything at once: a directory with a journal that can be gone on with, and its report |
+//! | `study` | everything at once: a directory with a journal that can be continued with, and its
+//! report |
 #![forbid(unsafe_code)]
 
 mod bootstrap;

@@ -15,8 +15,8 @@ pub struct Machine {
     pub kernel: String,
     /// What it runs on, if it is itself a virtual machine and says so.
     pub hypervisor: Option<String>,
-    /// What makes its figures no measure of a real machine, if anything does: then no conclusion is
-    /// drawn from them.
+    /// What makes its figures no measure of a real machine, if anything does: then no conclusion
+    /// is drawn from them.
     pub emulated: Option<String>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: String,
@@ -59,14 +59,11 @@ impl std::fmt::Display for Machine {
         if let Some(emulated) = &self.emulated {
             write!(
                 f,
-                "\nThe machine is emulated ({emulated}): these figures say nothing about speed."
+                "\nThe machine is emulated ({emulated}): these figures do not show real speed."
             )?;
         }
         if self.busy {
-            write!(
-                f,
-                "\nThe machine is busy with something else: these figures are worth little."
-            )?;
+            write!(f, "\nThe machine is busy with other work: do not rely on these figures.")?;
         }
         Ok(())
     }
@@ -121,7 +118,7 @@ pub(crate) fn emulation(cpuinfo: &str, signature: &str) -> Option<String> {
     if signature.starts_with("TCG") || cpuinfo.contains("QEMU TCG CPU") {
         Some("QEMU without KVM".into())
     } else if says("vendor_id", "User Mode Linux") {
-        Some("User Mode Linux: its system calls are no measure of a kernel's".into())
+        Some("User Mode Linux: its system calls are much slower than a kernel's".into())
     } else if says("CPU implementer", "0x00") {
         // Arm leaves this number to software.
         Some("a CPU made of software".into())

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-use vshmem_bench::study::{Case, Environment, Extent, Means, Outcome, Places, Venue, catalogue};
+use vshmem_bench::study::{Case, Environment, Extent, Outcome, Places, RunCase, Setup, catalogue};
 use vshmem_bench::{Error, Kernels};
 
 /// As LU of version 3.4 ends; its own check comes before, in lines that begin as the last ones do.
@@ -55,7 +55,7 @@ fn run(directory: &Path, scratch: &Path, bench: &str) -> Result<(Case, Outcome),
     let is = |case: &&Case| case.bench == bench && case.environment == Environment::Native;
     let case = cases.iter().find(is).unwrap_or_else(|| panic!("no case {bench}")).clone();
     let command = Path::new("/nonexistent/vshmem");
-    let mut places = Places::new(Means {
+    let mut places = Places::new(Setup {
         command: command.to_owned(),
         kernels: Kernels::of(None, command),
         lab: None,

@@ -96,7 +96,7 @@ fn run(words: Vec<OsString>) -> Result<i32, Error> {
         let request = ExecRequest { argv, forward_signals: true, ..Default::default() };
         if vshmem_lab::in_guest() {
             let guest = guest.trim_start_matches("guest").parse().unwrap_or_else(|_| usage());
-            return vshmem_lab::exec_in_sister(guest, &request, Streams::inherit()?);
+            return vshmem_lab::exec_in_peer(guest, &request, Streams::inherit()?);
         }
         let lab = Lab::open(&name)?;
         return lab.exec(lab.guest_named(&guest)?, &request);

@@ -44,5 +44,5 @@ pub use model::names::{INIT_VERB, KEEPER_VERB};
 pub use model::{
     Acceleration, Device, GuestKind, GuestListing, GuestState, Listing, Missing, Server, UpOptions,
 };
-pub use peer_guest::{exec_in_sister, in_guest};
+pub use peer_guest::{exec_in_peer, in_guest};
 pub use transport::request::{ExecRequest, Streams};

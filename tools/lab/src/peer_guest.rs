@@ -1,4 +1,4 @@
-//! Running commands in a guest from inside a sister guest.
+//! Running commands in a guest from inside a peer guest.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -17,14 +17,14 @@ pub fn in_guest() -> bool {
     Path::new(ORDERS).exists()
 }
 
-/// Runs a command in a sister guest, from inside a guest (as root, in a lab that allows it).
-/// Returns its exit code; 128 + n after signal n.
-pub fn exec_in_sister(guest: u32, request: &ExecRequest, streams: Streams) -> Result<i32> {
+/// Runs a command in a peer guest, from inside a guest (as root, in a lab that allows it). Returns
+/// its exit code; 128 + n after signal n.
+pub fn exec_in_peer(guest: u32, request: &ExecRequest, streams: Streams) -> Result<i32> {
     let boot = orders()?;
     if guest == 0 || guest > boot.count {
         return Err(Error::NoSuchGuest { name: "of this guest".into(), guest, count: boot.count });
     }
-    let token = match boot.sisters.get(guest as usize - 1) {
+    let token = match boot.peers.get(guest as usize - 1) {
         Some(token) => token.clone(),
         None if guest == boot.guest => boot.token,
         None => {
@@ -37,7 +37,7 @@ pub fn exec_in_sister(guest: u32, request: &ExecRequest, streams: Streams) -> Re
     let to = SocketAddr::from((address(guest), AGENT_PORT));
     let connection = TcpStream::connect_timeout(&to, Duration::from_secs(5))
         .map_err(|error| GuestFault::Unreachable { guest, why: error.to_string() })?;
-    // Nobody tells a guest that its sister has died, so the connection must find out.
+    // Nobody tells a guest that its peer guest has died, so the connection must find out.
     let watched = || -> rustix::io::Result<()> {
         rustix::net::sockopt::set_socket_keepalive(&connection, true)?;
         rustix::net::sockopt::set_tcp_keepidle(&connection, Duration::from_secs(30))?;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use vshmem_ipc::{Errno, Member, Resident};
+use vshmem_ipc::{Client, Errno, LocalClient};
 use vshmem_link::Life;
-use vshmem_mem::{Instant, Patience};
+use vshmem_mem::{Instant, StallProofTimeout};
 use vshmem_wire::ClientState;
 
 use super::period::ROUND;
@@ -19,30 +19,30 @@ const RECOVERY: Duration = Duration::from_secs(2);
 /// One client.
 #[derive(Debug)]
 struct WatchedClient {
-    resident: Resident,
+    local_client: LocalClient,
     handle: Option<OwnedFd>,
     /// Its process (while reserved, its parent) is known to be dead, or somebody is known to
     /// recover it: how long it is left alone yet. Who could come for it, or recovers it, may be
     /// stopped together with this agent.
-    over: Option<Patience>,
+    over: Option<StallProofTimeout>,
 }
 
 impl WatchedClient {
-    fn of(resident: Resident) -> Self {
-        let mut ward = Self { resident, handle: None, over: None };
-        ward.look();
-        ward
+    fn of(local_client: LocalClient) -> Self {
+        let mut watched_client = Self { local_client, handle: None, over: None };
+        watched_client.look();
+        watched_client
     }
 
     fn look(&mut self) {
         if self.handle.is_some() || self.over.is_some() {
             return;
         }
-        if self.resident.state == ClientState::Dying {
+        if self.local_client.state == ClientState::Dying {
             self.end();
             return;
         }
-        match Life::of(self.resident.pid, self.resident.start) {
+        match Life::of(self.local_client.pid, self.local_client.start) {
             Life::Over => self.end(),
             Life::Watched(handle) => self.handle = Some(handle),
             Life::Unwatched => {}
@@ -50,21 +50,21 @@ impl WatchedClient {
     }
 
     fn end(&mut self) {
-        let span = match self.resident.state {
+        let span = match self.local_client.state {
             ClientState::Reserved => ORPHAN,
             ClientState::Dying => RECOVERY,
             ClientState::Active | ClientState::Free | ClientState::Quarantined => Duration::ZERO,
         };
-        self.over = Some(Patience::new(Instant::now(), span, ROUND));
+        self.over = Some(StallProofTimeout::new(Instant::now(), span, ROUND));
     }
 
     /// Whether it is time to recover it.
     fn is_due(&mut self, now: Instant) -> bool {
         // Its attaches stay until somebody confirms the death of its domain.
-        if matches!(self.resident.state, ClientState::Free | ClientState::Quarantined) {
+        if matches!(self.local_client.state, ClientState::Free | ClientState::Quarantined) {
             return false;
         }
-        self.over.as_mut().is_some_and(|patience| patience.is_over(now))
+        self.over.as_mut().is_some_and(|timeout| timeout.is_over(now))
     }
 }
 
@@ -74,21 +74,24 @@ pub struct Clients(HashMap<u32, WatchedClient>);
 
 impl Clients {
     /// Brings the list up to what the client table says.
-    pub fn update(&mut self, member: &Member) -> Result<(), Errno> {
-        let mut residents = member.pool().residents(member.domain())?;
-        residents.retain(|resident| resident.index != member.client());
-        self.0.retain(|_, watched| residents.contains(&watched.resident));
-        for resident in residents {
-            self.0.entry(resident.index).or_insert_with(|| WatchedClient::of(resident)).look();
+    pub fn update(&mut self, this_client: &Client) -> Result<(), Errno> {
+        let mut local_clients = this_client.pool().local_clients(this_client.domain())?;
+        local_clients.retain(|local_client| local_client.index != this_client.client());
+        self.0.retain(|_, watched| local_clients.contains(&watched.local_client));
+        for local_client in local_clients {
+            self.0
+                .entry(local_client.index)
+                .or_insert_with(|| WatchedClient::of(local_client))
+                .look();
         }
         Ok(())
     }
 
     /// Notes ends. A slot may have its next holder by now: that one lives.
-    pub fn mark_ended(&mut self, ended: &[Resident]) {
-        for resident in ended {
-            if let Some(watched) = self.0.get_mut(&resident.index)
-                && watched.resident == *resident
+    pub fn mark_ended(&mut self, ended: &[LocalClient]) {
+        for local_client in ended {
+            if let Some(watched) = self.0.get_mut(&local_client.index)
+                && watched.local_client == *local_client
             {
                 watched.handle = None;
                 watched.end();
@@ -97,25 +100,25 @@ impl Clients {
     }
 
     /// Recovers what the dead have left behind, where it is time.
-    pub fn recover_dead(&mut self, member: &Member) -> Result<(), Errno> {
+    pub fn recover_dead(&mut self, this_client: &Client) -> Result<(), Errno> {
         let now = Instant::now();
-        let due: Vec<Resident> = self
+        let due: Vec<LocalClient> = self
             .0
             .values_mut()
-            .filter_map(|watched| watched.is_due(now).then_some(watched.resident))
+            .filter_map(|watched| watched.is_due(now).then_some(watched.local_client))
             .collect();
-        for resident in due {
-            member.bury_resident(&resident)?;
-            self.0.remove(&resident.index);
+        for local_client in due {
+            this_client.reap_local(&local_client)?;
+            self.0.remove(&local_client.index);
         }
         Ok(())
     }
 
     /// Descriptors that become readable when one of them ends.
-    pub fn handles(&self) -> impl Iterator<Item = (Resident, BorrowedFd<'_>)> {
+    pub fn handles(&self) -> impl Iterator<Item = (LocalClient, BorrowedFd<'_>)> {
         self.0
             .values()
-            .filter_map(|watched| Some((watched.resident, watched.handle.as_ref()?.as_fd())))
+            .filter_map(|watched| Some((watched.local_client, watched.handle.as_ref()?.as_fd())))
     }
 
     /// Whether there are none.
@@ -131,15 +134,15 @@ mod tests {
     #[test]
     fn the_next_holder_of_a_slot_is_not_recovered_for_the_former_ones_end() {
         let me = vshmem_session::this_process();
-        let former = Resident {
+        let former = LocalClient {
             index: 3,
-            name: vshmem_wire::ClientName::new(3, 1),
+            name: vshmem_wire::ClientId::new(3, 1),
             domain: 0,
             pid: me.pid,
             start: me.start,
             state: ClientState::Active,
         };
-        let next = Resident { state: ClientState::Reserved, ..former };
+        let next = LocalClient { state: ClientState::Reserved, ..former };
         let mut clients = Clients(HashMap::from([(3, WatchedClient::of(next))]));
         clients.mark_ended(&[former]);
         assert!(clients.0[&3].over.is_none());
@@ -151,9 +154,9 @@ mod tests {
     #[test]
     fn a_stop_of_the_agent_takes_no_slot_from_a_child() {
         let me = vshmem_session::this_process();
-        let mut watched = WatchedClient::of(Resident {
+        let mut watched = WatchedClient::of(LocalClient {
             index: 3,
-            name: vshmem_wire::ClientName::new(3, 1),
+            name: vshmem_wire::ClientId::new(3, 1),
             domain: 0,
             pid: me.pid,
             start: me.start,

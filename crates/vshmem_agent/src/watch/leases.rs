@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use vshmem_ipc::{Errno, Member};
-use vshmem_mem::{Instant, Patience};
+use vshmem_ipc::{Client, Errno};
+use vshmem_mem::{Instant, StallProofTimeout};
 use vshmem_wire::DomainState;
 
 use super::period::ROUND;
@@ -17,12 +17,12 @@ struct Lease {
     value: u32,
     /// With a value that stays as it is. Rounds are counted: while this agent is stopped it hears
     /// nobody.
-    patience: Patience,
+    timeout: StallProofTimeout,
 }
 
 impl Lease {
     fn new(epoch: u32, value: u32, evict_after: Duration, now: Instant) -> Self {
-        Self { epoch, value, patience: Patience::new(now, evict_after, ROUND) }
+        Self { epoch, value, timeout: StallProofTimeout::new(now, evict_after, ROUND) }
     }
 
     /// Takes note of what a round finds, and says whether the domain has been silent for too long.
@@ -31,7 +31,7 @@ impl Lease {
             *self = Self::new(epoch, value, evict_after, now);
             return false;
         }
-        self.patience.is_over(now)
+        self.timeout.is_over(now)
     }
 }
 
@@ -41,15 +41,16 @@ pub struct Leases(HashMap<u32, Lease>);
 
 impl Leases {
     /// Evicts domains that have been silent for too long, in a pool that asks for it.
-    pub fn evict_silent(&mut self, member: &Member) -> Result<(), Errno> {
-        let evict_after = Duration::from_secs(member.pool().superblock().evict_after);
+    pub fn evict_silent(&mut self, this_client: &Client) -> Result<(), Errno> {
+        let evict_after = Duration::from_secs(this_client.pool().superblock().evict_after);
         if evict_after.is_zero() {
             return Ok(());
         }
         let mut silent = Vec::new();
-        for row in member.pool().domains()? {
-            let watched =
-                row.state == DomainState::Alive && row.clients > 0 && row.index != member.domain();
+        for row in this_client.pool().domains()? {
+            let watched = row.state == DomainState::Alive
+                && row.clients > 0
+                && row.index != this_client.domain();
             if !watched {
                 self.0.remove(&row.index);
                 continue;
@@ -63,7 +64,7 @@ impl Leases {
         }
         for (index, epoch) in silent {
             self.0.remove(&index);
-            member.evict_epoch(index, epoch)?;
+            this_client.evict_epoch(index, epoch)?;
         }
         Ok(())
     }

@@ -4,10 +4,10 @@
 mod clients;
 mod doorbell;
 mod host;
+mod host_monitor;
 mod leases;
 mod namespaces;
 mod period;
 mod round;
-mod witness;
 
 pub use round::{Ending, Watch};

@@ -7,7 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use vshmem_ipc::{DomainKey, Errno, Member};
+use vshmem_ipc::{Client, DomainKey, Errno};
 use vshmem_link::{DomainFacts, Sighting, domain_facts, is_same_start, sight};
 
 /// How often in a row a namespace must have been looked for in vain to be taken for ended.
@@ -38,7 +38,7 @@ impl WatchedDomain {
 /// The domains that are PID namespaces below this one.
 #[derive(Debug)]
 pub struct Namespaces {
-    /// `None` where this domain cannot be told from others: then nothing is known of any.
+    /// `None` where this domain cannot be distinguished from others: then nothing is known of any.
     own: Option<DomainFacts>,
     watched: HashMap<u32, WatchedDomain>,
 }
@@ -50,9 +50,9 @@ impl Namespaces {
 
     /// Brings what is watched up to what the domain table says, and looks for what has not been
     /// seen.
-    pub fn take_stock(&mut self, member: &Member) -> Result<(), Errno> {
+    pub fn refresh(&mut self, this_client: &Client) -> Result<(), Errno> {
         let Some(own) = &self.own else { return Ok(()) };
-        let mut keys = member.pool().domain_keys()?;
+        let mut keys = this_client.pool().domain_keys()?;
         keys.retain(|key| key.boot == own.boot_words() && key.pid_namespace != own.pid_namespace);
         self.watched.retain(|_, watched| keys.contains(&watched.key));
         for key in keys {
@@ -76,14 +76,14 @@ impl Namespaces {
     }
 
     /// Notices which of them have ended, and declares them dead.
-    pub fn bury_dead(&mut self, member: &Member) -> Result<(), Errno> {
+    pub fn reap_dead(&mut self, this_client: &Client) -> Result<(), Errno> {
         for watched in self.watched.values_mut() {
             watched.is_over |= watched.init.as_ref().is_some_and(has_ended);
         }
         let over = |watched: &&WatchedDomain| watched.is_over;
         let dead: Vec<DomainKey> = self.watched.values().filter(over).map(|one| one.key).collect();
         for key in dead {
-            member.bury_epoch(key.index, key.epoch)?;
+            this_client.reap_epoch(key.index, key.epoch)?;
             self.watched.remove(&key.index);
         }
         Ok(())
@@ -95,9 +95,9 @@ impl Namespaces {
     }
 
     /// Whether one of them that is seen from here has clients.
-    pub fn are_in_use(&self, member: &Member) -> Result<bool, Errno> {
+    pub fn are_in_use(&self, this_client: &Client) -> Result<bool, Errno> {
         for watched in self.watched.values().filter(|watched| watched.init.is_some()) {
-            if !member.pool().residents(watched.key.index)?.is_empty() {
+            if !this_client.pool().local_clients(watched.key.index)?.is_empty() {
                 return Ok(true);
             }
         }

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use vshmem_ipc::{Errno, Member, Resident};
+use vshmem_ipc::{Client, Errno, LocalClient};
 use vshmem_link::Link;
-use vshmem_session::{Duty, Post, Session};
+use vshmem_session::{Role, RoleLock, Session};
 
 use super::clients::Clients;
 use super::doorbell::Doorbell;
@@ -14,7 +14,7 @@ use super::host::Host;
 use super::leases::Leases;
 use super::namespaces::Namespaces;
 use super::period::ROUND;
-use crate::clean::Poke;
+use crate::clean::CleanerHandle;
 use crate::notify::Notifier;
 
 /// How long the last client has to be gone before the agent goes as well.
@@ -27,15 +27,15 @@ pub enum Ending {
     Idle,
     /// This domain has been evicted or declared dead.
     Evicted,
-    /// The pool does not make sense.
+    /// The pool is corrupt.
     Broken,
 }
 
 /// What the agent looks after.
 pub struct Watch<'a> {
     link: &'a dyn Link,
-    member: &'a Member,
-    lock: &'a Post,
+    this_client: &'a Client,
+    lock: &'a RoleLock,
     place: &'a Path,
     /// Whether the pool is a file of this machine, rather than lent to it.
     on_host: bool,
@@ -45,37 +45,37 @@ pub struct Watch<'a> {
     namespaces: Namespaces,
     leases: Leases,
     alone_since: Option<Instant>,
-    poke: Option<Poke>,
+    wake: Option<CleanerHandle>,
     /// Datagrams, where an operator has configured them.
     notifier: Option<&'a Notifier<'a>>,
 }
 
 /// What the agent was woken for.
 #[derive(Debug, Default)]
-struct News {
+struct Wakeup {
     /// Clients that have ended.
-    ended: Vec<Resident>,
+    ended: Vec<LocalClient>,
     /// A PID namespace below this one has ended.
     namespace_ended: bool,
-    /// The domain was rung.
+    /// The domain was notified.
     rung: bool,
     /// The link has told of the end of a process.
-    told: bool,
+    ends_reported: bool,
 }
 
 impl<'a> Watch<'a> {
     /// Before the first round.
     pub fn new(
         session: &'a Session,
-        lock: &'a Post,
+        lock: &'a RoleLock,
         place: &'a Path,
-        poke: Option<Poke>,
+        wake: Option<CleanerHandle>,
         notifier: Option<&'a Notifier<'a>>,
     ) -> Self {
         let on_host = session.link().file().is_some();
         Self {
             link: session.link(),
-            member: session.member(),
+            this_client: session.client(),
             lock,
             place,
             on_host,
@@ -85,7 +85,7 @@ impl<'a> Watch<'a> {
             namespaces: Namespaces::new(),
             leases: Leases::default(),
             alone_since: None,
-            poke,
+            wake,
             notifier,
         }
     }
@@ -102,44 +102,45 @@ impl<'a> Watch<'a> {
     }
 
     fn round(&mut self) -> Result<Option<Ending>, Errno> {
-        let member = self.member;
-        if !member.in_good_standing()? {
+        let this_client = self.this_client;
+        if !this_client.is_active_member()? {
             return Ok(Some(Ending::Evicted));
         }
-        member.renew_lease(std::process::id())?;
-        member.publish_address()?;
+        this_client.renew_lease(std::process::id())?;
+        this_client.publish_address()?;
         if let Some(notifier) = self.notifier {
             notifier.round()?;
         }
-        self.doorbell.round(member)?;
-        if self.host.check(member)? {
+        self.doorbell.round(this_client)?;
+        if self.host.check(this_client)? {
             return Ok(Some(Ending::Evicted));
         }
-        self.clients.update(member)?;
-        self.clients.recover_dead(member)?;
-        self.namespaces.take_stock(member)?;
-        self.namespaces.bury_dead(member)?;
+        self.clients.update(this_client)?;
+        self.clients.recover_dead(this_client)?;
+        self.namespaces.refresh(this_client)?;
+        self.namespaces.reap_dead(this_client)?;
         self.check_server()?;
-        member.free_strangers(member.domain(), &|pid| vshmem_session::is_gone(pid, 0))?;
-        member.reclaim_some()?;
-        self.leases.evict_silent(member)?;
-        if let Some(poke) = &self.poke {
-            poke.poke();
+        this_client
+            .free_joining_slots(this_client.domain(), &|pid| vshmem_session::is_gone(pid, 0))?;
+        this_client.reclaim_some()?;
+        self.leases.evict_silent(this_client)?;
+        if let Some(wake) = &self.wake {
+            wake.wake();
         }
         Ok(self.is_idle()?.then_some(Ending::Idle))
     }
 
-    /// Without a server (`vshmem pool serve`) nobody passes rings on to this host or from it, so
-    /// nobody is to rely on being rung.
+    /// Without a server (`vshmem pool serve`) nobody forwards notifications to this host or from
+    /// it, so nobody is to rely on being notified.
     fn check_server(&self) -> Result<(), Errno> {
-        if self.on_host && !Duty::Server.is_manned(self.place) {
-            self.member.lose_bells()?;
+        if self.on_host && !Role::Server.is_held(self.place) {
+            self.this_client.lose_doorbells()?;
         }
         Ok(())
     }
 
     fn is_idle(&mut self) -> Result<bool, Errno> {
-        if !self.clients.is_empty() || self.namespaces.are_in_use(self.member)? {
+        if !self.clients.is_empty() || self.namespaces.are_in_use(self.this_client)? {
             self.alone_since = None;
             return Ok(false);
         }
@@ -147,8 +148,8 @@ impl<'a> Watch<'a> {
         Ok(since.elapsed() >= IDLE || self.lock.is_orphaned(self.place))
     }
 
-    /// Sleeps for a round. Meanwhile, wakes threads when the domain is rung, and recovers clients
-    /// as soon as they die.
+    /// Sleeps for a round. Meanwhile, wakes threads when the domain is notified, and recovers
+    /// clients as soon as they die.
     fn sleep(&mut self) {
         let end = Instant::now() + ROUND;
         loop {
@@ -156,41 +157,41 @@ impl<'a> Watch<'a> {
             if left.is_zero() {
                 return;
             }
-            let news = self.wait(left);
-            if news.rung {
-                self.doorbell.answer(self.member);
+            let wakeup = self.wait(left);
+            if wakeup.rung {
+                self.doorbell.answer(self.this_client);
             }
-            if self.recover(&news).is_err() {
+            if self.recover(&wakeup).is_err() {
                 // The round that follows fails in the same way and ends the watch.
                 return;
             }
         }
     }
 
-    fn recover(&mut self, news: &News) -> Result<(), Errno> {
-        if !news.ended.is_empty() {
-            self.clients.mark_ended(&news.ended);
-            self.clients.recover_dead(self.member)?;
+    fn recover(&mut self, wakeup: &Wakeup) -> Result<(), Errno> {
+        if !wakeup.ended.is_empty() {
+            self.clients.mark_ended(&wakeup.ended);
+            self.clients.recover_dead(self.this_client)?;
             self.check_server()?;
         }
-        if news.namespace_ended {
-            self.namespaces.bury_dead(self.member)?;
+        if wakeup.namespace_ended {
+            self.namespaces.reap_dead(self.this_client)?;
         }
         // The link has told of ends: maybe of processes that are too new to be known here.
-        if news.told
+        if wakeup.ends_reported
             && let Some(descriptor) = self.doorbell.descriptor()
             && !self.link.ended_processes(descriptor).is_empty()
         {
-            self.clients.update(self.member)?;
-            self.clients.recover_dead(self.member)?;
+            self.clients.update(self.this_client)?;
+            self.clients.recover_dead(self.this_client)?;
         }
         Ok(())
     }
 
     /// What happens within a time.
-    fn wait(&self, within: Duration) -> News {
+    fn wait(&self, within: Duration) -> Wakeup {
         let readable = |handle| PollFd::from_borrowed_fd(handle, PollFlags::IN);
-        let clients: Vec<(Resident, _)> = self.clients.handles().collect();
+        let clients: Vec<(LocalClient, _)> = self.clients.handles().collect();
         let mut looks: Vec<PollFd<'_>> =
             clients.iter().map(|(_, handle)| readable(*handle)).collect();
         looks.extend(self.namespaces.handles().map(readable));
@@ -202,17 +203,17 @@ impl<'a> Watch<'a> {
             Timespec { tv_sec: within.as_secs() as i64, tv_nsec: i64::from(within.subsec_nanos()) };
         // An error (EINTR, ENOMEM) is as good as nothing to report.
         if poll(&mut looks, Some(&timeout)).is_err() {
-            return News::default();
+            return Wakeup::default();
         }
         let has_news = |look: &PollFd<'_>| !look.revents().is_empty();
         let ended = looks.iter().zip(&clients).filter(|(look, _)| has_news(look));
         let notice = looks.get(namespaces.end).map_or(PollFlags::empty(), PollFd::revents);
-        News {
-            ended: ended.map(|(_, (resident, _))| *resident).collect(),
+        Wakeup {
+            ended: ended.map(|(_, (local_client, _))| *local_client).collect(),
             namespace_ended: looks[namespaces].iter().any(has_news),
             // A device that is gone hangs up: reading it says so.
             rung: notice.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
-            told: notice.contains(PollFlags::PRI),
+            ends_reported: notice.contains(PollFlags::PRI),
         }
     }
 }

@@ -10,15 +10,15 @@ use vshmem_session::{find, open_pool};
 use crate::failure::{Failure, Outcome, unreadable};
 use crate::show;
 
-/// Look a pool over: does everything in it agree?
+/// Check a pool for inconsistencies
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit code 1 when something is wrong or unfinished. On a busy pool a step that is under way may show as unfinished: look again."
+    after_help = "Exit code 1 when something is wrong or unfinished. On a busy pool a step that is still running may be reported as unfinished: run the check again."
 )]
 pub struct Check {
     /// Its name.
     name: String,
-    /// Finish what crashes have left unfinished, then look.
+    /// Repair what crashes have left unfinished, then check.
     #[arg(long)]
     repair: bool,
     /// As JSON.
@@ -75,20 +75,20 @@ impl Check {
     }
 }
 
-/// Buries this domain's dead, of whom the pool cannot know, and mends everything else.
+/// Reaps this domain's dead, of whom the pool cannot know, and mends everything else.
 fn repair(name: &str) -> Result<(), Failure> {
     let visit = crate::visit::Visit::join(find(name)?)?;
     visit
-        .with(|member| -> Result<(), Failure> {
-            let participants = super::Participants::of(member.pool())?;
+        .with(|this_client| -> Result<(), Failure> {
+            let participants = super::Participants::of(this_client.pool())?;
             for client in &participants.clients {
                 if client.state == vshmem_wire::ClientState::Active && participants.is_over(client)
                 {
-                    member.bury(client.name).map_err(unreadable(name))?;
+                    this_client.reap(client.name).map_err(unreadable(name))?;
                 }
             }
             // What is left is told by the look that follows.
-            member.repair().map(drop).map_err(unreadable(name))
+            this_client.repair().map(drop).map_err(unreadable(name))
         })
         .unwrap_or(Ok(()))
 }

@@ -19,7 +19,7 @@ pub struct Create {
     /// Its size: a number with K, M, G or T behind it.
     #[arg(long, value_parser = size::parse, required_unless_present = "file")]
     size: Option<u64>,
-    /// Make it in this file, which a monitor of virtual machines knows already, as
+    /// Make it in this file, which a virtual machine monitor knows already, as
     /// /dev/shm/pve-shm-job7 of Proxmox VE; without --size as long as that is. The file must hold
     /// zeros alone; its owner and mode stay. Such a pool goes by its path.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["xen", "hugepages", "group"])]
@@ -63,9 +63,9 @@ pub struct Create {
     /// need not run yet. Without any, all guests do.
     #[arg(long = "member", value_name = "GUEST", requires = "xen")]
     members: Vec<String>,
-    /// Keep so much free memory ready: zeroed ahead of demand, now and by the agents afterwards, so
-    /// that a new segment, above all a large one, costs no clearing. Without a SIZE, an eighth of
-    /// the pool.
+    /// Keep so much free memory ready: zeroed ahead of demand, now and by the agents afterwards,
+    /// so that a new segment, above all a large one, costs no clearing. Without a SIZE, an
+    /// eighth of the pool.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, num_args = 0..=1)]
     prepare: Option<Option<u64>>,
 }
@@ -204,7 +204,7 @@ fn create_xen(request: &CreateRequest, slots: Option<u32>, names: Vec<String>) -
         eprintln!("vshmem: pool {}: {error}", request.name);
     }
     let mut members = vec!["dom0".to_owned()];
-    members.extend(made.members.iter().map(|member| show::clean(&member.name)));
+    members.extend(made.members.iter().map(|this_client| show::clean(&this_client.name)));
     show::line(format!(
         "pool {}: {} in Xen domain {}, granted to {} ({} at most) at {}",
         request.name,

@@ -29,10 +29,11 @@ pub struct Evict {
     if_there: bool,
 }
 
-const EXAMPLES: &str = "\
-Examples:
-  vshmem pool evict job7 guest2           its sleepers and SEM_UNDO go; its attaches are quarantined
-  vshmem pool evict job7 guest2 --dead    its virtual machine has ended: everything goes";
+const EXAMPLES: &str = "Examples:
+  vshmem pool evict job7 guest2           its waiters and SEM_UNDO are released; its \
+attaches are quarantined
+  vshmem pool evict job7 guest2 --dead    its virtual machine has \
+ended: everything is released";
 
 impl Evict {
     /// Evicts it.
@@ -75,17 +76,17 @@ impl Evict {
             return Ok(ExitCode::SUCCESS);
         }
         let dead = self.dead || row.state == DomainState::Dead;
-        let evicted = Visit::join(link)?.with(|member| {
+        let evicted = Visit::join(link)?.with(|this_client| {
             if dead {
-                member.bury_epoch(row.index, row.epoch)
+                this_client.reap_epoch(row.index, row.epoch)
             } else {
-                member.evict_epoch(row.index, row.epoch)
+                this_client.evict_epoch(row.index, row.epoch)
             }
         });
         evicted.unwrap_or(Ok(())).map_err(unreadable(&self.name))?;
         let clients = row.clients;
         show::line(if dead {
-            format!("pool {}: {shown} is dead; its {clients} clients are buried", self.name)
+            format!("pool {}: {shown} is dead; its {clients} clients are reaped", self.name)
         } else {
             format!(
                 "pool {}: {shown} is evicted; what its {clients} clients have attached is quarantined until `vshmem pool evict {0} {shown} --dead`",

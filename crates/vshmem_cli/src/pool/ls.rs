@@ -20,7 +20,7 @@ use super::Participants;
 /// List the pools of this machine.
 #[derive(Debug, Args)]
 pub struct Ls {
-    /// Look into other users' files as well. What lies there is theirs to write.
+    /// Read other users' files as well. Their content is under those users' control.
     #[arg(long)]
     all: bool,
     /// As JSON.
@@ -117,7 +117,7 @@ fn fill(row: &mut Overview) -> Result<(), Failure> {
     let name = pool.name();
     let participants = Participants::of(&pool)?;
     row.used = Some(pool.usage().map_err(unreadable(&name))?.bytes);
-    let room = pool.room().map_err(unreadable(&name))?;
+    let room = pool.space().map_err(unreadable(&name))?;
     row.clean = Some(room.pages_clean * PAGE_BYTES);
     let alive = participants.domains.iter().filter(|row| row.state == DomainState::Alive);
     row.domains = Some(alive.count());
@@ -185,7 +185,7 @@ impl Ls {
         let others = if unread == 0 {
             String::new()
         } else {
-            format!("\nNot looked into: {unread} of other users. `vshmem pool ls --all` does\n")
+            format!("\nNot read: {unread} of other users. `vshmem pool ls --all` reads them\n")
         };
         show::text(&format!("{table}{slow}{below}{others}"))?;
         Ok(ExitCode::SUCCESS)

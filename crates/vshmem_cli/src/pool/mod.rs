@@ -27,7 +27,7 @@ pub enum PoolVerb {
     Ls(ls::Ls),
     /// Remove a pool.
     Rm(rm::Rm),
-    /// Look a pool over: does everything in it agree?
+    /// Check a pool for inconsistencies
     Check(check::Check),
     /// Declare a domain evicted, or dead.
     Evict(evict::Evict),

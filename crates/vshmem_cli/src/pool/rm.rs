@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use vshmem_link::{Link, PoolDomain};
-use vshmem_mem::{Instant, Patience};
-use vshmem_session::{Duty, FindError, find, identify, open_pool};
+use vshmem_mem::{Instant, StallProofTimeout};
+use vshmem_session::{FindError, Role, find, identify, open_pool};
 
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
@@ -18,7 +18,7 @@ use super::Participants;
 pub struct Rm {
     /// Its name, or the path of its file.
     name: String,
-    /// Even if programs use it: they keep what they have mapped, and nobody finds it any more.
+    /// Even if programs use it: they keep their mappings, but the pool can no longer be found.
     #[arg(long)]
     force: bool,
 }
@@ -60,7 +60,7 @@ impl Rm {
             Err(vshmem_session::SessionError::Find(FindError::Damaged { .. })) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        // Tables that do not make sense are a reason to remove it, not to keep it.
+        // Tables that are invalid are a reason to remove it, not to keep it.
         let Ok(participants) = Participants::of(&pool) else {
             return Ok(());
         };
@@ -121,13 +121,13 @@ fn remove_wait_files(uuid: &[u8; 16]) {
 /// Removes a pool that has a Xen domain, once its server has seen that it is to go: it would grant
 /// the pool anew.
 fn remove_domain(name: &str, pool: PoolDomain) -> Result<(), Failure> {
-    const PATIENCE: Duration = Duration::from_secs(10);
+    const TIMEOUT: Duration = Duration::from_secs(10);
     // The server may have been stopped together with this process.
     const MOST_OF_A_LOOK: Duration = Duration::from_millis(200);
     let place = find(name).map(|link| link.place().to_owned());
-    let mut patience = Patience::new(Instant::now(), PATIENCE, MOST_OF_A_LOOK);
-    while place.as_ref().is_ok_and(|place| Duty::Server.is_manned(place))
-        && !patience.is_over(Instant::now())
+    let mut timeout = StallProofTimeout::new(Instant::now(), TIMEOUT, MOST_OF_A_LOOK);
+    while place.as_ref().is_ok_and(|place| Role::Server.is_held(place))
+        && !timeout.is_over(Instant::now())
     {
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -29,14 +29,17 @@ pub struct Serve {
     vectors: u32,
 }
 
-const EXAMPLES: &str = "\
-Stays in the foreground and writes a line for each event; SIGTERM ends it. A guest whose QEMU ends is
-declared dead in the pool at once. Guests cannot connect to a server a second time: after a restart
-those that run keep the pool, and whoever sleeps in it looks every 4 ms instead of being rung, until
-they have been started anew (docs/guide/qemu-libvirt.md).
+const EXAMPLES: &str = "Stays in the foreground and writes a line for each event; SIGTERM ends it. A guest whose QEMU \
+ends is
+declared dead in the pool at once. Guests cannot reconnect to a server: after the \
+server
+restarts, running guests keep the pool, but their waiters poll every 4 ms instead of \
+being notified, until
+the guests are restarted (docs/guide/qemu-libvirt.md).
 
 Examples:
-  vshmem pool serve job7 &
+  vshmem \
+pool serve job7 &
   qemu-system-x86_64 ... $(vshmem pool show job7 --as qemu)";
 
 impl Serve {
@@ -94,7 +97,7 @@ fn end(name: &str, ending: Ending) -> Outcome {
     }
 }
 
-/// In dom0: grants the pool to guests that come, and buries those that go.
+/// In dom0: grants the pool to guests that come, and reaps those that go.
 fn serve_xen(link: Box<dyn Link>, name: &str, stop: &UnixStream) -> Outcome {
     let place = link.place().to_owned();
     let mut server = XenServer::start(link, name)?;
@@ -114,10 +117,10 @@ fn serve_xen(link: Box<dyn Link>, name: &str, stop: &UnixStream) -> Outcome {
 
 fn opening(name: &str, places: &Places, vectors: u32) -> String {
     let host = if places.usual {
-        "the host's processes are rung as well".to_owned()
+        "the host's processes are notified as well".to_owned()
     } else {
         format!(
-            "the host's processes look every 4 ms, because they would look for {} in /run/vshmem/serve",
+            "the host's processes poll every 4 ms, because they expect {} in /run/vshmem/serve",
             places.control.display()
         )
     };

@@ -21,7 +21,7 @@ use super::show_as::{self, Device, Form};
 pub struct Show {
     /// Its name.
     name: String,
-    /// What to put on the command line of a monitor of virtual machines, or into its configuration.
+    /// What to put on the command line of a virtual machine monitor, or into its configuration.
     #[arg(long = "as", value_name = "TOOL", conflicts_with = "json")]
     form: Option<Form>,
     /// With --as: what kind of device. The default is what the pool was made for: dax when it was
@@ -192,7 +192,7 @@ fn facts(name: &str) -> Result<Facts, Failure> {
     let link = find(name)?;
     let pool = open_pool(link.as_ref())?;
     let (superblock, layout) = (pool.superblock(), pool.layout());
-    let room = pool.room().map_err(unreadable(name))?;
+    let room = pool.space().map_err(unreadable(name))?;
     let geometry = superblock.geometry;
     let total = superblock.total_bytes;
     // All that is neither, the gaps between them too.

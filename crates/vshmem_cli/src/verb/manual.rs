@@ -88,7 +88,8 @@ fn write_pages(command: &Command, above: Option<&str>, directory: &Path) -> io::
 fn write_notes(text: &mut Vec<u8>, notes: &str) -> io::Result<()> {
     writeln!(text, ".SH EXAMPLES AND NOTES\n.nf")?;
     for line in notes.lines().filter(|line| *line != "Examples:") {
-        // A dot or an apostrophe at its beginning would make it a request; "\&" is nothing, printed.
+        // A dot or an apostrophe at its beginning would make it a request; "\&" is nothing,
+        // printed.
         writeln!(text, "\\&{}", line.replace('\\', "\\e").replace('-', "\\-"))?;
     }
     writeln!(text, ".fi")

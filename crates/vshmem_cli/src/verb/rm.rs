@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use vshmem_ipc::{Errno, Kind, Member};
+use vshmem_ipc::{Client, Errno, Kind};
 
 use crate::account::OwnCredentials;
 use crate::choice;
@@ -72,10 +72,12 @@ impl Rm {
     /// Removes them.
     pub fn carry_out(self) -> Outcome {
         let link = choice::open(self.pool.as_deref())?;
-        Visit::join(link)?.with(|member| self.remove(member)).unwrap_or(Ok(ExitCode::SUCCESS))
+        Visit::join(link)?
+            .with(|this_client| self.remove(this_client))
+            .unwrap_or(Ok(ExitCode::SUCCESS))
     }
 
-    fn remove(&self, member: &Member) -> Outcome {
+    fn remove(&self, this_client: &Client) -> Outcome {
         let caller = OwnCredentials::read();
         let mut troubles = Vec::new();
         let wishes = [
@@ -85,10 +87,10 @@ impl Rm {
         ];
         for (kind, ids, keys) in wishes {
             let mut ids = ids.clone();
-            let entries = member
+            let entries = this_client
                 .pool()
                 .entries(kind)
-                .map_err(crate::failure::unreadable(&member.pool().name()))?;
+                .map_err(crate::failure::unreadable(&this_client.pool().name()))?;
             for &key in keys {
                 match entries.iter().find(|entry| entry.permission.key == key) {
                     Some(entry) => ids.push(entry.id),
@@ -98,7 +100,7 @@ impl Rm {
                 }
             }
             for id in ids {
-                if let Err(errno) = remove(member, kind, id, &caller) {
+                if let Err(errno) = remove(this_client, kind, id, &caller) {
                     troubles.push(trouble(kind, id, errno));
                 }
             }
@@ -106,7 +108,7 @@ impl Rm {
                 continue;
             }
             for entry in entries {
-                match remove(member, kind, entry.id, &caller) {
+                match remove(this_client, kind, entry.id, &caller) {
                     // Removed by somebody else meanwhile, or not ours: `all` is all that may be.
                     Ok(()) | Err(Errno::INVAL | Errno::IDRM | Errno::PERM) => {}
                     Err(errno) => troubles.push(trouble(kind, entry.id, errno)),
@@ -116,7 +118,7 @@ impl Rm {
         if troubles.is_empty() {
             return Ok(ExitCode::SUCCESS);
         }
-        let pool = member.pool().name();
+        let pool = this_client.pool().name();
         failed(format!(
             "pool {pool}: {}. `vshmem ls --pool {pool}` shows what there is",
             troubles.join("; ")
@@ -133,11 +135,11 @@ fn trouble(kind: Kind, id: i32, errno: Errno) -> String {
     }
 }
 
-fn remove(member: &Member, kind: Kind, id: i32, caller: &OwnCredentials) -> Result<(), Errno> {
+fn remove(this_client: &Client, kind: Kind, id: i32, caller: &OwnCredentials) -> Result<(), Errno> {
     match kind {
-        Kind::Segment => member.segment_remove(id, caller),
-        Kind::Semaphore => member.set_remove(id, caller),
-        Kind::Queue => member.queue_remove(id, caller),
+        Kind::Segment => this_client.segment_remove(id, caller),
+        Kind::Semaphore => this_client.set_remove(id, caller),
+        Kind::Queue => this_client.queue_remove(id, caller),
     }
 }
 

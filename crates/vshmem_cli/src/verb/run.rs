@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use vshmem_ipc::JoinError;
 use vshmem_link::Link;
-use vshmem_mem::{Instant, Patience};
+use vshmem_mem::{Instant, StallProofTimeout};
 use vshmem_session::{Session, SessionError, Share};
 
 use crate::failure::{Failure, Outcome, failed};
@@ -21,7 +21,7 @@ use crate::{choice, program};
 /// Name of the library that answers the System V calls.
 const LIBRARY: &str = "libvshmem_preload.so";
 /// How long a full table may take to be emptied: the agent looks once a second.
-const BURIALS: Duration = Duration::from_secs(3);
+const REAP_TIMEOUT: Duration = Duration::from_secs(3);
 /// What passes between two looks counts for so much at most: the agent may have been stopped
 /// together with this process.
 const MOST_OF_A_LOOK: Duration = Duration::from_secs(1);
@@ -74,7 +74,7 @@ fn refuse_long_ids(share: &str, kernel: &str) -> Result<(), Failure> {
     let mixes = Share::parse(share).is_ok_and(|share| share.mixes());
     if mixes && kernel.split_whitespace().any(|word| word == "ipcmni_extend") {
         return failed(
-            "--share key=LO-HI does not work on this kernel: it was started with ipcmni_extend, so its ids cannot be told from a pool's. Name whole kinds, as in --share shm,sem, or start it without",
+            "--share key=LO-HI does not work on this kernel: it was started with ipcmni_extend, so its ids cannot be distinguished from a pool's. Name whole kinds, as in --share shm,sem, or start it without",
         );
     }
     Ok(())
@@ -115,12 +115,12 @@ impl Run {
             .args(arguments)
             .env("LD_PRELOAD", preload(library.as_os_str()))
             .env("VSHMEM_POOL", &place)
-            .env("VSHMEM_POOL_NAME", session.member().pool().name())
+            .env("VSHMEM_POOL_NAME", session.client().pool().name())
             .env("VSHMEM_SHARE", &self.share)
             .env("VSHMEM_FTOK", ftok)
             .env("VSHMEM_COMMAND", me)
             .exec();
-        // What is left behind if this fails is buried by the agent.
+        // What is left behind if this fails is reaped by the agent.
         let _ = session.leave();
         let sentence = format!(
             "{}: cannot run it: {error}. If it is a script, look at the program named in its first line",
@@ -137,7 +137,7 @@ impl Run {
 fn check_spin() -> Result<(), Failure> {
     match std::env::var_os("VSHMEM_SPIN") {
         Some(word) if word != "0" && word != "1" => Err(Failure::Usage(format!(
-            "VSHMEM_SPIN is {:?}: it must be 0 (a thread that has to wait sleeps at once) or 1 (it looks for a moment first), or not be set",
+            "VSHMEM_SPIN is {:?}: it must be 0 (a waiting thread sleeps at once) or 1 (it spins first), or not be set",
             word
         ))),
         _ => Ok(()),
@@ -148,7 +148,7 @@ fn check_spin() -> Result<(), Failure> {
 /// round, so that is waited for.
 fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
     let place = link.place().to_owned();
-    let mut patience = Patience::new(Instant::now(), BURIALS, MOST_OF_A_LOOK);
+    let mut timeout = StallProofTimeout::new(Instant::now(), REAP_TIMEOUT, MOST_OF_A_LOOK);
     let mut link = Some(link);
     loop {
         let next = match link.take() {
@@ -157,7 +157,7 @@ fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
         };
         match Session::join(next) {
             Err(SessionError::Join { error: JoinError::Full { .. }, .. })
-                if !patience.is_over(Instant::now()) =>
+                if !timeout.is_over(Instant::now()) =>
             {
                 // Without one, nobody empties it.
                 let _ = vshmem_agent::start(&place);

@@ -27,7 +27,7 @@ pub fn be() {
             std::process::exit(0);
         }
     };
-    let me = session.member();
+    let me = session.client();
     let id = me.shmget(KEY, 4096, IPC_CREAT | 0o600, &Superuser, &session).unwrap();
     me.shmat(id, true, false, &Superuser).unwrap();
     let set = me.semget(KEY, 1, IPC_CREAT | 0o600, &Superuser).unwrap();

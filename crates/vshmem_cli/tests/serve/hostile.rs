@@ -23,7 +23,7 @@ fn a_peer_that_sends_something_is_disconnected_and_its_domain_lives_on() {
     }
     let name = pool("garbage");
     let server = Server::start(&name, &[]);
-    let witness = Qemu::connect(&server.socket, 1);
+    let host_monitor = Qemu::connect(&server.socket, 1);
     for garbage in [&b"x"[..], &[0xff; 8], &[0; 65536]] {
         let mut peer = Qemu::connect(&server.socket, 1);
         let process = peer.process("guest-a", 7);
@@ -35,7 +35,7 @@ fn a_peer_that_sends_something_is_disconnected_and_its_domain_lives_on() {
             address_of(process.pool(), process.domain()).is_none()
         });
         assert_eq!(state_of(process.pool(), process.domain()), DomainState::Alive);
-        until("the others know", || witness.peers() == [0]);
+        until("the others know", || host_monitor.peers() == [0]);
         process.leave().unwrap();
     }
     server.stop();
@@ -109,10 +109,10 @@ fn nonsense_on_the_control_socket_is_passed_over() {
             control.send_to(word, &place).unwrap();
         }
     }
-    Served::of(&name.0).ring(guest.id()).unwrap();
-    until("a ring at the guest", || guest.was_rung());
-    server.until_said("made no sense (256 in all)");
-    let lines = server.said().iter().filter(|line| line.contains("no sense")).count();
+    Served::of(&name.0).notify(guest.id()).unwrap();
+    until("a notification at the guest", || guest.was_notified());
+    server.until_said("was invalid (256 in all)");
+    let lines = server.said().iter().filter(|line| line.contains("invalid request")).count();
     assert!(lines <= 10, "a line for each floods the log: {lines}");
     server.stop();
 }

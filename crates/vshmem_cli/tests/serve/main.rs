@@ -13,7 +13,7 @@ use std::path::Path;
 use qemu::Qemu;
 use rig::{expect, refusal, until};
 use server::{Server, is_root, pool};
-use vshmem_ipc::{Member, Operation, Pool, Superuser};
+use vshmem_ipc::{Client, Operation, Pool, Superuser};
 use vshmem_link::Served;
 use vshmem_session::Session;
 use vshmem_sync::Doorbell;
@@ -30,16 +30,16 @@ pub fn operation(change: i16, undo: bool) -> [Operation; 1] {
 }
 
 /// A set of one semaphore.
-pub fn new_set(member: &Member) -> i32 {
-    member.semget(0, 1, 0o600, &Superuser).unwrap()
+pub fn new_set(this_client: &Client) -> i32 {
+    this_client.semget(0, 1, 0o600, &Superuser).unwrap()
 }
 
 /// How many sleep until that semaphore rises.
-pub fn sleepers(member: &Member, set: i32) -> u32 {
-    member.semaphore_sleepers(set, 0, false, &Superuser).unwrap()
+pub fn waiters(this_client: &Client, set: i32) -> u32 {
+    this_client.semaphore_waiters(set, 0, false, &Superuser).unwrap()
 }
 
-/// Where a domain can be rung.
+/// Where a domain can be notified.
 pub fn address_of(pool: &Pool, domain: u32) -> Option<u32> {
     pool.domains().unwrap().iter().find(|row| row.index == domain).unwrap().address
 }
@@ -61,7 +61,7 @@ fn a_guest_gets_version_id_memory_and_doorbells_in_this_order() {
     let expected =
         [(0, false), (one, false), (-1, true), (0, true), (0, true), (one, true), (one, true)];
     assert_eq!(first.learnt.lock().unwrap().messages, expected);
-    assert!(first.id() > 0, "an id of 0 cannot be told from a device without interrupts");
+    assert!(first.id() > 0, "an id of 0 cannot be distinguished from a device without interrupts");
     let second = Qemu::connect(&server.socket, 2);
     assert_eq!(second.peers(), [0, one]);
     until("the first hears of the second", || first.peers() == [0, i64::from(second.id())]);
@@ -98,7 +98,7 @@ fn nothing_is_left_after_a_server_that_was_told_to_stop() {
 }
 
 #[test]
-fn the_host_rings_guests_and_guests_ring_the_host() {
+fn the_host_notifies_guests_and_guests_notify_the_host() {
     if !is_root() {
         return;
     }
@@ -109,33 +109,33 @@ fn the_host_rings_guests_and_guests_ring_the_host() {
     let process = guest.process("guest-a", 7);
     guest.announce(&process);
     let pool = process.pool();
-    until("the host has a doorbell", || address_of(pool, host.member().domain()) == Some(0));
-    let set = new_set(host.member());
+    until("the host has a doorbell", || address_of(pool, host.client().domain()) == Some(0));
+    let set = new_set(host.client());
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| process.semop(set, &operation(-1, false), None, &Superuser));
-        until("a sleeper in the guest", || sleepers(host.member(), set) == 1);
-        host.member().semop(set, &operation(1, false), None, &Superuser).unwrap();
-        until("a ring at the guest", || guest.was_rung());
-        process.deliver_rings();
-        sleeper.join().unwrap().unwrap();
+        let waiter = scope.spawn(|| process.semop(set, &operation(-1, false), None, &Superuser));
+        until("a waiter in the guest", || waiters(host.client(), set) == 1);
+        host.client().semop(set, &operation(1, false), None, &Superuser).unwrap();
+        until("a notification at the guest", || guest.was_notified());
+        process.deliver_wakeups();
+        waiter.join().unwrap().unwrap();
     });
     std::thread::scope(|scope| {
-        let sleeper =
-            scope.spawn(|| host.member().semop(set, &operation(-1, false), None, &Superuser));
-        until("a sleeper on the host", || sleepers(&process, set) == 1);
+        let waiter =
+            scope.spawn(|| host.client().semop(set, &operation(-1, false), None, &Superuser));
+        until("a waiter on the host", || waiters(&process, set) == 1);
         process.semop(set, &operation(1, false), None, &Superuser).unwrap();
-        sleeper.join().unwrap().unwrap();
+        waiter.join().unwrap().unwrap();
     });
     server.until_said("guest 1: is domain guest-a");
     // Directly, as any process of the host may.
     let doorbell = Served::of(&name.0);
-    doorbell.ring(guest.id()).unwrap();
-    until("a ring at the guest", || guest.was_rung());
+    doorbell.notify(guest.id()).unwrap();
+    until("a notification at the guest", || guest.was_notified());
     // Nobody is there: harmless.
-    doorbell.ring(4711).unwrap();
-    doorbell.ring(u32::MAX).unwrap();
-    doorbell.ring(guest.id()).unwrap();
-    until("a ring at the guest", || guest.was_rung());
+    doorbell.notify(4711).unwrap();
+    doorbell.notify(u32::MAX).unwrap();
+    doorbell.notify(guest.id()).unwrap();
+    until("a notification at the guest", || guest.was_notified());
     process.leave().unwrap();
     host.leave().unwrap();
     server.stop();
@@ -154,21 +154,21 @@ fn the_end_of_a_guest_is_the_death_of_its_domains() {
     dying.announce(&holder);
     let other = staying.process("guest-b", 7);
     staying.announce(&other);
-    let set = new_set(host.member());
-    host.member().semop(set, &operation(1, false), None, &Superuser).unwrap();
+    let set = new_set(host.client());
+    host.client().semop(set, &operation(1, false), None, &Superuser).unwrap();
     holder.semop(set, &operation(-1, true), None, &Superuser).unwrap();
     std::thread::scope(|scope| {
-        let sleeper =
-            scope.spawn(|| host.member().semop(set, &operation(-1, false), None, &Superuser));
-        until("a sleeper on the host", || sleepers(&other, set) == 1);
+        let waiter =
+            scope.spawn(|| host.client().semop(set, &operation(-1, false), None, &Superuser));
+        until("a waiter on the host", || waiters(&other, set) == 1);
         drop(dying);
-        // The adjustment of the dead holder is applied, and the sleeper has its turn.
-        sleeper.join().unwrap().unwrap();
+        // The adjustment of the dead holder is applied, and the waiter has its turn.
+        waiter.join().unwrap().unwrap();
     });
     let pool = other.pool();
     until("the domain is dead", || state_of(pool, holder.domain()) == DomainState::Dead);
     assert_eq!(state_of(pool, other.domain()), DomainState::Alive);
-    assert_eq!(state_of(pool, host.member().domain()), DomainState::Alive);
+    assert_eq!(state_of(pool, host.client().domain()), DomainState::Alive);
     server.until_said("domain guest-a: dead (its virtual machine has ended)");
     other.leave().unwrap();
     host.leave().unwrap();

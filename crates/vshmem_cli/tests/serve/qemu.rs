@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use vshmem_ipc::{DomainIdentity, Member, Process, Reach, WaitFile};
+use vshmem_ipc::{Client, DomainIdentity, Process, WaitFile, WakeScope};
 use vshmem_mem::Map;
 use vshmem_sync::Doorbell;
 
@@ -92,8 +92,8 @@ impl Qemu {
         self.learnt.lock().unwrap().peers.keys().copied().collect()
     }
 
-    /// Whether this device has been rung since; forgets it.
-    pub fn was_rung(&self) -> bool {
+    /// Whether this device has been notified since; forgets it.
+    pub fn was_notified(&self) -> bool {
         let mut count = [0; 8];
         let learnt = self.learnt.lock().unwrap();
         let nonblocking = rustix::fs::OFlags::NONBLOCK;
@@ -103,7 +103,7 @@ impl Qemu {
 
     /// A process in the guest: a member of a kernel called `name`, by the memory that the server
     /// has handed out.
-    pub fn process(&self, name: &str, pid: u32) -> Member {
+    pub fn process(&self, name: &str, pid: u32) -> Client {
         let number = self.learnt.lock().unwrap().memory.as_ref().unwrap().as_raw_fd();
         let link = vshmem_link::open(Path::new(&format!("/proc/self/fd/{number}"))).unwrap();
         let pool = Arc::new(vshmem_session::open_pool(link.as_ref()).unwrap());
@@ -117,14 +117,14 @@ impl Qemu {
         let words = Map::anonymous(pool.geometry().threads as usize * 4);
         let process = Process { pid, start: u64::from(pid) + 1, uid: 0 };
         let words = Some(WaitFile::of_one_user(Arc::new(words)));
-        let member = Member::join(pool, &identity, process, words, Reach::Domain).unwrap();
-        member.use_doorbell(Arc::new(Bell(Arc::clone(&self.learnt))));
-        member
+        let this_client = Client::join(pool, &identity, process, words, WakeScope::Domain).unwrap();
+        this_client.use_doorbell(Arc::new(Bell(Arc::clone(&self.learnt))));
+        this_client
     }
 
     /// As a guest's agent does.
-    pub fn announce(&self, member: &Member) {
-        member.publish_address().unwrap();
+    pub fn announce(&self, this_client: &Client) {
+        this_client.publish_address().unwrap();
     }
 }
 
@@ -137,7 +137,7 @@ impl Doorbell for Bell {
         self.0.lock().unwrap().id.and_then(|id| u32::try_from(id).ok())
     }
 
-    fn ring(&self, address: u32) -> Result<(), Errno> {
+    fn notify(&self, address: u32) -> Result<(), Errno> {
         let learnt = self.0.lock().unwrap();
         let peer = learnt.peers.get(&i64::from(address)).ok_or(Errno::NXIO)?;
         rustix::io::write(&peer[0], &1u64.to_ne_bytes()).map(drop)

@@ -1,15 +1,15 @@
 //! A server that is killed, and the one after it.
 
-use vshmem_ipc::{Member, Superuser};
+use vshmem_ipc::{Client, Superuser};
 use vshmem_wire::DomainState;
 
 use crate::qemu::Qemu;
 use crate::rig::{Name, expect, until};
 use crate::server::{Server, is_root, pool};
-use crate::{address_of, host, new_set, operation, sleepers, state_of};
+use crate::{address_of, host, new_set, operation, state_of, waiters};
 
 /// Two members hand a semaphore to and fro.
-fn hand_over(one: &Member, other: &Member, set: i32, rounds: u32) {
+fn hand_over(one: &Client, other: &Client, set: i32, rounds: u32) {
     std::thread::scope(|scope| {
         let there = scope.spawn(|| {
             for _ in 0..rounds {
@@ -31,7 +31,7 @@ fn served(test: &str) -> (Name, Server) {
 }
 
 #[test]
-fn without_the_server_nobody_relies_on_being_rung() {
+fn without_the_server_nobody_relies_on_being_notified() {
     if !is_root() {
         return;
     }
@@ -47,9 +47,9 @@ fn without_the_server_nobody_relies_on_being_rung() {
         let rows = process.pool().domains().unwrap();
         rows.iter().all(|row| row.address.is_none())
     });
-    let set = new_set(host.member());
-    hand_over(host.member(), &process, set, 20);
-    hand_over(&process, host.member(), set, 20);
+    let set = new_set(host.client());
+    hand_over(host.client(), &process, set, 20);
+    hand_over(&process, host.client(), set, 20);
     assert_eq!(state_of(process.pool(), process.domain()), DomainState::Alive);
     process.leave().unwrap();
     host.leave().unwrap();
@@ -73,18 +73,18 @@ fn a_restarted_server_serves_newcomers_and_does_not_harm_who_is_there() {
     assert!(new.id() != old.id() && new.id() != 0, "an id was given twice");
     let after = new.process("guest-b", 7);
     new.announce(&after);
-    until("the newcomer can be rung, and the one from before cannot", || {
+    until("the newcomer can be notified, and the one from before cannot", || {
         address_of(after.pool(), before.domain()).is_none()
             && address_of(after.pool(), after.domain()) == Some(new.id())
     });
     // A guest's agent may start again and announce what it reads from its device.
     old.announce(&before);
     until("its doorbell is nobody's", || address_of(after.pool(), before.domain()).is_none());
-    let set = new_set(host.member());
+    let set = new_set(host.client());
     hand_over(&before, &after, set, 20);
-    hand_over(host.member(), &before, set, 20);
-    hand_over(&after, host.member(), set, 20);
-    assert_eq!(sleepers(host.member(), set), 0);
+    hand_over(host.client(), &before, set, 20);
+    hand_over(&after, host.client(), set, 20);
+    assert_eq!(waiters(host.client(), set), 0);
     // The end of its process is the end of the guest: its socket is closed already.
     drop(old);
     assert_eq!(state_of(after.pool(), before.domain()), DomainState::Alive);
@@ -115,7 +115,7 @@ fn the_death_of_a_guest_is_noticed_across_restarts() {
     }
     let (name, mut server) = served("orphan");
     let host = host(&name);
-    let set = new_set(host.member());
+    let set = new_set(host.client());
     let mut guest = guest_process(&server, set);
     server.kill();
     let mut second = Server::start(&name, &[]);
@@ -129,7 +129,7 @@ fn the_death_of_a_guest_is_noticed_across_restarts() {
     third.until_said("domain guest-z: dead (its virtual machine has ended)");
     // Its adjustment has been applied.
     until("what it had taken is back", || {
-        host.member().semaphore_value(set, 0, &Superuser) == Ok(1)
+        host.client().semaphore_value(set, 0, &Superuser) == Ok(1)
     });
     host.leave().unwrap();
     third.stop();
@@ -143,7 +143,7 @@ fn a_guest_that_ended_while_there_was_no_server_is_found_dead() {
     }
     let (name, mut server) = served("unseen");
     let host = host(&name);
-    let set = new_set(host.member());
+    let set = new_set(host.client());
     let mut guest = guest_process(&server, set);
     server.kill();
     guest.kill().unwrap();
@@ -151,7 +151,7 @@ fn a_guest_that_ended_while_there_was_no_server_is_found_dead() {
     let successor = Server::start(&name, &[]);
     successor.until_said("domain guest-z: dead (its virtual machine has ended)");
     until("what it had taken is back", || {
-        host.member().semaphore_value(set, 0, &Superuser) == Ok(1)
+        host.client().semaphore_value(set, 0, &Superuser) == Ok(1)
     });
     host.leave().unwrap();
     successor.stop();

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use vshmem_wire::ClientName;
+use vshmem_wire::ClientId;
 
 use crate::api::errno::answer;
 use crate::client::fork::{self, ChildSlot};
 use crate::client::join::{self, JoinError};
 use crate::client::{lease, leave};
 use crate::context::wait_file::WaitFile;
-use crate::context::{Context, Reach};
+use crate::context::{Context, WakeScope};
 use crate::listing::rows::ObjectRow;
 use crate::pool::clients::{self, Process};
 use crate::pool::domains::DomainIdentity;
@@ -19,11 +19,11 @@ use crate::registry::lookup;
 
 /// This process as a client of a pool.
 #[derive(Debug)]
-pub struct Member {
+pub struct Client {
     pub(crate) context: Context,
 }
 
-impl Member {
+impl Client {
     /// Joins: finds or makes the domain's slot, and this process's.
     ///
     /// A process that has just been exec'ed finds the slot that it had before: its adjustments
@@ -36,25 +36,25 @@ impl Member {
         identity: &DomainIdentity,
         process: Process,
         words: Option<WaitFile>,
-        reach: Reach,
+        wake_scope: WakeScope,
     ) -> Result<Self, JoinError> {
-        Self::join_over_dead(pool, identity, process, words, reach, &|_, _| false)
+        Self::join_over_dead(pool, identity, process, words, wake_scope, &|_, _| false)
     }
 
-    /// As [`Member::join`]. When the client table is full, first buries those clients of this
-    /// domain of which `gone` says, by pid and start time, that they are no more.
+    /// As [`Client::join`]. When the client table is full, first reaps those clients of this domain
+    /// of which `gone` says, by pid and start time, that they have ended.
     ///
     /// # Errors
-    /// As [`Member::join`].
+    /// As [`Client::join`].
     pub fn join_over_dead(
         pool: Arc<Pool>,
         identity: &DomainIdentity,
         process: Process,
         words: Option<WaitFile>,
-        reach: Reach,
+        wake_scope: WakeScope,
         gone: &dyn Fn(u32, u64) -> bool,
     ) -> Result<Self, JoinError> {
-        let context = join::join(pool, identity, process, words, reach, gone)?;
+        let context = join::join(pool, identity, process, words, wake_scope, gone)?;
         Ok(Self { context })
     }
 
@@ -78,8 +78,8 @@ impl Member {
 
     /// This process's name in the pool, which no other process gets.
     #[must_use]
-    pub fn name(&self) -> ClientName {
-        self.context.name()
+    pub fn client_id(&self) -> ClientId {
+        self.context.client_id()
     }
 
     /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
@@ -94,14 +94,14 @@ impl Member {
         self.context.others_busy()
     }
 
-    /// Has `look` called about once a second by every thread that sleeps, outside any lock; it must
-    /// not use the heap. Only the first one counts.
-    pub fn keep_vigil(&self, look: fn()) {
-        self.context.keep_vigil(look)
+    /// Makes every waiting thread call `look` about once a second, outside any lock; it must not
+    /// use the heap. Only the first one counts.
+    pub fn set_watchdog(&self, look: fn()) {
+        self.context.set_watchdog(look)
     }
 
     /// Whether this process is in the slot that its parent had kept for it, attaches and all. It is
-    /// not when the parent was killed before it had named the child, and was buried.
+    /// not when the parent was killed before it had named the child, and was reaped.
     #[must_use]
     pub fn is_in(&self, kept: ChildSlot) -> bool {
         self.context.me() == kept.0
@@ -139,7 +139,7 @@ impl Member {
     /// is outside.
     ///
     /// # Errors
-    /// As [`Member::join`]; the child is then no member.
+    /// As [`Client::join`]; the child is then no member.
     pub fn become_child(
         &self,
         kept: Option<ChildSlot>,
@@ -157,11 +157,11 @@ impl Member {
 
     /// Ends the membership of a process that goes on: gives up what it holds, and its slot.
     ///
-    /// Nothing happens when the domain has been evicted or buried meanwhile: what lies in the slot
+    /// Nothing happens when the domain has been evicted or reaped meanwhile: what lies in the slot
     /// is not this process's any more.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense; ENOMEM when there is no thread slot to work from.
+    /// EIO when the pool is corrupt; ENOMEM when there is no thread slot to work from.
     pub fn leave(self) -> Result<(), Errno> {
         answer(self.pool(), leave::leave(&self.context))
     }
@@ -169,15 +169,15 @@ impl Member {
     /// Whether the process of a name may still act: it is a member, or was evicted and is not known
     /// to be dead.
     #[must_use]
-    pub fn may_act(&self, name: ClientName) -> bool {
+    pub fn may_act(&self, name: ClientId) -> bool {
         clients::may_act(self.pool(), name)
     }
 
-    /// Whether it falls to this process to start an agent for its domain: there is none, and nobody
-    /// else is about to start one. `exists` tells whether there is a process of a pid here.
+    /// Whether this process has to start an agent for its domain: there is none, and no other
+    /// process is about to start one. `exists` tells whether there is a process of a pid here.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn must_start_agent(&self, exists: fn(u32) -> bool) -> Result<bool, Errno> {
         answer(self.pool(), lease::must_start_agent(&self.context, exists))
     }
@@ -190,7 +190,7 @@ impl Member {
     /// Renews this domain's lease; for the agent.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn renew_lease(&self, agent_pid: u32) -> Result<(), Errno> {
         answer(self.pool(), lease::renew_lease(&self.context, agent_pid))
     }
@@ -199,24 +199,24 @@ impl Member {
     /// was paused.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn in_good_standing(&self) -> Result<bool, Errno> {
-        answer(self.pool(), lease::in_good_standing(&self.context))
+    /// EIO when the pool is corrupt.
+    pub fn is_active_member(&self) -> Result<bool, Errno> {
+        answer(self.pool(), lease::is_active_member(&self.context))
     }
 
     /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn farewell(&self) -> Result<(), Errno> {
-        answer(self.pool(), leave::farewell(&self.context))
+    /// EIO when the pool is corrupt.
+    pub fn release_at_exit(&self) -> Result<(), Errno> {
+        answer(self.pool(), leave::release_at_exit(&self.context))
     }
 
     /// Applies this process's adjustments now.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn leave_adjustments(&self) -> Result<(), Errno> {
-        answer(self.pool(), leave::leave_adjustments(&self.context))
+    /// EIO when the pool is corrupt.
+    pub fn apply_adjustments(&self) -> Result<(), Errno> {
+        answer(self.pool(), leave::apply_adjustments(&self.context))
     }
 }

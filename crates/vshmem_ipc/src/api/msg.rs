@@ -2,14 +2,14 @@
 
 use rustix::io::Errno;
 
-use crate::api::client::Member;
+use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::msg::queue::{MsgInfo, QueueStat, Receive};
 use crate::msg::waiters::Deliver;
 use crate::msg::{create, receive, remove, send, status};
 use crate::registry::permission::Caller;
 
-impl Member {
+impl Client {
     /// msgget(2).
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Member {
     /// MSG_INFO.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn msg_info(&self) -> Result<MsgInfo, Errno> {
         answer(self.pool(), status::msg_info(&self.context))
     }

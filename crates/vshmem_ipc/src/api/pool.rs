@@ -5,9 +5,9 @@ use rustix::io::Errno;
 use crate::api::errno::answer;
 use crate::check;
 use crate::check::look::Finding;
-use crate::check::room::{self, Room};
+use crate::check::space::{self, PoolSpace};
 use crate::listing::rows::{
-    ClientRow, DomainKey, DomainRow, Entry, LockRow, ObjectRow, Resident, Usage, WaiterRow,
+    ClientRow, DomainKey, DomainRow, Entry, LocalClient, LockRow, ObjectRow, Usage, WaiterRow,
 };
 use crate::listing::{client_rows, domain_rows, object_rows};
 use crate::pool::id::Kind;
@@ -17,7 +17,7 @@ impl Pool {
     /// All member domains, past ones included.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn domains(&self) -> Result<Vec<DomainRow>, Errno> {
         answer(self, domain_rows::domains(self))
     }
@@ -25,7 +25,7 @@ impl Pool {
     /// The domains that have not been declared dead; without looking at any client.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn domain_keys(&self) -> Result<Vec<DomainKey>, Errno> {
         answer(self, domain_rows::domain_keys(self))
     }
@@ -34,7 +34,7 @@ impl Pool {
     /// evicted.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn domain_epoch(&self, index: u32) -> Result<Option<u32>, Errno> {
         answer(self, domain_rows::domain_epoch(self, index))
     }
@@ -42,7 +42,7 @@ impl Pool {
     /// All clients.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn clients(&self) -> Result<Vec<ClientRow>, Errno> {
         answer(self, client_rows::clients(self))
     }
@@ -50,15 +50,15 @@ impl Pool {
     /// Numbers of the files that clients of a user have their wait words in, as the pool has them.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn wait_files_of(&self, uid: u32) -> Result<Vec<u32>, Errno> {
         answer(self, client_rows::wait_files_of(self, uid))
     }
 
-    /// All sleepers.
+    /// All waiters.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn waiters(&self) -> Result<Vec<WaiterRow>, Errno> {
         answer(self, client_rows::waiters(self))
     }
@@ -66,7 +66,7 @@ impl Pool {
     /// Clients that have a segment attached, with how often.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn attached_to(&self, segment: u32) -> Result<Vec<(u32, u32)>, Errno> {
         answer(self, client_rows::attached_to(self, segment))
     }
@@ -74,16 +74,16 @@ impl Pool {
     /// The clients of one domain, without what is costly to find out.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn residents(&self, domain: u32) -> Result<Vec<Resident>, Errno> {
-        answer(self, client_rows::residents(self, domain))
+    /// EIO when the pool is corrupt.
+    pub fn local_clients(&self, domain: u32) -> Result<Vec<LocalClient>, Errno> {
+        answer(self, client_rows::local_clients(self, domain))
     }
 
     /// All objects of a kind, with what their tables say. Looked at without a lock: an object that
     /// changes at this moment may show a mixture.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn entries(&self, kind: Kind) -> Result<Vec<Entry>, Errno> {
         answer(self, object_rows::entries(self, kind))
     }
@@ -91,7 +91,7 @@ impl Pool {
     /// How much of the pool is used.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn usage(&self) -> Result<Usage, Errno> {
         answer(self, object_rows::usage(self))
     }
@@ -99,7 +99,7 @@ impl Pool {
     /// The locks that are held at this moment.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn locks(&self) -> Result<Vec<LockRow>, Errno> {
         answer(self, object_rows::locks(self))
     }
@@ -107,13 +107,13 @@ impl Pool {
     /// All objects of a kind.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn objects(&self, kind: Kind) -> Result<Vec<ObjectRow>, Errno> {
         answer(self, object_rows::objects(self, kind))
     }
 
-    /// Looks the whole pool over. Meant for a quiet pool; on a busy one a step that is under way
-    /// may show as a finding.
+    /// Checks the whole pool. Meant for a quiet pool; on a busy one a step that is under way may
+    /// show as a finding.
     ///
     /// # Errors
     /// EIO when the pool cannot be read at all.
@@ -125,7 +125,7 @@ impl Pool {
     ///
     /// # Errors
     /// EIO when the pool cannot be read at all.
-    pub fn room(&self) -> Result<Room, Errno> {
-        answer(self, room::count(self))
+    pub fn space(&self) -> Result<PoolSpace, Errno> {
+        answer(self, space::count(self))
     }
 }

@@ -2,19 +2,19 @@
 //! repair.
 
 use rustix::io::Errno;
-use vshmem_wire::ClientName;
+use vshmem_wire::ClientId;
 
-use crate::api::client::Member;
+use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::check::repair;
-use crate::listing::rows::Resident;
+use crate::listing::rows::LocalClient;
 use crate::recovery::{agent_watch, domain, exiting, reap, reclaim};
 
-impl Member {
-    /// Mends what a crash can leave behind: carries out what was committed, buries the dead, takes
-    /// removed objects apart, serves sleepers that could go on. Returns, in sentences, what is
-    /// still not right: nothing, unless a peer has written nonsense or somebody works in the pool
-    /// just now.
+impl Client {
+    /// Repairs what a crash can leave behind: carries out what was committed, reaps dead clients,
+    /// takes removed objects apart, serves waiters that could go on. Returns, in sentences, what is
+    /// still not right: nothing, unless a peer has corrupted the pool or a client is using it just
+    /// now.
     ///
     /// # Errors
     /// EIO when the pool cannot be read at all, ENOMEM when it has no thread slot left.
@@ -25,121 +25,121 @@ impl Member {
     /// Notes that this process is about to end.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn announce_end(&self) -> Result<(), Errno> {
         answer(self.pool(), exiting::announce_end(&self.context))
     }
 
-    /// Whether somebody may have announced its end. Costs one load.
+    /// Whether a client may have announced its exit. Costs one load.
     #[must_use]
     #[inline]
-    pub fn somebody_leaves(&self) -> bool {
-        exiting::somebody_leaves(&self.context)
+    pub fn has_exiting_clients(&self) -> bool {
+        exiting::has_exiting_clients(&self.context)
     }
 
-    /// Buries the processes of this domain that had announced their end and have come to it, as
+    /// Reaps the processes of this domain that had announced their end and have come to it, as
     /// `gone` says by their pids. Without the heap. True when there was one.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn bury_leavers(&self, gone: &dyn Fn(u32) -> bool) -> Result<bool, Errno> {
-        answer(self.pool(), exiting::bury_leavers(&self.context, gone))
+    /// EIO when the pool is corrupt.
+    pub fn reap_exiting(&self, gone: &dyn Fn(u32) -> bool) -> Result<bool, Errno> {
+        answer(self.pool(), exiting::reap_exiting(&self.context, gone))
     }
 
-    /// Buries those clients of this domain with a pid that are no more, as `gone` says by pid and
+    /// Reaps those clients of this domain with a pid that have ended, as `gone` says by pid and
     /// start time. False if there are none.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn bury_process(&self, pid: u32, gone: fn(u32, u64) -> bool) -> Result<bool, Errno> {
-        answer(self.pool(), reap::bury_process(&self.context, pid, gone))
+    /// EIO when the pool is corrupt.
+    pub fn reap_process(&self, pid: u32, gone: fn(u32, u64) -> bool) -> Result<bool, Errno> {
+        answer(self.pool(), reap::reap_process(&self.context, pid, gone))
     }
 
-    /// Buries one client. By name: its slot may have changed hands since it was found dead.
+    /// Reaps one client. By name: its slot may have changed hands since it was found dead.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn bury(&self, client: ClientName) -> Result<(), Errno> {
-        answer(self.pool(), reap::bury(&self.context, client))
+    /// EIO when the pool is corrupt.
+    pub fn reap(&self, client: ClientId) -> Result<(), Errno> {
+        answer(self.pool(), reap::reap(&self.context, client))
     }
 
-    /// Buries the client that a census has found dead, unless its slot has changed hands since.
-    /// False when it has.
+    /// Reaps the client that a listing has shown to be dead, unless its slot has changed hands
+    /// since. False when it has.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn bury_resident(&self, dead: &Resident) -> Result<bool, Errno> {
-        answer(self.pool(), reap::bury_resident(&self.context, dead))
+    /// EIO when the pool is corrupt.
+    pub fn reap_local(&self, dead: &LocalClient) -> Result<bool, Errno> {
+        answer(self.pool(), reap::reap_local(&self.context, dead))
     }
 
     /// Frees the thread slots of processes of a domain that have died while they were joining, as
     /// `gone` says by their pids.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn free_strangers(&self, domain: u32, gone: &dyn Fn(u32) -> bool) -> Result<(), Errno> {
-        answer(self.pool(), domain::free_strangers(&self.context, domain, gone))
+    /// EIO when the pool is corrupt.
+    pub fn free_joining_slots(&self, domain: u32, gone: &dyn Fn(u32) -> bool) -> Result<(), Errno> {
+        answer(self.pool(), domain::free_joining_slots(&self.context, domain, gone))
     }
 
-    /// Declares whatever domain is in a slot now dead, and buries all its clients.
+    /// Declares whatever domain is in a slot now dead, and reaps all its clients.
     ///
     /// # Errors
-    /// ENOENT when there is no such domain; EIO when the pool does not make sense.
-    pub fn bury_domain(&self, domain: u32) -> Result<(), Errno> {
-        answer(self.pool(), domain::bury_domain(&self.context, domain))
+    /// ENOENT when there is no such domain; EIO when the pool is corrupt.
+    pub fn reap_domain(&self, domain: u32) -> Result<(), Errno> {
+        answer(self.pool(), domain::reap_domain(&self.context, domain))
     }
 
-    /// As [`Member::bury_domain`], unless the slot has been taken anew since it had this boot
+    /// As [`Client::reap_domain`], unless the slot has been taken anew since it had this boot
     /// epoch.
     ///
     /// # Errors
-    /// As [`Member::bury_domain`].
-    pub fn bury_epoch(&self, domain: u32, epoch: u32) -> Result<(), Errno> {
-        answer(self.pool(), domain::bury_epoch(&self.context, domain, epoch))
+    /// As [`Client::reap_domain`].
+    pub fn reap_epoch(&self, domain: u32, epoch: u32) -> Result<(), Errno> {
+        answer(self.pool(), domain::reap_epoch(&self.context, domain, epoch))
     }
 
-    /// Declares a domain evicted: its adjustments are applied and its sleepers leave, and what it
-    /// has attached stays as it is until its death is confirmed by [`Member::bury_domain`].
+    /// Declares a domain evicted: its adjustments are applied and its waiters leave, and what it
+    /// has attached stays as it is until its death is confirmed by [`Client::reap_domain`].
     ///
     /// # Errors
-    /// As [`Member::bury_domain`].
+    /// As [`Client::reap_domain`].
     pub fn evict_domain(&self, domain: u32) -> Result<(), Errno> {
         answer(self.pool(), domain::evict_domain(&self.context, domain))
     }
 
-    /// As [`Member::evict_domain`], unless the slot has been taken anew since it had this boot
+    /// As [`Client::evict_domain`], unless the slot has been taken anew since it had this boot
     /// epoch.
     ///
     /// # Errors
-    /// As [`Member::bury_domain`].
+    /// As [`Client::reap_domain`].
     pub fn evict_epoch(&self, domain: u32, epoch: u32) -> Result<(), Errno> {
         answer(self.pool(), domain::evict_epoch(&self.context, domain, epoch))
     }
 
-    /// Looks at the next part of the tables for what carries the name of a client that has ended,
-    /// and takes it back; for the agent.
+    /// Looks at the next part of the tables for what carries the id of a client that has ended, and
+    /// takes it back; for the agent.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn reclaim_some(&self) -> Result<(), Errno> {
         answer(self.pool(), reclaim::reclaim_some(&self.context))
     }
 
-    /// Takes back everything that carries the name of a client that has ended; for the repair, and
+    /// Takes back everything that carries the id of a client that has ended; for the repair, and
     /// tests.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn reclaim_all(&self) -> Result<(), Errno> {
         answer(self.pool(), reclaim::reclaim_all(&self.context))
     }
 
-    /// Looks after the objects at which threads of this domain sleep: makes up for those who died
-    /// halfway. Lost rings are [`Member::deliver_rings`]' part.
+    /// Recovers the objects at which threads of this domain sleep, after threads that died in the
+    /// middle of a change. Lost wake-ups are [`Client::deliver_wakeups`]' part.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn tend_sleepers(&self) -> Result<(), Errno> {
-        answer(self.pool(), agent_watch::tend_sleepers(&self.context))
+    /// EIO when the pool is corrupt.
+    pub fn recover_waiters(&self) -> Result<(), Errno> {
+        answer(self.pool(), agent_watch::recover_waiters(&self.context))
     }
 }

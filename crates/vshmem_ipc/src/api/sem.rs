@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::api::client::Member;
+use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::registry::permission::Caller;
 use crate::sem::operation::{Operation, SemInfo, SetStat};
 use crate::sem::{control, create, operate, remove, status};
 
-impl Member {
+impl Client {
     /// GETVAL.
     ///
     /// # Errors
@@ -28,18 +28,18 @@ impl Member {
         answer(self.pool(), control::semaphore_pid(&self.context, id, number, caller))
     }
 
-    /// GETNCNT (`zero` false) and GETZCNT: sleepers blocked at a semaphore.
+    /// GETNCNT (`zero` false) and GETZCNT: waiters blocked at a semaphore.
     ///
     /// # Errors
     /// EINVAL, EACCES.
-    pub fn semaphore_sleepers(
+    pub fn semaphore_waiters(
         &self,
         id: i32,
         number: i32,
         zero: bool,
         caller: &dyn Caller,
     ) -> Result<u32, Errno> {
-        answer(self.pool(), control::semaphore_sleepers(&self.context, id, number, zero, caller))
+        answer(self.pool(), control::semaphore_waiters(&self.context, id, number, zero, caller))
     }
 
     /// GETALL: copies all values out.
@@ -166,7 +166,7 @@ impl Member {
     /// SEM_INFO.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn sem_info(&self) -> Result<SemInfo, Errno> {
         answer(self.pool(), status::sem_info(&self.context))
     }

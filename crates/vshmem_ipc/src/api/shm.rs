@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::api::client::Member;
+use crate::api::client::Client;
 use crate::api::errno::answer;
 use crate::memory::backing::Backing;
 use crate::registry::permission::Caller;
@@ -10,7 +10,7 @@ use crate::shm::segment::{Attachment, SegmentStat, ShmInfo};
 use crate::shm::suspend::{self, Suspended};
 use crate::shm::{attach, clean, create, hold, status};
 
-impl Member {
+impl Client {
     /// The shared part of shmat(2): checks, counts, and says where the segment lies.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Member {
     /// Gives up all attaches of this process, as exec does.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn detach_all(&self) -> Result<(), Errno> {
         answer(self.pool(), attach::detach_all(&self.context))
     }
@@ -53,10 +53,10 @@ impl Member {
     /// Writes zeros into free pages that hold old data, in the order in which segments will get
     /// them, as long as fewer than `wanted` bytes of clean ones come before them. At most a
     /// mebibyte per call; returns how many bytes were cleaned, 0 when there is nothing to do or
-    /// somebody else does it.
+    /// another thread does it.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense; whatever `backing` says.
+    /// EIO when the pool is corrupt; whatever `backing` says.
     pub fn clean_pages(&self, wanted: u64, backing: &dyn Backing) -> Result<u64, Errno> {
         answer(self.pool(), clean::clean_pages(&self.context, wanted, backing))
     }
@@ -153,7 +153,7 @@ impl Member {
     /// SHM_INFO.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn shm_info(&self) -> Result<ShmInfo, Errno> {
         answer(self.pool(), status::shm_info(&self.context))
     }
@@ -162,19 +162,18 @@ impl Member {
     /// segments. Uses no heap.
     ///
     /// # Errors
-    /// ENOMEM when there is no memory to note them in: then all stay. EIO when the pool does not
-    /// make sense.
+    /// ENOMEM when there is no memory to note them in: then all stay. EIO when the pool is corrupt.
     pub fn suspend_attaches(&self) -> Result<Suspended, Errno> {
         answer(self.pool(), suspend::suspend_attaches(&self.context))
     }
 
-    /// Takes attaches again that were given up, and calls `gone` with the ids of segments that are
-    /// no more: removed since then.
+    /// Takes attaches again that were given up, and calls `gone` with the ids of segments that have
+    /// ended: removed since then.
     pub fn resume_attaches(&self, suspended: Suspended, gone: impl FnMut(i32)) {
         suspend::resume_attaches(&self.context, suspended, gone)
     }
 
-    /// Whether this process keeps a segment that is removed: [`Member::suspend_attaches`] would not
+    /// Whether this process keeps a segment that is removed: [`Client::suspend_attaches`] would not
     /// give that up.
     #[must_use]
     pub fn keeps_removed_segments(&self) -> bool {

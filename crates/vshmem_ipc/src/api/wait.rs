@@ -4,80 +4,79 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use vshmem_sync::{Answerer, Doorbell};
+use vshmem_sync::{Doorbell, WakerCpu};
 use vshmem_wire::RATES;
 
-use crate::api::client::Member;
+use crate::api::client::Client;
 use crate::api::errno::answer;
-use crate::pool::domains::Domains;
-use crate::wait::notify::{self, Asked, Listener};
+use crate::pool::domains::DomainSet;
+use crate::wait::notify::{self, Listener, NotifySet};
 use crate::wait::{agent, doorbell, sleep, waker_cpus};
 
-impl Member {
-    /// To be called by the thread that is the agent: from now on sleepers rely on it, until it ends
-    /// or calls [`Member::stop_guarding`]. Where that cannot be, they go on looking once a second.
-    pub fn guard_sleepers(&self) {
-        agent::guard_sleepers(&self.context)
+impl Client {
+    /// To be called by the thread that is the agent: from now on waiters rely on it, until it ends
+    /// or calls [`Client::stop_guarding`]. Where that cannot be, they go on looking once a second.
+    pub fn guard_waiters(&self) {
+        agent::guard_waiters(&self.context)
     }
 
-    /// Sleepers no longer rely on the calling thread.
+    /// Waiters no longer rely on the calling thread.
     pub fn stop_guarding(&self) {
         agent::stop_guarding(&self.context)
     }
 
-    /// Where whoever this thread is about to wait for can run meanwhile, as found within the last
-    /// tenth of a second or so.
-    pub fn answerer(&self) -> Answerer {
-        waker_cpus::answerer(&self.context)
+    /// Where the thread that this thread is about to wait for can run meanwhile, as found within
+    /// the last tenth of a second or so.
+    pub fn waker_cpu(&self) -> WakerCpu {
+        waker_cpus::waker_cpu(&self.context)
     }
 
-    /// Rings other domains over `doorbell` from now on, and has this one rung by it. Only the first
-    /// one counts.
+    /// Wakes other domains over `doorbell` from now on, and has this one woken by it. Only the
+    /// first one counts.
     pub fn use_doorbell(&self, doorbell: Arc<dyn Doorbell>) {
         doorbell::use_doorbell(&self.context, doorbell)
     }
 
-    /// Tells the others where this domain can be rung, as its doorbell says now.
+    /// Tells the others where this domain can be woken, as its doorbell says now.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn publish_address(&self) -> Result<(), Errno> {
         answer(self.pool(), doorbell::publish_address(&self.context))
     }
 
-    /// Rings every thread slot that is waiting, and every domain.
-    pub fn ring_everybody(&self) {
-        doorbell::ring_everybody(&self.context)
+    /// Wakes every thread slot that is waiting, and notifies every domain.
+    pub fn wake_everybody(&self) {
+        doorbell::wake_everybody(&self.context)
     }
 
     /// Wakes those threads of this domain, or of this kernel, that sleep although they have been
-    /// served: what is to be done when the doorbell has rung. Returns how many of this user's there
-    /// were.
-    pub fn deliver_rings(&self) -> usize {
-        doorbell::deliver_rings(&self.context)
+    /// served: what is to be done on a notification. Returns how many of this user's there were.
+    pub fn deliver_wakeups(&self) -> usize {
+        doorbell::deliver_wakeups(&self.context)
     }
 
-    /// Whether everybody who could wake a sleeper of this domain can also ring it.
+    /// Whether every thread that could wake a waiter of this domain can also wake it.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn is_rung_by_all(&self) -> Result<bool, Errno> {
-        answer(self.pool(), doorbell::is_rung_by_all(&self.context))
+    /// EIO when the pool is corrupt.
+    pub fn is_woken_by_all(&self) -> Result<bool, Errno> {
+        answer(self.pool(), doorbell::is_woken_by_all(&self.context))
     }
 
     /// Boot id of this domain's kernel, as the domain table holds it.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn boot(&self) -> Result<[u32; 4], Errno> {
         answer(self.pool(), doorbell::boot(&self.context))
     }
 
-    /// Says where a domain of this kernel can be rung; `None`: nowhere. For whoever takes its
-    /// rings. Returns whether that is new.
+    /// Says where a domain of this kernel can be woken; `None`: nowhere. Called by the process that
+    /// receives its notifications. Returns whether that is new.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn publish_for(&self, domain: u32, address: Option<u32>) -> Result<bool, Errno> {
         answer(self.pool(), doorbell::publish_for(&self.context, domain, address))
     }
@@ -86,25 +85,25 @@ impl Member {
     /// whether that is new.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn lose_bell(&self, domain: u32) -> Result<bool, Errno> {
-        answer(self.pool(), doorbell::lose_bell(&self.context, domain))
+    /// EIO when the pool is corrupt.
+    pub fn lose_doorbell(&self, domain: u32) -> Result<bool, Errno> {
+        answer(self.pool(), doorbell::lose_doorbell(&self.context, domain))
     }
 
-    /// Takes every address back: nobody passes rings on any more. Sleepers that can be reached are
-    /// woken, so that they no longer rely on being rung.
+    /// Withdraws every address: notifications are no longer forwarded. Waiters that can be reached
+    /// are woken, so that they no longer rely on being woken.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn lose_bells(&self) -> Result<(), Errno> {
-        answer(self.pool(), doorbell::lose_bells(&self.context))
+    /// EIO when the pool is corrupt.
+    pub fn lose_doorbells(&self) -> Result<(), Errno> {
+        answer(self.pool(), doorbell::lose_doorbells(&self.context))
     }
 
-    /// Notes how fast this domain reaches the pool's memory, beside private memory: for whoever
-    /// lists domains.
+    /// Notes how fast this domain reaches the pool's memory, beside private memory: for listings of
+    /// domains.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn note_rates(&self, rates: [u32; RATES]) -> Result<(), Errno> {
         answer(self.pool(), doorbell::note_rates(&self.context, rates))
     }
@@ -114,7 +113,7 @@ impl Member {
     ///
     /// # Errors
     /// EIO when there are no words for that.
-    pub fn await_asked(&self, within: Duration) -> Result<Asked, Errno> {
+    pub fn await_asked(&self, within: Duration) -> Result<NotifySet, Errno> {
         answer(self.pool(), notify::await_asked(&self.context, within))
     }
 
@@ -122,21 +121,21 @@ impl Member {
     /// what was sent to them is still on its way, or lost.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn not_noticed(&self, among: Asked) -> Result<Asked, Errno> {
+    /// EIO when the pool is corrupt.
+    pub fn not_noticed(&self, among: NotifySet) -> Result<NotifySet, Errno> {
         answer(self.pool(), notify::not_noticed(&self.context, among))
     }
 
-    /// Wakes the thread in [`Member::await_asked`].
-    pub fn ring_agent(&self) {
-        notify::ring_agent(&self.context)
+    /// Wakes the thread in [`Client::await_asked`].
+    pub fn wake_agent(&self) {
+        notify::wake_agent(&self.context)
     }
 
     /// Says that the calling agent listens for datagrams, at an address with that digest; `None`:
     /// not, or no longer.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn publish_listening(&self, digest: Option<u32>) -> Result<(), Errno> {
         answer(self.pool(), notify::publish_listening(&self.context, digest))
     }
@@ -144,15 +143,15 @@ impl Member {
     /// Says which domains' agents have been heard lately. True when that is new.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
-    pub fn publish_heard(&self, heard: Domains) -> Result<bool, Errno> {
+    /// EIO when the pool is corrupt.
+    pub fn publish_heard(&self, heard: DomainSet) -> Result<bool, Errno> {
         answer(self.pool(), notify::publish_heard(&self.context, heard))
     }
 
     /// The other domains whose agents say that they listen.
     ///
     /// # Errors
-    /// EIO when the pool does not make sense.
+    /// EIO when the pool is corrupt.
     pub fn listeners(&self) -> Result<Vec<Listener>, Errno> {
         answer(self.pool(), notify::listeners(&self.context))
     }

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, ClientSlot, Holding, MSG_HEADER_BYTES,
+    Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, ClientListHead, ClientSlot, MSG_HEADER_BYTES,
     MsgSlot, ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
-use crate::check::look::Look;
+use crate::check::clients::{ClientTable, Owner};
+use crate::check::look::Checker;
 use crate::check::objects::Objects;
-use crate::check::parties::{Owner, Parties};
 use crate::msg::message::Header;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
 use crate::pool::clients::client_at;
@@ -30,7 +30,7 @@ pub(super) struct Use {
     pub in_ring: bool,
 }
 
-impl Look<'_> {
+impl Checker<'_> {
     /// Notes a reference; false when there is one already.
     fn refer(&mut self, uses: &mut Uses, unit: u32, what: String, bytes: u64) -> bool {
         self.note_use(uses, unit, Use { what, bytes, in_ring: false })
@@ -49,7 +49,7 @@ impl Look<'_> {
     /// Undo records against the lists of their sets.
     pub(super) fn undos(
         &mut self,
-        parties: &Parties,
+        client_table: &ClientTable,
         objects: &Objects,
         uses: &mut Uses,
     ) -> Result<(), Fault> {
@@ -77,7 +77,7 @@ impl Look<'_> {
                 let set = self.get(field!(at, UndoSlot, set))?;
                 if set != index + 1 || client == 0 {
                     self.wrong(format!(
-                        "undo record {record} of semaphore set {index} says it is of {set}, counted from 1"
+                        "undo record {record} of semaphore set {index} names set {set}, counted from 1"
                     ));
                 }
                 if let Some(other) = clients.insert(client, record) {
@@ -95,19 +95,23 @@ impl Look<'_> {
                 next = self.get(field!(at, UndoSlot, next))?;
             }
         }
-        self.owners_of_undos(parties, &listed)
+        self.owners_of_undos(client_table, &listed)
     }
 
     /// Records on the list of a set, and those on none, against their owners.
-    fn owners_of_undos(&mut self, parties: &Parties, listed: &[bool]) -> Result<(), Fault> {
+    fn owners_of_undos(
+        &mut self,
+        client_table: &ClientTable,
+        listed: &[bool],
+    ) -> Result<(), Fault> {
         let layout = self.layout;
-        let held = self.held_undos(parties)?;
+        let held = self.held_undos(client_table)?;
         for (record, listed) in listed.iter().enumerate() {
             let at = undo_records::undo_at(layout, record as u32)?;
             let client = self.word(field!(at, UndoSlot, client))?;
             let set = self.get(field!(at, UndoSlot, set))?;
             let serves = set != 0 && set != UndoSlot::TAKEN;
-            match parties.owner(client) {
+            match client_table.owner(client) {
                 _ if client == 0 && !serves => {}
                 Owner::Client if serves && !held[record] => self.wrong(format!(
                     "undo record {record} is in use, and its client does not list it"
@@ -115,7 +119,7 @@ impl Look<'_> {
                 Owner::Client => {}
                 Owner::Ended if !serves => {}
                 _ => self.wrong(format!(
-                    "undo record {record} is of {client:#x}, which is nobody's name"
+                    "undo record {record} is of {client:#x}, which is not the id of a client"
                 )),
             }
             if !listed && serves {
@@ -126,17 +130,20 @@ impl Look<'_> {
     }
 
     /// Which undo records are on the list of their client.
-    fn held_undos(&mut self, parties: &Parties) -> Result<Vec<bool>, Fault> {
+    fn held_undos(&mut self, client_table: &ClientTable) -> Result<Vec<bool>, Fault> {
         let layout = self.layout;
         let mut held = vec![false; layout.undos.count as usize];
         for client in 0..layout.clients.count as u32 {
-            let Some(name) = parties.name(client).filter(|_| parties.is_in_use(client)) else {
+            let Some(name) = client_table.name(client).filter(|_| client_table.is_in_use(client))
+            else {
                 continue;
             };
             let slot = client_at(layout, client)?;
-            let mut holding = Holding::unpack(self.word(field!(slot, ClientSlot, undos))?);
-            while let Some(record) = holding.first.checked_sub(1) {
-                let Some(seen) = held.get_mut(record as usize).filter(|_| holding.is_of(name))
+            let mut client_list_head =
+                ClientListHead::unpack(self.word(field!(slot, ClientSlot, undos))?);
+            while let Some(record) = client_list_head.first.checked_sub(1) {
+                let Some(seen) =
+                    held.get_mut(record as usize).filter(|_| client_list_head.is_of(name))
                 else {
                     self.wrong(format!(
                         "the undo records of client {client} lead to {record}, which is not its own"
@@ -154,7 +161,8 @@ impl Look<'_> {
                     ));
                     break;
                 }
-                holding = Holding::unpack(self.word(field!(at, UndoSlot, sibling))?);
+                client_list_head =
+                    ClientListHead::unpack(self.word(field!(at, UndoSlot, sibling))?);
             }
         }
         Ok(held)
@@ -169,10 +177,10 @@ impl Look<'_> {
         }
         for number in 0..u64::from(count) {
             let adjustment = Adjustment::unpack(self.word(base + number * CELL_BYTES)?);
-            if adjustment.total.checked_add(adjustment.pledge).is_none() {
+            if adjustment.total.checked_add(adjustment.prepared).is_none() {
                 self.wrong(format!(
                     "undo record {record} adjusts semaphore {number} by {} and {}",
-                    adjustment.total, adjustment.pledge
+                    adjustment.total, adjustment.prepared
                 ));
                 return Ok(());
             }
@@ -210,8 +218,8 @@ impl Look<'_> {
                 let array = ArrayWord::unpack(self.word(field!(slot, SemSlot, array))?);
                 if word.tentative && array.value_of(word).is_none() {
                     self.wrong(format!(
-                        "semaphore {number} of set {index} names an array of operations that the \
-                         set does not know"
+                        "semaphore {number} of set {index} names an array of operations that is \
+                         not the set's"
                     ));
                 }
                 if word.undo {
@@ -235,7 +243,7 @@ impl Look<'_> {
     /// Messages of every queue.
     pub(super) fn queues(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         let layout = self.layout;
-        for (index, standing) in objects.of(Kind::Queue) {
+        for (index, slot_state) in objects.of(Kind::Queue) {
             let slot = table::slot_at(layout, Kind::Queue, index)?;
             let mut next = self.get(field!(slot, MsgSlot, head))?;
             let (mut count, mut bytes, mut last) = (0u64, 0u64, 0);
@@ -249,10 +257,10 @@ impl Look<'_> {
                 }
                 let header = Header::read(self.pool.map(), layout, chunk)?;
                 let what = format!("message {count} of queue {index}");
-                if header.kind < 1 || header.size > u64::from(self.pool.geometry().msgmax) {
+                if header.mtype < 1 || header.size > u64::from(self.pool.geometry().msgmax) {
                     self.wrong(format!(
                         "{what} has type {} and {} bytes",
-                        header.kind, header.size
+                        header.mtype, header.size
                     ));
                 }
                 let room = header.size.saturating_add(MSG_HEADER_BYTES);
@@ -264,7 +272,7 @@ impl Look<'_> {
                 last = next;
                 next = self.get(chunk.next(layout)?)?;
             }
-            if !standing.is(ObjectState::Live) {
+            if !slot_state.is(ObjectState::Live) {
                 continue;
             }
             let said = u64::from(self.get(field!(slot, MsgSlot, count))?);
@@ -276,14 +284,14 @@ impl Look<'_> {
                 self.wrong(format!("queue {index} has {bytes} bytes and counts {said}"));
             }
             if last != 0 && self.get(field!(slot, MsgSlot, tail))? != last {
-                self.wrong(format!("queue {index} does not know its last message"));
+                self.wrong(format!("the tail of queue {index} is wrong"));
             }
         }
         Ok(())
     }
 
     /// Slabs and chunks against those references.
-    pub(super) fn heap(&mut self, parties: &Parties, uses: &Uses) -> Result<(), Fault> {
+    pub(super) fn heap(&mut self, client_table: &ClientTable, uses: &Uses) -> Result<(), Fault> {
         let layout = self.layout;
         let slabs = layout.slab_meta.count as u32;
         let mut found = 0;
@@ -301,7 +309,8 @@ impl Look<'_> {
                 }
                 SlabMeta::RUN => {
                     let length = self.run(slab, meta)?;
-                    found += u32::from(self.chunk(parties, uses, first, length * SLAB_UNITS)?);
+                    found +=
+                        u32::from(self.chunk(client_table, uses, first, length * SLAB_UNITS)?);
                     slab += length;
                     continue;
                 }
@@ -318,9 +327,10 @@ impl Look<'_> {
                 let begins =
                     chunk_units != 0 && unit % chunk_units == 0 && unit + chunk_units <= SLAB_UNITS;
                 if begins {
-                    found += u32::from(self.chunk(parties, uses, first + unit, chunk_units)?);
+                    found +=
+                        u32::from(self.chunk(client_table, uses, first + unit, chunk_units)?);
                 } else {
-                    self.no_chunk(parties, first + unit, class)?;
+                    self.no_chunk(client_table, first + unit, class)?;
                 }
             }
             slab += 1;
@@ -369,7 +379,7 @@ impl Look<'_> {
         for inner in slab + 1..slab + length {
             let meta = chunk::slab_meta(self.layout, inner)?;
             if self.get(field!(meta, SlabMeta, class))? != SlabMeta::TAIL {
-                self.wrong(format!("slab {inner} is inside a run and says otherwise"));
+                self.wrong(format!("slab {inner} is inside a run and is not marked so"));
                 return Ok(inner - slab);
             }
         }
@@ -379,7 +389,7 @@ impl Look<'_> {
     /// Looks at one chunk; whether an object refers to it.
     fn chunk(
         &mut self,
-        parties: &Parties,
+        client_table: &ClientTable,
         uses: &Uses,
         unit: u32,
         units: u32,
@@ -402,10 +412,10 @@ impl Look<'_> {
             }
             (IN_OBJECT, Some(Use { in_ring: false, .. })) => return Ok(true),
             (2.., Some(Use { in_ring: true, .. })) => {
-                self.owner(parties, unit, owner);
+                self.owner(client_table, unit, owner);
                 return Ok(true);
             }
-            (2.., Some(Use { what, .. })) if parties.owner(owner) == Owner::Client => {
+            (2.., Some(Use { what, .. })) if client_table.owner(owner) == Owner::Client => {
                 self.unfinished(format!(
                     "{what} lies in the chunk at unit {unit}, which is a client's ({owner:#x})"
                 ));
@@ -418,10 +428,10 @@ impl Look<'_> {
                 return Ok(true);
             }
             (0, None) if units > SLAB_UNITS || self.is_run(unit)? => {
-                self.wrong(format!("the run at unit {unit} is nobody's"));
+                self.wrong(format!("the run at unit {unit} is no client's"));
             }
             (0, None) => {}
-            (owner, None) => self.owner(parties, unit, owner),
+            (owner, None) => self.owner(client_table, unit, owner),
         }
         Ok(false)
     }
@@ -431,27 +441,28 @@ impl Look<'_> {
         Ok(self.get(field!(slab, SlabMeta, class))? == SlabMeta::RUN)
     }
 
-    fn owner(&mut self, parties: &Parties, unit: u32, owner: u64) {
-        match parties.owner(owner) {
-            // What carries the name of a client that has ended is taken back by whoever needs it.
+    fn owner(&mut self, client_table: &ClientTable, unit: u32, owner: u64) {
+        match client_table.owner(owner) {
+            // What carries the id of a client that has ended is taken back by the thread that needs
+            // it.
             Owner::Client | Owner::Ended => {}
             Owner::Joining => self.unfinished(format!(
                 "the chunk at unit {unit} is held by a process that was joining"
             )),
             Owner::Nobody => self.wrong(format!(
-                "the chunk at unit {unit} belongs to {owner:#x}, which is nobody's name"
+                "the chunk at unit {unit} belongs to {owner:#x}, which is not the id of a client"
             )),
         }
     }
 
-    /// A unit in which no chunk begins: nobody's, unless a slab is just changing hands.
-    fn no_chunk(&mut self, parties: &Parties, unit: u32, class: u32) -> Result<(), Fault> {
+    /// A unit in which no chunk begins: no client's, unless a slab is just changing hands.
+    fn no_chunk(&mut self, client_table: &ClientTable, unit: u32, class: u32) -> Result<(), Fault> {
         let owner = self.word(Chunk(unit).owner(self.layout)?)?;
         if owner == 0 {
             return Ok(());
         }
         if class == 0 && owner != IN_OBJECT {
-            self.owner(parties, unit, owner);
+            self.owner(client_table, unit, owner);
         } else {
             self.wrong(format!("unit {unit} has owner {owner}, and no chunk begins there"));
         }

@@ -13,7 +13,7 @@ use crate::pool::threads::thread_at;
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// A crash can leave this behind; the next client or `--repair` mends it.
+    /// A crash can leave this behind; the next client or `--repair` repairs it.
     Unfinished,
     /// This cannot be.
     Wrong,
@@ -28,11 +28,11 @@ pub struct Finding {
     pub what: String,
 }
 
-/// Findings after which looking on tells nothing new.
+/// Findings after which the check stops.
 const ENOUGH: usize = 1000;
 
-/// One look at a pool.
-pub(crate) struct Look<'a> {
+/// One check of a pool.
+pub(crate) struct Checker<'a> {
     pub(crate) pool: &'a Pool,
     pub(crate) layout: &'a Layout,
     /// Words that a committed change is about to write.
@@ -40,7 +40,7 @@ pub(crate) struct Look<'a> {
     pub(crate) findings: Vec<Finding>,
 }
 
-impl Look<'_> {
+impl Checker<'_> {
     pub(crate) fn wrong(&mut self, what: String) {
         self.note(Severity::Wrong, what);
     }
@@ -96,7 +96,7 @@ impl Look<'_> {
             };
             if holder.committed {
                 self.unfinished(format!(
-                    "a change to {name} by thread slot {} has happened and is not carried out",
+                    "a change to {name} by thread slot {} is committed and not carried out",
                     holder.slot
                 ));
                 self.read_record(at, thread)?;

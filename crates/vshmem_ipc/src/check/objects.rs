@@ -4,44 +4,46 @@ use std::collections::{HashMap, HashSet};
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    AttachSlot, CELL_BYTES, ClientName, ClientSlot, ObjectHeader, ObjectState, ShmSlot,
+    AttachSlot, CELL_BYTES, ClientId, ClientSlot, ObjectHeader, ObjectState, ShmSlot,
 };
 
-use crate::check::look::{Look, name_of};
-use crate::check::parties::{Owner, Parties};
+use crate::check::clients::{ClientTable, Owner};
+use crate::check::look::{Checker, name_of};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
-use crate::registry::table::{self, Standing, per_kind};
+use crate::registry::table::{self, SlotState, per_kind};
 use crate::shm::record::attach_at;
 
 /// How every object slot stands, kind by kind.
 pub(super) struct Objects {
-    pub standings: [Vec<Standing>; 3],
+    pub slot_states: [Vec<SlotState>; 3],
 }
 
 impl Objects {
-    pub fn of(&self, kind: Kind) -> impl Iterator<Item = (u32, Standing)> + '_ {
-        self.standings[kind as usize]
+    pub fn of(&self, kind: Kind) -> impl Iterator<Item = (u32, SlotState)> + '_ {
+        self.slot_states[kind as usize]
             .iter()
             .enumerate()
-            .map(|(index, standing)| (index as u32, *standing))
-            .filter(|(_, standing)| !standing.is(ObjectState::Free))
+            .map(|(index, slot_state)| (index as u32, *slot_state))
+            .filter(|(_, slot_state)| !slot_state.is(ObjectState::Free))
     }
 
     pub fn is(&self, kind: Kind, index: u32, state: ObjectState) -> bool {
-        self.standings[kind as usize].get(index as usize).is_some_and(|standing| standing.is(state))
+        self.slot_states[kind as usize]
+            .get(index as usize)
+            .is_some_and(|slot_state| slot_state.is(state))
     }
 }
 
-impl Look<'_> {
-    pub(super) fn objects(&mut self, parties: &Parties) -> Result<Objects, Fault> {
-        let mut objects = Objects { standings: [Vec::new(), Vec::new(), Vec::new()] };
+impl Checker<'_> {
+    pub(super) fn objects(&mut self, client_table: &ClientTable) -> Result<Objects, Fault> {
+        let mut objects = Objects { slot_states: [Vec::new(), Vec::new(), Vec::new()] };
         for kind in Kind::ALL {
             for index in 0..kind.area(self.layout).count as u32 {
                 let slot = table::slot_at(self.layout, kind, index)?;
-                let standing = Standing::unpack(self.get(field!(slot, ObjectHeader, state))?);
-                self.standing(parties, kind, index, slot, standing)?;
-                objects.standings[kind as usize].push(standing);
+                let slot_state = SlotState::unpack(self.get(field!(slot, ObjectHeader, state))?);
+                self.slot_state(client_table, kind, index, slot, slot_state)?;
+                objects.slot_states[kind as usize].push(slot_state);
             }
             self.slots(&objects, kind)?;
             self.keys(&objects, kind)?;
@@ -49,17 +51,17 @@ impl Look<'_> {
         Ok(objects)
     }
 
-    fn standing(
+    fn slot_state(
         &mut self,
-        parties: &Parties,
+        client_table: &ClientTable,
         kind: Kind,
         index: u32,
         slot: u64,
-        standing: Standing,
+        slot_state: SlotState,
     ) -> Result<(), Fault> {
         let name = name_of(kind);
         let segment = kind == Kind::Segment;
-        let makes_sense = match standing.state {
+        let makes_sense = match slot_state.state {
             s if s == ObjectState::Free as u32 || s == ObjectState::Live as u32 => true,
             s if s == ObjectState::Dying as u32 => !segment,
             s if s == ObjectState::Doomed as u32 || s == ObjectState::Creating as u32 => segment,
@@ -68,14 +70,16 @@ impl Look<'_> {
         if !makes_sense {
             self.wrong(format!(
                 "{name} {index} is in state {}, which is none of its kind's",
-                standing.state
+                slot_state.state
             ));
-        } else if standing.is(ObjectState::Dying) {
+        } else if slot_state.is(ObjectState::Dying) {
             self.unfinished(format!("{name} {index} is removed and not taken apart"));
-        } else if standing.is(ObjectState::Creating) {
+        } else if slot_state.is(ObjectState::Creating) {
             let maker = self.word(field!(slot, ShmSlot, maker))?;
-            if parties.owner(maker) != Owner::Client {
-                self.unfinished(format!("{name} {index} was being made by a client that is gone"));
+            if client_table.owner(maker) != Owner::Client {
+                self.unfinished(format!(
+                    "{name} {index} was being created by a client that has ended"
+                ));
             }
         }
         Ok(())
@@ -85,27 +89,27 @@ impl Look<'_> {
     fn slots(&mut self, objects: &Objects, kind: Kind) -> Result<(), Fault> {
         let layout = self.layout;
         let name = name_of(kind);
-        let standings = &objects.standings[kind as usize];
+        let slot_states = &objects.slot_states[kind as usize];
         let high = self.get(per_kind!(layout, high_water, kind))? as usize;
-        if high > standings.len() {
+        if high > slot_states.len() {
             self.wrong(format!(
                 "{name} slots are said to be used up to {high} of {}",
-                standings.len()
+                slot_states.len()
             ));
         }
         let mut free = HashSet::new();
         let (mut next, mut last) = (self.get(per_kind!(layout, free_head, kind))?, 0);
-        for _ in 0..=standings.len() {
+        for _ in 0..=slot_states.len() {
             let Some(index) = next.checked_sub(1) else {
                 break;
             };
-            if index as usize >= high.min(standings.len()) || !free.insert(index) {
+            if index as usize >= high.min(slot_states.len()) || !free.insert(index) {
                 self.wrong(format!(
                     "the free {name} slots lead to slot {index}, which is never used or listed twice"
                 ));
                 break;
             }
-            if !standings[index as usize].is(ObjectState::Free) {
+            if !slot_states[index as usize].is(ObjectState::Free) {
                 self.wrong(format!("{name} {index} is in use and listed as free"));
                 break;
             }
@@ -120,8 +124,8 @@ impl Look<'_> {
             ));
         }
         let mut used = 0;
-        for (index, standing) in standings.iter().enumerate() {
-            if standing.is(ObjectState::Free) {
+        for (index, slot_state) in slot_states.iter().enumerate() {
+            if slot_state.is(ObjectState::Free) {
                 if index < high && !free.contains(&(index as u32)) {
                     self.wrong(format!("{name} slot {index} is free and not listed as such"));
                 }
@@ -176,13 +180,13 @@ impl Look<'_> {
                 next = self.get(field!(slot, ObjectHeader, next))?;
             }
         }
-        for (index, standing) in objects.of(kind) {
+        for (index, slot_state) in objects.of(kind) {
             let slot = table::slot_at(layout, kind, index)?;
             let key = self.get(field!(slot, ObjectHeader, key))?;
-            if standing.is(ObjectState::Live) && key != 0 && !found.contains(&index) {
+            if slot_state.is(ObjectState::Live) && key != 0 && !found.contains(&index) {
                 self.wrong(format!("{name} {index} has key {key:#x} and is not found by it"));
             }
-            if standing.is(ObjectState::Doomed) && key != 0 {
+            if slot_state.is(ObjectState::Doomed) && key != 0 {
                 self.wrong(format!("{name} {index} is removed and has still a key"));
             }
         }
@@ -190,7 +194,11 @@ impl Look<'_> {
     }
 
     /// Attach records against clients' lists and segments' counters.
-    pub(super) fn attaches(&mut self, parties: &Parties, objects: &Objects) -> Result<(), Fault> {
+    pub(super) fn attaches(
+        &mut self,
+        client_table: &ClientTable,
+        objects: &Objects,
+    ) -> Result<(), Fault> {
         let layout = self.layout;
         let records = layout.attaches.count as usize;
         let mut listed = vec![false; records];
@@ -198,8 +206,8 @@ impl Look<'_> {
         for client in 0..layout.clients.count as u32 {
             let slot = client_at(layout, client)?;
             let mut next = self.get(field!(slot, ClientSlot, attaches))?;
-            if next != 0 && !parties.is_in_use(client) {
-                self.wrong(format!("client {client} is nobody and has attaches"));
+            if next != 0 && !client_table.is_in_use(client) {
+                self.wrong(format!("client slot {client} is free and has attaches"));
             }
             let mut segments = HashSet::new();
             while let Some(record) = next.checked_sub(1) {
@@ -221,14 +229,14 @@ impl Look<'_> {
                     objects.is(Kind::Segment, segment, ObjectState::Live)
                         || objects.is(Kind::Segment, segment, ObjectState::Doomed)
                 });
-                if parties.name(client).map(ClientName::word) != Some(owner)
+                if client_table.name(client).map(ClientId::word) != Some(owner)
                     || count == 0
                     || !there
                     || !segments.insert(segment)
                 {
                     self.wrong(format!(
-                        "attach record {record} of client {client} ({count} of segment {segment}, \
-                         counted from 1, for owner {owner}) makes no sense"
+                        "attach record {record} of client {client} ({count} of segment \
+                         {segment}, counted from 1, for owner {owner}) is invalid"
                     ));
                 }
                 *attached.entry(segment.wrapping_sub(1)).or_default() += u64::from(count);
@@ -250,7 +258,7 @@ impl Look<'_> {
         objects: &Objects,
         attached: &HashMap<u32, u64>,
     ) -> Result<(), Fault> {
-        for (index, standing) in objects.of(Kind::Segment) {
+        for (index, slot_state) in objects.of(Kind::Segment) {
             let slot = table::slot_at(self.layout, Kind::Segment, index)?;
             let counted = u64::from(self.get(field!(slot, ShmSlot, attached))?);
             let found = attached.get(&index).copied().unwrap_or(0);
@@ -259,10 +267,8 @@ impl Look<'_> {
                     "segment {index} counts {counted} attaches, and clients have {found}"
                 ));
             }
-            if standing.is(ObjectState::Doomed) && counted == 0 {
-                self.wrong(format!(
-                    "segment {index} is removed, attached by nobody, and still there"
-                ));
+            if slot_state.is(ObjectState::Doomed) && counted == 0 {
+                self.wrong(format!("segment {index} is removed, not attached, and still exists"));
             }
         }
         Ok(())

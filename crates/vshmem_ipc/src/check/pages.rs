@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{ExtentSlot, ExtentState, ObjectState, PAGE_BINS, PAGE_BYTES, Registry, ShmSlot};
 
-use crate::check::look::Look;
+use crate::check::look::Checker;
 use crate::check::objects::Objects;
 use crate::memory::{dirty, extents};
 use crate::pool::id::Kind;
@@ -25,7 +25,7 @@ impl Found {
     }
 }
 
-impl Look<'_> {
+impl Checker<'_> {
     /// Extents from first page to last, by slot.
     pub(super) fn extents(&mut self) -> Result<HashMap<u32, Found>, Fault> {
         let layout = self.layout;
@@ -85,7 +85,7 @@ impl Look<'_> {
         self.unused_slots(&extents)?;
         self.cleaning(&extents)?;
         let mut owners = HashMap::new();
-        for (index, standing) in objects.of(Kind::Segment) {
+        for (index, slot_state) in objects.of(Kind::Segment) {
             let slot = table::slot_at(self.layout, Kind::Segment, index)?;
             let first = self.get(field!(slot, ShmSlot, first_page))?;
             let pages = self.get(field!(slot, ShmSlot, pages))?;
@@ -104,7 +104,7 @@ impl Look<'_> {
             }
             let size = u64::from(self.get(field!(slot, ShmSlot, size_high))?) << 32
                 | u64::from(self.get(field!(slot, ShmSlot, size_low))?);
-            if standing.is(ObjectState::Creating) {
+            if slot_state.is(ObjectState::Creating) {
                 continue;
             }
             if size.div_ceil(PAGE_BYTES) != u64::from(pages) {
@@ -204,12 +204,16 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// The extent that is being cleaned is the one that the registry names, and somebody cleans it.
+    /// The extent that is being cleaned is the one that the registry names, and another thread
+    /// cleans it.
     fn cleaning(&mut self, extents: &HashMap<u32, Found>) -> Result<(), Fault> {
         let named = self.get(field!(self.layout.registry, Registry, cleaning))?;
         for (slot, found) in extents {
             if found.is(ExtentState::Cleaning) && named != slot + 1 {
-                self.wrong(format!("nobody cleans the {} pages from {}", found.pages, found.first));
+                self.wrong(format!(
+                    "no thread cleans the {} pages from {}",
+                    found.pages, found.first
+                ));
             }
         }
         let Some(slot) = named.checked_sub(1) else { return Ok(()) };
@@ -218,7 +222,7 @@ impl Look<'_> {
         }
         let cleaner = self.word(field!(self.layout.registry, Registry, cleaner))?;
         if !self.lives(cleaner)? {
-            self.unfinished(format!("extent {slot} was being cleaned by somebody who is gone"));
+            self.unfinished(format!("extent {slot} was being cleaned by a client that has ended"));
         }
         Ok(())
     }

@@ -1,15 +1,15 @@
-//! Mending what crashes have left, all at once, for an operator who does not want to wait until
-//! somebody comes by.
+//! Repairs at once what crashes have left, for an operator who does not want to wait until other
+//! clients do.
 
 use vshmem_sync::{Fault, field, holder_of, load_value, load_word, with_lock};
 use vshmem_wire::{
-    ClientName, ClientSlot, ClientState, DomainSlot, DomainState, ObjectHeader, ObjectState,
+    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, ObjectHeader, ObjectState,
     Registry, ShmSlot, ThreadSlot,
 };
 
 use crate::check::check;
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::change;
 use crate::msg::queue::Queue;
 use crate::pool::clients::{self, client_at, slot_of};
@@ -23,19 +23,18 @@ use crate::shm::{clean, create};
 use crate::wait::doorbell;
 use crate::{msg, sem};
 
-/// Mends what a crash can leave behind: carries out what was committed, buries the dead, takes
-/// removed objects apart, serves sleepers that could go on. Returns, in sentences, what is
-/// still not right: nothing, unless a peer has written nonsense or somebody works in the pool
-/// just now.
+/// Repairs what a crash can leave behind: carries out what was committed, reaps dead clients, takes
+/// removed objects apart, serves waiters that could go on. Returns, in sentences, what is still not
+/// right: nothing, unless a peer has corrupted the pool or a client is using it just now.
 pub(crate) fn repair(context: &Context) -> Result<Vec<String>, Failure> {
     let mut left = Vec::new();
     // Each step is tried, whatever became of those before it.
     for (step, what) in [
-        (mend_locks as fn(&Context) -> Result<(), Failure>, "locks"),
-        (mend_clients, "clients"),
-        (mend_objects, "objects"),
-        (mend_counters, "counters"),
-        (mend_free_clients, "free client slots"),
+        (repair_locks as fn(&Context) -> Result<(), Failure>, "locks"),
+        (repair_clients, "clients"),
+        (repair_objects, "objects"),
+        (repair_counters, "counters"),
+        (repair_free_clients, "free client slots"),
         (reclaim::reclaim_all, "memory of clients that have ended"),
     ] {
         if let Err(errno) = step(context) {
@@ -47,22 +46,22 @@ pub(crate) fn repair(context: &Context) -> Result<Vec<String>, Failure> {
 }
 
 /// Takes every lock whose holder is gone, or has committed: that carries its change out.
-fn mend_locks(context: &Context) -> Result<(), Failure> {
+fn repair_locks(context: &Context) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     let mend = |lock: u64| -> Result<(), Fault> {
         let Some(holder) = holder_of(map, lock)? else { return Ok(()) };
         let owner = match thread_at(layout, holder.slot) {
             Ok(at) => load_word(map, field!(at, ThreadSlot, owner))?,
             Err(_) => 0,
         };
-        let lives = match ClientName::of(owner) {
+        let lives = match ClientId::of(owner) {
             Some(client) if client.is_joining() => true,
             _ => is_somebody(context, owner)?,
         };
         if holder.committed || !lives {
-            with_lock(desk, lock, "repair-lock", |_| Ok(()))?;
+            with_lock(lock_context, lock, "repair-lock", |_| Ok(()))?;
         }
         Ok(())
     };
@@ -75,8 +74,9 @@ fn mend_locks(context: &Context) -> Result<(), Failure> {
     locks.into_iter().try_for_each(|lock| mend(lock).map_err(Failure::from))
 }
 
-/// Buries clients that are dying, of a domain that is gone, or kept for a child of nobody.
-fn mend_clients(context: &Context) -> Result<(), Failure> {
+/// Reaps clients that are dying, of a domain that is gone, or kept for a child of a process that is
+/// no client.
+fn repair_clients(context: &Context) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut parents = std::collections::HashSet::new();
     let mut rows = Vec::new();
@@ -90,7 +90,7 @@ fn mend_clients(context: &Context) -> Result<(), Failure> {
         ))
     };
     for client in 0..layout.clients.count as u32 {
-        // The name first: should the slot change hands now, the burial finds somebody else in it.
+        // The name first: if the slot gets a new owner now, reaping sees another client in it.
         let name = context.pool().named(client)?;
         let row = look(client)?;
         if row.0 == ClientState::Active as u32 {
@@ -100,26 +100,26 @@ fn mend_clients(context: &Context) -> Result<(), Failure> {
             rows.push((name, row));
         }
     }
-    for (name, (state, home, pid, joined)) in rows {
-        let standing = standing_of(context, home)?;
+    for (name, (state, host_record, pid, joined)) in rows {
+        let slot_state = domain_state_of(context, host_record)?;
         let gone = state == ClientState::Dying as u32
-            || standing.is_none_or(|(domain, epoch)| {
+            || slot_state.is_none_or(|(domain, epoch)| {
                 epoch != joined
                     || domain == DomainState::Dead as u32
                     || domain == DomainState::Free as u32
             })
-            || (state == ClientState::Reserved as u32 && !parents.contains(&(home, pid)));
+            || (state == ClientState::Reserved as u32 && !parents.contains(&(host_record, pid)));
         if gone {
-            reap::bury(context, name)?;
+            reap::reap(context, name)?;
         }
     }
     for index in 0..layout.domains.count as u32 {
-        match standing_of(context, index)? {
+        match domain_state_of(context, index)? {
             Some((state, _)) if state == DomainState::Evicted as u32 => {
                 domain::evict_domain(context, index)?;
             }
             Some((state, _)) if state == DomainState::Dead as u32 => {
-                domain::free_strangers(context, index, &|_| true)?;
+                domain::free_joining_slots(context, index, &|_| true)?;
             }
             _ => {}
         }
@@ -128,7 +128,7 @@ fn mend_clients(context: &Context) -> Result<(), Failure> {
 }
 
 /// State and epoch of a domain; `None` when there is no such slot.
-fn standing_of(context: &Context, index: u32) -> Result<Option<(u32, u32)>, Fault> {
+fn domain_state_of(context: &Context, index: u32) -> Result<Option<(u32, u32)>, Fault> {
     let Ok(slot) = domains::slot_at(context.pool().layout(), index) else { return Ok(None) };
     let map = context.pool().map();
     let state = load_value(map, field!(slot, DomainSlot, state))?;
@@ -136,31 +136,31 @@ fn standing_of(context: &Context, index: u32) -> Result<Option<(u32, u32)>, Faul
 }
 
 /// Goes on with what was begun at objects.
-fn mend_objects(context: &Context) -> Result<(), Failure> {
+fn repair_objects(context: &Context) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     for kind in Kind::ALL {
         for index in 0..kind.area(layout).count as u32 {
             let slot = table::slot_at(layout, kind, index)?;
-            let standing = table::standing(map, slot)?;
-            let place = Place { index, sequence: standing.sequence };
-            let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Dying);
+            let slot_state = table::slot_state(map, slot)?;
+            let place = Place { index, sequence: slot_state.sequence };
+            let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Dying);
             match kind {
-                Kind::Segment if standing.is(ObjectState::Creating) => {
+                Kind::Segment if slot_state.is(ObjectState::Creating) => {
                     let maker = load_word(map, field!(slot, ShmSlot, maker));
                     let maker = maker?;
                     if !is_somebody(context, maker)? {
-                        create::abandon_segment(context, &desk, place);
+                        create::abandon_segment(context, &lock_context, place);
                     }
                 }
                 Kind::Semaphore if there => {
                     let set = Set::read(context.pool(), place, slot)?;
-                    sem::serve::tend_set(context, &desk, &set)?;
+                    sem::serve::recover_set(context, &lock_context, &set)?;
                 }
                 Kind::Queue if there => {
                     let queue = Queue { index, sequence: place.sequence, slot };
-                    msg::serve::tend_queue(context, &desk, &queue)?;
+                    msg::serve::recover_queue(context, &lock_context, &queue)?;
                 }
                 _ => {}
             }
@@ -169,27 +169,31 @@ fn mend_objects(context: &Context) -> Result<(), Failure> {
     let cleaner = load_word(map, field!(layout.registry, Registry, cleaner));
     let cleaner = cleaner?;
     if cleaner != 0 && !is_somebody(context, cleaner)? {
-        clean::leave_cleaning(context, &desk, cleaner)?;
+        clean::release_cleaning(context, &lock_context, cleaner)?;
     }
-    doorbell::ring_everybody(context);
+    doorbell::wake_everybody(context);
     Ok(())
 }
 
-/// Whether an owner cell carries the name of a client that is still there.
+/// Whether an owner cell carries the id of a client that is still there.
 fn is_somebody(context: &Context, owner: u64) -> Result<bool, Fault> {
-    let Some(client) = ClientName::of(owner) else { return Ok(false) };
+    let Some(client) = ClientId::of(owner) else { return Ok(false) };
     let Ok(slot) = slot_of(context.pool().layout(), client) else { return Ok(false) };
     let state = load_value(context.pool().map(), field!(slot, ClientSlot, state))?;
     Ok(state != ClientState::Free as u32 && context.pool().still_holds(slot, client)?)
 }
 
 /// Counts again what the registry counts.
-fn mend_counters(context: &Context) -> Result<(), Failure> {
+fn repair_counters(context: &Context) -> Result<(), Failure> {
     let layout = context.pool().layout();
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    let step =
-        change::run(context, &desk, context.pool().registry_lock(), "repair-counters", |txn| {
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let step = change::run(
+        context,
+        &lock_context,
+        context.pool().registry_lock(),
+        "repair-counters",
+        |txn| {
             let mut pages = 0u32;
             for kind in Kind::ALL {
                 let mut used = 0;
@@ -208,19 +212,20 @@ fn mend_counters(context: &Context) -> Result<(), Failure> {
             }
             txn.update(field!(layout.registry, Registry, pages_used), pages)?;
             Ok(Ok(()))
-        });
-    settle(step)
+        },
+    );
+    to_errno(step)
 }
 
 /// Queues the free client slots again, if any is missing.
-fn mend_free_clients(context: &Context) -> Result<(), Failure> {
+fn repair_free_clients(context: &Context) -> Result<(), Failure> {
     let layout = context.pool().layout();
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     for client in 0..layout.clients.count as u32 {
-        settle(change::run(
+        to_errno(change::run(
             context,
-            &desk,
+            &lock_context,
             context.pool().registry_lock(),
             "repair-free",
             |txn| {

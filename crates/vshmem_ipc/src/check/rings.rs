@@ -4,11 +4,11 @@ use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, MessageRing, field};
 use vshmem_wire::{
     CELL_BYTES, MSG_HEADER_BYTES, MsgSlot, ObjectState, QueueMode, RING_INLINE_BYTES,
-    RING_SHORT_BYTES, RING_SLOTS, RING_TEXT_BYTES, RingReserve,
+    RING_PAYLOAD_BYTES, RING_SHORT_BYTES, RING_SLOTS, RingReserve,
 };
 
 use crate::check::heap::{Use, Uses};
-use crate::check::look::Look;
+use crate::check::look::Checker;
 use crate::check::objects::Objects;
 use crate::msg::awaited_types::says_list;
 use crate::msg::message::Header;
@@ -17,9 +17,9 @@ use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::registry::table;
 
-impl Look<'_> {
-    pub(super) fn rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
-        for (index, standing) in objects.of(Kind::Queue) {
+impl Checker<'_> {
+    pub(super) fn wakes(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
+        for (index, slot_state) in objects.of(Kind::Queue) {
             let slot = table::slot_at(self.layout, Kind::Queue, index)?;
             let ring = self.ring_of(slot)?;
             if !ring.makes_sense() {
@@ -33,8 +33,8 @@ impl Look<'_> {
                 }
             } else if says_list(mode) {
                 self.wrong(format!("queue {index} is in mode {mode}, which is none"));
-            } else if standing.is(ObjectState::Live) {
-                self.nothing_beside_the_ring(index, slot)?;
+            } else if slot_state.is(ObjectState::Live) {
+                self.only_the_ring_has_messages(index, slot)?;
                 self.reserve_of(index, slot, &ring, uses)?;
             } else {
                 self.wrong(format!("queue {index} is removed, and its ring is in use"));
@@ -54,7 +54,7 @@ impl Look<'_> {
         Ok(MessageRing::of(base, words))
     }
 
-    fn nothing_beside_the_ring(&mut self, index: u32, slot: u64) -> Result<(), Fault> {
+    fn only_the_ring_has_messages(&mut self, index: u32, slot: u64) -> Result<(), Fault> {
         for (at, what) in [
             (field!(slot, MsgSlot, head), "there are messages in its list"),
             (field!(slot, MsgSlot, send_head), "a sender sleeps"),
@@ -76,7 +76,7 @@ impl Look<'_> {
     ) -> Result<(), Fault> {
         let value = self.get(field!(slot, MsgSlot, tail))?;
         let mut reserve = RingReserve::unpack(value);
-        let inline = ring.messages().filter(|spot| spot.is_inline()).count();
+        let inline = ring.messages().filter(|ring_slot| ring_slot.is_inline()).count();
         if inline > reserve.map_or(0, |reserve| reserve.count as usize) {
             self.wrong(format!(
                 "queue {index} has {inline} messages in slots, and too few chunks in reserve"
@@ -109,32 +109,32 @@ impl Look<'_> {
         ring: &MessageRing,
         uses: &mut Uses,
     ) -> Result<(), Fault> {
-        for (spot, nth) in ring.messages().zip(0..) {
+        for (ring_slot, nth) in ring.messages().zip(0..) {
             let what = format!("message {nth} in the ring of queue {index}");
-            if let Some((kind, _)) = spot.inline() {
+            if let Some((kind, _)) = ring_slot.inline() {
                 if kind < 1 {
                     self.wrong(format!("{what} has type {kind}"));
                 }
                 continue;
             }
-            let unit = spot.chunk().unwrap_or(u32::MAX);
+            let unit = ring_slot.chunk().unwrap_or(u32::MAX);
             if Chunk(unit).offset(self.layout).is_err() {
                 self.wrong(format!("{what} lies at unit {unit}, which does not exist"));
                 continue;
             }
             let header = Header::read(self.pool.map(), self.layout, Chunk(unit))?;
-            if header.kind < 1 || header.size > RING_TEXT_BYTES {
-                self.wrong(format!("{what} has type {} and {} bytes", header.kind, header.size));
+            if header.mtype < 1 || header.size > RING_PAYLOAD_BYTES {
+                self.wrong(format!("{what} has type {} and {} bytes", header.mtype, header.size));
             }
-            if spot.is_large() != (header.size > RING_SHORT_BYTES) {
+            if ring_slot.is_large() != (header.size > RING_SHORT_BYTES) {
                 self.wrong(format!(
-                    "{what} has {} bytes, and its slot says otherwise",
+                    "{what} has {} bytes, which does not match its slot",
                     header.size
                 ));
             }
             let place = ring::place_in(self.layout, Chunk(unit))?;
             let place = self.pool.map().load(place, Ordering::Relaxed)?;
-            if place != ring::place_of(index, spot.position()) {
+            if place != ring::place_of(index, ring_slot.position()) {
                 self.wrong(format!("{what} does not say where it is"));
             }
             self.note_use(

@@ -2,12 +2,12 @@
 
 use rustix::io::Errno;
 use vshmem_mem::Ordering;
-use vshmem_sync::{Desk, Fault, field, load_cell, load_value, load_word, with_lock};
-use vshmem_wire::{AttachSlot, Cell, ClientName, ClientSlot, ClientState};
+use vshmem_sync::{Fault, LockContext, field, load_cell, load_value, load_word, with_lock};
+use vshmem_wire::{AttachSlot, Cell, ClientId, ClientSlot, ClientState};
 
 use crate::client::join::{self, JoinError};
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::pool::clients::{Process, is_in, slot_of, take_client, write_client};
 use crate::pool::domains::DomainIdentity;
 use crate::recovery::reap;
@@ -15,17 +15,17 @@ use crate::shm::attach;
 
 /// Keeps a client slot, with all attaches of this process, for a child.
 pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Failure> {
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     /// Tries before a fork is refused because other threads attach and detach all the time.
     const TRIES: u32 = 100;
     for _ in 0..TRIES {
-        let client = reserve_slot(context, &desk)?;
-        match copy_attaches(context, &desk, context.me(), client) {
+        let client = reserve_slot(context, &lock_context)?;
+        match copy_attaches(context, &lock_context, context.me(), client) {
             Ok(Copied::All) => return Ok(ChildSlot(client)),
-            Ok(Copied::Changed) => reap::bury_client(context, &desk, client)?,
+            Ok(Copied::Changed) => reap::reap_client(context, &lock_context, client)?,
             Ok(Copied::NoRoom) | Err(_) => {
-                let _ = reap::bury_client(context, &desk, client);
+                let _ = reap::reap_client(context, &lock_context, client);
                 return Err(Errno::AGAIN.into());
             }
         }
@@ -33,18 +33,18 @@ pub(crate) fn reserve_child(context: &Context) -> Result<ChildSlot, Failure> {
     Err(Errno::AGAIN.into())
 }
 
-fn reserve_slot(context: &Context, desk: &Desk<'_>) -> Result<ClientName, Failure> {
+fn reserve_slot(context: &Context, lock_context: &LockContext<'_>) -> Result<ClientId, Failure> {
     let pool = &context.pool;
     let layout = pool.layout();
     let parent = Process { pid: context.pid.load(Ordering::Relaxed), start: 0, uid: 0 };
-    let verdict = with_lock(*desk, pool.registry_lock(), "fork-reserve", |txn| {
+    let verdict = with_lock(*lock_context, pool.registry_lock(), "fork-reserve", |txn| {
         let Some(client) = take_client(txn, layout)? else { return Ok(Err(Errno::AGAIN)) };
         let slot = slot_of(layout, client)?;
         let (domain, epoch) = (context.domain(), context.epoch());
         write_client(txn, slot, ClientState::Reserved, domain, epoch, parent)?;
         Ok(Ok(client))
     });
-    settle(verdict)
+    to_errno(verdict)
 }
 
 /// Notes the pid of the child that a slot was kept for, so that its death is noticed even if it
@@ -52,17 +52,22 @@ fn reserve_slot(context: &Context, desk: &Desk<'_>) -> Result<ClientName, Failur
 pub(crate) fn name_child(context: &Context, kept: ChildSlot, pid: u32) {
     let name = || -> Result<(), Fault> {
         let slot = slot_of(context.pool.layout(), kept.0)?;
-        let Ok(seat) = context.seat() else { return Ok(()) };
+        let Ok(slot_guard) = context.slot_guard() else { return Ok(()) };
         let pid_at = field!(slot, ClientSlot, pid);
-        with_lock(context.desk_of(&seat), context.pool.registry_lock(), "fork-name", |txn| {
-            if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32
-                && is_in(txn, slot, kept.0)?
-                && txn.get(pid_at)? == context.pid.load(Ordering::Relaxed)
-            {
-                txn.set(pid_at, pid)?;
-            }
-            Ok(())
-        })
+        with_lock(
+            context.lock_context_of(&slot_guard),
+            context.pool.registry_lock(),
+            "fork-name",
+            |txn| {
+                if txn.get(field!(slot, ClientSlot, state))? == ClientState::Reserved as u32
+                    && is_in(txn, slot, kept.0)?
+                    && txn.get(pid_at)? == context.pid.load(Ordering::Relaxed)
+                {
+                    txn.set(pid_at, pid)?;
+                }
+                Ok(())
+            },
+        )
     };
     // Without the name the slot is given back when the agent sees the parent gone.
     let _ = name();
@@ -70,8 +75,8 @@ pub(crate) fn name_child(context: &Context, kept: ChildSlot, pid: u32) {
 
 /// Gives a kept slot back: the fork has failed.
 pub(crate) fn cancel_child(context: &Context, kept: ChildSlot) {
-    if let Ok(seat) = context.seat() {
-        let _ = reap::bury_client(context, &context.desk_of(&seat), kept.0);
+    if let Ok(slot_guard) = context.slot_guard() {
+        let _ = reap::reap_client(context, &context.lock_context_of(&slot_guard), kept.0);
     }
 }
 
@@ -84,13 +89,13 @@ pub(crate) fn become_child(
     process: Process,
     elsewhere: Option<&DomainIdentity>,
 ) -> Result<(), JoinError> {
-    context.seats.forget();
-    context.larder.forget();
+    context.slot_cache.forget();
+    context.chunk_cache.forget();
     context.pid.store(process.pid, Ordering::Release);
     let placed = find_childs_place(context, kept, process, elsewhere);
     if placed.is_err() {
         let (map, threads) = (context.pool.map(), context.pool.layout().threads);
-        context.seats.give_back(map, threads, context.as_stranger());
+        context.slot_cache.give_back(map, threads, context.as_joining());
         renounce(context);
     }
     placed
@@ -105,56 +110,56 @@ fn find_childs_place(
 ) -> Result<(), JoinError> {
     if let Some(identity) = elsewhere {
         context.digest.store(identity.digest(), Ordering::Release);
-        context.client.store(context.as_stranger().word(), Ordering::Release);
-        context.seats.stand_always();
+        context.client.store(context.as_joining().word(), Ordering::Release);
+        context.slot_cache.unbind();
         join::enter_domain(context, identity)?;
     }
-    context.client.store(context.as_stranger().word(), Ordering::Release);
-    join::stand_on_domain(context)?;
+    context.client.store(context.as_joining().word(), Ordering::Release);
+    join::bind_to_domain(context)?;
     let entered = join::enter(context, process, kept.map(|ChildSlot(client)| client))?;
-    Ok(join::settle_in(context, entered.client)?)
+    Ok(join::finish_join(context, entered.client)?)
 }
 
 /// To be called in a child that cannot become a member: it is not its parent, and none of its calls
 /// may act as that.
 pub(crate) fn renounce(context: &Context) {
-    context.seats.forget();
-    context.larder.forget();
-    context.client.store(context.as_stranger().word(), Ordering::Release);
+    context.slot_cache.forget();
+    context.chunk_cache.forget();
+    context.client.store(context.as_joining().word(), Ordering::Release);
     // No cell is ever written so often.
-    context.seats.stand_on(context.pool.registry_lock(), Cell { word: 0, tag: u64::MAX });
+    context.slot_cache.bind_to(context.pool.registry_lock(), Cell { word: 0, tag: u64::MAX });
 }
 
 /// Copies the attaches of `from`, which is this process, to `to`. Other threads may attach and
 /// detach meanwhile, so the list has to come out the same twice.
 fn copy_attaches(
     context: &Context,
-    desk: &Desk<'_>,
-    from: ClientName,
-    to: ClientName,
+    lock_context: &LockContext<'_>,
+    from: ClientId,
+    to: ClientId,
 ) -> Result<Copied, Fault> {
     let layout = context.pool.layout();
     let head_at = field!(slot_of(layout, from)?, ClientSlot, attaches);
-    let head = load_cell(desk.map, head_at)?;
+    let head = load_cell(lock_context.map, head_at)?;
     let mut next = head.value();
     // A client has one record of a segment at most.
     for _ in 0..=layout.attaches.count.min(layout.shm.count) {
         let Some(record) = next.checked_sub(1) else {
-            let same = load_cell(desk.map, head_at)? == head;
+            let same = load_cell(lock_context.map, head_at)? == head;
             return Ok(if same { Copied::All } else { Copied::Changed });
         };
         let at = crate::shm::record::attach_at(layout, record)?;
-        let mine = |desk: &Desk<'_>| -> Result<bool, Fault> {
-            Ok(load_word(desk.map, field!(at, AttachSlot, client))? == from.word())
+        let mine = |lock_context: &LockContext<'_>| -> Result<bool, Fault> {
+            Ok(load_word(lock_context.map, field!(at, AttachSlot, client))? == from.word())
         };
-        let segment = load_value(desk.map, field!(at, AttachSlot, segment))?;
-        let count = load_value(desk.map, field!(at, AttachSlot, count))?;
-        next = load_value(desk.map, field!(at, AttachSlot, next))?;
-        if segment == 0 || !mine(desk)? {
+        let segment = load_value(lock_context.map, field!(at, AttachSlot, segment))?;
+        let count = load_value(lock_context.map, field!(at, AttachSlot, count))?;
+        next = load_value(lock_context.map, field!(at, AttachSlot, next))?;
+        if segment == 0 || !mine(lock_context)? {
             return Ok(Copied::Changed);
         }
-        if !attach::add_attaches(context, desk, to, segment - 1, count)? {
-            return Ok(if mine(desk)? { Copied::NoRoom } else { Copied::Changed });
+        if !attach::add_attaches(context, lock_context, to, segment - 1, count)? {
+            return Ok(if mine(lock_context)? { Copied::NoRoom } else { Copied::Changed });
         }
     }
     Err(Fault::corrupt(layout.attaches.offset, "an attach list without an end"))
@@ -162,7 +167,7 @@ fn copy_attaches(
 
 /// A client slot kept for a child that is about to be forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChildSlot(pub(crate) ClientName);
+pub struct ChildSlot(pub(crate) ClientId);
 
 /// How copying a list of attaches went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

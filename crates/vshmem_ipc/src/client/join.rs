@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{Claimant, Fault, Seat, Txn, field, load_cell, load_value, with_lock};
-use vshmem_wire::{ClientName, ClientSlot, ClientState, DomainSlot, DomainState, Registry};
+use vshmem_sync::{Fault, SlotGuard, SlotOwner, Txn, field, load_cell, load_value, with_lock};
+use vshmem_wire::{ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Registry};
 
 use crate::context::wait_file::WaitFile;
-use crate::context::{Context, Reach, Upcalls};
+use crate::context::{Context, Upcalls, WakeScope};
 use crate::listing::client_rows;
 use crate::msg;
 use crate::pool::clients::{
@@ -19,13 +19,13 @@ use crate::pool::open::Pool;
 use crate::recovery::steps::{self, Ended, Occasion};
 use crate::recovery::{domain, reap, threads};
 
-/// Everything of joining that may be refused. Returns the client's name.
+/// Everything of joining that may be refused. Returns the client's id.
 fn find_place(
     context: &Context,
     identity: &DomainIdentity,
     process: Process,
     gone: &dyn Fn(u32, u64) -> bool,
-) -> Result<ClientName, JoinError> {
+) -> Result<ClientId, JoinError> {
     let entered = match enter_through(context, identity, process, gone) {
         // The slot of a domain without clients is given to another one when there is no other.
         Err(JoinError::Evicted) => enter_through(context, identity, process, gone),
@@ -34,9 +34,9 @@ fn find_place(
     let Entered { client, before_exec } = entered?;
     if before_exec {
         // What the former program left is given back; its adjustments stay.
-        let seat = stranger_seat(context)?;
-        let desk = context.desk_of(&seat);
-        steps::run(context, &desk, Ended { client, party: 0 }, Occasion::Exec)?;
+        let slot_guard = joining_slot_guard(context)?;
+        let lock_context = context.lock_context_of(&slot_guard);
+        steps::run(context, &lock_context, Ended { client, process_ref: 0 }, Occasion::Exec)?;
     }
     Ok(client)
 }
@@ -47,12 +47,12 @@ fn enter_through(
     process: Process,
     gone: &dyn Fn(u32, u64) -> bool,
 ) -> Result<Entered, JoinError> {
-    context.seats.stand_always();
+    context.slot_cache.unbind();
     enter_domain(context, identity)?;
-    stand_on_domain(context)?;
+    bind_to_domain(context)?;
     match enter(context, process, None) {
         Err(JoinError::Full { table, .. }) if table == limit_name!(clients) => {
-            bury_gone(context, gone)?;
+            reap_gone(context, gone)?;
             enter(context, process, None)
         }
         entered => entered,
@@ -60,14 +60,14 @@ fn enter_through(
 }
 
 pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Result<(), JoinError> {
-    // Each round but the last buries a former context.
+    // Each round but the last reaps a former context.
     for _ in 0..=context.pool.layout().domains.count {
         let pool = Arc::clone(&context.pool);
         let layout = pool.layout();
         let sought = {
-            let seat = stranger_seat(context)?;
-            let desk = context.desk_of(&seat);
-            with_lock(desk, pool.registry_lock(), "join-domain", |txn| {
+            let slot_guard = joining_slot_guard(context)?;
+            let lock_context = context.lock_context_of(&slot_guard);
+            with_lock(lock_context, pool.registry_lock(), "join-domain", |txn| {
                 let mut used = [false; 128];
                 let high = txn.get(field!(layout.registry, Registry, clients_high))?;
                 for client in 0..high.min(layout.clients.count as u32) {
@@ -89,9 +89,9 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
                 return Ok(());
             }
             Seek::Former(index) => {
-                let seat = stranger_seat(context)?;
+                let slot_guard = joining_slot_guard(context)?;
                 let epoch = context.pool.epoch_of(index)?;
-                domain::bury_domain_from(context, &seat, index, epoch, DomainState::Dead)?;
+                domain::reap_domain_from(context, &slot_guard, index, epoch, DomainState::Dead)?;
             }
             Seek::Evicted => return Err(JoinError::Evicted),
             Seek::Full => {
@@ -103,11 +103,11 @@ pub(crate) fn enter_domain(context: &Context, identity: &DomainIdentity) -> Resu
         }
     }
     let table = context.pool.layout().domains.offset;
-    Err(Fault::corrupt(table, "a domain that cannot be buried").into())
+    Err(Fault::corrupt(table, "a domain that cannot be reaped").into())
 }
 
 /// A process that is only just joining stands as its domain does.
-pub(crate) fn stand_on_domain(context: &Context) -> Result<(), Fault> {
+pub(crate) fn bind_to_domain(context: &Context) -> Result<(), Fault> {
     let slot = domains::slot_at(context.pool.layout(), context.domain())?;
     let state_at = field!(slot, DomainSlot, state);
     let state = load_cell(context.pool.map(), state_at)?;
@@ -115,7 +115,7 @@ pub(crate) fn stand_on_domain(context: &Context) -> Result<(), Fault> {
     if state.value() != DomainState::Alive as u32 || epoch != context.epoch() {
         return Err(Fault::Evicted);
     }
-    context.seats.stand_on(state_at, state);
+    context.slot_cache.bind_to(state_at, state);
     Ok(())
 }
 
@@ -124,18 +124,18 @@ pub(crate) fn stand_on_domain(context: &Context) -> Result<(), Fault> {
 pub(crate) fn enter(
     context: &Context,
     process: Process,
-    kept: Option<ClientName>,
+    kept: Option<ClientId>,
 ) -> Result<Entered, JoinError> {
     let pool = &context.pool;
     let layout = pool.layout();
     let (domain, epoch) = (context.domain(), context.epoch());
-    let seat = stranger_seat(context)?;
-    let desk = context.desk_of(&seat);
-    let home = domains::slot_at(layout, domain)?;
-    let taken = with_lock(desk, pool.registry_lock(), "join", |txn| {
+    let slot_guard = joining_slot_guard(context)?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let host_record = domains::slot_at(layout, domain)?;
+    let taken = with_lock(lock_context, pool.registry_lock(), "join", |txn| {
         // It may have been evicted since this process found it.
-        if txn.get(field!(home, DomainSlot, state))? != DomainState::Alive as u32
-            || txn.get(field!(home, DomainSlot, epoch))? != epoch
+        if txn.get(field!(host_record, DomainSlot, state))? != DomainState::Alive as u32
+            || txn.get(field!(host_record, DomainSlot, epoch))? != epoch
         {
             return Err(Fault::Evicted);
         }
@@ -159,7 +159,7 @@ pub(crate) fn enter(
                 && is_same_start(start_in(txn, slot)?, process.start)
             {
                 let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
-                let client = ClientName::new(client, taken);
+                let client = ClientId::new(client, taken);
                 // It may be another user by now.
                 name_words(context, txn, slot)?;
                 return Ok(Some(Entered { client, before_exec: true }));
@@ -176,40 +176,40 @@ pub(crate) fn enter(
 
 /// Notes in a client's slot whose file this process's wait words lie in.
 fn name_words(context: &Context, txn: &mut Txn<'_>, slot: u64) -> Result<(), Fault> {
-    let owner = context.neighbourhood.as_ref().map(|here| here.own);
+    let owner = context.domain_users.as_ref().map(|here| here.own);
     let uid = owner.map_or(0, |owner| owner.uid.wrapping_add(1));
     txn.update(field!(slot, ClientSlot, words_uid), uid)?;
     txn.update(field!(slot, ClientSlot, words_nonce), owner.map_or(0, |owner| owner.nonce))
 }
 
-/// A thread slot for the time of joining: its owner is nobody yet.
-pub(crate) fn stranger_seat(context: &Context) -> Result<Seat<'_>, JoinError> {
+/// A thread slot for the time of joining: its owner is not a client yet.
+pub(crate) fn joining_slot_guard(context: &Context) -> Result<SlotGuard<'_>, JoinError> {
     let threads = context.pool.layout().threads;
-    let claimant = Claimant { client: context.as_stranger(), list: None };
+    let slot_owner = SlotOwner { client: context.as_joining(), list: None };
     context
-        .seats
-        .take(context.pool.map(), threads, claimant)?
+        .slot_cache
+        .take(context.pool.map(), threads, slot_owner)?
         .ok_or(JoinError::Full { table: limit_name!(threads), count: threads.count })
 }
 
-/// Buries the clients of this domain that are no more.
-fn bury_gone(context: &Context, gone: &dyn Fn(u32, u64) -> bool) -> Result<(), JoinError> {
-    let seat = stranger_seat(context)?;
-    let desk = context.desk_of(&seat);
-    let rows = client_rows::residents(&context.pool, context.domain()).map_err(|_| {
+/// Reaps the clients of this domain that have ended.
+fn reap_gone(context: &Context, gone: &dyn Fn(u32, u64) -> bool) -> Result<(), JoinError> {
+    let slot_guard = joining_slot_guard(context)?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let rows = client_rows::local_clients(&context.pool, context.domain()).map_err(|_| {
         JoinError::Damaged(Fault::corrupt(context.pool.layout().clients.offset, "client table"))
     })?;
     for row in rows.into_iter().filter(|row| gone(row.pid, row.start)) {
-        reap::bury_client(context, &desk, row.name)?;
+        reap::reap_client(context, &lock_context, row.name)?;
     }
     Ok(())
 }
 
-/// Ends the time of joining: from now on this process works as `client`.
+/// Ends joining: from now on this process acts as `client`.
 ///
-/// It works for as long as its slot says what it says now. Who evicts its domain, or buries it,
-/// changes that, and then every change that it makes is refused.
-pub(crate) fn settle_in(context: &Context, client: ClientName) -> Result<(), Fault> {
+/// It works for as long as its slot says what it says now. A thread that evicts its domain, or
+/// reaps it, changes that, and then every change that it makes is refused.
+pub(crate) fn finish_join(context: &Context, client: ClientId) -> Result<(), Fault> {
     let map = context.pool.map();
     let threads = context.pool.layout().threads;
     let slot = slot_of(context.pool.layout(), client)?;
@@ -217,11 +217,11 @@ pub(crate) fn settle_in(context: &Context, client: ClientName) -> Result<(), Fau
     let state = load_cell(map, state_at)?;
     let mine =
         state.value() == ClientState::Active as u32 && context.pool.still_holds(slot, client)?;
-    context.seats.give_back(map, threads, context.as_stranger());
+    context.slot_cache.give_back(map, threads, context.as_joining());
     if !mine {
         return Err(Fault::Evicted);
     }
-    context.seats.stand_on(state_at, state);
+    context.slot_cache.bind_to(state_at, state);
     context.client.store(client.word(), Ordering::Release);
     Ok(())
 }
@@ -244,7 +244,7 @@ pub enum JoinError {
         "this domain was evicted from the pool, by an operator or because it was cut off from the others with a copy of it (after a migration or a restored snapshot; the kernel's log says so); it may join again once `vshmem pool evict --dead` has confirmed its death, or after a reboot"
     )]
     Evicted,
-    /// The pool does not make sense.
+    /// The pool is corrupt.
     #[error("the pool is damaged ({0:?}). `vshmem pool check` says more")]
     Damaged(Fault),
 }
@@ -258,27 +258,27 @@ impl From<Fault> for JoinError {
 /// A slot that `enter` has found.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entered {
-    pub client: ClientName,
+    pub client: ClientId,
     /// It is this very process's, from before an exec.
     before_exec: bool,
 }
 
 /// Joins. When the client table is full, first reaps those clients of this domain of which `gone`
-/// says, by pid and start time, that they are no more.
+/// says, by pid and start time, that they have ended.
 pub(crate) fn join(
     pool: Arc<Pool>,
     identity: &DomainIdentity,
     process: Process,
     words: Option<WaitFile>,
-    reach: Reach,
+    wake_scope: WakeScope,
     gone: &dyn Fn(u32, u64) -> bool,
 ) -> Result<Context, JoinError> {
-    let context = Context::new(pool, identity.digest(), process.pid, words, reach, &UPCALLS);
+    let context = Context::new(pool, identity.digest(), process.pid, words, wake_scope, &UPCALLS);
     match find_place(&context, identity, process, gone) {
-        Ok(client) => settle_in(&context, client)?,
+        Ok(client) => finish_join(&context, client)?,
         Err(error) => {
             let (map, threads) = (context.pool.map(), context.pool.layout().threads);
-            context.seats.give_back(map, threads, context.as_stranger());
+            context.slot_cache.give_back(map, threads, context.as_joining());
             return Err(error);
         }
     }
@@ -288,8 +288,8 @@ pub(crate) fn join(
 /// What lower rooms have done by upper ones.
 static UPCALLS: Upcalls = Upcalls {
     recover_thread: threads::recover_thread,
-    free_spare_chunks: msg::stock::free_parked_chunks,
-    reap_chunk: |context, desk, chunk, dead| {
-        msg::ring::bury_chunk(context.pool(), desk, chunk, dead, context.me().word())
+    free_spare_chunks: msg::stock::free_spare_chunks,
+    reap_chunk: |context, lock_context, chunk, dead| {
+        msg::ring::reap_chunk(context.pool(), lock_context, chunk, dead, context.me().word())
     },
 };

@@ -8,8 +8,8 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::pool::domains;
 
-/// Whether it falls to this process to start an agent for its domain: there is none, and nobody
-/// else is about to start one. `exists` tells whether there is a process of a pid here.
+/// Whether this process has to start an agent for its domain: there is none, and no other process
+/// is about to start one. `exists` tells whether there is a process of a pid here.
 pub(crate) fn must_start_agent(
     context: &Context,
     exists: fn(u32) -> bool,
@@ -42,7 +42,7 @@ pub(crate) fn renounce_agent(context: &Context) {
         let me = context.pid.load(Ordering::Relaxed) | AGENT_STARTER;
         if load_value(map, at)? == me { claim_cell(map, at, me, 0) } else { Ok(false) }
     };
-    // Whoever finds a process of that number gone starts one all the same.
+    // The thread that finds a process of that number gone starts one all the same.
     let _ = renounce();
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failu
 
 /// Whether this domain is still a member in good standing: it may have been evicted while it
 /// was paused.
-pub(crate) fn in_good_standing(context: &Context) -> Result<bool, Failure> {
+pub(crate) fn is_active_member(context: &Context) -> Result<bool, Failure> {
     let look = || -> Result<bool, Fault> {
         let slot = domains::slot_at(context.pool.layout(), context.domain())?;
         let map = context.pool.map();

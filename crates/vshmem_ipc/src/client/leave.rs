@@ -12,37 +12,39 @@ use crate::sem::recover;
 
 /// Ends the membership of a process that goes on: gives up what it holds, and its slot.
 ///
-/// Nothing happens when the domain has been evicted or buried meanwhile: what lies in the slot
-/// is not this process's any more.
+/// Nothing happens when the domain has been evicted or reaped meanwhile: what lies in the slot is
+/// not this process's any more.
 pub(crate) fn leave(context: &Context) -> Result<(), Failure> {
-    if !lease::in_good_standing(context)? {
+    if !lease::is_active_member(context)? {
         return Ok(());
     }
-    farewell(context)?;
+    release_at_exit(context)?;
     let (map, threads) = (context.pool.map(), context.pool.layout().threads);
     let client = context.me();
-    // The burial frees the client's thread slots, so it must not work from one of them.
-    context.seats.forget();
-    context.client.store(context.as_stranger().word(), Ordering::Release);
-    context.seats.stand_always();
-    let seat = join::stranger_seat(context).map_err(|_| Errno::NOMEM)?;
-    let left = reap::bury_client(context, &context.desk_of(&seat), client).map_err(Failure::from);
-    drop(seat);
-    context.seats.give_back(map, threads, context.as_stranger());
+    // The reaping frees the client's thread slots, so it must not work from one of them.
+    context.slot_cache.forget();
+    context.client.store(context.as_joining().word(), Ordering::Release);
+    context.slot_cache.unbind();
+    let slot_guard = join::joining_slot_guard(context).map_err(|_| Errno::NOMEM)?;
+    let left = reap::reap_client(context, &context.lock_context_of(&slot_guard), client)
+        .map_err(Failure::from);
+    drop(slot_guard);
+    context.slot_cache.give_back(map, threads, context.as_joining());
     left
 }
 
 /// Gives up what this process holds while it still runs, at exit: attaches and adjustments.
-pub(crate) fn farewell(context: &Context) -> Result<(), Failure> {
-    let seat = context.seat()?;
-    let ended = Ended { client: context.me(), party: context.party().pack() };
-    steps::run(context, &context.desk_of(&seat), ended, Occasion::Exit).map_err(Failure::from)
+pub(crate) fn release_at_exit(context: &Context) -> Result<(), Failure> {
+    let slot_guard = context.slot_guard()?;
+    let ended = Ended { client: context.me(), process_ref: context.process_ref().pack() };
+    steps::run(context, &context.lock_context_of(&slot_guard), ended, Occasion::Exit)
+        .map_err(Failure::from)
 }
 
 /// Applies this process's adjustments now.
-pub(crate) fn leave_adjustments(context: &Context) -> Result<(), Failure> {
-    let seat = context.seat()?;
-    let party = context.party().pack();
-    recover::leave_undos(context, &context.desk_of(&seat), context.me(), party)
+pub(crate) fn apply_adjustments(context: &Context) -> Result<(), Failure> {
+    let slot_guard = context.slot_guard()?;
+    let process_ref = context.process_ref().pack();
+    recover::apply_undos(context, &context.lock_context_of(&slot_guard), context.me(), process_ref)
         .map_err(Failure::from)
 }

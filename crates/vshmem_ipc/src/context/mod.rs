@@ -16,24 +16,27 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, AtomicU64, Ordering};
-use vshmem_sync::{Claimant, Desk, Doorbell, Fault, RoomWait, Seat, Seats, Spin, WaitWords, field};
-use vshmem_wire::{ClientName, ClientSlot, Party, ThreadSlot};
+use vshmem_sync::{
+    Doorbell, Fault, LockContext, SendBackoff, SlotCache, SlotGuard, SlotOwner, Spin, WaitWords,
+    field,
+};
+use vshmem_wire::{ClientId, ClientSlot, ProcessRef, ThreadSlot};
 
-use crate::context::chunk_cache::Larder;
+use crate::context::chunk_cache::ChunkCache;
 use crate::context::reclaim_position::Rounds;
-use crate::context::reported_sizes::Told;
+use crate::context::reported_sizes::ReportedSizes;
 use crate::context::reserve_counter::ReserveCounter;
 use crate::context::undo_hints::UndoHints;
-use crate::context::wait_file::{Neighbourhood, WaitFile};
-use crate::context::waker_cpu_cache::Answerers;
+use crate::context::wait_file::{DomainUsers, WaitFile};
+use crate::context::waker_cpu_cache::WakerCpuCache;
 use crate::error::Failure;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::open::Pool;
 
-/// Whom a ring of this domain's wait words reaches.
+/// Which threads a wake-up by this domain's wait words reaches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum WakeScope {
     /// Every domain of this kernel: the words lie in the pool.
     Kernel,
     /// This domain alone: the words lie in a file of its own.
@@ -46,12 +49,12 @@ pub enum Reach {
 pub(crate) struct Upcalls {
     /// Finishes what a thread of this process had begun from a slot, in a call that it has left by
     /// longjmp. Whether the slot can be used again.
-    pub recover_thread: fn(&Context, &Desk<'_>, u32) -> bool,
+    pub recover_thread: fn(&Context, &LockContext<'_>, u32) -> bool,
     /// Frees chunks that message queues keep for their next messages; whether there were any.
-    pub free_spare_chunks: fn(&Context, &Desk<'_>) -> Result<bool, Failure>,
-    /// Settles a chunk that carries the name of a dead client, as its owner word says, and may hold
-    /// a message of a ring.
-    pub reap_chunk: fn(&Context, &Desk<'_>, Chunk, u64) -> Result<(), Fault>,
+    pub free_spare_chunks: fn(&Context, &LockContext<'_>) -> Result<bool, Failure>,
+    /// Releases or keeps a chunk that carries the id of a dead client, as its owner word says, and
+    /// may hold a message of a ring.
+    pub reap_chunk: fn(&Context, &LockContext<'_>, Chunk, u64) -> Result<(), Fault>,
 }
 
 /// This process as a client of a pool.
@@ -65,24 +68,24 @@ pub(crate) struct Context {
     /// Word of the name.
     pub(crate) client: AtomicU64,
     pub(crate) pid: AtomicU32,
-    pub(crate) seats: Seats,
-    pub(crate) larder: Larder,
+    pub(crate) slot_cache: SlotCache,
+    pub(crate) chunk_cache: ChunkCache,
     pub(crate) words: WaitWords,
-    pub(crate) neighbourhood: Option<Neighbourhood>,
+    pub(crate) domain_users: Option<DomainUsers>,
     pub(crate) spin: Spin,
     /// How long this process looks for room in a full ring.
-    pub(crate) room: RoomWait,
+    pub(crate) send_backoff: SendBackoff,
     /// When the next queue gets chunks in reserve.
     pub(crate) reserve: ReserveCounter,
     /// Where a receiver keeps a long text until the message is its own.
-    pub(crate) text: Mutex<Vec<u8>>,
-    pub(crate) answerers: Answerers,
+    pub(crate) payload_buffer: Mutex<Vec<u8>>,
+    pub(crate) waker_cpu_cache: WakerCpuCache,
     pub(crate) undo_hints: UndoHints,
-    pub(crate) told: Told,
+    pub(crate) reported_sizes: ReportedSizes,
     pub(crate) rounds: Rounds,
-    pub(crate) reach: Reach,
+    pub(crate) wake_scope: WakeScope,
     pub(crate) doorbell: OnceLock<Arc<dyn Doorbell>>,
-    vigil: OnceLock<fn()>,
+    watchdog: OnceLock<fn()>,
     pub(crate) upcalls: &'static Upcalls,
 }
 
@@ -101,12 +104,12 @@ impl Context {
         digest: u64,
         pid: u32,
         words: Option<WaitFile>,
-        reach: Reach,
+        wake_scope: WakeScope,
         upcalls: &'static Upcalls,
     ) -> Self {
         let threads = pool.layout().threads;
-        let (words, neighbourhood) = match words {
-            Some(file) => (WaitWords::new(file.words, 0, 4), file.neighbourhood),
+        let (words, domain_users) = match words {
+            Some(file) => (WaitWords::new(file.words, 0, 4), file.domain_users),
             None => {
                 let base = field!(threads.offset, ThreadSlot, doorbell);
                 (WaitWords::new(Arc::clone(pool.map()), base, threads.stride), None)
@@ -115,46 +118,46 @@ impl Context {
         Self {
             domain: AtomicU32::new(UNKNOWN_DOMAIN),
             epoch: AtomicU32::new(0),
-            client: AtomicU64::new(ClientName::joining(digest, pid).word()),
+            client: AtomicU64::new(ClientId::joining(digest, pid).word()),
             digest: AtomicU64::new(digest),
             pid: AtomicU32::new(pid),
-            seats: Seats::new(),
-            larder: Larder::new(),
+            slot_cache: SlotCache::new(),
+            chunk_cache: ChunkCache::new(),
             words,
-            neighbourhood,
+            domain_users,
             spin: Spin::new(may_not_spin()),
-            room: RoomWait::new(may_not_spin()),
+            send_backoff: SendBackoff::new(may_not_spin()),
             reserve: ReserveCounter::default(),
-            text: Mutex::new(vec![0; vshmem_wire::RING_TEXT_BYTES as usize]),
-            answerers: Answerers::default(),
+            payload_buffer: Mutex::new(vec![0; vshmem_wire::RING_PAYLOAD_BYTES as usize]),
+            waker_cpu_cache: WakerCpuCache::default(),
             undo_hints: UndoHints::new(),
-            told: Told::new(pool.layout()),
+            reported_sizes: ReportedSizes::new(pool.layout()),
             rounds: Rounds::default(),
-            reach,
+            wake_scope,
             doorbell: OnceLock::new(),
-            vigil: OnceLock::new(),
+            watchdog: OnceLock::new(),
             upcalls,
             pool,
         }
     }
 
     /// What this process is called while it is no client.
-    pub(crate) fn as_stranger(&self) -> ClientName {
+    pub(crate) fn as_joining(&self) -> ClientId {
         let digest = self.digest.load(Ordering::Relaxed);
-        ClientName::joining(digest, self.pid.load(Ordering::Relaxed))
+        ClientId::joining(digest, self.pid.load(Ordering::Relaxed))
     }
 
     /// Whether this process is still the member that it was: it may have been evicted, with its
     /// domain, while it was paused.
     #[inline]
-    pub(crate) fn stands(&self) -> bool {
-        self.seats.stand(self.pool.map()).is_ok()
+    pub(crate) fn is_current(&self) -> bool {
+        self.slot_cache.check_current(self.pool.map()).is_ok()
     }
 
     /// Whether other threads of this process are in the middle of calls: asleep, as a rule.
     #[must_use]
     pub(crate) fn others_busy(&self) -> bool {
-        self.seats.others_busy()
+        self.slot_cache.others_busy()
     }
 
     /// The pool.
@@ -182,16 +185,16 @@ impl Context {
 
     /// This process's name in the pool, which no other process gets.
     #[must_use]
-    pub(crate) fn name(&self) -> ClientName {
+    pub(crate) fn client_id(&self) -> ClientId {
         self.me()
     }
 
     /// This process's name in the pool.
     #[inline]
-    pub(crate) fn me(&self) -> ClientName {
-        // Nobody but this process writes it, so it is a name.
+    pub(crate) fn me(&self) -> ClientId {
+        // No thread but this process writes it, so it is a name.
         let word = self.client.load(Ordering::Relaxed);
-        ClientName::of(word).unwrap_or_else(|| self.as_stranger())
+        ClientId::of(word).unwrap_or_else(|| self.as_joining())
     }
 
     /// Whether `pid` is the process that has joined: a vfork child runs in its parent's memory.
@@ -202,35 +205,35 @@ impl Context {
 
     /// This process as others see it.
     #[inline]
-    pub(crate) fn party(&self) -> Party {
-        Party { domain: self.domain(), pid: self.pid.load(Ordering::Relaxed) }
+    pub(crate) fn process_ref(&self) -> ProcessRef {
+        ProcessRef { domain: self.domain(), pid: self.pid.load(Ordering::Relaxed) }
     }
 
-    /// The pid that this domain's programs are told for `party`: 0 for one of another domain, as
-    /// Linux does across PID namespaces.
+    /// The pid that this domain's programs are told for `process_ref`: 0 for one of another domain,
+    /// as Linux does across PID namespaces.
     #[must_use]
-    pub(crate) fn pid_here(&self, party: u32) -> u32 {
-        let party = Party::unpack(party);
-        if party.domain == self.domain() { party.pid } else { 0 }
+    pub(crate) fn pid_here(&self, process_ref: u32) -> u32 {
+        let process_ref = ProcessRef::unpack(process_ref);
+        if process_ref.domain == self.domain() { process_ref.pid } else { 0 }
     }
 
     /// A thread slot for one call.
     #[inline]
-    pub(crate) fn seat(&self) -> Result<Seat<'_>, Failure> {
-        if !self.stands() {
+    pub(crate) fn slot_guard(&self) -> Result<SlotGuard<'_>, Failure> {
+        if !self.is_current() {
             return Err(Fault::Evicted.into());
         }
         let (map, layout) = (self.pool.map(), self.pool.layout());
         let client = self.me();
         let list = slot_of(layout, client).map(|slot| field!(slot, ClientSlot, threads));
-        let claimant = Claimant { client, list: list.ok() };
-        let take = || self.seats.take(map, layout.threads, claimant).map_err(Failure::from);
+        let slot_owner = SlotOwner { client, list: list.ok() };
+        let take = || self.slot_cache.take(map, layout.threads, slot_owner).map_err(Failure::from);
         match take()? {
-            Some(seat) => {
-                if seat.is_surplus() {
-                    self.recover_abandoned(&seat);
+            Some(slot_guard) => {
+                if slot_guard.is_surplus() {
+                    self.recover_abandoned(&slot_guard);
                 }
-                Ok(seat)
+                Ok(slot_guard)
             }
             None if self.pool.free_dead_threads()? => take()?.ok_or(Errno::NOMEM.into()),
             None => Err(Errno::NOMEM.into()),
@@ -240,31 +243,33 @@ impl Context {
     /// Out of line: it takes stack that no other call needs.
     #[cold]
     #[inline(never)]
-    fn recover_abandoned(&self, seat: &Seat<'_>) {
-        let desk = self.desk_of(seat);
-        self.seats.recover_abandoned(seat, |slot| (self.upcalls.recover_thread)(self, &desk, slot));
+    fn recover_abandoned(&self, slot_guard: &SlotGuard<'_>) {
+        let lock_context = self.lock_context_of(slot_guard);
+        self.slot_cache.recover_abandoned(slot_guard, |slot| {
+            (self.upcalls.recover_thread)(self, &lock_context, slot)
+        });
     }
 
     #[inline]
-    pub(crate) fn desk_of<'a>(&'a self, seat: &Seat<'_>) -> Desk<'a> {
+    pub(crate) fn lock_context_of<'a>(&'a self, slot_guard: &SlotGuard<'_>) -> LockContext<'a> {
         let layout = self.pool.layout();
-        Desk {
+        LockContext {
             map: self.pool.map(),
             threads: layout.threads,
             words_end: layout.data.offset,
-            slot: seat.slot,
-            seats: &self.seats,
+            slot: slot_guard.slot,
+            slot_cache: &self.slot_cache,
         }
     }
 
-    /// Has `look` called about once a second by every thread that sleeps, outside any lock; it must
-    /// not use the heap. Only the first one counts.
-    pub(crate) fn keep_vigil(&self, look: fn()) {
-        let _ = self.vigil.set(look);
+    /// Makes every waiting thread call `look` about once a second, outside any lock; it must not
+    /// use the heap. Only the first one counts.
+    pub(crate) fn set_watchdog(&self, look: fn()) {
+        let _ = self.watchdog.set(look);
     }
 
-    pub(crate) fn vigil(&self) {
-        if let Some(look) = self.vigil.get() {
+    pub(crate) fn watchdog(&self) {
+        if let Some(look) = self.watchdog.get() {
             look();
         }
     }

@@ -1,9 +1,9 @@
-//! What this process has been told about the sizes of objects, and may rely on.
+//! The sizes of objects that this process has reported to its program.
 //!
 //! A program sizes its buffer for GETALL by what IPC_STAT said, and touches as many bytes of a
 //! segment as it has asked for. A peer that changes those numbers later must not make it write past
-//! its buffer, or map more or less than it believes. So a size that has been told stays true for as
-//! long as the id does, or the call fails.
+//! its buffer, or map a wrong number of bytes. So a reported size stays valid for as long as the id
+//! does, or the call fails.
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Mapping, Ordering};
@@ -14,17 +14,17 @@ use crate::error::Failure;
 use crate::pool::id::{Kind, Place};
 
 /// Marks a word that says something.
-const TOLD: u64 = 1 << 63;
+const REPORTED: u64 = 1 << 63;
 
 /// A word per segment and per semaphore set, in memory of this process alone; touched as needed.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct ReportedSizes {
     /// `None` when there was no memory: then nothing can be relied on.
     words: Option<Map>,
     segments: u64,
 }
 
-impl Told {
+impl ReportedSizes {
     pub fn new(layout: &Layout) -> Self {
         let bytes = (layout.shm.count + layout.sem.count) * WORD_BYTES;
         let words = usize::try_from(bytes).ok().and_then(|bytes| Mapping::anonymous(bytes).ok());
@@ -39,7 +39,7 @@ impl Told {
     /// The size of an object that a get call has found or made.
     pub(crate) fn record_size(&self, kind: Kind, place: Place, size: u32) -> Result<(), Failure> {
         let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
-        let word = TOLD | u64::from(place.sequence & 0xffff) << 32 | u64::from(size);
+        let word = REPORTED | u64::from(place.sequence & 0xffff) << 32 | u64::from(size);
         Ok(words
             .store(self.at(kind, place.index), word, Ordering::Relaxed)
             .map_err(|_| Errno::INVAL)?)
@@ -59,7 +59,7 @@ impl Told {
         let words = self.words.as_ref().ok_or(Errno::NOMEM)?;
         let at = self.at(kind, place.index);
         let word = words.load(at, Ordering::Relaxed).map_err(|_| Errno::INVAL)?;
-        if word & TOLD == 0 || (word >> 32) as u32 & 0xffff != place.sequence & 0xffff {
+        if word & REPORTED == 0 || (word >> 32) as u32 & 0xffff != place.sequence & 0xffff {
             return self.record_size(kind, place, size);
         }
         if word as u32 == size {

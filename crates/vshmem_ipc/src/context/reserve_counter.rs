@@ -9,7 +9,7 @@ use vshmem_wire::RING_SLOTS;
 /// provides another reserve: that costs about as much as some calls under the lock, and a queue
 /// that goes to its list again and again loses it each time. At first as many as leave a chunk at
 /// each slot: so many the queue has by then in any case.
-const MESSAGES_APART: u32 = 32;
+const MESSAGES_APART: u32 = 256;
 
 const FIRST_MESSAGES: u32 = RING_SLOTS as u32;
 

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What was found lately: clients come and go, and masks change, but not between two waits.
 #[derive(Debug, Default)]
-pub(crate) struct Answerers {
+pub(crate) struct WakerCpuCache {
     /// Ticks when it was found, with the answer in the lowest bit; 0: never.
     found: AtomicU64,
 }
 
-impl Answerers {
+impl WakerCpuCache {
     /// What is known now; where nothing can be asked any more, what was known last.
     pub(crate) fn known(&self, now: u64, for_ever: bool) -> Option<bool> {
         let found = self.found.load(Ordering::Relaxed);
@@ -31,13 +31,13 @@ mod tests {
 
     #[test]
     fn an_answer_holds_for_a_while() {
-        let answerers = Answerers::default();
-        assert_eq!(answerers.known(5, true), None);
-        answerers.note(1000, true);
-        assert_eq!(answerers.known(1000, false), Some(true));
-        answerers.note(2001, false);
-        assert_eq!(answerers.known(2001 + HOLDS / 2, false), Some(false));
-        assert_eq!(answerers.known(2001 + HOLDS, false), None);
-        assert_eq!(answerers.known(2001 + HOLDS, true), Some(false));
+        let waker_cpu_cache = WakerCpuCache::default();
+        assert_eq!(waker_cpu_cache.known(5, true), None);
+        waker_cpu_cache.note(1000, true);
+        assert_eq!(waker_cpu_cache.known(1000, false), Some(true));
+        waker_cpu_cache.note(2001, false);
+        assert_eq!(waker_cpu_cache.known(2001 + HOLDS / 2, false), Some(false));
+        assert_eq!(waker_cpu_cache.known(2001 + HOLDS, false), None);
+        assert_eq!(waker_cpu_cache.known(2001 + HOLDS, true), Some(false));
     }
 }

@@ -1,12 +1,10 @@
 //! The clients of a pool, what they have attached and where they wait.
 
 use vshmem_sync::{Fault, field, load_value, load_word};
-use vshmem_wire::{
-    AttachSlot, ClientName, ClientSlot, ClientState, Registry, ThreadSlot, WaitState,
-};
+use vshmem_wire::{AttachSlot, ClientId, ClientSlot, ClientState, Registry, ThreadSlot, WaitState};
 
 use crate::error::Failure;
-use crate::listing::rows::{ClientRow, Resident, WaiterRow};
+use crate::listing::rows::{ClientRow, LocalClient, WaiterRow};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
@@ -19,7 +17,7 @@ pub(crate) fn clients(pool: &Pool) -> Result<Vec<ClientRow>, Fault> {
     let mut rows = Vec::new();
     for index in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, index)?;
-        // The name first: should the slot change hands now, the name fits nobody any more.
+        // The name first: if the slot gets a new owner now, the id no longer matches.
         let name = pool.named(index)?;
         let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?) else {
             continue;
@@ -87,7 +85,7 @@ pub(crate) fn waiters(pool: &Pool) -> Result<Vec<WaiterRow>, Fault> {
         let at = thread_at(layout, thread)?;
         let owner = load_word(map, field!(at, ThreadSlot, owner))?;
         let wait = load_value(map, field!(at, ThreadSlot, wait))?;
-        let Some(client) = ClientName::of(owner).and_then(ClientName::slot) else {
+        let Some(client) = ClientId::of(owner).and_then(ClientId::slot) else {
             continue;
         };
         if wait != WaitState::Waiting as u32 {
@@ -112,7 +110,7 @@ pub(crate) fn attached_to(pool: &Pool, segment: u32) -> Result<Vec<(u32, u32)>, 
             let at = attach_at(layout, record)?;
             if load_value(map, field!(at, AttachSlot, segment))? == segment + 1 {
                 let client = load_word(map, field!(at, AttachSlot, client))?;
-                let client = ClientName::of(client).and_then(ClientName::slot);
+                let client = ClientId::of(client).and_then(ClientId::slot);
                 let count = load_value(map, field!(at, AttachSlot, count))?;
                 rows.push((client.unwrap_or(u32::MAX), count));
             }
@@ -123,14 +121,14 @@ pub(crate) fn attached_to(pool: &Pool, segment: u32) -> Result<Vec<(u32, u32)>, 
 }
 
 /// The clients of one domain, without what is costly to find out.
-pub(crate) fn residents(pool: &Pool, domain: u32) -> Result<Vec<Resident>, Failure> {
+pub(crate) fn local_clients(pool: &Pool, domain: u32) -> Result<Vec<LocalClient>, Failure> {
     let (map, layout) = (pool.map(), pool.layout());
-    let look = || -> Result<Vec<Resident>, Fault> {
+    let look = || -> Result<Vec<LocalClient>, Fault> {
         let clients_high = load_value(map, field!(layout.registry, Registry, clients_high))?;
         let mut found = Vec::new();
         for index in 0..clients_high.min(layout.clients.count as u32) {
             let slot = client_at(layout, index)?;
-            // The name first: should the slot change hands now, the name fits nobody any more.
+            // The name first: if the slot gets a new owner now, the id no longer matches.
             let name = pool.named(index)?;
             let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?)
             else {
@@ -139,7 +137,7 @@ pub(crate) fn residents(pool: &Pool, domain: u32) -> Result<Vec<Resident>, Failu
             if load_value(map, field!(slot, ClientSlot, domain))? != domain {
                 continue;
             }
-            found.push(Resident {
+            found.push(LocalClient {
                 index,
                 name,
                 domain,

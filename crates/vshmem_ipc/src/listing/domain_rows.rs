@@ -1,7 +1,7 @@
 //! The domains of a pool.
 
 use vshmem_sync::{Fault, field, load_value, load_word};
-use vshmem_wire::{AGENT_STARTER, BELL_LOST, DomainSlot, DomainState};
+use vshmem_wire::{AGENT_STARTER, DOORBELL_LOST, DomainSlot, DomainState};
 
 use crate::error::Failure;
 use crate::listing::client_rows;
@@ -38,7 +38,7 @@ pub(crate) fn domains(pool: &Pool) -> Result<Vec<DomainRow>, Failure> {
                 boot: domains::boot_of(pool, index)?,
                 pid_namespace: load_value(map, field!(slot, DomainSlot, pid_namespace))?,
                 address: match load_value(map, field!(slot, DomainSlot, address))? {
-                    BELL_LOST => None,
+                    DOORBELL_LOST => None,
                     address => address.checked_sub(1),
                 },
                 listens: load_word(map, field!(slot, DomainSlot, notify))? != 0,
@@ -58,7 +58,7 @@ pub(crate) fn domain_keys(pool: &Pool) -> Result<Vec<DomainKey>, Failure> {
         let mut keys = Vec::new();
         for index in 0..pool.layout().domains.count as u32 {
             let slot = domains::slot_at(pool.layout(), index)?;
-            // The epoch first: should the slot change hands now, the key fits nobody any more.
+            // The epoch first: if the slot gets a new owner now, the key no longer matches.
             let epoch = pool.epoch_of(index)?;
             let state = load_value(map, field!(slot, DomainSlot, state))?;
             if state == DomainState::Alive as u32 || state == DomainState::Evicted as u32 {

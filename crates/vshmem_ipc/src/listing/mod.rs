@@ -1,4 +1,5 @@
-//! Who and what is in a pool, for `vshmem ls` and the agent. Looked at without a lock.
+//! Rows about the domains, clients and objects of a pool, for `vshmem ls` and the agent. Looked at
+//! without a lock.
 
 pub(crate) mod client_rows;
 pub(crate) mod domain_rows;

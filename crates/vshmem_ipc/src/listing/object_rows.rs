@@ -2,11 +2,11 @@
 
 use vshmem_sync::{Fault, field, holder_of, load_value, load_word};
 use vshmem_wire::{
-    ClientName, MsgSlot, ObjectHeader, ObjectState, PAGE_BYTES, Party, Registry, SemSlot, ShmSlot,
-    ThreadSlot,
+    ClientId, MsgSlot, ObjectHeader, ObjectState, PAGE_BYTES, ProcessRef, Registry, SemSlot,
+    ShmSlot, ThreadSlot,
 };
 
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::listing::rows::{Entry, LockRow, ObjectRow, Particulars, Usage};
 use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
@@ -19,16 +19,16 @@ use crate::sem::set::{self, Set};
 pub(crate) fn entries(pool: &Pool, kind: Kind) -> Result<Vec<Entry>, Failure> {
     let rows = objects(pool, kind)?;
     let look = || rows.iter().map(|row| entry(pool, *row)).collect();
-    settle(Result::<_, Fault>::map(look(), Ok))
+    to_errno(Result::<_, Fault>::map(look(), Ok))
 }
 
 pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
     let (map, layout) = (pool.map(), pool.layout());
     let slot = table::slot_at(layout, row.kind, row.index)?;
-    let standing = table::standing(map, slot)?;
-    let place = Place { index: row.index, sequence: standing.sequence };
+    let slot_state = table::slot_state(map, slot)?;
+    let place = Place { index: row.index, sequence: slot_state.sequence };
     let get = |at: u64| load_value(map, at);
-    let party = |at: u64| get(at).map(Party::unpack);
+    let process_ref = |at: u64| get(at).map(ProcessRef::unpack);
     let particulars = match row.kind {
         Kind::Segment => {
             let low = get(field!(slot, ShmSlot, size_low))?;
@@ -36,9 +36,9 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
             Particulars::Segment {
                 bytes: u64::from(high) << 32 | u64::from(low),
                 attached: get(field!(slot, ShmSlot, attached))?,
-                doomed: standing.is(ObjectState::Doomed),
-                creator: party(field!(slot, ShmSlot, creator))?,
-                last: party(field!(slot, ShmSlot, last))?,
+                doomed: slot_state.is(ObjectState::Doomed),
+                creator: process_ref(field!(slot, ShmSlot, creator))?,
+                last: process_ref(field!(slot, ShmSlot, last))?,
             }
         }
         Kind::Semaphore => Particulars::Semaphore {
@@ -52,8 +52,8 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
                 bytes,
                 count,
                 limit: get(field!(slot, MsgSlot, limit))?,
-                sender: party(field!(slot, MsgSlot, sender))?,
-                receiver: party(field!(slot, MsgSlot, receiver))?,
+                sender: process_ref(field!(slot, MsgSlot, sender))?,
+                receiver: process_ref(field!(slot, MsgSlot, receiver))?,
             }
         }
     };
@@ -111,7 +111,7 @@ pub(crate) fn lock_row(pool: &Pool, object: Option<ObjectRow>) -> Result<Option<
     };
     Ok(Some(LockRow {
         object,
-        client: ClientName::of(owner).and_then(ClientName::slot),
+        client: ClientId::of(owner).and_then(ClientId::slot),
         committed: holder.committed,
     }))
 }
@@ -124,8 +124,8 @@ pub(crate) fn objects(pool: &Pool, kind: Kind) -> Result<Vec<ObjectRow>, Failure
         let mut rows = Vec::new();
         for index in 0..high.min(kind.area(layout).count as u32) {
             let slot = table::slot_at(layout, kind, index)?;
-            let standing = table::standing(map, slot)?;
-            if standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed) {
+            let slot_state = table::slot_state(map, slot)?;
+            if slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed) {
                 rows.push(ObjectRow { kind, index });
             }
         }

@@ -1,8 +1,8 @@
 //! Rows of listings.
 
-use vshmem_wire::{ClientName, ClientState, DomainState, Party};
+use vshmem_wire::{ClientId, ClientState, DomainState, ProcessRef};
 
-use crate::pool::domains::Domains;
+use crate::pool::domains::DomainSet;
 use crate::pool::id::Kind;
 use crate::registry::permission::Permission;
 
@@ -29,12 +29,12 @@ pub struct DomainRow {
     pub boot: [u32; 4],
     /// Inode of its PID namespace.
     pub pid_namespace: u32,
-    /// Where it can be rung over its link; `None` when it cannot.
+    /// Where it can be notified over its link; `None` when it cannot.
     pub address: Option<u32>,
     /// Whether its agent listens for datagrams.
     pub listens: bool,
     /// The domains that its agent has heard by datagram lately.
-    pub heard: Domains,
+    pub heard: DomainSet,
     /// How fast it reads the pool and private memory, and makes locked stores to them, in MiB a
     /// second; 0 when not measured.
     pub rates: [u32; vshmem_wire::RATES],
@@ -60,8 +60,8 @@ pub struct DomainKey {
 pub struct ClientRow {
     /// Slot.
     pub index: u32,
-    /// Its name, by which it can be buried.
-    pub name: ClientName,
+    /// Its name, by which it can be reaped.
+    pub name: ClientId,
     /// Slot of its domain.
     pub domain: u32,
     /// Pid inside the domain; while reserved, the parent's.
@@ -82,11 +82,11 @@ pub struct ClientRow {
 
 /// A client as its domain's agent needs to know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resident {
+pub struct LocalClient {
     /// Slot.
     pub index: u32,
     /// Its name.
-    pub name: ClientName,
+    pub name: ClientId,
     /// Slot of its domain.
     pub domain: u32,
     /// Pid inside the domain; while reserved, the parent's.
@@ -126,9 +126,9 @@ pub enum Particulars {
         /// Removed, and still attached.
         doomed: bool,
         /// Who made it.
-        creator: Party,
+        creator: ProcessRef,
         /// Who attached or detached last.
-        last: Party,
+        last: ProcessRef,
     },
     /// A semaphore set.
     Semaphore {
@@ -137,7 +137,7 @@ pub enum Particulars {
         /// Seconds since 1970 of the last semop.
         operated: u32,
         /// Who operated last on its first semaphore.
-        last: Party,
+        last: ProcessRef,
     },
     /// A message queue.
     Queue {
@@ -148,9 +148,9 @@ pub enum Particulars {
         /// Bytes allowed.
         limit: u32,
         /// Last sender.
-        sender: Party,
+        sender: ProcessRef,
         /// Last receiver.
-        receiver: Party,
+        receiver: ProcessRef,
     },
 }
 

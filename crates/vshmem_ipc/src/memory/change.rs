@@ -1,6 +1,6 @@
 //! Running a change, with as long an intent record as it needs.
 
-use vshmem_sync::{Desk, Fault, Txn};
+use vshmem_sync::{Fault, LockContext, Txn};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict};
@@ -9,12 +9,12 @@ use crate::memory::chunks;
 /// Runs a change under a lock, with a longer intent record if the usual one is too short.
 pub(crate) fn run<'a, T>(
     context: &'a Context,
-    desk: &Desk<'a>,
+    lock_context: &LockContext<'a>,
     lock: u64,
     name: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
 ) -> Verdict<T> {
-    let short = vshmem_sync::with_lock(*desk, lock, name, &mut body);
+    let short = vshmem_sync::with_lock(*lock_context, lock, name, &mut body);
     if !matches!(short, Err(Fault::TooLong)) {
         return short;
     }
@@ -23,14 +23,15 @@ pub(crate) fn run<'a, T>(
     const LONGER: [usize; 3] = [2000, 34_000, vshmem_wire::MORE_LOG_ENTRIES];
     for entries in LONGER {
         let bytes = (entries * size_of::<vshmem_wire::LogEntry>()) as u64;
-        let chunk = match chunks::take(context, desk, bytes) {
+        let chunk = match chunks::take(context, lock_context, bytes) {
             Ok(chunk) => chunk,
             Err(Failure::Errno(errno)) => return Ok(Err(errno)),
             Err(Failure::Fault(fault)) => return Err(fault),
         };
         let offset = chunk.offset(context.pool().layout())?;
-        let done = vshmem_sync::with_lock_long(*desk, lock, name, offset, entries, &mut body);
-        chunks::release(context, desk, chunk)?;
+        let done =
+            vshmem_sync::with_lock_long(*lock_context, lock, name, offset, entries, &mut body);
+        chunks::release(context, lock_context, chunk)?;
         if !matches!(done, Err(Fault::TooLong)) {
             return done;
         }

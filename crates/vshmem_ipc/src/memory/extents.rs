@@ -7,9 +7,9 @@
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{CELL_BYTES, ClientName, ExtentSlot, ExtentState, Layout, PAGE_BINS, Registry};
+use vshmem_wire::{CELL_BYTES, ClientId, ExtentSlot, ExtentState, Layout, PAGE_BINS, Registry};
 
-/// Pages given to somebody.
+/// Pages given to another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub slot: u32,
@@ -285,7 +285,7 @@ fn dissolve(
 ) -> Result<(), Fault> {
     let row = row(txn, layout, extent.slot)?;
     if !row.is(state) || row.first != extent.first || row.pages != extent.pages {
-        return Err(Fault::corrupt(row.at, "an extent that is not what its owner says"));
+        return Err(Fault::corrupt(row.at, "an extent that does not match its owner's record"));
     }
     let (mut slot, mut total, mut after) = (row.slot, row.pages, row.after);
     if let Some(neighbour) = neighbour(txn, layout, row.before)? {
@@ -323,11 +323,11 @@ fn neighbour(txn: &mut Txn<'_>, layout: &Layout, link: u32) -> Result<Option<Row
 
 /// Takes free pages for `client` to clean: in the order in which segments get them, the first that
 /// `dirty` finds in a free extent (first page and pages), as long as fewer than `wanted` that are
-/// clean come before them. `None` when there are none, or somebody cleans already.
+/// clean come before them. `None` when there are none, or another thread cleans already.
 pub(crate) fn begin_cleaning(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    client: ClientName,
+    client: ClientId,
     wanted: u64,
     mut dirty: impl FnMut(u32, u32) -> Result<Option<(u32, u32)>, Fault>,
 ) -> Result<Option<Extent>, Fault> {

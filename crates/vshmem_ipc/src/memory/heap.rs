@@ -7,12 +7,13 @@
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{
-    Desk, Fault, Txn, claim_word, crash_point, field, load_cell, load_value, load_word, with_lock,
+    Fault, LockContext, Txn, claim_word, crash_point, field, load_cell, load_value, load_word,
+    with_lock,
 };
-use vshmem_wire::{CHUNK_CLASSES, ClientName, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES};
+use vshmem_wire::{CHUNK_CLASSES, ClientId, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES};
 
 use crate::context::Context;
-use crate::context::chunk_cache::Larder;
+use crate::context::chunk_cache::ChunkCache;
 use crate::pool::chunk::{Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS, slab_meta};
 use crate::pool::open::Pool;
 
@@ -27,19 +28,19 @@ fn class_of(bytes: u64) -> Option<usize> {
 /// Takes a chunk of at least `bytes` for `client`. `None` when the heap is full.
 pub(crate) fn allocate(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     bytes: u64,
 ) -> Result<Option<Chunk>, Fault> {
-    let (pool, larder, client) = (context.pool(), &context.larder, context.me());
+    let (pool, chunk_cache, client) = (context.pool(), &context.chunk_cache, context.me());
     let Some(class) = class_of(bytes) else {
-        return allocate_run(context, desk, bytes);
+        return allocate_run(context, lock_context, bytes);
     };
-    let kept = larder.kept[class].swap(0, Ordering::Acquire);
+    let kept = chunk_cache.kept[class].swap(0, Ordering::Acquire);
     if kept != 0 {
         return Ok(Some(Chunk(kept - 1)));
     }
     let layout = pool.layout();
-    let hint = larder.hint[class].load(Ordering::Relaxed);
+    let hint = chunk_cache.hint[class].load(Ordering::Relaxed);
     let slabs = layout.slab_meta.count as u32;
     let wanted = class as u32 + 1;
     let start = (hint / SLAB_UNITS).min(slabs - 1);
@@ -51,22 +52,22 @@ pub(crate) fn allocate(
         }
         let from = if step == 0 { hint % SLAB_UNITS } else { 0 };
         if let Some(chunk) = claim_in(pool, client, slab, class, from)? {
-            larder.hint[class].store(chunk.0, Ordering::Relaxed);
+            chunk_cache.hint[class].store(chunk.0, Ordering::Relaxed);
             return Ok(Some(chunk));
         }
     }
     for _ in 0..MOST_ROUNDS {
         // The slab is set up with its first chunk taken, so that it cannot be lost to another
         // client before this one has had anything from it.
-        let taken = with_lock(*desk, pool.registry_lock(), "heap-slab", |txn| {
+        let taken = with_lock(*lock_context, pool.registry_lock(), "heap-slab", |txn| {
             for slab in 0..slabs {
                 let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
                 let chunk = Chunk(slab * SLAB_UNITS);
                 let owner = chunk.owner(layout)?;
                 if txn.get(class_at)? == 0 && txn.get_word(owner)? == 0 {
                     // The owner first: chunks are claimed outside the lock, and once the class can
-                    // be seen, which may be long before the whole change is carried out, the
-                    // first chunk would be anybody's.
+                    // be seen, which may be long before the whole change is carried out, the first
+                    // chunk would be any client's.
                     txn.set_word(owner, client.word())?;
                     txn.set(class_at, wanted)?;
                     return Ok(Some(chunk));
@@ -75,10 +76,10 @@ pub(crate) fn allocate(
             Ok(None)
         })?;
         if let Some(chunk) = taken {
-            larder.hint[class].store(chunk.0, Ordering::Relaxed);
+            chunk_cache.hint[class].store(chunk.0, Ordering::Relaxed);
             return Ok(Some(chunk));
         }
-        if !reclaim(context, desk)? {
+        if !reclaim(context, lock_context)? {
             return Ok(None);
         }
     }
@@ -88,7 +89,7 @@ pub(crate) fn allocate(
 /// Claims a free chunk of a slab, looking from unit `from` on and around.
 fn claim_in(
     pool: &Pool,
-    client: ClientName,
+    client: ClientId,
     slab: u32,
     class: usize,
     from: u32,
@@ -122,15 +123,15 @@ enum Claim {
 /// Takes a free chunk of a slab that serves `class`.
 ///
 /// The owner cell is read before the slab's class and replaced only if it has not been written
-/// since. Whoever takes the slab away from its class writes the owner cell of every chunk first,
-/// so a chunk of a slab that has changed hands is never touched: not even for a moment, which a
-/// change under the registry lock that counts on the cell would suffer from.
+/// since. The thread that takes the slab away from its class writes the owner cell of every chunk
+/// first, so a chunk of a slab that has changed hands is never touched: not even for a moment,
+/// which a change under the registry lock that counts on the cell would suffer from.
 fn claim_chunk(
     map: &Map,
     owner: u64,
     class_at: u64,
     class: u32,
-    client: ClientName,
+    client: ClientId,
 ) -> Result<Claim, Fault> {
     let seen = load_cell(map, owner)?;
     if seen.word != 0 {
@@ -146,7 +147,11 @@ fn claim_chunk(
 }
 
 /// Large chunks: whole slabs in a row.
-fn allocate_run(context: &Context, desk: &Desk<'_>, bytes: u64) -> Result<Option<Chunk>, Fault> {
+fn allocate_run(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    bytes: u64,
+) -> Result<Option<Chunk>, Fault> {
     let (pool, client) = (context.pool(), context.me());
     let layout = pool.layout();
     let slabs = layout.slab_meta.count as u32;
@@ -157,7 +162,7 @@ fn allocate_run(context: &Context, desk: &Desk<'_>, bytes: u64) -> Result<Option
         return Ok(None);
     }
     for _ in 0..MOST_ROUNDS {
-        let found = with_lock(*desk, pool.registry_lock(), "heap-run", |txn| {
+        let found = with_lock(*lock_context, pool.registry_lock(), "heap-run", |txn| {
             let mut free = 0;
             for slab in 0..slabs {
                 let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
@@ -179,7 +184,7 @@ fn allocate_run(context: &Context, desk: &Desk<'_>, bytes: u64) -> Result<Option
             }
             Ok(None)
         })?;
-        if found.is_some() || !reclaim(context, desk)? {
+        if found.is_some() || !reclaim(context, lock_context)? {
             return Ok(found);
         }
     }
@@ -189,18 +194,19 @@ fn allocate_run(context: &Context, desk: &Desk<'_>, bytes: u64) -> Result<Option
 /// Gives back a chunk that this client owns. The last one of each size is kept for the next call.
 pub(crate) fn release(
     pool: &Pool,
-    desk: &Desk<'_>,
-    larder: &Larder,
-    client: ClientName,
+    lock_context: &LockContext<'_>,
+    chunk_cache: &ChunkCache,
+    client: ClientId,
     chunk: Chunk,
 ) -> Result<(), Fault> {
     let layout = pool.layout();
     let slab = slab_meta(layout, chunk.0 / SLAB_UNITS)?;
     let class = load_value(pool.map(), field!(slab, SlabMeta, class))?;
     if class == SlabMeta::RUN {
-        return release_run(pool, desk, chunk, client.word());
+        return release_run(pool, lock_context, chunk, client.word());
     }
-    let Some(kept) = class.checked_sub(1).and_then(|class| larder.kept.get(class as usize)) else {
+    let Some(kept) = class.checked_sub(1).and_then(|class| chunk_cache.kept.get(class as usize))
+    else {
         return Err(Fault::corrupt(slab, "a chunk in a slab that holds none"));
     };
     let surplus = kept.swap(chunk.0 + 1, Ordering::Release);
@@ -211,19 +217,29 @@ pub(crate) fn release(
 }
 
 /// Gives back a chunk whose owner cell says `owner`, without keeping it.
-pub(crate) fn discard(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u64) -> Result<(), Fault> {
+pub(crate) fn discard(
+    pool: &Pool,
+    lock_context: &LockContext<'_>,
+    chunk: Chunk,
+    owner: u64,
+) -> Result<(), Fault> {
     let slab = slab_meta(pool.layout(), chunk.0 / SLAB_UNITS)?;
     if load_value(pool.map(), field!(slab, SlabMeta, class))? == SlabMeta::RUN {
-        return release_run(pool, desk, chunk, owner);
+        return release_run(pool, lock_context, chunk, owner);
     }
     claim_word(pool.map(), chunk.owner(pool.layout())?, owner, 0)?;
     Ok(())
 }
 
-fn release_run(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u64) -> Result<(), Fault> {
+fn release_run(
+    pool: &Pool,
+    lock_context: &LockContext<'_>,
+    chunk: Chunk,
+    owner: u64,
+) -> Result<(), Fault> {
     let layout = pool.layout();
     let first = chunk.0 / SLAB_UNITS;
-    with_lock(*desk, pool.registry_lock(), "heap-run-free", |txn| {
+    with_lock(*lock_context, pool.registry_lock(), "heap-run-free", |txn| {
         let owner_at = chunk.owner(layout)?;
         if txn.get_word(owner_at)? != owner {
             return Ok(());
@@ -241,11 +257,11 @@ fn release_run(pool: &Pool, desk: &Desk<'_>, chunk: Chunk, owner: u64) -> Result
 }
 
 /// Takes empty slabs away from their size class. Says whether any became free.
-fn reclaim(context: &Context, desk: &Desk<'_>) -> Result<bool, Fault> {
+fn reclaim(context: &Context, lock_context: &LockContext<'_>) -> Result<bool, Fault> {
     let (pool, client) = (context.pool(), context.me());
     let layout = pool.layout();
     let map = pool.map();
-    let mut freed = reclaim_dead(context, desk)?;
+    let mut freed = reclaim_dead(context, lock_context)?;
     for slab in 0..layout.slab_meta.count as u32 {
         let class_at = field!(slab_meta(layout, slab)?, SlabMeta, class);
         let class = load_value(map, class_at)?;
@@ -261,7 +277,7 @@ fn reclaim(context: &Context, desk: &Desk<'_>) -> Result<bool, Fault> {
         if !empty {
             continue;
         }
-        // Own every chunk, so that nobody takes one while the slab changes hands.
+        // Own every chunk, so that no thread takes one while the slab changes hands.
         let mut claimed = 0;
         while claimed < chunks
             && claim_chunk(
@@ -275,7 +291,7 @@ fn reclaim(context: &Context, desk: &Desk<'_>) -> Result<bool, Fault> {
             claimed += 1;
         }
         if claimed == chunks {
-            freed |= with_lock(*desk, pool.registry_lock(), "heap-reclaim", |txn| {
+            freed |= with_lock(*lock_context, pool.registry_lock(), "heap-reclaim", |txn| {
                 let same = txn.get(class_at)? == class;
                 if same {
                     txn.set(class_at, 0)?;
@@ -292,19 +308,26 @@ fn reclaim(context: &Context, desk: &Desk<'_>) -> Result<bool, Fault> {
 }
 
 /// Frees every chunk that one owned who died while joining.
-pub(crate) fn bury(context: &Context, desk: &Desk<'_>, client: ClientName) -> Result<(), Fault> {
+pub(crate) fn reap(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    client: ClientId,
+) -> Result<(), Fault> {
     for slab in 0..context.pool().layout().slab_meta.count as u32 {
-        reclaim_slab(context, desk, slab, &mut |owner| Ok(owner == client.word()))?;
+        reclaim_slab(context, lock_context, slab, &mut |owner| Ok(owner == client.word()))?;
     }
     Ok(())
 }
 
 /// Frees every chunk that a client owned that has ended. Says whether there was any.
-pub(crate) fn reclaim_dead(context: &Context, desk: &Desk<'_>) -> Result<bool, Fault> {
+pub(crate) fn reclaim_dead(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+) -> Result<bool, Fault> {
     let pool = context.pool();
     let mut freed = false;
     for slab in 0..pool.layout().slab_meta.count as u32 {
-        freed |= reclaim_slab(context, desk, slab, &mut |owner| pool.is_of_dead(owner))?;
+        freed |= reclaim_slab(context, lock_context, slab, &mut |owner| pool.is_of_dead(owner))?;
     }
     Ok(freed)
 }
@@ -313,7 +336,7 @@ pub(crate) fn reclaim_dead(context: &Context, desk: &Desk<'_>) -> Result<bool, F
 /// messages that such a client has sent. Says whether there was any.
 pub(crate) fn reclaim_slab(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     slab: u32,
     is_dead: &mut dyn FnMut(u64) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
@@ -328,7 +351,7 @@ pub(crate) fn reclaim_slab(
         SlabMeta::TAIL => return Ok(false),
         SlabMeta::RUN => {
             if is_dead(first_owner)? {
-                release_run(pool, desk, Chunk(first), first_owner)?;
+                release_run(pool, lock_context, Chunk(first), first_owner)?;
                 freed = true;
             }
             return Ok(freed);
@@ -347,7 +370,7 @@ pub(crate) fn reclaim_slab(
         }
         // It may carry a message through a ring.
         if units.is_some_and(|units| unit.is_multiple_of(*units)) {
-            (context.upcalls.reap_chunk)(context, desk, Chunk(first + unit), owner)?;
+            (context.upcalls.reap_chunk)(context, lock_context, Chunk(first + unit), owner)?;
         } else {
             claim_word(map, owner_at, owner, 0)?;
         }
@@ -366,7 +389,7 @@ pub(crate) fn pass(
 ) -> Result<(), Fault> {
     let owner = chunk.owner(layout)?;
     if txn.get_word(owner)? != from {
-        return Err(Fault::corrupt(owner, "a chunk that belongs to somebody else"));
+        return Err(Fault::corrupt(owner, "a chunk that belongs to another thread"));
     }
     txn.set_word(owner, to)
 }

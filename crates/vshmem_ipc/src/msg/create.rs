@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, field};
 use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::change;
 use crate::msg::queue::{self, Queue, at};
 use crate::msg::ring::new_ring;
@@ -34,9 +34,9 @@ pub(crate) fn msgget(
             return Ok(place.id());
         }
         let permission = Permission::of_new(key, flags, caller);
-        let seat = context.seat()?;
-        let desk = context.desk_of(&seat);
-        let made = change::run(context, &desk, pool.registry_lock(), "msgget", |txn| {
+        let slot_guard = context.slot_guard()?;
+        let lock_context = context.lock_context_of(&slot_guard);
+        let made = change::run(context, &lock_context, pool.registry_lock(), "msgget", |txn| {
             let exists =
                 key != 0 && table::find_key(layout, Kind::Queue, key, |at| txn.get(at))?.is_some();
             if exists {
@@ -65,13 +65,13 @@ pub(crate) fn msgget(
             if key != 0 {
                 table::enter_key(txn, layout, Kind::Queue, place.index, key)?;
             }
-            txn.set(field!(slot, ObjectHeader, state), queue.stands(ObjectState::Live))?;
+            txn.set(field!(slot, ObjectHeader, state), queue.state_word(ObjectState::Live))?;
             Ok(Ok(Some(place)))
         });
-        if let Some(place) = settle(made)? {
+        if let Some(place) = to_errno(made)? {
             return Ok(place.id());
         }
     }
     let keys = layout.keys[Kind::Queue as usize];
-    Err(Fault::corrupt(keys.offset, "a key that is found and is nobody's").into())
+    Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
 }

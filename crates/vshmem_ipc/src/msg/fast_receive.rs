@@ -2,15 +2,15 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, signals_handled};
-use vshmem_sync::{Fault, MessageRing, Spot, Tail, crash_point};
-use vshmem_wire::{Layout, MSG_HEADER_BYTES, RING_TEXT_BYTES};
+use vshmem_sync::{Fault, MessageRing, RingSlot, Tail, crash_point};
+use vshmem_wire::{Layout, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES};
 
 use crate::context::Context;
-use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_stands};
+use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_is_current};
 use crate::msg::fast_send::keep;
 use crate::msg::message::{Header, Search};
 use crate::msg::queue::{Queue, Receive, at};
-use crate::msg::ring::{self, chunk_of, claim_parked, header_of};
+use crate::msg::ring::{self, chunk_of, claim_spare, header_of};
 use crate::msg::waiters::Deliver;
 use crate::pool::chunk::Chunk;
 use crate::registry::permission::{Caller, Permission, READ};
@@ -46,8 +46,8 @@ impl Answer {
 
 /// The chunk in a slot is that of the next message, if there is one.
 #[inline]
-fn will_read_chunk(map: &Map, layout: &Layout, spot: Spot) {
-    if let Some(Ok(at)) = spot.chunk().map(|unit| Chunk(unit).offset(layout)) {
+fn will_read_chunk(map: &Map, layout: &Layout, ring_slot: RingSlot) {
+    if let Some(Ok(at)) = ring_slot.chunk().map(|unit| Chunk(unit).offset(layout)) {
         map.will_read(at);
     }
 }
@@ -57,16 +57,16 @@ pub(crate) enum Taken {
     Delivered(Answer),
     /// There was none for this receiver, after everything that the ring held had been looked at.
     Nothing,
-    /// Somebody was faster.
+    /// Another thread was faster.
     Again,
     /// This is not for the ring.
     Slow,
 }
 
-/// Text that is copied on the short way.
+/// Payload that is copied on the short way.
 const SHORT: usize = 64;
 
-/// Text that is copied by way of the stack, and whose chunk stays with the slot for the next
+/// Payload that is copied by way of the stack, and whose chunk stays with the slot for the next
 /// message.
 const MEDIUM: usize = 1112;
 
@@ -112,20 +112,20 @@ fn take_first(
     deliver: &mut Deliver<'_>,
 ) -> Result<Taken, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    let search = Search::of(wanted.kind, wanted.except, false);
+    let search = Search::of(wanted.mtype, wanted.except, false);
     let mut may_be_lowest = false;
-    for spot in ring.messages() {
-        if spot.is_closed() {
+    for ring_slot in ring.messages() {
+        if ring_slot.is_closed() {
             return Ok(Taken::Slow);
         }
-        map.will_write(spot.at);
+        map.will_write(ring_slot.at);
         map.will_read(at!(queue, receiver));
-        let header = header_of(map, layout, spot)?;
-        if search.takes_first(header.kind) {
-            will_read_chunk(map, layout, ring.behind(spot));
-            return take_message(context, queue, spot, header, wanted, caller, deliver);
+        let header = header_of(map, layout, ring_slot)?;
+        if search.takes_first(header.mtype) {
+            will_read_chunk(map, layout, ring.behind(ring_slot));
+            return take_message(context, queue, ring_slot, header, wanted, caller, deliver);
         }
-        may_be_lowest |= search.accepts(header.kind);
+        may_be_lowest |= search.accepts(header.mtype);
     }
     // Which of several types is the lowest is told under the lock.
     if may_be_lowest || ring.tail() == Tail::Closed {
@@ -139,7 +139,7 @@ fn take_first(
 fn take_message(
     context: &Context,
     queue: &Queue,
-    spot: Spot,
+    ring_slot: RingSlot,
     header: Header,
     wanted: Receive,
     caller: &dyn Caller,
@@ -147,43 +147,44 @@ fn take_message(
 ) -> Result<Taken, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let fits = header.size <= wanted.room as u64 || wanted.cut;
-    if header.size > RING_TEXT_BYTES || !fits {
+    if header.size > RING_PAYLOAD_BYTES || !fits {
         return Ok(Taken::Slow);
     }
     let size = (header.size as usize).min(wanted.room);
-    if spot.is_inline() {
-        let text = spot.inline_text(map)?;
-        return finish(context, queue, spot, header.kind, &text[..size], caller, deliver);
+    if ring_slot.is_inline() {
+        let payload = ring_slot.inline_text(map)?;
+        return finish(context, queue, ring_slot, header.mtype, &payload[..size], caller, deliver);
     }
-    let text = chunk_of(spot)?.offset(layout)? + MSG_HEADER_BYTES;
+    let payload = chunk_of(ring_slot)?.offset(layout)? + MSG_HEADER_BYTES;
     let mut finish = |copy: &mut [u8]| {
-        map.read(text, copy)?;
-        finish(context, queue, spot, header.kind, copy, caller, deliver)
+        map.read(payload, copy)?;
+        finish(context, queue, ring_slot, header.mtype, copy, caller, deliver)
     };
     if size <= SHORT {
         finish(&mut [0; SHORT][..size])
     } else if size <= MEDIUM {
         finish(&mut [0; MEDIUM][..size])
     } else {
-        // No stack need be so deep. Whoever comes while another thread uses it goes under the lock.
-        let Ok(mut copy) = context.text.try_lock() else { return Ok(Taken::Slow) };
+        // No stack need be so deep. The thread that comes while another thread uses it goes under
+        // the lock.
+        let Ok(mut copy) = context.payload_buffer.try_lock() else { return Ok(Taken::Slow) };
         finish(&mut copy[..size])
     }
 }
 
-/// Takes the message whose text has been copied.
+/// Takes the message whose payload has been copied.
 #[inline]
 fn finish(
     context: &Context,
     queue: &Queue,
-    spot: Spot,
-    kind: i64,
-    text: &[u8],
+    ring_slot: RingSlot,
+    mtype: i64,
+    payload: &[u8],
     caller: &dyn Caller,
     deliver: &mut Deliver<'_>,
 ) -> Result<Taken, Fault> {
     let map = context.pool().map();
-    if !queue_stands(context, queue)? {
+    if !queue_is_current(context, queue)? {
         return Ok(Taken::Slow);
     }
     if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
@@ -191,27 +192,27 @@ fn finish(
     }
     let stamp = Stamp::before(map, at!(queue, receiver), at!(queue, received))?;
     crash_point("msg-fast-receive", "copied");
-    if !spot.take(map)? {
+    if !ring_slot.take(map)? {
         return Ok(Taken::Again);
     }
     crash_point("msg-fast-receive", "taken");
-    stamp.renew(map, context.party().pack())?;
+    stamp.renew(map, context.process_ref().pack())?;
     crash_point("msg-fast-receive", "stamped");
-    if text.len() > MEDIUM {
-        take_along(context, queue, spot)?;
+    if payload.len() > MEDIUM {
+        take_along(context, queue, ring_slot)?;
     }
-    let delivered = deliver(kind, text.len(), &|into: &mut [u8]| {
-        let size = into.len().min(text.len());
-        into[..size].copy_from_slice(&text[..size]);
+    let delivered = deliver(mtype, payload.len(), &|into: &mut [u8]| {
+        let size = into.len().min(payload.len());
+        into[..size].copy_from_slice(&payload[..size]);
     });
     Ok(Taken::Delivered(Answer::of(delivered)))
 }
 
 /// Takes the chunk of a message that was taken: an idle queue does not keep large ones.
 #[cold]
-fn take_along(context: &Context, queue: &Queue, spot: Spot) -> Result<(), Fault> {
+fn take_along(context: &Context, queue: &Queue, ring_slot: RingSlot) -> Result<(), Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    if let Some(held) = claim_parked(map, layout, queue.index, spot.taken(), context.me())? {
+    if let Some(held) = claim_spare(map, layout, queue.index, ring_slot.taken(), context.me())? {
         crash_point("msg-fast-receive", "claimed");
         keep(context, held);
     }
@@ -230,7 +231,7 @@ fn await_message(
     seen: &mut Option<u32>,
 ) -> Result<Option<Answer>, Fault> {
     let map = context.pool().map();
-    if !queue_stands(context, queue)? {
+    if !queue_is_current(context, queue)? {
         return Ok(None);
     }
     if let Err(errno) = Permission::check(map, queue.slot, caller, READ)? {
@@ -241,7 +242,7 @@ fn await_message(
         return Ok((!ring.has_moved(map)).then_some(Answer::error(Errno::NOMSG)));
     }
     let signals_seen = *seen.get_or_insert_with(signals_handled);
-    let mut look = context.spin.begin(waker_cpus::answerer(context));
+    let mut look = context.spin.begin(waker_cpus::waker_cpu(context));
     while !look.is_over() && signals_handled() == signals_seen {
         if !ring.has_moved(map) {
             continue;

@@ -2,27 +2,30 @@
 
 use vshmem_mem::{Map, signals_handled, spin_hint};
 use vshmem_sync::{
-    Answerer, Fault, Inline, MessageRing, Room, Spot, Tail, crash_point, load_cell, load_value,
-    load_word,
+    Fault, Inline, MessageRing, RingSlot, RingSpace, Tail, WakerCpu, crash_point, load_cell,
+    load_value, load_word,
 };
 use vshmem_wire::{Cell, Layout, MSG_HEADER_BYTES, RING_SHORT_BYTES, RingReserve};
 
 use crate::context::Context;
 use crate::error::Verdict;
 use crate::memory::{chunks, heap};
-use crate::msg::awaited_types::{Awaited, says_list};
-use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_stands};
+use crate::msg::awaited_types::{AwaitedTypes, says_list};
+use crate::msg::fast::{MOST_ATTEMPTS, Stamp, queue_is_current};
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{self, Held, claim_parked, header_of};
+use crate::msg::ring::{self, RingChunk, claim_spare, header_of};
 use crate::msg::stock;
 use crate::pool::chunk::Chunk;
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::waker_cpus;
 
+/// A sender that waits for room looks at the tail itself once in so many times.
+const LOOKS_AT_TAIL: u32 = 8;
+
 /// The chunk that a slot notes is what the next message is sent in.
 #[inline]
-fn will_write_chunk(map: &Map, layout: &Layout, spot: Spot) {
-    if let Some(Ok(at)) = spot.chunk().map(|unit| Chunk(unit).offset(layout)) {
+fn will_write_chunk(map: &Map, layout: &Layout, ring_slot: RingSlot) {
+    if let Some(Ok(at)) = ring_slot.chunk().map(|unit| Chunk(unit).offset(layout)) {
         map.will_write(at);
     }
 }
@@ -30,29 +33,38 @@ fn will_write_chunk(map: &Map, layout: &Layout, spot: Spot) {
 /// How an attempt to send a message through the ring ended.
 pub(crate) enum InRing {
     Sent,
-    /// Somebody in line may wait for it.
-    Awaited,
+    /// A receiver in the wait queue may wait for it.
+    AwaitedTypes,
     /// This is not for the ring.
     Slow,
 }
 
-/// Sends a message through the ring. `refused`: nobody in line accepts it as long as this is the
-/// cell of the mode. `signals_seen` is set when the call has begun to wait.
+/// Sends a message through the ring. `refused`: no thread in the wait queue accepts it as long as
+/// this is the cell of the mode. `signals_seen` is set when the call has begun to wait.
 #[inline]
 #[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
 pub(crate) fn send_in_ring(
     context: &Context,
     queue: &Queue,
-    kind: i64,
-    text: &[u8],
+    mtype: i64,
+    payload: &[u8],
     no_wait: bool,
     caller: &dyn Caller,
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
 ) -> Verdict<InRing> {
     let mut held = None;
-    let sent =
-        try_to_send(context, queue, kind, text, no_wait, caller, refused, signals_seen, &mut held);
+    let sent = try_to_send(
+        context,
+        queue,
+        mtype,
+        payload,
+        no_wait,
+        caller,
+        refused,
+        signals_seen,
+        &mut held,
+    );
     if let Some(held) = held {
         keep(context, held);
     }
@@ -64,51 +76,51 @@ pub(crate) fn send_in_ring(
 fn try_to_send(
     context: &Context,
     queue: &Queue,
-    kind: i64,
-    text: &[u8],
+    mtype: i64,
+    payload: &[u8],
     no_wait: bool,
     caller: &dyn Caller,
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
-    held: &mut Option<Held>,
+    held: &mut Option<RingChunk>,
 ) -> Verdict<InRing> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    let is_large = text.len() as u64 > RING_SHORT_BYTES;
-    let short = Inline::of(kind, text);
+    let is_large = payload.len() as u64 > RING_SHORT_BYTES;
+    let short = Inline::of(mtype, payload);
     let mut ring = MessageRing::at(queue.ring());
     for _ in 0..MOST_ATTEMPTS {
         ring.refresh(map)?;
-        // After the look: whoever lies down later makes that one fail.
+        // After the look: the thread that goes to sleep later makes that one fail.
         let mode = load_word(map, at!(queue, mode))?;
         if says_list(mode) {
             return Ok(Ok(InRing::Slow));
         }
-        if Awaited::in_mode(mode).has(kind)
+        if AwaitedTypes::in_mode(mode).has(mtype)
             && (refused.is_none() || refused != Some(load_cell(map, at!(queue, mode))?))
         {
-            return Ok(Ok(InRing::Awaited));
+            return Ok(Ok(InRing::AwaitedTypes));
         }
-        let spot = match ring.tail() {
-            Tail::Free(spot) => spot,
+        let ring_slot = match ring.tail() {
+            Tail::Free(ring_slot) => ring_slot,
             Tail::Full if await_room(context, &ring, signals_seen) => continue,
             Tail::Full => return Ok(Ok(InRing::Slow)),
-            // Some receiver lies down just now; or somebody is about to use the list.
+            // Some receiver goes to sleep just now; or another thread is about to use the list.
             Tail::Closed => {
                 spin_hint();
                 continue;
             }
         };
         // These lines are on the receiver's side, and come at once when they are asked for at once.
-        map.will_write(spot.at);
+        map.will_write(ring_slot.at);
         map.will_read(at!(queue, sender));
-        will_write_chunk(map, layout, spot);
+        will_write_chunk(map, layout, ring_slot);
         // Also when there is one in hand: the slot is about to forget what it notes.
-        if let Some(parked) = claim_parked(map, layout, queue.index, spot, context.me())? {
+        if let Some(spare) = claim_spare(map, layout, queue.index, ring_slot, context.me())? {
             crash_point("msg-fast-send", "claimed");
             // One that is in hand is large enough.
             match held {
-                Some(_) => parked.free(map)?,
-                None => *held = Some(parked),
+                Some(_) => spare.free(map)?,
+                None => *held = Some(spare),
             }
         }
         let reserve = load_value(map, at!(queue, tail))?;
@@ -117,7 +129,7 @@ fn try_to_send(
             stock::stock_reserve(context, queue)?;
             continue;
         }
-        let bytes = text.len() as u64;
+        let bytes = payload.len() as u64;
         let chunk = match *held {
             _ if inline.is_some() => None,
             Some(chunk) if chunk.fits(map, layout, bytes)? => Some(chunk),
@@ -126,20 +138,20 @@ fn try_to_send(
                     *held = None;
                     small.free(map)?;
                 }
-                *held = enrol(context, queue, text.len())?;
+                *held = take_ring_chunk(context, queue, payload.len())?;
                 if held.is_none() {
                     return Ok(Ok(InRing::Slow));
                 }
                 continue;
             }
         };
-        if (is_large || ring.may_hold_large()) && !has_room(context, queue, &ring, text.len())? {
-            if !no_wait && await_bytes(context, queue, text.len(), signals_seen) {
+        if (is_large || ring.may_hold_large()) && !has_room(context, queue, &ring, payload.len())? {
+            if !no_wait && await_bytes(context, queue, payload.len(), signals_seen) {
                 continue;
             }
             return Ok(Ok(InRing::Slow));
         }
-        if !queue_stands(context, queue)? {
+        if !queue_is_current(context, queue)? {
             return Ok(Ok(InRing::Slow));
         }
         if let Err(errno) = Permission::check(map, queue.slot, caller, WRITE)? {
@@ -150,13 +162,13 @@ fn try_to_send(
                 *held = None;
                 return Ok(Ok(InRing::Slow));
             }
-            chunk.write(map, layout, queue.index, spot, kind, text)?;
+            chunk.write(map, layout, queue.index, ring_slot, mtype, payload)?;
         }
         let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
         crash_point("msg-fast-send", "written");
         let is_sent = match (inline, chunk) {
-            (Some(message), _) => spot.fill_inline(map, message)?,
-            (None, Some(chunk)) => spot.fill(map, chunk.chunk.0, is_large)?,
+            (Some(message), _) => ring_slot.fill_inline(map, message)?,
+            (None, Some(chunk)) => ring_slot.fill(map, chunk.chunk.0, is_large)?,
             (None, None) => false,
         };
         if is_sent {
@@ -164,9 +176,9 @@ fn try_to_send(
                 *held = None;
             }
             crash_point("msg-fast-send", "sent");
-            will_write_chunk(map, layout, ring.behind(spot));
-            context.room.note_sent();
-            stamp.renew(map, context.party().pack())?;
+            will_write_chunk(map, layout, ring.behind(ring_slot));
+            context.send_backoff.note_sent();
+            stamp.renew(map, context.process_ref().pack())?;
             crash_point("msg-fast-send", "stamped");
             return Ok(Ok(InRing::Sent));
         }
@@ -177,20 +189,24 @@ fn try_to_send(
 /// Looks for a while for room in a ring that is full.
 #[cold]
 fn await_room(context: &Context, ring: &MessageRing, signals_seen: &mut Option<u32>) -> bool {
-    if waker_cpus::answerer(context) == Answerer::OnThisCpu {
+    if waker_cpus::waker_cpu(context) == WakerCpu::OnThisCpu {
         return false;
     }
     // A handler that runs from now on interrupts the sleep that this call may come to.
     signals_seen.get_or_insert_with(signals_handled);
-    context.room.look_for_room(|| ring.room(context.pool().map()))
+    let mut looks = 0_u32;
+    context.send_backoff.look_for_room(|| {
+        looks += 1;
+        ring.room(context.pool().map(), looks.is_multiple_of(LOOKS_AT_TAIL))
+    })
 }
 
 /// Whether a queue allows a message of so many bytes beside those that `ring` holds.
 ///
 /// The sizes that are read are those of its messages, or else of chunks whose messages have been
-/// taken since: nobody writes into the chunk of a message in the ring. So if the slot of the tail
-/// is filled then, there was room; also for what others allow: a change of the limit closes the
-/// ring.
+/// taken since: no thread writes into the chunk of a message in the ring. So if the slot of the
+/// tail is filled then, there was room; also for what others allow: a change of the limit closes
+/// the ring.
 #[cold]
 pub(crate) fn has_room(
     context: &Context,
@@ -200,8 +216,8 @@ pub(crate) fn has_room(
 ) -> Result<bool, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let mut sum = bytes as u64;
-    for spot in ring.messages() {
-        sum = sum.saturating_add(header_of(map, layout, spot)?.size);
+    for ring_slot in ring.messages() {
+        sum = sum.saturating_add(header_of(map, layout, ring_slot)?.size);
     }
     Ok(sum <= load_value(map, at!(queue, limit))?.into())
 }
@@ -214,17 +230,17 @@ fn await_bytes(
     bytes: usize,
     signals_seen: &mut Option<u32>,
 ) -> bool {
-    if waker_cpus::answerer(context) == Answerer::OnThisCpu {
+    if waker_cpus::waker_cpu(context) == WakerCpu::OnThisCpu {
         return false;
     }
     signals_seen.get_or_insert_with(signals_handled);
     let mut ring = MessageRing::at(queue.ring());
-    context.room.look_for_room(|| {
+    context.send_backoff.look_for_room(|| {
         let read = ring.refresh(context.pool().map());
         let has_room = read.and_then(|()| has_room(context, queue, &ring, bytes));
-        // What makes no sense is told by the caller's next attempt; so is a ring that was closed.
+        // What is invalid is told by the caller's next attempt; so is a ring that was closed.
         let is_over = ring.tail() == Tail::Closed || has_room.unwrap_or(true);
-        if is_over { Room::Plenty } else { Room::None }
+        if is_over { RingSpace::Plenty } else { RingSpace::None }
     })
 }
 
@@ -233,22 +249,22 @@ fn await_bytes(
 pub(crate) fn await_ring(context: &Context, queue: &Queue, signals_seen: &mut Option<u32>) -> bool {
     let map = context.pool().map();
     let left = || load_value(map, at!(queue, count)).unwrap_or(0);
-    // Who sleeps is woken by the message that is to be sent.
+    // A thread that sleeps is woken by the message that is to be sent.
     let is_idle = load_value(map, at!(queue, receive_head)).is_ok_and(|first| first != 0);
     let mut least = left();
-    let may_look = || waker_cpus::answerer(context) == Answerer::OnAnotherCpu;
-    if least == 0 || is_idle || !context.room.may_look(may_look) {
+    let may_look = || waker_cpus::waker_cpu(context) == WakerCpu::OnAnotherCpu;
+    if least == 0 || is_idle || !context.send_backoff.may_look(may_look) {
         return false;
     }
     signals_seen.get_or_insert_with(signals_handled);
-    let mut found = Room::None;
-    context.room.look_for_ring(|| {
+    let mut found = RingSpace::None;
+    context.send_backoff.look_for_ring(|| {
         if !ring::is_in_list(context, queue).unwrap_or(true) {
-            return Room::Plenty;
+            return RingSpace::Plenty;
         }
         let now = left();
         if now < least {
-            found = Room::Some;
+            found = RingSpace::Some;
         }
         least = now;
         found
@@ -257,21 +273,35 @@ pub(crate) fn await_ring(context: &Context, queue: &Queue, signals_seen: &mut Op
 
 /// A chunk from the heap, for a ring that has none to spare; `None` when there is none.
 #[cold]
-fn enrol(context: &Context, queue: &Queue, text: usize) -> Result<Option<Held>, Fault> {
-    let Ok(seat) = context.seat() else { return Ok(None) };
-    let Ok(chunk) = chunks::take(context, &context.desk_of(&seat), MSG_HEADER_BYTES + text as u64)
-    else {
+fn take_ring_chunk(
+    context: &Context,
+    queue: &Queue,
+    payload: usize,
+) -> Result<Option<RingChunk>, Fault> {
+    let Ok(slot_guard) = context.slot_guard() else { return Ok(None) };
+    let Ok(chunk) = chunks::take(
+        context,
+        &context.lock_context_of(&slot_guard),
+        MSG_HEADER_BYTES + payload as u64,
+    ) else {
         return Ok(None);
     };
-    Held::enrol(context.pool().map(), context.pool().layout(), queue.index, chunk).map(Some)
+    RingChunk::take_ring_chunk(context.pool().map(), context.pool().layout(), queue.index, chunk)
+        .map(Some)
 }
 
 /// Keeps a chunk that was not used after all.
 #[cold]
-pub(crate) fn keep(context: &Context, held: Held) {
-    // Without a seat it stays this client's until the end.
-    if let Ok(seat) = context.seat() {
-        let desk = context.desk_of(&seat);
-        let _ = heap::release(context.pool(), &desk, &context.larder, context.me(), held.chunk);
+pub(crate) fn keep(context: &Context, held: RingChunk) {
+    // Without a slot guard it stays this client's until the end.
+    if let Ok(slot_guard) = context.slot_guard() {
+        let lock_context = context.lock_context_of(&slot_guard);
+        let _ = heap::release(
+            context.pool(),
+            &lock_context,
+            &context.chunk_cache,
+            context.me(),
+            held.chunk,
+        );
     }
 }

@@ -1,14 +1,14 @@
-//! The list of messages, and the lines of those who wait for one or for room.
+//! The list of messages, and the wait queues of those who wait for one or for room.
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{ClientName, Layout, ThreadSlot, WaitState};
+use vshmem_wire::{ClientId, Layout, ThreadSlot, WaitState};
 
 use crate::msg::message::{Header, Search};
 use crate::msg::queue::{Queue, at};
 use crate::pool::chunk::Chunk;
 use crate::pool::threads::thread_at;
-use crate::wait::wait_queue::{self, Line, Rings};
+use crate::wait::wait_queue::{self, WaitQueue, WakeList};
 
 /// The last message of the list: the tail says it only as long as there is one.
 pub(crate) fn last(txn: &mut Txn<'_>, queue: &Queue) -> Result<Option<Chunk>, Fault> {
@@ -41,18 +41,18 @@ pub(crate) fn find(
             return Ok(best);
         };
         let chunk = Chunk(unit);
-        let header = Header::read(txn.desk().map, layout, chunk)?;
+        let header = Header::read(txn.lock_context().map, layout, chunk)?;
         let wanted = match search {
             Search::Nth(wanted) => nth == wanted,
             Search::AtMost(highest) => {
-                header.kind
-                    <= best.as_ref().map_or(highest, |found| found.header.kind.saturating_sub(1))
+                header.mtype
+                    <= best.as_ref().map_or(highest, |found| found.header.mtype.saturating_sub(1))
             }
-            other => other.accepts(header.kind),
+            other => other.accepts(header.mtype),
         };
         if wanted {
             best = Some(Found { chunk, header, link, before });
-            if !matches!(search, Search::AtMost(_)) || header.kind == 1 {
+            if !matches!(search, Search::AtMost(_)) || header.mtype == 1 {
                 return Ok(best);
             }
         }
@@ -68,7 +68,7 @@ pub(crate) fn take(
     layout: &Layout,
     queue: &Queue,
     found: &Found,
-    client: ClientName,
+    client: ClientId,
 ) -> Result<(), Fault> {
     let next = txn.get(found.chunk.next(layout)?)?;
     txn.set(found.link, next)?;
@@ -92,7 +92,7 @@ pub(crate) fn pass_from_list(
     to: u64,
 ) -> Result<(), Fault> {
     let owner = chunk.owner(layout)?;
-    // Usually `IN_OBJECT`; for a moment the name of who buries the sender, see `bury_chunk`.
+    // Usually `IN_OBJECT`; for a moment the name of who reaps the sender, see `reap_chunk`.
     if txn.get_word(owner)? == 0 {
         return Err(Fault::corrupt(owner, "a message in a chunk that is free"));
     }
@@ -107,25 +107,25 @@ pub(crate) fn fits(txn: &mut Txn<'_>, queue: &Queue, size: u64) -> Result<bool, 
     Ok(bytes.saturating_add(size) <= limit && count < limit)
 }
 
-/// Sends sleepers of a line to try again. True when the record is full and there are more.
+/// Sends waiters of a wait queue to try again. True when the record is full and there are more.
 pub(crate) fn retry(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    line: Line,
-    rings: &mut Rings,
+    wait_queue: WaitQueue,
+    wakes: &mut WakeList,
     state: WaitState,
     result: u32,
     mut wanted: impl FnMut(&mut Txn<'_>, u64) -> Result<bool, Fault>,
 ) -> Result<bool, Fault> {
     let mut more = false;
-    wait_queue::walk(txn, layout, line, |txn, slot| {
+    wait_queue::walk(txn, layout, wait_queue, |txn, slot| {
         if txn.room() < 8 {
             more = true;
             return Ok(false);
         }
         if wanted(txn, thread_at(layout, slot)?)? {
-            wait_queue::leave_line(txn, layout, line, slot, state, result)?;
-            rings.add(slot);
+            wait_queue::dequeue(txn, layout, wait_queue, slot, state, result)?;
+            wakes.add(slot);
         }
         Ok(true)
     })?;
@@ -137,13 +137,13 @@ pub(crate) fn wake_senders(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,
-    rings: &mut Rings,
+    wakes: &mut WakeList,
 ) -> Result<bool, Fault> {
     if txn.get(at!(queue, send_head))? == 0 {
         return Ok(false);
     }
-    retry(txn, layout, queue.senders(), rings, WaitState::Retry, 0, |txn, at| {
-        let size = txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+    retry(txn, layout, queue.senders(), wakes, WaitState::Retry, 0, |txn, at| {
+        let size = txn.lock_context().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
         fits(txn, queue, size)
     })
 }

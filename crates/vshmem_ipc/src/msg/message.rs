@@ -11,7 +11,7 @@ use crate::pool::chunk::Chunk;
 /// Type and size of a message in the heap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    pub kind: i64,
+    pub mtype: i64,
     pub size: u64,
 }
 
@@ -20,7 +20,7 @@ impl Header {
         let at = chunk.offset(layout)?;
         let tag = map.load(field!(at, MsgHeader, tag), Ordering::Relaxed)?;
         if let Some(moved) = MovedMessage::unpack(tag) {
-            return Ok(Self { kind: moved.kind.into(), size: moved.size.into() });
+            return Ok(Self { mtype: moved.mtype.into(), size: moved.size.into() });
         }
         let mut bytes = [0; 16];
         map.read(at, &mut bytes)?;
@@ -29,33 +29,33 @@ impl Header {
             word.copy_from_slice(&bytes[from..from + 8]);
             word
         };
-        Ok(Self { kind: i64::from_ne_bytes(half(0)), size: u64::from_ne_bytes(half(8)) })
+        Ok(Self { mtype: i64::from_ne_bytes(half(0)), size: u64::from_ne_bytes(half(8)) })
     }
 
-    /// Writes the header and the text of a message for the list.
-    pub fn write_text(
+    /// Writes the header and the payload of a message for the list.
+    pub fn write_payload(
         map: &Map,
         layout: &Layout,
         chunk: Chunk,
-        kind: i64,
-        text: &[u8],
+        mtype: i64,
+        payload: &[u8],
     ) -> Result<(), Fault> {
         map.store(field!(chunk.offset(layout)?, MsgHeader, tag), 0, Ordering::Relaxed)?;
-        Self::write_tagged(map, layout, chunk, kind, text)
+        Self::write_tagged(map, layout, chunk, mtype, payload)
     }
 
-    /// Writes the header and the text of a message whose chunk has its tag.
+    /// Writes the header and the payload of a message whose chunk has its tag.
     #[inline]
     pub fn write_tagged(
         map: &Map,
         layout: &Layout,
         chunk: Chunk,
-        kind: i64,
-        text: &[u8],
+        mtype: i64,
+        payload: &[u8],
     ) -> Result<(), Fault> {
         let at = chunk.offset(layout)?;
-        Self { kind, size: text.len() as u64 }.write_at(map, at)?;
-        map.write(at + MSG_HEADER_BYTES, text)?;
+        Self { mtype, size: payload.len() as u64 }.write_at(map, at)?;
+        map.write(at + MSG_HEADER_BYTES, payload)?;
         Ok(())
     }
 
@@ -68,7 +68,7 @@ impl Header {
 
     #[inline]
     fn write_at(self, map: &Map, at: u64) -> Result<(), Fault> {
-        map.write(at, &self.kind.to_ne_bytes())?;
+        map.write(at, &self.mtype.to_ne_bytes())?;
         map.write(at + 8, &self.size.to_ne_bytes())?;
         Ok(())
     }
@@ -90,34 +90,34 @@ pub(crate) enum Search {
 }
 
 impl Search {
-    pub fn of(kind: i64, except: bool, copy: bool) -> Self {
-        match kind {
-            _ if copy => Self::Nth(kind as u64),
+    pub fn of(mtype: i64, except: bool, copy: bool) -> Self {
+        match mtype {
+            _ if copy => Self::Nth(mtype as u64),
             0 => Self::Any,
             // The lowest type has no positive counterpart.
-            ..0 => Self::AtMost(kind.checked_neg().unwrap_or(i64::MAX)),
-            _ if except => Self::NotEqual(kind),
-            _ => Self::Equal(kind),
+            ..0 => Self::AtMost(mtype.checked_neg().unwrap_or(i64::MAX)),
+            _ if except => Self::NotEqual(mtype),
+            _ => Self::Equal(mtype),
         }
     }
 
-    /// Whether a message of `kind` would do.
-    pub fn accepts(self, kind: i64) -> bool {
+    /// Whether a message of `mtype` would do.
+    pub fn accepts(self, mtype: i64) -> bool {
         match self {
             Self::Any | Self::Nth(_) => true,
-            Self::Equal(wanted) => kind == wanted,
-            Self::NotEqual(unwanted) => kind != unwanted,
-            Self::AtMost(highest) => kind <= highest,
+            Self::Equal(wanted) => mtype == wanted,
+            Self::NotEqual(unwanted) => mtype != unwanted,
+            Self::AtMost(highest) => mtype <= highest,
         }
     }
 
-    /// Whether a message of `kind` would do if it is the oldest, whatever follows.
+    /// Whether a message of `mtype` would do if it is the oldest, whatever follows.
     #[inline]
-    pub fn takes_first(self, kind: i64) -> bool {
+    pub fn takes_first(self, mtype: i64) -> bool {
         match self {
-            Self::AtMost(_) => kind == 1,
+            Self::AtMost(_) => mtype == 1,
             Self::Nth(_) => false,
-            other => other.accepts(kind),
+            other => other.accepts(mtype),
         }
     }
 
@@ -136,22 +136,22 @@ impl Search {
         }
     }
 
-    /// As two words, for a sleeper's record.
+    /// As two words, for a waiter's record.
     pub fn pack(self) -> (u64, u64) {
         match self {
             Self::Any | Self::Nth(_) => (0, 0),
-            Self::Equal(kind) => (1, kind as u64),
-            Self::NotEqual(kind) => (2, kind as u64),
-            Self::AtMost(kind) => (3, kind as u64),
+            Self::Equal(mtype) => (1, mtype as u64),
+            Self::NotEqual(mtype) => (2, mtype as u64),
+            Self::AtMost(mtype) => (3, mtype as u64),
         }
     }
 
-    /// The reverse; what makes no sense accepts anything.
-    pub fn unpack(mode: u64, kind: u64) -> Self {
+    /// The reverse; what is invalid accepts anything.
+    pub fn unpack(mode: u64, mtype: u64) -> Self {
         match mode {
-            1 => Self::Equal(kind as i64),
-            2 => Self::NotEqual(kind as i64),
-            3 => Self::AtMost(kind as i64),
+            1 => Self::Equal(mtype as i64),
+            2 => Self::NotEqual(mtype as i64),
+            3 => Self::AtMost(mtype as i64),
             _ => Self::Any,
         }
     }
@@ -182,8 +182,8 @@ mod tests {
     fn searches_survive_the_pool() {
         for search in [Search::Any, Search::Equal(4), Search::NotEqual(9), Search::AtMost(i64::MAX)]
         {
-            let (mode, kind) = search.pack();
-            assert_eq!(Search::unpack(mode, kind), search);
+            let (mode, mtype) = search.pack();
+            assert_eq!(Search::unpack(mode, mtype), search);
         }
     }
 }

@@ -4,11 +4,11 @@
 //! As in the kernel's `ipc/msg.c`: a message goes to the first sleeping receiver that accepts it,
 //! or to the end of the queue; a receiver takes the first message that it accepts; room that
 //! becomes free sends sleeping senders to try again, in order. Their messages are not sent for
-//! them: one of them may be dead and not buried yet, and the message of a dead process must not
+//! them: one of them may be dead and not reaped yet, and the message of a dead process must not
 //! come after those of its successor.
 //!
 //! # Locking
-//! A queue has one lock over its list and its sleepers. The text of a message is copied outside
+//! A queue has one lock over its list and its waiters. The payload of a message is copied outside
 //! it, into and out of a chunk that belongs to the sender before and to the receiver after.
 //!
 //! # Without the lock
@@ -16,8 +16,9 @@
 //! each: receivers take the first that they accept, whatever is before it (`fast.rs`,
 //! `vshmem_sync::MessageRing`). Whatever else there is to do closes the ring, and its messages move
 //! to the end of the empty list (`ring.rs`). In mode *ring* the list is empty, no sender sleeps,
-//! and receivers may sleep that accept none of the messages in it (`beside.rs`); in mode *list* the
-//! ring is empty and closed. A receiver that takes the last message of the list opens it again.
+//! and receivers may sleep that accept none of the messages in it (`wait_with_ring.rs`); in mode
+//! *list* the ring is empty and closed. A receiver that takes the last message of the list opens it
+//! again.
 
 pub(crate) mod awaited_types;
 pub(crate) mod create;

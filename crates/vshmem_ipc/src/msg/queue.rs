@@ -5,18 +5,18 @@ use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{ObjectHeader, ObjectState};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::pool::id::Place;
 use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
-use crate::registry::table::{self, Standing};
-use crate::wait::wait_queue::Line;
+use crate::registry::table::{self, SlotState};
+use crate::wait::wait_queue::WaitQueue;
 
 /// What a receiver asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receive {
     /// msgtyp.
-    pub kind: i64,
+    pub mtype: i64,
     /// Bytes that the caller has room for.
     pub room: usize,
     /// IPC_NOWAIT.
@@ -87,8 +87,8 @@ impl Queue {
         let Some(slot) = pool.layout().msg.at(place.index) else {
             return Ok(None);
         };
-        let standing = table::standing(pool.map(), slot)?;
-        let found = standing.is(ObjectState::Live) && standing.sequence == place.sequence;
+        let slot_state = table::slot_state(pool.map(), slot)?;
+        let found = slot_state.is(ObjectState::Live) && slot_state.sequence == place.sequence;
         Ok(found.then_some(Self::at(place, slot)))
     }
 
@@ -107,8 +107,8 @@ impl Queue {
         at!(self, ring)
     }
 
-    pub(crate) fn receivers(&self) -> Line {
-        Line {
+    pub(crate) fn receivers(&self) -> WaitQueue {
+        WaitQueue {
             head: at!(self, receive_head),
             tail: at!(self, receive_tail),
             lock: self.lock(),
@@ -116,8 +116,8 @@ impl Queue {
         }
     }
 
-    pub(crate) fn senders(&self) -> Line {
-        Line {
+    pub(crate) fn senders(&self) -> WaitQueue {
+        WaitQueue {
             head: at!(self, send_head),
             tail: at!(self, send_tail),
             lock: self.lock(),
@@ -125,28 +125,28 @@ impl Queue {
         }
     }
 
-    pub(crate) fn stands(&self, state: ObjectState) -> u32 {
-        Standing { state: state as u32, sequence: self.sequence }.pack()
+    pub(crate) fn state_word(&self, state: ObjectState) -> u32 {
+        SlotState { state: state as u32, sequence: self.sequence }.pack()
     }
 
     pub(crate) fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
         let value = txn.get(field!(self.slot, ObjectHeader, state))?;
-        Ok(value == self.stands(ObjectState::Live))
+        Ok(value == self.state_word(ObjectState::Live))
     }
 }
 
 #[inline]
 pub(crate) fn find(context: &Context, id: i32) -> Result<Queue, Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
-    settle(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+    to_errno(Queue::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
 }
 
 pub(crate) fn permission(context: &Context, queue: &Queue) -> Result<Permission, Failure> {
     Permission::read(context.pool().map(), queue.slot).map_err(Failure::from)
 }
 
-/// A line of sleepers of the queue in a slot.
-pub(crate) fn line_of(slot: u64, senders: bool) -> Line {
+/// A wait queue of waiters of the queue in a slot.
+pub(crate) fn wait_queue_of(slot: u64, senders: bool) -> WaitQueue {
     let queue = Queue { index: 0, sequence: 0, slot };
     if senders { queue.senders() } else { queue.receivers() }
 }

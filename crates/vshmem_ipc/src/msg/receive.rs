@@ -2,11 +2,11 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{seconds_now, signals_handled};
-use vshmem_sync::{Desk, Fault, Seat, Txn, field, load_value};
-use vshmem_wire::{MSG_HEADER_BYTES, RING_TEXT_BYTES, ThreadSlot};
+use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
+use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::chunks;
 use crate::msg::list::{Found, find, take, wake_senders};
 use crate::msg::message::{Header, Search};
@@ -20,13 +20,13 @@ use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
-use crate::wait::wait_queue::{Rings, errno_of};
+use crate::wait::wait_queue::{WakeList, errno_of};
 
-/// Times that a receiver goes back to the ring because a message for it has come before it could
-/// lie down.
+/// Times that a receiver goes back to the ring because a message for it has come before it could go
+/// to sleep.
 pub(crate) const MOST_TURNS: i32 = 8;
 
-/// msgrcv(2). `deliver` is given the type and the text, and is called once at most; its answer
+/// msgrcv(2). `deliver` is given the type and the payload, and is called once at most; its answer
 /// is the call's.
 pub(crate) fn msgrcv(
     context: &Context,
@@ -56,7 +56,7 @@ pub(crate) fn msgrcv(
             ) {
                 Ok(Some(answer)) => return Ok(answer.result()?),
                 Ok(None) => {}
-                Err(fault) => return settle(Err(fault)),
+                Err(fault) => return to_errno(Err(fault)),
             }
         }
         turns -= i32::from(turns > 0);
@@ -64,8 +64,8 @@ pub(crate) fn msgrcv(
             receive_in_line(context, &queue, wanted, turns > 0, signals_seen, caller)?
         {
             let delivered = deliver_chunk(context, chunk, wanted, deliver);
-            let seat = context.seat()?;
-            let _ = chunks::release(context, &context.desk_of(&seat), chunk);
+            let slot_guard = context.slot_guard()?;
+            let _ = chunks::release(context, &context.lock_context_of(&slot_guard), chunk);
             return delivered;
         }
     }
@@ -81,16 +81,16 @@ fn receive_in_line(
     signals_seen: Option<u32>,
     caller: &dyn Caller,
 ) -> Result<Option<Chunk>, Failure> {
-    // Whoever has begun to wait has looked for a while.
+    // The thread that has begun to wait has looked for a while.
     let looked = signals_seen.is_some();
     let signals_seen = signals_seen.unwrap_or_else(signals_handled);
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    let search = Search::of(wanted.kind, wanted.except, wanted.copy);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let search = Search::of(wanted.mtype, wanted.except, wanted.copy);
     let copy = match wanted.copy {
         true => {
             let most = MSG_HEADER_BYTES + u64::from(context.pool().geometry().msgmax);
-            Some(chunks::take(context, &desk, most)?)
+            Some(chunks::take(context, &lock_context, most)?)
         }
         false => None,
     };
@@ -102,12 +102,12 @@ fn receive_in_line(
         copy,
         signals_seen,
         caller,
-        desk: &desk,
-        seat: &seat,
+        lock_context: &lock_context,
+        slot_guard: &slot_guard,
     };
     let received = receive_until(&receiver, may_return, looked);
     if let (Err(_), Some(chunk)) = (&received, copy) {
-        let _ = chunks::release(context, &desk, chunk);
+        let _ = chunks::release(context, &lock_context, chunk);
     }
     received
 }
@@ -127,7 +127,7 @@ fn deliver_chunk(
     // below the limit.
     let size = header.size.min(u64::from(pool.geometry().msgmax)) as usize;
     let size = size.min(wanted.room);
-    Ok(deliver(header.kind, size, &|into: &mut [u8]| {
+    Ok(deliver(header.mtype, size, &|into: &mut [u8]| {
         // Out of range only when a peer spoils the header: the caller gets what it had.
         let _ = map.read(base, into);
     })?)
@@ -139,12 +139,12 @@ struct Receiver<'a> {
     queue: &'a Queue,
     wanted: Receive,
     search: Search,
-    /// For MSG_COPY the text is copied under the lock, into a chunk taken before.
+    /// For MSG_COPY the payload is copied under the lock, into a chunk taken before.
     copy: Option<Chunk>,
     signals_seen: u32,
     caller: &'a dyn Caller,
-    desk: &'a Desk<'a>,
-    seat: &'a Seat<'a>,
+    lock_context: &'a LockContext<'a>,
+    slot_guard: &'a SlotGuard<'a>,
 }
 
 /// Waits for a message and makes it this client's own. `None`: see `receive_in_line`.
@@ -153,30 +153,36 @@ fn receive_until(
     may_return: bool,
     mut looked: bool,
 ) -> Result<Option<Chunk>, Failure> {
-    let Receiver { context, queue, wanted, signals_seen, desk, seat, .. } = *receiver;
-    // Who has looked has waited already, for others to see.
+    let Receiver { context, queue, wanted, signals_seen, lock_context, slot_guard, .. } = *receiver;
+    // A thread that has looked has waited already, for others to see.
     let mut gone = if looked { Errno::IDRM } else { Errno::INVAL };
-    let in_line = Wanted::of(wanted, receiver.search);
+    let waiting_types = Wanted::of(wanted, receiver.search);
     loop {
-        settle(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
+        to_errno(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
         // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
         if signals_handled() != signals_seen && gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
         let may_lie_beside = may_return && !wanted.no_wait;
         let joined = match may_lie_beside {
-            true => settle(wait_with_ring::join_beside_ring(context, queue, &in_line, desk, seat))?,
+            true => to_errno(wait_with_ring::enqueue_with_ring(
+                context,
+                queue,
+                &waiting_types,
+                lock_context,
+                slot_guard,
+            ))?,
             false => Joined::List,
         };
         let taken = match joined {
-            Joined::List => take_from_list(receiver, &in_line, gone)?,
+            Joined::List => take_from_list(receiver, &waiting_types, gone)?,
             Joined::Found => return Ok(None),
             Joined::Yes => None,
         };
         if taken.is_some() {
             return Ok(taken);
         }
-        let turn = await_turn(context, queue, &mut looked, signals_seen, desk, seat)?;
+        let turn = await_turn(context, queue, &mut looked, signals_seen, lock_context, slot_guard)?;
         if turn.is_some() {
             return Ok(turn);
         }
@@ -184,17 +190,17 @@ fn receive_until(
     }
 }
 
-/// Takes a message from the list, or joins the line of receivers.
+/// Takes a message from the list, or joins the wait queue of receivers.
 fn take_from_list(
     receiver: &Receiver<'_>,
-    in_line: &Wanted,
+    waiting_types: &Wanted,
     gone: Errno,
 ) -> Result<Option<Chunk>, Failure> {
-    let Receiver { context, queue, wanted, search, copy, desk, seat, .. } = *receiver;
+    let Receiver { context, queue, wanted, search, copy, lock_context, slot_guard, .. } = *receiver;
     let layout = context.pool().layout();
-    let mut rings = Rings::default();
-    let step = ring::change_list(context, desk, queue, "msgrcv", |txn| {
-        rings.clear();
+    let mut wakes = WakeList::default();
+    let step = ring::change_list(context, lock_context, queue, "msgrcv", |txn| {
+        wakes.clear();
         if !queue.alive(txn)? {
             return Ok(Err(gone));
         }
@@ -207,14 +213,14 @@ fn take_from_list(
                 if found.header.size > wanted.room as u64 {
                     return Ok(Err(Errno::INVAL));
                 }
-                copy_text(context, txn, &found, copy)?;
+                copy_payload(context, txn, &found, copy)?;
                 return Ok(Ok(Some((copy, false))));
             }
             take(txn, layout, queue, &found, context.me())?;
-            txn.update(at!(queue, receiver), context.party().pack())?;
+            txn.update(at!(queue, receiver), context.process_ref().pack())?;
             txn.update(at!(queue, received), seconds_now())?;
-            let more = wake_senders(txn, layout, queue, &mut rings)?;
-            if search.is_plain() && found.header.size <= RING_TEXT_BYTES {
+            let more = wake_senders(txn, layout, queue, &mut wakes)?;
+            if search.is_plain() && found.header.size <= RING_PAYLOAD_BYTES {
                 enter_ring(txn, layout, queue)?;
             }
             return Ok(Ok(Some((found.chunk, more))));
@@ -222,48 +228,56 @@ fn take_from_list(
         if wanted.no_wait {
             return Ok(Err(Errno::NOMSG));
         }
-        waiters::join_receivers(context, txn, queue, in_line, seat)?;
+        waiters::join_receivers(context, txn, queue, waiting_types, slot_guard)?;
         Ok(Ok(None))
     });
-    let taken = settle(step)?;
-    doorbell::ring_all(context, &rings);
+    let taken = to_errno(step)?;
+    doorbell::wake_all(context, &wakes);
     let Some((chunk, more)) = taken else { return Ok(None) };
     if more {
-        serve::serve_senders(context, desk, queue)?;
+        serve::serve_senders(context, lock_context, queue)?;
     }
     Ok(Some(chunk))
 }
 
-/// Sleeps in the line of receivers. `None`: it is worth another try.
+/// Sleeps in the wait queue of receivers. `None`: it is worth another try.
 fn await_turn(
     context: &Context,
     queue: &Queue,
     looked: &mut bool,
     signals_seen: u32,
-    desk: &Desk<'_>,
-    seat: &Seat<'_>,
+    lock_context: &LockContext<'_>,
+    slot_guard: &SlotGuard<'_>,
 ) -> Result<Option<Chunk>, Failure> {
-    let line = queue.receivers();
+    let wait_queue = queue.receivers();
     let has_looked = std::mem::replace(looked, false);
-    match serve::sleep_at_queue(context, queue, line, has_looked, signals_seen, desk, seat)? {
-        Woken::Done(0) => handed(context, seat).map(Some),
+    match serve::sleep_at_queue(
+        context,
+        queue,
+        wait_queue,
+        has_looked,
+        signals_seen,
+        lock_context,
+        slot_guard,
+    )? {
+        Woken::Done(0) => handed(context, slot_guard).map(Some),
         Woken::Done(errno) => Err(errno_of(errno).into()),
         Woken::Interrupted => Err(Errno::INTR.into()),
         _ => Ok(None),
     }
 }
 
-/// The message that a sender has handed to this sleeper.
-fn handed(context: &Context, seat: &Seat<'_>) -> Result<Chunk, Failure> {
-    let at = thread_at(context.pool().layout(), seat.slot)?;
+/// The message that a sender has handed to this waiter.
+fn handed(context: &Context, slot_guard: &SlotGuard<'_>) -> Result<Chunk, Failure> {
+    let at = thread_at(context.pool().layout(), slot_guard.slot)?;
     let unit = load_value(context.pool().map(), field!(at, ThreadSlot, message))?;
     let chunk = unit.checked_sub(1).map(Chunk);
-    Ok(chunk.ok_or(Fault::corrupt(at, "a sleeper that was served with nothing"))?)
+    Ok(chunk.ok_or(Fault::corrupt(at, "a waiter that was served with nothing"))?)
 }
 
-fn copy_text(context: &Context, txn: &Txn<'_>, found: &Found, into: Chunk) -> Result<(), Fault> {
+fn copy_payload(context: &Context, txn: &Txn<'_>, found: &Found, into: Chunk) -> Result<(), Fault> {
     let layout = context.pool().layout();
-    let map = txn.desk().map;
+    let map = txn.lock_context().map;
     let size = found.header.size.min(u64::from(context.pool().geometry().msgmax));
     let (from, to) = (found.chunk.offset(layout)?, into.offset(layout)?);
     Header { size, ..found.header }.write(map, layout, into)?;

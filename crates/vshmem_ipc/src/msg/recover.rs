@@ -1,11 +1,11 @@
 //! What is done to a queue when a receiver has ended that was handed a message.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Desk, field};
+use vshmem_sync::{LockContext, field};
 use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::heap;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
@@ -17,14 +17,14 @@ use crate::pool::threads::Dead;
 /// oldest of those that the receiver accepts.
 pub(crate) fn put_back(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     dead: Dead,
     queue: &Queue,
 ) -> Result<(), Failure> {
     let layout = context.pool().layout();
-    let step = ring::change_list(context, desk, queue, "msg-put-back", |txn| {
+    let step = ring::change_list(context, lock_context, queue, "msg-put-back", |txn| {
         let at = dead.at;
-        let map = txn.desk().map;
+        let map = txn.lock_context().map;
         let sequence = map.load(field!(at, ThreadSlot, ops), Ordering::Relaxed)?;
         let unit = txn.get(field!(at, ThreadSlot, message))?;
         let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
@@ -55,6 +55,6 @@ pub(crate) fn put_back(
         txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
         Ok(Ok(()))
     });
-    settle(step)?;
-    serve::serve_receivers(context, desk, queue)
+    to_errno(step)?;
+    serve::serve_receivers(context, lock_context, queue)
 }

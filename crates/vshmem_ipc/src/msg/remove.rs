@@ -1,65 +1,65 @@
 //! msgctl(2): IPC_RMID, and taking a removed queue apart.
 
 use rustix::io::Errno;
-use vshmem_sync::{Desk, Fault, field};
+use vshmem_sync::{Fault, LockContext, field};
 use vshmem_wire::{ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::change;
 use crate::msg::list::{pass_from_list, retry};
 use crate::msg::queue::{self, Queue, at};
-use crate::msg::ring::{self, free_parked};
+use crate::msg::ring::{self, free_spare};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
 use crate::registry::permission::Caller;
 use crate::registry::table;
 use crate::wait::doorbell;
-use crate::wait::wait_queue::{Rings, result_of};
+use crate::wait::wait_queue::{WakeList, result_of};
 
 /// IPC_RMID.
 pub(crate) fn queue_remove(context: &Context, id: i32, caller: &dyn Caller) -> Result<(), Failure> {
     let queue = queue::find(context, id)?;
     queue::permission(context, &queue)?.allow_control(caller)?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    settle(ring::change_list(context, &desk, &queue, "msg-remove", |txn| {
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    to_errno(ring::change_list(context, &lock_context, &queue, "msg-remove", |txn| {
         if !queue.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
-        txn.set(field!(queue.slot, ObjectHeader, state), queue.stands(ObjectState::Dying))?;
+        txn.set(field!(queue.slot, ObjectHeader, state), queue.state_word(ObjectState::Dying))?;
         table::begin_task(txn, Kind::Queue, queue.index)?;
         Ok(Ok(()))
     }))?;
-    dismantle_queue(context, &desk, &queue)
+    dismantle_queue(context, &lock_context, &queue)
 }
 
-/// Takes a removed queue apart. May be done by anybody, several times, and be left halfway.
+/// Takes a removed queue apart. May be done by any thread, several times, and be left halfway.
 pub(crate) fn dismantle_queue(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     queue: &Queue,
 ) -> Result<(), Failure> {
     let pool = context.pool();
     let layout = pool.layout();
-    let dying = queue.stands(ObjectState::Dying);
+    let dying = queue.state_word(ObjectState::Dying);
     let state_at = field!(queue.slot, ObjectHeader, state);
-    // Each round but the last takes a sleeper or a message away.
+    // Each round but the last takes a waiter or a message away.
     let mut rounds = layout.threads.count + layout.unit_meta.count + 1;
     loop {
         rounds = rounds
             .checked_sub(1)
             .ok_or(Fault::corrupt(queue.slot, "a queue that cannot be taken apart"))?;
-        let mut rings = Rings::default();
-        let step = change::run(context, desk, queue.lock(), "msg-dismantle", |txn| {
-            rings.clear();
+        let mut wakes = WakeList::default();
+        let step = change::run(context, lock_context, queue.lock(), "msg-dismantle", |txn| {
+            wakes.clear();
             if txn.get(state_at)? != dying {
                 return Ok(Ok(true));
             }
             let gone = result_of(Errno::IDRM);
-            for line in [queue.receivers(), queue.senders()] {
+            for wait_queue in [queue.receivers(), queue.senders()] {
                 let done = WaitState::Done;
-                if retry(txn, layout, line, &mut rings, done, gone, |_, _| Ok(true))? {
+                if retry(txn, layout, wait_queue, &mut wakes, done, gone, |_, _| Ok(true))? {
                     return Ok(Ok(false));
                 }
             }
@@ -67,23 +67,23 @@ pub(crate) fn dismantle_queue(
                 let Some(unit) = txn.get(at!(queue, head))?.checked_sub(1) else {
                     return Ok(Ok(true));
                 };
-                // Messages are never large enough for a run of slabs unless the limit was
-                // raised; those are given back by whoever takes them apart.
+                // Messages are never large enough for a run of slabs unless the limit was raised;
+                // those are given back by the thread that takes them apart.
                 let next = txn.get(Chunk(unit).next(layout)?)?;
                 txn.set(at!(queue, head), next)?;
                 pass_from_list(txn, layout, Chunk(unit), 0)?;
             }
             Ok(Ok(false))
         });
-        let finished = settle(step)?;
-        doorbell::ring_all(context, &rings);
+        let finished = to_errno(step)?;
+        doorbell::wake_all(context, &wakes);
         if finished {
             break;
         }
     }
     // The ring is closed, so there will be no new ones.
-    free_parked(pool.map(), layout, queue)?;
-    settle(change::run(context, desk, pool.registry_lock(), "msg-free", |txn| {
+    free_spare(pool.map(), layout, queue)?;
+    to_errno(change::run(context, lock_context, pool.registry_lock(), "msg-free", |txn| {
         if txn.get(state_at)? != dying {
             return Ok(Ok(()));
         }

@@ -1,17 +1,17 @@
 //! Chunks in reserve for the messages that lie in the slots of a ring.
 //!
-//! In the list a message needs a chunk, and whoever closes a ring must not fail because the heap is
-//! full: it may be about to receive, or to bury somebody. So a message goes into a slot itself only
-//! while its queue has a chunk in reserve for each slot. They are part of the queue, and hang
-//! together by their links; where they begin, the cell of the list's tail says, which means nothing
-//! else as long as the list is empty.
+//! In the list a message needs a chunk, and the thread that closes a ring must not fail because the
+//! heap is full: it may be about to receive, or to reap another thread. So a message goes into a
+//! slot itself only while its queue has a chunk in reserve for each slot. They are part of the
+//! queue, and hang together by their links; where they begin, the cell of the list's tail says,
+//! which means nothing else as long as the list is empty.
 //!
 //! A sender provides them, under the lock. The change that closes the ring uses some and frees the
 //! others: so in mode *list* there are none, and who looked before the ring was closed fails at its
 //! slot.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, Spot, Txn, field};
+use vshmem_sync::{Fault, RingSlot, Txn, crash_point, field};
 use vshmem_wire::{Cell, Layout, MovedMessage, MsgHeader, RING_SLOTS, RingReserve};
 
 use crate::memory::heap;
@@ -35,37 +35,40 @@ impl Reserve {
         Ok(Some(chunk))
     }
 
-    /// Puts the message in the slot at `spot` into a chunk, which becomes part of the list.
+    /// Puts the message in the slot at `ring_slot` into a chunk, which becomes part of the list.
     ///
     /// A lock may be taken over while its holder is stopped, here as anywhere, and the chunk may be
-    /// anybody's when it goes on. So message and text are put there by one compare-and-swap: from
-    /// what was there while the slot still held the message, so that the chunk was still in
+    /// any client's when it goes on. So message and payload are put there by one compare-and-swap:
+    /// from what was there while the slot still held the message, so that the chunk was still in
     /// reserve. That never comes back, see [`tag_chunk`] and [`MovedMessage`]. Others who do the
     /// same for this slot write the same.
     pub fn take_for(
         &mut self,
         txn: &mut Txn<'_>,
         layout: &Layout,
-        spot: Spot,
+        ring_slot: RingSlot,
     ) -> Result<Chunk, Fault> {
-        let map = txn.desk().map;
-        let missing = Fault::corrupt(spot.at, "a message for which there is no chunk in reserve");
-        // What makes no sense under a lock that was lost is not told: the change begins again.
-        let moves = Fault::corrupt(spot.at, "a message that moves while its ring is closed");
+        let map = txn.lock_context().map;
+        let missing =
+            Fault::corrupt(ring_slot.at, "a message for which there is no chunk in reserve");
+        // What is invalid under a lock that was lost is not told: the change begins again.
+        let moves = Fault::corrupt(ring_slot.at, "a message that moves while its ring is closed");
         let chunk = self.take(txn, layout)?.ok_or(missing)?;
-        let (kind, size) = spot.inline().unwrap_or_default();
+        let (mtype, size) = ring_slot.inline().unwrap_or_default();
         let moved =
-            MovedMessage { kind: kind as u32, size: size as u32, position: spot.position() };
-        let text = u64::from_le_bytes(spot.inline_text(map)?);
-        let new = Cell { word: moved.pack(), tag: text.to_le() };
+            MovedMessage { mtype: mtype as u32, size: size as u32, position: ring_slot.position() };
+        let payload = u64::from_le_bytes(ring_slot.inline_text(map)?);
+        let new = Cell { word: moved.pack(), tag: payload.to_le() };
         let at = field!(chunk.offset(layout)?, MsgHeader, tag);
         let old = map.load_cell(at)?;
-        if map.load(spot.at, Ordering::Acquire)? != spot.word {
+        if map.load(ring_slot.at, Ordering::Acquire)? != ring_slot.word {
             return Err(moves);
         }
+        crash_point("msg-slot-moves", "seen");
         if old != new && !map.replace_pair(at, old, new)? && map.load_cell(at)? != new {
             return Err(moves);
         }
+        crash_point("msg-slot-moves", "moved");
         Ok(chunk)
     }
 

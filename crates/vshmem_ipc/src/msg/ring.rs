@@ -4,33 +4,34 @@
 //! # Who owns a chunk of the ring
 //! Sending does not touch the chunk's owner cell: as long as the message is in the ring, and after
 //! it has been taken, the cell names its sender, who does not count on it any more. The slot goes
-//! on noting the chunk of the message that was taken last, and whoever sends into it next makes
-//! that chunk its own. The header in the chunk says which message it carried last and what its
-//! owner cell said then; so of several who claim it one alone succeeds, and none when it has been
-//! claimed or freed since. A note is thus no more than a hint: anybody may free what it names at
-//! any time.
+//! on noting the chunk of the message that was taken last, and the thread that sends into it next
+//! makes that chunk its own. The header in the chunk says which message it carried last and what
+//! its owner cell said then; so of several who claim it one alone succeeds, and none when it has
+//! been claimed or freed since. A note is thus no more than a hint: any thread may free what it
+//! names at any time.
 //!
-//! # Burying a sender
+//! # Reaping a sender
 //! A chunk that a dead client owns may be that of a message in the ring, and one who only seems to
-//! be dead may be about to put it there. The chunk says in which ring. So the burial first makes
+//! be dead may be about to put it there. The chunk says in which ring. So the reaping first makes
 //! the chunk its own: a sender looks at the owner cell after it has written the name of the ring
 //! and before the message is sent. Then it empties that ring under its lock: what was in it is in
-//! the list now, and whoever has looked at it before is refused by the slot. Then the chunk is
-//! either in the list or free.
+//! the list now, and the thread that has looked at it before is refused by the slot. Then the chunk
+//! is either in the list or free.
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{
-    Desk, Fault, MessageRing, Spot, Txn, claim_word, field, load_cell, load_word, with_lock,
+    Fault, LockContext, MessageRing, RingSlot, Txn, claim_word, field, load_cell, load_word,
+    with_lock,
 };
 use vshmem_wire::{
-    Cell, ClientName, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, QueueMode, RING_LEAST_LIMIT,
-    RING_TEXT_BYTES, UNIT_BYTES, tag_at,
+    Cell, ClientId, Layout, MSG_HEADER_BYTES, MsgHeader, MsgSlot, QueueMode, RING_LEAST_LIMIT,
+    RING_PAYLOAD_BYTES, UNIT_BYTES, tag_at,
 };
 
 use crate::context::Context;
 use crate::error::Verdict;
 use crate::memory::change;
-use crate::msg::awaited_types::{Awaited, says_list};
+use crate::msg::awaited_types::{AwaitedTypes, says_list};
 use crate::msg::list::last;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
@@ -66,7 +67,7 @@ pub(crate) fn place_in(layout: &Layout, chunk: Chunk) -> Result<u64, Fault> {
 
 /// A chunk that this client owns and counts on.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
+pub(crate) struct RingChunk {
     pub chunk: Chunk,
     /// Offset of its owner cell.
     owner_at: u64,
@@ -76,14 +77,19 @@ pub(crate) struct Held {
     header: u64,
 }
 
-impl Held {
+impl RingChunk {
     /// Takes a chunk that has just been allocated into the service of a queue.
-    pub fn enrol(map: &Map, layout: &Layout, index: u32, chunk: Chunk) -> Result<Self, Fault> {
+    pub fn take_ring_chunk(
+        map: &Map,
+        layout: &Layout,
+        index: u32,
+        chunk: Chunk,
+    ) -> Result<Self, Fault> {
         let (owner_at, header) = (chunk.owner(layout)?, chunk.offset(layout)?);
         let at = field!(header, MsgHeader, place);
         let place = map.load(at, Ordering::SeqCst)?;
         if index_in(place) != Some(index) {
-            // A burial changes the owner cell and then reads the place; here the place is changed
+            // Reaping changes the owner cell and then reads the place; here the place is changed
             // and then `is_ours` reads the owner cell. All of it is sequentially consistent, so one
             // of them sees the other. Refused only when a peer writes into the chunk.
             map.replace(at, place, place_of(index, 0))?;
@@ -91,7 +97,7 @@ impl Held {
         Ok(Self { chunk, owner_at, owner: load_cell(map, owner_at)?, header })
     }
 
-    /// Whether a text of so many bytes fits into it.
+    /// Whether a payload of so many bytes fits into it.
     #[inline]
     pub fn fits(&self, map: &Map, layout: &Layout, bytes: u64) -> Result<bool, Fault> {
         let needed = MSG_HEADER_BYTES + bytes;
@@ -99,30 +105,31 @@ impl Held {
         Ok(needed <= UNIT_BYTES || needed <= crate::pool::chunk::bytes_of(map, layout, self.chunk)?)
     }
 
-    /// Whether nobody has taken it away from a client that was thought to be dead.
+    /// Whether no thread has taken it away from a client that was thought to be dead.
     #[inline]
     pub fn is_ours(&self, map: &Map) -> Result<bool, Fault> {
         Ok(map.load(tag_at(self.owner_at), Ordering::SeqCst)? == self.owner.tag)
     }
 
-    /// Writes the message, to be put where `spot` is.
+    /// Writes the message, to be put where `ring_slot` is.
     #[inline]
     pub fn write(
         &self,
         map: &Map,
         layout: &Layout,
         index: u32,
-        spot: Spot,
-        kind: i64,
-        text: &[u8],
+        ring_slot: RingSlot,
+        mtype: i64,
+        payload: &[u8],
     ) -> Result<(), Fault> {
-        let place = place_of(index, spot.position());
+        let place = place_of(index, ring_slot.position());
         map.store(field!(self.header, MsgHeader, place), place, Ordering::Relaxed)?;
         let owner = field!(self.header, MsgHeader, owner);
         map.store(owner, self.owner.word, Ordering::Relaxed)?;
-        // Pairs with the acquire in `Parked::of`: who reads this tag reads that place or a later.
+        // Pairs with the acquire in `SpareChunk::of`: who reads this tag reads that place or a
+        // later.
         map.store(field!(self.header, MsgHeader, tag), self.owner.tag, Ordering::Release)?;
-        Header::write_tagged(map, layout, self.chunk, kind, text)
+        Header::write_tagged(map, layout, self.chunk, mtype, payload)
     }
 
     /// Gives it back to the heap.
@@ -132,20 +139,25 @@ impl Held {
     }
 }
 
-/// The chunk of the message that was taken last from a slot, if nobody has claimed it since.
+/// The chunk of the message that was taken last from a slot, if no thread has claimed it since.
 #[derive(Debug, Clone, Copy)]
-struct Parked {
+struct SpareChunk {
     chunk: Chunk,
     owner_at: u64,
     owner: Cell,
     header: u64,
 }
 
-impl Parked {
-    /// What the slot at `spot` notes.
+impl SpareChunk {
+    /// What the slot at `ring_slot` notes.
     #[inline]
-    fn of(map: &Map, layout: &Layout, index: u32, spot: Spot) -> Result<Option<Self>, Fault> {
-        let Some(chunk) = spot.chunk().map(Chunk) else { return Ok(None) };
+    fn of(
+        map: &Map,
+        layout: &Layout,
+        index: u32,
+        ring_slot: RingSlot,
+    ) -> Result<Option<Self>, Fault> {
+        let Some(chunk) = ring_slot.chunk().map(Chunk) else { return Ok(None) };
         // A note that a peer has made up is as good as none.
         let (Ok(owner_at), Ok(header)) = (chunk.owner(layout), chunk.offset(layout)) else {
             return Ok(None);
@@ -153,20 +165,21 @@ impl Parked {
         let tag = map.load(field!(header, MsgHeader, tag), Ordering::Acquire)?;
         let word = map.load(field!(header, MsgHeader, owner), Ordering::Acquire)?;
         let place = map.load(field!(header, MsgHeader, place), Ordering::Acquire)?;
-        // Whoever has claimed it since has written another place before another owner's cell.
+        // The thread that has claimed it since has written another place before another owner's
+        // cell.
         let owner = Cell { word, tag };
-        let parked = place == place_of(index, spot.former_position()) && word > IN_OBJECT;
-        Ok(parked.then_some(Self { chunk, owner_at, owner, header }))
+        let spare = place == place_of(index, ring_slot.former_position()) && word > IN_OBJECT;
+        Ok(spare.then_some(Self { chunk, owner_at, owner, header }))
     }
 
     /// Makes it this client's own.
     #[inline]
-    fn claim(self, map: &Map, client: ClientName) -> Result<Option<Held>, Fault> {
+    fn claim(self, map: &Map, client: ClientId) -> Result<Option<RingChunk>, Fault> {
         let mine = client.word();
         let claimed = map.replace_cell(self.owner_at, self.owner, mine)?;
         let owner = self.owner.successor(mine);
         let Self { chunk, owner_at, header, .. } = self;
-        Ok(claimed.then_some(Held { chunk, owner_at, owner, header }))
+        Ok(claimed.then_some(RingChunk { chunk, owner_at, owner, header }))
     }
 
     fn free(self, map: &Map) -> Result<bool, Fault> {
@@ -174,43 +187,43 @@ impl Parked {
     }
 }
 
-/// Claims the chunk that the slot at `spot` notes.
+/// Claims the chunk that the slot at `ring_slot` notes.
 #[inline]
-pub(crate) fn claim_parked(
+pub(crate) fn claim_spare(
     map: &Map,
     layout: &Layout,
     index: u32,
-    spot: Spot,
-    client: ClientName,
-) -> Result<Option<Held>, Fault> {
-    match Parked::of(map, layout, index, spot)? {
-        Some(parked) => parked.claim(map, client),
+    ring_slot: RingSlot,
+    client: ClientId,
+) -> Result<Option<RingChunk>, Fault> {
+    match SpareChunk::of(map, layout, index, ring_slot)? {
+        Some(spare) => spare.claim(map, client),
         None => Ok(None),
     }
 }
 
 /// Frees the chunks that the slots of a queue note; says whether there were any.
-pub(crate) fn free_parked(map: &Map, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
+pub(crate) fn free_spare(map: &Map, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
     let mut freed = false;
-    for spot in MessageRing::look(map, queue.ring())?.vacant() {
-        if let Some(parked) = Parked::of(map, layout, queue.index, spot)? {
-            freed |= parked.free(map)?;
+    for ring_slot in MessageRing::look(map, queue.ring())?.vacant() {
+        if let Some(spare) = SpareChunk::of(map, layout, queue.index, ring_slot)? {
+            freed |= spare.free(map)?;
         }
     }
     Ok(freed)
 }
 
 /// The chunk of a message that lies in one.
-pub(crate) fn chunk_of(spot: Spot) -> Result<Chunk, Fault> {
-    spot.chunk().map(Chunk).ok_or(Fault::corrupt(spot.at, "a message without a chunk"))
+pub(crate) fn chunk_of(ring_slot: RingSlot) -> Result<Chunk, Fault> {
+    ring_slot.chunk().map(Chunk).ok_or(Fault::corrupt(ring_slot.at, "a message without a chunk"))
 }
 
 /// Type and size of a message in the ring.
 #[inline]
-pub(crate) fn header_of(map: &Map, layout: &Layout, spot: Spot) -> Result<Header, Fault> {
-    match spot.inline() {
-        Some((kind, size)) => Ok(Header { kind, size: size as u64 }),
-        None => Header::read(map, layout, chunk_of(spot)?),
+pub(crate) fn header_of(map: &Map, layout: &Layout, ring_slot: RingSlot) -> Result<Header, Fault> {
+    match ring_slot.inline() {
+        Some((mtype, size)) => Ok(Header { mtype, size: size as u64 }),
+        None => Header::read(map, layout, chunk_of(ring_slot)?),
     }
 }
 
@@ -226,13 +239,13 @@ pub(crate) fn leave_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> R
 
 /// Stages a cell that this change has not written yet.
 fn write_first(txn: &mut Txn<'_>, at: u64, word: u64) -> Result<(), Fault> {
-    let seen = load_cell(txn.desk().map, at)?;
+    let seen = load_cell(txn.lock_context().map, at)?;
     txn.replace_first(at, seen, word)
 }
 
 #[cold]
 fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool, Fault> {
-    let map = txn.desk().map;
+    let map = txn.lock_context().map;
     let ring = MessageRing::look(map, queue.ring())?;
     if !ring.is_frozen() {
         return Ok(false);
@@ -240,22 +253,22 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     let (mut bytes, mut count) = (0u32, 0u32);
     let mut end = last(txn, queue)?;
     let mut reserve = Reserve::of(txn, queue)?;
-    for spot in ring.messages() {
-        let chunk = match spot.is_inline() {
-            true => reserve.take_for(txn, layout, spot)?,
-            false => chunk_of(spot)?,
+    for ring_slot in ring.messages() {
+        let chunk = match ring_slot.is_inline() {
+            true => reserve.take_for(txn, layout, ring_slot)?,
+            false => chunk_of(ring_slot)?,
         };
         let unit = chunk.0;
         let header = Header::read(map, layout, chunk)?;
-        if header.size > RING_TEXT_BYTES {
-            return Err(Fault::corrupt(spot.at, "a message that is too long for the ring"));
+        if header.size > RING_PAYLOAD_BYTES {
+            return Err(Fault::corrupt(ring_slot.at, "a message that is too long for the ring"));
         }
         match end {
             // That of a message of the ring is not written before its successor is known.
             Some(last) => write_first(txn, last.next(layout)?, u64::from(unit) + 1)?,
             None => txn.set(at!(queue, head), unit + 1)?,
         }
-        if !spot.is_inline() {
+        if !ring_slot.is_inline() {
             write_first(txn, chunk.owner(layout)?, IN_OBJECT)?;
         }
         end = Some(chunk);
@@ -263,8 +276,8 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
         count += 1;
     }
     // After the owner cells: what is not in the ring any more is in an object.
-    for (spot, word) in ring.emptied() {
-        txn.replace_first(spot.at, spot.cell(map)?, word)?;
+    for (ring_slot, word) in ring.emptied() {
+        txn.replace_first(ring_slot.at, ring_slot.cell(map)?, word)?;
     }
     reserve.free(txn, layout)?;
     txn.update(at!(queue, tail), 0)?;
@@ -296,18 +309,20 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     if !roomy || txn.room() < 5 {
         return Ok(());
     }
-    let map = txn.desk().map;
+    let map = txn.lock_context().map;
     let ring = MessageRing::look(map, queue.ring())?;
     // The words of a ring that this change has just closed are not these yet.
-    let Some((spot, word)) = ring.opened().filter(|(spot, _)| !txn.has_written(spot.at)) else {
+    let Some((ring_slot, word)) =
+        ring.opened().filter(|(ring_slot, _)| !txn.has_written(ring_slot.at))
+    else {
         return Ok(());
     };
-    forget_parked(txn, layout, queue, spot)?;
-    let awaited = Awaited::in_line(txn, layout, queue)?;
-    txn.set_word(at!(queue, mode), awaited.mode())?;
+    forget_spare(txn, layout, queue, ring_slot)?;
+    let awaited_types = AwaitedTypes::waiting_types(txn, layout, queue)?;
+    txn.set_word(at!(queue, mode), awaited_types.mode())?;
     // Nothing is in reserve.
     txn.update(at!(queue, tail), 0)?;
-    txn.replace(spot.at, spot.cell(map)?, word)
+    txn.replace(ring_slot.at, ring_slot.cell(map)?, word)
 }
 
 /// Stages that senders pass a tail that is closed: the slot and its new word.
@@ -315,25 +330,25 @@ pub(crate) fn let_senders_pass(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,
-    (spot, word): (Spot, u64),
+    (ring_slot, word): (RingSlot, u64),
 ) -> Result<(), Fault> {
-    let map = txn.desk().map;
-    forget_parked(txn, layout, queue, spot)?;
-    txn.replace(spot.at, spot.cell(map)?, word)
+    let map = txn.lock_context().map;
+    forget_spare(txn, layout, queue, ring_slot)?;
+    txn.replace(ring_slot.at, ring_slot.cell(map)?, word)
 }
 
 /// Stages that the chunk is free that a slot notes: it is about to forget it.
-fn forget_parked(
+fn forget_spare(
     txn: &mut Txn<'_>,
     layout: &Layout,
     queue: &Queue,
-    spot: Spot,
+    ring_slot: RingSlot,
 ) -> Result<(), Fault> {
-    let map = txn.desk().map;
-    if let Some(parked) = Parked::of(map, layout, queue.index, spot)?
-        && txn.cell(parked.owner_at)? == parked.owner
+    let map = txn.lock_context().map;
+    if let Some(spare) = SpareChunk::of(map, layout, queue.index, ring_slot)?
+        && txn.cell(spare.owner_at)? == spare.owner
     {
-        txn.replace(parked.owner_at, parked.owner, 0)?;
+        txn.replace(spare.owner_at, spare.owner, 0)?;
     }
     Ok(())
 }
@@ -341,19 +356,19 @@ fn forget_parked(
 /// Stages the ring of a new queue: empty, whatever was there, and open if there is always room for
 /// eight messages.
 pub(crate) fn new_ring(txn: &mut Txn<'_>, queue: &Queue, limit: u32) -> Result<(), Fault> {
-    let map = txn.desk().map;
+    let map = txn.lock_context().map;
     let mut ring = MessageRing::look(map, queue.ring())?;
     if !ring.makes_sense() || ring.messages().next().is_some() {
         // A peer has written into it.
-        for (spot, word) in ring.renewed() {
-            txn.replace(spot.at, spot.cell(map)?, word)?;
+        for (ring_slot, word) in ring.renewed() {
+            txn.replace(ring_slot.at, ring_slot.cell(map)?, word)?;
         }
         ring = MessageRing::of(queue.ring(), ring.renewed_words());
     }
     let open = u64::from(limit) >= RING_LEAST_LIMIT;
-    if let Some((spot, word)) = if open { ring.opened() } else { ring.closed() } {
+    if let Some((ring_slot, word)) = if open { ring.opened() } else { ring.closed() } {
         // What is staged for it already keeps the cell that was there before.
-        txn.replace(spot.at, spot.cell(map)?, word)?;
+        txn.replace(ring_slot.at, ring_slot.cell(map)?, word)?;
     }
     let mode = if open { QueueMode::Ring } else { QueueMode::List };
     txn.update_word(at!(queue, mode), mode as u64)
@@ -366,10 +381,10 @@ pub(crate) fn ring_totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32,
     for _ in 0..MOST_TRIES {
         let ring = MessageRing::look(map, base)?;
         totals = (0, 0);
-        for spot in ring.messages() {
-            let size = header_of(map, layout, spot).map_or(0, |header| header.size);
+        for ring_slot in ring.messages() {
+            let size = header_of(map, layout, ring_slot).map_or(0, |header| header.size);
             totals.0 += 1;
-            totals.1 += size.min(RING_TEXT_BYTES) as u32;
+            totals.1 += size.min(RING_PAYLOAD_BYTES) as u32;
         }
         if ring.still(map)? {
             break;
@@ -378,11 +393,12 @@ pub(crate) fn ring_totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32,
     Ok(totals)
 }
 
-/// Settles a chunk, of a message perhaps, that `dead`, a dead client's name in owner cells, owns:
-/// it is in the list of its queue afterwards, or free. `mine` is the burial's own name.
-pub(crate) fn bury_chunk(
+/// Releases or keeps a chunk, which may hold a message, that `dead`, a dead client's id in owner
+/// cells, owns: it is in the list of its queue afterwards, or free. `mine` is the reaping's own
+/// name.
+pub(crate) fn reap_chunk(
     pool: &Pool,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     chunk: Chunk,
     dead: u64,
     mine: u64,
@@ -392,16 +408,16 @@ pub(crate) fn bury_chunk(
     if !claim_word(map, owner_at, dead, mine)? {
         return Ok(());
     }
-    // Pairs with `Held::enrol`.
+    // Pairs with `RingChunk::take_ring_chunk`.
     let index = index_in(map.load(place_in(layout, chunk)?, Ordering::SeqCst)?);
     let slot = index.and_then(|index| Some((index, layout.msg.at(index)?)));
     if let Some((index, slot)) = slot {
-        let queue = Queue { index, sequence: table::standing(map, slot)?.sequence, slot };
+        let queue = Queue { index, sequence: table::slot_state(map, slot)?.sequence, slot };
         for _ in 0..MOST_TRIES {
-            match bury_in(layout, desk, &queue, chunk, mine) {
+            match reap_in_queue(layout, lock_context, &queue, chunk, mine) {
                 Ok(true) => return Ok(()),
                 Ok(false) => {}
-                // A ring or a list that makes no sense has no right to the chunk.
+                // A ring or a list that is invalid has no right to the chunk.
                 Err(_) => break,
             }
         }
@@ -410,16 +426,16 @@ pub(crate) fn bury_chunk(
     Ok(())
 }
 
-/// Settles the chunk under the lock of its queue. False when the ring has been opened meanwhile.
-fn bury_in(
+/// Does so under the lock of its queue. False when the ring has been opened meanwhile.
+fn reap_in_queue(
     layout: &Layout,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     queue: &Queue,
     chunk: Chunk,
     mine: u64,
 ) -> Result<bool, Fault> {
-    MessageRing::close(desk.map, queue.ring())?;
-    with_lock(*desk, queue.lock(), "msg-bury", |txn| {
+    MessageRing::close(lock_context.map, queue.ring())?;
+    with_lock(*lock_context, queue.lock(), "msg-reap", |txn| {
         if !leave_ring(txn, layout, queue)? {
             return Ok(false);
         }
@@ -459,7 +475,7 @@ pub(crate) fn is_in_list(context: &Context, queue: &Queue) -> Result<bool, Fault
 #[inline]
 pub(crate) fn change_list<'a, T>(
     context: &'a Context,
-    desk: &Desk<'a>,
+    lock_context: &LockContext<'a>,
     queue: &Queue,
     name: &'static str,
     mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
@@ -467,19 +483,17 @@ pub(crate) fn change_list<'a, T>(
     let layout = context.pool().layout();
     for _ in 0..MOST_TRIES {
         if !is_in_list(context, queue)? {
-            MessageRing::close(desk.map, queue.ring())?;
+            MessageRing::close(lock_context.map, queue.ring())?;
         }
-        let done = change::run(context, desk, queue.lock(), name, |txn| {
+        let done = change::run(context, lock_context, queue.lock(), name, |txn| {
             if !leave_ring(txn, layout, queue)? {
-                // Opened since, by somebody who was faster.
+                // Opened since, by a thread that was faster.
                 return Ok(Ok(None));
             }
             Ok(body(txn)?.map(Some))
         })?;
-        match done {
-            Ok(None) => {}
-            Ok(Some(done)) => return Ok(Ok(done)),
-            Err(errno) => return Ok(Err(errno)),
+        if let Some(outcome) = done.transpose() {
+            return Ok(outcome);
         }
     }
     Err(Fault::corrupt(queue.slot, "a ring that does not stay closed"))

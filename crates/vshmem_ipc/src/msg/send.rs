@@ -2,17 +2,17 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now, signals_handled};
-use vshmem_sync::{Desk, Fault, Seat, Txn, field};
-use vshmem_wire::{MSG_HEADER_BYTES, RING_TEXT_BYTES, ThreadSlot, WaitKind};
+use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field};
+use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::{Failure, Verdict, to_errno};
 use crate::memory::{chunks, heap};
 use crate::msg::fast_send::{self, InRing};
 use crate::msg::list::{fits, last};
 use crate::msg::message::Header;
 use crate::msg::queue::{self, Queue, at};
-use crate::msg::wait_with_ring::{self, Offered};
+use crate::msg::wait_with_ring::{self, HandOff};
 use crate::msg::waiters::{self, Handed};
 use crate::msg::{ring, serve};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
@@ -20,7 +20,7 @@ use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::doorbell;
 use crate::wait::sleep::Woken;
-use crate::wait::wait_queue::{self, Rings, errno_of};
+use crate::wait::wait_queue::{self, WakeList, errno_of};
 
 /// How an attempt to send under the lock ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,31 +32,31 @@ pub(crate) enum Sent {
     RingIsOpen,
 }
 
-/// msgsnd(2). `write` copies the text into the pool at the offset that it is given.
+/// msgsnd(2). `write` copies the payload into the pool at the offset that it is given.
 pub(crate) fn msgsnd(
     context: &Context,
     id: i32,
-    kind: i64,
-    text: &[u8],
+    mtype: i64,
+    payload: &[u8],
     no_wait: bool,
     caller: &dyn Caller,
 ) -> Result<(), Failure> {
     let pool = context.pool();
-    if text.len() > pool.geometry().msgmax as usize || id < 0 || kind < 1 {
+    if payload.len() > pool.geometry().msgmax as usize || id < 0 || mtype < 1 {
         return Err(Errno::INVAL.into());
     }
     let queue = queue::find(context, id)?;
-    let may_use_ring = text.len() as u64 <= RING_TEXT_BYTES;
+    let may_use_ring = payload.len() as u64 <= RING_PAYLOAD_BYTES;
     let mut signals_seen = None;
     // A queue that goes while the call sleeps is EIDRM.
     let (mut gone, mut has_looked) = (Errno::INVAL, no_wait);
     loop {
         if may_use_ring {
-            let sent = send_beside_sleepers(
+            let sent = send_past_waiters(
                 context,
                 &queue,
-                kind,
-                text,
+                mtype,
+                payload,
                 no_wait,
                 caller,
                 &mut signals_seen,
@@ -72,33 +72,33 @@ pub(crate) fn msgsnd(
             }
         }
         let seen = *signals_seen.get_or_insert_with(signals_handled);
-        match send_to_list(context, &queue, kind, text, no_wait, seen, &mut gone, caller)? {
+        match send_to_list(context, &queue, mtype, payload, no_wait, seen, &mut gone, caller)? {
             Sent::Yes | Sent::AfterSleep => return Ok(()),
             Sent::RingIsOpen => {}
         }
     }
 }
 
-/// Sends through the ring, or to a sleeper beside it. False: it has to go to the list.
+/// Sends through the ring, or to a waiter beside it. False: it has to go to the list.
 #[inline]
-fn send_beside_sleepers(
+fn send_past_waiters(
     context: &Context,
     queue: &Queue,
-    kind: i64,
-    text: &[u8],
+    mtype: i64,
+    payload: &[u8],
     no_wait: bool,
     caller: &dyn Caller,
     signals_seen: &mut Option<u32>,
 ) -> Result<bool, Failure> {
-    /// Turns in which somebody else has lain down for that type just then.
+    /// Turns in which another thread has gone to sleep for that type just then.
     const MOST_TURNS: u32 = 8;
     let mut refused = None;
     for _ in 0..MOST_TURNS {
-        match settle(fast_send::send_in_ring(
+        match to_errno(fast_send::send_in_ring(
             context,
             queue,
-            kind,
-            text,
+            mtype,
+            payload,
             no_wait,
             caller,
             refused,
@@ -106,11 +106,13 @@ fn send_beside_sleepers(
         ))? {
             InRing::Sent => return Ok(true),
             InRing::Slow => break,
-            InRing::Awaited => match wait_with_ring::offer(context, queue, kind, text, caller)? {
-                Offered::Taken => return Ok(true),
-                Offered::Refused(mode) => refused = Some(mode),
-                Offered::List => break,
-            },
+            InRing::AwaitedTypes => {
+                match wait_with_ring::hand_to_waiter(context, queue, mtype, payload, caller)? {
+                    HandOff::Taken => return Ok(true),
+                    HandOff::Refused(mode) => refused = Some(mode),
+                    HandOff::List => break,
+                }
+            }
         }
     }
     Ok(false)
@@ -121,38 +123,46 @@ fn send_beside_sleepers(
 fn send_to_list(
     context: &Context,
     queue: &Queue,
-    kind: i64,
-    text: &[u8],
+    mtype: i64,
+    payload: &[u8],
     no_wait: bool,
     signals_seen: u32,
     gone: &mut Errno,
     caller: &dyn Caller,
 ) -> Result<Sent, Failure> {
-    let began = context.room.begin_call();
+    let began = context.send_backoff.begin_call();
     let pool = context.pool();
     let layout = pool.layout();
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    let chunk = chunks::take(context, &desk, MSG_HEADER_BYTES + text.len() as u64)?;
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let chunk = chunks::take(context, &lock_context, MSG_HEADER_BYTES + payload.len() as u64)?;
     let fill = || -> Verdict<()> {
-        Header::write_text(pool.map(), layout, chunk, kind, text)?;
+        Header::write_payload(pool.map(), layout, chunk, mtype, payload)?;
         Ok(Ok(()))
     };
-    let sent = settle(fill()).and_then(|()| {
-        let header = Header { kind, size: text.len() as u64 };
-        let sender =
-            Sender { context, queue, header, chunk, no_wait, signals_seen, caller, seat: &seat };
+    let sent = to_errno(fill()).and_then(|()| {
+        let header = Header { mtype, size: payload.len() as u64 };
+        let sender = Sender {
+            context,
+            queue,
+            header,
+            chunk,
+            no_wait,
+            signals_seen,
+            caller,
+            slot_guard: &slot_guard,
+        };
         send_until(&sender, gone)
     });
     match sent {
         Ok(Sent::Yes) => {
             if let Some(began) = began {
-                context.room.end_call(began);
+                context.send_backoff.end_call(began);
             }
         }
         Ok(Sent::AfterSleep) => {}
         Ok(Sent::RingIsOpen) | Err(_) => {
-            let _ = chunks::release(context, &desk, chunk);
+            let _ = chunks::release(context, &lock_context, chunk);
         }
     }
     sent
@@ -167,39 +177,49 @@ struct Sender<'a> {
     no_wait: bool,
     signals_seen: u32,
     caller: &'a dyn Caller,
-    seat: &'a Seat<'a>,
+    slot_guard: &'a SlotGuard<'a>,
 }
 
 fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
-    let Sender { context, queue, signals_seen, seat, .. } = *sender;
+    let Sender { context, queue, signals_seen, slot_guard, .. } = *sender;
     let threads = context.pool().layout().threads.count;
-    let desk = context.desk_of(seat);
+    let lock_context = context.lock_context_of(slot_guard);
     let mut undecided = 0;
     let mut sent_now = Sent::Yes;
     loop {
         if signals_handled() != signals_seen && *gone == Errno::IDRM {
             return Err(Errno::INTR.into());
         }
-        settle(Permission::check(context.pool().map(), queue.slot, sender.caller, WRITE))?;
-        match put_in_list(sender, &desk, *gone)? {
-            // Each time somebody has left the line.
+        to_errno(Permission::check(context.pool().map(), queue.slot, sender.caller, WRITE))?;
+        match put_in_list(sender, &lock_context, *gone)? {
+            // Each time another thread has left the wait queue.
             Some(Handed::Undecided) if undecided <= threads => {
                 undecided += 1;
                 continue;
             }
             Some(Handed::Undecided) => {
-                return Err(Fault::corrupt(queue.slot, "a line of receivers without an end").into());
+                return Err(
+                    Fault::corrupt(queue.slot, "a wait queue of receivers without an end").into()
+                );
             }
             Some(_) => return Ok(sent_now),
             None => sent_now = Sent::AfterSleep,
         }
-        let line = queue.senders();
-        match serve::sleep_at_queue(context, queue, line, false, signals_seen, &desk, seat)? {
+        let wait_queue = queue.senders();
+        match serve::sleep_at_queue(
+            context,
+            queue,
+            wait_queue,
+            false,
+            signals_seen,
+            &lock_context,
+            slot_guard,
+        )? {
             Woken::Done(errno) if errno != 0 => return Err(errno_of(errno).into()),
             Woken::Interrupted => return Err(Errno::INTR.into()),
             _ => *gone = Errno::IDRM,
         }
-        if sender.header.size <= RING_TEXT_BYTES
+        if sender.header.size <= RING_PAYLOAD_BYTES
             && fast_send::await_ring(context, queue, &mut Some(signals_seen))
         {
             return Ok(Sent::RingIsOpen);
@@ -207,24 +227,24 @@ fn send_until(sender: &Sender<'_>, gone: &mut Errno) -> Result<Sent, Failure> {
     }
 }
 
-/// Hands the message over, appends it to the list, or joins the line of senders (`None`).
+/// Hands the message over, appends it to the list, or joins the wait queue of senders (`None`).
 fn put_in_list(
     sender: &Sender<'_>,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     gone: Errno,
 ) -> Result<Option<Handed>, Failure> {
-    let Sender { context, queue, header, chunk, seat, .. } = *sender;
+    let Sender { context, queue, header, chunk, slot_guard, .. } = *sender;
     let layout = context.pool().layout();
-    let mut rings = Rings::default();
-    let step = ring::change_list(context, desk, queue, "msgsnd", |txn| {
-        rings.clear();
+    let mut wakes = WakeList::default();
+    let step = ring::change_list(context, lock_context, queue, "msgsnd", |txn| {
+        wakes.clear();
         if !queue.alive(txn)? {
             return Ok(Err(gone));
         }
         if fits(txn, queue, header.size)? {
-            txn.update(at!(queue, sender), context.party().pack())?;
+            txn.update(at!(queue, sender), context.process_ref().pack())?;
             txn.update(at!(queue, sent), seconds_now())?;
-            let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut rings)?;
+            let handed = waiters::hand_over(context, txn, queue, header, chunk, &mut wakes)?;
             if handed == Handed::No {
                 append(context, txn, queue, header, chunk)?;
             }
@@ -233,16 +253,16 @@ fn put_in_list(
         if sender.no_wait {
             return Ok(Err(Errno::AGAIN));
         }
-        let at = thread_at(layout, seat.slot)?;
-        let map = txn.desk().map;
+        let at = thread_at(layout, slot_guard.slot)?;
+        let map = txn.lock_context().map;
         map.store(field!(at, ThreadSlot, size), header.size, Ordering::Relaxed)?;
-        txn.update(field!(at, ThreadSlot, party), context.party().pack())?;
-        let line = queue.senders();
-        wait_queue::join_line(txn, layout, line, seat.slot, WaitKind::Send, queue.index)?;
+        txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
+        let wait_queue = queue.senders();
+        wait_queue::enqueue(txn, layout, wait_queue, slot_guard.slot, WaitKind::Send, queue.index)?;
         Ok(Ok(None))
     });
-    let sent = settle(step)?;
-    doorbell::ring_all(context, &rings);
+    let sent = to_errno(step)?;
+    doorbell::wake_all(context, &wakes);
     Ok(sent)
 }
 

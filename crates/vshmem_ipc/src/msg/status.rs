@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, field, load_value};
 use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::{Failure, Verdict, to_errno};
 use crate::memory::change;
 use crate::msg::list::retry;
 use crate::msg::queue::{self, MsgInfo, Queue, QueueStat, at};
@@ -16,7 +16,7 @@ use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, per_kind};
 use crate::wait::doorbell;
-use crate::wait::wait_queue::Rings;
+use crate::wait::wait_queue::WakeList;
 
 /// Messages of the queue in a slot and their bytes, in list and ring.
 pub(crate) fn totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32, u32), Fault> {
@@ -43,31 +43,33 @@ pub(crate) fn queue_change(
     }
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     let layout = context.pool().layout();
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    settle(ring::change_list(context, &desk, &queue, "msg-set", |txn| {
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    to_errno(ring::change_list(context, &lock_context, &queue, "msg-set", |txn| {
         if !queue.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
         txn.update(at!(queue, limit), limit)?;
         table::set_owner(txn, queue.slot, uid, gid, mode).map(Ok)
     }))?;
-    // Everybody looks again: modes and room may be other ones now.
+    // Every thread looks again: modes and room may be other ones now.
     for _ in 0..=layout.threads.count {
-        let mut rings = Rings::default();
-        let step = change::run(context, &desk, queue.lock(), "msg-set-wake", |txn| {
-            rings.clear();
+        let mut wakes = WakeList::default();
+        let step = change::run(context, &lock_context, queue.lock(), "msg-set-wake", |txn| {
+            wakes.clear();
             if !queue.alive(txn)? {
                 return Ok(Ok(false));
             }
             let mut more = false;
-            for line in [queue.receivers(), queue.senders()] {
-                more |= retry(txn, layout, line, &mut rings, WaitState::Retry, 0, |_, _| Ok(true))?;
+            for wait_queue in [queue.receivers(), queue.senders()] {
+                more |= retry(txn, layout, wait_queue, &mut wakes, WaitState::Retry, 0, |_, _| {
+                    Ok(true)
+                })?;
             }
             Ok(Ok(more))
         });
-        let more = settle(step)?;
-        doorbell::ring_all(context, &rings);
+        let more = to_errno(step)?;
+        doorbell::wake_all(context, &wakes);
         if !more {
             return Ok(());
         }
@@ -119,7 +121,7 @@ fn queue_row(context: &Context, queue: &Queue) -> Result<QueueStat, Failure> {
             changed: get(field!(queue.slot, ObjectHeader, changed))?,
         }))
     };
-    settle(read())
+    to_errno(read())
 }
 
 /// MSG_INFO.
@@ -131,7 +133,7 @@ pub(crate) fn msg_info(context: &Context) -> Result<MsgInfo, Failure> {
         let mut info = MsgInfo { queues, messages: 0, bytes: 0, highest: 0 };
         for index in 0..high.min(layout.msg.count as u32) {
             let slot = table::slot_at(layout, Kind::Queue, index)?;
-            if table::standing(map, slot)?.is(ObjectState::Live) {
+            if table::slot_state(map, slot)?.is(ObjectState::Live) {
                 let (messages, bytes) = totals(map, layout, slot)?;
                 info.messages = info.messages.saturating_add(messages);
                 info.bytes = info.bytes.saturating_add(bytes);
@@ -140,5 +142,5 @@ pub(crate) fn msg_info(context: &Context) -> Result<MsgInfo, Failure> {
         }
         Ok(Ok(info))
     };
-    settle(count())
+    to_errno(count())
 }

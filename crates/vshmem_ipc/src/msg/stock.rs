@@ -1,7 +1,7 @@
 //! Providing chunks in reserve for a queue, and taking back what queues keep when the heap is full.
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Desk, Fault, Txn, field, load_cell, load_value};
+use vshmem_sync::{Fault, LockContext, Txn, field, load_cell, load_value};
 use vshmem_wire::{
     Layout, MSG_HEADER_BYTES, MsgHeader, ObjectState, RING_INLINE_BYTES, RING_SLOTS, RingReserve,
 };
@@ -11,7 +11,7 @@ use crate::error::{Failure, Verdict};
 use crate::memory::{change, chunks, heap};
 use crate::msg::awaited_types::says_list;
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{change_list, enter_ring, free_parked, is_in_list};
+use crate::msg::ring::{change_list, enter_ring, free_spare, is_in_list};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::registry::table;
 
@@ -26,13 +26,13 @@ fn tag_chunk(map: &Map, layout: &Layout, chunk: Chunk) -> Result<(), Fault> {
 /// Provides a reserve for a queue that uses its ring, if the heap has room for one.
 #[cold]
 pub(crate) fn stock_reserve(context: &Context, queue: &Queue) -> Result<(), Fault> {
-    let Ok(seat) = context.seat() else { return Ok(()) };
-    let desk = context.desk_of(&seat);
+    let Ok(slot_guard) = context.slot_guard() else { return Ok(()) };
+    let lock_context = context.lock_context_of(&slot_guard);
     let pool = context.pool();
     let mut chunks = Vec::with_capacity(RING_SLOTS);
     while chunks.len() < RING_SLOTS
         && let Some(chunk) =
-            heap::allocate(context, &desk, MSG_HEADER_BYTES + RING_INLINE_BYTES as u64)?
+            heap::allocate(context, &lock_context, MSG_HEADER_BYTES + RING_INLINE_BYTES as u64)?
     {
         tag_chunk(pool.map(), pool.layout(), chunk)?;
         chunks.push(chunk);
@@ -40,7 +40,7 @@ pub(crate) fn stock_reserve(context: &Context, queue: &Queue) -> Result<(), Faul
     let mut is_stocked = false;
     if chunks.len() == RING_SLOTS {
         let step = || -> Verdict<bool> {
-            change::run(context, &desk, queue.lock(), "msg-reserve", |txn| {
+            change::run(context, &lock_context, queue.lock(), "msg-reserve", |txn| {
                 stage_reserve(context, txn, queue, &chunks).map(Ok)
             })
         };
@@ -48,7 +48,7 @@ pub(crate) fn stock_reserve(context: &Context, queue: &Queue) -> Result<(), Faul
     }
     if !is_stocked {
         for chunk in chunks {
-            chunks::release(context, &desk, chunk)?;
+            chunks::release(context, &lock_context, chunk)?;
         }
     }
     Ok(())
@@ -81,7 +81,7 @@ fn stage_reserve(
 /// Frees the reserve of a queue where the heap is full; says whether there was one.
 pub(crate) fn give_up_reserve(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     queue: &Queue,
 ) -> Result<bool, Fault> {
     let value = load_value(context.pool().map(), at!(queue, tail))?;
@@ -90,7 +90,7 @@ pub(crate) fn give_up_reserve(
     }
     let layout = context.pool().layout();
     // With the ring closed it is used or free.
-    let done = change_list(context, desk, queue, "msg-reserve-free", |txn| {
+    let done = change_list(context, lock_context, queue, "msg-reserve-free", |txn| {
         if queue.alive(txn)? {
             enter_ring(txn, layout, queue)?;
         }
@@ -100,16 +100,19 @@ pub(crate) fn give_up_reserve(
 }
 
 /// Frees the chunks that rings keep for their next messages; says whether there were any.
-pub(crate) fn free_parked_chunks(context: &Context, desk: &Desk<'_>) -> Result<bool, Failure> {
+pub(crate) fn free_spare_chunks(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+) -> Result<bool, Failure> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let mut freed = false;
     for index in 0..layout.msg.count as u32 {
         let Some(slot) = layout.msg.at(index) else { break };
-        let standing = table::standing(map, slot)?;
-        if standing.is(ObjectState::Live) {
-            let queue = Queue { index, sequence: standing.sequence, slot };
-            freed |= free_parked(map, layout, &queue)?;
-            freed |= give_up_reserve(context, desk, &queue)?;
+        let slot_state = table::slot_state(map, slot)?;
+        if slot_state.is(ObjectState::Live) {
+            let queue = Queue { index, sequence: slot_state.sequence, slot };
+            freed |= free_spare(map, layout, &queue)?;
+            freed |= give_up_reserve(context, lock_context, &queue)?;
         }
     }
     Ok(freed)

@@ -3,8 +3,8 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{Fault, Seat, Txn, field};
-use vshmem_wire::{ClientName, RING_TEXT_BYTES, ThreadSlot, WaitKind, WaitState};
+use vshmem_sync::{Fault, SlotGuard, Txn, field};
+use vshmem_wire::{ClientId, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind, WaitState};
 
 use crate::context::Context;
 use crate::memory::heap;
@@ -13,12 +13,12 @@ use crate::msg::queue::{Queue, Receive, at};
 use crate::msg::ring::enter_ring;
 use crate::pool::chunk::Chunk;
 use crate::pool::threads::thread_at;
-use crate::wait::wait_queue::{self, Rings, result_of};
+use crate::wait::wait_queue::{self, WakeList, result_of};
 
-/// Takes a message: its type, its size, and a way to copy its text. Returns what msgrcv does.
+/// Takes a message: its type, its size, and a way to copy its payload. Returns what msgrcv does.
 pub type Deliver<'a> = dyn FnMut(i64, usize, &dyn Fn(&mut [u8])) -> Result<usize, Errno> + 'a;
 
-/// What a receiver in line waits for.
+/// What a receiver in the wait queue waits for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub search: Search,
@@ -32,27 +32,27 @@ impl Wanted {
     }
 }
 
-/// Stages that this thread stands at the end of the line of receivers.
+/// Stages that this thread stands at the end of the wait queue of receivers.
 pub(crate) fn join_receivers(
     context: &Context,
     txn: &mut Txn<'_>,
     queue: &Queue,
     wanted: &Wanted,
-    seat: &Seat<'_>,
+    slot_guard: &SlotGuard<'_>,
 ) -> Result<(), Fault> {
     let layout = context.pool().layout();
-    let at = thread_at(layout, seat.slot)?;
-    let map = txn.desk().map;
-    let (mode, kind) = wanted.search.pack();
+    let at = thread_at(layout, slot_guard.slot)?;
+    let map = txn.lock_context().map;
+    let (mode, mtype) = wanted.search.pack();
     map.store(field!(at, ThreadSlot, count), mode, Ordering::Relaxed)?;
-    map.store(field!(at, ThreadSlot, argument), kind, Ordering::Relaxed)?;
+    map.store(field!(at, ThreadSlot, argument), mtype, Ordering::Relaxed)?;
     map.store(field!(at, ThreadSlot, size), wanted.room, Ordering::Relaxed)?;
     let sequence = u64::from(queue.sequence);
     map.store(field!(at, ThreadSlot, ops), sequence, Ordering::Relaxed)?;
-    txn.update(field!(at, ThreadSlot, party), context.party().pack())?;
+    txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
     txn.update(field!(at, ThreadSlot, message), 0)?;
-    let line = queue.receivers();
-    wait_queue::join_line(txn, layout, line, seat.slot, WaitKind::Receive, queue.index)
+    let wait_queue = queue.receivers();
+    wait_queue::enqueue(txn, layout, wait_queue, slot_guard.slot, WaitKind::Receive, queue.index)
 }
 
 /// What became of a message when it met the sleeping receivers.
@@ -73,7 +73,7 @@ pub(crate) fn hand_over(
     queue: &Queue,
     header: Header,
     chunk: Chunk,
-    rings: &mut Rings,
+    wakes: &mut WakeList,
 ) -> Result<Handed, Fault> {
     let layout = context.pool().layout();
     if txn.get(at!(queue, receive_head))? == 0 {
@@ -83,11 +83,11 @@ pub(crate) fn hand_over(
     let mut plain = false;
     wait_queue::walk(txn, layout, queue.receivers(), |txn, slot| {
         let at = thread_at(layout, slot)?;
-        let map = txn.desk().map;
+        let map = txn.lock_context().map;
         let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
-        let kind = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+        let mtype = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
         let room = map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
-        if !Search::unpack(mode, kind).accepts(header.kind) {
+        if !Search::unpack(mode, mtype).accepts(header.mtype) {
             return Ok(true);
         }
         if txn.room() < 16 {
@@ -96,27 +96,27 @@ pub(crate) fn hand_over(
             handed = Handed::Undecided;
             return Ok(false);
         }
-        rings.add(slot);
+        wakes.add(slot);
         if room < header.size {
             let result = result_of(Errno::TOOBIG);
-            wait_queue::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, result)?;
+            wait_queue::dequeue(txn, layout, queue.receivers(), slot, WaitState::Done, result)?;
             return Ok(true);
         }
         let owner = txn.get_word(field!(at, ThreadSlot, owner))?;
-        let Some(client) = ClientName::of(owner) else {
-            return Err(Fault::corrupt(at, "a sleeper without an owner"));
+        let Some(client) = ClientId::of(owner) else {
+            return Err(Fault::corrupt(at, "a waiter without an owner"));
         };
         heap::pass(txn, layout, chunk, context.me().word(), client.word())?;
         txn.set(field!(at, ThreadSlot, message), chunk.0 + 1)?;
-        let receiver = txn.get(field!(at, ThreadSlot, party))?;
+        let receiver = txn.get(field!(at, ThreadSlot, process_ref))?;
         txn.update(at!(queue, receiver), receiver)?;
         txn.update(at!(queue, received), seconds_now())?;
-        wait_queue::leave_line(txn, layout, queue.receivers(), slot, WaitState::Done, 0)?;
+        wait_queue::dequeue(txn, layout, queue.receivers(), slot, WaitState::Done, 0)?;
         handed = Handed::Yes;
-        plain = Search::unpack(mode, kind).is_plain();
+        plain = Search::unpack(mode, mtype).is_plain();
         Ok(false)
     })?;
-    if plain && header.size <= RING_TEXT_BYTES {
+    if plain && header.size <= RING_PAYLOAD_BYTES {
         enter_ring(txn, layout, queue)?;
     }
     Ok(handed)

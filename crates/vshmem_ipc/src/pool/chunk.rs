@@ -7,7 +7,7 @@ use vshmem_wire::{CHUNK_CLASSES, Layout, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitM
 /// Units per slab.
 pub(crate) const SLAB_UNITS: u32 = (SLAB_BYTES / UNIT_BYTES) as u32;
 
-/// Owner of a chunk that is part of an object. Others carry the name of a client.
+/// Owner of a chunk that is part of an object. Others carry the id of a client.
 pub(crate) const IN_OBJECT: u64 = 1;
 
 /// Slabs of one run at most: what one intent record can take.

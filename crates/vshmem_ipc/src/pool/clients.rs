@@ -2,13 +2,13 @@
 
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, claim_word, field, load_value, load_word};
-use vshmem_wire::{ClientName, ClientSlot, ClientState, Holding, Layout, Registry};
+use vshmem_wire::{ClientId, ClientListHead, ClientSlot, ClientState, Layout, Registry};
 
 use crate::pool::open::Pool;
 
 /// Whether the process of a name may still act: it is a member, or was evicted and is not known
 /// to be dead.
-pub(crate) fn may_act(pool: &Pool, name: ClientName) -> bool {
+pub(crate) fn may_act(pool: &Pool, name: ClientId) -> bool {
     let look = || -> Result<bool, Fault> {
         let slot = slot_of(pool.layout(), name)?;
         let state = load_value(pool.map(), field!(slot, ClientSlot, state))?;
@@ -18,7 +18,7 @@ pub(crate) fn may_act(pool: &Pool, name: ClientName) -> bool {
     look().unwrap_or(false)
 }
 
-/// A process, told apart from others that have had its pid.
+/// A process, distinguished from others that have had its pid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
     /// Pid inside its domain.
@@ -30,9 +30,9 @@ pub struct Process {
 }
 
 /// Whether the slot still holds the client that `client` names.
-pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: ClientName) -> Result<bool, Fault> {
+pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: ClientId) -> Result<bool, Fault> {
     let taken = txn.get_word(field!(slot, ClientSlot, taken))?;
-    Ok(client.slot().is_some_and(|index| ClientName::new(index, taken) == client))
+    Ok(client.slot().is_some_and(|index| ClientId::new(index, taken) == client))
 }
 
 /// Whether two start times are those of one process. Of what is not known nothing can be said. In
@@ -53,13 +53,13 @@ pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
     layout.clients.at(index).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
 }
 
-/// Offset of a client's slot, whoever is in it by now.
-pub(crate) fn slot_of(layout: &Layout, client: ClientName) -> Result<u64, Fault> {
+/// Offset of a client's slot, the thread that is in it by now.
+pub(crate) fn slot_of(layout: &Layout, client: ClientId) -> Result<u64, Fault> {
     client_at(layout, client.slot().unwrap_or(u32::MAX))
 }
 
 /// Takes the client slot that has been free for longest, and returns the name of who is in it now.
-pub(crate) fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<ClientName>, Fault> {
+pub(crate) fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<ClientId>, Fault> {
     let (first_at, last_at) = (
         field!(layout.registry, Registry, free_clients),
         field!(layout.registry, Registry, free_clients_last),
@@ -89,10 +89,10 @@ pub(crate) fn take_client(txn: &mut Txn<'_>, layout: &Layout) -> Result<Option<C
     }
     let taken_at = field!(slot, ClientSlot, taken);
     let taken = txn.get_word(taken_at)?.wrapping_add(1);
-    let client = ClientName::new(index, taken);
+    let client = ClientId::new(index, taken);
     txn.set_word(taken_at, taken)?;
     for list in [field!(slot, ClientSlot, threads), field!(slot, ClientSlot, undos)] {
-        txn.set_word(list, Holding::empty(client).pack())?;
+        txn.set_word(list, ClientListHead::empty(client).pack())?;
     }
     Ok(Some(client))
 }
@@ -147,9 +147,9 @@ pub(crate) fn write_client(
 
 impl Pool {
     /// The client that is in a slot now.
-    pub(crate) fn named(&self, index: u32) -> Result<ClientName, Fault> {
+    pub(crate) fn named(&self, index: u32) -> Result<ClientId, Fault> {
         let slot = client_at(self.layout(), index)?;
-        Ok(ClientName::new(index, load_word(self.map(), field!(slot, ClientSlot, taken))?))
+        Ok(ClientId::new(index, load_word(self.map(), field!(slot, ClientSlot, taken))?))
     }
 
     /// Start time of the process in a client's slot.
@@ -162,22 +162,22 @@ impl Pool {
 
 impl Pool {
     /// Whether a client's slot still is that client's.
-    pub(crate) fn still_holds(&self, slot: u64, client: ClientName) -> Result<bool, Fault> {
+    pub(crate) fn still_holds(&self, slot: u64, client: ClientId) -> Result<bool, Fault> {
         let taken = load_word(self.map(), field!(slot, ClientSlot, taken))?;
-        Ok(client.slot().is_some_and(|index| ClientName::new(index, taken) == client))
+        Ok(client.slot().is_some_and(|index| ClientId::new(index, taken) == client))
     }
 
-    /// Whether the word of an owner cell is the name of a client that has ended and is buried. One
+    /// Whether the word of an owner cell is the id of a client that has ended and is reaped. One
     /// who was only just joining is for the agent of its domain to judge.
     pub(crate) fn is_of_dead(&self, owner: u64) -> Result<bool, Fault> {
-        let Some(client) = ClientName::of(owner).filter(|client| !client.is_joining()) else {
+        let Some(client) = ClientId::of(owner).filter(|client| !client.is_joining()) else {
             return Ok(false);
         };
         let Ok(slot) = slot_of(self.layout(), client) else { return Ok(false) };
         let taken = load_word(self.map(), field!(slot, ClientSlot, taken))?;
-        let current = ClientName::new(client.slot().unwrap_or(0), taken);
+        let current = ClientId::new(client.slot().unwrap_or(0), taken);
         if current == client {
-            // Until it is free somebody buries it.
+            // Until it is free another thread reaps it.
             let state = load_value(self.map(), field!(slot, ClientSlot, state))?;
             return Ok(state == ClientState::Free as u32);
         }

@@ -1,4 +1,4 @@
-//! The domain table: which kernels (and PID namespaces) take part.
+//! The domain table: the kernels (and PID namespaces) that use the pool.
 
 use vshmem_sync::{Fault, Txn, field, load_value};
 use vshmem_wire::{
@@ -19,8 +19,8 @@ pub struct DomainIdentity {
     pub born: u64,
     /// Name for people. At most 32 bytes.
     pub name: String,
-    /// Whether the name was given by whoever runs the domain, so that two of one name are two
-    /// boots of the same machine.
+    /// Whether the name was given by the thread that runs the domain, so that two of one name are
+    /// two boots of the same machine.
     pub named: bool,
 }
 
@@ -29,14 +29,15 @@ pub(crate) fn slot_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
 }
 
 /// The domains that are alive, `own` left out: their numbers and slots.
-pub(crate) fn alive_beside(
+pub(crate) fn other_alive_domains(
     pool: &Pool,
     own: u32,
 ) -> impl Iterator<Item = Result<(u32, u64), Fault>> {
     let look = |index| -> Result<Option<(u32, u64, u32)>, Fault> {
         let slot = slot_at(pool.layout(), index)?;
         let state = load_value(pool.map(), field!(slot, DomainSlot, state))?;
-        // Slots are taken from the first on: behind one that has never been taken there is nobody.
+        // Slots are taken from the first on: the slots behind one that has never been taken are
+        // free.
         let never = state == DomainState::Free as u32
             && load_value(pool.map(), field!(slot, DomainSlot, epoch))? == 0;
         Ok((!never).then_some((index, slot, state)))
@@ -115,7 +116,7 @@ pub(crate) enum Seek {
     Mine(u32),
     /// Taken now.
     Taken(u32),
-    /// The same machine in an earlier boot; it has to be buried first.
+    /// The same machine in an earlier boot; it has to be reaped first.
     Former(u32),
     /// Ours, and evicted: it has to be confirmed dead before it may come back.
     Evicted,
@@ -215,9 +216,9 @@ fn write_domain(
 
 /// A set of domains, by index; there are 127 at most.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Domains(pub(crate) u128);
+pub struct DomainSet(pub(crate) u128);
 
-impl Domains {
+impl DomainSet {
     /// Adds one.
     pub fn add(&mut self, index: u32) {
         self.0 |= 1 << (index & 127);

@@ -64,7 +64,7 @@ pub enum OpenError {
     Damaged(&'static str),
     /// The processor cannot change a cell.
     #[error(
-        "this processor has no CMPXCHG16B (cx16 in /proc/cpuinfo), which every change of a pool takes. Where a hypervisor hides it, let it through, as with `-cpu host`"
+        "this processor has no CMPXCHG16B (cx16 in /proc/cpuinfo), which every change of a pool takes. If a hypervisor hides it, pass it through, as with `-cpu host`"
     )]
     Processor,
     /// Its counts cannot be.

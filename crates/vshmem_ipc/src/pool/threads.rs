@@ -1,7 +1,7 @@
 //! The thread table.
 
 use vshmem_sync::{Fault, field};
-use vshmem_wire::{ClientName, Layout, ThreadSlot};
+use vshmem_wire::{ClientId, Layout, ThreadSlot};
 
 use crate::pool::open::Pool;
 
@@ -13,7 +13,7 @@ pub(crate) fn thread_at(layout: &Layout, slot: u32) -> Result<u64, Fault> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dead {
     pub thread: u32,
-    pub client: ClientName,
+    pub client: ClientId,
     pub at: u64,
 }
 

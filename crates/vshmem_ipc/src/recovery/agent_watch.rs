@@ -1,10 +1,9 @@
-//! What a domain's agent does for the sleepers of its domain, so that they need not wake up to do
-//! it themselves.
+//! The agent's checks for the waiters of its domain, which then need not wake up for them.
 //!
-//! A sleeper that everybody can ring sleeps on two words: its own, and one that the kernel changes
-//! when the agent ends. Once a second the agent looks in its stead: whether it has been served and
-//! the ring was lost, whether somebody died between changing the object and serving those who wait
-//! for it.
+//! A waiter that every thread can wake sleeps on two words: its own, and one that the kernel
+//! changes when the agent ends. Once a second the agent checks instead: whether the waiter has been
+//! served and its wake-up was lost, and whether a thread died between changing the object and
+//! serving those that wait for it.
 
 use std::collections::BTreeSet;
 
@@ -17,18 +16,18 @@ use crate::pool::threads::thread_at;
 use crate::recovery::objects;
 use crate::wait::domain_users;
 
-/// Looks after the objects at which threads of this domain sleep: makes up for those who died
-/// halfway. Lost rings are `deliver_rings`' part.
-pub(crate) fn tend_sleepers(context: &Context) -> Result<(), Failure> {
-    domain_users::look_for_neighbours(context)?;
+/// Recovers the objects at which threads of this domain sleep, after threads that died in the
+/// middle of a change. Lost wake-ups are `deliver_wakeups`' part.
+pub(crate) fn recover_waiters(context: &Context) -> Result<(), Failure> {
+    domain_users::look_for_other_users(context)?;
     let objects = objects_slept_at(context)?;
     if objects.is_empty() {
         return Ok(());
     }
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     for (is_set, index) in objects {
-        objects::tend_object(context, &desk, is_set, index)?;
+        objects::recover_object(context, &lock_context, is_set, index)?;
     }
     Ok(())
 }
@@ -38,7 +37,7 @@ fn objects_slept_at(context: &Context) -> Result<BTreeSet<(bool, u32)>, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut objects = BTreeSet::new();
     for slot in 0..layout.threads.count as u32 {
-        if !context.words.is_asleep(slot) && !domain_users::is_neighbour_in_line(context, slot) {
+        if !context.words.is_asleep(slot) && !domain_users::is_other_user_waiting(context, slot) {
             continue;
         }
         let at = thread_at(layout, slot)?;

@@ -1,9 +1,11 @@
 //! A whole domain that has died, or is evicted.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Desk, Fault, Seat, field, holder_of, load_value, load_word, with_lock};
+use vshmem_sync::{
+    Fault, LockContext, SlotGuard, field, holder_of, load_value, load_word, with_lock,
+};
 use vshmem_wire::{
-    ClientName, ClientSlot, ClientState, DomainSlot, DomainState, Party, Registry, ThreadSlot,
+    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, ProcessRef, Registry, ThreadSlot,
 };
 
 use crate::context::Context;
@@ -18,54 +20,55 @@ use crate::wait::doorbell;
 
 /// Frees the thread slots of processes of a domain that have died while they were joining, as
 /// `gone` says by their pids.
-pub(crate) fn free_strangers(
+pub(crate) fn free_joining_slots(
     context: &Context,
     domain: u32,
     gone: &dyn Fn(u32) -> bool,
 ) -> Result<(), Failure> {
-    let seat = context.seat()?;
+    let slot_guard = context.slot_guard()?;
     let free = || -> Result<(), Fault> {
         let digest = domains::digest_at(context.pool(), domain)?;
-        threads::leave_joiners(context, &context.desk_of(&seat), digest, gone)
+        threads::reap_joining(context, &context.lock_context_of(&slot_guard), digest, gone)
     };
     free().map_err(Failure::from)
 }
 
-/// Declares whatever domain is in a slot now dead, and buries all its clients.
-pub(crate) fn bury_domain(context: &Context, domain: u32) -> Result<(), Failure> {
-    bury_epoch(context, domain, context.pool().epoch_of(domain)?)
+/// Declares whatever domain is in a slot now dead, and reaps all its clients.
+pub(crate) fn reap_domain(context: &Context, domain: u32) -> Result<(), Failure> {
+    reap_epoch(context, domain, context.pool().epoch_of(domain)?)
 }
 
-/// As `bury_domain`, unless the slot has been taken anew since it had this boot epoch.
-pub(crate) fn bury_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Failure> {
-    let seat = context.seat()?;
-    bury_domain_from(context, &seat, domain, epoch, DomainState::Dead).map_err(Failure::from)
+/// As `reap_domain`, unless the slot has been taken anew since it had this boot epoch.
+pub(crate) fn reap_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Failure> {
+    let slot_guard = context.slot_guard()?;
+    reap_domain_from(context, &slot_guard, domain, epoch, DomainState::Dead).map_err(Failure::from)
 }
 
-/// Declares a domain evicted: its adjustments are applied and its sleepers leave, and what it
-/// has attached stays as it is until its death is confirmed by `bury_domain`.
+/// Declares a domain evicted: its adjustments are applied and its waiters leave, and what it has
+/// attached stays as it is until its death is confirmed by `reap_domain`.
 pub(crate) fn evict_domain(context: &Context, domain: u32) -> Result<(), Failure> {
     evict_epoch(context, domain, context.pool().epoch_of(domain)?)
 }
 
 /// As `evict_domain`, unless the slot has been taken anew since it had this boot epoch.
 pub(crate) fn evict_epoch(context: &Context, domain: u32, epoch: u32) -> Result<(), Failure> {
-    let seat = context.seat()?;
-    bury_domain_from(context, &seat, domain, epoch, DomainState::Evicted).map_err(Failure::from)
+    let slot_guard = context.slot_guard()?;
+    reap_domain_from(context, &slot_guard, domain, epoch, DomainState::Evicted)
+        .map_err(Failure::from)
 }
 
-pub(crate) fn bury_domain_from(
+pub(crate) fn reap_domain_from(
     context: &Context,
-    seat: &Seat<'_>,
+    slot_guard: &SlotGuard<'_>,
     domain: u32,
     epoch: u32,
     state: DomainState,
 ) -> Result<(), Fault> {
     let pool = context.pool();
     let layout = pool.layout();
-    let desk = context.desk_of(seat);
+    let lock_context = context.lock_context_of(slot_guard);
     let slot = domains::slot_at(layout, domain)?;
-    let there = with_lock(desk, pool.registry_lock(), "bury-domain", |txn| {
+    let there = with_lock(lock_context, pool.registry_lock(), "reap-domain", |txn| {
         let state_at = field!(slot, DomainSlot, state);
         if txn.get(state_at)? == DomainState::Free as u32
             || txn.get(field!(slot, DomainSlot, epoch))? != epoch
@@ -83,39 +86,42 @@ pub(crate) fn bury_domain_from(
     let clients = clients_of(context, domain, epoch)?;
     if state == DomainState::Dead {
         for client in &clients {
-            reap::bury_client(context, &desk, *client)?;
+            reap::reap_client(context, &lock_context, *client)?;
         }
     } else {
         for client in &clients {
-            quarantine(context, &desk, *client)?;
+            quarantine(context, &lock_context, *client)?;
         }
         // Marked, they make no more changes. What they have begun ends here.
-        break_locks(context, &desk, domain)?;
+        break_locks(context, &lock_context, domain)?;
         for client in &clients {
             let slot = slot_of(layout, *client)?;
             let pid = load_value(pool.map(), field!(slot, ClientSlot, pid))?;
-            let ended = Ended { client: *client, party: Party { domain, pid }.pack() };
-            steps::run(context, &desk, ended, Occasion::Eviction)?;
+            let ended = Ended { client: *client, process_ref: ProcessRef { domain, pid }.pack() };
+            steps::run(context, &lock_context, ended, Occasion::Eviction)?;
         }
     }
     if state == DomainState::Dead {
-        threads::leave_joiners(context, &desk, domains::digest_at(pool, domain)?, &|_| true)?;
-        doorbell::ring_served(context);
+        threads::reap_joining(context, &lock_context, domains::digest_at(pool, domain)?, &|_| {
+            true
+        })?;
+        doorbell::wake_served(context);
     } else {
-        // Who waits for a lock of theirs, or for somebody of theirs who could not ring.
-        doorbell::ring_everybody(context);
+        // Threads that wait for one of their locks, or for one of their threads that could not wake
+        // them.
+        doorbell::wake_everybody(context);
     }
     Ok(())
 }
 
 /// The clients of a domain in one of its boot epochs, by name.
-fn clients_of(context: &Context, domain: u32, epoch: u32) -> Result<Vec<ClientName>, Fault> {
+fn clients_of(context: &Context, domain: u32, epoch: u32) -> Result<Vec<ClientId>, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let mut clients = Vec::new();
     for client in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, client)?;
-        // The name first: should the slot change hands now, the name fits nobody any more.
+        // The name first: if the slot gets a new owner now, the id no longer matches.
         let name = context.pool().named(client)?;
         let same = load_value(map, field!(slot, ClientSlot, state))? != ClientState::Free as u32
             && load_value(map, field!(slot, ClientSlot, domain))? == domain
@@ -127,10 +133,14 @@ fn clients_of(context: &Context, domain: u32, epoch: u32) -> Result<Vec<ClientNa
     Ok(clients)
 }
 
-fn quarantine(context: &Context, desk: &Desk<'_>, client: ClientName) -> Result<(), Fault> {
+fn quarantine(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    client: ClientId,
+) -> Result<(), Fault> {
     let pool = context.pool();
     let slot = slot_of(pool.layout(), client)?;
-    with_lock(*desk, pool.registry_lock(), "quarantine", |txn| {
+    with_lock(*lock_context, pool.registry_lock(), "quarantine", |txn| {
         if clients::is_in(txn, slot, client)? {
             txn.update(field!(slot, ClientSlot, state), ClientState::Quarantined as u32)?;
         }
@@ -142,8 +152,12 @@ fn quarantine(context: &Context, desk: &Desk<'_>, client: ClientName) -> Result<
 /// what it has committed is carried out, what it has not will be refused.
 ///
 /// Not only the locks that thread slots name: those words are plain, and a thread that has been
-/// refused may be naming one now. Pairs with `Seats::stand`.
-fn break_locks(context: &Context, desk: &Desk<'_>, domain: u32) -> Result<(), Fault> {
+/// refused may be naming one now. Pairs with `Slot guards::check_current`.
+fn break_locks(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    domain: u32,
+) -> Result<(), Fault> {
     let pool = context.pool();
     let (layout, map) = (pool.layout(), pool.map());
     let areas = Kind::ALL.map(|kind| kind.area(layout));
@@ -154,7 +168,7 @@ fn break_locks(context: &Context, desk: &Desk<'_>, domain: u32) -> Result<(), Fa
         let Ok(thread) = thread_at(layout, holder.slot) else { continue };
         let owner = load_word(map, field!(thread, ThreadSlot, owner))?;
         if is_out(context, owner, domain)? {
-            with_lock(*desk, lock, "evict-lock", |_| Ok(()))?;
+            with_lock(*lock_context, lock, "evict-lock", |_| Ok(()))?;
         }
     }
     Ok(())
@@ -163,7 +177,7 @@ fn break_locks(context: &Context, desk: &Desk<'_>, domain: u32) -> Result<(), Fa
 /// Whether the owner of a thread slot may make no more changes, now that `domain` is evicted.
 fn is_out(context: &Context, owner: u64, domain: u32) -> Result<bool, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let Some(client) = ClientName::of(owner) else { return Ok(false) };
+    let Some(client) = ClientId::of(owner) else { return Ok(false) };
     if let Some((digest, _)) = client.joiner() {
         return Ok(digest == domains::digest_at(context.pool(), domain)?);
     }

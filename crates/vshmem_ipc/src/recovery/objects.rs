@@ -1,6 +1,6 @@
-//! Going on with an object at which somebody has stopped.
+//! Going on with an object at which another thread has stopped.
 
-use vshmem_sync::Desk;
+use vshmem_sync::LockContext;
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
@@ -11,23 +11,23 @@ use crate::registry::table;
 use crate::sem::set::Set;
 use crate::{msg, sem};
 
-pub(crate) fn tend_object(
+pub(crate) fn recover_object(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     is_set: bool,
     index: u32,
 ) -> Result<(), Failure> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let kind = if is_set { Kind::Semaphore } else { Kind::Queue };
     let slot = table::slot_at(layout, kind, index)?;
-    let standing = table::standing(map, slot)?;
-    if !standing.is(ObjectState::Live) && !standing.is(ObjectState::Dying) {
+    let slot_state = table::slot_state(map, slot)?;
+    if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Dying) {
         return Ok(());
     }
-    let place = Place { index, sequence: standing.sequence };
+    let place = Place { index, sequence: slot_state.sequence };
     if is_set {
-        sem::serve::tend_set(context, desk, &Set::read(context.pool(), place, slot)?)
+        sem::serve::recover_set(context, lock_context, &Set::read(context.pool(), place, slot)?)
     } else {
-        msg::serve::tend_queue(context, desk, &Queue::at(place, slot))
+        msg::serve::recover_queue(context, lock_context, &Queue::at(place, slot))
     }
 }

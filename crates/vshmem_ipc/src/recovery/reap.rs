@@ -1,31 +1,31 @@
 //! Reaping a client that has ended: it is marked, the steps of [`crate::recovery::steps`] are done,
 //! and its slot becomes free.
 
-use vshmem_sync::{Desk, Fault, field, load_value, with_lock};
-use vshmem_wire::{ClientName, ClientSlot, ClientState, Party, Registry};
+use vshmem_sync::{Fault, LockContext, field, load_value, with_lock};
+use vshmem_wire::{ClientId, ClientSlot, ClientState, ProcessRef, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
-use crate::listing::rows::Resident;
+use crate::error::{Failure, to_errno};
+use crate::listing::rows::LocalClient;
 use crate::pool::clients::{self, client_at, slot_of};
 use crate::recovery::steps::{self, Ended, Occasion};
 
-/// Buries those clients of this domain with a pid that are no more, as `gone` says by pid and
-/// start time. False if there are none.
-pub(crate) fn bury_process(
+/// Reaps those clients of this domain with a pid that have ended, as `gone` says by pid and start
+/// time. False if there are none.
+pub(crate) fn reap_process(
     context: &Context,
     pid: u32,
     gone: fn(u32, u64) -> bool,
 ) -> Result<bool, Failure> {
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    bury_pid(context, &desk, pid, gone).map_err(Failure::from)
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    reap_pid(context, &lock_context, pid, gone).map_err(Failure::from)
 }
 
 /// Without the heap: this is called after waitpid, which programs call in signal handlers.
-fn bury_pid(
+fn reap_pid(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     pid: u32,
     gone: fn(u32, u64) -> bool,
 ) -> Result<bool, Fault> {
@@ -35,36 +35,36 @@ fn bury_pid(
     let mut found = false;
     for client in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, client)?;
-        // The name first: should the slot change hands now, the burial finds somebody else in
-        // it. Whether the process lives is asked last: its pid may be another's by then.
+        // The name first: if the slot gets a new owner now, reaping sees another client in it.
+        // Whether the process lives is asked last: its pid may be another's by then.
         let name = context.pool().named(client)?;
         let state = load_value(map, field!(slot, ClientSlot, state))?;
         let same = state != ClientState::Free as u32
             && load_value(map, field!(slot, ClientSlot, domain))? == context.domain()
             && load_value(map, field!(slot, ClientSlot, pid))? == pid;
         if same && gone(pid, context.pool().start_of(slot)?) {
-            bury_client(context, desk, name)?;
+            reap_client(context, lock_context, name)?;
             found = true;
         }
     }
     Ok(found)
 }
 
-/// Buries one client. By name: its slot may have changed hands since it was found dead.
-pub(crate) fn bury(context: &Context, client: ClientName) -> Result<(), Failure> {
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    bury_client(context, &desk, client).map_err(Failure::from)
+/// Reaps one client. By name: its slot may have changed hands since it was found dead.
+pub(crate) fn reap(context: &Context, client: ClientId) -> Result<(), Failure> {
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    reap_client(context, &lock_context, client).map_err(Failure::from)
 }
 
-/// Buries the client that a census has found dead, unless its slot has changed hands since.
+/// Reaps the client that a listing has shown to be dead, unless its slot has changed hands since.
 /// False when it has.
-pub(crate) fn bury_resident(context: &Context, dead: &Resident) -> Result<bool, Failure> {
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, Failure> {
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     let claim = || -> Result<bool, Fault> {
         let slot = client_at(context.pool().layout(), dead.index)?;
-        with_lock(desk, context.pool().registry_lock(), "bury-claim", |txn| {
+        with_lock(lock_context, context.pool().registry_lock(), "reap-claim", |txn| {
             let state_at = field!(slot, ClientSlot, state);
             // A child may have taken the slot over that was kept for it, or got its name.
             let same = txn.get(state_at)? == dead.state as u32
@@ -79,25 +79,25 @@ pub(crate) fn bury_resident(context: &Context, dead: &Resident) -> Result<bool, 
     if !claim()? {
         return Ok(false);
     }
-    settle(bury_client(context, &desk, dead.name).map(|()| Ok(true)))
+    to_errno(reap_client(context, &lock_context, dead.name).map(|()| Ok(true)))
 }
 
-/// Buries a client, named by slot and incarnation. If the slot has changed hands since, it has
-/// been done: every step acts on what names the same incarnation alone.
-pub(crate) fn bury_client(
+/// Reaps a client, named by slot and incarnation. If the slot has changed hands since, it has been
+/// done: every step acts on what names the same incarnation alone.
+pub(crate) fn reap_client(
     context: &Context,
-    desk: &Desk<'_>,
-    client: ClientName,
+    lock_context: &LockContext<'_>,
+    client: ClientId,
 ) -> Result<(), Fault> {
     let pool = context.pool();
     let layout = pool.layout();
     let slot = slot_of(layout, client)?;
     if client == context.me() {
-        // Whoever buries itself goes on until that is done.
-        context.seats.stand_always();
+        // The thread that reaps itself goes on until that is done.
+        context.slot_cache.unbind();
     }
     let state_at = field!(slot, ClientSlot, state);
-    let party = with_lock(*desk, pool.registry_lock(), "bury-mark", |txn| {
+    let process_ref = with_lock(*lock_context, pool.registry_lock(), "reap-mark", |txn| {
         let state = txn.get(state_at)?;
         if state == ClientState::Free as u32 || !clients::is_in(txn, slot, client)? {
             return Ok(None);
@@ -105,11 +105,11 @@ pub(crate) fn bury_client(
         txn.update(state_at, ClientState::Dying as u32)?;
         let domain = txn.get(field!(slot, ClientSlot, domain))?;
         let pid = txn.get(field!(slot, ClientSlot, pid))?;
-        Ok(Some(Party { domain, pid }.pack()))
+        Ok(Some(ProcessRef { domain, pid }.pack()))
     })?;
-    let Some(party) = party else { return Ok(()) };
-    steps::run(context, desk, Ended { client, party }, Occasion::Death)?;
-    with_lock(*desk, pool.registry_lock(), "bury-free", |txn| {
+    let Some(process_ref) = process_ref else { return Ok(()) };
+    steps::run(context, lock_context, Ended { client, process_ref }, Occasion::Death)?;
+    with_lock(*lock_context, pool.registry_lock(), "reap-free", |txn| {
         let dying = txn.get(state_at)? == ClientState::Dying as u32;
         if dying && clients::is_in(txn, slot, client)? {
             clients::free_client(txn, layout, client.slot().unwrap_or(u32::MAX))?;

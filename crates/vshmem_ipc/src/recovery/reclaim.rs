@@ -1,12 +1,12 @@
-//! Taking back what still carries the name of a client that has ended.
+//! Taking back what still carries the id of a client that has ended.
 //!
-//! A burial takes back what a client has listed: what others may wait for. What it had claimed and
-//! not yet listed, and its chunks of the heap, hold nobody up. A name never comes back, so whoever
-//! meets such a thing may take it: who finds no other free one, and the agents, which look at a
-//! part of the tables each time.
+//! Reaping takes back what a client has listed: what others may wait for. What it had claimed and
+//! not yet listed, and its chunks of the heap, block no other client. A client id never comes back,
+//! so any client may release such a thing: one that finds no other free entry, and the agents,
+//! which scan a part of the tables each time.
 
 use vshmem_mem::{AtomicU32, Ordering};
-use vshmem_sync::{Desk, Fault, field};
+use vshmem_sync::{Fault, LockContext, field};
 use vshmem_wire::ThreadSlot;
 
 use crate::context::Context;
@@ -20,14 +20,14 @@ const ROWS: u32 = 256;
 
 const SLABS: u32 = 8;
 
-/// Looks at the next part of the tables for what carries the name of a client that has ended, and
+/// Looks at the next part of the tables for what carries the id of a client that has ended, and
 /// takes it back; for the agent.
 pub(crate) fn reclaim_some(context: &Context) -> Result<(), Failure> {
-    let seat = context.seat()?;
-    reclaim_part(context, &context.desk_of(&seat)).map_err(Failure::from)
+    let slot_guard = context.slot_guard()?;
+    reclaim_part(context, &context.lock_context_of(&slot_guard)).map_err(Failure::from)
 }
 
-fn reclaim_part(context: &Context, desk: &Desk<'_>) -> Result<(), Fault> {
+fn reclaim_part(context: &Context, lock_context: &LockContext<'_>) -> Result<(), Fault> {
     let pool = context.pool();
     let layout = pool.layout();
     for thread in part(&context.rounds.threads, layout.threads.count, ROWS) {
@@ -37,20 +37,19 @@ fn reclaim_part(context: &Context, desk: &Desk<'_>) -> Result<(), Fault> {
         pool.free_dead_undo(record)?;
     }
     for slab in part(&context.rounds.slabs, layout.slab_meta.count, SLABS) {
-        heap::reclaim_slab(context, desk, slab, &mut |owner| pool.is_of_dead(owner))?;
+        heap::reclaim_slab(context, lock_context, slab, &mut |owner| pool.is_of_dead(owner))?;
     }
     Ok(())
 }
 
-/// Takes back everything that carries the name of a client that has ended; for the repair, and
-/// tests.
+/// Takes back everything that carries the id of a client that has ended; for the repair, and tests.
 pub(crate) fn reclaim_all(context: &Context) -> Result<(), Failure> {
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     let all = || -> Result<(), Fault> {
         context.pool().free_dead_threads()?;
         context.pool().free_dead_undos()?;
-        heap::reclaim_dead(context, &desk).map(drop)
+        heap::reclaim_dead(context, &lock_context).map(drop)
     };
     all().map_err(Failure::from)
 }

@@ -3,14 +3,15 @@
 //! The order matters. First nothing of the client is under way any more: its committed changes are
 //! carried out and its threads leave their wait queues. Then its adjustments are applied, which may
 //! wake others. Then what it held is given back: undo records, attaches, pages. Every step can be
-//! repeated and can be left halfway, since whoever does it may die as well and two may do it at
-//! once; all that a step looks at is listed by client, so that the whole costs what the client
-//! held. What nobody waits for, its chunks of the heap, is taken back later (`reclaim.rs`).
+//! repeated and can be left halfway, since the thread that does it may die as well and two may do
+//! it at once; all that a step looks at is listed by client, so that the whole costs what the
+//! client held. Its chunks of the heap, for which no thread waits, are released later
+//! (`reclaim.rs`).
 //!
 //! A room that gets something which clients can hold gets a row here.
 
-use vshmem_sync::{Desk, Fault};
-use vshmem_wire::ClientName;
+use vshmem_sync::{Fault, LockContext};
+use vshmem_wire::ClientId;
 
 use crate::context::Context;
 use crate::recovery::threads;
@@ -33,15 +34,15 @@ pub(crate) enum Occasion {
 /// A client that has come to an end, as [`Occasion`] says.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ended {
-    pub client: ClientName,
+    pub client: ClientId,
     /// Its domain and pid, as the sets that it operated on note them.
-    pub party: u32,
+    pub process_ref: u32,
 }
 
 /// A row: when it is done, and the room's step.
 struct Step {
     occasions: &'static [Occasion],
-    run: fn(&Context, &Desk<'_>, Ended) -> Result<(), Fault>,
+    run: fn(&Context, &LockContext<'_>, Ended) -> Result<(), Fault>,
 }
 
 const STEPS: [Step; 6] = [
@@ -49,17 +50,23 @@ const STEPS: [Step; 6] = [
     // are finished.
     Step {
         occasions: &[Occasion::Death, Occasion::Exec],
-        run: |context, desk, ended| threads::leave_threads(context, desk, ended.client),
+        run: |context, lock_context, ended| {
+            threads::reap_threads_of(context, lock_context, ended.client)
+        },
     },
     // Wait queues are left, and the thread slots stay.
     Step {
         occasions: &[Occasion::Eviction],
-        run: |context, desk, ended| threads::leave_sleepers(context, desk, ended.client),
+        run: |context, lock_context, ended| {
+            threads::dequeue_waiters_of(context, lock_context, ended.client)
+        },
     },
     // SEM_UNDO.
     Step {
         occasions: &[Occasion::Death, Occasion::Eviction, Occasion::Exit],
-        run: |context, desk, ended| recover::leave_undos(context, desk, ended.client, ended.party),
+        run: |context, lock_context, ended| {
+            recover::apply_undos(context, lock_context, ended.client, ended.process_ref)
+        },
     },
     // Undo records, whose adjustments are applied.
     Step {
@@ -69,24 +76,28 @@ const STEPS: [Step; 6] = [
     // Attached segments.
     Step {
         occasions: &[Occasion::Death, Occasion::Exec, Occasion::Exit],
-        run: |context, desk, ended| attach::leave_attaches(context, desk, ended.client),
+        run: |context, lock_context, ended| {
+            attach::release_attaches(context, lock_context, ended.client)
+        },
     },
     // Pages that it was zeroing ahead of demand.
     Step {
         occasions: &[Occasion::Death],
-        run: |context, desk, ended| clean::leave_cleaning(context, desk, ended.client.word()),
+        run: |context, lock_context, ended| {
+            clean::release_cleaning(context, lock_context, ended.client.word())
+        },
     },
 ];
 
 /// Does in order what an occasion asks for.
 pub(crate) fn run(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     ended: Ended,
     occasion: Occasion,
 ) -> Result<(), Fault> {
     STEPS
         .iter()
         .filter(|step| step.occasions.contains(&occasion))
-        .try_for_each(|step| (step.run)(context, desk, ended))
+        .try_for_each(|step| (step.run)(context, lock_context, ended))
 }

@@ -2,21 +2,22 @@
 //!
 //! A client lists the thread slots that it has claimed, so this costs what it held. For each of
 //! them what it had committed is carried out, what it waited for is given up, what it had begun
-//! with an object is finished, and whoever it was about to ring is rung. The slot leaves the list
-//! before it becomes free: one that is only off the list carries a dead client's name, and is taken
-//! back by whoever needs it ([`crate::reclaim`]).
+//! with an object is finished, and the threads that it was about to wake are woken. The slot leaves
+//! the list before it becomes free: one that is only off the list carries a dead client's id, and
+//! is taken back by the thread that needs it ([`crate::reclaim`]).
 //!
-//! Two may do this at once, and one of them may be stopped for long, until the slot is somebody
-//! else's. So each step first reads what it is about to replace and then asks whether the slot is
-//! still the dead client's; a name never comes back.
+//! Two may do this at once, and one of them may be stopped for long, until the slot is another
+//! client's. So each step first reads what it is about to replace and then asks whether the slot is
+//! still the dead client's; a client id never comes back.
 
 use vshmem_mem::Ordering;
 use vshmem_sync::{
-    Desk, Fault, HeldBy, field, held_thread, holder_of, load_cell, load_value, load_word, with_lock,
+    ClientList, Fault, LockContext, field, holder_of, load_cell, load_value, load_word,
+    thread_list_entry, with_lock,
 };
 use vshmem_wire::{
-    ClientName, ClientSlot, Holding, LOG_ENTRIES, LogEntry, LogHead, ObjectState, ShmSlot, Task,
-    ThreadSlot, WaitKind, WaitState,
+    ClientId, ClientListHead, ClientSlot, LOG_ENTRIES, LogEntry, LogHead, ObjectState, ShmSlot,
+    Task, ThreadSlot, WaitKind, WaitState,
 };
 
 use crate::context::Context;
@@ -33,24 +34,24 @@ use crate::sem;
 use crate::sem::set::{self, Set};
 use crate::shm::create;
 use crate::wait::doorbell;
-use crate::wait::wait_queue::{Line, Rings, leave_line};
+use crate::wait::wait_queue::{WaitQueue, WakeList, dequeue};
 
-/// Takes a client's threads out of the lines they sleep in, and frees their slots.
-pub(crate) fn leave_threads(
+/// Takes a client's threads out of the wait queues they sleep in, and frees their slots.
+pub(crate) fn reap_threads_of(
     context: &Context,
-    desk: &Desk<'_>,
-    client: ClientName,
+    lock_context: &LockContext<'_>,
+    client: ClientId,
 ) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let list = field!(slot_of(layout, client)?, ClientSlot, threads);
-    let all = HeldBy { map, list, client };
+    let all = ClientList { map, list, client };
     for _ in 0..=layout.threads.count {
         let Some((head, thread)) = all.last()? else { return Ok(()) };
         let dead = Dead { thread, client, at: thread_at(layout, thread)? };
         if still_dead(context, dead)? {
-            leave_thread(context, desk, dead)?;
+            reap_thread(context, lock_context, dead)?;
         }
-        all.give_up(head, held_thread(layout.threads, thread)?)?;
+        all.give_up(head, thread_list_entry(layout.threads, thread)?)?;
     }
     Err(Fault::corrupt(list, "a list of thread slots without an end"))
 }
@@ -62,58 +63,64 @@ fn still_dead(context: &Context, dead: Dead) -> Result<bool, Fault> {
 }
 
 /// Everything that is to be done for one thread.
-fn leave_thread(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+fn reap_thread(context: &Context, lock_context: &LockContext<'_>, dead: Dead) -> Result<(), Fault> {
     let map = context.pool().map();
-    finish_record(context, desk, dead)?;
+    finish_record(context, lock_context, dead)?;
     let wait_at = field!(dead.at, ThreadSlot, wait);
     if load_value(map, wait_at)? == WaitState::Waiting as u32 {
-        leave_line_of(context, desk, dead)?;
+        dequeue_thread(context, lock_context, dead)?;
     }
     if load_value(map, wait_at)? == WaitState::Done as u32 {
-        return_unseen(context, desk, dead)?;
+        take_back_unseen(context, lock_context, dead)?;
     }
     let wait = load_cell(map, wait_at)?;
     let over = wait.value() == WaitState::Done as u32 || wait.value() == WaitState::Retry as u32;
     if over && still_dead(context, dead)? {
         map.replace_cell(wait_at, wait, (WaitState::Idle as u32).into())?;
     }
-    finish_task(context, desk, dead)
+    finish_task(context, lock_context, dead)
 }
 
 /// Finishes what a thread of this process had begun from a slot, in a call that it has left by
 /// longjmp. Whether the slot can be used again.
 #[cold]
 #[inline(never)]
-pub(crate) fn recover_thread(context: &Context, desk: &Desk<'_>, thread: u32) -> bool {
+pub(crate) fn recover_thread(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    thread: u32,
+) -> bool {
     let recover = || -> Result<(), Fault> {
         let at = thread_at(context.pool().layout(), thread)?;
-        leave_thread(context, desk, Dead { thread, client: context.me(), at })
+        reap_thread(context, lock_context, Dead { thread, client: context.me(), at })
     };
     recover().is_ok()
 }
 
-/// Takes a client's sleepers out of their lines and lets it keep their slots.
-pub(crate) fn leave_sleepers(
+/// Takes a client's waiters out of their wait queues and lets it keep their slots.
+pub(crate) fn dequeue_waiters_of(
     context: &Context,
-    desk: &Desk<'_>,
-    client: ClientName,
+    lock_context: &LockContext<'_>,
+    client: ClientId,
 ) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let list = field!(slot_of(layout, client)?, ClientSlot, threads);
-    let mut holding = Holding::unpack(load_word(map, list)?);
+    let mut client_list_head = ClientListHead::unpack(load_word(map, list)?);
     for _ in 0..=layout.threads.count {
-        let Some(thread) = holding.first.checked_sub(1).filter(|_| holding.is_of(client)) else {
+        let Some(thread) =
+            client_list_head.first.checked_sub(1).filter(|_| client_list_head.is_of(client))
+        else {
             return Ok(());
         };
         let at = thread_at(layout, thread)?;
-        holding = Holding::unpack(load_word(map, field!(at, ThreadSlot, sibling))?);
+        client_list_head = ClientListHead::unpack(load_word(map, field!(at, ThreadSlot, sibling))?);
         let waits = load_value(map, field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32;
         let dead = Dead { thread, client, at };
         if !still_dead(context, dead)? {
             return Ok(());
         }
         if waits {
-            leave_line_of(context, desk, dead)?;
+            dequeue_thread(context, lock_context, dead)?;
         }
     }
     Err(Fault::corrupt(list, "a list of thread slots without an end"))
@@ -121,9 +128,9 @@ pub(crate) fn leave_sleepers(
 
 /// Frees the thread slots of processes of a domain that have died while they were joining, as
 /// `gone` says by their pids.
-pub(crate) fn leave_joiners(
+pub(crate) fn reap_joining(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     digest: u64,
     gone: &dyn Fn(u32) -> bool,
 ) -> Result<(), Fault> {
@@ -133,14 +140,14 @@ pub(crate) fn leave_joiners(
         let owner_at = field!(at, ThreadSlot, owner);
         // The cell first: names of processes that join come back with their pids.
         let owner = load_cell(map, owner_at)?;
-        let Some(client) = ClientName::of(owner.word) else { continue };
+        let Some(client) = ClientId::of(owner.word) else { continue };
         let Some((of, pid)) = client.joiner() else { continue };
         if of != digest || !gone(pid) {
             continue;
         }
-        finish_record(context, desk, Dead { thread, client, at })?;
+        finish_record(context, lock_context, Dead { thread, client, at })?;
         if map.replace_cell(owner_at, owner, 0)? {
-            heap::bury(context, desk, client)?;
+            heap::reap(context, lock_context, client)?;
         }
     }
     Ok(())
@@ -148,8 +155,12 @@ pub(crate) fn leave_joiners(
 
 /// Carries out what a thread slot has committed and not carried out, so that its intent record may
 /// be overwritten by the slot's next owner; then goes on where its owner has stopped: with the
-/// object that it changed last, and with those that it had served and not rung.
-fn finish_record(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+/// object that it changed last, and with those that it had served and not woken.
+fn finish_record(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    dead: Dead,
+) -> Result<(), Fault> {
     let map = context.pool().map();
     let lock = map.load(field!(dead.at, ThreadSlot, log_lock), Ordering::Acquire)?;
     let head_at = field!(dead.at, ThreadSlot, log_head);
@@ -159,56 +170,60 @@ fn finish_record(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
     }
     if holder_of(map, lock)?.is_some_and(|holder| holder.slot == dead.thread) {
         // Taking the lock finishes whatever its former holder had committed.
-        with_lock(*desk, lock, "finish-record", |_| Ok(()))?;
+        with_lock(*lock_context, lock, "finish-record", |_| Ok(()))?;
     }
-    let rings = rings_of(context, dead, head)?;
-    // The room of a long record is given away next: whoever is still carrying the record out
-    // must notice. Refused when the slot has its next owner already, and a newer record.
+    let wakes = wakes_of(context, dead, head)?;
+    // The room of a long record is given away next: the thread that is still carrying the record
+    // out must notice. Refused when the slot has its next owner already, and a newer record.
     if map.replace(head_at, head, 0)? {
-        tend_lock(context, desk, lock)?;
-        doorbell::ring_all(context, &rings);
+        recover_lock(context, lock_context, lock)?;
+        doorbell::wake_all(context, &wakes);
     }
     Ok(())
 }
 
-/// The sleepers that a record has served: its owner may have died before it could ring them.
-fn rings_of(context: &Context, dead: Dead, head: u64) -> Result<Rings, Fault> {
+/// The waiters that a record has served: its owner may have died before it could wake them.
+fn wakes_of(context: &Context, dead: Dead, head: u64) -> Result<WakeList, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let threads = layout.threads;
     let wait = core::mem::offset_of!(ThreadSlot, wait) as u64;
-    let mut rings = Rings::default();
+    let mut wakes = WakeList::default();
     let entries = LogHead::entries_of(head);
-    // Further entries are those of a change to many semaphores: its sleepers are looked for.
-    rings.everybody = entries > LOG_ENTRIES as u64;
+    // Further entries are those of a change to many semaphores: its waiters are looked for.
+    wakes.everybody = entries > LOG_ENTRIES as u64;
     for nth in 0..entries.min(LOG_ENTRIES as u64) {
         let entry = field!(dead.at, ThreadSlot, log) + nth * size_of::<LogEntry>() as u64;
         let offset = map.load(field!(entry, LogEntry, offset), Ordering::Relaxed)?;
         let Some(inside) = offset.checked_sub(threads.offset + wait) else { continue };
         let is_wait = inside.is_multiple_of(threads.stride) && offset < threads.end();
-        // Who still waits has not been served: the record put it into its line.
+        // A thread that still waits has not been served: the record put it into its wait queue.
         if is_wait && load_value(map, offset)? != WaitState::Waiting as u32 {
-            rings.add((inside / threads.stride) as u32);
+            wakes.add((inside / threads.stride) as u32);
         }
     }
-    Ok(rings)
+    Ok(wakes)
 }
 
-/// Serves those who sleep at the object of a lock, as whoever changed it last may not have come to
-/// it.
-fn tend_lock(context: &Context, desk: &Desk<'_>, lock: u64) -> Result<(), Fault> {
+/// Serves those who sleep at the object of a lock, as the thread that changed it last may have died
+/// before it did.
+fn recover_lock(context: &Context, lock_context: &LockContext<'_>, lock: u64) -> Result<(), Fault> {
     for kind in [Kind::Semaphore, Kind::Queue] {
         let area = kind.area(context.pool().layout());
         if (area.offset..area.end()).contains(&lock) {
             let index = ((lock - area.offset) / area.stride) as u32;
-            objects::tend_object(context, desk, kind == Kind::Semaphore, index)
+            objects::recover_object(context, lock_context, kind == Kind::Semaphore, index)
                 .map_err(broken(lock))?;
         }
     }
     Ok(())
 }
 
-/// Gives back what a sleeper was given and has not seen: it counts as never woken.
-fn return_unseen(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+/// Gives back what a waiter was given and has not seen: it counts as never woken.
+fn take_back_unseen(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    dead: Dead,
+) -> Result<(), Fault> {
     let map = context.pool().map();
     let at = dead.at;
     let kind = load_value(map, field!(at, ThreadSlot, kind))?;
@@ -222,34 +237,38 @@ fn return_unseen(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
     let place = Place { index, sequence };
     if of == Kind::Semaphore {
         let Some(set) = Set::find(context.pool(), place)? else { return Ok(()) };
-        sem::recover::take_back(context, desk, dead, &set).map_err(broken(at))
+        sem::recover::take_back(context, lock_context, dead, &set).map_err(broken(at))
     } else {
         let Some(queue) = Queue::find(context.pool(), place)? else { return Ok(()) };
-        msg::recover::put_back(context, desk, dead, &queue).map_err(broken(at))
+        msg::recover::put_back(context, lock_context, dead, &queue).map_err(broken(at))
     }
 }
 
-fn leave_line_of(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+fn dequeue_thread(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    dead: Dead,
+) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let at = dead.at;
     let kind = load_value(map, field!(at, ThreadSlot, kind))?;
     let object = load_value(map, field!(at, ThreadSlot, object))?;
-    let line: Line = if kind == WaitKind::Semaphore as u32 {
+    let wait_queue: WaitQueue = if kind == WaitKind::Semaphore as u32 {
         let Some(slot) = layout.sem.at(object) else { return Ok(()) };
-        set::line_of(slot)
+        set::wait_queue_of(slot)
     } else {
         let Some(slot) = layout.msg.at(object) else { return Ok(()) };
-        msg::queue::line_of(slot, kind == WaitKind::Send as u32)
+        msg::queue::wait_queue_of(slot, kind == WaitKind::Send as u32)
     };
-    with_lock(*desk, line.lock, "bury-sleeper", |txn| {
-        // Who waits in this line began to under this lock. So as long as the owner is the dead
-        // client, it is that one who waits.
+    with_lock(*lock_context, wait_queue.lock, "reap-waiter", |txn| {
+        // A thread that waits in this wait queue began to under this lock. So as long as the owner
+        // is the dead client, it is that one who waits.
         let here = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
             && txn.get(field!(at, ThreadSlot, kind))? == kind
             && txn.get(field!(at, ThreadSlot, object))? == object
             && txn.get_word(field!(at, ThreadSlot, owner))? == dead.client.word();
         if here {
-            leave_line(txn, layout, line, dead.thread, WaitState::Idle, 0)?;
+            dequeue(txn, layout, wait_queue, dead.thread, WaitState::Idle, 0)?;
         }
         Ok(())
     })
@@ -257,7 +276,7 @@ fn leave_line_of(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), F
 
 /// Finishes what the thread had begun with an object: a segment in the making, a set or queue half
 /// taken apart.
-fn finish_task(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fault> {
+fn finish_task(context: &Context, lock_context: &LockContext<'_>, dead: Dead) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let task_at = field!(dead.at, ThreadSlot, task);
     let noted = load_cell(map, task_at)?;
@@ -270,7 +289,7 @@ fn finish_task(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fau
     if let Some(kind) = Kind::ALL.get(task.kind as usize).copied()
         && let Ok(slot) = table::slot_at(layout, kind, task.index)
     {
-        finish_object(context, desk, dead.client, kind, task.index, slot)?;
+        finish_object(context, lock_context, dead.client, kind, task.index, slot)?;
     }
     map.replace_cell(task_at, noted, 0)?;
     Ok(())
@@ -278,30 +297,30 @@ fn finish_task(context: &Context, desk: &Desk<'_>, dead: Dead) -> Result<(), Fau
 
 fn finish_object(
     context: &Context,
-    desk: &Desk<'_>,
-    client: ClientName,
+    lock_context: &LockContext<'_>,
+    client: ClientId,
     kind: Kind,
     index: u32,
     slot: u64,
 ) -> Result<(), Fault> {
     let map = context.pool().map();
-    let standing = table::standing(map, slot)?;
-    let place = Place { index, sequence: standing.sequence };
+    let slot_state = table::slot_state(map, slot)?;
+    let place = Place { index, sequence: slot_state.sequence };
     match kind {
         Kind::Segment
-            if standing.is(ObjectState::Creating)
+            if slot_state.is(ObjectState::Creating)
                 && load_word(map, field!(slot, ShmSlot, maker))? == client.word() =>
         {
-            create::abandon_segment(context, desk, place);
+            create::abandon_segment(context, lock_context, place);
             Ok(())
         }
-        Kind::Semaphore if standing.is(ObjectState::Dying) => {
+        Kind::Semaphore if slot_state.is(ObjectState::Dying) => {
             let set = Set::read(context.pool(), place, slot)?;
-            sem::remove::dismantle_set(context, desk, &set).map_err(broken(slot))
+            sem::remove::dismantle_set(context, lock_context, &set).map_err(broken(slot))
         }
-        Kind::Queue if standing.is(ObjectState::Dying) => {
+        Kind::Queue if slot_state.is(ObjectState::Dying) => {
             let queue = Queue { index, sequence: place.sequence, slot };
-            msg::remove::dismantle_queue(context, desk, &queue).map_err(broken(slot))
+            msg::remove::dismantle_queue(context, lock_context, &queue).map_err(broken(slot))
         }
         _ => Ok(()),
     }

@@ -51,11 +51,15 @@ fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place
 #[inline(never)]
 fn find_under_lock(context: &Context, kind: Kind, key: i32) -> Result<Option<Place>, Failure> {
     let layout = context.pool().layout();
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    error::settle(change::run(context, &desk, context.pool().registry_lock(), "find-key", |txn| {
-        find_key(layout, kind, key, |at| txn.get(at)).map(Ok)
-    }))
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    error::to_errno(change::run(
+        context,
+        &lock_context,
+        context.pool().registry_lock(),
+        "find-key",
+        |txn| find_key(layout, kind, key, |at| txn.get(at)).map(Ok),
+    ))
 }
 
 /// The id of the live object in a slot, for *_STAT.
@@ -64,11 +68,11 @@ pub(crate) fn id_at(context: &Context, kind: Kind, index: u32) -> Result<i32, Fa
         let Some(slot) = kind.area(context.pool().layout()).at(index) else {
             return Ok(Err(Errno::INVAL));
         };
-        let standing = table::standing(context.pool().map(), slot)?;
-        if !standing.is(ObjectState::Live) && !standing.is(ObjectState::Doomed) {
+        let slot_state = table::slot_state(context.pool().map(), slot)?;
+        if !slot_state.is(ObjectState::Live) && !slot_state.is(ObjectState::Doomed) {
             return Ok(Err(Errno::INVAL));
         }
-        Ok(Ok(Place { index, sequence: standing.sequence }.id()))
+        Ok(Ok(Place { index, sequence: slot_state.sequence }.id()))
     };
-    error::settle(read())
+    error::to_errno(read())
 }

@@ -23,8 +23,8 @@ pub trait Caller {
     fn unlimited(&self) -> bool;
 }
 
-/// The superuser, whom every check lets pass: for who makes objects on nobody's behalf, as tests
-/// do.
+/// The superuser, who passes every check: for code that creates objects without a calling process,
+/// as tests do.
 #[derive(Debug, Clone, Copy)]
 pub struct Superuser;
 

@@ -23,12 +23,12 @@ pub(crate) const MOST_TRIES: u32 = 1000;
 
 /// State and sequence of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct SlotState {
     pub state: u32,
     pub sequence: u32,
 }
 
-impl Standing {
+impl SlotState {
     #[inline]
     pub fn unpack(value: u32) -> Self {
         Self { state: value & 0xff, sequence: (value >> 8) & 0xffff }
@@ -50,8 +50,8 @@ pub(crate) fn slot_at(layout: &Layout, kind: Kind, index: u32) -> Result<u64, Fa
     area.at(index).ok_or(Fault::corrupt(area.offset, "no such object slot"))
 }
 
-pub(crate) fn standing(map: &Map, slot: u64) -> Result<Standing, Fault> {
-    Ok(Standing::unpack(load_value(map, field!(slot, ObjectHeader, state))?))
+pub(crate) fn slot_state(map: &Map, slot: u64) -> Result<SlotState, Fault> {
+    Ok(SlotState::unpack(load_value(map, field!(slot, ObjectHeader, state))?))
 }
 
 pub(crate) fn bucket(layout: &Layout, kind: Kind, key: i32) -> Result<u64, Fault> {
@@ -75,10 +75,10 @@ pub(crate) fn find_key(
             return Ok(None);
         };
         let slot = slot_at(layout, kind, index)?;
-        let standing = Standing::unpack(get(field!(slot, ObjectHeader, state))?);
+        let slot_state = SlotState::unpack(get(field!(slot, ObjectHeader, state))?);
         let found = get(field!(slot, ObjectHeader, key))? as i32 == key;
-        if found && standing.is(ObjectState::Live) {
-            return Ok(Some(Place { index, sequence: standing.sequence }));
+        if found && slot_state.is(ObjectState::Live) {
+            return Ok(Some(Place { index, sequence: slot_state.sequence }));
         }
         next = get(field!(slot, ObjectHeader, next))?;
     }
@@ -112,28 +112,28 @@ pub(crate) fn take_slot(
         high
     };
     let slot = slot_at(layout, kind, index)?;
-    let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-    if !standing.is(ObjectState::Free) {
+    let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+    if !slot_state.is(ObjectState::Free) {
         return Err(Fault::corrupt(slot, "a free object slot that is in use"));
     }
     let used_at = per_kind!(layout, in_use, kind);
     let used = txn.get(used_at)?;
     txn.set(used_at, used.saturating_add(1))?;
-    Ok(Some(Place { index, sequence: standing.sequence }))
+    Ok(Some(Place { index, sequence: slot_state.sequence }))
 }
 
 /// Gives a slot back; its next object gets another id. Notes in the thread's slot what it begins
-/// with an object, so that whoever buries it goes on with that.
+/// with an object, so that the thread that reaps it continues with that.
 pub(crate) fn begin_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
-    let desk = *txn.desk();
-    let at = field!(desk.slot_at(desk.slot)?, ThreadSlot, task);
+    let lock_context = *txn.lock_context();
+    let at = field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, task);
     txn.set(at, Task { kind: kind as u32, index }.pack())
 }
 
 /// Forgets that, if it is what the thread has begun.
 pub(crate) fn end_task(txn: &mut Txn<'_>, kind: Kind, index: u32) -> Result<(), Fault> {
-    let desk = *txn.desk();
-    let at = field!(desk.slot_at(desk.slot)?, ThreadSlot, task);
+    let lock_context = *txn.lock_context();
+    let at = field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, task);
     if txn.get(at)? == (Task { kind: kind as u32, index }).pack() { txn.set(at, 0) } else { Ok(()) }
 }
 
@@ -145,9 +145,9 @@ pub(crate) fn free_slot(
 ) -> Result<(), Fault> {
     let slot = slot_at(layout, kind, index)?;
     let state_at = field!(slot, ObjectHeader, state);
-    let standing = Standing::unpack(txn.get(state_at)?);
-    let sequence = standing.sequence.wrapping_add(1) & 0xffff;
-    txn.set(state_at, Standing { state: ObjectState::Free as u32, sequence }.pack())?;
+    let slot_state = SlotState::unpack(txn.get(state_at)?);
+    let sequence = slot_state.sequence.wrapping_add(1) & 0xffff;
+    txn.set(state_at, SlotState { state: ObjectState::Free as u32, sequence }.pack())?;
     txn.update(field!(slot, ObjectHeader, next), 0)?;
     let tail_at = per_kind!(layout, free_tail, kind);
     let tail = txn.get(tail_at)?;

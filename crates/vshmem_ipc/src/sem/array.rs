@@ -1,10 +1,10 @@
-//! Arrays of operations: trying them, doing them, and doing those of sleepers.
+//! Arrays of operations: trying them, doing them, and doing those of waiters.
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, seconds_now};
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{
-    Adjustment, ClientName, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot, WaitState,
+    Adjustment, ClientId, INLINE_OPS, ObjectHeader, SemSlot, SemWord, ThreadSlot, WaitState,
 };
 
 use crate::pool::open::Pool;
@@ -12,7 +12,7 @@ use crate::pool::threads::thread_at;
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
 use crate::sem::undo;
-use crate::wait::wait_queue::{self, Rings, result_of};
+use crate::wait::wait_queue::{self, WakeList, result_of};
 
 /// What an array of operations would do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum Trial {
     Blocks(usize),
     /// They never can.
     Fails(Errno),
-    /// The undo record is no longer that of whoever wants them.
+    /// The undo record is no longer that of the thread that wants them.
     NoRecord,
 }
 
@@ -73,7 +73,7 @@ impl Values {
     }
 }
 
-/// A private copy of a sleeper's operations, which are known to be few.
+/// A private copy of a waiter's operations, which are known to be few.
 pub(super) fn operations_of(
     map: &Map,
     thread: u64,
@@ -87,12 +87,12 @@ pub(super) fn operations_of(
         .collect()
 }
 
-/// The undo record of whoever wants operations done.
+/// The undo record of the thread that wants operations done.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OwnRecord {
     pub record: u32,
     /// Its owner.
-    pub client: ClientName,
+    pub client: ClientId,
 }
 
 /// Tries operations on a set and stages them if all can be done.
@@ -102,20 +102,18 @@ pub(super) fn perform(
     set: &Set,
     operations: &[Operation],
     record: Option<OwnRecord>,
-    party: u32,
+    process_ref: u32,
 ) -> Result<Trial, Fault> {
     let highest = pool.geometry().semvmx as i32;
     let mut values = Values::new(operations.len())?;
     let mut totals = Values::new(if record.is_some() { operations.len() } else { 0 })?;
-    let adjustments = match record {
-        Some(OwnRecord { record, client }) => {
-            if !undo::belongs(txn, pool.layout(), set, record, client)? {
-                return Ok(Trial::NoRecord);
-            }
-            Some((record, undo::adjustments(txn, pool.layout(), record)?))
+    let mut adjustments = None;
+    if let Some(OwnRecord { record, client }) = record {
+        if !undo::belongs(txn, pool.layout(), set, record, client)? {
+            return Ok(Trial::NoRecord);
         }
-        None => None,
-    };
+        adjustments = Some((record, undo::adjustments(txn, pool.layout(), record)?));
+    }
     for (index, operation) in operations.iter().enumerate() {
         let value = match values.get(operation.number) {
             Some(value) => value,
@@ -155,7 +153,7 @@ pub(super) fn perform(
     }
     // Nothing is written before all of them are known to be possible.
     let mut wanted = Wanted { values, totals, adjustments };
-    stage(txn, pool, set, operations, &mut wanted, party)?;
+    stage(txn, pool, set, operations, &mut wanted, process_ref)?;
     Ok(Trial::Done)
 }
 
@@ -174,7 +172,7 @@ fn stage(
     set: &Set,
     operations: &[Operation],
     wanted: &mut Wanted,
-    party: u32,
+    process_ref: u32,
 ) -> Result<(), Fault> {
     let Wanted { values, totals, adjustments } = wanted;
     if let Some((record, base)) = *adjustments {
@@ -190,14 +188,14 @@ fn stage(
         let value = values.get(number).unwrap_or(0);
         let (at, cell) = set.close(txn, pool, number.into())?;
         let word = SemWord::unpack(cell.word);
-        if word.value != value as u32 || word.operator != party {
-            set.write(txn, at, cell, value as u32, party)?;
+        if word.value != value as u32 || word.operator != process_ref {
+            set.write(txn, at, cell, value as u32, process_ref)?;
         }
     }
     Ok(())
 }
 
-/// Opens the fast way again on the words that this change has closed, if nobody sleeps.
+/// Opens the fast way again on the words that this change has closed, if no thread sleeps.
 pub(super) fn reopen(txn: &mut Txn<'_>, set: &Set, operations: &[Operation]) -> Result<(), Fault> {
     if txn.get(field!(set.slot, SemSlot, waiting))? != 0 {
         return Ok(());
@@ -213,28 +211,28 @@ pub(super) fn reopen(txn: &mut Txn<'_>, set: &Set, operations: &[Operation]) -> 
     Ok(())
 }
 
-/// One walk over the sleepers of a set.
+/// One walk over the waiters of a set.
 #[derive(Debug, Default)]
 struct Walk {
     /// The record is full, and there may be more to do.
     more: bool,
     /// The wait queue has to be walked again from its head.
     again: bool,
-    /// Somebody has been passed over who waits for a zero.
+    /// Another thread has been passed over who waits for a zero.
     zero_awaited: bool,
-    /// Somebody with several operations has been passed over: whoever goes on after it may change
-    /// at which of them it blocks, and so where it is counted.
+    /// Another thread with several operations has been passed over: the thread that goes on after
+    /// it may change at which of them it blocks, and so where it is counted.
     several_passed: bool,
     recount: bool,
 }
 
-/// Does the work of sleepers that can go on now, in the order of their arrival, and stamps the set
+/// Does the work of waiters that can go on now, in the order of their arrival, and stamps the set
 /// when it has done any. True when the record is full and there may be more to do.
 pub(super) fn serve(
     txn: &mut Txn<'_>,
     pool: &Pool,
     set: &Set,
-    rings: &mut Rings,
+    wakes: &mut WakeList,
 ) -> Result<bool, Fault> {
     let layout = pool.layout();
     if txn.get(field!(set.slot, SemSlot, waiting))? == 0 {
@@ -244,9 +242,10 @@ pub(super) fn serve(
     let alike = set.count == 1 && txn.get(field!(set.slot, SemSlot, mixed))? == 0;
     loop {
         let mut walk = Walk::default();
-        wait_queue::walk(txn, layout, set.line(), |txn, slot| {
+        wait_queue::walk(txn, layout, set.wait_queue(), |txn, slot| {
             let at = thread_at(layout, slot)?;
-            let count = txn.desk().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+            let count =
+                txn.lock_context().map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
             if count == 1
                 && let Some((operation, value)) = still_blocked(txn, set, at)?
             {
@@ -255,8 +254,8 @@ pub(super) fn serve(
             }
             // Too many to do on its behalf: it does them itself, if it can.
             let too_many = count > INLINE_OPS as u64;
-            // Leaving the line takes up to seven words, the set's stamp one, every operation up to
-            // two.
+            // Leaving the wait queue takes up to seven words, the set's stamp one, every operation
+            // up to two.
             if txn.room() < if too_many { 8 } else { 8 + 2 * count as usize } {
                 walk.more = true;
                 return Ok(false);
@@ -266,8 +265,8 @@ pub(super) fn serve(
                 false => operate_for(txn, pool, set, at, count, &mut walk)?,
             };
             let Some((state, result)) = outcome else { return Ok(true) };
-            wait_queue::leave_line(txn, layout, set.line(), slot, state, result)?;
-            rings.add(slot);
+            wait_queue::dequeue(txn, layout, set.wait_queue(), slot, state, result)?;
+            wakes.add(slot);
             Ok(!walk.again)
         })?;
         if walk.more || !(walk.again || walk.recount) {
@@ -276,7 +275,7 @@ pub(super) fn serve(
     }
 }
 
-/// Does the operations of the sleeper in the thread slot at `at`, if that can be: how its sleep
+/// Does the operations of the waiter in the thread slot at `at`, if that can be: how its sleep
 /// ends, or `None` when it goes on.
 fn operate_for(
     txn: &mut Txn<'_>,
@@ -286,17 +285,17 @@ fn operate_for(
     count: u64,
     walk: &mut Walk,
 ) -> Result<Option<(WaitState, u32)>, Fault> {
-    let operations = operations_of(txn.desk().map, at, count)?;
-    let record = txn.desk().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
-    let client = ClientName::of(txn.get_word(field!(at, ThreadSlot, owner))?);
+    let operations = operations_of(txn.lock_context().map, at, count)?;
+    let record = txn.lock_context().map.load(field!(at, ThreadSlot, size), Ordering::Relaxed)?;
+    let client = ClientId::of(txn.get_word(field!(at, ThreadSlot, owner))?);
     let record = client
         .zip((record as u32).checked_sub(1))
         .map(|(client, record)| OwnRecord { record, client });
-    let party = txn.get(field!(at, ThreadSlot, party))?;
+    let process_ref = txn.get(field!(at, ThreadSlot, process_ref))?;
     if operations.iter().any(|one| u32::from(one.number) >= set.count) {
-        return Err(Fault::corrupt(at, "a sleeper at no semaphore"));
+        return Err(Fault::corrupt(at, "a waiter at no semaphore"));
     }
-    Ok(match perform(txn, pool, set, &operations, record, party)? {
+    Ok(match perform(txn, pool, set, &operations, record, process_ref)? {
         Trial::Blocks(index) => {
             let operation = operations[index];
             walk.zero_awaited |= operation.change == 0;
@@ -315,21 +314,21 @@ fn operate_for(
     })
 }
 
-/// Whether operations that have just been done may let somebody go on who was passed over before: a
-/// rise helps who wants to lower, a fall only who awaits a zero. (ipc/sem.c of Linux asks the same,
-/// in `check_restart`.)
+/// Whether operations that have just been done may let another thread go on who was passed over
+/// before: a rise helps who wants to lower, a fall only who awaits a zero. (ipc/sem.c of Linux asks
+/// the same, in `check_restart`.)
 fn helps_earlier(operations: &[Operation], zero_awaited: bool) -> bool {
     operations.iter().any(|one| one.change > 0 || (one.change < 0 && zero_awaited))
 }
 
-/// The operation of a sleeper that has only one, and the semaphore's value, if it has to go on
-/// waiting as far as can be told at a glance: most of a long line do.
+/// The operation of a waiter that has only one, and the semaphore's value, if it has to go on
+/// waiting as far as can be told at a glance: most of a long wait queue do.
 fn still_blocked(
     txn: &mut Txn<'_>,
     set: &Set,
     thread: u64,
 ) -> Result<Option<(Operation, u32)>, Fault> {
-    let word = txn.desk().map.load(field!(thread, ThreadSlot, ops), Ordering::Relaxed)?;
+    let word = txn.lock_context().map.load(field!(thread, ThreadSlot, ops), Ordering::Relaxed)?;
     let operation = Operation::unpack(word);
     if u32::from(operation.number) >= set.count {
         return Ok(None);
@@ -341,7 +340,7 @@ fn still_blocked(
     Ok(stays.then_some((operation, word.value)))
 }
 
-/// What a sleeper is counted under by GETNCNT and GETZCNT.
+/// What a waiter is counted under by GETNCNT and GETZCNT.
 pub(super) fn blocked_at(operation: Operation) -> u32 {
     u32::from(operation.number) | u32::from(operation.change == 0) << 31
 }

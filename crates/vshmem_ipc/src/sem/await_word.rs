@@ -1,15 +1,15 @@
-//! Looking at a semaphore for a while before sleeping: a hand-over that takes no lock.
+//! Spinning at a semaphore for a while before sleeping: a hand-over that takes no lock.
 //!
-//! Who waits for a single operation watches the semaphore's word and does the operation itself, by
-//! the fast way, the moment that it can be done. Nobody knows of such a waiter: it is in no line
-//! and GETNCNT does not count it, as if it had not called yet. So it looks for some tens of
-//! microseconds only (`vshmem_sync::Spin`), and not at all where somebody is in line already (the
-//! fast way is closed then): it comes after them.
+//! A thread that waits for a single operation watches the semaphore's word and does the operation
+//! itself, by the fast way, the moment that it can be done. No thread knows of such a waiter: it is
+//! in no wait queue and GETNCNT does not count it, as if it had not called yet. So it spins for
+//! some tens of microseconds only (`vshmem_sync::Spin`), and not at all where another thread is in
+//! the wait queue already (the fast way is closed then): it comes after them.
 //!
-//! What is shared is only read here, but for the fast way itself: a look and a yield leave nothing
-//! behind in the pool. So whoever is killed between two looks has not called, and there is no step
-//! here for a crash point or a model: those of the fast way (`vshmem_sync::Semaphore`) and of the
-//! line (`wait.rs`) are all there are.
+//! What is shared is only read here, but for the fast way itself: a poll and a yield leave nothing
+//! behind in the pool. So the thread that is killed between two polls has not called, and there is
+//! no step here for a crash point or a model: those of the fast way (`vshmem_sync::Semaphore`) and
+//! of the wait queue (`wait.rs`) are all there are.
 
 use std::time::Duration;
 
@@ -22,21 +22,21 @@ use crate::sem::set::Set;
 use crate::sem::{fast, undo};
 use crate::wait::waker_cpus;
 
-/// A shorter timeout may be over before the look is.
+/// A shorter timeout may be over before the poll is.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// What came of looking.
+/// What came of spinning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Looked {
     /// The operation is done.
     Done,
-    /// It has to wait in line.
+    /// It has to wait in the wait queue.
     InVain,
-    /// The same, and this thread has not looked.
+    /// The same, and this thread has not spun.
     NotAtAll,
 }
 
-/// Looks for a while until the operation can be done.
+/// Spins for a while until the operation can be done.
 #[cold]
 pub(super) fn await_word(
     context: &Context,
@@ -52,14 +52,14 @@ pub(super) fn await_word(
         return Ok(Ok(Looked::NotAtAll));
     }
     let semaphore = set.semaphore(context.pool(), operation.number.into())?;
-    // Somebody is in line, or this operation is for somebody in line.
+    // A thread is in the wait queue, or this operation is for one in it.
     if semaphore.is_closed()? {
         return Ok(Ok(Looked::NotAtAll));
     }
-    let mut look = context.spin.begin(waker_cpus::answerer(context));
+    let mut look = context.spin.begin(waker_cpus::waker_cpu(context));
     let (mut seen, mut looked) = (None, Looked::NotAtAll);
     while !look.is_over() && signals_handled() == signals_seen {
-        let word = semaphore.glance()?;
+        let word = semaphore.peek()?;
         if seen == Some(word) {
             continue;
         }

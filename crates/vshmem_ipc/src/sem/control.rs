@@ -6,13 +6,13 @@ use vshmem_sync::field;
 use vshmem_wire::{Adjustment, CELL_BYTES, ObjectHeader, SemSlot, SemWord, ThreadSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::{Failure, Verdict, to_errno};
 use crate::memory::change;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
 use crate::sem::set::{self, Set};
 use crate::sem::{serve, undo};
-use crate::wait::wait_queue::{self, Rings};
+use crate::wait::wait_queue::{self, WakeList};
 
 /// GETVAL.
 #[inline(never)]
@@ -24,7 +24,7 @@ pub(crate) fn semaphore_value(
 ) -> Result<u32, Failure> {
     let (set, nth) = look_up_readable(context, id, number, caller)?;
     let load = || Ok(Ok(context.pool().map().load(set.word(nth)?, Ordering::Acquire)?));
-    let word = SemWord::unpack(settle(load())?);
+    let word = SemWord::unpack(to_errno(load())?);
     if word.tentative { decided_value(context, id, number, caller) } else { Ok(word.value) }
 }
 
@@ -41,7 +41,7 @@ fn decided_value(
     let (set, number) = readable(context, id, number, caller)?;
     let read =
         || -> Verdict<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.0.value)) };
-    settle(read())
+    to_errno(read())
 }
 
 /// GETPID: the last process to operate on a semaphore.
@@ -53,7 +53,7 @@ pub(crate) fn semaphore_pid(
 ) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
     let read = || -> Verdict<u32> { Ok(Ok(set.semaphore(context.pool(), number)?.read()?.1)) };
-    Ok(context.pid_here(settle(read())?))
+    Ok(context.pid_here(to_errno(read())?))
 }
 
 /// A set that the caller may read, and one of its semaphores.
@@ -76,13 +76,13 @@ fn look_up_readable(
     caller: &dyn Caller,
 ) -> Result<(Set, u32), Failure> {
     let set = set::find(context, id)?;
-    settle(Permission::check(context.pool().map(), set.slot, caller, READ))?;
+    to_errno(Permission::check(context.pool().map(), set.slot, caller, READ))?;
     let number = u32::try_from(number).ok().filter(|&n| n < set.count).ok_or(Errno::INVAL)?;
     Ok((set, number))
 }
 
-/// GETNCNT (`zero` false) and GETZCNT: sleepers blocked at a semaphore.
-pub(crate) fn semaphore_sleepers(
+/// GETNCNT (`zero` false) and GETZCNT: waiters blocked at a semaphore.
+pub(crate) fn semaphore_waiters(
     context: &Context,
     id: i32,
     number: i32,
@@ -90,16 +90,16 @@ pub(crate) fn semaphore_sleepers(
     caller: &dyn Caller,
 ) -> Result<u32, Failure> {
     let (set, number) = readable(context, id, number, caller)?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     let layout = context.pool().layout();
     let wanted = number | u32::from(zero) << 31;
-    settle(change::run(context, &desk, set.lock(), "sem-count", |txn| {
+    to_errno(change::run(context, &lock_context, set.lock(), "sem-count", |txn| {
         if !set.alive(txn)? {
             return Ok(Err(Errno::INVAL));
         }
         let mut count = 0;
-        wait_queue::walk(txn, layout, set.line(), |txn, slot| {
+        wait_queue::walk(txn, layout, set.wait_queue(), |txn, slot| {
             let blocked = txn.get(field!(thread_at(layout, slot)?, ThreadSlot, blocked))?;
             count += u32::from(blocked == wanted);
             Ok(true)
@@ -116,10 +116,10 @@ pub(crate) fn semaphore_values(
     mut each: impl FnMut(usize, u16),
 ) -> Result<(), Failure> {
     let set = set::set_of_size(context, id)?;
-    settle(Permission::check(context.pool().map(), set.slot, caller, READ))?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    settle(change::run(context, &desk, set.lock(), "sem-getall", |txn| {
+    to_errno(Permission::check(context.pool().map(), set.slot, caller, READ))?;
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    to_errno(change::run(context, &lock_context, set.lock(), "sem-getall", |txn| {
         if !set.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
@@ -184,20 +184,20 @@ fn write_values(
 ) -> Result<(), Failure> {
     let pool = context.pool();
     let layout = pool.layout();
-    let party = context.party().pack();
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    let mut rings = Rings::default();
-    let step = change::run(context, &desk, set.lock(), name, |txn| {
-        rings.clear();
+    let process_ref = context.process_ref().pack();
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let mut wakes = WakeList::default();
+    let step = change::run(context, &lock_context, set.lock(), name, |txn| {
+        wakes.clear();
         if !set.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
-        let sleepers = txn.get(field!(set.slot, SemSlot, waiting))? != 0;
+        let waiters = txn.get(field!(set.slot, SemSlot, waiting))? != 0;
         for number in (0..set.count).filter(|&number| value(number).is_some()) {
             // Nothing is staged for these words yet, so the pool's own word is the one.
             let semaphore = set.semaphore(pool, number)?;
-            let next = SemWord::of(value(number).unwrap_or(0), party, sleepers);
+            let next = SemWord::of(value(number).unwrap_or(0), process_ref, waiters);
             txn.replace_first(semaphore.at, semaphore.close()?, next.pack())?;
         }
         undo::walk(txn, layout, set, |txn, record| {
@@ -205,8 +205,8 @@ fn write_values(
             txn.step(set.count)?;
             for number in (0..set.count).filter(|&number| value(number).is_some()) {
                 let at = base + u64::from(number) * CELL_BYTES;
-                let seen = Adjustment::unpack(txn.desk().map.load(at, Ordering::Acquire)?);
-                if seen.total == 0 && !seen.pledged && !seen.closed {
+                let seen = Adjustment::unpack(txn.lock_context().map.load(at, Ordering::Acquire)?);
+                if seen.total == 0 && !seen.is_prepared && !seen.closed {
                     continue;
                 }
                 let closed = set.semaphore(pool, number)?.close_adjustment(record, at)?;
@@ -217,6 +217,6 @@ fn write_values(
         txn.update(field!(set.slot, ObjectHeader, changed), seconds_now())?;
         Ok(Ok(()))
     });
-    settle(step)?;
-    serve::serve_rest(context, &desk, set)
+    to_errno(step)?;
+    serve::serve_rest(context, &lock_context, set)
 }

@@ -2,18 +2,18 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Desk, Fault, Txn, field};
+use vshmem_sync::{Fault, LockContext, Txn, field};
 use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::{Failure, Verdict, to_errno};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::id::{Kind, Place};
 use crate::pool::tag_floor;
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, mode_of};
-use crate::registry::table::{self, MOST_TRIES, Standing, per_kind};
+use crate::registry::table::{self, MOST_TRIES, SlotState, per_kind};
 use crate::sem::set;
 
 /// semget(2).
@@ -38,28 +38,28 @@ pub(crate) fn semget(
             if count > set.count {
                 return Err(Errno::INVAL.into());
             }
-            settle(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
-            context.told.record_size(Kind::Semaphore, place, set.count)?;
+            to_errno(Permission::check_mode(pool.map(), set.slot, caller, mode_of(flags)))?;
+            context.reported_sizes.record_size(Kind::Semaphore, place, set.count)?;
             return Ok(place.id());
         }
         if count == 0 {
             return Err(Errno::INVAL.into());
         }
-        let seat = context.seat()?;
-        let desk = context.desk_of(&seat);
-        let chunk = chunks::take(context, &desk, u64::from(count) * CELL_BYTES)?;
+        let slot_guard = context.slot_guard()?;
+        let lock_context = context.lock_context_of(&slot_guard);
+        let chunk = chunks::take(context, &lock_context, u64::from(count) * CELL_BYTES)?;
         let new = New { key, flags, count, chunk };
-        let made = settle(make_set(context, &desk, &new, caller));
+        let made = to_errno(make_set(context, &lock_context, &new, caller));
         if !matches!(made, Ok(Some(_))) {
-            let _ = chunks::release(context, &desk, chunk);
+            let _ = chunks::release(context, &lock_context, chunk);
         }
         if let Some(place) = made? {
-            context.told.record_size(Kind::Semaphore, place, count)?;
+            context.reported_sizes.record_size(Kind::Semaphore, place, count)?;
             return Ok(place.id());
         }
     }
     let keys = pool.layout().keys[Kind::Semaphore as usize];
-    Err(Fault::corrupt(keys.offset, "a key that is found and is nobody's").into())
+    Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
 }
 
 /// A set that is to be made.
@@ -72,10 +72,10 @@ struct New {
     chunk: Chunk,
 }
 
-/// Makes a set. `None` when somebody else has made one of that key meanwhile.
+/// Makes a set. `None` when another thread has made one of that key meanwhile.
 fn make_set(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     new: &New,
     caller: &dyn Caller,
 ) -> Verdict<Option<Place>> {
@@ -85,7 +85,7 @@ fn make_set(
     let base = chunk.offset(layout)?;
     tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
     let permission = Permission::of_new(key, flags, caller);
-    change::run(context, desk, pool.registry_lock(), "semget", |txn| {
+    change::run(context, lock_context, pool.registry_lock(), "semget", |txn| {
         let exists =
             key != 0 && table::find_key(layout, Kind::Semaphore, key, |at| txn.get(at))?.is_some();
         if exists {
@@ -106,7 +106,7 @@ fn make_set(
         if key != 0 {
             table::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;
         }
-        let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+        let live = SlotState { state: ObjectState::Live as u32, sequence: place.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
         Ok(Ok(Some(place)))
     })
@@ -130,7 +130,7 @@ fn has_room(
     let high = txn.get(per_kind!(layout, high_water, Kind::Semaphore))?;
     for index in 0..high.min(layout.sem.count as u32) {
         let slot = table::slot_at(layout, Kind::Semaphore, index)?;
-        if Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?).is(ObjectState::Live) {
+        if SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?).is(ObjectState::Live) {
             used += u64::from(txn.get(field!(slot, SemSlot, count))?);
         }
     }

@@ -6,7 +6,7 @@ use vshmem_sync::{Fault, Operated, SemaphoreArray, field, load_value};
 use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::registry::permission::{Caller, Permission, READ, WRITE};
 use crate::sem::operation::Operation;
 use crate::sem::set::Set;
@@ -25,7 +25,7 @@ pub(crate) fn may_operate<C: Caller>(
     }
     let alters = operations.iter().any(|operation| operation.change != 0);
     let wanted = if alters { WRITE } else { READ };
-    settle(Permission::check(context.pool().map(), set.slot, caller, wanted))
+    to_errno(Permission::check(context.pool().map(), set.slot, caller, wanted))
 }
 
 /// Without the lock, if that will do. `None`: it will not.
@@ -44,9 +44,9 @@ pub(crate) fn semop_fast(
         // Looked at after the cells, so that they were the set's when they were read: memory that
         // has become something else since refuses the swap by its tag. What cannot be read does not
         // stand: the slow way says why.
-        let stands = || Ok(context.stands() && set.stands_in(map).unwrap_or(false));
+        let is_current = || Ok(context.is_current() && set.is_current_in(map).unwrap_or(false));
         let highest = pool.geometry().semvmx;
-        semaphore.operate(operation.change, highest, context.party().pack(), stands)?
+        semaphore.operate(operation.change, highest, context.process_ref().pack(), is_current)?
     };
     match operated {
         Operated::Done => {}
@@ -74,11 +74,11 @@ fn operate_undoable(
     let me = context.me();
     let at = known.base + u64::from(number) * CELL_BYTES;
     // As for an operation without SEM_UNDO.
-    let stands = || {
-        let is_there = context.stands() && set.stands_in(map).unwrap_or(false);
+    let is_current = || {
+        let is_there = context.is_current() && set.is_current_in(map).unwrap_or(false);
         Ok(is_there && known.is_of(me, set))
     };
-    semaphore.operate_undoable(change, pool.geometry().semvmx, known.record, at, stands)
+    semaphore.operate_undoable(change, pool.geometry().semvmx, known.record, at, is_current)
 }
 
 /// Several operations without the lock. False: that will not do.
@@ -103,9 +103,9 @@ pub(crate) fn semop_array_fast(
         at: field!(set.slot, SemSlot, array),
         find: |number| set.semaphore(pool, number),
     };
-    let stands = || Ok(context.stands() && set.stands_in(map).unwrap_or(false));
+    let is_current = || Ok(context.is_current() && set.is_current_in(map).unwrap_or(false));
     let highest = pool.geometry().semvmx;
-    let operated = array.operate(&wanted, highest, context.party().pack(), stands)?;
+    let operated = array.operate(&wanted, highest, context.process_ref().pack(), is_current)?;
     if operated != Operated::Done {
         return Ok(false);
     }
@@ -113,8 +113,8 @@ pub(crate) fn semop_array_fast(
     Ok(true)
 }
 
-/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds,
-/// whoever writes it last.
+/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds, the
+/// thread that writes it last.
 #[inline(always)]
 fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
     let stamp = field!(set.slot, ObjectHeader, used);

@@ -2,17 +2,17 @@
 //!
 //! # User-visible behaviour
 //! As in the kernel's `ipc/sem.c`: an array of operations happens at once or not at all, in the
-//! order given; sleepers are served in the order of their arrival as far as their operations can
-//! be done; a sleeper's operations are done by whoever made them possible.
+//! order given; waiters are served in the order of their arrival as far as their operations can be
+//! done; a waiter's operations are done by the thread that made them possible.
 //!
 //! # Locking
-//! A set has one lock, over its values, adjustments and sleepers. A single operation that finds
-//! nobody asleep and need not sleep does without: it is one compare-and-swap on the semaphore's
+//! A set has one lock, over its values, adjustments and waiters. A single operation that finds no
+//! thread asleep and need not sleep does without: it is one compare-and-swap on the semaphore's
 //! word, or with SEM_UNDO two (`vshmem_sync::Semaphore`). So do a few operations on up to four
 //! semaphores, if none is with SEM_UNDO (`vshmem_sync::SemaphoreArray`). The word's SLOW bit closes
-//! that way: it is set by whoever works under the lock before it looks at the word, and stays while
-//! there are sleepers. An adjustment has such a bit as well. Setting one by mistake costs time and
-//! nothing else.
+//! that way: it is set by the thread that works under the lock before it looks at the word, and
+//! stays while there are waiters. An adjustment has such a bit as well. Setting one by mistake
+//! costs time and nothing else.
 
 pub(crate) mod array;
 pub(crate) mod await_word;

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use vshmem_mem::{Instant, Ordering, seconds_now, signals_handled};
-use vshmem_sync::{Desk, Fault, Seat, Txn, field};
+use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field};
 use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::{change, chunks};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Place;
@@ -23,13 +23,13 @@ use crate::sem::set::{self, Set};
 use crate::sem::{serve, undo};
 use crate::wait::doorbell;
 use crate::wait::sleep::{self, Woken};
-use crate::wait::wait_queue::{self, Rings, errno_of};
+use crate::wait::wait_queue::{self, WakeList, errno_of};
 
 /// How a try to do operations under the lock ended.
 enum Step {
-    /// They are done; `more` sleepers may be able to go on.
+    /// They are done; `more` waiters may be able to go on.
     Done { more: bool },
-    /// This thread is in line.
+    /// This thread is in the wait queue.
     Asleep,
     /// The undo record has gone.
     Again,
@@ -51,7 +51,7 @@ pub(crate) fn semop<C: Caller>(
         return Err(Errno::TOOBIG.into());
     }
     if let [operation] = operations {
-        // What has been seen is believed only if the operation could be done.
+        // What has been read is used only if the operation could be done.
         let place = Place::of(id).ok_or(Errno::INVAL)?;
         if let Ok(Some(set)) = Set::glimpse(context.pool(), place)
             && fast::may_operate(context, &set, operations, caller).is_ok()
@@ -84,7 +84,7 @@ fn semop_slow(
     let deadline = timeout.map(|span| Instant::now().after(span));
     let looked = match operations {
         [operation] => {
-            settle(await_word::await_word(context, set, *operation, timeout, signals_seen))?
+            to_errno(await_word::await_word(context, set, *operation, timeout, signals_seen))?
         }
         _ => Looked::NotAtAll,
     };
@@ -92,19 +92,27 @@ fn semop_slow(
         return Ok(());
     }
     let has_looked = looked == Looked::InVain;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     let wants_undo = operations.iter().any(|operation| operation.undo);
     let long = if operations.len() > INLINE_OPS {
-        Some(chunks::take(context, &desk, operations.len() as u64 * 8)?)
+        Some(chunks::take(context, &lock_context, operations.len() as u64 * 8)?)
     } else {
         None
     };
-    let call =
-        Call { context, set, operations, wants_undo, long, deadline, signals_seen, seat: &seat };
+    let call = Call {
+        context,
+        set,
+        operations,
+        wants_undo,
+        long,
+        deadline,
+        signals_seen,
+        slot_guard: &slot_guard,
+    };
     let result = semop_until(&call, has_looked);
     if let Some(chunk) = long {
-        let _ = chunks::release(context, &desk, chunk);
+        let _ = chunks::release(context, &lock_context, chunk);
     }
     result
 }
@@ -119,12 +127,12 @@ struct Call<'a> {
     long: Option<Chunk>,
     deadline: Option<Instant>,
     signals_seen: u32,
-    seat: &'a Seat<'a>,
+    slot_guard: &'a SlotGuard<'a>,
 }
 
 /// What a try under the lock goes by.
 #[derive(Debug, Clone, Copy)]
-struct Standing {
+struct SlotState {
     /// What the call returns when the set has gone.
     gone: Errno,
     /// Why this call does not sleep again: a peer may keep on sending it to try again.
@@ -132,21 +140,21 @@ struct Standing {
 }
 
 fn semop_until(call: &Call<'_>, mut has_looked: bool) -> Result<(), Failure> {
-    // Who has looked has waited already, for others to see.
+    // A thread that has looked has waited already, for others to see.
     let gone = if has_looked { Errno::IDRM } else { Errno::INVAL };
     let over = (has_looked && signals_handled() != call.signals_seen).then_some(Errno::INTR);
-    let mut standing = Standing { gone, over };
+    let mut slot_state = SlotState { gone, over };
     let mut records = 0;
     loop {
         // Looked up each time: it may have been given up, with all adjustments of this process, by
         // a thread that exits.
         let record = if call.wants_undo {
             records += 1;
-            Some(own_record(call, standing.gone)?)
+            Some(own_record(call, slot_state.gone)?)
         } else {
             None
         };
-        match try_under_lock(call, record, standing)? {
+        match try_under_lock(call, record, slot_state)? {
             Step::Done { .. } => return Ok(()),
             Step::Again if records < MOST_TRIES => continue,
             Step::Again => {
@@ -160,21 +168,21 @@ fn semop_until(call: &Call<'_>, mut has_looked: bool) -> Result<(), Failure> {
             Woken::Done(errno) => return Err(errno_of(errno).into()),
             Woken::TimedOut => return Err(Errno::AGAIN.into()),
             Woken::Interrupted => return Err(Errno::INTR.into()),
-            Woken::Retry => standing.gone = Errno::IDRM,
+            Woken::Retry => slot_state.gone = Errno::IDRM,
         }
         has_looked = false;
         if signals_handled() != call.signals_seen {
-            standing.over = Some(Errno::INTR);
+            slot_state.over = Some(Errno::INTR);
         } else if call.deadline.is_some_and(|end| end.remaining(Instant::now()).is_zero()) {
-            standing.over = Some(Errno::AGAIN);
+            slot_state.over = Some(Errno::AGAIN);
         }
     }
 }
 
 /// This process's undo record of the set.
 fn own_record(call: &Call<'_>, gone: Errno) -> Result<OwnRecord, Failure> {
-    let desk = call.context.desk_of(call.seat);
-    let found = undo::undo_record(call.context, &desk, call.set);
+    let lock_context = call.context.lock_context_of(call.slot_guard);
+    let found = undo::undo_record(call.context, &lock_context, call.set);
     let gone = |failure| match failure {
         Failure::Errno(Errno::IDRM) => Failure::Errno(gone),
         other => other,
@@ -182,22 +190,22 @@ fn own_record(call: &Call<'_>, gone: Errno) -> Result<OwnRecord, Failure> {
     Ok(OwnRecord { record: found.map_err(gone)?, client: call.context.me() })
 }
 
-/// Does the operations under the lock, or joins the line of those who wait.
+/// Does the operations under the lock, or joins the wait queue of those who wait.
 fn try_under_lock(
     call: &Call<'_>,
     record: Option<OwnRecord>,
-    standing: Standing,
+    slot_state: SlotState,
 ) -> Result<Step, Failure> {
     let Call { context, set, operations, .. } = *call;
-    let (pool, desk) = (context.pool(), context.desk_of(call.seat));
-    let party = context.party().pack();
-    let mut rings = Rings::default();
-    let step = change::run(context, &desk, set.lock(), "semop", |txn| {
-        rings.clear();
+    let (pool, lock_context) = (context.pool(), context.lock_context_of(call.slot_guard));
+    let process_ref = context.process_ref().pack();
+    let mut wakes = WakeList::default();
+    let step = change::run(context, &lock_context, set.lock(), "semop", |txn| {
+        wakes.clear();
         if !set.alive(txn)? {
-            return Ok(Err(standing.gone));
+            return Ok(Err(slot_state.gone));
         }
-        match perform(txn, pool, set, operations, record, party)? {
+        match perform(txn, pool, set, operations, record, process_ref)? {
             Trial::NoRecord => Ok(Ok(Step::Again)),
             Trial::Fails(errno) => {
                 reopen(txn, set, operations)?;
@@ -205,61 +213,68 @@ fn try_under_lock(
             }
             Trial::Done => {
                 txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
-                let more = array::serve(txn, pool, set, &mut rings)?;
+                let more = array::serve(txn, pool, set, &mut wakes)?;
                 reopen(txn, set, operations)?;
                 Ok(Ok(Step::Done { more }))
             }
-            Trial::Blocks(_) if standing.over.is_some() => {
+            Trial::Blocks(_) if slot_state.over.is_some() => {
                 reopen(txn, set, operations)?;
-                Ok(Err(standing.over.unwrap_or(Errno::AGAIN)))
+                Ok(Err(slot_state.over.unwrap_or(Errno::AGAIN)))
             }
             Trial::Blocks(index) => {
-                lie_down(call, txn, index, record.map(|own| own.record))?;
+                enqueue_self(call, txn, index, record.map(|own| own.record))?;
                 Ok(Ok(Step::Asleep))
             }
         }
     });
-    let step = settle(step)?;
+    let step = to_errno(step)?;
     if let Step::Done { more } = step {
-        doorbell::ring_all(context, &rings);
+        doorbell::wake_all(context, &wakes);
         if more {
-            serve::serve_rest(context, &desk, set)?;
+            serve::serve_rest(context, &lock_context, set)?;
         }
     }
     Ok(step)
 }
 
-/// Sleeps in the line of the set.
+/// Sleeps in the wait queue of the set.
 fn sleep_at_set(call: &Call<'_>, has_looked: bool) -> Result<Woken, Failure> {
-    let Call { context, set, deadline, signals_seen, seat, .. } = *call;
-    let desk = context.desk_of(seat);
-    // Whoever dies between changing the set and serving its sleepers is made up for here.
-    let tend = || match serve::tend_set(context, &desk, set) {
+    let Call { context, set, deadline, signals_seen, slot_guard, .. } = *call;
+    let lock_context = context.lock_context_of(slot_guard);
+    // The thread that dies between changing the set and serving its waiters is made up for here.
+    let recover = || match serve::recover_set(context, &lock_context, set) {
         Ok(()) => Ok(()),
         Err(_) => Err(Fault::corrupt(set.slot, "a set that cannot be served")),
     };
-    let line = set.line();
-    let woken =
-        sleep::sleep_in_line(context, seat, line, has_looked, deadline, signals_seen, tend)?;
+    let wait_queue = set.wait_queue();
+    let woken = sleep::sleep_in_wait_queue(
+        context,
+        slot_guard,
+        wait_queue,
+        has_looked,
+        deadline,
+        signals_seen,
+        recover,
+    )?;
     if matches!(woken, Woken::TimedOut | Woken::Interrupted) {
-        reopen_all(context, &desk, set, call.operations)?;
+        reopen_all(context, &lock_context, set, call.operations)?;
     }
     Ok(woken)
 }
 
-/// Writes down what this sleeper waits for, and stages its place in the line.
-fn lie_down(
+/// Writes down what this waiter waits for, and stages its place in the wait queue.
+fn enqueue_self(
     call: &Call<'_>,
     txn: &mut Txn<'_>,
     blocked: usize,
     record: Option<u32>,
 ) -> Result<(), Fault> {
     let Call { context, set, operations, long, .. } = *call;
-    let slot = call.seat.slot;
+    let slot = call.slot_guard.slot;
     let layout = context.pool().layout();
-    let map = txn.desk().map;
+    let map = txn.lock_context().map;
     let at = thread_at(layout, slot)?;
-    // Plain words: nobody reads them before the slot is in a line.
+    // Plain words: no thread reads them before the slot is in a wait queue.
     map.store(field!(at, ThreadSlot, count), operations.len() as u64, Ordering::Relaxed)?;
     let record = record.map_or(0, |record| u64::from(record) + 1);
     map.store(field!(at, ThreadSlot, size), record, Ordering::Relaxed)?;
@@ -273,7 +288,7 @@ fn lie_down(
         map.store(base + index as u64 * 8, operation.pack(), Ordering::Relaxed)?;
     }
     txn.update(field!(at, ThreadSlot, blocked), blocked_at(operations[blocked]))?;
-    txn.update(field!(at, ThreadSlot, party), context.party().pack())?;
+    txn.update(field!(at, ThreadSlot, process_ref), context.process_ref().pack())?;
     let mixed = field!(set.slot, SemSlot, mixed);
     let takes_one = operations.len() == 1 && operations[0].change < 0;
     if !takes_one {
@@ -281,17 +296,17 @@ fn lie_down(
     } else if txn.get(field!(set.slot, SemSlot, waiting))? == 0 {
         txn.update(mixed, 0)?;
     }
-    wait_queue::join_line(txn, layout, set.line(), slot, WaitKind::Semaphore, set.index)
+    wait_queue::enqueue(txn, layout, set.wait_queue(), slot, WaitKind::Semaphore, set.index)
 }
 
-/// Opens the fast way again after a sleeper has left, if it was the last one.
+/// Opens the fast way again after a waiter has left, if it was the last one.
 fn reopen_all(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     set: &Set,
     operations: &[Operation],
 ) -> Result<(), Failure> {
-    settle(change::run(context, desk, set.lock(), "semop-reopen", |txn| {
+    to_errno(change::run(context, lock_context, set.lock(), "semop-reopen", |txn| {
         if set.alive(txn)? {
             reopen(txn, set, operations)?;
         }

@@ -1,21 +1,21 @@
 //! What is done to a set when a process has ended: its adjustments, and what it never came to know.
 
 use vshmem_mem::{Ordering, seconds_now};
-use vshmem_sync::{Desk, Fault, HeldBy, Txn, field, load_value, load_word};
+use vshmem_sync::{ClientList, Fault, LockContext, Txn, field, load_value, load_word};
 use vshmem_wire::{
-    Adjustment, CELL_BYTES, ClientName, ClientSlot, Holding, INLINE_OPS, ObjectHeader, SemWord,
-    ThreadSlot, UndoSlot, WaitKind, WaitState,
+    Adjustment, CELL_BYTES, ClientId, ClientListHead, ClientSlot, INLINE_OPS, ObjectHeader,
+    SemWord, ThreadSlot, UndoSlot, WaitKind, WaitState,
 };
 
 use crate::context::Context;
-use crate::error::{Failure, broken, settle};
+use crate::error::{Failure, broken, to_errno};
 use crate::memory::{change, chunks};
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::pool::threads::Dead;
-use crate::registry::table::{self, Standing};
+use crate::registry::table::{self, SlotState};
 use crate::sem::array::operations_of;
 use crate::sem::set::Set;
 use crate::sem::{serve, undo, undo_records};
@@ -23,11 +23,11 @@ use crate::sem::{serve, undo, undo_records};
 /// Applies and frees one undo record, for a process that has ended.
 pub(crate) fn apply_undo(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     set: &Set,
     record: u32,
-    client: ClientName,
-    party: u32,
+    client: ClientId,
+    process_ref: u32,
 ) -> Result<(), Failure> {
     let pool = context.pool();
     let layout = pool.layout();
@@ -36,15 +36,15 @@ pub(crate) fn apply_undo(
     loop {
         let mut freed = None;
         let mut next = from;
-        let step = change::run(context, desk, set.lock(), "undo-apply", |txn| {
+        let step = change::run(context, lock_context, set.lock(), "undo-apply", |txn| {
             freed = None;
-            let standing = Standing::unpack(txn.get(field!(set.slot, ObjectHeader, state))?);
+            let slot_state = SlotState::unpack(txn.get(field!(set.slot, ObjectHeader, state))?);
             let same = undo::belongs(txn, layout, set, record, client)?;
-            if !same || standing.sequence != set.sequence {
+            if !same || slot_state.sequence != set.sequence {
                 return Ok(Ok(true));
             }
             let base = undo::adjustments(txn, layout, record)?;
-            let behind = adjust(txn, pool, set, record, base, from, party)?;
+            let behind = adjust(txn, pool, set, record, base, from, process_ref)?;
             if let Some(number) = behind {
                 next = number;
                 return Ok(Ok(false));
@@ -55,9 +55,9 @@ pub(crate) fn apply_undo(
             txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
             Ok(Ok(true))
         });
-        let finished = settle(step)?;
-        chunks::discard(context, desk, freed);
-        serve::serve_rest(context, desk, set)?;
+        let finished = to_errno(step)?;
+        chunks::discard(context, lock_context, freed);
+        serve::serve_rest(context, lock_context, set)?;
         if finished {
             return Ok(());
         }
@@ -74,9 +74,9 @@ fn adjust(
     record: u32,
     base: u64,
     from: u32,
-    party: u32,
+    process_ref: u32,
 ) -> Result<Option<u32>, Fault> {
-    /// Semaphores adjusted in one change: two words each, and room for sleepers.
+    /// Semaphores adjusted in one change: two words each, and room for waiters.
     const AT_ONCE: usize = 8;
     let most = pool.geometry().semvmx as i32;
     let (mut adjusted, mut highest, mut behind) = (0, 0, None);
@@ -99,7 +99,7 @@ fn adjust(
         }
         let (word_at, cell) = set.close(txn, pool, number)?;
         let value = SemWord::unpack(cell.word).value as i32 + i32::from(total);
-        set.write(txn, word_at, cell, value.clamp(0, most) as u32, party)?;
+        set.write(txn, word_at, cell, value.clamp(0, most) as u32, process_ref)?;
         // One more write: the floor that is raised below is above that, too.
         txn.replace_first(at, closed, Adjustment::of(0, true).pack())?;
         adjusted += 1;
@@ -108,21 +108,20 @@ fn adjust(
     Ok(behind)
 }
 
-/// Takes back what was done for a sleeper that died before it could know: the operations
-/// without SEM_UNDO, as the others are undone with its adjustments. All of them or none: what
-/// they have brought may have been taken by others meanwhile, and then they stay done, as with
-/// the kernel.
+/// Takes back what was done for a waiter that died before it could know: the operations without
+/// SEM_UNDO, as the others are undone with its adjustments. All of them or none: what they have
+/// brought may have been taken by others meanwhile, and then they stay done, as with the kernel.
 pub(crate) fn take_back(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     dead: Dead,
     set: &Set,
 ) -> Result<(), Failure> {
     let pool = context.pool();
     let highest = pool.geometry().semvmx as i32;
-    let step = change::run(context, desk, set.lock(), "sem-take-back", |txn| {
+    let step = change::run(context, lock_context, set.lock(), "sem-take-back", |txn| {
         let at = dead.at;
-        let map = txn.desk().map;
+        let map = txn.lock_context().map;
         let count = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
         let sequence = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
         let unseen = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Done as u32
@@ -135,7 +134,7 @@ pub(crate) fn take_back(
         if !unseen || !set.alive(txn)? {
             return Ok(Ok(()));
         }
-        let party = txn.get(field!(at, ThreadSlot, party))?;
+        let process_ref = txn.get(field!(at, ThreadSlot, process_ref))?;
         for operation in operations_of(map, at, count)?.into_iter().rev() {
             if operation.undo || operation.change == 0 {
                 continue;
@@ -146,56 +145,59 @@ pub(crate) fn take_back(
                 txn.clear();
                 break;
             }
-            set.write(txn, at, cell, value as u32, party)?;
+            set.write(txn, at, cell, value as u32, process_ref)?;
         }
         txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
         Ok(Ok(()))
     });
-    settle(step)?;
-    serve::serve_rest(context, desk, set)
+    to_errno(step)?;
+    serve::serve_rest(context, lock_context, set)
 }
 
 /// Applies a client's adjustments. Its records stay with it, but serve no set any more.
-pub(crate) fn leave_undos(
+pub(crate) fn apply_undos(
     context: &Context,
-    desk: &Desk<'_>,
-    client: ClientName,
-    party: u32,
+    lock_context: &LockContext<'_>,
+    client: ClientId,
+    process_ref: u32,
 ) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let list = field!(slot_of(layout, client)?, ClientSlot, undos);
-    let mut holding = Holding::unpack(load_word(map, list)?);
+    let mut client_list_head = ClientListHead::unpack(load_word(map, list)?);
     for _ in 0..=layout.undos.count {
-        let Some(record) = holding.first.checked_sub(1).filter(|_| holding.is_of(client)) else {
+        let Some(record) =
+            client_list_head.first.checked_sub(1).filter(|_| client_list_head.is_of(client))
+        else {
             return Ok(());
         };
         let at = undo_records::undo_at(layout, record)?;
-        holding = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
+        client_list_head = ClientListHead::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
         let set = load_value(map, field!(at, UndoSlot, set))?;
         if load_word(map, field!(at, UndoSlot, client))? != client.word() {
-            // Somebody else has freed it, and all behind it.
+            // Another thread has freed it, and all behind it.
             return Ok(());
         }
         if let Some(index) = set.checked_sub(1).filter(|_| set != UndoSlot::TAKEN) {
             let slot = table::slot_at(layout, Kind::Semaphore, index)?;
-            let standing = table::standing(map, slot)?;
-            let place = Place { index, sequence: standing.sequence };
+            let slot_state = table::slot_state(map, slot)?;
+            let place = Place { index, sequence: slot_state.sequence };
             let set = Set::read(context.pool(), place, slot)?;
-            apply_undo(context, desk, &set, record, client, party).map_err(broken(at))?;
+            apply_undo(context, lock_context, &set, record, client, process_ref)
+                .map_err(broken(at))?;
         }
     }
     Err(Fault::corrupt(list, "a list of undo records without an end"))
 }
 
 /// Frees the undo records of a client that has ended, whose adjustments are applied.
-pub(crate) fn free_undos(context: &Context, client: ClientName) -> Result<(), Fault> {
+pub(crate) fn free_undos(context: &Context, client: ClientId) -> Result<(), Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let list = field!(slot_of(layout, client)?, ClientSlot, undos);
-    let all = HeldBy { map, list, client };
+    let all = ClientList { map, list, client };
     for _ in 0..=layout.undos.count {
         let Some((head, record)) = all.last()? else { return Ok(()) };
         undo_records::forget_set(map, layout, record, client)?;
-        all.give_up(head, undo_records::held_record(layout, record)?)?;
+        all.give_up(head, undo_records::undo_list_entry(layout, record)?)?;
     }
     Err(Fault::corrupt(list, "a list of undo records without an end"))
 }

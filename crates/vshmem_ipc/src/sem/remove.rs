@@ -1,11 +1,11 @@
 //! semctl(2): IPC_RMID, and taking a removed set apart.
 
 use rustix::io::Errno;
-use vshmem_sync::{Desk, Fault, Txn, field, load_value};
+use vshmem_sync::{Fault, LockContext, Txn, field, load_value};
 use vshmem_wire::{Layout, ObjectHeader, ObjectState, SemSlot, WaitState};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Kind;
@@ -15,54 +15,59 @@ use crate::registry::table;
 use crate::sem::set::{self, Set};
 use crate::sem::undo;
 use crate::wait::doorbell;
-use crate::wait::wait_queue::{self, Rings, result_of};
+use crate::wait::wait_queue::{self, WakeList, result_of};
 
 /// IPC_RMID.
 pub(crate) fn set_remove(context: &Context, id: i32, caller: &dyn Caller) -> Result<(), Failure> {
     let set = set::find(context, id)?;
     set::permission(context, &set)?.allow_control(caller)?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    let removed = change::run(context, &desk, set.lock(), "sem-remove", |txn| {
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let removed = change::run(context, &lock_context, set.lock(), "sem-remove", |txn| {
         if !set.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
-        let dying = set.stands(ObjectState::Dying as u32);
+        let dying = set.state_word(ObjectState::Dying as u32);
         txn.set(field!(set.slot, ObjectHeader, state), dying.pack())?;
         table::begin_task(txn, Kind::Semaphore, set.index)?;
         Ok(Ok(()))
     });
-    settle(removed)?;
-    dismantle_set(context, &desk, &set)
+    to_errno(removed)?;
+    dismantle_set(context, &lock_context, &set)
 }
 
-/// Takes a removed set apart. May be done by anybody, several times, and be left halfway.
-pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Failure> {
+/// Takes a removed set apart. May be done by any thread, several times, and be left halfway.
+pub(crate) fn dismantle_set(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    set: &Set,
+) -> Result<(), Failure> {
     let pool = context.pool();
     let layout = pool.layout();
-    let dying = set.stands(ObjectState::Dying as u32).pack();
+    let dying = set.state_word(ObjectState::Dying as u32).pack();
     let state_at = field!(set.slot, ObjectHeader, state);
-    // Before any record goes: no semaphore may name it any more, nor be written by whoever is late.
+    // Before any record goes: no semaphore may name it any more, nor be written by the thread that
+    // is late.
     if let Err(fault) = close_semaphores(context, set) {
         let now = load_value(pool.map(), state_at);
-        // Somebody else may have been faster.
-        return if now == Ok(dying) { settle(Err(fault)) } else { Ok(()) };
+        // Another thread may have been faster.
+        return if now == Ok(dying) { to_errno(Err(fault)) } else { Ok(()) };
     }
-    // Each round but the last takes a sleeper or an undo record away.
+    // Each round but the last takes a waiter or an undo record away.
     let mut rounds = layout.threads.count + layout.undos.count + 1;
     loop {
         rounds = rounds
             .checked_sub(1)
             .ok_or(Fault::corrupt(set.slot, "a set that cannot be taken apart"))?;
-        let mut rings = Rings::default();
+        let mut wakes = WakeList::default();
         let mut freed = None;
-        let step = change::run(context, desk, set.lock(), "sem-dismantle", |txn| {
-            rings.clear();
+        let step = change::run(context, lock_context, set.lock(), "sem-dismantle", |txn| {
+            wakes.clear();
             freed = None;
             if txn.get(state_at)? != dying {
                 return Ok(Ok(true));
             }
-            if !send_away(txn, layout, set, &mut rings)? {
+            if !send_away(txn, layout, set, &mut wakes)? {
                 return Ok(Ok(false));
             }
             let Some(record) = txn.get(field!(set.slot, SemSlot, undos))?.checked_sub(1) else {
@@ -72,14 +77,14 @@ pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Re
             freed = undo::unlink(txn, layout, set, record, context.me())?;
             Ok(Ok(false))
         });
-        let finished = settle(step)?;
-        chunks::discard(context, desk, freed);
-        doorbell::ring_all(context, &rings);
+        let finished = to_errno(step)?;
+        chunks::discard(context, lock_context, freed);
+        doorbell::wake_all(context, &wakes);
         if finished {
             break;
         }
     }
-    settle(change::run(context, desk, pool.registry_lock(), "sem-free", |txn| {
+    to_errno(change::run(context, lock_context, pool.registry_lock(), "sem-free", |txn| {
         if txn.get(state_at)? != dying {
             return Ok(Ok(()));
         }
@@ -92,28 +97,28 @@ pub(crate) fn dismantle_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Re
     }))
 }
 
-/// Stages that the sleepers of a removed set leave. False when there is no room for more.
+/// Stages that the waiters of a removed set leave. False when there is no room for more.
 fn send_away(
     txn: &mut Txn<'_>,
     layout: &Layout,
     set: &Set,
-    rings: &mut Rings,
+    wakes: &mut WakeList,
 ) -> Result<bool, Fault> {
     let mut more = false;
-    wait_queue::walk(txn, layout, set.line(), |txn, slot| {
+    wait_queue::walk(txn, layout, set.wait_queue(), |txn, slot| {
         if txn.room() < 8 {
             more = true;
             return Ok(false);
         }
         let gone = result_of(Errno::IDRM);
-        wait_queue::leave_line(txn, layout, set.line(), slot, WaitState::Done, gone)?;
-        rings.add(slot);
+        wait_queue::dequeue(txn, layout, set.wait_queue(), slot, WaitState::Done, gone)?;
+        wakes.add(slot);
         Ok(true)
     })?;
     Ok(!more && txn.room() >= 8)
 }
 
-/// Closes all semaphores of a removed set: nobody opens them again.
+/// Closes all semaphores of a removed set: no thread opens them again.
 fn close_semaphores(context: &Context, set: &Set) -> Result<(), Fault> {
     let pool = context.pool();
     let mut highest = 0;

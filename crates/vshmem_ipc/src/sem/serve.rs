@@ -1,32 +1,36 @@
 //! Serving those who sleep at a set.
 
-use vshmem_sync::{Desk, Fault};
+use vshmem_sync::{Fault, LockContext};
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::change;
 use crate::registry::table;
 use crate::sem::array::serve;
 use crate::sem::remove;
 use crate::sem::set::Set;
 use crate::wait::doorbell;
-use crate::wait::wait_queue::Rings;
+use crate::wait::wait_queue::WakeList;
 
-/// Serves sleepers until no more can go on.
-pub(crate) fn serve_rest(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Failure> {
-    // Each round but the last takes somebody off the line.
+/// Serves waiters until no more can go on.
+pub(crate) fn serve_rest(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    set: &Set,
+) -> Result<(), Failure> {
+    // Each round but the last takes another thread off the wait queue.
     for _ in 0..=context.pool().layout().threads.count {
-        let mut rings = Rings::default();
-        let more = change::run(context, desk, set.lock(), "semop-serve", |txn| {
-            rings.clear();
+        let mut wakes = WakeList::default();
+        let more = change::run(context, lock_context, set.lock(), "semop-serve", |txn| {
+            wakes.clear();
             if !set.alive(txn)? {
                 return Ok(Ok(false));
             }
-            serve(txn, context.pool(), set, &mut rings).map(Ok)
+            serve(txn, context.pool(), set, &mut wakes).map(Ok)
         });
-        let more = settle(more)?;
-        doorbell::ring_all(context, &rings);
+        let more = to_errno(more)?;
+        doorbell::wake_all(context, &wakes);
         if !more {
             return Ok(());
         }
@@ -34,11 +38,16 @@ pub(crate) fn serve_rest(context: &Context, desk: &Desk<'_>, set: &Set) -> Resul
     Err(Fault::corrupt(set.slot, "a wait queue without an end").into())
 }
 
-/// Makes up for somebody who died halfway: serves sleepers, or goes on taking the set apart.
-pub(crate) fn tend_set(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<(), Failure> {
-    let standing = table::standing(context.pool().map(), set.slot)?;
-    if standing == set.stands(ObjectState::Dying as u32) {
-        return remove::dismantle_set(context, desk, set);
+/// Recovers after a thread that died in the middle of a change: serves waiters, or continues to
+/// take the set apart.
+pub(crate) fn recover_set(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    set: &Set,
+) -> Result<(), Failure> {
+    let slot_state = table::slot_state(context.pool().map(), set.slot)?;
+    if slot_state == set.state_word(ObjectState::Dying as u32) {
+        return remove::dismantle_set(context, lock_context, set);
     }
-    serve_rest(context, desk, set)
+    serve_rest(context, lock_context, set)
 }

@@ -6,20 +6,20 @@ use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
 use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value, load_word, structure};
 use vshmem_wire::{
-    CELL_BYTES, Cell, ClientName, ClientSlot, ObjectHeader, ObjectState, Party, SemSlot, SemWord,
-    UndoSlot, WORD_BYTES, tag_at,
+    CELL_BYTES, Cell, ClientId, ClientSlot, ObjectHeader, ObjectState, ProcessRef, SemSlot,
+    SemWord, UndoSlot, WORD_BYTES, tag_at,
 };
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
 use crate::registry::permission::Permission;
-use crate::registry::table::{self, Standing};
+use crate::registry::table::{self, SlotState};
 use crate::sem::undo_records;
-use crate::wait::wait_queue::Line;
+use crate::wait::wait_queue::WaitQueue;
 
 /// A set that has been looked up: a private copy of what does not change while it lives.
 #[derive(Debug, Clone, Copy)]
@@ -43,13 +43,13 @@ impl Set {
     #[inline(always)]
     pub fn find(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
         match Self::glimpse(pool, place)? {
-            Some(set) if set.stands_in(pool.map())? => Ok(Some(set)),
+            Some(set) if set.is_current_in(pool.map())? => Ok(Some(set)),
             _ => Ok(None),
         }
     }
 
-    /// A set as it may have been: what was read belongs together only if [`Set::stands_in`] says so
-    /// afterwards.
+    /// A set as it may have been: what was read belongs together only if [`Set::is_current_in`]
+    /// says so afterwards.
     #[inline(always)]
     pub fn glimpse(pool: &Pool, place: Place) -> Result<Option<Self>, Fault> {
         let Some(slot) = pool.layout().sem.at(place.index) else {
@@ -57,8 +57,8 @@ impl Set {
         };
         let fields = structure!(pool.map(), slot, SemSlot)?;
         let state = fields.load_to_replace(offset_of!(ObjectHeader, state));
-        let standing = Standing::unpack(state.value());
-        if !standing.is(ObjectState::Live) || standing.sequence != place.sequence {
+        let slot_state = SlotState::unpack(state.value());
+        if !slot_state.is(ObjectState::Live) || slot_state.sequence != place.sequence {
             return Ok(None);
         }
         Self::read_as(pool, place, slot, fields, state.tag).map(Some)
@@ -87,7 +87,7 @@ impl Set {
         let room = layout.heap.end() - words;
         let possible = (1..=pool.geometry().semmsl).contains(&count);
         if !possible || u64::from(count) * CELL_BYTES > room {
-            return Err(Fault::corrupt(slot, "a semaphore set of a size that cannot be"));
+            return Err(Fault::corrupt(slot, "a semaphore set of an impossible size"));
         }
         Ok(Self { index: place.index, sequence: place.sequence, slot, count, words, state_tag })
     }
@@ -96,8 +96,8 @@ impl Set {
         field!(self.slot, ObjectHeader, lock)
     }
 
-    pub(super) fn line(&self) -> Line {
-        line_of(self.slot)
+    pub(super) fn wait_queue(&self) -> WaitQueue {
+        wait_queue_of(self.slot)
     }
 
     #[inline]
@@ -108,21 +108,21 @@ impl Set {
         Ok(self.words + u64::from(number) * CELL_BYTES)
     }
 
-    pub(super) fn stands(&self, value: u32) -> Standing {
+    pub(super) fn state_word(&self, value: u32) -> SlotState {
         debug_assert!(value <= 0xff);
-        Standing { state: value, sequence: self.sequence }
+        SlotState { state: value, sequence: self.sequence }
     }
 
     /// Whether the set is still there; under its lock.
     pub fn alive(&self, txn: &mut Txn<'_>) -> Result<bool, Fault> {
         let value = txn.get(field!(self.slot, ObjectHeader, state))?;
-        Ok(Standing::unpack(value) == self.stands(ObjectState::Live as u32))
+        Ok(SlotState::unpack(value) == self.state_word(ObjectState::Live as u32))
     }
 
     /// Whether nothing has happened to the set since it was looked up; outside its lock, so that
     /// may be true for a moment only.
     #[inline(always)]
-    pub(super) fn stands_in(&self, map: &Map) -> Result<bool, Fault> {
+    pub(super) fn is_current_in(&self, map: &Map) -> Result<bool, Fault> {
         let tag = map.load(tag_at(field!(self.slot, ObjectHeader, state)), Ordering::Acquire)?;
         Ok(tag == self.state_tag)
     }
@@ -130,10 +130,10 @@ impl Set {
     /// Whether the semaphores still lie where they were found: until a removed set has been taken
     /// apart.
     fn has_memory(&self, pool: &Pool) -> Result<bool, Fault> {
-        let standing = table::standing(pool.map(), self.slot)?;
+        let slot_state = table::slot_state(pool.map(), self.slot)?;
         let unit = load_value(pool.map(), field!(self.slot, SemSlot, words))?;
-        Ok((standing.is(ObjectState::Live) || standing.is(ObjectState::Dying))
-            && standing.sequence == self.sequence
+        Ok((slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Dying))
+            && slot_state.sequence == self.sequence
             && Chunk(unit).offset(pool.layout())? == self.words)
     }
 
@@ -176,10 +176,10 @@ impl Set {
         at: u64,
         cell: Cell,
         value: u32,
-        party: u32,
+        process_ref: u32,
     ) -> Result<(), Fault> {
         // The word stays closed in the staged copy; `open` decides at the end of the change.
-        txn.replace(at, cell, SemWord::of(value, party, true).pack())
+        txn.replace(at, cell, SemWord::of(value, process_ref, true).pack())
     }
 }
 
@@ -192,7 +192,7 @@ pub(crate) struct Records<'a> {
 }
 
 impl UndoRecords for Records<'_> {
-    fn stand(&self) -> Result<bool, Fault> {
+    fn check_current(&self) -> Result<bool, Fault> {
         self.set.has_memory(self.pool)
     }
 
@@ -213,27 +213,27 @@ impl UndoRecords for Records<'_> {
     fn operator(&self, record: u32) -> Result<u32, Fault> {
         let (layout, map) = (self.pool.layout(), self.pool.map());
         let Ok(at) = undo_records::undo_at(layout, record) else { return Ok(0) };
-        let Some(client) = ClientName::of(load_word(map, field!(at, UndoSlot, client))?) else {
+        let Some(client) = ClientId::of(load_word(map, field!(at, UndoSlot, client))?) else {
             return Ok(0);
         };
         let Ok(slot) = slot_of(layout, client) else { return Ok(0) };
         let domain = load_value(map, field!(slot, ClientSlot, domain))?;
         let pid = load_value(map, field!(slot, ClientSlot, pid))?;
-        Ok(Party { domain, pid }.pack())
+        Ok(ProcessRef { domain, pid }.pack())
     }
 }
 
 #[inline(always)]
 pub(super) fn find(context: &Context, id: i32) -> Result<Set, Failure> {
     let place = Place::of(id).ok_or(Errno::INVAL)?;
-    settle(Set::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
+    to_errno(Set::find(context.pool(), place).map(|found| found.ok_or(Errno::INVAL)))
 }
 
 /// As `set`, for calls by which the program learns or uses the number of semaphores.
 pub(super) fn set_of_size(context: &Context, id: i32) -> Result<Set, Failure> {
     let set = find(context, id)?;
     let place = Place { index: set.index, sequence: set.sequence };
-    context.told.check_size(Kind::Semaphore, place, set.count, set.slot)?;
+    context.reported_sizes.check_size(Kind::Semaphore, place, set.count, set.slot)?;
     Ok(set)
 }
 
@@ -241,9 +241,9 @@ pub(super) fn permission(context: &Context, set: &Set) -> Result<Permission, Fai
     Permission::read(context.pool().map(), set.slot).map_err(Failure::from)
 }
 
-/// The line of sleepers of the set in a slot.
-pub(crate) fn line_of(slot: u64) -> Line {
-    Line {
+/// The wait queue of waiters of the set in a slot.
+pub(crate) fn wait_queue_of(slot: u64) -> WaitQueue {
+    WaitQueue {
         head: field!(slot, SemSlot, wait_head),
         tail: field!(slot, SemSlot, wait_tail),
         lock: field!(slot, ObjectHeader, lock),
@@ -252,11 +252,11 @@ pub(crate) fn line_of(slot: u64) -> Line {
 }
 
 /// Who last operated, for listings.
-pub(crate) fn last_operator(pool: &Pool, set: &Set) -> Result<Party, Fault> {
-    Ok(Party::unpack(set.semaphore(pool, 0)?.read()?.1))
+pub(crate) fn last_operator(pool: &Pool, set: &Set) -> Result<ProcessRef, Fault> {
+    Ok(ProcessRef::unpack(set.semaphore(pool, 0)?.read()?.1))
 }
 
-/// The cell that counts the sleepers of the set in a slot.
+/// The cell that counts the waiters of the set in a slot.
 pub(crate) fn waiting_of(slot: u64) -> u64 {
     field!(slot, SemSlot, waiting)
 }

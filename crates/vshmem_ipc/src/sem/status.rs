@@ -5,7 +5,7 @@ use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, SemSlot};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::{Failure, Verdict, to_errno};
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
 use crate::registry::lookup;
@@ -25,9 +25,9 @@ pub(crate) fn set_change(
 ) -> Result<(), Failure> {
     let set = set::find(context, id)?;
     set::permission(context, &set)?.allow_control(caller)?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    settle(change::run(context, &desk, set.lock(), "sem-set", |txn| {
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    to_errno(change::run(context, &lock_context, set.lock(), "sem-set", |txn| {
         if !set.alive(txn)? {
             return Ok(Err(Errno::IDRM));
         }
@@ -73,7 +73,7 @@ fn set_row(context: &Context, set: &Set) -> Result<SetStat, Failure> {
             changed: load_value(map, field!(set.slot, ObjectHeader, changed))?,
         }))
     };
-    settle(read())
+    to_errno(read())
 }
 
 /// SEM_INFO.
@@ -85,7 +85,7 @@ pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Failure> {
         let (mut semaphores, mut highest) = (0u32, 0);
         for index in 0..high.min(layout.sem.count as u32) {
             let slot = table::slot_at(layout, Kind::Semaphore, index)?;
-            if table::standing(map, slot)?.is(ObjectState::Live) {
+            if table::slot_state(map, slot)?.is(ObjectState::Live) {
                 let count = load_value(map, field!(slot, SemSlot, count))?;
                 semaphores = semaphores.saturating_add(count);
                 highest = index;
@@ -93,5 +93,5 @@ pub(crate) fn sem_info(context: &Context) -> Result<SemInfo, Failure> {
         }
         Ok(Ok(SemInfo { sets, semaphores, highest }))
     };
-    settle(count())
+    to_errno(count())
 }

@@ -9,21 +9,22 @@ use std::mem::offset_of;
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
 use vshmem_sync::{
-    Desk, Fault, HeldBy, Txn, claim_cell, claim_word, field, load_value, load_word, structure,
+    ClientList, Fault, LockContext, Txn, claim_cell, claim_word, field, load_value, load_word,
+    structure,
 };
 use vshmem_wire::{
-    CELL_BYTES, Cell, ClientName, ClientSlot, Holding, Layout, SemSlot, UndoSlot, WORD_BYTES,
+    CELL_BYTES, Cell, ClientId, ClientListHead, ClientSlot, Layout, SemSlot, UndoSlot, WORD_BYTES,
 };
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::{Failure, Verdict, to_errno};
 use crate::memory::{change, chunks, heap};
 use crate::pool::chunk::{Chunk, IN_OBJECT};
 use crate::pool::clients::slot_of;
 use crate::pool::open::Pool;
 use crate::pool::tag_floor;
 use crate::sem::set::Set;
-use crate::sem::undo_records::{held_record, take_set, undo_at};
+use crate::sem::undo_records::{take_set, undo_at, undo_list_entry};
 
 /// Byte offset of a record's adjustments.
 pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Result<u64, Fault> {
@@ -78,7 +79,7 @@ fn find_record(
     txn: &mut Txn<'_>,
     layout: &Layout,
     set: &Set,
-    client: ClientName,
+    client: ClientId,
 ) -> Result<Option<u32>, Fault> {
     let mut found = None;
     walk(txn, layout, set, |txn, record| {
@@ -96,7 +97,7 @@ pub(crate) fn belongs(
     layout: &Layout,
     set: &Set,
     record: u32,
-    client: ClientName,
+    client: ClientId,
 ) -> Result<bool, Fault> {
     let Ok(at) = undo_at(layout, record) else { return Ok(false) };
     Ok(txn.get_word(field!(at, UndoSlot, client))? == client.word()
@@ -131,7 +132,7 @@ pub(crate) fn unlink(
     layout: &Layout,
     set: &Set,
     record: u32,
-    heir: ClientName,
+    heir: ClientId,
 ) -> Result<Option<Chunk>, Fault> {
     let mut link = field!(set.slot, SemSlot, undos);
     for _ in 0..=layout.undos.count {
@@ -169,7 +170,7 @@ pub(crate) struct Known<'a> {
 impl Known<'_> {
     /// Whether it is a client's record of a set, and its adjustments still there.
     #[inline(always)]
-    pub fn is_of(&self, client: ClientName, set: &Set) -> bool {
+    pub fn is_of(&self, client: ClientId, set: &Set) -> bool {
         let load = |at| self.fields.load(at, Ordering::Acquire);
         load(offset_of!(UndoSlot, client)) == client.word()
             && load(offset_of!(UndoSlot, set)) as u32 == set.index + 1
@@ -177,13 +178,17 @@ impl Known<'_> {
     }
 }
 
-fn is_of(map: &Map, at: u64, client: ClientName, set: &Set) -> Result<bool, Fault> {
+fn is_of(map: &Map, at: u64, client: ClientId, set: &Set) -> Result<bool, Fault> {
     Ok(load_word(map, field!(at, UndoSlot, client))? == client.word()
         && load_value(map, field!(at, UndoSlot, set))? == set.index + 1)
 }
 
 /// This process's record of a set, made if there is none.
-pub(crate) fn undo_record(context: &Context, desk: &Desk<'_>, set: &Set) -> Result<u32, Failure> {
+pub(crate) fn undo_record(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    set: &Set,
+) -> Result<u32, Failure> {
     let layout = context.pool().layout();
     let me = context.me();
     let hint = context.undo_hints.of(set.index);
@@ -192,12 +197,12 @@ pub(crate) fn undo_record(context: &Context, desk: &Desk<'_>, set: &Set) -> Resu
     {
         return Ok(record);
     }
-    let found = change::run(context, desk, set.lock(), "undo-find", |txn| {
+    let found = change::run(context, lock_context, set.lock(), "undo-find", |txn| {
         Ok(Ok(if set.alive(txn)? { find_record(txn, layout, set, me)? } else { None }))
     });
-    let record = match settle(found)? {
+    let record = match to_errno(found)? {
         Some(record) => record,
-        None => make_record(context, desk, set, me)?,
+        None => make_record(context, lock_context, set, me)?,
     };
     hint.store(record + 1, Ordering::Relaxed);
     Ok(record)
@@ -223,27 +228,27 @@ pub(crate) fn known_undo_record<'a>(
     Ok(fits.then_some(Known { record, base, fields, unit }))
 }
 
-fn record_is(context: &Context, record: u32, client: ClientName, set: &Set) -> Result<bool, Fault> {
+fn record_is(context: &Context, record: u32, client: ClientId, set: &Set) -> Result<bool, Fault> {
     let at = undo_at(context.pool().layout(), record)?;
     is_of(context.pool().map(), at, client, set)
 }
 
 fn make_record(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     set: &Set,
-    me: ClientName,
+    me: ClientId,
 ) -> Result<u32, Failure> {
     let layout = context.pool().layout();
     let map = context.pool().map();
     let bytes = u64::from(set.count) * CELL_BYTES;
-    let chunk = chunks::take(context, desk, bytes)?;
+    let chunk = chunks::take(context, lock_context, bytes)?;
     // The record, and whether the room has become part of it.
     let make = || -> Verdict<(u32, bool)> {
         tag_floor::lay_cells(map, layout, chunk.offset(layout)?, set.count, 0)?;
         let Some(record) = take_record(context, me)? else { return Ok(Err(Errno::NOSPC)) };
         let at = undo_at(layout, record)?;
-        let linked = change::run(context, desk, set.lock(), "undo-make", |txn| {
+        let linked = change::run(context, lock_context, set.lock(), "undo-make", |txn| {
             if !set.alive(txn)? {
                 return Ok(Err(Errno::IDRM));
             }
@@ -265,16 +270,16 @@ fn make_record(
         }
         linked.map(|found| found.map(|found| (found, found == record)))
     };
-    let made = settle(make());
+    let made = to_errno(make());
     if !matches!(made, Ok((_, true))) {
-        let _ = chunks::release(context, desk, chunk);
+        let _ = chunks::release(context, lock_context, chunk);
     }
     made.map(|(record, _)| record)
 }
 
 /// Takes a record that serves no set: one of this client's own, or a free one, which the client
 /// keeps from then on.
-fn take_record(context: &Context, me: ClientName) -> Result<Option<u32>, Fault> {
+fn take_record(context: &Context, me: ClientId) -> Result<Option<u32>, Fault> {
     /// Own ones that are looked at before a free one is claimed: what was given up last is among
     /// them.
     const LATEST: u64 = 8;
@@ -291,16 +296,18 @@ fn take_record(context: &Context, me: ClientName) -> Result<Option<u32>, Fault> 
     if context.pool().free_dead_undos()? { claim_record(context, me) } else { Ok(None) }
 }
 
-fn take_own_record(context: &Context, me: ClientName, most: u64) -> Result<Option<u32>, Fault> {
+fn take_own_record(context: &Context, me: ClientId, most: u64) -> Result<Option<u32>, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let list = field!(slot_of(layout, me)?, ClientSlot, undos);
-    let mut holding = Holding::unpack(load_word(map, list)?);
+    let mut client_list_head = ClientListHead::unpack(load_word(map, list)?);
     for _ in 0..most {
-        let Some(record) = holding.first.checked_sub(1).filter(|_| holding.is_of(me)) else {
+        let Some(record) =
+            client_list_head.first.checked_sub(1).filter(|_| client_list_head.is_of(me))
+        else {
             break;
         };
         let at = undo_at(layout, record)?;
-        holding = Holding::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
+        client_list_head = ClientListHead::unpack(load_word(map, field!(at, UndoSlot, sibling))?);
         if load_word(map, field!(at, UndoSlot, client))? != me.word() {
             break;
         }
@@ -311,14 +318,14 @@ fn take_own_record(context: &Context, me: ClientName, most: u64) -> Result<Optio
     Ok(None)
 }
 
-fn claim_record(context: &Context, me: ClientName) -> Result<Option<u32>, Fault> {
+fn claim_record(context: &Context, me: ClientId) -> Result<Option<u32>, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let list = field!(slot_of(layout, me)?, ClientSlot, undos);
-    let all = HeldBy { map, list, client: me };
+    let all = ClientList { map, list, client: me };
     let count = layout.undos.count as u32;
     let from = (me.word() as u32).wrapping_mul(31) % count;
     for step in 0..count {
-        let held = held_record(layout, (from + step) % count)?;
+        let held = undo_list_entry(layout, (from + step) % count)?;
         if !claim_word(map, held.owner, 0, me.word())? {
             continue;
         }

@@ -1,16 +1,16 @@
 //! The table of undo records.
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, Held, claim_word, field, load_cell, load_word};
-use vshmem_wire::{ClientName, Layout, UndoSlot};
+use vshmem_sync::{Fault, ListEntry, claim_word, field, load_cell, load_word};
+use vshmem_wire::{ClientId, Layout, UndoSlot};
 
 use crate::pool::open::Pool;
 
 /// An undo record as something that clients hold.
-pub(crate) fn held_record(layout: &Layout, record: u32) -> Result<Held, Fault> {
+pub(crate) fn undo_list_entry(layout: &Layout, record: u32) -> Result<ListEntry, Fault> {
     let at = undo_at(layout, record)?;
     let (owner, sibling) = (field!(at, UndoSlot, client), field!(at, UndoSlot, sibling));
-    Ok(Held { number: record, owner, sibling })
+    Ok(ListEntry { number: record, owner, sibling })
 }
 
 /// Notes that a client is about to use a record of its that serves no set; says whether it is one.
@@ -18,10 +18,10 @@ pub(crate) fn take_set(
     map: &Map,
     layout: &Layout,
     record: u32,
-    client: ClientName,
+    client: ClientId,
 ) -> Result<bool, Fault> {
     let at = undo_at(layout, record)?;
-    // The cell first: see `Held`.
+    // The cell first: see `ListEntry`.
     let set = load_cell(map, field!(at, UndoSlot, set))?;
     let ours = load_word(map, field!(at, UndoSlot, client))? == client.word();
     Ok(ours
@@ -34,7 +34,7 @@ pub(crate) fn forget_set(
     map: &Map,
     layout: &Layout,
     record: u32,
-    client: ClientName,
+    client: ClientId,
 ) -> Result<bool, Fault> {
     let at = undo_at(layout, record)?;
     let set = load_cell(map, field!(at, UndoSlot, set))?;
@@ -61,9 +61,9 @@ impl Pool {
     }
 
     pub(crate) fn free_dead_undo(&self, record: u32) -> Result<bool, Fault> {
-        let owner_at = held_record(self.layout(), record)?.owner;
+        let owner_at = undo_list_entry(self.layout(), record)?.owner;
         let owner = load_word(self.map(), owner_at)?;
-        let Some(dead) = ClientName::of(owner) else { return Ok(false) };
+        let Some(dead) = ClientId::of(owner) else { return Ok(false) };
         if !self.is_of_dead(owner)? {
             return Ok(false);
         }

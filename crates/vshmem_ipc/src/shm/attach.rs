@@ -2,16 +2,16 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Desk, Fault, field};
-use vshmem_wire::{AttachSlot, ClientName, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES};
+use vshmem_sync::{Fault, LockContext, field};
+use vshmem_wire::{AttachSlot, ClientId, ClientSlot, ObjectHeader, ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::change;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
 use crate::registry::permission::{Caller, READ, WRITE};
-use crate::registry::table::Standing;
+use crate::registry::table::SlotState;
 use crate::shm::record::{attach, attach_at, detach};
 use crate::shm::segment::{self, Attachment, at, pages_of};
 
@@ -28,26 +28,26 @@ pub(crate) fn shmat(
     let (place, slot) = segment::find(context, id)?;
     let wanted = READ | if write { WRITE } else { 0 } | u32::from(execute);
     segment::permission(context, slot)?.allow(caller, wanted)?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    let told = pages_of(segment::bytes(context, place, slot)?)?;
-    context.told.check_size(Kind::Segment, place, told, slot)?;
-    settle(change::run(context, &desk, pool.registry_lock(), "shmat", |txn| {
-        let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
-        if !there || standing.sequence != place.sequence {
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let reported_pages = pages_of(segment::bytes(context, place, slot)?)?;
+    context.reported_sizes.check_size(Kind::Segment, place, reported_pages, slot)?;
+    to_errno(change::run(context, &lock_context, pool.registry_lock(), "shmat", |txn| {
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
+        if !there || slot_state.sequence != place.sequence {
             return Ok(Err(Errno::IDRM));
         }
         let first = txn.get(at!(slot, first_page))?;
         let pages = txn.get(at!(slot, pages))?;
-        if pages != told || u64::from(first) + u64::from(pages) > layout.data.count {
+        if pages != reported_pages || u64::from(first) + u64::from(pages) > layout.data.count {
             return Err(Fault::corrupt(slot, "a segment outside the pool"));
         }
         if !attach(txn, layout, context.me(), place.index, 1)? {
             return Ok(Err(Errno::NOMEM));
         }
         txn.update(at!(slot, attach_time), seconds_now())?;
-        txn.update(at!(slot, last), context.party().pack())?;
+        txn.update(at!(slot, last), context.process_ref().pack())?;
         Ok(Ok(Attachment {
             id,
             offset: layout.data.offset + u64::from(first) * PAGE_BYTES,
@@ -61,17 +61,17 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
     let layout = context.pool().layout();
     let place = Place::of(id).ok_or(Errno::INVAL)?;
     let slot = layout.shm.at(place.index).ok_or(Errno::INVAL)?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    settle(change::run(context, &desk, context.pool().registry_lock(), "shmdt", |txn| {
-        let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        if standing.sequence != place.sequence {
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    to_errno(change::run(context, &lock_context, context.pool().registry_lock(), "shmdt", |txn| {
+        let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+        if slot_state.sequence != place.sequence {
             return Ok(Err(Errno::INVAL));
         }
         if !detach(txn, layout, context.me(), place.index, 1)? {
             return Ok(Err(Errno::INVAL));
         }
-        txn.update(at!(slot, last), context.party().pack())?;
+        txn.update(at!(slot, last), context.process_ref().pack())?;
         Ok(Ok(()))
     }))
 }
@@ -80,37 +80,40 @@ pub(crate) fn shmdt(context: &Context, id: i32) -> Result<(), Failure> {
 /// a mapping does.
 pub(crate) fn attach_again(context: &Context, id: i32) -> Result<(), Failure> {
     let (place, _) = segment::find(context, id)?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    let added = add_attaches(context, &desk, context.me(), place.index, 1)?;
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let added = add_attaches(context, &lock_context, context.me(), place.index, 1)?;
     if added { Ok(()) } else { Err(Errno::NOMEM.into()) }
 }
 
 /// Adds attaches for a client; false when there is no record left.
 pub(crate) fn add_attaches(
     context: &Context,
-    desk: &Desk<'_>,
-    client: ClientName,
+    lock_context: &LockContext<'_>,
+    client: ClientId,
     segment: u32,
     count: u32,
 ) -> Result<bool, Fault> {
     let layout = context.pool().layout();
-    vshmem_sync::with_lock(*desk, context.pool().registry_lock(), "attach", |txn| {
+    vshmem_sync::with_lock(*lock_context, context.pool().registry_lock(), "attach", |txn| {
         attach(txn, layout, client, segment, count)
     })
 }
 
 /// Takes all attaches of a client away. May be left halfway and begun again.
-pub(crate) fn leave_attaches(
+pub(crate) fn release_attaches(
     context: &Context,
-    desk: &Desk<'_>,
-    client: ClientName,
+    lock_context: &LockContext<'_>,
+    client: ClientId,
 ) -> Result<(), Fault> {
     let layout = context.pool().layout();
     let head_at = field!(slot_of(layout, client)?, ClientSlot, attaches);
     for _ in 0..=layout.attaches.count {
-        let more =
-            vshmem_sync::with_lock(*desk, context.pool().registry_lock(), "leave-attach", |txn| {
+        let more = vshmem_sync::with_lock(
+            *lock_context,
+            context.pool().registry_lock(),
+            "leave-attach",
+            |txn| {
                 let Some(record) = txn.get(head_at)?.checked_sub(1) else {
                     return Ok(false);
                 };
@@ -124,7 +127,8 @@ pub(crate) fn leave_attaches(
                     return Err(Fault::corrupt(at, "an attach record of nothing"));
                 };
                 detach(txn, layout, client, segment, u32::MAX)
-            })?;
+            },
+        )?;
         if !more {
             return Ok(());
         }
@@ -134,6 +138,7 @@ pub(crate) fn leave_attaches(
 
 /// Gives up all attaches of this process, as exec does.
 pub(crate) fn detach_all(context: &Context) -> Result<(), Failure> {
-    let seat = context.seat()?;
-    leave_attaches(context, &context.desk_of(&seat), context.me()).map_err(Failure::from)
+    let slot_guard = context.slot_guard()?;
+    release_attaches(context, &context.lock_context_of(&slot_guard), context.me())
+        .map_err(Failure::from)
 }

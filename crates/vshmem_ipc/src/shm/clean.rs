@@ -1,21 +1,21 @@
-//! Pages prepared ahead: old data overwritten with zeros before anybody asks for the pages.
+//! Pages prepared ahead: old data overwritten with zeros before any thread asks for the pages.
 
-use vshmem_sync::{Desk, Fault, crash_point, field, load_value, load_word};
+use vshmem_sync::{Fault, LockContext, crash_point, field, load_value, load_word};
 use vshmem_wire::{PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::backing::Backing;
 use crate::memory::extents::{self, Extent};
 use crate::memory::{change, dirty};
 
-/// Pages that are cleaned at once: while they are, nobody can have them.
+/// Pages that are cleaned at once: while they are, no thread can have them.
 const PORTION: u32 = 256;
 
-/// Writes zeros into free pages that hold old data, in the order in which segments will get
-/// them, as long as fewer than `wanted` bytes of clean ones come before them. At most a
-/// mebibyte per call; returns how many bytes were cleaned, 0 when there is nothing to do or
-/// somebody else does it.
+/// Writes zeros into free pages that hold old data, in the order in which segments will get them,
+/// as long as fewer than `wanted` bytes of clean ones come before them. At most a mebibyte per
+/// call; returns how many bytes were cleaned, 0 when there is nothing to do or another thread does
+/// it.
 pub(crate) fn clean_pages(
     context: &Context,
     wanted: u64,
@@ -23,19 +23,25 @@ pub(crate) fn clean_pages(
 ) -> Result<u64, Failure> {
     let pool = context.pool();
     let (layout, map) = (pool.layout(), pool.map());
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    let begun = settle(change::run(context, &desk, pool.registry_lock(), "clean-begin", |txn| {
-        let pages = wanted.div_ceil(PAGE_BYTES);
-        extents::begin_cleaning(txn, layout, context.me(), pages, |first, pages| {
-            dirty::first_dirty(map, layout, first, pages, PORTION)
-        })
-        .map(Ok)
-    }))?;
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let begun = to_errno(change::run(
+        context,
+        &lock_context,
+        pool.registry_lock(),
+        "clean-begin",
+        |txn| {
+            let pages = wanted.div_ceil(PAGE_BYTES);
+            extents::begin_cleaning(txn, layout, context.me(), pages, |first, pages| {
+                dirty::first_dirty(map, layout, first, pages, PORTION)
+            })
+            .map(Ok)
+        },
+    ))?;
     let Some(extent) = begun else { return Ok(0) };
     let bytes = u64::from(extent.pages) * PAGE_BYTES;
     let cleaned = clean(context, extent, bytes, backing);
-    leave_cleaning(context, &desk, context.me().word())?;
+    release_cleaning(context, &lock_context, context.me().word())?;
     cleaned.map(|()| bytes)
 }
 
@@ -49,7 +55,7 @@ fn clean(
     let base = layout.data.offset + u64::from(extent.first) * PAGE_BYTES;
     backing.prepare(base, bytes, true)?;
     crash_point("clean", "zeroed");
-    // Declared dead meanwhile: they may be somebody else's, and what is in them is his.
+    // Declared dead meanwhile: the pages may belong to another client now.
     let cleaner = field!(layout.registry, Registry, cleaner);
     if load_word(map, cleaner)? != context.me().word() {
         return Err(Fault::Evicted.into());
@@ -61,14 +67,18 @@ fn clean(
 }
 
 /// Gives back what a client was cleaning, if anything; by the word of its name.
-pub(crate) fn leave_cleaning(context: &Context, desk: &Desk<'_>, client: u64) -> Result<(), Fault> {
+pub(crate) fn release_cleaning(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    client: u64,
+) -> Result<(), Fault> {
     let pool = context.pool();
     let layout = pool.layout();
     let cleaner = field!(layout.registry, Registry, cleaner);
     if load_word(pool.map(), cleaner)? != client {
         return Ok(());
     }
-    vshmem_sync::with_lock(*desk, pool.registry_lock(), "clean-end", |txn| {
+    vshmem_sync::with_lock(*lock_context, pool.registry_lock(), "clean-end", |txn| {
         extents::end_cleaning(txn, layout, client).map(drop)
     })
 }
@@ -76,5 +86,5 @@ pub(crate) fn leave_cleaning(context: &Context, desk: &Desk<'_>, client: u64) ->
 /// Whether pages are being cleaned just now, and so missing.
 pub(super) fn somebody_cleans(context: &Context) -> Result<bool, Failure> {
     let cleaning = field!(context.pool().layout().registry, Registry, cleaning);
-    settle(load_value(context.pool().map(), cleaning).map(|slot| Ok(slot != 0)))
+    to_errno(load_value(context.pool().map(), cleaning).map(|slot| Ok(slot != 0)))
 }

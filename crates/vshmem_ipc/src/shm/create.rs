@@ -2,17 +2,17 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
-use vshmem_sync::{Desk, Fault, field};
+use vshmem_sync::{Fault, LockContext, field};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::backing::Backing;
 use crate::memory::{change, dirty, extents};
 use crate::pool::id::{Kind, Place};
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, mode_of};
-use crate::registry::table::{self, MOST_TRIES, Standing};
+use crate::registry::table::{self, MOST_TRIES, SlotState};
 use crate::shm::clean;
 use crate::shm::record::destroy;
 use crate::shm::segment::{self, at, pages_of};
@@ -54,8 +54,8 @@ pub(crate) fn shmget(
             if found < size {
                 return Err(Errno::INVAL.into());
             }
-            settle(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
-            context.told.record_size(Kind::Segment, place, pages_of(found)?)?;
+            to_errno(Permission::check_mode(pool.map(), slot, caller, mode_of(flags)))?;
+            context.reported_sizes.record_size(Kind::Segment, place, pages_of(found)?)?;
             return Ok(place.id());
         }
         if size < u64::from(geometry.shmmin) || size > geometry.shmmax {
@@ -64,30 +64,30 @@ pub(crate) fn shmget(
         let Ok(pages) = u32::try_from(size.div_ceil(PAGE_BYTES)) else {
             return Err(Errno::NOSPC.into());
         };
-        let seat = context.seat()?;
-        let desk = context.desk_of(&seat);
-        let (place, extent) = begin_patiently(context, &desk, pages, backing)?;
+        let slot_guard = context.slot_guard()?;
+        let lock_context = context.lock_context_of(&slot_guard);
+        let (place, extent) = begin_patiently(context, &lock_context, pages, backing)?;
         let published = match ready_pages(context, extent, backing) {
-            Ok(()) => publish_segment(context, &desk, place, key, size, flags, caller),
+            Ok(()) => publish_segment(context, &lock_context, place, key, size, flags, caller),
             Err(errno) => Err(errno),
         };
         if !matches!(published, Ok(true)) {
-            abandon_segment(context, &desk, place);
+            abandon_segment(context, &lock_context, place);
         }
         if published? {
-            context.told.record_size(Kind::Segment, place, pages)?;
+            context.reported_sizes.record_size(Kind::Segment, place, pages)?;
             return Ok(place.id());
         }
     }
     let keys = pool.layout().keys[Kind::Segment as usize];
-    Err(Fault::corrupt(keys.offset, "a key that is found and is nobody's").into())
+    Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
 }
 
 /// As `begin_segment`; pages that are missing because they are being cleaned are
 /// waited for.
 pub(super) fn begin_patiently(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     pages: u32,
     backing: &dyn Backing,
 ) -> Result<(Place, extents::Extent), Failure> {
@@ -98,9 +98,9 @@ pub(super) fn begin_patiently(
     loop {
         // Asked first: what is given back in between is found.
         let missing = clean::somebody_cleans(context)?;
-        match begin_segment(context, desk, pages, at_hand) {
+        match begin_segment(context, lock_context, pages, at_hand) {
             Err(Failure::Errno(Errno::NOSPC)) if missing && looks < LOOKS => {
-                // Nobody wakes it: a word of its own, which stays as it is.
+                // No thread wakes it: a word of its own, which stays as it is.
                 let _ = futex_wait(&AtomicU32::new(0), 0, NAP);
             }
             other => return other,
@@ -128,7 +128,7 @@ pub(super) fn ready_pages(
         }
         page += pages;
     }
-    // From now on somebody may write to them.
+    // From now on another thread may write to them.
     dirty::mark(map, layout, extent.first, extent.pages, true).map_err(Failure::from)
 }
 
@@ -138,7 +138,7 @@ pub(super) fn ready_pages(
 /// in a pool that keeps some ready, a large segment gets clean ones.
 fn begin_segment(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     pages: u32,
     at_hand: Option<u32>,
 ) -> Result<(Place, extents::Extent), Failure> {
@@ -155,7 +155,7 @@ fn begin_segment(
             }
         }
     };
-    let step = change::run(context, desk, pool.registry_lock(), "shmget-begin", |txn| {
+    let step = change::run(context, lock_context, pool.registry_lock(), "shmget-begin", |txn| {
         let used = txn.get(field!(layout.registry, Registry, pages_used))?;
         if u64::from(used) + u64::from(pages) > shmall {
             return Ok(Err(Errno::NOSPC));
@@ -173,7 +173,7 @@ fn begin_segment(
             return Ok(Err(Errno::NOSPC));
         };
         let slot = table::slot_at(layout, Kind::Segment, place.index)?;
-        let creating = Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
+        let creating = SlotState { state: ObjectState::Creating as u32, sequence: place.sequence };
         txn.set(field!(slot, ObjectHeader, state), creating.pack())?;
         txn.update(at!(slot, first_page), extent.first)?;
         txn.update(at!(slot, pages), extent.pages)?;
@@ -183,13 +183,13 @@ fn begin_segment(
         table::begin_task(txn, Kind::Segment, place.index)?;
         Ok(Ok((place, extent)))
     });
-    settle(step)
+    to_errno(step)
 }
 
-/// Gives a ready segment its key. False when somebody else has made one of that key meanwhile.
+/// Gives a ready segment its key. False when another thread has made one of that key meanwhile.
 fn publish_segment(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     place: Place,
     key: i32,
     size: u64,
@@ -199,7 +199,7 @@ fn publish_segment(
     let pool = context.pool();
     let layout = pool.layout();
     let permission = Permission::of_new(key, flags, caller);
-    settle(change::run(context, desk, pool.registry_lock(), "shmget", |txn| {
+    to_errno(change::run(context, lock_context, pool.registry_lock(), "shmget", |txn| {
         let exists =
             key != 0 && table::find_key(layout, Kind::Segment, key, |at| txn.get(at))?.is_some();
         if exists {
@@ -211,26 +211,26 @@ fn publish_segment(
         txn.update(at!(slot, size_high), (size >> 32) as u32)?;
         txn.update(at!(slot, attach_time), 0)?;
         txn.update(at!(slot, detach_time), 0)?;
-        txn.update(at!(slot, creator), context.party().pack())?;
+        txn.update(at!(slot, creator), context.process_ref().pack())?;
         txn.update(at!(slot, last), 0)?;
         txn.update(at!(slot, maker), 0)?;
         table::end_task(txn, Kind::Segment, place.index)?;
         if key != 0 {
             table::enter_key(txn, layout, Kind::Segment, place.index, key)?;
         }
-        let live = Standing { state: ObjectState::Live as u32, sequence: place.sequence };
+        let live = SlotState { state: ObjectState::Live as u32, sequence: place.sequence };
         txn.set(field!(slot, ObjectHeader, state), live.pack())?;
         Ok(Ok(true))
     }))
 }
 
 /// Gives a segment that is still `Creating` back.
-pub(crate) fn abandon_segment(context: &Context, desk: &Desk<'_>, place: Place) {
+pub(crate) fn abandon_segment(context: &Context, lock_context: &LockContext<'_>, place: Place) {
     let pool = context.pool();
     let layout = pool.layout();
-    let creating = Standing { state: ObjectState::Creating as u32, sequence: place.sequence };
+    let creating = SlotState { state: ObjectState::Creating as u32, sequence: place.sequence };
     // What cannot be given back now is when this client ends.
-    let _ = change::run(context, desk, pool.registry_lock(), "shmget-abandon", |txn| {
+    let _ = change::run(context, lock_context, pool.registry_lock(), "shmget-abandon", |txn| {
         let slot = table::slot_at(layout, Kind::Segment, place.index)?;
         if txn.get(field!(slot, ObjectHeader, state))? == creating.pack() {
             txn.set(at!(slot, maker), 0)?;

@@ -1,23 +1,23 @@
-//! Memory of a pool that a process holds for itself and shows to whom it likes: a segment that is
-//! removed from the beginning, and so goes with its last attach, whoever dies when.
+//! Memory of a pool for one process and those that it gives the id to: a segment that is marked as
+//! removed from the start, so that it is freed with its last attach.
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Desk, field};
+use vshmem_sync::{LockContext, field};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, settle};
+use crate::error::{Failure, to_errno};
 use crate::memory::backing::Backing;
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
 use crate::registry::permission::{Caller, Permission};
-use crate::registry::table::{self, Standing};
+use crate::registry::table::{self, SlotState};
 use crate::shm::create;
 use crate::shm::record::attach;
 use crate::shm::segment::{Attachment, at, pages_of};
 
-/// SHM_DEST, and access for everybody who can open the pool.
+/// SHM_DEST, and access for every process that can open the pool.
 const MODE: i32 = 0o1666;
 
 /// Takes zeroed memory, attached by this process and removed. Others attach it by its id;
@@ -32,16 +32,16 @@ pub(crate) fn hold_memory(
     if pages == 0 || bytes > context.pool().geometry().shmmax {
         return Err(Errno::INVAL.into());
     }
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    let (place, extent) = create::begin_patiently(context, &desk, pages, backing)?;
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    let (place, extent) = create::begin_patiently(context, &lock_context, pages, backing)?;
     let held = create::ready_pages(context, extent, backing)
-        .and_then(|()| publish_held(context, &desk, place, bytes, caller));
+        .and_then(|()| publish_held(context, &lock_context, place, bytes, caller));
     if held.is_err() {
-        create::abandon_segment(context, &desk, place);
+        create::abandon_segment(context, &lock_context, place);
     }
     held?;
-    context.told.record_size(Kind::Segment, place, pages_of(bytes)?)?;
+    context.reported_sizes.record_size(Kind::Segment, place, pages_of(bytes)?)?;
     Ok(Attachment {
         id: place.id(),
         offset: context.pool().layout().data.offset + u64::from(extent.first) * PAGE_BYTES,
@@ -49,10 +49,10 @@ pub(crate) fn hold_memory(
     })
 }
 
-/// One change: there is no moment at which the segment is live and nobody's.
+/// One change: there is no moment at which the segment is live and no client's.
 fn publish_held(
     context: &Context,
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     place: Place,
     bytes: u64,
     caller: &dyn Caller,
@@ -60,22 +60,22 @@ fn publish_held(
     let layout = context.pool().layout();
     let permission = Permission::of_new(0, 0, caller);
     let permission = Permission { mode: MODE as u32, ..permission };
-    settle(change::run(context, desk, context.pool().registry_lock(), "hold", |txn| {
+    to_errno(change::run(context, lock_context, context.pool().registry_lock(), "hold", |txn| {
         let slot = table::slot_at(layout, Kind::Segment, place.index)?;
         table::describe(txn, slot, &permission, seconds_now())?;
         txn.update(at!(slot, size_low), bytes as u32)?;
         txn.update(at!(slot, size_high), (bytes >> 32) as u32)?;
         txn.update(at!(slot, attach_time), seconds_now())?;
         txn.update(at!(slot, detach_time), 0)?;
-        txn.update(at!(slot, creator), context.party().pack())?;
-        txn.update(at!(slot, last), context.party().pack())?;
+        txn.update(at!(slot, creator), context.process_ref().pack())?;
+        txn.update(at!(slot, last), context.process_ref().pack())?;
         txn.update(at!(slot, maker), 0)?;
         table::end_task(txn, Kind::Segment, place.index)?;
         if !attach(txn, layout, context.me(), place.index, 1)? {
             txn.clear();
             return Ok(Err(Errno::NOMEM));
         }
-        let doomed = Standing { state: ObjectState::Doomed as u32, sequence: place.sequence };
+        let doomed = SlotState { state: ObjectState::Doomed as u32, sequence: place.sequence };
         txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
         Ok(Ok(()))
     }))

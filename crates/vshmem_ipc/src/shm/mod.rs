@@ -1,8 +1,8 @@
 //! Shared memory segments: shmget(2), shmop(2), shmctl(2).
 //!
 //! # Locking
-//! Everything is under the registry lock; steps are short. Memory is made ready (backed, zeroed)
-//! outside it, while the segment is `Creating` and known to its maker alone.
+//! Everything is under the registry lock; steps are short. Memory is prepared (backed, zeroed)
+//! outside it, while the segment is `Creating` and only its creator knows it.
 
 pub(crate) mod attach;
 pub(crate) mod clean;

@@ -2,14 +2,12 @@
 
 use vshmem_mem::seconds_now;
 use vshmem_sync::{Fault, Txn, field};
-use vshmem_wire::{
-    AttachSlot, ClientName, ClientSlot, Layout, ObjectHeader, ObjectState, Registry,
-};
+use vshmem_wire::{AttachSlot, ClientId, ClientSlot, Layout, ObjectHeader, ObjectState, Registry};
 
 use crate::memory::extents::{self, Extent};
 use crate::pool::clients::slot_of;
 use crate::pool::id::Kind;
-use crate::registry::table::{self, Standing};
+use crate::registry::table::{self, SlotState};
 use crate::shm::segment::at;
 
 pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
@@ -20,7 +18,7 @@ pub(crate) fn attach_at(layout: &Layout, record: u32) -> Result<u64, Fault> {
 fn find_record(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    client: ClientName,
+    client: ClientId,
     segment: u32,
 ) -> Result<Option<(u64, u64)>, Fault> {
     let mut link = field!(slot_of(layout, client)?, ClientSlot, attaches);
@@ -41,7 +39,7 @@ fn find_record(
 pub(crate) fn attach(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    client: ClientName,
+    client: ClientId,
     segment: u32,
     count: u32,
 ) -> Result<bool, Fault> {
@@ -84,7 +82,7 @@ pub(crate) fn attach(
 pub(super) fn detach(
     txn: &mut Txn<'_>,
     layout: &Layout,
-    client: ClientName,
+    client: ClientId,
     segment: u32,
     count: u32,
 ) -> Result<bool, Fault> {
@@ -105,8 +103,8 @@ pub(super) fn detach(
     let attached = txn.get(at!(slot, attached))?.saturating_sub(gone);
     txn.set(at!(slot, attached), attached)?;
     txn.update(at!(slot, detach_time), seconds_now())?;
-    let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-    if attached == 0 && standing.is(ObjectState::Doomed) {
+    let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+    if attached == 0 && slot_state.is(ObjectState::Doomed) {
         destroy(txn, layout, segment)?;
     }
     Ok(true)

@@ -5,7 +5,7 @@ use vshmem_sync::load_value;
 use vshmem_wire::{ObjectState, PAGE_BYTES};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::{Failure, Verdict, to_errno};
 use crate::pool::id::Place;
 use crate::registry::permission::Permission;
 use crate::registry::table;
@@ -70,12 +70,12 @@ pub(super) fn find(context: &Context, id: i32) -> Result<(Place, u64), Failure> 
         let Some(slot) = context.pool().layout().shm.at(place.index) else {
             return Ok(Err(Errno::INVAL));
         };
-        let standing = table::standing(context.pool().map(), slot)?;
-        let there = standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed);
-        let same = standing.sequence == place.sequence;
+        let slot_state = table::slot_state(context.pool().map(), slot)?;
+        let there = slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed);
+        let same = slot_state.sequence == place.sequence;
         Ok(if there && same { Ok(slot) } else { Err(Errno::INVAL) })
     };
-    Ok((place, settle(look())?))
+    Ok((place, to_errno(look())?))
 }
 
 pub(super) fn permission(context: &Context, slot: u64) -> Result<Permission, Failure> {
@@ -90,7 +90,7 @@ pub(crate) fn bytes(context: &Context, place: Place, slot: u64) -> Result<u64, F
         let high = load_value(map, at!(slot, size_high))?;
         Ok(Ok(u64::from(high) << 32 | u64::from(low)))
     };
-    let size = settle(read())?;
+    let size = to_errno(read())?;
     // What was read belongs to this incarnation only if it still stands.
     find(context, place.id())?;
     Ok(size)

@@ -5,12 +5,12 @@ use vshmem_sync::{field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
 use crate::context::Context;
-use crate::error::{Failure, Verdict, settle};
+use crate::error::{Failure, Verdict, to_errno};
 use crate::memory::change;
 use crate::pool::id::{Kind, Place};
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, READ};
-use crate::registry::table::{self, Standing, per_kind};
+use crate::registry::table::{self, SlotState, per_kind};
 use crate::shm::record::destroy;
 use crate::shm::segment::{self, SegmentStat, ShmInfo, at, pages_of};
 
@@ -29,29 +29,36 @@ pub(crate) fn segment_remove(
     let layout = context.pool().layout();
     let (place, slot) = segment::find(context, id)?;
     segment::permission(context, slot)?.allow_control(caller)?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    settle(change::run(context, &desk, context.pool().registry_lock(), "shm-remove", |txn| {
-        let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        if standing.sequence != place.sequence {
-            return Ok(Err(Errno::IDRM));
-        }
-        if standing.is(ObjectState::Doomed) {
-            return Ok(Ok(()));
-        }
-        table::leave_key(txn, layout, Kind::Segment, place.index)?;
-        txn.update(field!(slot, ObjectHeader, key), 0)?;
-        let mode_at = field!(slot, ObjectHeader, mode);
-        let mode = txn.get(mode_at)?;
-        txn.update(mode_at, mode | DESTROYED)?;
-        if txn.get(at!(slot, attached))? == 0 {
-            destroy(txn, layout, place.index)?;
-        } else {
-            let doomed = Standing { state: ObjectState::Doomed as u32, sequence: place.sequence };
-            txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
-        }
-        Ok(Ok(()))
-    }))
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    to_errno(change::run(
+        context,
+        &lock_context,
+        context.pool().registry_lock(),
+        "shm-remove",
+        |txn| {
+            let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+            if slot_state.sequence != place.sequence {
+                return Ok(Err(Errno::IDRM));
+            }
+            if slot_state.is(ObjectState::Doomed) {
+                return Ok(Ok(()));
+            }
+            table::leave_key(txn, layout, Kind::Segment, place.index)?;
+            txn.update(field!(slot, ObjectHeader, key), 0)?;
+            let mode_at = field!(slot, ObjectHeader, mode);
+            let mode = txn.get(mode_at)?;
+            txn.update(mode_at, mode | DESTROYED)?;
+            if txn.get(at!(slot, attached))? == 0 {
+                destroy(txn, layout, place.index)?;
+            } else {
+                let doomed =
+                    SlotState { state: ObjectState::Doomed as u32, sequence: place.sequence };
+                txn.set(field!(slot, ObjectHeader, state), doomed.pack())?;
+            }
+            Ok(Ok(()))
+        },
+    ))
 }
 
 /// IPC_SET.
@@ -65,15 +72,21 @@ pub(crate) fn segment_change(
 ) -> Result<(), Failure> {
     let (place, slot) = segment::find(context, id)?;
     segment::permission(context, slot)?.allow_control(caller)?;
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    settle(change::run(context, &desk, context.pool().registry_lock(), "shm-set", |txn| {
-        let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
-        if standing.sequence != place.sequence {
-            return Ok(Err(Errno::IDRM));
-        }
-        table::set_owner(txn, slot, uid, gid, mode).map(Ok)
-    }))
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    to_errno(change::run(
+        context,
+        &lock_context,
+        context.pool().registry_lock(),
+        "shm-set",
+        |txn| {
+            let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+            if slot_state.sequence != place.sequence {
+                return Ok(Err(Errno::IDRM));
+            }
+            table::set_owner(txn, slot, uid, gid, mode).map(Ok)
+        },
+    ))
 }
 
 /// SHM_LOCK and SHM_UNLOCK: pool memory never goes to swap, so only the flag changes. `most` is
@@ -98,14 +111,20 @@ pub(crate) fn segment_lock(
             return Err(Errno::NOMEM.into());
         }
     }
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
-    settle(change::run(context, &desk, context.pool().registry_lock(), "shm-lock", |txn| {
-        let mode_at = field!(slot, ObjectHeader, mode);
-        let mode = txn.get(mode_at)?;
-        txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
-        Ok(Ok(()))
-    }))
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
+    to_errno(change::run(
+        context,
+        &lock_context,
+        context.pool().registry_lock(),
+        "shm-lock",
+        |txn| {
+            let mode_at = field!(slot, ObjectHeader, mode);
+            let mode = txn.get(mode_at)?;
+            txn.update(mode_at, if lock { mode | LOCKED } else { mode & !LOCKED })?;
+            Ok(Ok(()))
+        },
+    ))
 }
 
 /// IPC_STAT.
@@ -139,7 +158,7 @@ fn segment_row(context: &Context, place: Place, slot: u64) -> Result<SegmentStat
     let map = context.pool().map();
     let get = |at: u64| load_value(map, at);
     let size = segment::bytes(context, place, slot)?;
-    context.told.check_size(Kind::Segment, place, pages_of(size)?, slot)?;
+    context.reported_sizes.check_size(Kind::Segment, place, pages_of(size)?, slot)?;
     let read = || -> Verdict<SegmentStat> {
         Ok(Ok(SegmentStat {
             id: place.id(),
@@ -153,7 +172,7 @@ fn segment_row(context: &Context, place: Place, slot: u64) -> Result<SegmentStat
             changed: get(field!(slot, ObjectHeader, changed))?,
         }))
     };
-    settle(read())
+    to_errno(read())
 }
 
 /// SHM_INFO.
@@ -166,12 +185,12 @@ pub(crate) fn shm_info(context: &Context) -> Result<ShmInfo, Failure> {
         let mut highest = 0;
         for index in 0..high.min(layout.shm.count as u32) {
             let slot = table::slot_at(layout, Kind::Segment, index)?;
-            let standing = table::standing(map, slot)?;
-            if standing.is(ObjectState::Live) || standing.is(ObjectState::Doomed) {
+            let slot_state = table::slot_state(map, slot)?;
+            if slot_state.is(ObjectState::Live) || slot_state.is(ObjectState::Doomed) {
                 highest = index;
             }
         }
         Ok(Ok(ShmInfo { segments, pages, highest }))
     };
-    settle(count())
+    to_errno(count())
 }

@@ -1,9 +1,10 @@
 //! Attaches of a program that is about to be replaced: given up before exec is tried, and taken
 //! again when it fails.
 //!
-//! A removed segment goes with its last attach, and its pages to whoever asks next, while a program
-//! whose exec has failed still has them mapped. So an attach that keeps a removed segment is not
-//! given up: the program that follows does that ([`Member::join`]), or who sees the process end.
+//! A removed segment goes with its last attach, and its pages to the thread that asks next, while a
+//! program whose exec has failed still has them mapped. So an attach that keeps a removed segment
+//! is not given up: the program that follows does that ([`Client::join`]), or who sees the process
+//! end.
 
 use rustix::io::Errno;
 use vshmem_mem::Scratch;
@@ -14,7 +15,7 @@ use crate::context::Context;
 use crate::error::Failure;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
-use crate::registry::table::{self, Standing};
+use crate::registry::table::{self, SlotState};
 use crate::shm::attach;
 use crate::shm::record::{attach_at, detach};
 use crate::shm::segment::{self, at};
@@ -29,10 +30,10 @@ pub struct Suspended {
 
 /// An attach record of this process.
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct HeldAttach {
     place: Place,
     count: u32,
-    /// Nobody else has it attached, and it is removed.
+    /// No other thread has it attached, and it is removed.
     is_last_of_removed: bool,
 }
 
@@ -42,7 +43,7 @@ impl Suspended {
         Some(Self { rows: Scratch::new(room)?, used: 0 })
     }
 
-    fn add(&mut self, held: Held) {
+    fn add(&mut self, held: HeldAttach) {
         let (id, used) = (u64::from(held.place.id() as u32), self.used);
         if let Some(row) = self.rows.values().get_mut(used) {
             *row = id << 32 | u64::from(held.count);
@@ -54,8 +55,8 @@ impl Suspended {
 /// Gives up the attaches of this process, whose only thread asks, but those that keep removed
 /// segments. Uses no heap.
 pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> {
-    let seat = context.seat()?;
-    let desk = context.desk_of(&seat);
+    let slot_guard = context.slot_guard()?;
+    let lock_context = context.lock_context_of(&slot_guard);
     let records = count_attach_records(context)?;
     let mut suspended = Suspended::nothing(records).ok_or(Errno::NOMEM)?;
     let head_at = slot_of(context.pool().layout(), context.me())?;
@@ -64,7 +65,7 @@ pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> 
         let mut kept = 0;
         for _ in 0..records {
             let lock = context.pool().registry_lock();
-            let held = with_lock(desk, lock, "suspend-attach", |txn| {
+            let held = with_lock(lock_context, lock, "suspend-attach", |txn| {
                 let Some(held) = held_behind(context, txn, head_at, kept)? else { return Ok(None) };
                 if !held.is_last_of_removed {
                     detach(txn, context.pool().layout(), context.me(), held.place.index, u32::MAX)?;
@@ -83,8 +84,8 @@ pub(crate) fn suspend_attaches(context: &Context) -> Result<Suspended, Failure> 
     Ok(suspended)
 }
 
-/// Takes attaches again that were given up, and calls `gone` with the ids of segments that are no
-/// more: removed since then.
+/// Takes attaches again that were given up, and calls `gone` with the ids of segments that have
+/// ended: removed since then.
 pub(crate) fn resume_attaches(
     context: &Context,
     mut suspended: Suspended,
@@ -95,9 +96,9 @@ pub(crate) fn resume_attaches(
         let (id, count) = ((row >> 32) as i32, *row as u32);
         let again = || -> Result<bool, Failure> {
             let (place, _) = segment::find(context, id)?;
-            let seat = context.seat()?;
-            let desk = context.desk_of(&seat);
-            attach::add_attaches(context, &desk, context.me(), place.index, count)
+            let slot_guard = context.slot_guard()?;
+            let lock_context = context.lock_context_of(&slot_guard);
+            attach::add_attaches(context, &lock_context, context.me(), place.index, count)
                 .map_err(Failure::from)
         };
         if again() != Ok(true) {
@@ -121,7 +122,7 @@ pub(crate) fn keeps_removed_segments(context: &Context) -> bool {
             };
             if load_value(map, at!(slot, attached))?
                 == load_value(map, field!(at, AttachSlot, count))?
-                && table::standing(map, slot)?.is(ObjectState::Doomed)
+                && table::slot_state(map, slot)?.is(ObjectState::Doomed)
             {
                 return Ok(true);
             }
@@ -149,7 +150,7 @@ fn held_behind(
     txn: &mut Txn<'_>,
     head_at: u64,
     passed: u32,
-) -> Result<Option<Held>, Fault> {
+) -> Result<Option<HeldAttach>, Fault> {
     let layout = context.pool().layout();
     let mut next = txn.get(head_at)?;
     for _ in 0..passed {
@@ -163,12 +164,12 @@ fn held_behind(
         return Err(Fault::corrupt(at, "an attach record of nothing"));
     };
     let slot = table::slot_at(layout, Kind::Segment, index)?;
-    let standing = Standing::unpack(txn.get(field!(slot, ObjectHeader, state))?);
+    let slot_state = SlotState::unpack(txn.get(field!(slot, ObjectHeader, state))?);
     let count = txn.get(field!(at, AttachSlot, count))?;
     let is_last = txn.get(at!(slot, attached))? == count;
-    Ok(Some(Held {
-        place: Place { index, sequence: standing.sequence },
+    Ok(Some(HeldAttach {
+        place: Place { index, sequence: slot_state.sequence },
         count,
-        is_last_of_removed: is_last && standing.is(ObjectState::Doomed),
+        is_last_of_removed: is_last && slot_state.is(ObjectState::Doomed),
     }))
 }

@@ -1,19 +1,19 @@
-//! The agent's thread, on which sleepers of its domain rely.
+//! The agent's thread, on which waiters of its domain rely.
 
 use vshmem_mem::{AtomicU32, Ordering, death_word};
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{AGENT_THREAD_AT, DomainSlot};
 
-use crate::context::{Context, Reach};
+use crate::context::{Context, WakeScope};
 use crate::pool::domains;
 
-/// Where the agent's thread is named: beside the wait words, where sleepers of its own user see it.
+/// Where the agent's thread is named: beside the wait words, where waiters of its own user see it.
 /// Others go on looking once a second.
 fn agent_word(context: &Context) -> Result<&AtomicU32, Fault> {
     let layout = context.pool().layout();
-    match context.reach {
-        Reach::Domain => context.words.of(layout.threads.count as u32),
-        Reach::Kernel => {
+    match context.wake_scope {
+        WakeScope::Domain => context.words.of(layout.threads.count as u32),
+        WakeScope::Kernel => {
             let slot = domains::slot_at(layout, context.domain())?;
             Ok(context
                 .pool()
@@ -30,15 +30,15 @@ pub(crate) fn living_agent(context: &Context) -> Option<(&AtomicU32, u32)> {
     death_word::is_owned(value).then_some((word, value))
 }
 
-/// To be called by the thread that is the agent: from now on sleepers rely on it, until it ends or
+/// To be called by the thread that is the agent: from now on waiters rely on it, until it ends or
 /// calls `stop_guarding`. Where that cannot be, they go on looking once a second.
-pub(crate) fn guard_sleepers(context: &Context) {
+pub(crate) fn guard_waiters(context: &Context) {
     if let Ok(word) = agent_word(context) {
         death_word::own(word);
     }
 }
 
-/// Sleepers no longer rely on the calling thread.
+/// Waiters no longer rely on the calling thread.
 pub(crate) fn stop_guarding(context: &Context) {
     if let Ok(word) = agent_word(context) {
         death_word::disown(word);

@@ -1,15 +1,15 @@
-//! Users of one domain that wake each other.
+//! Waking threads of other users of this domain.
 //!
 //! Where the kernel cannot sleep on the pool, wait words lie in files, one for each user of the
-//! domain: who may write to a file may also shorten it, and its pages are then gone under whoever
-//! touches them. So a process touches its own user's file alone. Whoever sleeps on another's is
-//! found by its client's slot, and woken by way of the kernel ([`Neighbours`]). What the slot says
-//! is no more than a hint where to ring.
+//! domain: who may write to a file may also shorten it, and its pages are then gone under the
+//! thread that touches them. So a process touches its own user's file alone. The thread that sleeps
+//! on another's is found by its client's slot, and woken by way of the kernel ([`WakeOtherUsers`]).
+//! What the slot says is no more than a hint where to wake.
 
 use std::sync::atomic::Ordering;
 
-use vshmem_sync::{Fault, WordsOwner, field, load_value, load_word, ring};
-use vshmem_wire::{ClientName, ClientSlot, ClientState, Party, Registry, ThreadSlot, WaitState};
+use vshmem_sync::{Fault, WordsOwner, field, load_value, load_word, wake};
+use vshmem_wire::{ClientId, ClientSlot, ClientState, ProcessRef, Registry, ThreadSlot, WaitState};
 
 use crate::context::Context;
 use crate::pool::clients::{client_at, slot_of};
@@ -17,22 +17,22 @@ use crate::pool::threads::thread_at;
 
 /// Wakes a thread of this domain, whichever user's it is. Says whether it slept on this process's
 /// own words.
-pub(crate) fn ring_near(context: &Context, slot: u32) -> bool {
-    // Somebody who was woken is who was meant. A word may also be left as that of a sleeper by a
+pub(crate) fn wake_local(context: &Context, slot: u32) -> bool {
+    // A thread that was woken is who was meant. A word may also be left as that of a waiter by a
     // thread that was killed.
     let woken = if context.words.is_asleep(slot) {
-        context.spin.wake(|| ring(&context.words, slot))
+        context.spin.wake(|| wake(&context.words, slot))
     } else {
-        ring(&context.words, slot)
+        wake(&context.words, slot)
     };
     if woken == Ok(true) {
         return true;
     }
-    if let Some(here) = &context.neighbourhood
+    if let Some(here) = &context.domain_users
         && let Ok(Some(owner)) = words_of(context, slot)
         && owner != here.own
     {
-        here.neighbours.ring(owner, slot);
+        here.other_users.wake(owner, slot);
     }
     false
 }
@@ -42,7 +42,7 @@ fn words_of(context: &Context, slot: u32) -> Result<Option<WordsOwner>, Fault> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let thread = thread_at(layout, slot)?;
     let owner = load_word(map, field!(thread, ThreadSlot, owner))?;
-    let Some(client) = ClientName::of(owner).filter(|client| !client.is_joining()) else {
+    let Some(client) = ClientId::of(owner).filter(|client| !client.is_joining()) else {
         return Ok(None);
     };
     words_of_client(context, slot_of(layout, client)?)
@@ -57,8 +57,8 @@ fn words_of_client(context: &Context, client: u64) -> Result<Option<WordsOwner>,
 }
 
 /// Whether the thread in `slot` is of this domain and another user's, and waits or has been served.
-pub(crate) fn is_neighbour_in_line(context: &Context, slot: u32) -> bool {
-    let Some(here) = &context.neighbourhood else { return false };
+pub(crate) fn is_other_user_waiting(context: &Context, slot: u32) -> bool {
+    let Some(here) = &context.domain_users else { return false };
     if !here.is_shared.load(Ordering::Relaxed) {
         return false;
     }
@@ -68,8 +68,8 @@ pub(crate) fn is_neighbour_in_line(context: &Context, slot: u32) -> bool {
         if load_value(map, field!(at, ThreadSlot, wait))? == WaitState::Idle as u32 {
             return Ok(false);
         }
-        let party = Party::unpack(load_value(map, field!(at, ThreadSlot, party))?);
-        Ok(party.domain == context.domain()
+        let process_ref = ProcessRef::unpack(load_value(map, field!(at, ThreadSlot, process_ref))?);
+        Ok(process_ref.domain == context.domain()
             && words_of(context, slot)?.is_some_and(|owner| owner != here.own))
     };
     look().unwrap_or(false)
@@ -78,27 +78,27 @@ pub(crate) fn is_neighbour_in_line(context: &Context, slot: u32) -> bool {
 /// The other user of this domain on whose words the client in a slot sleeps; `None` when it is this
 /// one, or none.
 pub(crate) fn other_user_of(context: &Context, client: u32) -> Option<WordsOwner> {
-    let here = context.neighbourhood.as_ref()?;
+    let here = context.domain_users.as_ref()?;
     let client = client_at(context.pool().layout(), client).ok()?;
     words_of_client(context, client).ok()?.filter(|owner| *owner != here.own)
 }
 
-/// Wakes whoever sleeps on a word of another user of this domain.
-pub(crate) fn ring_other_user(context: &Context, owner: WordsOwner, word: u32) {
-    if let Some(here) = &context.neighbourhood {
-        here.neighbours.ring(owner, word);
+/// Wakes the thread that sleeps on a word of another user of this domain.
+pub(crate) fn wake_other_user(context: &Context, owner: WordsOwner, word: u32) {
+    if let Some(here) = &context.domain_users {
+        here.other_users.wake(owner, word);
     }
 }
 
 /// Whether there are clients of other users in this domain, as of the last look.
 pub(crate) fn is_shared_by_users(context: &Context) -> bool {
-    context.neighbourhood.as_ref().is_some_and(|here| here.is_shared.load(Ordering::Relaxed))
+    context.domain_users.as_ref().is_some_and(|here| here.is_shared.load(Ordering::Relaxed))
 }
 
 /// Looks whether other users of this domain have clients: for its agent, which then looks after
-/// their sleepers as well.
-pub(crate) fn look_for_neighbours(context: &Context) -> Result<(), Fault> {
-    let Some(here) = &context.neighbourhood else { return Ok(()) };
+/// their waiters as well.
+pub(crate) fn look_for_other_users(context: &Context) -> Result<(), Fault> {
+    let Some(here) = &context.domain_users else { return Ok(()) };
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let mut is_shared = false;

@@ -1,54 +1,55 @@
-//! Who is rung after a change, and how soon a sleeper looks again by itself.
+//! Which threads are woken after a change, and how soon a waiter polls by itself.
 //!
-//! Threads of this domain are rung at their wait words. Another domain is rung once as a whole,
-//! over the link's doorbell; there its agent rings the words of those that have been served
-//! ([`Member::deliver_rings`]). Domains that share a kernel and keep their words in the pool need
+//! Threads of this domain are woken at their wait words. Another domain is notified once as a
+//! whole, over the link's doorbell; there its agent wakes those that have been served
+//! ([`Client::deliver_wakeups`]). Domains that share a kernel and keep their words in the pool need
 //! no doorbell. Where the link has no doorbell, the domain's agent may notify the other's by
 //! datagram ([`crate::notify`]).
 //!
-//! Memory ordering: a sleeper announces itself in its wait word, then looks at its wait cell; a
-//! waker changes the cell, then rings the domain; the agent is rung, then looks at the words. So an
-//! agent that finds nobody announced has a sleeper that will see the change by itself.
+//! Memory ordering: a waiter announces itself in its wait word, then looks at its wait cell; a
+//! waker changes the cell, then notifies the domain; the agent is notified, then looks at the
+//! words. So an agent that finds no thread announced has a waiter that will see the change by
+//! itself.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use vshmem_mem::{Beside, Ordering};
+use vshmem_mem::{Ordering, SecondWord};
 use vshmem_sync::{Doorbell, Fault, claim_cell, field, load_value};
 use vshmem_wire::{
-    BELL_LOST, CELL_BYTES, ClientSlot, ClientState, DomainSlot, DomainState, Party, RATES,
+    CELL_BYTES, ClientSlot, ClientState, DOORBELL_LOST, DomainSlot, DomainState, ProcessRef, RATES,
     Registry, ThreadSlot, WaitState,
 };
 
-use crate::context::{Context, Reach};
+use crate::context::{Context, WakeScope};
 use crate::error::Failure;
 use crate::pool::clients::client_at;
-use crate::pool::domains::{self, Domains};
+use crate::pool::domains::{self, DomainSet};
 use crate::pool::threads::thread_at;
-use crate::wait::notify::{self, Asked};
-use crate::wait::wait_queue::Rings;
+use crate::wait::notify::{self, NotifySet};
+use crate::wait::wait_queue::WakeList;
 use crate::wait::{agent, domain_users};
 
-/// Whether an address cell says where a domain can be rung.
+/// Whether an address cell says where a domain can be notified.
 fn is_address(cell: u32) -> bool {
-    cell != 0 && cell != BELL_LOST
+    cell != 0 && cell != DOORBELL_LOST
 }
 
-/// Rings other domains over `doorbell` from now on, and has this one rung by it. Only the first
-/// one counts.
+/// Notifies other domains over `doorbell` from now on, and has this one notified by it. Only the
+/// first one counts.
 pub(crate) fn use_doorbell(context: &Context, doorbell: Arc<dyn Doorbell>) {
     let _ = context.doorbell.set(doorbell);
-    // Until it is known this domain counts as one that cannot be rung.
+    // Until it is known this domain counts as one that cannot be notified.
     let _ = publish_address(context);
 }
 
-/// Tells the others where this domain can be rung, as its doorbell says now.
+/// Tells the others where this domain can be notified, as its doorbell says now.
 pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
     let address = match context.doorbell.get().and_then(|doorbell| doorbell.own_address()) {
         Some(address) => address.wrapping_add(1),
         // This domain's programs may have had a doorbell before.
-        None if context.reach == Reach::Domain => 0,
-        // Somebody else may speak for a domain that keeps its words in the pool: its server.
+        None if context.wake_scope == WakeScope::Domain => 0,
+        // Another thread may speak for a domain that keeps its words in the pool: its server.
         None => return Ok(()),
     };
     let publish = || -> Result<(), Fault> {
@@ -56,7 +57,7 @@ pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
         let at = field!(domains::slot_at(layout, context.domain())?, DomainSlot, address);
         let before = load_value(context.pool().map(), at)?;
         // The device still shows the address of a doorbell whose server is gone.
-        if before != address && before != BELL_LOST {
+        if before != address && before != DOORBELL_LOST {
             claim_cell(context.pool().map(), at, before, address)?;
         }
         Ok(())
@@ -64,28 +65,28 @@ pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
     publish().map_err(Failure::from)
 }
 
-/// Rings sleepers: those of this domain one by one, other domains once each. Who can be reached
-/// by neither looks again by itself.
-pub(crate) fn ring_all(context: &Context, rings: &Rings) {
-    if rings.everybody {
-        ring_everybody(context);
+/// Wakes waiters: those of this domain one by one. Notifies other domains once each. Who can be
+/// reached by neither looks again by itself.
+pub(crate) fn wake_all(context: &Context, wakes: &WakeList) {
+    if wakes.everybody {
+        wake_everybody(context);
         return;
     }
-    let mut far = Domains::default();
-    for &slot in &rings.slots {
-        let Some(domain) = domain_of_sleeper(context, slot) else { continue };
-        if domain == context.domain() || context.reach == Reach::Kernel {
-            domain_users::ring_near(context, slot);
+    let mut far = DomainSet::default();
+    for &slot in &wakes.slots {
+        let Some(domain) = domain_of_waiter(context, slot) else { continue };
+        if domain == context.domain() || context.wake_scope == WakeScope::Kernel {
+            domain_users::wake_local(context, slot);
         }
         if domain != context.domain() {
             far.add(domain);
         }
     }
-    ring_domains(context, far);
+    notify_domains(context, far);
 }
 
-/// Rings every thread slot that is waiting, and every domain.
-pub(crate) fn ring_everybody(context: &Context) {
+/// Wakes every thread slot that is waiting, and notifies every domain.
+pub(crate) fn wake_everybody(context: &Context) {
     let layout = context.pool().layout();
     for slot in 0..layout.threads.count as u32 {
         let Ok(at) = thread_at(layout, slot) else {
@@ -93,49 +94,48 @@ pub(crate) fn ring_everybody(context: &Context) {
         };
         let wait = load_value(context.pool().map(), field!(at, ThreadSlot, wait));
         if wait.is_ok_and(|wait| wait != WaitState::Idle as u32) {
-            domain_users::ring_near(context, slot);
+            domain_users::wake_local(context, slot);
         }
     }
-    ring_domains(context, Domains(!0));
+    notify_domains(context, DomainSet(!0));
 }
 
-/// Rings every thread that sleeps although it has been served, and every domain: who was to do it
-/// may have died.
-pub(crate) fn ring_served(context: &Context) {
-    deliver_rings(context);
-    ring_domains(context, Domains(!0));
+/// Wakes every thread that sleeps although it has been served, and notifies every domain: who was
+/// to do it may have died.
+pub(crate) fn wake_served(context: &Context) {
+    deliver_wakeups(context);
+    notify_domains(context, DomainSet(!0));
 }
 
 /// Wakes those threads of this domain, or of this kernel, that sleep although they have been
-/// served: what is to be done when the doorbell has rung. Returns how many of this user's there
-/// were.
-pub(crate) fn deliver_rings(context: &Context) -> usize {
+/// served: what is to be done on a notification. Returns how many of this user's there were.
+pub(crate) fn deliver_wakeups(context: &Context) -> usize {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut woken = 0;
     for slot in 0..layout.threads.count as u32 {
-        if !context.words.is_asleep(slot) && !domain_users::is_neighbour_in_line(context, slot) {
+        if !context.words.is_asleep(slot) && !domain_users::is_other_user_waiting(context, slot) {
             continue;
         }
         let Ok(at) = thread_at(layout, slot) else { continue };
         let served = map
             .load(field!(at, ThreadSlot, wait), Ordering::SeqCst)
             .is_ok_and(|word| word as u32 != WaitState::Waiting as u32);
-        if served && domain_users::ring_near(context, slot) {
+        if served && domain_users::wake_local(context, slot) {
             woken += 1;
         }
     }
     woken
 }
 
-fn domain_of_sleeper(context: &Context, slot: u32) -> Option<u32> {
+fn domain_of_waiter(context: &Context, slot: u32) -> Option<u32> {
     let at = thread_at(context.pool().layout(), slot).ok()?;
-    let party = load_value(context.pool().map(), field!(at, ThreadSlot, party)).ok()?;
-    Some(Party::unpack(party).domain)
+    let process_ref = load_value(context.pool().map(), field!(at, ThreadSlot, process_ref)).ok()?;
+    Some(ProcessRef::unpack(process_ref).domain)
 }
 
-/// Rings those domains of a set that are alive, are not reached otherwise, and can be rung over the
-/// link; and has the agent notify those that rely on its datagrams.
-fn ring_domains(context: &Context, set: Domains) {
+/// Notifies those domains of a set that are alive, are not reached otherwise, and can be notified
+/// over the link; and has the agent notify those that rely on its datagrams.
+fn notify_domains(context: &Context, set: DomainSet) {
     if set.0 == 0 {
         return;
     }
@@ -145,7 +145,7 @@ fn ring_domains(context: &Context, set: Domains) {
     }
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mut rung = 0;
-    let mut to_notify = Asked::default();
+    let mut to_notify = NotifySet::default();
     for index in 0..layout.domains.count as u32 {
         if !set.has(index) || index == context.domain() || is_near(context, index).unwrap_or(false)
         {
@@ -157,10 +157,10 @@ fn ring_domains(context: &Context, set: Domains) {
         }
         let address = load_value(map, field!(slot, DomainSlot, address)).unwrap_or(0);
         if let Some(doorbell) = context.doorbell.get().filter(|_| is_address(address)) {
-            // Domains that share a device are rung with one ring, mostly.
+            // Domains that share a device mostly get one notification for all.
             if address != rung {
-                // What cannot be rung looks again by itself.
-                let _ = doorbell.ring(address - 1);
+                // Waiters of a domain that cannot be notified poll.
+                let _ = doorbell.notify(address - 1);
                 rung = address;
             }
         } else if notifies && notify::relies_on_us(context, index) {
@@ -174,51 +174,51 @@ fn ring_domains(context: &Context, set: Domains) {
 
 /// Whether another domain's wait words are within reach.
 fn is_near(context: &Context, index: u32) -> Result<bool, Fault> {
-    Ok(context.reach == Reach::Kernel
+    Ok(context.wake_scope == WakeScope::Kernel
         && domains::boot_of(context.pool(), index)?
             == domains::boot_of(context.pool(), context.domain())?)
 }
 
-/// How soon a sleeper has to look again by itself, and what else ends its sleep: hardly ever when
-/// everybody who could wake it can also ring it, and its agent looks for it (`tend_sleepers`); soon
-/// when not.
-pub(crate) fn recheck(context: &Context, looked: u32) -> (Duration, Option<Beside<'_>>) {
-    /// When every member can ring: this covers a waker that died between the change and the ring,
-    /// and rings that are lost, while there is no agent that does.
-    const RINGABLE: Duration = Duration::from_millis(1000);
-    /// With an agent whose end wakes the sleeper. This covers whoever is woken for that and dies at
-    /// once.
+/// How soon a waiter has to look again by itself, and what else ends its sleep: hardly ever when
+/// every thread that could wake it can also notify it, and its agent looks for it
+/// (`recover_waiters`); soon when not.
+pub(crate) fn recheck(context: &Context, looked: u32) -> (Duration, Option<SecondWord<'_>>) {
+    /// When every member can notify: this covers a waker that died between the change and the
+    /// notification, and notifications that are lost, while there is no agent that does.
+    const NOTIFIABLE: Duration = Duration::from_millis(1000);
+    /// With an agent whose end wakes the waiter. This covers a thread that is woken for that and
+    /// dies at once.
     const GUARDED: Duration = Duration::from_secs(60);
-    /// First look where nobody can ring.
+    /// First poll where no domain can be notified.
     const SOON: Duration = Duration::from_micros(50);
     /// The bound on links without interrupts.
     const BOUND: Duration = Duration::from_millis(4);
-    if !is_rung_by_all(context).unwrap_or(false) {
+    if !is_woken_by_all(context).unwrap_or(false) {
         return ((SOON * 2u32.saturating_pow(looked / 4)).min(BOUND), None);
     }
     // Short sleeps are made with the simpler call.
     match agent::living_agent(context).filter(|_| looked > 0) {
-        None => (RINGABLE, None),
-        Some((word, expected)) => (GUARDED, Some(Beside { word, expected, alone: RINGABLE })),
+        None => (NOTIFIABLE, None),
+        Some((word, expected)) => (GUARDED, Some(SecondWord { word, expected, alone: NOTIFIABLE })),
     }
 }
 
-/// Whether everybody who could wake a sleeper of this domain can also ring it.
-pub(crate) fn is_rung_by_all(context: &Context) -> Result<bool, Failure> {
-    all_ringable(context).map_err(Failure::from)
+/// Whether every thread that could wake a waiter of this domain can also notify it.
+pub(crate) fn is_woken_by_all(context: &Context) -> Result<bool, Failure> {
+    all_notifiable(context).map_err(Failure::from)
 }
 
-fn all_ringable(context: &Context) -> Result<bool, Fault> {
+fn all_notifiable(context: &Context) -> Result<bool, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let mine =
         load_value(map, field!(domains::slot_at(layout, context.domain())?, DomainSlot, address))?;
     let heard = notify::heard_now(context)?;
-    let mut mute = Domains::default();
-    for other in domains::alive_beside(context.pool(), context.domain()) {
+    let mut mute = DomainSet::default();
+    for other in domains::other_alive_domains(context.pool(), context.domain()) {
         let (index, slot) = other?;
         let address = load_value(map, field!(slot, DomainSlot, address))?;
-        let rings = is_address(mine) && is_address(address);
-        if rings || heard.is_some_and(|heard| heard.has(index)) || is_near(context, index)? {
+        let wakes = is_address(mine) && is_address(address);
+        if wakes || heard.is_some_and(|heard| heard.has(index)) || is_near(context, index)? {
             continue;
         }
         if !is_address(mine) && heard.is_none() {
@@ -226,11 +226,11 @@ fn all_ringable(context: &Context) -> Result<bool, Fault> {
         }
         mute.add(index);
     }
-    // A domain without a doorbell wakes nobody while it has no clients.
+    // A domain without a doorbell wakes no thread while it has no clients.
     Ok(mute.0 == 0 || !has_clients(context, mute)?)
 }
 
-fn has_clients(context: &Context, of: Domains) -> Result<bool, Fault> {
+fn has_clients(context: &Context, of: DomainSet) -> Result<bool, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     for client in 0..high.min(layout.clients.count as u32) {
@@ -250,8 +250,8 @@ pub(crate) fn boot(context: &Context) -> Result<[u32; 4], Failure> {
     domains::boot_of(context.pool(), context.domain()).map_err(Failure::from)
 }
 
-/// Says where a domain of this kernel can be rung; `None`: nowhere. For whoever takes its rings.
-/// Returns whether that is new.
+/// Says where a domain of this kernel can be notified; `None`: nowhere. Called by the process that
+/// receives its notifications. Returns whether that is new.
 pub(crate) fn publish_for(
     context: &Context,
     domain: u32,
@@ -263,25 +263,25 @@ pub(crate) fn publish_for(
 
 /// Takes a domain's address back for good: the doorbell that it means is out of order. Returns
 /// whether that is new.
-pub(crate) fn lose_bell(context: &Context, domain: u32) -> Result<bool, Failure> {
-    let lost = |before| if before == 0 { 0 } else { BELL_LOST };
+pub(crate) fn lose_doorbell(context: &Context, domain: u32) -> Result<bool, Failure> {
+    let lost = |before| if before == 0 { 0 } else { DOORBELL_LOST };
     set_address(context, domain, lost).map_err(Failure::from)
 }
 
-/// Takes every address back: nobody passes rings on any more. Sleepers that can be reached are
-/// woken, so that they no longer rely on being rung.
-pub(crate) fn lose_bells(context: &Context) -> Result<(), Failure> {
+/// Withdraws every address: notifications are no longer forwarded. Waiters that can be reached are
+/// woken, so that they no longer rely on being notified.
+pub(crate) fn lose_doorbells(context: &Context) -> Result<(), Failure> {
     let mut changed = false;
     for index in 0..context.pool().layout().domains.count as u32 {
         changed |= if is_near(context, index)? {
             // Its next server speaks for it again.
             publish_for(context, index, None)?
         } else {
-            lose_bell(context, index)?
+            lose_doorbell(context, index)?
         };
     }
     if changed {
-        ring_everybody(context);
+        wake_everybody(context);
     }
     Ok(())
 }
@@ -294,8 +294,8 @@ fn set_address(context: &Context, domain: u32, to: impl Fn(u32) -> u32) -> Resul
     Ok(before != after && claim_cell(map, at, before, after)?)
 }
 
-/// Notes how fast this domain reaches the pool's memory, beside private memory: for whoever
-/// lists domains.
+/// Notes how fast this domain reaches the pool's memory, beside private memory: for listings of
+/// domains.
 pub(crate) fn note_rates(context: &Context, rates: [u32; RATES]) -> Result<(), Failure> {
     let note = || -> Result<(), Fault> {
         let map = context.pool().map();

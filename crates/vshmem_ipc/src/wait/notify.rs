@@ -1,45 +1,45 @@
 //! Datagrams between agents: a doorbell for links that have none (docs/internals/decisions/0019).
 //!
-//! Agents that were told of each other by their operators send each other datagrams of one byte:
-//! "look again". A program that has served a sleeper of such a domain asks its own agent to send
-//! one, by a word beside the wait words; the other agent then does what it does when a doorbell
-//! rings ([`Member::deliver_rings`]).
+//! Agents whose operators have configured each other's addresses send each other datagrams of one
+//! byte. A program that has served a waiter of such a domain asks its own agent to send one, by a
+//! word beside the wait words; the other agent then does what it does on a notification by a
+//! doorbell ([`Client::deliver_wakeups`]).
 //!
-//! A domain's sleepers rest only if its agent has lately heard the agent of every domain that could
+//! A domain's waiters rest only if its agent has lately heard the agent of every domain that could
 //! wake them. So a domain without configuration, an agent that has ended, or a network that loses
-//! everything makes sleepers look again by themselves, as on a link without doorbells. What an
-//! agent has heard it notes in its domain's slot, and a waker asks for a datagram only where it is
-//! waited for.
+//! everything makes waiters look again by themselves, as on a link without doorbells. What an agent
+//! has heard it notes in its domain's slot, and a waker asks for a datagram only where it is waited
+//! for.
 //!
 //! All this is a hint. Where to send is never read from the pool: a slot holds a digest of an
 //! address, and the agent looks among the addresses that it was configured with for one that has
 //! it.
 //!
-//! Memory ordering: a waker sets the bits of whom it asks for and then rings the agent's bell; the
-//! agent announces itself on the bell and then looks at the bits. Both sequentially consistent, as
+//! Memory ordering: a waker sets the bits of whom it asks for and then notifies the agent's word;
+//! the agent announces itself in the word and then reads the bits. Both sequentially consistent, as
 //! with the wait words of threads.
 
 use std::time::Duration;
 
-use vshmem_mem::{AtomicU32, FutexOutcome, Ordering, RING, SLEEPING, futex_wait};
-use vshmem_sync::{Fault, claim_word, field, load_value, load_word, ring_word};
+use vshmem_mem::{AtomicU32, FutexOutcome, Ordering, SLEEPING, WAKE, futex_wait};
+use vshmem_sync::{Fault, claim_word, field, load_value, load_word, wake_word};
 use vshmem_wire::{
-    AGENT_ASKED_AT, AGENT_BELL_AT, CELL_BYTES, DomainSlot, Party, ThreadSlot, WaitState,
+    AGENT_ASKED_AT, AGENT_WAKE_AT, CELL_BYTES, DomainSlot, ProcessRef, ThreadSlot, WaitState,
 };
 
-use crate::context::{Context, Reach};
+use crate::context::{Context, WakeScope};
 use crate::error::Failure;
-use crate::pool::domains::{self, Domains};
+use crate::pool::domains::{self, DomainSet};
 use crate::pool::open::Pool;
 use crate::pool::threads::thread_at;
 use crate::wait::{agent, domain_users};
 
-/// Domains that are to be notified. Those whose numbers are the same modulo 32 cannot be told apart
-/// here: one of them is then notified for nothing.
+/// Domains that are to be notified. Those whose numbers are the same modulo 32 cannot be
+/// distinguished here: one of them is then notified for nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Asked(u32);
+pub struct NotifySet(u32);
 
-impl Asked {
+impl NotifySet {
     /// All of them.
     pub const ALL: Self = Self(!0);
 
@@ -79,8 +79,8 @@ pub struct Listener {
 }
 
 /// The two words by which programs ask the agent of their domain.
-struct Bell<'a> {
-    bell: &'a AtomicU32,
+struct AgentWords<'a> {
+    agent_words: &'a AtomicU32,
     asked: &'a AtomicU32,
 }
 
@@ -89,11 +89,11 @@ fn notify_of(pool: &Pool, index: u32) -> Result<u64, Fault> {
 }
 
 /// The domains that the agent of one has heard lately, as its slot says.
-pub(crate) fn heard_by(pool: &Pool, index: u32) -> Result<Domains, Fault> {
+pub(crate) fn heard_by(pool: &Pool, index: u32) -> Result<DomainSet, Fault> {
     let at = field!(domains::slot_at(pool.layout(), index)?, DomainSlot, heard);
     let low = load_word(pool.map(), at)?;
     let high = load_word(pool.map(), at + CELL_BYTES)?;
-    Ok(Domains(u128::from(high) << 64 | u128::from(low)))
+    Ok(DomainSet(u128::from(high) << 64 | u128::from(low)))
 }
 
 /// Whether this domain's agent sends datagrams, as far as the pool says.
@@ -108,15 +108,15 @@ pub(crate) fn relies_on_us(context: &Context, index: u32) -> bool {
 
 /// The domains that will have this one notified; `None` when its agent does not listen. None of
 /// them counts while the agent is dead: its successor will say so again.
-pub(crate) fn heard_now(context: &Context) -> Result<Option<Domains>, Fault> {
+pub(crate) fn heard_now(context: &Context) -> Result<Option<DomainSet>, Fault> {
     let notify = notify_of(context.pool(), context.domain())?;
     if notify == 0 {
         return Ok(None);
     }
-    // Whether another user's agent lives cannot be seen; those sleepers look once a second.
+    // Whether another user's agent lives cannot be seen; those waiters look once a second.
     let lives =
         agent::living_agent(context).is_some() || agent_of_other_user(context, notify).is_some();
-    Ok(Some(if lives { heard_by(context.pool(), context.domain())? } else { Domains::default() }))
+    Ok(Some(if lives { heard_by(context.pool(), context.domain())? } else { DomainSet::default() }))
 }
 
 fn agent_of_other_user(context: &Context, notify: u64) -> Option<vshmem_sync::WordsOwner> {
@@ -124,87 +124,92 @@ fn agent_of_other_user(context: &Context, notify: u64) -> Option<vshmem_sync::Wo
 }
 
 /// The agent's words: in this user's own file, or in the pool.
-fn agent_bell(context: &Context) -> Result<Bell<'_>, Fault> {
+fn agent_words(context: &Context) -> Result<AgentWords<'_>, Fault> {
     let layout = context.pool().layout();
     let beyond = layout.threads.count as u32;
-    Ok(match context.reach {
-        Reach::Domain => {
-            Bell { bell: context.words.of(beyond + 1)?, asked: context.words.of(beyond + 2)? }
-        }
-        Reach::Kernel => {
+    Ok(match context.wake_scope {
+        WakeScope::Domain => AgentWords {
+            agent_words: context.words.of(beyond + 1)?,
+            asked: context.words.of(beyond + 2)?,
+        },
+        WakeScope::Kernel => {
             let map = context.pool().map();
             let at = field!(domains::slot_at(layout, context.domain())?, DomainSlot, agent_thread);
-            Bell { bell: map.futex(at + AGENT_BELL_AT)?, asked: map.futex(at + AGENT_ASKED_AT)? }
+            AgentWords {
+                agent_words: map.futex(at + AGENT_WAKE_AT)?,
+                asked: map.futex(at + AGENT_ASKED_AT)?,
+            }
         }
     })
 }
 
 /// Has this domain's agent notify others. Called with changes already made visible; makes no use of
 /// the heap.
-pub(crate) fn ask_agent(context: &Context, to_notify: Asked) {
+pub(crate) fn ask_agent(context: &Context, to_notify: NotifySet) {
     let notify = notify_of(context.pool(), context.domain()).unwrap_or(0);
     if let Some(owner) = agent_of_other_user(context, notify) {
         // Nothing can be written there. The agent then notifies all that rely on it.
-        domain_users::ring_other_user(
+        domain_users::wake_other_user(
             context,
             owner,
             context.pool().layout().threads.count as u32 + 1,
         );
         return;
     }
-    if let Ok(Bell { bell, asked }) = agent_bell(context) {
+    if let Ok(AgentWords { agent_words, asked }) = agent_words(context) {
         asked.fetch_or(to_notify.0, Ordering::SeqCst);
-        ring_word(bell);
+        wake_word(agent_words);
     }
 }
 
 /// For the agent's thread that sends: sleeps until programs have asked for others to be notified,
 /// or for at most `within`.
-pub(crate) fn await_asked(context: &Context, within: Duration) -> Result<Asked, Failure> {
-    let Bell { bell, asked } = agent_bell(context)?;
-    let take = || Asked(asked.swap(0, Ordering::SeqCst));
+pub(crate) fn await_asked(context: &Context, within: Duration) -> Result<NotifySet, Failure> {
+    let AgentWords { agent_words, asked } = agent_words(context)?;
+    let take = || NotifySet(asked.swap(0, Ordering::SeqCst));
     let taken = take();
     if !taken.is_empty() {
         return Ok(taken);
     }
-    let announced = bell.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;
+    let announced = agent_words.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;
     let mut taken = take();
     let mut outcome = FutexOutcome::TimedOut;
     if taken.is_empty() {
-        outcome = futex_wait(bell, announced, within);
+        outcome = futex_wait(agent_words, announced, within);
         taken = take();
     }
-    let rung = bell.fetch_and(!SLEEPING, Ordering::SeqCst) / RING != announced / RING;
+    let rung = agent_words.fetch_and(!SLEEPING, Ordering::SeqCst) / WAKE != announced / WAKE;
     let by_another_user = outcome == FutexOutcome::Woken && !rung;
-    // Another user's programs leave no bits, and are not told apart from this one's when both ask.
+    // Another user's programs leave no bits, and are not distinguished from this one's when both
+    // ask.
     let anybody = by_another_user
         || outcome == FutexOutcome::Woken && domain_users::is_shared_by_users(context);
-    Ok(if anybody { Asked::ALL } else { taken })
+    Ok(if anybody { NotifySet::ALL } else { taken })
 }
 
 /// Those of some domains that have threads which have been served and have not noticed yet: what
 /// was sent to them is still on its way, or lost.
-pub(crate) fn not_noticed(context: &Context, among: Asked) -> Result<Asked, Failure> {
-    let look = || -> Result<Asked, Fault> {
+pub(crate) fn not_noticed(context: &Context, among: NotifySet) -> Result<NotifySet, Failure> {
+    let look = || -> Result<NotifySet, Fault> {
         let (layout, map) = (context.pool().layout(), context.pool().map());
-        let mut found = Asked::default();
+        let mut found = NotifySet::default();
         for slot in 0..layout.threads.count as u32 {
             let at = thread_at(layout, slot)?;
             let wait = load_value(map, field!(at, ThreadSlot, wait))?;
             if wait != WaitState::Idle as u32 && wait != WaitState::Waiting as u32 {
-                let party = load_value(map, field!(at, ThreadSlot, party))?;
-                found.add(Party::unpack(party).domain);
+                let process_ref = load_value(map, field!(at, ThreadSlot, process_ref))?;
+                found.add(ProcessRef::unpack(process_ref).domain);
             }
         }
-        Ok(Asked(found.0 & among.0))
+        Ok(NotifySet(found.0 & among.0))
     };
     look().map_err(Failure::from)
 }
 
 /// Wakes the thread in `await_asked`.
-pub(crate) fn ring_agent(context: &Context) {
-    if let Ok(Bell { bell, .. }) = agent_bell(context) {
-        ring_word(bell);
+pub(crate) fn wake_agent(context: &Context) {
+    if let Ok(AgentWords { agent_words, .. }) = agent_words(context) {
+        wake_word(agent_words);
     }
 }
 
@@ -223,7 +228,7 @@ pub(crate) fn publish_listening(context: &Context, digest: Option<u32>) -> Resul
 }
 
 /// Says which domains' agents have been heard lately. True when that is new.
-pub(crate) fn publish_heard(context: &Context, heard: Domains) -> Result<bool, Failure> {
+pub(crate) fn publish_heard(context: &Context, heard: DomainSet) -> Result<bool, Failure> {
     let publish = || -> Result<bool, Fault> {
         let at =
             field!(domains::slot_at(context.pool().layout(), context.domain())?, DomainSlot, heard);
@@ -247,7 +252,7 @@ fn replace_word(context: &Context, at: u64, word: u64) -> Result<(), Fault> {
 pub(crate) fn listeners(context: &Context) -> Result<Vec<Listener>, Failure> {
     let look = || -> Result<Vec<Listener>, Fault> {
         let mut found = Vec::new();
-        for other in domains::alive_beside(context.pool(), context.domain()) {
+        for other in domains::other_alive_domains(context.pool(), context.domain()) {
             let (index, _) = other?;
             let digest = notify_of(context.pool(), index)? as u32;
             if digest != 0 {

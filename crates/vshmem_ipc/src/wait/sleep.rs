@@ -2,63 +2,64 @@
 
 use std::time::Duration;
 
-use vshmem_mem::{Instant, Ordering, hide_sleeper, signals_handled, take_sleeper};
-use vshmem_sync::{Desk, Fault, Parked, Seat, field, load_value, park, with_lock};
+use vshmem_mem::{Instant, Ordering, hide_waiter, signals_handled, take_waiter};
+use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_value, park, with_lock};
 use vshmem_wire::{ThreadSlot, WaitState};
 
 use crate::context::Context;
 use crate::pool::threads::thread_at;
 use crate::registry::table;
-use crate::wait::wait_queue::{Line, leave_line};
+use crate::wait::wait_queue::{WaitQueue, dequeue};
 use crate::wait::{doorbell, waker_cpus};
 
-/// Sleeps in `line` until somebody acts on the wait cell of `seat`, the deadline passes, or a
-/// signal handler runs. Whatever it is, the thread is in no line afterwards.
+/// Sleeps in `wait_queue` until another thread acts on the wait cell of `slot guard`, the deadline
+/// passes, or a signal handler runs. Whatever it is, the thread is in no wait queue afterwards.
 ///
-/// `tend` is called now and then, outside any lock: a chance to notice what a waker that died
+/// `recover` is called now and then, outside any lock: a chance to notice what a waker that died
 /// has left undone.
 ///
 /// `has_looked`: this thread need not look before it sleeps.
-pub(crate) fn sleep_in_line(
+pub(crate) fn sleep_in_wait_queue(
     context: &Context,
-    seat: &Seat<'_>,
-    line: Line,
+    slot_guard: &SlotGuard<'_>,
+    wait_queue: WaitQueue,
     has_looked: bool,
     deadline: Option<Instant>,
     signals_seen: u32,
-    tend: impl FnMut() -> Result<(), Fault>,
+    recover: impl FnMut() -> Result<(), Fault>,
 ) -> Result<Woken, Fault> {
-    let woken = sleep_until(context, seat, has_looked, deadline, signals_seen, tend);
-    let ended = end_sleep(context, seat, line, woken);
-    // Only now: a handler that does not come back must not leave anybody in the line.
-    hide_sleeper();
+    let woken = sleep_until(context, slot_guard, has_looked, deadline, signals_seen, recover);
+    let ended = end_sleep(context, slot_guard, wait_queue, woken);
+    // Only now: a handler that does not return must not leave a thread in the wait queue.
+    hide_waiter();
     ended
 }
 
-/// Takes the thread out of the line, however its sleep has ended.
+/// Takes the thread out of the wait queue, however its sleep has ended.
 fn end_sleep(
     context: &Context,
-    seat: &Seat<'_>,
-    line: Line,
+    slot_guard: &SlotGuard<'_>,
+    wait_queue: WaitQueue,
     woken: Result<Option<Woken>, Fault>,
 ) -> Result<Woken, Fault> {
-    let desk = context.desk_of(seat);
+    let lock_context = context.lock_context_of(slot_guard);
     let left = match woken {
-        Ok(None) => return wait_result(context, seat),
-        Ok(Some(reason)) => leave_one(context, &desk, line, seat.slot).map(|left| (left, reason)),
+        Ok(None) => return wait_result(context, slot_guard),
+        Ok(Some(reason)) => leave_one(context, &lock_context, wait_queue, slot_guard.slot)
+            .map(|left| (left, reason)),
         Err(fault) => {
-            let _ = leave_one(context, &desk, line, seat.slot);
+            let _ = leave_one(context, &lock_context, wait_queue, slot_guard.slot);
             Err(fault)
         }
     };
     match left {
         Ok((true, reason)) => Ok(reason),
-        Ok((false, _)) => wait_result(context, seat),
-        // Whoever buries this process finds the thread in its line, and takes it out.
+        Ok((false, _)) => wait_result(context, slot_guard),
+        // The thread that reaps this process finds the thread in its wait queue, and takes it out.
         Err(Fault::Evicted) => Err(Fault::Evicted),
         Err(fault) => {
-            // The line makes no sense: at least nobody finds this thread in it any more.
-            let _ = wait_result(context, seat);
+            // The wait queue is corrupt: at least this thread can no longer be found in it.
+            let _ = wait_result(context, slot_guard);
             Err(fault)
         }
     }
@@ -67,27 +68,32 @@ fn end_sleep(
 /// To be called as a signal handler is entered: a call that it has interrupted is over, as far
 /// as others can see, before the handler runs.
 pub(crate) fn interrupt(context: &Context) {
-    let Some((line, slot)) = take_sleeper().map(Line::taken) else { return };
-    // A call that came to its end without a sleep may have left word of a line that it never
-    // joined; its slot is not this thread's any more then. And whatever stands there: what is no
+    let Some((wait_queue, slot)) = take_waiter().map(WaitQueue::taken) else { return };
+    // A call that came to its end without a sleep may have noted a wait queue that it never
+    // entered; its slot is not this thread's any more then. And whatever stands there: what is no
     // lock is never taken for one.
-    if !context.seats.is_mine(slot) || !table::is_lock(context, line.lock) {
+    if !context.slot_cache.is_mine(slot) || !table::is_lock(context, wait_queue.lock) {
         return;
     }
-    if let Ok(seat) = context.seat() {
-        // The sleeper itself finds out how it stands when it goes on.
-        let _ = leave_one(context, &context.desk_of(&seat), line, slot);
+    if let Ok(slot_guard) = context.slot_guard() {
+        // The waiter itself finds out how it stands when it goes on.
+        let _ = leave_one(context, &context.lock_context_of(&slot_guard), wait_queue, slot);
     }
 }
 
-/// Takes a sleeper off its line, if nobody has acted on it yet.
-fn leave_one(context: &Context, desk: &Desk<'_>, line: Line, slot: u32) -> Result<bool, Fault> {
+/// Takes a waiter off its wait queue, if no thread has acted on it yet.
+fn leave_one(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    wait_queue: WaitQueue,
+    slot: u32,
+) -> Result<bool, Fault> {
     let layout = context.pool().layout();
     let at = thread_at(layout, slot)?;
-    with_lock(*desk, line.lock, "give-up", |txn| {
+    with_lock(*lock_context, wait_queue.lock, "dequeue", |txn| {
         let waits = txn.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32;
         if waits {
-            leave_line(txn, layout, line, slot, WaitState::Idle, 0)?;
+            dequeue(txn, layout, wait_queue, slot, WaitState::Idle, 0)?;
         }
         Ok(waits)
     })
@@ -97,25 +103,25 @@ fn leave_one(context: &Context, desk: &Desk<'_>, line: Line, slot: u32) -> Resul
 /// reason.
 fn sleep_until(
     context: &Context,
-    seat: &Seat<'_>,
+    slot_guard: &SlotGuard<'_>,
     has_looked: bool,
     deadline: Option<Instant>,
     signals_seen: u32,
-    mut tend: impl FnMut() -> Result<(), Fault>,
+    mut recover: impl FnMut() -> Result<(), Fault>,
 ) -> Result<Option<Woken>, Fault> {
     let map = context.pool().map();
-    let at = thread_at(context.pool().layout(), seat.slot)?;
+    let at = thread_at(context.pool().layout(), slot_guard.slot)?;
     let wait_at = field!(at, ThreadSlot, wait);
     let waiting = || {
         map.load(wait_at, Ordering::SeqCst)
             .is_ok_and(|word| word as u32 == WaitState::Waiting as u32)
     };
-    // Who has others ahead will not be served within a spin's time, and the CPU is better left to
-    // them.
+    // A thread that has others ahead will not be served within a spin's time, and the CPU is better
+    // left to them.
     let is_first = load_value(map, field!(at, ThreadSlot, previous))? == 0;
     if !has_looked && is_first {
         let interrupted = || signals_handled() != signals_seen;
-        context.spin.until(waker_cpus::answerer(context), || interrupted() || !waiting());
+        context.spin.until(waker_cpus::waker_cpu(context), || interrupted() || !waiting());
         if !waiting() {
             return Ok(None);
         }
@@ -123,22 +129,23 @@ fn sleep_until(
     let mut looked = 0;
     let mut meter = context.spin.measure_sleep();
     loop {
-        let (recheck, beside) = doorbell::recheck(context, looked);
+        let (recheck, second_word) = doorbell::recheck(context, looked);
         let words = &context.words;
-        let slot = seat.slot;
-        let parked = park(words, slot, deadline, recheck, beside, signals_seen, || !waiting())?;
+        let slot = slot_guard.slot;
+        let park_result =
+            park(words, slot, deadline, recheck, second_word, signals_seen, || !waiting())?;
         meter.slept_once();
-        match parked {
-            Parked::Interrupted => return Ok(Some(Woken::Interrupted)),
-            Parked::TimedOut => return Ok(Some(Woken::TimedOut)),
-            Parked::Recheck | Parked::Changed if waiting() => {
+        match park_result {
+            ParkResult::Interrupted => return Ok(Some(Woken::Interrupted)),
+            ParkResult::TimedOut => return Ok(Some(Woken::TimedOut)),
+            ParkResult::Recheck | ParkResult::Changed if waiting() => {
                 looked += 1;
                 if recheck >= Duration::from_millis(1000) || looked % 256 == 0 {
-                    tend()?;
-                    context.vigil();
+                    recover()?;
+                    context.watchdog();
                 }
             }
-            Parked::Recheck | Parked::Changed => {
+            ParkResult::Recheck | ParkResult::Changed => {
                 meter.woken();
                 return Ok(None);
             }
@@ -147,12 +154,12 @@ fn sleep_until(
 }
 
 /// What the wait cell says now, made idle again.
-pub(crate) fn wait_result(context: &Context, seat: &Seat<'_>) -> Result<Woken, Fault> {
+pub(crate) fn wait_result(context: &Context, slot_guard: &SlotGuard<'_>) -> Result<Woken, Fault> {
     let map = context.pool().map();
-    let at = thread_at(context.pool().layout(), seat.slot)?;
+    let at = thread_at(context.pool().layout(), slot_guard.slot)?;
     let state = load_value(map, field!(at, ThreadSlot, wait))?;
     if state == WaitState::Idle as u32 {
-        // A signal handler has taken this sleeper off its line as it was entered.
+        // A signal handler has taken this waiter off its wait queue as it was entered.
         return Ok(Woken::Interrupted);
     }
     let result = load_value(map, field!(at, ThreadSlot, result))?;

@@ -1,36 +1,37 @@
-//! Whether somebody may answer a waiter while it looks: somebody who can run on another CPU.
+//! On which CPU the thread that will wake a waiter can run. If it is another CPU, spinning can
+//! succeed.
 //!
 //! A client in another kernel runs on CPUs of its own, as far as this one can tell: also where this
 //! kernel, a guest's, has a single CPU. A client of this kernel can run meanwhile if there is a CPU
 //! for it beside the one that the waiter occupies: affinity masks count. Where all of them share
-//! one CPU, looking only keeps whoever is waited for from running. The domain's agent answers
-//! nobody.
+//! one CPU, spinning only keeps the thread that is waited for from running. The domain's agent does
+//! not count.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity};
 use vshmem_mem::{is_confined, ticks};
-use vshmem_sync::{Answerer, Fault, field, load_value};
+use vshmem_sync::{Fault, WakerCpu, field, load_value};
 use vshmem_wire::{ClientSlot, ClientState, DomainSlot, Registry};
 
 use crate::context::Context;
 use crate::pool::clients::client_at;
 use crate::pool::domains;
 
-/// Where whoever this thread is about to wait for can run meanwhile, as found within the last tenth
-/// of a second or so.
-pub(crate) fn answerer(context: &Context) -> Answerer {
+/// Where the thread that this thread is about to wait for can run meanwhile, as found within the
+/// last tenth of a second or so.
+pub(crate) fn waker_cpu(context: &Context) -> WakerCpu {
     let now = ticks();
-    let elsewhere = context.answerers.known(now, is_confined()).unwrap_or_else(|| {
-        // A table that makes no sense is told by whoever has to rely on it.
-        let answer = is_confined() || look_for_answerers(context).unwrap_or(true);
-        context.answerers.note(now, answer);
+    let elsewhere = context.waker_cpu_cache.known(now, is_confined()).unwrap_or_else(|| {
+        // A corrupt table is reported by the code that relies on it.
+        let answer = is_confined() || find_waker_cpus(context).unwrap_or(true);
+        context.waker_cpu_cache.note(now, answer);
         answer
     });
-    if elsewhere { Answerer::OnAnotherCpu } else { Answerer::OnThisCpu }
+    if elsewhere { WakerCpu::OnAnotherCpu } else { WakerCpu::OnThisCpu }
 }
 
 #[cold]
-fn look_for_answerers(context: &Context) -> Result<bool, Fault> {
+fn find_waker_cpus(context: &Context) -> Result<bool, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let boot = domains::boot_of(context.pool(), context.domain())?;
     let own = cpus_of(None);
@@ -45,11 +46,11 @@ fn look_for_answerers(context: &Context) -> Result<bool, Fault> {
         if load_value(map, field!(slot, ClientSlot, state))? != ClientState::Active as u32 {
             continue;
         }
-        let home = load_value(map, field!(slot, ClientSlot, domain))?;
-        if home == context.domain() {
+        let host_record = load_value(map, field!(slot, ClientSlot, domain))?;
+        if host_record == context.domain() {
             let pid = load_value(map, field!(slot, ClientSlot, pid))?;
             can_run = can_run || (pid != agent && has_another(Pid::from_raw(pid as i32), is_only));
-        } else if domains::boot_of(context.pool(), home)? == boot {
+        } else if domains::boot_of(context.pool(), host_record)? == boot {
             // A container's processes go by other pids here.
             can_run = can_run || online_cpus_are_several();
         } else {

@@ -2,13 +2,13 @@
 
 use crate::fixture::*;
 use proptest::prelude::*;
-use vshmem_ipc::{Member, Pool, Severity};
+use vshmem_ipc::{Client, Pool, Severity};
 use vshmem_mem::Ordering;
 use vshmem_sync::field;
 use vshmem_wire::{CELL_BYTES, ObjectHeader, SemSlot, ShmSlot};
 
 /// A pool with a bit of everything in it.
-fn busy() -> (std::sync::Arc<Pool>, Member) {
+fn busy() -> (std::sync::Arc<Pool>, Client) {
     let pool = pool();
     let me = join(&pool, 10);
     let segment = me.segment(1, 5000, CREATE).unwrap();
@@ -57,7 +57,7 @@ fn most_single_changes_of_a_table_are_noticed() {
         ("attaches of a segment", field!(layout.shm.offset, ShmSlot, attached)),
         ("count of a set", field!(layout.sem.offset, SemSlot, count)),
         ("undo list of a set", field!(layout.sem.offset, SemSlot, undos)),
-        ("sleepers of a set", field!(layout.sem.offset, SemSlot, waiting)),
+        ("waiters of a set", field!(layout.sem.offset, SemSlot, waiting)),
         ("bytes of a queue", layout.msg.offset + CELL_BYTES * 11),
         ("count of a queue", layout.msg.offset + CELL_BYTES * 12),
         ("first message", layout.msg.offset + CELL_BYTES * 13),
@@ -100,7 +100,7 @@ proptest! {
             pool.map().store(at, value, Ordering::Relaxed).unwrap();
         }
         pool.check().unwrap();
-        let _ = pool.room();
+        let _ = pool.space();
         let _ = me.repair();
 
         pool.check().unwrap();
@@ -144,7 +144,7 @@ proptest! {
         let _ = me.semget(9, 90, CREATE, &ROOT);
 
         let _ = me.repair();
-        let _ = me.bury(me.name());
+        let _ = me.reap(me.client_id());
         pool.check().unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::fixture::*;
-use vshmem_ipc::{Backing, Errno, Member, Pool};
+use vshmem_ipc::{Backing, Client, Errno, Pool};
 use vshmem_wire::{Geometry, Registry};
 
 const PAGE: u64 = 4096;
@@ -21,25 +21,25 @@ impl Backing for Counting<'_> {
     }
 }
 
-fn make(me: &Member, pages: u64) -> i32 {
+fn make(me: &Client, pages: u64) -> i32 {
     me.segment(PRIVATE, pages * PAGE, 0).unwrap()
 }
 
 /// Makes a segment and returns how many of its pages were dirty.
-fn dirty_in(me: &Member, pages: u64) -> u32 {
+fn dirty_in(me: &Client, pages: u64) -> u32 {
     let count = Counting(me.pool(), AtomicU32::new(0));
     let id = me.shmget(PRIVATE, pages * PAGE, 0o600, &ROOT, &count).unwrap();
     me.segment_remove(id, &ROOT).unwrap();
     count.1.into_inner()
 }
 
-fn write_all_over(me: &Member, id: i32) {
+fn write_all_over(me: &Client, id: i32) {
     let place = me.shmat(id, true, false, &ROOT).unwrap();
     me.pool().map().write(place.offset, &vec![0xa5; place.bytes as usize]).unwrap();
     me.shmdt(id).unwrap();
 }
 
-fn is_zero(me: &Member, id: i32) -> bool {
+fn is_zero(me: &Client, id: i32) -> bool {
     let place = me.shmat(id, true, false, &ROOT).unwrap();
     let mut bytes = vec![1; place.bytes as usize];
     me.pool().map().read(place.offset, &mut bytes).unwrap();
@@ -114,7 +114,7 @@ fn pages_that_cannot_be_cleaned_are_given_back_dirty() {
 }
 
 /// Makes a segment of the whole pool while some of it is being cleaned.
-struct Meanwhile<'a>(&'a Arc<Pool>, &'a Member);
+struct Meanwhile<'a>(&'a Arc<Pool>, &'a Client);
 
 impl Backing for Meanwhile<'_> {
     fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno> {

@@ -5,20 +5,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::fixture::*;
-use vshmem_ipc::{Asked, Domains, Member};
+use vshmem_ipc::{Client, DomainSet, NotifySet};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// The agent of a guest, as long as the calling thread lives: sleepers rely on that thread.
-fn agent(guest: &Guest, pid: u32, digest: u32) -> Member {
+/// The agent of a guest, as long as the calling thread lives: waiters rely on that thread.
+fn agent(guest: &Guest, pid: u32, digest: u32) -> Client {
     let agent = guest.join(pid);
-    agent.guard_sleepers();
+    agent.guard_waiters();
     agent.publish_listening(Some(digest)).unwrap();
     agent
 }
 
-fn hear(agent: &Member, others: &[u32]) {
-    let mut heard = Domains::default();
+fn hear(agent: &Client, others: &[u32]) {
+    let mut heard = DomainSet::default();
     for &other in others {
         heard.add(other);
     }
@@ -27,7 +27,7 @@ fn hear(agent: &Member, others: &[u32]) {
 
 /// Runs `body` while the agent of `guest` lives, in a thread of its own, with an end that it
 /// awaits.
-fn with_agent<T>(guest: &Guest, pid: u32, digest: u32, body: impl FnOnce(&Member) -> T) -> T {
+fn with_agent<T>(guest: &Guest, pid: u32, digest: u32, body: impl FnOnce(&Client) -> T) -> T {
     let over = AtomicBool::new(false);
     let (here, there) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -47,35 +47,35 @@ fn with_agent<T>(guest: &Guest, pid: u32, digest: u32, body: impl FnOnce(&Member
 }
 
 #[test]
-fn a_sleeper_whose_agent_hears_the_waker_is_notified_and_rests() {
+fn a_waiter_whose_agent_hears_the_waker_is_notified_and_rests() {
     let pool = pool();
     let (a, b) = (Guest::new(&pool, "a"), Guest::new(&pool, "b"));
     with_agent(&a, 1, 11, |agent_a| {
         with_agent(&b, 2, 22, |agent_b| {
             let (me, other) = (a.join(10), b.join(20));
             hear(agent_a, &[agent_b.domain()]);
-            assert_eq!((me.is_rung_by_all(), other.is_rung_by_all()), (Ok(true), Ok(false)));
+            assert_eq!((me.is_woken_by_all(), other.is_woken_by_all()), (Ok(true), Ok(false)));
             hear(agent_b, &[agent_a.domain()]);
-            assert_eq!(other.is_rung_by_all(), Ok(true));
+            assert_eq!(other.is_woken_by_all(), Ok(true));
             let set = me.set(1);
             std::thread::scope(|scope| {
-                let sleeper = scope.spawn(|| {
+                let waiter = scope.spawn(|| {
                     for _ in 0..20 {
                         other.op(set, &[down(0)]).unwrap();
                     }
                 });
                 for _ in 0..20 {
-                    until("asleep", || me.sleepers(set, 0, false) == 1);
+                    until("asleep", || me.waiters(set, 0, false) == 1);
                     me.op(set, &[up(0)]).unwrap();
                     let asked = agent_a.await_asked(LONG).unwrap();
                     assert!(asked.has(agent_b.domain()) && !asked.has(agent_a.domain()));
                     let listeners = agent_a.listeners().unwrap();
                     let [listener] = listeners[..] else { panic!("{listeners:?}") };
                     assert_eq!((listener.digest, listener.relies_on_us), (22, true));
-                    agent_b.deliver_rings();
-                    until("noticed", || agent_a.not_noticed(asked) == Ok(Asked::default()));
+                    agent_b.deliver_wakeups();
+                    until("noticed", || agent_a.not_noticed(asked) == Ok(NotifySet::default()));
                 }
-                sleeper.join().unwrap();
+                waiter.join().unwrap();
             });
         });
     });
@@ -93,17 +93,17 @@ fn an_agent_asleep_is_woken_by_who_asks() {
         let set = me.set(1);
         std::thread::scope(|scope| {
             let asked = scope.spawn(|| agent_a.await_asked(LONG).unwrap());
-            let sleeper = scope.spawn(|| other.op(set, &[down(0)]));
-            until("asleep", || me.sleepers(set, 0, false) == 1);
+            let waiter = scope.spawn(|| other.op(set, &[down(0)]));
+            until("asleep", || me.waiters(set, 0, false) == 1);
             me.op(set, &[up(0)]).unwrap();
             let asked = asked.join().unwrap();
             assert!(asked.has(agent_b.domain()));
             // It looks by itself once a second; until then it has not noticed.
             let not_noticed = agent_a.not_noticed(asked).unwrap();
-            assert!(not_noticed.has(agent_b.domain()) || sleeper.is_finished());
+            assert!(not_noticed.has(agent_b.domain()) || waiter.is_finished());
             assert!(!not_noticed.has(agent_a.domain()));
-            sleeper.join().unwrap().unwrap();
-            assert_eq!(agent_a.not_noticed(Asked::ALL), Ok(Asked::default()));
+            waiter.join().unwrap().unwrap();
+            assert_eq!(agent_a.not_noticed(NotifySet::ALL), Ok(NotifySet::default()));
         });
     });
 }
@@ -117,15 +117,19 @@ fn nobody_is_asked_to_notify_a_domain_that_does_not_rely_on_it() {
         let set = me.set(1);
         let agent_b = b.join(2);
         for listens in [None, Some(22)] {
-            // It listens, and has heard nobody: its sleepers look for themselves.
+            // It listens, and has heard nobody: its waiters look for themselves.
             agent_b.publish_listening(listens).unwrap();
             std::thread::scope(|scope| {
-                let sleeper = scope.spawn(|| other.op(set, &[down(0)]));
-                until("asleep", || me.sleepers(set, 0, false) == 1);
+                let waiter = scope.spawn(|| other.op(set, &[down(0)]));
+                until("asleep", || me.waiters(set, 0, false) == 1);
                 me.op(set, &[up(0)]).unwrap();
-                sleeper.join().unwrap().unwrap();
+                waiter.join().unwrap().unwrap();
             });
-            assert_eq!(agent_a.await_asked(Duration::ZERO), Ok(Asked::default()), "{listens:?}");
+            assert_eq!(
+                agent_a.await_asked(Duration::ZERO),
+                Ok(NotifySet::default()),
+                "{listens:?}"
+            );
         }
     });
 }
@@ -139,11 +143,11 @@ fn with_a_domain_without_configuration_all_look_while_it_has_clients() {
             hear(agent_a, &[agent_b.domain()]);
             hear(agent_b, &[agent_a.domain()]);
             let me = a.join(10);
-            assert_eq!(me.is_rung_by_all(), Ok(true));
+            assert_eq!(me.is_woken_by_all(), Ok(true));
             let mute = c.join(30);
-            assert_eq!((me.is_rung_by_all(), mute.is_rung_by_all()), (Ok(false), Ok(false)));
+            assert_eq!((me.is_woken_by_all(), mute.is_woken_by_all()), (Ok(false), Ok(false)));
             mute.leave().unwrap();
-            assert_eq!(me.is_rung_by_all(), Ok(true));
+            assert_eq!(me.is_woken_by_all(), Ok(true));
         });
     });
 }
@@ -156,7 +160,7 @@ fn nobody_relies_on_what_a_dead_agent_has_heard() {
     let me = a.join(10);
     let agent_a = with_agent(&a, 1, 11, |agent_a| {
         hear(agent_a, &[other.domain()]);
-        assert_eq!(me.is_rung_by_all(), Ok(true));
+        assert_eq!(me.is_woken_by_all(), Ok(true));
         agent_a.domain()
     });
     // Its thread has ended as if killed: what it said in the pool stands.
@@ -164,7 +168,7 @@ fn nobody_relies_on_what_a_dead_agent_has_heard() {
     let row = rows.iter().find(|row| row.index == agent_a).unwrap();
     assert!(row.listens && row.heard.has(other.domain()));
     // The kernel lets go of what a thread held only after its last instruction.
-    until("its end is seen", || me.is_rung_by_all() == Ok(false));
+    until("its end is seen", || me.is_woken_by_all() == Ok(false));
 }
 
 #[test]
@@ -175,12 +179,12 @@ fn the_next_domain_in_a_slot_listens_to_nobody() {
     let gone = b.join(2);
     gone.publish_listening(Some(22)).unwrap();
     hear(&gone, &[me.domain()]);
-    me.bury_domain(gone.domain()).unwrap();
+    me.reap_domain(gone.domain()).unwrap();
     let next = Guest::new(&pool, "n").join(5);
     assert_eq!(next.domain(), gone.domain());
     let rows = pool.domains().unwrap();
     let row = rows.iter().find(|row| row.index == next.domain()).unwrap();
-    assert_eq!((row.listens, row.heard), (false, Domains::default()));
+    assert_eq!((row.listens, row.heard), (false, DomainSet::default()));
 }
 
 #[test]
@@ -195,10 +199,10 @@ fn domains_that_keep_their_words_in_the_pool_ask_their_agent_there() {
     let me = join(&pool, 10);
     let set = me.set(1);
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| other.op(set, &[down(0)]));
-        until("asleep", || me.sleepers(set, 0, false) == 1);
+        let waiter = scope.spawn(|| other.op(set, &[down(0)]));
+        until("asleep", || me.waiters(set, 0, false) == 1);
         me.op(set, &[up(0)]).unwrap();
         assert!(here.await_asked(LONG).unwrap().has(other.domain()));
-        sleeper.join().unwrap().unwrap();
+        waiter.join().unwrap().unwrap();
     });
 }

@@ -16,12 +16,12 @@ fn everything_of_a_dead_client_comes_back() {
     }
     dead.send(queue, 1, b"stays").unwrap();
     assert!(room(&pool).chunks_held >= 2);
-    last.bury(dead.name()).unwrap();
+    last.reap(dead.client_id()).unwrap();
     sound(&pool);
     assert_eq!(last.value(set, 0), 0);
     assert_eq!(last.segment_stat(segment, &ROOT).unwrap().attached, 0);
     assert_eq!(last.receive_now(queue, 0).unwrap().1, b"stays");
-    last.bury(dead.name()).unwrap();
+    last.reap(dead.client_id()).unwrap();
     last.segment_remove(segment, &ROOT).unwrap();
     last.set_remove(set, &ROOT).unwrap();
     last.queue_remove(queue, &ROOT).unwrap();
@@ -29,22 +29,22 @@ fn everything_of_a_dead_client_comes_back() {
 }
 
 #[test]
-fn sleepers_of_a_dead_client_leave_their_lines() {
+fn waiters_of_a_dead_client_leave_their_wait_queues() {
     let pool = pool();
     let last = join(&pool, 11);
     let set = last.set(1);
     {
         let dead = join(&pool, 10);
         std::thread::scope(|scope| {
-            // One of another client stays in the middle of the line.
+            // One of another client stays in the middle of the wait queue.
             let before = scope.spawn(|| dead.op(set, &[down(0)]));
             until("asleep", || asleep(&pool) == 1);
             let stays = scope.spawn(|| last.op(set, &[down(0)]));
             until("asleep", || asleep(&pool) == 2);
             let behind = scope.spawn(|| dead.op(set, &[down(0)]));
             until("asleep", || asleep(&pool) == 3);
-            last.bury(dead.name()).unwrap();
-            until("gone", || last.sleepers(set, 0, false) == 1);
+            last.reap(dead.client_id()).unwrap();
+            until("gone", || last.waiters(set, 0, false) == 1);
             last.op(set, &[up(0)]).unwrap();
             assert_eq!(stays.join().unwrap(), Ok(()));
             // What is left of the dead tries again; it goes with the set.
@@ -58,7 +58,7 @@ fn sleepers_of_a_dead_client_leave_their_lines() {
 }
 
 #[test]
-fn a_line_of_receivers_and_senders_survives_a_death() {
+fn a_wait_queue_of_receivers_and_senders_survives_a_death() {
     let pool = pool();
     let last = join(&pool, 11);
     let (full, void) = (last.queue(), last.queue());
@@ -70,7 +70,7 @@ fn a_line_of_receivers_and_senders_survives_a_death() {
         let receiver = scope.spawn(|| dead.receive(void, 0));
         let sender = scope.spawn(|| dead.send(full, 1, b"x"));
         until("asleep", || asleep(&pool) == 2);
-        last.bury(dead.name()).unwrap();
+        last.reap(dead.client_id()).unwrap();
         assert!(pool.clients().unwrap().len() == 1);
         last.send(void, 1, b"y").unwrap();
         let _ = last.receive_now(void, 0);
@@ -82,11 +82,11 @@ fn a_line_of_receivers_and_senders_survives_a_death() {
 }
 
 #[test]
-fn a_burial_is_by_pid_within_the_domain() {
+fn reaping_is_by_pid_within_the_domain() {
     let pool = pool();
     let (me, same, other) = (join(&pool, 10), join(&pool, 11), join_in(&pool, "b", 11));
-    assert_eq!(me.bury_process(11, |_, _| true), Ok(true));
-    assert_eq!(me.bury_process(11, |_, _| true), Ok(false));
+    assert_eq!(me.reap_process(11, |_, _| true), Ok(true));
+    assert_eq!(me.reap_process(11, |_, _| true), Ok(false));
     let left: Vec<u32> = pool.clients().unwrap().iter().map(|row| row.index).collect();
     assert!(left.contains(&other.client()) && !left.contains(&same.client()));
     empty(&pool, &me);
@@ -106,7 +106,7 @@ fn a_process_finds_its_slot_again_after_exec() {
     assert_eq!(last.value(set, 0), 2);
     after.op(set, &[undone(by(0, 3))]).unwrap();
     sound(&pool);
-    last.bury(after.name()).unwrap();
+    last.reap(after.client_id()).unwrap();
     assert_eq!(last.value(set, 0), 0);
     last.segment_remove(segment, &ROOT).unwrap();
     last.set_remove(set, &ROOT).unwrap();
@@ -114,7 +114,7 @@ fn a_process_finds_its_slot_again_after_exec() {
 }
 
 #[test]
-fn two_may_bury_at_once() {
+fn two_may_reap_at_once() {
     let pool = pool();
     let (one, two) = (join(&pool, 10), join(&pool, 11));
     for pid in 100..150 {
@@ -125,8 +125,8 @@ fn two_may_bury_at_once() {
         dead.shmat(segment, true, false, &ROOT).unwrap();
         dead.send(queue, 1, &[1; 500]).unwrap();
         std::thread::scope(|scope| {
-            scope.spawn(|| one.bury(dead.name()).unwrap());
-            scope.spawn(|| two.bury(dead.name()).unwrap());
+            scope.spawn(|| one.reap(dead.client_id()).unwrap());
+            scope.spawn(|| two.reap(dead.client_id()).unwrap());
         });
         sound(&pool);
         let mut sum = 0;

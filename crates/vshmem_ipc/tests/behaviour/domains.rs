@@ -1,5 +1,5 @@
 use crate::fixture::*;
-use vshmem_ipc::{DomainIdentity, Errno, Member, Reach};
+use vshmem_ipc::{Client, DomainIdentity, Errno, WakeScope};
 use vshmem_wire::{ClientState, DomainState};
 
 #[test]
@@ -36,14 +36,14 @@ fn processes_of_one_kernel_and_namespace_share_a_domain() {
     let (me, other) = (join(&pool, 10), join(&pool, 11));
     assert_eq!(me.domain(), other.domain());
     let inside = DomainIdentity { pid_namespace: 2, ..domain("a") };
-    let inner = Member::join(pool.clone(), &inside, process(10), None, Reach::Kernel).unwrap();
+    let inner = Client::join(pool.clone(), &inside, process(10), None, WakeScope::Kernel).unwrap();
     assert_ne!(inner.domain(), me.domain());
     assert_eq!(pool.domains().unwrap().len(), 2);
     empty(&pool, &me);
 }
 
 #[test]
-fn a_burial_of_a_domain_gives_everything_back() {
+fn reaping_of_a_domain_gives_everything_back() {
     let pool = pool();
     let me = join_in(&pool, "a", 10);
     let set = me.set(1);
@@ -54,12 +54,12 @@ fn a_burial_of_a_domain_gives_everything_back() {
         other.shmat(segment, true, false, &ROOT).unwrap();
     }
     me.segment_remove(segment, &ROOT).unwrap();
-    me.bury_domain(others[0].domain()).unwrap();
+    me.reap_domain(others[0].domain()).unwrap();
     assert_eq!(me.value(set, 0), 0);
     assert_eq!(me.segment_stat(segment, &ROOT), Err(Errno::INVAL));
     assert_eq!(pool.clients().unwrap().len(), 1);
-    assert_eq!(others[0].in_good_standing(), Ok(false));
-    assert_eq!(me.in_good_standing(), Ok(true));
+    assert_eq!(others[0].is_active_member(), Ok(false));
+    assert_eq!(me.is_active_member(), Ok(true));
     me.set_remove(set, &ROOT).unwrap();
     empty(&pool, &me);
 }
@@ -79,25 +79,26 @@ fn an_eviction_undoes_and_keeps_attaches_until_death_is_sure() {
     assert_eq!(me.segment_stat(segment, &ROOT).unwrap().attached, 1);
     let rows = pool.clients().unwrap();
     assert!(rows.iter().any(|row| row.state == ClientState::Quarantined));
-    assert_eq!(other.in_good_standing(), Ok(false));
-    me.bury_domain(other.domain()).unwrap();
+    assert_eq!(other.is_active_member(), Ok(false));
+    me.reap_domain(other.domain()).unwrap();
     assert_eq!(me.segment_stat(segment, &ROOT), Err(Errno::INVAL));
     me.set_remove(set, &ROOT).unwrap();
     empty(&pool, &me);
 }
 
 #[test]
-fn the_next_boot_of_a_named_domain_buries_the_former() {
+fn the_next_boot_of_a_named_domain_reaps_the_former() {
     let pool = pool();
     let me = join_in(&pool, "a", 10);
     let set = me.set(1);
     let named = |boot: u8| DomainIdentity { boot_id: [boot; 16], named: true, ..domain("guest") };
-    let first = Member::join(pool.clone(), &named(1), process(5), None, Reach::Kernel).unwrap();
+    let first = Client::join(pool.clone(), &named(1), process(5), None, WakeScope::Kernel).unwrap();
     first.op(set, &[undone(by(0, 3))]).unwrap();
-    let second = Member::join(pool.clone(), &named(2), process(5), None, Reach::Kernel).unwrap();
+    let second =
+        Client::join(pool.clone(), &named(2), process(5), None, WakeScope::Kernel).unwrap();
     assert_eq!(me.value(set, 0), 0);
-    assert_eq!(first.in_good_standing(), Ok(false));
-    assert_eq!(second.in_good_standing(), Ok(true));
+    assert_eq!(first.is_active_member(), Ok(false));
+    assert_eq!(second.is_active_member(), Ok(true));
     sound(&pool);
     me.set_remove(set, &ROOT).unwrap();
     empty(&pool, &me);
@@ -109,7 +110,7 @@ fn the_slot_of_a_dead_domain_is_used_again() {
     let me = join_in(&pool, "a", 10);
     for n in 0..20 {
         let guest = join_in(&pool, &format!("g{n}"), 5);
-        me.bury_domain(guest.domain()).unwrap();
+        me.reap_domain(guest.domain()).unwrap();
         sound(&pool);
     }
     let alive =
@@ -124,19 +125,19 @@ fn an_evicted_domain_that_wakes_up_spoils_nothing() {
     let (me, other) = (join_in(&pool, "a", 10), join_in(&pool, "b", 20));
     let (set, queue) = (me.set(1), me.queue());
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| other.op(set, &[undone(down(0))]));
+        let waiter = scope.spawn(|| other.op(set, &[undone(down(0))]));
         until("asleep", || asleep(&pool) == 1);
         me.evict_domain(other.domain()).unwrap();
-        until("gone from the line", || me.sleepers(set, 0, false) == 0);
+        until("gone from the wait queue", || me.waiters(set, 0, false) == 0);
         me.set_remove(set, &ROOT).unwrap();
-        sleeper.join().unwrap().unwrap_err();
+        waiter.join().unwrap().unwrap_err();
     });
     // Whatever it tries is either refused or done cleanly.
     let _ = other.send_now(queue, 1, b"late");
     let _ = other.segment(PRIVATE, 4096, 0).map(|id| me.segment_remove(id, &ROOT));
     sound(&pool);
     me.queue_remove(queue, &ROOT).unwrap();
-    me.bury_domain(other.domain()).unwrap();
+    me.reap_domain(other.domain()).unwrap();
     empty(&pool, &me);
 }
 
@@ -163,9 +164,9 @@ fn an_evicted_domain_is_refused_until_its_death_is_confirmed() {
     assert_eq!((me.value(set, 0), me.value(set, 1)), (0, 1));
     assert_eq!(me.segment_stat(segment, &ROOT).unwrap().attached, 1);
     sound(&pool);
-    let again = Member::join(pool.clone(), &domain("b"), process(21), None, Reach::Kernel);
+    let again = Client::join(pool.clone(), &domain("b"), process(21), None, WakeScope::Kernel);
     assert!(matches!(again, Err(vshmem_ipc::JoinError::Evicted)));
-    me.bury_domain(other.domain()).unwrap();
+    me.reap_domain(other.domain()).unwrap();
     assert_eq!(me.segment_stat(segment, &ROOT).unwrap().attached, 0);
     let again = join_in(&pool, "b", 21);
     again.op(set, &[now(down(1))]).unwrap();

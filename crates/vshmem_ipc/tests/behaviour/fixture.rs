@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use vshmem_ipc::{
-    Backing, Caller, DomainIdentity, Errno, Finding, Member, NewPool, Operation, Pool, Process,
-    Reach, Receive, Room, WAIT_WORDS_BEYOND, WaitFile,
+    Backing, Caller, Client, DomainIdentity, Errno, Finding, NewPool, Operation, Pool, PoolSpace,
+    Process, Receive, WAIT_WORDS_BEYOND, WaitFile, WakeScope,
 };
 use vshmem_mem::Map;
 use vshmem_wire::Geometry;
@@ -86,7 +86,7 @@ pub fn small() -> Geometry {
     }
 }
 
-/// As few of everything as the tests that Miri runs need: to look over tables takes it minutes.
+/// As few of everything as the tests that Miri runs need: to check tables takes it minutes.
 fn tiny() -> Geometry {
     Geometry {
         shmmni: 4,
@@ -143,13 +143,13 @@ pub fn process(pid: u32) -> Process {
     Process { pid, start: u64::from(pid) + (5 << 32), uid: 0 }
 }
 
-pub fn join_in(pool: &Arc<Pool>, name: &str, pid: u32) -> Member {
-    Member::join(Arc::clone(pool), &domain(name), process(pid), None, Reach::Kernel)
+pub fn join_in(pool: &Arc<Pool>, name: &str, pid: u32) -> Client {
+    Client::join(Arc::clone(pool), &domain(name), process(pid), None, WakeScope::Kernel)
         .expect("a place in the pool")
 }
 
 /// A member in the domain "a".
-pub fn join(pool: &Arc<Pool>, pid: u32) -> Member {
+pub fn join(pool: &Arc<Pool>, pid: u32) -> Client {
     join_in(pool, "a", pid)
 }
 
@@ -194,7 +194,7 @@ pub trait Calls {
     fn op(&self, id: i32, operations: &[Operation]) -> Result<(), Errno>;
     fn value(&self, id: i32, number: i32) -> u32;
     fn put(&self, id: i32, number: i32, value: i32);
-    fn sleepers(&self, id: i32, number: i32, zero: bool) -> u32;
+    fn waiters(&self, id: i32, number: i32, zero: bool) -> u32;
     fn send(&self, id: i32, kind: i64, text: &[u8]) -> Result<(), Errno>;
     fn send_now(&self, id: i32, kind: i64, text: &[u8]) -> Result<(), Errno>;
     fn receive_as(&self, id: i32, wanted: Receive) -> Result<(i64, Vec<u8>), Errno>;
@@ -203,10 +203,10 @@ pub trait Calls {
 }
 
 pub fn of_type(kind: i64) -> Receive {
-    Receive { kind, room: 8192, no_wait: false, cut: false, except: false, copy: false }
+    Receive { mtype: kind, room: 8192, no_wait: false, cut: false, except: false, copy: false }
 }
 
-impl Calls for Member {
+impl Calls for Client {
     fn segment(&self, key: i32, size: u64, flags: i32) -> Result<i32, Errno> {
         self.shmget(key, size, flags | 0o600, &ROOT, &Zeroing(self.pool()))
     }
@@ -231,8 +231,8 @@ impl Calls for Member {
         self.set_semaphore(id, number, value, &ROOT).expect("SETVAL")
     }
 
-    fn sleepers(&self, id: i32, number: i32, zero: bool) -> u32 {
-        self.semaphore_sleepers(id, number, zero, &ROOT).expect("a count")
+    fn waiters(&self, id: i32, number: i32, zero: bool) -> u32 {
+        self.semaphore_waiters(id, number, zero, &ROOT).expect("a count")
     }
 
     fn send(&self, id: i32, kind: i64, text: &[u8]) -> Result<(), Errno> {
@@ -268,8 +268,8 @@ pub fn asleep(pool: &Pool) -> usize {
     pool.waiters().expect("a list").len()
 }
 
-pub fn room(pool: &Pool) -> Room {
-    pool.room().expect("a count")
+pub fn room(pool: &Pool) -> PoolSpace {
+    pool.space().expect("a count")
 }
 
 /// Asserts that the pool has nothing to complain about.
@@ -278,15 +278,15 @@ pub fn sound(pool: &Pool) {
     assert!(findings.is_empty(), "{findings:#?}");
 }
 
-/// Asserts that nothing is left: `last` buries everybody else, and then itself.
-pub fn empty(pool: &Arc<Pool>, last: &Member) {
+/// Asserts that nothing is left: `last` reaps everybody else, and then itself.
+pub fn empty(pool: &Arc<Pool>, last: &Client) {
     sound(pool);
     for row in pool.clients().expect("a list") {
         if row.index != last.client() {
-            last.bury(row.name).expect("a burial");
+            last.reap(row.name).expect("reaping");
         }
     }
-    last.bury(last.name()).expect("a burial");
+    last.reap(last.client_id()).expect("reaping");
     sound(pool);
     let room = room(pool);
     assert_eq!(room.pages_used, 0, "{room:?}");
@@ -310,9 +310,9 @@ impl Guest {
         Self { pool: Arc::clone(pool), name, words: Arc::new(Map::anonymous(words as usize * 4)) }
     }
 
-    pub fn join(&self, pid: u32) -> Member {
+    pub fn join(&self, pid: u32) -> Client {
         let words = Some(WaitFile::of_one_user(Arc::clone(&self.words)));
-        Member::join(self.pool.clone(), &domain(self.name), process(pid), words, Reach::Domain)
+        Client::join(self.pool.clone(), &domain(self.name), process(pid), words, WakeScope::Domain)
             .expect("a place in the pool")
     }
 }

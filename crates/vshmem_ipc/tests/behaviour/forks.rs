@@ -1,6 +1,6 @@
 use crate::fixture::*;
 use vshmem_ipc::Errno;
-use vshmem_wire::{ClientName, ThreadSlot};
+use vshmem_wire::{ClientId, ThreadSlot};
 
 #[test]
 fn a_child_inherits_attaches_and_no_adjustments() {
@@ -17,16 +17,16 @@ fn a_child_inherits_attaches_and_no_adjustments() {
     assert_eq!(last.segment_stat(a, &ROOT).unwrap().attached, 4);
     // The child's own copy of the member: here, the same one under a new name.
     let child = join(&pool, 12);
-    last.bury(child.name()).unwrap();
+    last.reap(child.client_id()).unwrap();
     child.become_child(Some(kept), process(13), None).unwrap();
     sound(&pool);
     child.shmdt(a).unwrap();
     assert_eq!(last.segment_stat(a, &ROOT).unwrap().attached, 3);
-    last.bury(child.name()).unwrap();
+    last.reap(child.client_id()).unwrap();
     assert_eq!(last.segment_stat(a, &ROOT).unwrap().attached, 2);
     assert_eq!(last.segment_stat(b, &ROOT).unwrap().attached, 1);
     assert_eq!(last.value(set, 0), 1);
-    last.bury(parent.name()).unwrap();
+    last.reap(parent.client_id()).unwrap();
     assert_eq!(last.value(set, 0), 0);
     last.segment_remove(a, &ROOT).unwrap();
     last.segment_remove(b, &ROOT).unwrap();
@@ -76,10 +76,10 @@ fn a_child_in_a_pid_namespace_of_its_own_is_a_client_of_another_domain() {
     child.become_child(Some(kept), process(1), Some(&inside)).unwrap();
     assert_ne!(child.domain(), former);
     // The agent of the former domain does not take it for its own pid 1.
-    assert!(pool.residents(former).unwrap().iter().all(|row| row.pid != 1));
+    assert!(pool.local_clients(former).unwrap().iter().all(|row| row.pid != 1));
     let set = last.set(1);
     child.op(set, &[undone(up(0))]).unwrap();
-    last.bury_domain(child.domain()).unwrap();
+    last.reap_domain(child.domain()).unwrap();
     assert_eq!(last.value(set, 0), 0);
     assert_eq!(last.segment_stat(segment, &ROOT).unwrap().attached, 1);
     last.set_remove(set, &ROOT).unwrap();
@@ -95,7 +95,7 @@ fn a_child_that_finds_no_place_is_nobody_in_the_pool() {
         (1..pool.geometry().domains).map(|nth| join_in(&pool, &format!("guest{nth}"), 5)).collect();
     let (set, segment) = (last.set(1), last.segment(PRIVATE, 4096, 0).unwrap());
     // As after fork: this object is now the child, the first process of its namespace.
-    let (parent, child) = (parent.name(), parent);
+    let (parent, child) = (parent.client_id(), parent);
     let inside = vshmem_ipc::DomainIdentity { pid_namespace: 2, ..domain("a") };
     assert!(child.become_child(None, process(1), Some(&inside)).is_err());
     assert_eq!(child.op(set, &[up(0)]), Err(Errno::IO));
@@ -108,7 +108,7 @@ fn a_child_that_finds_no_place_is_nobody_in_the_pool() {
     for other in others {
         other.leave().unwrap();
     }
-    last.bury(parent).unwrap();
+    last.reap(parent).unwrap();
     empty(&pool, &last);
 }
 
@@ -118,6 +118,6 @@ fn is_joining_anywhere(pool: &vshmem_ipc::Pool) -> bool {
     (0..threads.count as u32).any(|slot| {
         let owner = threads.at(slot).unwrap() + std::mem::offset_of!(ThreadSlot, owner) as u64;
         let word = pool.map().load(owner, vshmem_mem::Ordering::Relaxed).unwrap();
-        ClientName::of(word).is_some_and(ClientName::is_joining)
+        ClientId::of(word).is_some_and(ClientId::is_joining)
     })
 }

@@ -5,7 +5,9 @@ use vshmem_wire::Geometry;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
-    fn sizes_of_all_classes_come_and_go(sizes in prop::collection::vec((0usize..8193, any::<bool>()), 1..200)) {
+    fn sizes_of_all_classes_come_and_go(
+        sizes in prop::collection::vec((0usize..8193, any::<bool>()), 1..200),
+    ) {
         let pool = pool_of(Geometry { slabs: 6, ..small() });
         let (me, other) = (join(&pool, 10), join(&pool, 11));
         let id = me.queue();
@@ -53,9 +55,9 @@ fn runs_and_chunks_share_the_slabs() {
 #[test]
 fn many_that_fill_and_empty_a_small_heap_never_share_a_chunk() {
     let pool = pool_of(Geometry { slabs: 4, ..small() });
-    let members: Vec<_> = (0..4).map(|n| join(&pool, 10 + n)).collect();
+    let all_clients: Vec<_> = (0..4).map(|n| join(&pool, 10 + n)).collect();
     std::thread::scope(|scope| {
-        for (n, me) in members.iter().enumerate() {
+        for (n, me) in all_clients.iter().enumerate() {
             scope.spawn(move || {
                 let id = me.queue();
                 me.queue_change(id, 0, 0, 0o600, 1 << 30, &ROOT).unwrap();
@@ -75,5 +77,5 @@ fn many_that_fill_and_empty_a_small_heap_never_share_a_chunk() {
             });
         }
     });
-    empty(&pool, &members[0]);
+    empty(&pool, &all_clients[0]);
 }

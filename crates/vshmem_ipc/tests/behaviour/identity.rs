@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use vshmem_ipc::{Errno, Member, Reach};
+use vshmem_ipc::{Client, Errno, WakeScope};
 use vshmem_mem::Ordering;
-use vshmem_wire::{ClientName, ThreadSlot, domain_digest};
+use vshmem_wire::{ClientId, ThreadSlot, domain_digest};
 
 use crate::fixture::*;
 
@@ -18,28 +18,28 @@ fn the_names_of_those_who_had_one_slot_all_differ() {
     let mut first = None;
     for _ in 0..1100 {
         let other = join(&pool, 20);
-        assert!(names.insert(other.name()), "a name has come back");
-        let first = *first.get_or_insert(other.name());
+        assert!(names.insert(other.client_id()), "a client id has come back");
+        let first = *first.get_or_insert(other.client_id());
         assert_eq!(me.may_act(first), names.len() == 1);
-        me.bury(other.name()).unwrap();
+        me.reap(other.client_id()).unwrap();
     }
     empty(&pool, &me);
 }
 
 #[test]
-fn a_census_from_before_the_slot_changed_hands_buries_nobody() {
+fn a_listing_from_before_the_slot_changed_hands_reaps_no_client() {
     let pool = pool();
     let me = join(&pool, 10);
     let before = join(&pool, 20);
-    let census = pool.residents(me.domain()).unwrap();
+    let census = pool.local_clients(me.domain()).unwrap();
     let seen = *census.iter().find(|row| row.index == before.client()).unwrap();
-    me.bury(before.name()).unwrap();
+    me.reap(before.client_id()).unwrap();
     // The same pid; of neither the start time is known, or it was started within the same tick.
     let next = join(&pool, 20);
     assert_eq!(next.client(), before.client());
     let set = me.set(1);
     next.op(set, &[undone(by(0, 3))]).unwrap();
-    assert_eq!(me.bury_resident(&seen), Ok(false));
+    assert_eq!(me.reap_local(&seen), Ok(false));
     assert_eq!(me.value(set, 0), 3);
     next.op(set, &[undone(by(0, 1))]).unwrap();
     me.set_remove(set, &ROOT).unwrap();
@@ -50,11 +50,11 @@ fn a_census_from_before_the_slot_changed_hands_buries_nobody() {
 fn slots_are_taken_again_in_the_order_in_which_they_became_free() {
     let pool = pool();
     let me = join(&pool, 10);
-    let others: Vec<Member> = (20..25).map(|pid| join(&pool, pid)).collect();
+    let others: Vec<Client> = (20..25).map(|pid| join(&pool, pid)).collect();
     let dead = [3, 0, 4, 1].map(|nth: usize| &others[nth]);
-    let slots = dead.map(Member::client).to_vec();
+    let slots = dead.map(Client::client).to_vec();
     for other in dead {
-        me.bury(other.name()).unwrap();
+        me.reap(other.client_id()).unwrap();
     }
     let again: Vec<u32> = (30..34).map(|pid| join(&pool, pid).client()).collect();
     assert_eq!(again, slots);
@@ -86,13 +86,13 @@ fn a_domain_frees_what_its_own_joining_processes_held_and_no_other_ones() {
     let layout = *pool.layout();
     let slot = layout.threads.at(layout.threads.count as u32 - 1).unwrap();
     let owner = slot + offset_of!(ThreadSlot, owner) as u64;
-    let name = ClientName::joining(domain_digest(boot_words(&namesake), 1), 77);
+    let name = ClientId::joining(domain_digest(boot_words(&namesake), 1), 77);
     pool.map().store(owner, name.word(), Ordering::Relaxed).unwrap();
-    me.free_strangers(me.domain(), &|_| true).unwrap();
+    me.free_joining_slots(me.domain(), &|_| true).unwrap();
     assert_eq!(pool.map().load(owner, Ordering::Relaxed), Ok(name.word()));
-    other.free_strangers(other.domain(), &|pid| pid != 77).unwrap();
+    other.free_joining_slots(other.domain(), &|pid| pid != 77).unwrap();
     assert_eq!(pool.map().load(owner, Ordering::Relaxed), Ok(name.word()));
-    other.free_strangers(other.domain(), &|pid| pid == 77).unwrap();
+    other.free_joining_slots(other.domain(), &|pid| pid == 77).unwrap();
     assert_eq!(pool.map().load(owner, Ordering::Relaxed), Ok(0));
     empty(&pool, &me);
 }
@@ -104,7 +104,7 @@ fn the_next_namespace_of_an_inode_finds_nothing_of_the_former_ones() {
     let set = me.set(1);
     let born = |born: u64, pid: u32| {
         let identity = vshmem_ipc::DomainIdentity { pid_namespace: 2, born, ..domain("a") };
-        Member::join(Arc::clone(&pool), &identity, process(pid), None, Reach::Kernel).unwrap()
+        Client::join(Arc::clone(&pool), &identity, process(pid), None, WakeScope::Kernel).unwrap()
     };
     let former = born(1000, 5);
     former.op(set, &[undone(by(0, 3))]).unwrap();
@@ -147,7 +147,7 @@ fn a_client_uses_its_undo_records_again() {
         me.set_remove(set, &ROOT).unwrap();
     }
     sound(&pool);
-    me.leave_adjustments().unwrap();
+    me.apply_adjustments().unwrap();
     for set in kept {
         assert_eq!(me.value(set, 0), 0);
         me.set_remove(set, &ROOT).unwrap();
@@ -161,14 +161,14 @@ fn threads_that_have_ended_leave_no_slots_behind_that_others_lack() {
     let (me, other) = (join(&pool, 10), join(&pool, 11));
     let set = me.set(1);
     let most = pool.geometry().threads as usize;
-    for member in [&me, &other, &me, &other] {
-        let sleepers = most / 2;
+    for this_client in [&me, &other, &me, &other] {
+        let waiters = most / 2;
         std::thread::scope(|scope| {
-            for _ in 0..sleepers {
-                scope.spawn(|| member.op(set, &[down(0)]).unwrap());
+            for _ in 0..waiters {
+                scope.spawn(|| this_client.op(set, &[down(0)]).unwrap());
             }
-            until("asleep", || asleep(&pool) == sleepers);
-            me.op(set, &[by(0, sleepers as i16)]).unwrap();
+            until("asleep", || asleep(&pool) == waiters);
+            me.op(set, &[by(0, waiters as i16)]).unwrap();
         });
     }
     me.set_remove(set, &ROOT).unwrap();
@@ -180,9 +180,9 @@ fn chunks_of_those_who_have_ended_are_found_when_there_are_no_others() {
     let pool = pool();
     let me = join(&pool, 10);
     let queue = me.queue();
-    let fill = |member: &Member| {
+    let fill = |this_client: &Client| {
         let mut sets = Vec::new();
-        while let Ok(set) = member.semget(PRIVATE, 1000, 0o600, &ROOT) {
+        while let Ok(set) = this_client.semget(PRIVATE, 1000, 0o600, &ROOT) {
             sets.push(set);
         }
         sets
@@ -200,7 +200,7 @@ fn chunks_of_those_who_have_ended_are_found_when_there_are_no_others() {
         }
         let set = dead.semget(PRIVATE, 1000, 0o600, &ROOT).unwrap();
         dead.set_remove(set, &ROOT).unwrap();
-        me.bury(dead.name()).unwrap();
+        me.reap(dead.client_id()).unwrap();
     }
     sound(&pool);
     let again = fill(&me);

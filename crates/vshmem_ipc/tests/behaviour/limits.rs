@@ -1,5 +1,5 @@
 use crate::fixture::*;
-use vshmem_ipc::{Errno, JoinError, Member, Reach};
+use vshmem_ipc::{Client, Errno, JoinError, WakeScope};
 use vshmem_wire::Geometry;
 
 #[test]
@@ -98,21 +98,21 @@ fn undo_records_run_out_and_come_back() {
 fn clients_domains_and_threads_run_out_with_a_sentence() {
     let pool = pool_of(Geometry { clients: 2, domains: 2, threads: 4, ..small() });
     let (me, other) = (join(&pool, 10), join_in(&pool, "b", 10));
-    let third = Member::join(pool.clone(), &domain("a"), process(11), None, Reach::Kernel);
+    let third = Client::join(pool.clone(), &domain("a"), process(11), None, WakeScope::Kernel);
     assert!(matches!(third, Err(JoinError::Full { table: "clients", count: 2 })), "{third:?}");
-    let third = Member::join(pool.clone(), &domain("c"), process(11), None, Reach::Kernel);
+    let third = Client::join(pool.clone(), &domain("c"), process(11), None, WakeScope::Kernel);
     assert!(matches!(third, Err(JoinError::Full { table: "domains", count: 2 })), "{third:?}");
     sound(&pool);
-    me.bury(other.name()).unwrap();
-    me.bury_domain(other.domain()).unwrap();
+    me.reap(other.client_id()).unwrap();
+    me.reap_domain(other.domain()).unwrap();
     let again = join_in(&pool, "c", 11);
     let id = me.set(1);
     std::thread::scope(|scope| {
-        let sleepers: Vec<_> = (0..3).map(|_| scope.spawn(|| me.op(id, &[down(0)]))).collect();
+        let waiters: Vec<_> = (0..3).map(|_| scope.spawn(|| me.op(id, &[down(0)]))).collect();
         until("asleep", || asleep(&pool) == 3);
         again.op(id, &[by(0, 3)]).unwrap();
-        for sleeper in sleepers {
-            assert_eq!(sleeper.join().unwrap(), Ok(()));
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), Ok(()));
         }
     });
     me.set_remove(id, &ROOT).unwrap();
@@ -126,10 +126,10 @@ fn too_many_threads_at_once_are_enomem() {
     let id = me.set(1);
     let waits = std::time::Duration::from_millis(300);
     std::thread::scope(|scope| {
-        let sleepers: Vec<_> =
+        let waiters: Vec<_> =
             (0..4).map(|_| scope.spawn(|| me.semop(id, &[down(0)], Some(waits), &ROOT))).collect();
         let mut refused = false;
-        while !sleepers.iter().all(|sleeper| sleeper.is_finished()) {
+        while !waiters.iter().all(|waiter| waiter.is_finished()) {
             refused |= me.op(id, &[now(zero(0)), now(zero(0))]) == Err(Errno::NOMEM);
         }
         // On a machine so busy that the four never slept together nobody is refused.

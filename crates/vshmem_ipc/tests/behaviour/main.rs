@@ -2,7 +2,6 @@
 
 mod fixture;
 
-mod answerers;
 mod check;
 mod clean;
 mod datagrams;
@@ -29,3 +28,4 @@ mod sets_large;
 mod stress;
 mod undo;
 mod users;
+mod waker_cpu;

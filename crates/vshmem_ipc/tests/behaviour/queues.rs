@@ -66,7 +66,7 @@ fn msg_copy_leaves_the_message() {
     }
     let copy = Receive { copy: true, no_wait: true, ..of_type(1) };
     assert_eq!(me.receive_as(id, copy).unwrap(), (7, vec![1; 300]));
-    assert_eq!(me.receive_as(id, Receive { kind: 3, ..copy }), Err(Errno::NOMSG));
+    assert_eq!(me.receive_as(id, Receive { mtype: 3, ..copy }), Err(Errno::NOMSG));
     assert_eq!(me.receive_as(id, Receive { no_wait: false, ..copy }), Err(Errno::INVAL));
     assert_eq!(me.receive_as(id, Receive { except: true, ..copy }), Err(Errno::INVAL));
     assert_eq!(me.queue_stat(id, &ROOT).unwrap().count, 3);

@@ -2,7 +2,7 @@ use crate::fixture::*;
 use vshmem_ipc::{Errno, Receive};
 
 #[test]
-fn a_message_goes_to_the_sleeper_that_accepts_it() {
+fn a_message_goes_to_the_waiter_that_accepts_it() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join_in(&pool, "b", 11));
     let id = me.queue();
@@ -23,7 +23,7 @@ fn a_message_goes_to_the_sleeper_that_accepts_it() {
 }
 
 #[test]
-fn a_sleeper_with_too_little_room_is_told_and_the_message_stays() {
+fn a_waiter_with_too_little_room_is_told_and_the_message_stays() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = me.queue();
@@ -46,17 +46,17 @@ fn a_message_finds_its_receiver_behind_many_with_too_little_room() {
     std::thread::scope(|scope| {
         let little: Vec<_> = (1..=20)
             .map(|n| {
-                let sleeper = scope.spawn(|| me.receive_as(id, Receive { room: 2, ..of_type(0) }));
+                let waiter = scope.spawn(|| me.receive_as(id, Receive { room: 2, ..of_type(0) }));
                 until("asleep", || asleep(&pool) == n);
-                sleeper
+                waiter
             })
             .collect();
         let large = scope.spawn(|| me.receive(id, 0));
         until("all asleep", || asleep(&pool) == 21);
         me.send(id, 1, b"long").unwrap();
         assert_eq!(large.join().unwrap().unwrap().1, b"long");
-        for sleeper in little {
-            assert_eq!(sleeper.join().unwrap(), Err(Errno::TOOBIG));
+        for waiter in little {
+            assert_eq!(waiter.join().unwrap(), Err(Errno::TOOBIG));
         }
     });
     me.queue_remove(id, &ROOT).unwrap();

@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use crate::fixture::*;
 use proptest::prelude::*;
-use vshmem_ipc::{Errno, Member, Receive};
+use vshmem_ipc::{Client, Errno, Receive};
 
 #[derive(Debug, Clone)]
 enum Step {
     Send { kind: i64, size: usize },
-    Receive { kind: i64, except: bool, room: usize, cut: bool },
+    Receive { mtype: i64, except: bool, room: usize, cut: bool },
     Copy(i64),
     Limit(u64),
 }
@@ -26,7 +26,7 @@ fn step() -> impl Strategy<Value = (bool, Step)> {
     let step = prop_oneof![
         9 => (1_i64..4, size).prop_map(|(kind, size)| Step::Send { kind, size }),
         9 => (kind, prop::bool::weighted(0.1), room, prop::bool::weighted(0.1))
-            .prop_map(|(kind, except, room, cut)| Step::Receive { kind, except, room, cut }),
+            .prop_map(|(kind, except, room, cut)| Step::Receive { mtype: kind, except, room, cut }),
         1 => (0_i64..10).prop_map(Step::Copy),
         1 => limit.prop_map(Step::Limit),
     ];
@@ -72,7 +72,7 @@ impl Model {
     }
 
     fn receive(&mut self, wanted: Receive) -> Result<(i64, Vec<u8>), Errno> {
-        let at = self.find(wanted.kind, wanted.except).ok_or(Errno::NOMSG)?;
+        let at = self.find(wanted.mtype, wanted.except).ok_or(Errno::NOMSG)?;
         if self.messages[at].1.len() > wanted.room && !wanted.cut {
             return Err(Errno::TOOBIG);
         }
@@ -87,17 +87,17 @@ proptest! {
     #[test]
     fn a_queue_is_what_a_list_of_messages_would_be(steps in prop::collection::vec(step(), 1..120)) {
         let pool = pool();
-        let members = [join(&pool, 10), join_in(&pool, "b", 11)];
-        let id = members[0].queue();
+        let all_clients = [join(&pool, 10), join_in(&pool, "b", 11)];
+        let id = all_clients[0].queue();
         let mut model = Model { messages: VecDeque::new(), limit: 16384, sent: 0 };
         for (second, step) in steps {
-            let me: &Member = &members[usize::from(second)];
+            let me: &Client = &all_clients[usize::from(second)];
             match step {
                 Step::Send { kind, size } => {
                     let (text, expected) = model.send(kind, size);
                     prop_assert_eq!(me.send_now(id, kind, &text), expected);
                 }
-                Step::Receive { kind, except, room, cut } => {
+                Step::Receive { mtype: kind, except, room, cut } => {
                     let wanted = Receive { room, no_wait: true, except, cut, ..of_type(kind) };
                     prop_assert_eq!(me.receive_as(id, wanted), model.receive(wanted));
                 }
@@ -117,13 +117,13 @@ proptest! {
             sound(&pool);
         }
         // Whoever has sent something may go: it stays.
-        members[0].bury(members[1].name()).unwrap();
+        all_clients[0].reap(all_clients[1].client_id()).unwrap();
         sound(&pool);
         while let Some(expected) = model.messages.pop_front() {
-            prop_assert_eq!(members[0].receive_now(id, 0), Ok(expected));
+            prop_assert_eq!(all_clients[0].receive_now(id, 0), Ok(expected));
         }
-        prop_assert_eq!(members[0].receive_now(id, 0), Err(Errno::NOMSG));
-        members[0].queue_remove(id, &ROOT).unwrap();
-        empty(&pool, &members[0]);
+        prop_assert_eq!(all_clients[0].receive_now(id, 0), Err(Errno::NOMSG));
+        all_clients[0].queue_remove(id, &ROOT).unwrap();
+        empty(&pool, &all_clients[0]);
     }
 }

@@ -14,7 +14,7 @@ fn messages_of_a_sender_that_died_arrive() {
         other.send(id, 1 + n, &[n as u8; 20]).unwrap();
     }
     assert_eq!(me.receive(id, 0).unwrap().0, 1);
-    me.bury(other.name()).unwrap();
+    me.reap(other.client_id()).unwrap();
     sound(&pool);
     assert_eq!(me.queue_stat(id, &ROOT).unwrap().count, 4);
     for n in 1..5 {
@@ -31,7 +31,7 @@ fn whoever_was_thought_dead_sends_nothing_with_what_it_held() {
     let id = me.queue();
     other.send(id, 1, b"before").unwrap();
     assert_eq!(me.receive(id, 0).unwrap().1, b"before");
-    me.bury(other.name()).unwrap();
+    me.reap(other.client_id()).unwrap();
     sound(&pool);
     // The chunk that its message went with is free, and may be anybody's.
     assert_eq!(room(&pool).chunks_held, 0);
@@ -54,7 +54,7 @@ fn an_evicted_member_neither_sends_nor_receives() {
     assert_eq!(other.receive_now(id, 0), Err(Errno::IO));
     sound(&pool);
     me.queue_remove(id, &ROOT).unwrap();
-    me.bury_domain(other.domain()).unwrap();
+    me.reap_domain(other.domain()).unwrap();
     empty(&pool, &me);
 }
 
@@ -93,7 +93,7 @@ fn a_receiver_that_lies_down_hears_of_the_next_message() {
             other.send(id, 3, b"wake up").unwrap();
             assert_eq!(receiver.join().unwrap().unwrap(), (3, b"wake up".to_vec()));
             sound(&pool);
-            // And after it messages need nobody to lie down.
+            // And after it messages need nobody to go to sleep.
             other.send(id, 4, b"next").unwrap();
             assert_eq!(me.receive_now(id, 4).unwrap(), (4, b"next".to_vec()));
         }
@@ -188,11 +188,11 @@ fn what_one_may_not_do_is_refused_before_anything_happens() {
 fn every_message_arrives_once_whoever_closes_the_ring() {
     const EACH: u32 = 3000;
     let pool = pool();
-    let members: Vec<_> = (10..14).map(|pid| join(&pool, pid)).collect();
-    let id = members[0].queue();
+    let all_clients: Vec<_> = (10..14).map(|pid| join(&pool, pid)).collect();
+    let id = all_clients[0].queue();
     let left = AtomicU32::new(2 * EACH);
     let seen = std::thread::scope(|scope| {
-        for (sender, me) in members[..2].iter().enumerate() {
+        for (sender, me) in all_clients[..2].iter().enumerate() {
             scope.spawn(move || {
                 for n in 0..EACH {
                     let mut text = vec![sender as u8];
@@ -202,7 +202,7 @@ fn every_message_arrives_once_whoever_closes_the_ring() {
                 }
             });
         }
-        let receivers: Vec<_> = members[2..]
+        let receivers: Vec<_> = all_clients[2..]
             .iter()
             .map(|me| {
                 let left = &left;
@@ -224,8 +224,8 @@ fn every_message_arrives_once_whoever_closes_the_ring() {
         scope.spawn(|| {
             let copy = Receive { copy: true, no_wait: true, ..of_type(0) };
             while left.load(Ordering::Relaxed) > 0 {
-                let _ = members[0].receive_as(id, copy);
-                let stat = members[0].queue_stat(id, &ROOT).unwrap();
+                let _ = all_clients[0].receive_as(id, copy);
+                let stat = all_clients[0].queue_stat(id, &ROOT).unwrap();
                 assert!(stat.count <= 2 * EACH);
                 std::thread::yield_now();
             }
@@ -234,8 +234,8 @@ fn every_message_arrives_once_whoever_closes_the_ring() {
     });
     all_once(seen, EACH);
     sound(&pool);
-    members[0].queue_remove(id, &ROOT).unwrap();
-    empty(&pool, &members[0]);
+    all_clients[0].queue_remove(id, &ROOT).unwrap();
+    empty(&pool, &all_clients[0]);
 }
 
 /// Whether two senders' texts have arrived once each, whole and in order.

@@ -1,12 +1,12 @@
 //! Short messages that lie in the slots of a ring, and the chunks that are in reserve for them.
 
 use crate::fixture::*;
-use vshmem_ipc::{Errno, Member};
+use vshmem_ipc::{Client, Errno};
 
 /// A queue that has its reserve: so many messages have to be sent before it is provided.
-fn stocked(me: &Member) -> i32 {
+fn stocked(me: &Client) -> i32 {
     let id = me.queue();
-    for _ in 0..64 {
+    for _ in 0..300 {
         me.send(id, 1, b"x").unwrap();
         me.receive(id, 1).unwrap();
     }
@@ -44,7 +44,7 @@ fn short_messages_take_no_chunk_each() {
     }
     assert_eq!(chunks(), before);
     // They stay when their sender has gone.
-    me.bury(other.name()).unwrap();
+    me.reap(other.client_id()).unwrap();
     for n in 0..8_u8 {
         assert_eq!(me.receive(id, 0).unwrap().1, [n; 8]);
     }

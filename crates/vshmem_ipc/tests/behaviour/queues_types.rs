@@ -96,19 +96,19 @@ fn the_ring_stays_in_use_beside_those_who_sleep() {
     let (me, other) = (join(&pool, 10), join_in(&pool, "b", 11));
     let id = me.queue();
     std::thread::scope(|scope| {
-        let sleepers: Vec<_> = (0..6_u8)
+        let waiters: Vec<_> = (0..6_u8)
             .map(|n| {
                 let me = &me;
-                let sleeper = scope.spawn(move || me.receive(id, 1000 + i64::from(n)));
+                let waiter = scope.spawn(move || me.receive(id, 1000 + i64::from(n)));
                 until("one more asleep", || asleep(&pool) == usize::from(n) + 1);
-                sleeper
+                waiter
             })
             .collect();
         assert!(in_ring(&pool, 0));
         sound(&pool);
         for n in 0..30_u8 {
             other.send(id, 1, &[n]).unwrap();
-            // Not its type, but it shares its bit with that of a sleeper.
+            // Not its type, but it shares its bit with that of a waiter.
             other.send(id, 1032, &[n]).unwrap();
             assert_eq!(asleep(&pool), 6);
             assert_eq!(me.receive_now(id, 1), Ok((1, vec![n])));
@@ -117,10 +117,10 @@ fn the_ring_stays_in_use_beside_those_who_sleep() {
         }
         assert!(in_ring(&pool, 0));
         sound(&pool);
-        for (sleeper, n) in sleepers.into_iter().zip(0..6_u8) {
+        for (waiter, n) in waiters.into_iter().zip(0..6_u8) {
             other.send(id, 3, b"before").unwrap();
             other.send(id, 1000 + i64::from(n), &[n]).unwrap();
-            assert_eq!(sleeper.join().unwrap(), Ok((1000 + i64::from(n), vec![n])));
+            assert_eq!(waiter.join().unwrap(), Ok((1000 + i64::from(n), vec![n])));
             assert_eq!(me.receive(id, 3).unwrap().1, b"before");
             assert_eq!(me.queue_stat(id, &ROOT).unwrap().receiver, 10);
             sound(&pool);
@@ -162,13 +162,13 @@ fn a_list_that_becomes_empty_makes_way_for_the_ring_while_others_sleep() {
 }
 
 #[test]
-fn who_sleeps_beside_a_ring_goes_with_the_queue() {
+fn a_receiver_beside_a_ring_is_released_with_the_queue() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join(&pool, 11));
     let id = me.queue();
     me.send(id, 1, b"not theirs").unwrap();
     std::thread::scope(|scope| {
-        let sleepers = [(3, false), (5, false), (4, true)].map(|(kind, except)| {
+        let waiters = [(3, false), (5, false), (4, true)].map(|(kind, except)| {
             let me = &me;
             scope.spawn(move || me.receive_as(id, Receive { except, ..of_type(kind) }))
         });
@@ -176,7 +176,7 @@ fn who_sleeps_beside_a_ring_goes_with_the_queue() {
         until("two asleep", || asleep(&pool) == 2);
         sound(&pool);
         other.queue_remove(id, &ROOT).unwrap();
-        let ends = sleepers.map(|sleeper| sleeper.join().unwrap().map(|message| message.0));
+        let ends = waiters.map(|waiter| waiter.join().unwrap().map(|message| message.0));
         assert_eq!(ends, [Err(Errno::IDRM), Err(Errno::IDRM), Ok(1)]);
     });
     empty(&pool, &me);
@@ -233,7 +233,7 @@ fn a_signal_that_comes_while_a_receiver_looks_is_eintr() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = me.queue();
-    // The second question is asked after the look, before the receiver lies down.
+    // The second question is asked after the look, before the receiver goes to sleep.
     let meddler = Meddler::at(2, vshmem_mem::signal_handled);
     let got = me.msgrcv(id, of_type(1), &meddler, &mut |_, size, _| Ok(size));
     assert_eq!((got, asleep(&pool)), (Err(Errno::INTR), 0));
@@ -248,11 +248,11 @@ fn each_client_has_the_answers_to_its_own_questions_in_order() {
     const CLIENTS: i64 = 6;
     const EACH: u64 = 400;
     let pool = pool();
-    let members: Vec<_> = (0..=CLIENTS).map(|n| join(&pool, 10 + n as u32)).collect();
-    let id = members[0].queue();
+    let all_clients: Vec<_> = (0..=CLIENTS).map(|n| join(&pool, 10 + n as u32)).collect();
+    let id = all_clients[0].queue();
     let number = |text: &[u8]| u64::from_ne_bytes(text[8..16].try_into().unwrap());
     std::thread::scope(|scope| {
-        for (me, kind) in members[1..].iter().zip(100..) {
+        for (me, kind) in all_clients[1..].iter().zip(100..) {
             scope.spawn(move || {
                 for n in 0..EACH {
                     let question = [kind as u64, n].map(u64::to_ne_bytes).concat();
@@ -266,13 +266,13 @@ fn each_client_has_the_answers_to_its_own_questions_in_order() {
             });
         }
         for _ in 0..CLIENTS as u64 * EACH {
-            let (_, question) = members[0].receive(id, 1).unwrap();
+            let (_, question) = all_clients[0].receive(id, 1).unwrap();
             let kind = i64::from_ne_bytes(question[..8].try_into().unwrap());
-            members[0].send(id, kind, &question).unwrap();
+            all_clients[0].send(id, kind, &question).unwrap();
         }
     });
-    assert_eq!(members[0].receive_now(id, 0), Err(Errno::NOMSG));
+    assert_eq!(all_clients[0].receive_now(id, 0), Err(Errno::NOMSG));
     sound(&pool);
-    members[0].queue_remove(id, &ROOT).unwrap();
-    empty(&pool, &members[0]);
+    all_clients[0].queue_remove(id, &ROOT).unwrap();
+    empty(&pool, &all_clients[0]);
 }

@@ -13,13 +13,13 @@ fn a_sound_pool_needs_no_repair() {
 }
 
 #[test]
-fn the_clients_of_a_dead_domain_are_buried() {
+fn the_clients_of_a_dead_domain_are_reaped() {
     let pool = pool();
     let (me, dead) = (join_in(&pool, "a", 10), join_in(&pool, "b", 11));
     let (set, segment) = (me.set(1), me.segment(PRIVATE, 1, 0).unwrap());
     dead.op(set, &[undone(up(0))]).unwrap();
     dead.shmat(segment, true, false, &ROOT).unwrap();
-    // Whoever buried the domain has died after marking it.
+    // Whoever reaped the domain has died after marking it.
     let state = pool.layout().domains.at(dead.domain()).unwrap();
     let word = pool.map().load(state, Ordering::Relaxed).unwrap();
     pool.map().store(state, (word & !0xffff_ffff) | 2, Ordering::Relaxed).unwrap();
@@ -55,7 +55,7 @@ fn a_child_slot_of_nobody_is_given_back() {
     let segment = parent.segment(PRIVATE, 1, 0).unwrap();
     parent.shmat(segment, true, false, &ROOT).unwrap();
     parent.reserve_child().unwrap();
-    me.bury(parent.name()).unwrap();
+    me.reap(parent.client_id()).unwrap();
     assert_eq!(pool.check().unwrap().len(), 1);
     assert_eq!(me.repair().unwrap(), Vec::<String>::new());
     assert_eq!(me.segment_stat(segment, &ROOT).unwrap().attached, 0);

@@ -142,15 +142,15 @@ fn what_cannot_be_backed_leaves_nothing_behind() {
 fn modes_and_owners_are_respected() {
     let pool = pool();
     let me = join(&pool, 10);
-    let (owner, stranger) = (User(1000), User(1001));
+    let (owner, joining_client) = (User(1000), User(1001));
     let id = me.shmget(9, 4096, CREATE | 0o640, &owner, &Zeroing(&pool)).unwrap();
-    assert_eq!(me.shmat(id, false, false, &stranger), Err(Errno::ACCESS));
-    assert_eq!(me.shmget(9, 0, 0o400, &stranger, &Zeroing(&pool)), Err(Errno::ACCESS));
-    assert_eq!(me.segment_remove(id, &stranger), Err(Errno::PERM));
-    assert_eq!(me.segment_change(id, 1, 1, 0o666, &stranger), Err(Errno::PERM));
+    assert_eq!(me.shmat(id, false, false, &joining_client), Err(Errno::ACCESS));
+    assert_eq!(me.shmget(9, 0, 0o400, &joining_client, &Zeroing(&pool)), Err(Errno::ACCESS));
+    assert_eq!(me.segment_remove(id, &joining_client), Err(Errno::PERM));
+    assert_eq!(me.segment_change(id, 1, 1, 0o666, &joining_client), Err(Errno::PERM));
     me.segment_change(id, 1000, 1000, 0o604, &owner).unwrap();
-    me.shmat(id, false, false, &stranger).unwrap();
-    assert_eq!(me.shmat(id, true, false, &stranger), Err(Errno::ACCESS));
+    me.shmat(id, false, false, &joining_client).unwrap();
+    assert_eq!(me.shmat(id, true, false, &joining_client), Err(Errno::ACCESS));
     me.segment_lock(id, true, None, &owner).unwrap();
     assert_eq!(me.segment_stat(id, &owner).unwrap().permission.mode, 0o2604);
     me.shmdt(id).unwrap();
@@ -198,10 +198,10 @@ fn held_memory_goes_with_its_last_attach_whoever_dies() {
     let place = user.shmat(held.id, true, false, &ROOT).unwrap();
     assert_eq!((place.offset, place.bytes), (held.offset, held.bytes));
     assert_eq!(user.segment_stat(held.id, &ROOT).unwrap().attached, 2);
-    me.bury(maker.name()).unwrap();
+    me.reap(maker.client_id()).unwrap();
     sound(&pool);
     assert_eq!(user.segment_stat(held.id, &ROOT).unwrap().attached, 1);
-    me.bury(user.name()).unwrap();
+    me.reap(user.client_id()).unwrap();
     assert_eq!(me.segment_stat(held.id, &ROOT), Err(Errno::INVAL));
     assert_eq!(me.hold_memory(0, &ROOT, &backing), Err(Errno::INVAL));
     assert_eq!(me.hold_memory(1 << 40, &ROOT, &backing), Err(Errno::NOSPC));
@@ -209,14 +209,14 @@ fn held_memory_goes_with_its_last_attach_whoever_dies() {
 }
 
 #[test]
-fn a_name_may_act_until_its_process_is_buried_and_never_again() {
+fn a_name_may_act_until_its_process_is_reaped_and_never_again() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join(&pool, 11));
-    let (name, slot) = (other.name(), other.client());
-    assert!(me.may_act(name) && me.may_act(me.name()));
-    me.bury(name).unwrap();
+    let (name, slot) = (other.client_id(), other.client());
+    assert!(me.may_act(name) && me.may_act(me.client_id()));
+    me.reap(name).unwrap();
     assert!(!me.may_act(name));
     let next = join(&pool, 12);
     assert_eq!(next.client(), slot);
-    assert!(me.may_act(next.name()) && !me.may_act(name));
+    assert!(me.may_act(next.client_id()) && !me.may_act(name));
 }

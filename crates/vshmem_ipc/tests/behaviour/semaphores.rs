@@ -104,9 +104,9 @@ fn what_cannot_be_is_refused_as_semop_does() {
     assert_eq!(me.semget(PRIVATE, 0, 0o600, &ROOT), Err(Errno::INVAL));
     assert_eq!(me.semget(PRIVATE, -1, 0o600, &ROOT), Err(Errno::INVAL));
     assert_eq!(me.semget(PRIVATE, 32001, 0o600, &ROOT), Err(Errno::INVAL));
-    let stranger = User(1000);
-    assert_eq!(me.semop(id, &[up(0)], None, &stranger), Err(Errno::ACCESS));
-    assert_eq!(me.set_remove(id, &stranger), Err(Errno::PERM));
+    let joining_client = User(1000);
+    assert_eq!(me.semop(id, &[up(0)], None, &joining_client), Err(Errno::ACCESS));
+    assert_eq!(me.set_remove(id, &joining_client), Err(Errno::PERM));
     me.set_remove(id, &ROOT).unwrap();
     assert_eq!(me.op(id, &[up(0)]), Err(Errno::INVAL));
     empty(&pool, &me);
@@ -168,7 +168,8 @@ proptest! {
             let mut next = model;
             let done = call.iter().all(|o| {
                 let value = &mut next[usize::from(o.number)];
-                let goes = if o.change == 0 { *value == 0 } else { *value + i32::from(o.change) >= 0 };
+                let left = *value + i32::from(o.change);
+                let goes = if o.change == 0 { left == 0 } else { left >= 0 };
                 *value += i32::from(o.change);
                 goes
             });
@@ -187,7 +188,7 @@ proptest! {
             }
         }
         sound(&pool);
-        last.bury(me.name()).unwrap();
+        last.reap(me.client_id()).unwrap();
         for n in 0..4 {
             let expected = (model[n] + adjusted[n]).clamp(0, 32767);
             prop_assert_eq!(last.value(id, n as i32) as i32, expected);

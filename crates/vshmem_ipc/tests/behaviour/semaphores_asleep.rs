@@ -4,17 +4,17 @@ use crate::fixture::*;
 use vshmem_ipc::Errno;
 
 #[test]
-fn a_sleeper_is_released_by_another_thread_and_another_client() {
+fn a_waiter_is_released_by_another_thread_and_another_client() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join(&pool, 11));
     let id = me.set(1);
     for _ in 0..50 {
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| me.op(id, &[down(0)]));
-            until("a sleeper", || other.sleepers(id, 0, false) == 1);
+            let waiter = scope.spawn(|| me.op(id, &[down(0)]));
+            until("a waiter", || other.waiters(id, 0, false) == 1);
             sound(&pool);
             other.op(id, &[up(0)]).unwrap();
-            assert_eq!(sleeper.join().unwrap(), Ok(()));
+            assert_eq!(waiter.join().unwrap(), Ok(()));
         });
         assert_eq!(me.value(id, 0), 0);
         assert_eq!(me.semaphore_pid(id, 0, &ROOT), Ok(10));
@@ -30,13 +30,13 @@ fn waiting_for_zero_is_counted_and_served() {
     let id = me.set(2);
     me.put(id, 1, 2);
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| me.op(id, &[zero(1), up(0)]));
-        until("a sleeper", || me.sleepers(id, 1, true) == 1);
-        assert_eq!(me.sleepers(id, 1, false), 0);
+        let waiter = scope.spawn(|| me.op(id, &[zero(1), up(0)]));
+        until("a waiter", || me.waiters(id, 1, true) == 1);
+        assert_eq!(me.waiters(id, 1, false), 0);
         me.op(id, &[down(1)]).unwrap();
-        assert_eq!(me.sleepers(id, 1, true), 1);
+        assert_eq!(me.waiters(id, 1, true), 1);
         me.op(id, &[down(1)]).unwrap();
-        assert_eq!(sleeper.join().unwrap(), Ok(()));
+        assert_eq!(waiter.join().unwrap(), Ok(()));
     });
     assert_eq!(me.value(id, 0), 1);
     me.set_remove(id, &ROOT).unwrap();
@@ -51,7 +51,7 @@ fn a_timeout_ends_a_wait_and_leaves_no_trace() {
     for span in [Duration::ZERO, Duration::from_millis(5)] {
         assert_eq!(me.semop(id, &[down(0)], Some(span), &ROOT), Err(Errno::AGAIN));
     }
-    assert_eq!(me.sleepers(id, 0, false), 0);
+    assert_eq!(me.waiters(id, 0, false), 0);
     me.op(id, &[up(0)]).unwrap();
     me.op(id, &[down(0)]).unwrap();
     me.set_remove(id, &ROOT).unwrap();
@@ -59,37 +59,37 @@ fn a_timeout_ends_a_wait_and_leaves_no_trace() {
 }
 
 #[test]
-fn removal_sends_every_sleeper_away_with_eidrm() {
+fn removal_sends_every_waiter_away_with_eidrm() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join_in(&pool, "b", 10));
     let id = me.set(2);
     std::thread::scope(|scope| {
-        let sleepers: Vec<_> = (0..20)
+        let waiters: Vec<_> = (0..20)
             .map(|n| {
                 let who = if n % 2 == 0 { &me } else { &other };
                 scope.spawn(move || who.op(id, &[undone(down(n as u16 % 2))]))
             })
             .collect();
         until("all asleep", || asleep(&pool) == 20);
-        assert_eq!(me.sleepers(id, 0, false), 10);
+        assert_eq!(me.waiters(id, 0, false), 10);
         sound(&pool);
         me.set_remove(id, &ROOT).unwrap();
-        for sleeper in sleepers {
-            assert_eq!(sleeper.join().unwrap(), Err(Errno::IDRM));
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), Err(Errno::IDRM));
         }
     });
     empty(&pool, &me);
 }
 
 #[test]
-fn setval_and_setall_serve_sleepers() {
+fn setval_and_setall_serve_waiters() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = me.set(2);
     std::thread::scope(|scope| {
         let a = scope.spawn(|| me.op(id, &[by(0, -3)]));
         let b = scope.spawn(|| me.op(id, &[by(1, -4), zero(0)]));
-        until("two sleepers", || asleep(&pool) == 2);
+        until("two waiters", || asleep(&pool) == 2);
         me.put(id, 0, 2);
         assert_eq!(asleep(&pool), 2);
         me.put(id, 0, 3);
@@ -107,8 +107,8 @@ fn who_is_served_helps_those_who_came_before() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = me.set(3);
-    // The second in line raises what the first wants lower; then lowers what the first wants zero,
-    // then makes it so after a part of it was done.
+    // The second in the wait queue raises what the first wants lower; then lowers what the first
+    // wants zero, then makes it so after a part of it was done.
     let cases: [(&[_], [_; 2], i32); 3] = [
         (&[by(1, -2)], [down(0), by(1, 2)], 0),
         (&[zero(1)], [down(0), down(1)], 1),
@@ -131,20 +131,20 @@ fn who_is_served_helps_those_who_came_before() {
 }
 
 #[test]
-fn sleepers_with_many_operations_try_again_themselves() {
+fn waiters_with_many_operations_try_again_themselves() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = me.set(40);
     let all: Vec<_> = (0..40).map(down).collect();
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| me.op(id, &all));
-        until("a sleeper", || me.sleepers(id, 0, false) == 1);
+        let waiter = scope.spawn(|| me.op(id, &all));
+        until("a waiter", || me.waiters(id, 0, false) == 1);
         for n in 0..39 {
             me.op(id, &[up(n)]).unwrap();
-            until("asleep at the next", || me.sleepers(id, i32::from(n) + 1, false) == 1);
+            until("asleep at the next", || me.waiters(id, i32::from(n) + 1, false) == 1);
         }
         me.op(id, &[up(39)]).unwrap();
-        assert_eq!(sleeper.join().unwrap(), Ok(()));
+        assert_eq!(waiter.join().unwrap(), Ok(()));
     });
     let mut sum = 0;
     me.semaphore_values(id, &ROOT, |_, value| sum += value).unwrap();
@@ -159,20 +159,20 @@ fn one_rise_serves_as_many_as_it_can_in_order() {
     let me = join(&pool, 10);
     let id = me.set(1);
     std::thread::scope(|scope| {
-        let mut sleepers = Vec::new();
+        let mut waiters = Vec::new();
         for n in 1..=30 {
-            sleepers.push(scope.spawn(|| me.op(id, &[down(0)])));
-            until("one more", || me.sleepers(id, 0, false) == n);
+            waiters.push(scope.spawn(|| me.op(id, &[down(0)])));
+            until("one more", || me.waiters(id, 0, false) == n);
         }
         me.op(id, &[by(0, 10)]).unwrap();
-        until("ten went", || me.sleepers(id, 0, false) == 20);
-        for sleeper in sleepers.drain(..10) {
-            assert_eq!(sleeper.join().unwrap(), Ok(()));
+        until("ten went", || me.waiters(id, 0, false) == 20);
+        for waiter in waiters.drain(..10) {
+            assert_eq!(waiter.join().unwrap(), Ok(()));
         }
         sound(&pool);
         me.op(id, &[by(0, 25)]).unwrap();
-        for sleeper in sleepers {
-            assert_eq!(sleeper.join().unwrap(), Ok(()));
+        for waiter in waiters {
+            assert_eq!(waiter.join().unwrap(), Ok(()));
         }
     });
     assert_eq!(me.value(id, 0), 5);
@@ -181,16 +181,16 @@ fn one_rise_serves_as_many_as_it_can_in_order() {
 }
 
 #[test]
-fn a_sleeper_whose_rise_would_overflow_is_told_so() {
+fn a_waiter_whose_rise_would_overflow_is_told_so() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = me.set(2);
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| me.op(id, &[down(0), by(1, 20_000)]));
-        until("a sleeper", || me.sleepers(id, 0, false) == 1);
+        let waiter = scope.spawn(|| me.op(id, &[down(0), by(1, 20_000)]));
+        until("a waiter", || me.waiters(id, 0, false) == 1);
         me.op(id, &[by(1, 20_000)]).unwrap();
         me.op(id, &[up(0)]).unwrap();
-        assert_eq!(sleeper.join().unwrap(), Err(Errno::RANGE));
+        assert_eq!(waiter.join().unwrap(), Err(Errno::RANGE));
     });
     assert_eq!((me.value(id, 0), me.value(id, 1)), (1, 20_000));
     me.set_remove(id, &ROOT).unwrap();

@@ -33,7 +33,7 @@ fn setall_of_a_large_set_forgets_a_large_record() {
         me.op(id, &call).unwrap();
     }
     last.set_semaphores(id, &|_| 9, &ROOT).unwrap();
-    last.bury(me.name()).unwrap();
+    last.reap(me.client_id()).unwrap();
     let mut sum = 0u64;
     last.semaphore_values(id, &ROOT, |_, value| sum += u64::from(value)).unwrap();
     assert_eq!(sum, 9 * 32_000);
@@ -50,7 +50,7 @@ fn a_large_record_is_applied_at_death() {
         let call: Vec<_> = (from..from + 500).map(|n| undone(by(n, 3))).collect();
         me.op(id, &call).unwrap();
     }
-    last.bury(me.name()).unwrap();
+    last.reap(me.client_id()).unwrap();
     let mut sum = 0u64;
     last.semaphore_values(id, &ROOT, |_, value| sum += u64::from(value)).unwrap();
     assert_eq!(sum, 0);
@@ -72,13 +72,13 @@ fn five_hundred_operations_are_one_step() {
         blocked[499] = now(by(0, -2));
         assert_eq!(me.op(id, &blocked), Err(Errno::AGAIN));
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| {
+            let waiter = scope.spawn(|| {
                 let twice: Vec<_> = (0..500).map(|n| mark(by(n, -2))).collect();
                 me.op(id, &twice)
             });
-            until("a sleeper", || other.sleepers(id, 0, false) == 1);
+            until("a waiter", || other.waiters(id, 0, false) == 1);
             other.op(id, &rise.iter().map(|o| by(o.number, 1)).collect::<Vec<_>>()).unwrap();
-            assert_eq!(sleeper.join().unwrap(), Ok(()));
+            assert_eq!(waiter.join().unwrap(), Ok(()));
         });
     }
     let mut sum = 0u64;

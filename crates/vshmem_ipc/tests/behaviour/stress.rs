@@ -3,17 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::fixture::*;
-use vshmem_ipc::{Errno, Member};
+use vshmem_ipc::{Client, Errno};
 
 #[test]
 fn tokens_are_conserved_between_clients_and_domains() {
     let pool = pool();
-    let members: Vec<_> =
+    let all_clients: Vec<_> =
         (0..4).map(|n| join_in(&pool, ["a", "a", "b", "c"][n], 10 + n as u32)).collect();
-    let id = members[0].set(3);
-    members[0].put(id, 0, 6);
+    let id = all_clients[0].set(3);
+    all_clients[0].put(id, 0, 6);
     std::thread::scope(|scope| {
-        for (n, me) in members.iter().enumerate() {
+        for (n, me) in all_clients.iter().enumerate() {
             for thread in 0..2 {
                 scope.spawn(move || {
                     for round in 0..1500usize {
@@ -37,10 +37,10 @@ fn tokens_are_conserved_between_clients_and_domains() {
         }
     });
     sound(&pool);
-    let sum: u32 = (0..3).map(|n| members[0].value(id, n)).sum();
+    let sum: u32 = (0..3).map(|n| all_clients[0].value(id, n)).sum();
     assert_eq!(sum, 6);
-    members[0].set_remove(id, &ROOT).unwrap();
-    empty(&pool, &members[0]);
+    all_clients[0].set_remove(id, &ROOT).unwrap();
+    empty(&pool, &all_clients[0]);
 }
 
 #[test]
@@ -71,13 +71,13 @@ fn every_message_arrives_once_and_in_order_of_its_type() {
     const SENDERS: usize = 4;
     const EACH: u64 = 2000;
     let pool = pool();
-    let members: Vec<_> =
+    let all_clients: Vec<_> =
         (0..4).map(|n| join_in(&pool, ["a", "b", "b", "c"][n], 10 + n as u32)).collect();
-    let id = members[0].queue();
-    members[0].queue_change(id, 0, 0, 0o600, 512, &ROOT).unwrap();
+    let id = all_clients[0].queue();
+    all_clients[0].queue_change(id, 0, 0, 0o600, 512, &ROOT).unwrap();
     let sum = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        for (n, me) in members.iter().enumerate() {
+        for (n, me) in all_clients.iter().enumerate() {
             scope.spawn(move || {
                 for nth in 0..EACH {
                     let mut text = nth.to_ne_bytes().to_vec();
@@ -100,13 +100,13 @@ fn every_message_arrives_once_and_in_order_of_its_type() {
     });
     assert_eq!(sum.into_inner(), SENDERS as u64 * EACH * (EACH - 1) / 2);
     sound(&pool);
-    assert_eq!(members[0].queue_stat(id, &ROOT).unwrap().count, 0);
-    members[0].queue_remove(id, &ROOT).unwrap();
-    empty(&pool, &members[0]);
+    assert_eq!(all_clients[0].queue_stat(id, &ROOT).unwrap().count, 0);
+    all_clients[0].queue_remove(id, &ROOT).unwrap();
+    empty(&pool, &all_clients[0]);
 }
 
 /// One object of each kind of a key, used and removed, whoever else does so.
-fn make_and_remove(me: &Member, key: i32, round: usize) {
+fn make_and_remove(me: &Client, key: i32, round: usize) {
     let gone = |error: &Errno| {
         matches!(*error, Errno::INVAL | Errno::IDRM | Errno::EXIST | Errno::NOENT | Errno::NOSPC)
     };
@@ -152,10 +152,10 @@ fn make_and_remove(me: &Member, key: i32, round: usize) {
 #[test]
 fn objects_are_made_and_removed_by_everybody_at_once() {
     let pool = pool();
-    let members: Vec<_> =
+    let all_clients: Vec<_> =
         (0..4).map(|n| join_in(&pool, ["a", "a", "b", "c"][n], 10 + n as u32)).collect();
     std::thread::scope(|scope| {
-        for (n, me) in members.iter().enumerate() {
+        for (n, me) in all_clients.iter().enumerate() {
             scope.spawn(move || {
                 for round in 0..1500usize {
                     make_and_remove(me, 1 + ((n + round) % 5) as i32, round);
@@ -164,7 +164,7 @@ fn objects_are_made_and_removed_by_everybody_at_once() {
         }
     });
     sound(&pool);
-    let me = &members[0];
+    let me = &all_clients[0];
     for key in 1..=5 {
         let _ = me.segment(key, 0, 0).map(|id| me.segment_remove(id, &ROOT));
         let _ = me.semget(key, 0, 0, &ROOT).map(|id| me.set_remove(id, &ROOT));
@@ -174,13 +174,13 @@ fn objects_are_made_and_removed_by_everybody_at_once() {
 }
 
 /// Single operations with SEM_UNDO do without the lock. Threads of the same client, of others, and
-/// changes under the lock meet on the same semaphores; a burial then takes back exactly what its
+/// changes under the lock meet on the same semaphores; reaping then takes back exactly what its
 /// client has done.
 #[test]
 fn what_threads_and_clients_do_with_undo_at_once_is_taken_back_exactly() {
     const SEMAPHORES: u16 = 2;
     let pool = pool();
-    let members: Vec<_> =
+    let all_clients: Vec<_> =
         (0..3).map(|n| join_in(&pool, ["a", "a", "b"][n], 10 + n as u32)).collect();
     let last = join(&pool, 20);
     let id = last.set(i32::from(SEMAPHORES));
@@ -188,7 +188,7 @@ fn what_threads_and_clients_do_with_undo_at_once_is_taken_back_exactly() {
         last.put(id, number.into(), 10_000);
     }
     std::thread::scope(|scope| {
-        for (n, me) in members.iter().enumerate() {
+        for (n, me) in all_clients.iter().enumerate() {
             for thread in 0..2 {
                 scope.spawn(move || {
                     for round in 0..6000usize {
@@ -214,8 +214,8 @@ fn what_threads_and_clients_do_with_undo_at_once_is_taken_back_exactly() {
         });
     });
     sound(&pool);
-    for me in &members {
-        last.bury(me.name()).unwrap();
+    for me in &all_clients {
+        last.reap(me.client_id()).unwrap();
     }
     for number in 0..SEMAPHORES {
         assert_eq!(last.value(id, number.into()), 10_000);

@@ -3,27 +3,27 @@
 use std::sync::{Arc, Mutex};
 
 use crate::fixture::*;
-use vshmem_ipc::{Member, Pool, Reach, WaitFile};
+use vshmem_ipc::{Client, Pool, WaitFile, WakeScope};
 use vshmem_mem::Map;
-use vshmem_sync::{Neighbours, WaitWords, WordsOwner};
+use vshmem_sync::{WaitWords, WakeOtherUsers, WordsOwner};
 
 /// All users' files of a domain, in place of the kernel.
 #[derive(Debug, Default)]
 struct House {
     files: Mutex<Vec<(WordsOwner, Arc<Map>)>>,
-    /// Who was rung by somebody else.
+    /// Who was woken by somebody else.
     rung: Mutex<Vec<WordsOwner>>,
 }
 
 #[derive(Debug)]
 struct Door(Arc<House>);
 
-impl Neighbours for Door {
-    fn ring(&self, owner: WordsOwner, slot: u32) {
+impl WakeOtherUsers for Door {
+    fn wake(&self, owner: WordsOwner, slot: u32) {
         self.0.rung.lock().unwrap().push(owner);
         let files = self.0.files.lock().unwrap();
         if let Some((_, file)) = files.iter().find(|(of, _)| *of == owner) {
-            vshmem_sync::ring(&WaitWords::new(Arc::clone(file), 0, 4), slot).unwrap();
+            vshmem_sync::wake(&WaitWords::new(Arc::clone(file), 0, 4), slot).unwrap();
         }
     }
 }
@@ -47,20 +47,21 @@ fn owner(uid: u32, nonce: u32) -> WordsOwner {
     WordsOwner { uid, nonce }
 }
 
-fn join_as(house: &Arc<House>, pool: &Arc<Pool>, owner: WordsOwner, pid: u32) -> Member {
+fn join_as(house: &Arc<House>, pool: &Arc<Pool>, owner: WordsOwner, pid: u32) -> Client {
     let words = WaitFile::new(house.file(owner), owner, Arc::new(Door(Arc::clone(house))));
-    Member::join(Arc::clone(pool), &domain("a"), process(pid), Some(words), Reach::Domain).unwrap()
+    Client::join(Arc::clone(pool), &domain("a"), process(pid), Some(words), WakeScope::Domain)
+        .unwrap()
 }
 
-/// One sleeps, the other posts. Returns who was rung as somebody else.
-fn handover(house: &House, me: &Member, other: &Member) -> Vec<WordsOwner> {
+/// One sleeps, the other posts. Returns who was woken as somebody else.
+fn handover(house: &House, me: &Client, other: &Client) -> Vec<WordsOwner> {
     let set = me.set(1);
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| other.op(set, &[down(0)]));
-        until("asleep", || me.sleepers(set, 0, false) == 1);
+        let waiter = scope.spawn(|| other.op(set, &[down(0)]));
+        until("asleep", || me.waiters(set, 0, false) == 1);
         house.rung();
         me.op(set, &[up(0)]).unwrap();
-        sleeper.join().unwrap().unwrap();
+        waiter.join().unwrap().unwrap();
     });
     me.set_remove(set, &ROOT).unwrap();
     house.rung()
@@ -92,42 +93,42 @@ fn a_user_whose_name_was_taken_is_found_by_its_number() {
 fn a_child_sleeps_where_its_parent_did_whoever_it_is_by_then() {
     let (pool, house) = (pool(), Arc::new(House::default()));
     let root = join_as(&house, &pool, owner(0, 0), 10);
-    let member = join_as(&house, &pool, owner(7, 3), 11);
-    let kept = member.reserve_child().unwrap();
+    let this_client = join_as(&house, &pool, owner(7, 3), 11);
+    let kept = this_client.reserve_child().unwrap();
     // In the child, which has the parent's memory; its process is another user's by now.
     let child = vshmem_ipc::Process { uid: 8, ..process(12) };
-    member.become_child(Some(kept), child, None).unwrap();
-    assert_eq!(handover(&house, &root, &member), [owner(7, 3)]);
+    this_client.become_child(Some(kept), child, None).unwrap();
+    assert_eq!(handover(&house, &root, &this_client), [owner(7, 3)]);
 }
 
 #[test]
-fn the_agent_of_one_user_passes_rings_on_to_all() {
+fn the_agent_of_one_user_wakes_the_waiters_of_all() {
     let (pool, house) = (pool(), Arc::new(House::default()));
     let agent = join_as(&house, &pool, owner(0, 0), 10);
     let one = join_as(&house, &pool, owner(7, 0), 11);
-    let far = Member::join(
+    let far = Client::join(
         pool.clone(),
         &domain("b"),
         process(20),
         Some(WaitFile::of_one_user(Arc::new(Map::anonymous(65 * 4)))),
-        Reach::Domain,
+        WakeScope::Domain,
     )
     .unwrap();
     let set = far.set(1);
     // Its round, by which it knows that there are others.
-    agent.tend_sleepers().unwrap();
+    agent.recover_waiters().unwrap();
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| one.op(set, &[down(0)]));
-        until("asleep", || far.sleepers(set, 0, false) == 1);
+        let waiter = scope.spawn(|| one.op(set, &[down(0)]));
+        until("asleep", || far.waiters(set, 0, false) == 1);
         far.op(set, &[up(0)]).unwrap();
         // As its doorbell would tell it.
-        agent.deliver_rings();
-        sleeper.join().unwrap().unwrap();
+        agent.deliver_wakeups();
+        waiter.join().unwrap().unwrap();
     });
 }
 
 #[test]
-fn a_sleeper_whose_words_are_out_of_reach_looks_by_itself() {
+fn a_waiter_whose_words_are_out_of_reach_looks_by_itself() {
     let (pool, house) = (pool(), Arc::new(House::default()));
     let root = join_as(&house, &pool, owner(0, 0), 10);
     let one = join_as(&house, &pool, owner(7, 0), 11);

@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use vshmem_ipc::Member;
+use vshmem_ipc::Client;
 use vshmem_lab::{ExecRequest, Lab, Streams, UpOptions};
 use vshmem_session::{CreateRequest, Session, create, remove};
 use vshmem_wire::DomainState;
@@ -24,7 +24,7 @@ use crate::scenario::{self, Scenario};
 pub const RUNNER: &str = "only-run-clients";
 /// The pool, inside.
 const DEVICE: &str = "/dev/mmapper";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// How long survivors may take for their calls on the objects of one client.
 const BOUND: Duration = Duration::from_secs(9);
 
@@ -168,7 +168,7 @@ impl Runner {
         loop {
             match self.answers.recv_timeout(Duration::from_millis(1)) {
                 Ok(answer) => return Ok(answer),
-                Err(_) if begun.elapsed() > PATIENCE => return Err(format!("{order}: no answer")),
+                Err(_) if begun.elapsed() > TIMEOUT => return Err(format!("{order}: no answer")),
                 Err(_) => meanwhile(),
             }
         }
@@ -187,7 +187,7 @@ fn bring(
     batch: &Batch,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let survivor = session.member();
+    let survivor = session.client();
     for (share, Step { scenario, point }) in batch.0.iter().enumerate() {
         scenario::turn_to(share as i32);
         (scenario.prepare)(session);
@@ -196,7 +196,7 @@ fn bring(
             let pid = pid.parse().map_err(|_| format!("victim: {pid}"))?;
             let begun = Instant::now();
             while run::sleeping(survivor, pid) < scenario::VICTIM_SLEEPERS {
-                if begun.elapsed() > PATIENCE {
+                if begun.elapsed() > TIMEOUT {
                     return Err("the victim never slept".to_owned());
                 }
                 std::thread::yield_now();
@@ -208,7 +208,7 @@ fn bring(
         let pid: u32 = pid.parse().map_err(|_| format!("{order}: {pid}"))?;
         let rest = runner.ask("rest", || {
             scenario::turn_to(share as i32);
-            (scenario.attend)(survivor, pid);
+            (scenario.renew_heartbeat)(survivor, pid);
         })?;
         match rest.as_str() {
             "stopped" => {
@@ -230,13 +230,13 @@ fn bring(
     Ok(())
 }
 
-fn guest_domain(me: &Member) -> Result<u32, String> {
+fn guest_domain(me: &Client) -> Result<u32, String> {
     let rows = me.pool().domains().map_err(|errno| errno.to_string())?;
     let guest = rows.iter().find(|row| row.name == "guest1");
     guest.map(|row| row.index).ok_or_else(|| "the guest's domain is not there".to_owned())
 }
 
-/// Survivors go on with the objects of every client.
+/// Survivors continue with the objects of every client.
 fn survive(session: &Session, batch: &Batch) -> Result<(), String> {
     for (share, step) in batch.0.iter().enumerate() {
         scenario::turn_to(share as i32);
@@ -250,18 +250,18 @@ fn survive(session: &Session, batch: &Batch) -> Result<(), String> {
 }
 
 /// Declares the guest dead, and looks whether everything is as it should be.
-fn bury_and_verify(session: &Session, batch: &Batch, fate: Fate) -> Result<(), String> {
-    let me = session.member();
+fn reap_and_verify(session: &Session, batch: &Batch, fate: Fate) -> Result<(), String> {
+    let me = session.client();
     let rows = me.pool().domains().map_err(|errno| errno.to_string())?;
     for row in rows.iter().filter(|row| row.index != me.domain()) {
-        me.bury_domain(row.index).map_err(|errno| format!("burial: {errno}"))?;
+        me.reap_domain(row.index).map_err(|errno| format!("reaping: {errno}"))?;
     }
     if batch.0.iter().any(|step| step.scenario.repairs) {
         me.repair().map_err(|errno| format!("repair: {errno}"))?;
     }
     let wrong = findings(me, false);
     if !wrong.is_empty() {
-        return Err(format!("after the burial: {wrong:?}"));
+        return Err(format!("after the reaping: {wrong:?}"));
     }
     let rows = me.pool().domains().map_err(|errno| errno.to_string())?;
     let alive = rows.iter().filter(|row| row.state == DomainState::Alive).count();
@@ -289,17 +289,17 @@ pub fn kill_whole(ground: &Ground, batch: &Batch, tally: &mut Tally) -> Result<(
     runner.end();
     // Before anybody has declared the guest dead.
     survive(&session, batch)?;
-    let wrong = findings(session.member(), true);
+    let wrong = findings(session.client(), true);
     if !wrong.is_empty() {
-        return Err(format!("before the burial: {wrong:?}"));
+        return Err(format!("before the reaping: {wrong:?}"));
     }
-    bury_and_verify(&session, batch, Fate::Killed)
+    reap_and_verify(&session, batch, Fate::Killed)
 }
 
 /// The guest is paused and evicted while its clients stand at their points; then both go on.
 pub fn evict_paused(ground: &Ground, batch: &Batch, tally: &mut Tally) -> Result<(), String> {
     let session = ground.join();
-    let me = session.member();
+    let me = session.client();
     let mut runner = Runner::start(ground);
     bring(&session, &mut runner, batch, tally)?;
     ground.lab.pause(1).map_err(|error| error.to_string())?;
@@ -329,7 +329,7 @@ pub fn evict_paused(ground: &Ground, batch: &Batch, tally: &mut Tally) -> Result
     }
     ground.lab.kill(1).map_err(|error| error.to_string())?;
     runner.end();
-    bury_and_verify(&session, batch, Fate::Evicted)
+    reap_and_verify(&session, batch, Fate::Evicted)
 }
 
 /// Inside the guest: starts clients as it is told.

@@ -1,5 +1,5 @@
 //! Deaths at every step: a child process runs a scenario and is killed, or stopped, or stopped and
-//! evicted, at a crash point; then it is buried as an agent would do it, and nothing may be wrong
+//! evicted, at a crash point; then it is reaped as an agent would do it, and nothing may be wrong
 //! or lost.
 //!
 //! `cargo test -p vshmem_ipc --features crash-points --test crash`
@@ -102,25 +102,25 @@ fn a_process_that_wakes_up_after_its_eviction_spoils_nothing() {
 
 /// It was asleep, somebody did its work for it, and others have used what that brought.
 #[test]
-fn what_was_done_for_a_dead_sleeper_is_taken_back_whole_or_not_at_all() {
+fn what_was_done_for_a_dead_waiter_is_taken_back_whole_or_not_at_all() {
     let scenario = &SCENARIOS[1];
     let run = Run::new(scenario);
     let session = run.join();
-    let me = session.member();
+    let me = session.client();
     (scenario.prepare)(&session);
     let mut child = run.spawn("mover", &[]);
     let pid = child.id();
     until("asleep", || run::sleeping(me, pid) == 1);
     // It must not come to know.
     kill_process(run::pid_of(pid), Signal::STOP).expect("SIGSTOP");
-    assert_eq!(run.tend(me, pid), run::Rest::Stopped);
+    assert_eq!(run.await_child(me, pid), run::Rest::Stopped);
     let set = scenario::tokens(me);
     me.op(set, &[down(0), up(1)]).expect("a token moved to where it is waited for");
-    assert_eq!(me.value(set, 2), 1, "the sleeper has moved it on");
+    assert_eq!(me.value(set, 2), 1, "the waiter has moved it on");
     me.op(set, &[down(2), up(0)]).expect("a token taken from there");
     child.kill().expect("SIGKILL");
     child.wait().expect("its end");
-    run.bury(&session).expect("a burial");
+    run.reap(&session).expect("reaping");
     let values: Vec<u32> = (0..3).map(|number| me.value(set, number)).collect();
     assert_eq!(values.iter().sum::<u32>(), scenario::ALL_TOKENS, "{values:?}");
 }
@@ -134,17 +134,17 @@ fn whoever_is_stopped_after_its_commit_finds_nothing_that_came_back() {
     const OPERATIONS: u32 = 1 << 18;
     let run = Run::new(&SCENARIOS[3]);
     let session = run.join();
-    let me = session.member();
+    let me = session.client();
     scenario::prepare(&session);
     let set = scenario::tokens(me);
     std::thread::scope(|scope| {
         // As long as somebody sleeps, all operations go under the lock, and each is one write.
-        let sleeper = scope.spawn(|| me.op(set, &[down(2)]));
+        let waiter = scope.spawn(|| me.op(set, &[down(2)]));
         until("asleep", || run::sleeping(me, std::process::id()) == 1);
         me.op(set, &[up(0)]).expect("a token more");
         me.op(set, &[down(0)]).expect("a token less");
         let child = run.spawn("porter", &[("VSHMEM_CRASH", "semop/committed:1:stop")]);
-        assert_eq!(run.tend(me, child.id()), run::Rest::Stopped);
+        assert_eq!(run.await_child(me, child.id()), run::Rest::Stopped);
         // The child's own write, which the first of these carries out, is one of them.
         for nth in 1..OPERATIONS {
             let operation = if nth % 2 == 1 { up(0) } else { down(0) };
@@ -152,10 +152,10 @@ fn whoever_is_stopped_after_its_commit_finds_nothing_that_came_back() {
         }
         me.op(set, &[down(1)]).expect("the token that was moved");
         kill_process(run::pid_of(child.id()), Signal::CONT).expect("SIGCONT");
-        assert_eq!(run.tend(me, child.id()), run::Rest::Ended(0));
+        assert_eq!(run.await_child(me, child.id()), run::Rest::Ended(0));
         let values: Vec<u32> = (0..3).map(|number| me.value(set, number)).collect();
-        me.op(set, &[up(2)]).expect("the sleeper's token");
-        sleeper.join().expect("a thread").expect("the token");
+        me.op(set, &[up(2)]).expect("the waiter's token");
+        waiter.join().expect("a thread").expect("the token");
         assert_eq!(values, [scenario::ALL_TOKENS, 0, 0]);
     });
 }

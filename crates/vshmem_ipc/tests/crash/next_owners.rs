@@ -1,8 +1,8 @@
-//! A burial that is stopped anywhere, finished by others, and goes on when all that the dead had is
+//! Reaping that is stopped anywhere, finished by others, and goes on when all that the dead had is
 //! somebody else's.
 
 use rustix::process::{Signal, kill_process};
-use vshmem_ipc::{DomainIdentity, Member, Process, Reach};
+use vshmem_ipc::{Client, DomainIdentity, Process, WakeScope};
 use vshmem_session::Session;
 
 use crate::fixture::{CREATE, Calls, PRIVATE, ROOT, asleep, down, undone, until, up};
@@ -12,7 +12,7 @@ use crate::scenario::{self, SCENARIOS};
 /// Clients that come afterwards: all free slots there are, so that one of them has the dead one's.
 const NEXT: u32 = 13;
 
-fn join(session: &Session, nth: u32) -> Member {
+fn join(session: &Session, nth: u32) -> Client {
     let identity = DomainIdentity {
         boot_id: [5; 16],
         pid_namespace: 4,
@@ -21,27 +21,27 @@ fn join(session: &Session, nth: u32) -> Member {
         named: false,
     };
     let process = Process { pid: 1000 + nth, start: 3, uid: 0 };
-    let pool = session.member().pool().clone();
-    Member::join(pool, &identity, process, None, Reach::Kernel).expect("a place")
+    let pool = session.client().pool().clone();
+    Client::join(pool, &identity, process, None, WakeScope::Kernel).expect("a place")
 }
 
 /// Each holds a token with undo, an attach, and a thread that sleeps.
 fn live(session: &Session, resume: impl FnOnce()) -> Result<(), String> {
-    let me = session.member();
+    let me = session.client();
     let set = scenario::tokens(me);
     let bell = me.set(1);
     let segment = me.shmget(PRIVATE, 4096, CREATE | 0o600, &ROOT, session).expect("a segment");
     let before = me.value(set, 2);
-    let members: Vec<Member> = (0..NEXT).map(|nth| join(session, nth)).collect();
-    for member in &members {
-        member.op(set, &[undone(up(2))]).expect("a token");
-        member.shmat(segment, true, false, &ROOT).expect("an attach");
+    let all_clients: Vec<Client> = (0..NEXT).map(|nth| join(session, nth)).collect();
+    for this_client in &all_clients {
+        this_client.op(set, &[undone(up(2))]).expect("a token");
+        this_client.shmat(segment, true, false, &ROOT).expect("an attach");
     }
     let mut wrong = Vec::new();
     std::thread::scope(|scope| {
-        let sleepers: Vec<_> = members
+        let waiters: Vec<_> = all_clients
             .iter()
-            .map(|member| scope.spawn(move || member.op(bell, &[undone(down(0))])))
+            .map(|this_client| scope.spawn(move || this_client.op(bell, &[undone(down(0))])))
             .collect();
         until("asleep", || asleep(me.pool()) == NEXT as usize);
         resume();
@@ -57,18 +57,18 @@ fn live(session: &Session, resume: impl FnOnce()) -> Result<(), String> {
         for _ in 0..NEXT {
             me.op(bell, &[up(0)]).expect("a token");
         }
-        for sleeper in sleepers {
-            let woken = sleeper.join().expect("a thread");
+        for waiter in waiters {
+            let woken = waiter.join().expect("a thread");
             if woken != Ok(()) {
-                wrong.push(format!("a sleeper was answered {woken:?}"));
+                wrong.push(format!("a waiter was answered {woken:?}"));
             }
         }
     });
     wrong.extend(run::findings(me, true));
     // Each one's adjustments are still there, and listed.
-    for member in &members {
-        if let Err(errno) = member.farewell() {
-            wrong.push(format!("{} may not leave: {errno}", member.client()));
+    for this_client in &all_clients {
+        if let Err(errno) = this_client.release_at_exit() {
+            wrong.push(format!("{} may not leave: {errno}", this_client.client()));
         }
     }
     for (what, is, should) in
@@ -93,23 +93,23 @@ fn stopped_at(order: &Order) -> Result<(), String> {
     let text = order.to_string();
     let child = run.spawn(scenario.name, &[("VSHMEM_CRASH", text.as_str())]);
     let pid = child.id();
-    if run.tend(session.member(), pid) != Rest::Stopped {
-        return run.bury(&session);
+    if run.await_child(session.client(), pid) != Rest::Stopped {
+        return run.reap(&session);
     }
-    run.bury_and_leave(&session)?;
+    run.reap_and_leave(&session)?;
     live(&session, || {
         kill_process(run::pid_of(pid), Signal::CONT).expect("SIGCONT");
-        let rest = run.tend(session.member(), pid);
+        let rest = run.await_child(session.client(), pid);
         assert_eq!(rest, Rest::Ended(0), "{}", run::said(child));
     })?;
-    run.bury(&session)?;
+    run.reap(&session)?;
     (scenario.survive)(&session);
     (scenario.verify)(&session, order)?;
     scenario::verify_empty(&session)
 }
 
 #[test]
-fn a_burial_that_is_stopped_anywhere_takes_nothing_of_those_who_come_next() {
+fn reaping_that_is_stopped_anywhere_takes_nothing_of_those_who_come_next() {
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == "buries").expect("a scenario");
     let mut orders = Vec::new();
     let only = std::env::var("CRASH_ONLY").unwrap_or_default();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, waitpid};
-use vshmem_ipc::{DomainIdentity, Member, Severity};
+use vshmem_ipc::{Client, DomainIdentity, Severity};
 use vshmem_session::{CreateRequest, Session, create, is_gone, remove};
 
 use vshmem_wire::ClientState;
@@ -128,7 +128,7 @@ impl Run {
         let mut child = self.spawn("victim", environment);
         let pid = child.id();
         let begun = Instant::now();
-        while sleeping(session.member(), pid) < scenario::VICTIM_SLEEPERS {
+        while sleeping(session.client(), pid) < scenario::VICTIM_SLEEPERS {
             assert!(begun.elapsed() < Duration::from_secs(60), "the victim never slept");
             std::thread::yield_now();
         }
@@ -141,7 +141,7 @@ impl Run {
     #[expect(clippy::zombie_processes, reason = "`tend` waits, by pid: it must also see it stop")]
     pub fn by(&self, order: &Order) -> Result<bool, String> {
         let session = self.join();
-        let survivor = session.member();
+        let survivor = session.client();
         (self.scenario.prepare)(&session);
         let mut environment =
             if order.fate == Fate::Evicted { vec![(APART, "1")] } else { Vec::new() };
@@ -150,7 +150,7 @@ impl Run {
         environment.push(("VSHMEM_CRASH", text.as_str()));
         let child = self.spawn(self.scenario.name, &environment);
         let pid = child.id();
-        let rest = self.tend(survivor, pid);
+        let rest = self.await_child(survivor, pid);
         if order.fate == Fate::Evicted && rest == Rest::Stopped {
             self.evict_and_revive(&session, child)?;
         } else if rest == Rest::Stopped {
@@ -166,7 +166,7 @@ impl Run {
             if took > Duration::from_secs(9) {
                 return Err(format!("survivors took {took:?}"));
             }
-            match self.tend(survivor, pid) {
+            match self.await_child(survivor, pid) {
                 Rest::Ended(0) => {}
                 rest => return Err(format!("it came to {rest:?} after SIGCONT: {}", said(child))),
             }
@@ -176,7 +176,7 @@ impl Run {
                 return Err(format!("{rest:?}: {}", said(child)));
             }
         }
-        self.bury(&session)?;
+        self.reap(&session)?;
         (self.scenario.survive)(&session);
         (self.scenario.verify)(&session, order)?;
         scenario::verify_empty(&session)?;
@@ -190,7 +190,7 @@ impl Run {
     /// Evicts the domain of a child that is stopped, lets the child go on to its end, and looks
     /// whether it has spoilt anything or lost what it had attached.
     fn evict_and_revive(&self, session: &Session, child: Child) -> Result<(), String> {
-        let survivor = session.member();
+        let survivor = session.client();
         let pid = child.id();
         (self.scenario.survive)(session);
         let domains = survivor.pool().domains().expect("a list");
@@ -210,7 +210,7 @@ impl Run {
             return Err(format!("evicted, and all memory taken: {wrong:?}"));
         }
         kill_process(pid_of(pid), Signal::CONT).expect("SIGCONT");
-        let rest = self.tend(survivor, pid);
+        let rest = self.await_child(survivor, pid);
         if !matches!(rest, Rest::Ended(_)) {
             return Err(format!("it came to {rest:?} after its eviction: {}", said(child)));
         }
@@ -233,13 +233,13 @@ impl Run {
     }
 
     /// Waits for the child to come to rest, and plays the others' part meanwhile.
-    pub fn tend(&self, survivor: &Member, pid: u32) -> Rest {
+    pub fn await_child(&self, survivor: &Client, pid: u32) -> Rest {
         let begun = Instant::now();
         loop {
             let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
             match waitpid(Some(pid_of(pid)), options).expect("waitpid") {
                 Some((_, status)) => return rest_of(status),
-                None => (self.scenario.attend)(survivor, pid),
+                None => (self.scenario.renew_heartbeat)(survivor, pid),
             }
             assert!(
                 begun.elapsed() < Duration::from_secs(60),
@@ -250,39 +250,39 @@ impl Run {
         }
     }
 
-    /// Buries the dead of this domain, and takes back what they have left.
-    pub fn bury_and_leave(&self, session: &Session) -> Result<(), String> {
-        let survivor = session.member();
+    /// Reaps dead clients of this domain, and takes back what they have left.
+    pub fn reap_and_leave(&self, session: &Session) -> Result<(), String> {
+        let survivor = session.client();
         for row in survivor.pool().clients().expect("a list") {
             if row.domain == survivor.domain() && is_gone(row.pid, 0) {
                 survivor
-                    .bury_process(row.pid, is_gone)
-                    .map_err(|errno| format!("burial: {errno}"))?;
+                    .reap_process(row.pid, is_gone)
+                    .map_err(|errno| format!("reaping: {errno}"))?;
             }
         }
         survivor.reclaim_all().map_err(|errno| format!("reclaiming: {errno}"))
     }
 
     /// What an agent does.
-    pub fn bury(&self, session: &Session) -> Result<(), String> {
-        let survivor = session.member();
+    pub fn reap(&self, session: &Session) -> Result<(), String> {
+        let survivor = session.client();
         // Twice, as an agent that looks now and then: what a change that was committed by the dead
         // has brought about is seen once somebody has carried it out.
         for _ in 0..2 {
             for row in survivor.pool().clients().expect("a list") {
                 if row.domain == survivor.domain() && is_gone(row.pid, 0) {
                     survivor
-                        .bury_process(row.pid, is_gone)
-                        .map_err(|errno| format!("burial: {errno}"))?;
+                        .reap_process(row.pid, is_gone)
+                        .map_err(|errno| format!("reaping: {errno}"))?;
                 }
             }
             survivor
-                .free_strangers(survivor.domain(), &|pid| is_gone(pid, 0))
+                .free_joining_slots(survivor.domain(), &|pid| is_gone(pid, 0))
                 .map_err(|errno| format!("strangers: {errno}"))?;
         }
         for row in survivor.pool().domains().expect("a list") {
             if row.index != survivor.domain() {
-                survivor.bury_domain(row.index).map_err(|errno| format!("burial: {errno}"))?;
+                survivor.reap_domain(row.index).map_err(|errno| format!("reaping: {errno}"))?;
             }
         }
         if self.scenario.repairs {
@@ -292,13 +292,13 @@ impl Run {
             }
         }
         let wrong = findings(survivor, false);
-        if wrong.is_empty() { Ok(()) } else { Err(format!("after the burial: {wrong:?}")) }
+        if wrong.is_empty() { Ok(()) } else { Err(format!("after the reaping: {wrong:?}")) }
     }
 }
 
 /// What `check` finds; only what is wrong, or also what is unfinished.
-pub fn findings(member: &Member, wrong_only: bool) -> Vec<String> {
-    member
+pub fn findings(this_client: &Client, wrong_only: bool) -> Vec<String> {
+    this_client
         .pool()
         .check()
         .expect("a look")
@@ -313,8 +313,8 @@ pub fn fill(session: &Session) -> Vec<i32> {
     let mut all = Vec::new();
     // A few slots stay for others.
     while all.len() < 8 {
-        let free = session.member().pool().room().expect("a count").largest_free;
-        match session.member().shmget(0, free * 4096, CREATE | 0o600, &ROOT, session) {
+        let free = session.client().pool().space().expect("a count").largest_free;
+        match session.client().shmget(0, free * 4096, CREATE | 0o600, &ROOT, session) {
             Ok(id) => all.push(id),
             Err(_) => break,
         }
@@ -323,8 +323,8 @@ pub fn fill(session: &Session) -> Vec<i32> {
 }
 
 /// What clients in quarantine have attached: (client, segment, how often).
-pub fn quarantined(member: &Member) -> Vec<(u32, u32, u32)> {
-    let pool = member.pool();
+pub fn quarantined(this_client: &Client) -> Vec<(u32, u32, u32)> {
+    let pool = this_client.pool();
     let mut all = Vec::new();
     for row in pool.clients().expect("a list") {
         if row.state != ClientState::Quarantined {
@@ -340,8 +340,8 @@ pub fn quarantined(member: &Member) -> Vec<(u32, u32, u32)> {
 }
 
 /// Threads of a process that sleep in the pool.
-pub fn sleeping(member: &Member, pid: u32) -> u32 {
-    let rows = member.pool().clients().expect("a list");
+pub fn sleeping(this_client: &Client, pid: u32) -> u32 {
+    let rows = this_client.pool().clients().expect("a list");
     rows.iter().find(|row| row.pid == pid).map_or(0, |row| row.sleeping)
 }
 
@@ -381,7 +381,7 @@ pub fn points(scenario: &'static Scenario) -> BTreeMap<String, u32> {
     let pipe = child.stderr.take().expect("its standard error");
     let text = std::thread::scope(|scope| {
         let text = scope.spawn(|| std::io::read_to_string(pipe).expect("text"));
-        let rest = run.tend(session.member(), pid);
+        let rest = run.await_child(session.client(), pid);
         let text = text.join().expect("text");
         assert_eq!(rest, Rest::Ended(0), "{}: {text}", scenario.name);
         text

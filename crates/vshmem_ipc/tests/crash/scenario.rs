@@ -6,7 +6,7 @@ mod messages;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use vshmem_ipc::{DomainIdentity, Errno, Kind, Member, Process, Reach, Receive};
+use vshmem_ipc::{Client, DomainIdentity, Errno, Kind, Process, Receive, WakeScope};
 use vshmem_session::Session;
 
 use crate::fixture::*;
@@ -21,12 +21,12 @@ pub struct Scenario {
     pub slabs: u64,
     /// Whether a dead process lies there when the child begins.
     pub victim: bool,
-    /// Whether the pool is also repaired after the burial.
+    /// Whether the pool is also repaired after the reaping.
     pub repairs: bool,
     pub prepare: fn(&Session),
     pub act: fn(Session),
     /// Called again and again while the child runs.
-    pub attend: fn(&Member, u32),
+    pub renew_heartbeat: fn(&Client, u32),
     /// Calls of a survivor on the same objects; they leave things as they were.
     pub survive: fn(&Session),
     pub verify: fn(&Session, &Order) -> Result<(), String>,
@@ -39,7 +39,7 @@ const PLAIN: Scenario = Scenario {
     repairs: false,
     prepare,
     act: |_| (),
-    attend: |_, _| (),
+    renew_heartbeat: |_, _| (),
     survive,
     verify,
 };
@@ -55,20 +55,20 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "slots", prepare: prepare_slots, act: slots, ..PLAIN },
     Scenario { name: "types", act: types, ..PLAIN },
     Scenario { name: "full-heap", slabs: 4, act: full_heap, survive: survive_little, ..PLAIN },
-    Scenario { name: "sleeps", act: sleeps, attend: wake, ..PLAIN },
-    Scenario { name: "takes", act: takes, attend: give, verify: verify_taken, ..PLAIN },
+    Scenario { name: "sleeps", act: sleeps, renew_heartbeat: wake, ..PLAIN },
+    Scenario { name: "takes", act: takes, renew_heartbeat: give, verify: verify_taken, ..PLAIN },
     Scenario {
         name: "wakes",
-        prepare: prepare_sleepers,
+        prepare: prepare_waiters,
         act: wakes,
-        attend: send_to_sleep,
+        renew_heartbeat: send_to_sleep,
         ..PLAIN
     },
     Scenario { name: "forks", act: forks, ..PLAIN },
     Scenario { name: "execs", act: execs, ..PLAIN },
     Scenario { name: "leaves", act: leaves, ..PLAIN },
-    Scenario { name: "buries", victim: true, act: buries, ..PLAIN },
-    Scenario { name: "buries-domain", prepare: prepare_domain, act: buries_domain, ..PLAIN },
+    Scenario { name: "buries", victim: true, act: reaps, ..PLAIN },
+    Scenario { name: "buries-domain", prepare: prepare_domain, act: reaps_domain, ..PLAIN },
     Scenario { name: "repairs", victim: true, repairs: true, act: repairs, ..PLAIN },
 ];
 
@@ -107,32 +107,32 @@ fn id(found: Result<i32, Errno>) -> i32 {
     found.expect("an object")
 }
 
-pub fn tokens(me: &Member) -> i32 {
+pub fn tokens(me: &Client) -> i32 {
     id(me.semget(key(TOKENS), 0, 0, &ROOT))
 }
 
-fn wide(me: &Member) -> i32 {
+fn wide(me: &Client) -> i32 {
     id(me.semget(key(WIDE), 0, 0, &ROOT))
 }
 
-fn gate(me: &Member) -> i32 {
+fn gate(me: &Client) -> i32 {
     id(me.semget(key(GATE), 0, 0, &ROOT))
 }
 
-fn queue(me: &Member) -> i32 {
+fn queue(me: &Client) -> i32 {
     id(me.msgget(key(QUEUE), 0, &ROOT))
 }
 
 fn segment(session: &Session) -> i32 {
-    id(session.member().shmget(key(SEGMENT), 0, 0, &ROOT, session))
+    id(session.client().shmget(key(SEGMENT), 0, 0, &ROOT, session))
 }
 
 fn make(session: &Session, key: i32, size: u64) -> i32 {
-    id(session.member().shmget(key, size, CREATE | 0o600, &ROOT, session))
+    id(session.client().shmget(key, size, CREATE | 0o600, &ROOT, session))
 }
 
 pub fn prepare(session: &Session) {
-    let me = session.member();
+    let me = session.client();
     let set = id(me.semget(key(TOKENS), 3, CREATE | 0o600, &ROOT));
     me.put(set, 0, ALL_TOKENS as i32);
     id(me.semget(key(WIDE), 60, CREATE | 0o600, &ROOT));
@@ -143,7 +143,7 @@ pub fn prepare(session: &Session) {
 
 /// Other calls on the same objects, which must always come to their end.
 fn survive(session: &Session) {
-    let me = session.member();
+    let me = session.client();
     for _ in 0..2 {
         let set = tokens(me);
         me.op(set, &[up(1), down(1)]).expect("a semaphore array");
@@ -172,7 +172,7 @@ fn survive(session: &Session) {
 
 /// As [`survive`], where the heap may be full.
 fn survive_little(session: &Session) {
-    let me = session.member();
+    let me = session.client();
     let set = tokens(me);
     me.op(set, &[up(1), down(1)]).expect("a semaphore array");
     me.shmat(segment(session), true, false, &ROOT).expect("an attach");
@@ -185,7 +185,7 @@ fn verify(session: &Session, _: &Order) -> Result<(), String> {
 }
 
 fn verify_all(session: &Session, expected: u32) -> Result<(), String> {
-    let me = session.member();
+    let me = session.client();
     let set = tokens(me);
     let values: Vec<u32> = (0..3).map(|n| me.value(set, n)).collect();
     if values.iter().sum::<u32>() != expected {
@@ -213,7 +213,7 @@ fn verify_all(session: &Session, expected: u32) -> Result<(), String> {
 
 /// Everything goes, and nothing is left: not even the session's place.
 pub fn verify_empty(session: &Session) -> Result<(), String> {
-    let me = session.member();
+    let me = session.client();
     let pool = me.pool();
     for row in pool.objects(Kind::Segment).expect("a list") {
         me.segment_remove(id(me.id_of(row)), &ROOT).expect("a removal");
@@ -234,7 +234,7 @@ pub fn verify_empty(session: &Session) -> Result<(), String> {
     if room.pages_used != 0 || room.free_extents != 1 || room.largest_free != pages {
         return Err(format!("{room:?}"));
     }
-    me.bury(me.name()).expect("a burial");
+    me.reap(me.client_id()).expect("reaping");
     let left = crate::fixture::room(pool);
     if left.chunks_in_objects != 0 || left.chunks_held != 0 || left.threads != 0 {
         return Err(format!("{left:?}"));
@@ -243,7 +243,7 @@ pub fn verify_empty(session: &Session) -> Result<(), String> {
 }
 
 fn segments(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let shared = segment(&session);
     me.shmat(shared, true, false, &ROOT).expect("an attach");
     me.shmat(shared, false, false, &ROOT).expect("an attach");
@@ -266,7 +266,7 @@ fn segments(session: Session) {
 
 /// Memory without a key: there is no moment at which it is left behind.
 fn holds(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let held = me.hold_memory(9000, &ROOT, &session).expect("memory");
     me.shmat(held.id, true, false, &ROOT).expect("an attach");
     let more = me.hold_memory(4096, &ROOT, &session).expect("memory");
@@ -278,7 +278,7 @@ fn holds(session: Session) {
 
 /// Pages are cleaned between others that are in use, and made a segment again.
 fn cleans(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let made: Vec<i32> = (0..4).map(|n| make(&session, key(OWN + n), 300 << 12)).collect();
     me.segment_remove(made[0], &ROOT).expect("a removal");
     me.segment_remove(made[2], &ROOT).expect("a removal");
@@ -292,7 +292,7 @@ fn cleans(session: Session) {
 }
 
 fn semaphores(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let set = tokens(me);
     // Without the lock: over others than the one before, and over the same.
     for (from, to) in [(0, 1), (1, 2), (2, 0), (0, 2), (0, 1)] {
@@ -322,11 +322,11 @@ fn semaphores(session: Session) {
     me.set_remove(own, &ROOT).expect("a removal");
     let call: Vec<_> = (0..60).map(|n| undone(up(n))).collect();
     me.op(wide(me), &call).expect("a long array");
-    me.leave_adjustments().expect("an undo");
+    me.apply_adjustments().expect("an undo");
 }
 
 fn large_sets(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let own = id(me.semget(key(OWN), 9000, CREATE | 0o600, &ROOT));
     let call: Vec<_> = (0..400).map(|n| undone(by(n * 20, 2))).collect();
     me.op(own, &call).expect("a long array");
@@ -336,7 +336,7 @@ fn large_sets(session: Session) {
 
 /// Sleeps in every way, until the survivor does what is waited for.
 fn sleeps(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let (gate, queue) = (gate(me), queue(me));
     me.op(gate, &[down(0)]).expect("a semaphore");
     me.op(gate, &[undone(down(0)), zero(1)]).expect("a semaphore");
@@ -350,15 +350,15 @@ fn sleeps(session: Session) {
     me.op(wide(me), &many).expect("a long array");
 }
 
-/// Gives a sleeper what it waits for.
-fn wake(me: &Member, pid: u32) {
+/// Gives a waiter what it waits for.
+fn wake(me: &Client, pid: u32) {
     if sleeping(me, pid) == 0 {
         return;
     }
-    if me.sleepers(gate(me), 0, false) > 0 {
+    if me.waiters(gate(me), 0, false) > 0 {
         me.op(gate(me), &[up(0)]).expect("a rise");
     }
-    if me.sleepers(wide(me), 0, false) > 0 {
+    if me.waiters(wide(me), 0, false) > 0 {
         me.op(wide(me), &(0..12).map(up).collect::<Vec<_>>()).expect("a rise");
     }
     let Ok(waiters) = me.pool().waiters() else { return };
@@ -371,17 +371,17 @@ fn wake(me: &Member, pid: u32) {
 }
 
 /// Waits until so many threads of this process sleep. Once it is evicted, nobody does.
-fn asleep(me: &Member, threads: u32) {
+fn asleep(me: &Client, threads: u32) {
     until("asleep", || {
-        assert_eq!(me.in_good_standing(), Ok(true), "evicted");
+        assert_eq!(me.is_active_member(), Ok(true), "evicted");
         sleeping(me, std::process::id()) == threads
     });
 }
 
 fn wakes(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let (gate, queue) = (gate(me), queue(me));
-    // Sleepers of this very process, in threads of their own.
+    // Waiters of this very process, in threads of their own.
     std::thread::scope(|scope| {
         let a = scope.spawn(|| me.op(gate, &[down(0)]));
         let b = scope.spawn(|| me.op(gate, &[undone(down(0)), undone(up(1))]));
@@ -396,19 +396,18 @@ fn wakes(session: Session) {
         c.join().expect("a thread").expect("a message");
         assert_eq!(d.join().expect("a thread"), Err(Errno::TOOBIG));
         let own = me.set(2);
-        let sleepers: Vec<_> =
-            (0..4).map(|_| scope.spawn(move || me.op(own, &[down(1)]))).collect();
+        let waiters: Vec<_> = (0..4).map(|_| scope.spawn(move || me.op(own, &[down(1)]))).collect();
         asleep(me, 4);
         me.put(own, 1, 1);
         asleep(me, 3);
         me.set_remove(own, &ROOT).expect("a removal");
-        let done = sleepers.into_iter().filter_map(|s| s.join().expect("a thread").ok()).count();
+        let done = waiters.into_iter().filter_map(|s| s.join().expect("a thread").ok()).count();
         assert_eq!(done, 1);
     });
 }
 
 fn forks(session: Session) {
-    let me = session.member();
+    let me = session.client();
     me.shmat(segment(&session), true, false, &ROOT).expect("an attach");
     let other = make(&session, key(OWN), 4096);
     me.shmat(other, true, false, &ROOT).expect("an attach");
@@ -423,22 +422,22 @@ fn forks(session: Session) {
 }
 
 fn execs(session: Session) {
-    let me = session.member();
+    let me = session.client();
     me.shmat(segment(&session), true, false, &ROOT).expect("an attach");
     me.op(tokens(me), &[undone(down(0))]).expect("an operation");
     me.send(queue(me), 1, b"before").expect("a message sent");
     let place = session.link().place().to_owned();
     let after = join_as_child(&place);
-    assert_eq!(after.member().client(), me.client());
-    after.member().op(tokens(me), &[undone(down(0))]).expect("an operation");
+    assert_eq!(after.client().client(), me.client());
+    after.client().op(tokens(me), &[undone(down(0))]).expect("an operation");
 }
 
 fn leaves(session: Session) {
-    let me = session.member();
+    let me = session.client();
     me.shmat(segment(&session), true, false, &ROOT).expect("an attach");
     me.op(tokens(me), &[undone(down(0)), undone(up(2))]).expect("an operation");
     me.send(queue(me), 1, b"before").expect("a message sent");
-    me.farewell().expect("a farewell");
+    me.release_at_exit().expect("a farewell");
     session.leave().expect("a leave");
 }
 
@@ -447,7 +446,7 @@ pub const VICTIM_SLEEPERS: u32 = 3;
 
 /// Holds a bit of everything, and sleeps.
 pub fn victim(session: &Session) {
-    let me = session.member();
+    let me = session.client();
     me.shmat(segment(session), true, false, &ROOT).expect("an attach");
     let own = make(session, key(OWN + 50), 9000);
     me.shmat(own, true, false, &ROOT).expect("an attach");
@@ -467,13 +466,13 @@ pub fn victim(session: &Session) {
 
 /// Moves a token, under the lock: the array is too long for doing without.
 pub fn porter(session: &Session) {
-    let me = session.member();
+    let me = session.client();
     let call = [up(0), down(0)].repeat(4);
     me.op(tokens(me), &[&call[..], &[down(0), up(1)]].concat()).expect("a token moved");
 }
 
 /// Sleeps until it can move a token from the second semaphore to the third.
 pub fn mover(session: &Session) {
-    let me = session.member();
+    let me = session.client();
     let _ = me.op(tokens(me), &[down(1), up(2)]);
 }

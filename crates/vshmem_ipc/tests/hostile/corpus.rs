@@ -1,8 +1,8 @@
 //! Plays what the fuzzer has found worth keeping (`fuzz/corpus`), without the fuzzer.
 
 use crate::places;
-use crate::scene::Scene;
 use crate::script::{TARGETS, open, play};
+use crate::setup::Setup;
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
 
@@ -11,20 +11,20 @@ fn stories(target: &str) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(format!("{folder}/{target}")).expect("a corpus");
     let read = |entry: std::io::Result<std::fs::DirEntry>| {
         let path = entry.expect("an entry").path();
-        (path.display().to_string(), std::fs::read(path).expect("a story"))
+        (path.display().to_string(), std::fs::read(path).expect("a sequence"))
     };
     entries.map(read).collect()
 }
 
 #[test]
 fn stories_of_the_fuzzer_end_well() {
-    let scene = Scene::new();
-    let layout = *scene.lay_out().layout();
+    let setup = Setup::new();
+    let layout = *setup.lay_out().layout();
     let watchdog = Watchdog::new(1);
     for (target, names) in TARGETS {
         let places = places::named(&layout, names);
-        for (name, story) in stories(target) {
-            play(&scene, &places, &story, &mut |call, run| {
+        for (name, sequence) in stories(target) {
+            play(&setup, &places, &sequence, &mut |call, run| {
                 watchdog.call(0, || format!("{call} in {name}"), run);
             });
         }
@@ -43,7 +43,7 @@ fn superblocks_of_the_fuzzer_are_refused_or_possible() {
 fn a_superblock_that_is_told_otherwise_opens_nothing_else() {
     let watchdog = Watchdog::new(1);
     let mut header = vec![0; Pool::HEADER_BYTES];
-    Scene::new().lay_out().map().read(0, &mut header).unwrap();
+    Setup::new().lay_out().map().read(0, &mut header).unwrap();
     for at in 0..Pool::HEADER_BYTES / 4 {
         for value in [0, 1, 2, 7, 127, 0x7fff, 1 << 20, i32::MAX as u32, u32::MAX] {
             let mut header = header.clone();

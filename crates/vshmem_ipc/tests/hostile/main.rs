@@ -7,8 +7,8 @@ mod fixture;
 
 mod operations;
 mod places;
-mod scene;
 mod script;
+mod setup;
 mod watchdog;
 
 mod corpus;

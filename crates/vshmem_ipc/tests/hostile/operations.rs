@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use vshmem_ipc::{Kind, Member, Pool, Receive};
+use vshmem_ipc::{Client, Kind, Pool, Receive};
 
 use super::fixture::*;
-use super::scene::{KEY, SHORT, Scene, newcomer};
+use super::setup::{KEY, SHORT, Setup, newcomer};
 
 /// Who works on what.
 pub struct Stage<'a> {
-    pub scene: &'a Scene,
+    pub setup: &'a Setup,
     pub pool: &'a Arc<Pool>,
-    /// A member of the domain of most sleepers, and one of another domain.
-    pub me: &'a Member,
-    pub far: &'a Member,
+    /// A member of the domain of most waiters, and one of another domain.
+    pub me: &'a Client,
+    pub far: &'a Client,
     /// Varies what is done from call to call.
     pub nth: u64,
 }
@@ -24,11 +24,11 @@ impl Stage<'_> {
     }
 
     fn set(&self) -> i32 {
-        self.scene.sets[self.nth as usize % 2]
+        self.setup.sets[self.nth as usize % 2]
     }
 
     fn queue(&self) -> i32 {
-        self.scene.queues[self.nth as usize % 4]
+        self.setup.queues[self.nth as usize % 4]
     }
 }
 
@@ -36,7 +36,7 @@ impl Stage<'_> {
 pub type Operation = (&'static str, fn(&Stage<'_>));
 
 fn receive(stage: &Stage<'_>, kind: i64, except: bool, copy: bool) {
-    let wanted = Receive { kind, room: 80, no_wait: true, cut: !copy, except, copy };
+    let wanted = Receive { mtype: kind, room: 80, no_wait: true, cut: !copy, except, copy };
     let _ = stage.me.receive_as(stage.queue(), wanted);
 }
 
@@ -44,7 +44,7 @@ fn receive(stage: &Stage<'_>, kind: i64, except: bool, copy: bool) {
 pub const ALL: &[Operation] = &[
     ("census", |s| {
         let _ = (s.pool.domains(), s.pool.clients(), s.pool.waiters(), s.pool.usage());
-        let _ = (s.pool.locks(), s.pool.room(), s.pool.residents(s.me.domain()));
+        let _ = (s.pool.locks(), s.pool.space(), s.pool.local_clients(s.me.domain()));
         let _ = Kind::ALL.map(|kind| (s.pool.entries(kind), s.pool.objects(kind)));
         let _ = s.pool.attached_to(s.nth as u32 % 6);
     }),
@@ -55,7 +55,7 @@ pub const ALL: &[Operation] = &[
         let _ = (s.me.shm_info(), s.me.sem_info(), s.me.msg_info());
     }),
     ("stat", |s| {
-        let _ = s.me.segment_stat(s.scene.segments[0], &ROOT);
+        let _ = s.me.segment_stat(s.setup.segments[0], &ROOT);
         let _ = (s.me.set_stat(s.set(), &User(5)), s.far.queue_stat(s.queue(), &ROOT));
         for index in 0..6 {
             let _ = s.me.segment_at_index(index, true, &ROOT);
@@ -68,7 +68,7 @@ pub const ALL: &[Operation] = &[
         let _ = s.me.segment(s.nth as i32 % 4, 4096 * (1 + s.nth % 5), CREATE);
     }),
     ("shmat", |s| {
-        for id in s.scene.segments {
+        for id in s.setup.segments {
             let _ = s.me.shmat(id, true, false, &ROOT).map(|at| {
                 let end = s.pool.layout().data.end();
                 assert!(at.offset + at.bytes <= end, "a segment outside the pool");
@@ -77,7 +77,7 @@ pub const ALL: &[Operation] = &[
         }
     }),
     ("shmctl", |s| {
-        let id = s.scene.segments[s.nth as usize % 2];
+        let id = s.setup.segments[s.nth as usize % 2];
         let _ = s.me.segment_change(id, 1, 2, 0o666, &ROOT);
         let _ = s.me.segment_lock(id, s.nth & 1 == 0, Some(1 << 16), &ROOT);
     }),
@@ -109,7 +109,7 @@ pub const ALL: &[Operation] = &[
         for number in 0..3 {
             let _ = s.me.semaphore_value(s.set(), number, &ROOT);
             let _ = s.me.semaphore_pid(s.set(), number, &ROOT);
-            let _ = s.me.semaphore_sleepers(s.set(), number, number == 1, &ROOT);
+            let _ = s.me.semaphore_waiters(s.set(), number, number == 1, &ROOT);
         }
         let mut seen = 0;
         let _ = s.me.semaphore_values(s.set(), &ROOT, |_, _| seen += 1);
@@ -148,37 +148,37 @@ pub const ALL: &[Operation] = &[
     }),
     ("join and leave", |s| {
         if let Some(guest) = newcomer(s.pool, ["a", "b", "d"][s.nth as usize % 3], 40) {
-            let _ = guest.shmat(s.scene.segments[0], false, false, &ROOT);
+            let _ = guest.shmat(s.setup.segments[0], false, false, &ROOT);
             let _ = guest.op(s.set(), &[undone(up(1))]);
             let _ = guest.leave();
         }
     }),
     ("agent", |s| {
-        let _ = (s.me.renew_lease(9), s.me.in_good_standing(), s.me.must_start_agent(|_| false));
-        let _ = s.me.free_strangers(s.me.domain(), &|_| true);
-        s.me.ring_everybody();
+        let _ = (s.me.renew_lease(9), s.me.is_active_member(), s.me.must_start_agent(|_| false));
+        let _ = s.me.free_joining_slots(s.me.domain(), &|_| true);
+        s.me.wake_everybody();
         s.me.interrupt();
     }),
     ("detach", |s| {
-        let _ = s.me.shmdt(s.scene.segments[0]);
+        let _ = s.me.shmdt(s.setup.segments[0]);
         let _ = s.me.detach_all();
-        let _ = s.me.leave_adjustments();
+        let _ = s.me.apply_adjustments();
     }),
     ("bury", |s| {
         let rows = s.pool.clients().unwrap_or_default();
         if let Some(row) = rows.iter().find(|row| row.index == s.nth as u32 % 10) {
-            let _ = s.me.bury(row.name);
+            let _ = s.me.reap(row.name);
         }
-        let _ = s.far.bury_process(20, |_, _| true);
-        if let Ok(rows) = s.pool.residents(s.nth as u32 % 4) {
+        let _ = s.far.reap_process(20, |_, _| true);
+        if let Ok(rows) = s.pool.local_clients(s.nth as u32 % 4) {
             for row in rows.iter().filter(|row| row.index != s.me.client()).take(2) {
-                let _ = s.me.bury_resident(row);
+                let _ = s.me.reap_local(row);
             }
         }
     }),
     ("remove", |s| {
         let _ = match s.kind() {
-            Kind::Segment => s.me.segment_remove(s.scene.segments[0], &ROOT),
+            Kind::Segment => s.me.segment_remove(s.setup.segments[0], &ROOT),
             Kind::Semaphore => s.me.set_remove(s.set(), &ROOT),
             Kind::Queue => s.me.queue_remove(s.queue(), &ROOT),
         };
@@ -189,10 +189,10 @@ pub const ALL: &[Operation] = &[
     ("evict", |s| {
         let _ = s.me.evict_domain(s.nth as u32 % 4);
     }),
-    ("bury a domain", |s| {
-        let _ = s.me.bury_domain(1 + s.nth as u32 % 4);
+    ("reap a domain", |s| {
+        let _ = s.me.reap_domain(1 + s.nth as u32 % 4);
     }),
     ("farewell", |s| {
-        let _ = (s.far.farewell(), s.me.farewell());
+        let _ = (s.far.release_at_exit(), s.me.release_at_exit());
     }),
 ];

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::operations::{ALL, Stage};
-use crate::scene::{Scene, newcomer};
+use crate::setup::{Setup, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
 use vshmem_sync::field;
@@ -45,8 +45,8 @@ fn forge(pool: &Pool, lock: u64, state: u64, count: u64, offset: u64, more: u64)
 
 #[test]
 fn forged_records_are_carried_out_inside_the_pool_or_not_at_all() {
-    let scene = Scene::new();
-    let pool = scene.lay_out();
+    let setup = Setup::new();
+    let pool = setup.lay_out();
     let watchdog = Watchdog::new(1);
     let layout = *pool.layout();
     let mut nth = 0;
@@ -65,12 +65,12 @@ fn forged_records_are_carried_out_inside_the_pool_or_not_at_all() {
                 (0xffff_ffff, u64::MAX - 7, layout.threads.offset),
             ] {
                 nth += 1;
-                scene.restore(&pool);
+                setup.restore(&pool);
                 let me = newcomer(&pool, "a", 10).unwrap();
                 let far = newcomer(&pool, "b", 21).unwrap();
                 let before = pool.map().load(0, Ordering::Relaxed).unwrap();
                 forge(&pool, lock, state, count, offset, more);
-                let stage = Stage { scene: &scene, pool: &pool, me: &me, far: &far, nth };
+                let stage = Stage { setup: &setup, pool: &pool, me: &me, far: &far, nth };
                 for (call, run) in ALL {
                     let name =
                         || format!("{call}, lock {lock:#x} in {state}, {count} at {offset:#x}");
@@ -84,17 +84,17 @@ fn forged_records_are_carried_out_inside_the_pool_or_not_at_all() {
 
 #[test]
 fn a_holder_that_does_not_exist_holds_nothing_up() {
-    let scene = Scene::new();
-    let pool = scene.lay_out();
+    let setup = Setup::new();
+    let pool = setup.lay_out();
     for state in [HELD, COMMITTED, NONE] {
-        scene.restore(&pool);
+        setup.restore(&pool);
         let me = newcomer(&pool, "a", 12).unwrap();
         for lock in locks(pool.layout()) {
             write(&pool, lock, 0x3fff_ffff << 2 | state);
         }
         use crate::fixture::{Calls, PRIVATE, up};
         assert!(me.segment(PRIVATE, 1, 0).is_ok());
-        assert!(me.op(scene.sets[0], &[up(2)]).is_ok());
-        assert!(me.receive_now(scene.queues[1], 0).is_err());
+        assert!(me.op(setup.sets[0], &[up(2)]).is_ok());
+        assert!(me.receive_now(setup.queues[1], 0).is_err());
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::fixture::*;
 use crate::operations::{ALL, Stage};
 use crate::places::{self, Place, nasty};
-use crate::scene::{Scene, newcomer};
+use crate::setup::{Setup, newcomer};
 use crate::watchdog::Watchdog;
 use vshmem_ipc::Pool;
 use vshmem_sync::field;
@@ -31,8 +31,9 @@ impl Chance {
 fn scribble(pool: &Pool, places: &[Place], chance: &mut Chance) {
     let place = places[chance.next() as usize % places.len()];
     // Mostly near the beginning, where things are in use.
-    let reach = if chance.next().is_multiple_of(4) { place.words } else { place.words.min(200) };
-    let at = place.word(chance.next() % reach);
+    let wake_scope =
+        if chance.next().is_multiple_of(4) { place.words } else { place.words.min(200) };
+    let at = place.word(chance.next() % wake_scope);
     let old = pool.map().load(at, Ordering::Relaxed).unwrap();
     let value = match chance.next() % 8 {
         0 => chance.next(),
@@ -41,7 +42,7 @@ fn scribble(pool: &Pool, places: &[Place], chance: &mut Chance) {
     pool.map().store(at, value, Ordering::Relaxed).unwrap();
 }
 
-/// Sends every sleeper away: nothing that it could wait for is left.
+/// Sends every waiter away: nothing that it could wait for is left.
 fn release(pool: &Pool) {
     let layout = pool.layout();
     let zero = |at: u64| pool.map().store(at, 0, Ordering::Relaxed).unwrap();
@@ -57,7 +58,7 @@ fn release(pool: &Pool) {
 
 /// Makes every call in turn, each bounded by the watchdog.
 fn call_all(
-    scene: &Scene,
+    setup: &Setup,
     pool: &Arc<Pool>,
     watchdog: &Watchdog,
     thread: usize,
@@ -69,22 +70,22 @@ fn call_all(
         let pid = 50 + nth as u32 % 7 + 10 * thread as u32;
         let join = || (newcomer(pool, "a", pid), newcomer(pool, "b", pid));
         let (Some(me), Some(far)) = watchdog.call(thread, || "join".into(), join) else {
-            scene.restore(pool);
+            setup.restore(pool);
             continue;
         };
-        let stage = Stage { scene, pool, me: &me, far: &far, nth };
+        let stage = Stage { setup, pool, me: &me, far: &far, nth };
         for (call, run) in ALL {
             watchdog.call(thread, || (*call).into(), || run(&stage));
         }
         // What is there for the next round has to be something.
         if nth.is_multiple_of(3) {
-            scene.restore(pool);
+            setup.restore(pool);
         }
     }
 }
 
 /// Makes calls that really sleep, until somebody wakes them.
-fn sleep_often(scene: &Scene, pool: &Arc<Pool>, thread: usize, over: &AtomicBool) {
+fn sleep_often(setup: &Setup, pool: &Arc<Pool>, thread: usize, over: &AtomicBool) {
     let mut nth = 0usize;
     while !over.load(Ordering::Relaxed) {
         nth += 1;
@@ -93,34 +94,34 @@ fn sleep_often(scene: &Scene, pool: &Arc<Pool>, thread: usize, over: &AtomicBool
             continue;
         };
         let _ = match nth % 4 {
-            0 => me.op(scene.sets[0], &[undone(down(0)), up(1)]),
-            1 => me.receive(scene.queues[nth / 4 % 4], nth as i64 % 7 - 3).map(drop),
-            2 => me.op(scene.sets[1], &(0..12).map(down).collect::<Vec<_>>()),
-            _ => me.send(scene.queues[0], 3, &[1; 200]),
+            0 => me.op(setup.sets[0], &[undone(down(0)), up(1)]),
+            1 => me.receive(setup.queues[nth / 4 % 4], nth as i64 % 7 - 3).map(drop),
+            2 => me.op(setup.sets[1], &(0..12).map(down).collect::<Vec<_>>()),
+            _ => me.send(setup.queues[0], 3, &[1; 200]),
         };
     }
 }
 
 fn trouble(names: &[&str], pause: Option<Duration>) {
-    let scene = Scene::new();
-    let pool = scene.lay_out();
+    let setup = Setup::new();
+    let pool = setup.lay_out();
     let places = places::named(pool.layout(), names);
     let watchdog = Watchdog::new(4);
     let (over, working) = (AtomicBool::new(false), AtomicUsize::new(4));
     let letters = names.iter().flat_map(|name| name.bytes());
     let seed = letters.fold(7u64, |seed, byte| seed.wrapping_mul(31) + u64::from(byte));
     std::thread::scope(|scope| {
-        let (scene, pool, watchdog, places) = (&scene, &pool, &watchdog, &places);
+        let (setup, pool, watchdog, places) = (&setup, &pool, &watchdog, &places);
         let (over, working) = (&over, &working);
         for thread in 0..2usize {
             scope.spawn(move || {
-                call_all(scene, pool, watchdog, thread, over);
+                call_all(setup, pool, watchdog, thread, over);
                 working.fetch_sub(1, Ordering::Relaxed);
             });
         }
         for thread in 2..4usize {
             scope.spawn(move || {
-                sleep_often(scene, pool, thread, over);
+                sleep_often(setup, pool, thread, over);
                 working.fetch_sub(1, Ordering::Relaxed);
             });
         }
@@ -140,10 +141,10 @@ fn trouble(names: &[&str], pause: Option<Duration>) {
             }
         }
         over.store(true, Ordering::Relaxed);
-        // The sleepers' own calls have no bound but this one.
+        // The waiters' own calls have no bound but this one.
         while working.load(Ordering::Relaxed) > 0 {
             let stuck = begun.elapsed() > SPAN + Duration::from_secs(120);
-            assert!(!stuck, "a sleeper does not go away");
+            assert!(!stuck, "a waiter does not go away");
             release(pool);
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -153,7 +154,7 @@ fn trouble(names: &[&str], pause: Option<Duration>) {
 const RESTED: Option<Duration> = Some(Duration::from_micros(200));
 
 #[test]
-fn over_parties() {
+fn over_clients() {
     trouble(&["domains", "clients", "attaches"], RESTED);
 }
 
@@ -184,5 +185,5 @@ fn over_everything_without_rest() {
 }
 
 fn scene_layout() -> Box<vshmem_wire::Layout> {
-    Box::new(*Scene::new().lay_out().layout())
+    Box::new(*Setup::new().lay_out().layout())
 }

@@ -1,4 +1,4 @@
-//! Bytes as a story: scribbles and operations in turn. What the fuzzer invents, and what it has
+//! Bytes as a sequence: scribbles and operations in turn. What the fuzzer invents, and what it has
 //! found before.
 
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use vshmem_mem::Map;
 use super::fixture::{CREATE, Calls, ROOT, undone, up};
 use super::operations::{ALL, Stage};
 use super::places::{Place, nasty};
-use super::scene::{Scene, newcomer};
+use super::setup::{Setup, newcomer};
 
-/// What the scribbles of a story may hit: a target of the fuzzer.
+/// What the scribbles of a sequence may hit: a target of the fuzzer.
 pub type Target = (&'static str, &'static [&'static str]);
 
 /// All targets.
@@ -48,7 +48,7 @@ pub const TARGETS: &[Target] = &[
     ),
 ];
 
-/// Steps of a story that are played at most.
+/// Steps of a sequence that are played at most.
 const STEPS: usize = 48;
 
 /// Gives a superblock the checksum that its other bytes ask for: whoever lies about them can too.
@@ -77,7 +77,7 @@ pub fn open(header: &[u8]) {
     map.write(0, &header).expect("a header that fits");
     let Ok(pool) = Pool::open(Arc::new(map), superblock.total_bytes) else { return };
     let pool = Arc::new(pool);
-    let _ = (pool.check(), pool.room(), pool.clients(), pool.name());
+    let _ = (pool.check(), pool.space(), pool.clients(), pool.name());
     if let Some(me) = newcomer(&pool, "a", 10) {
         let _ = (me.segment(1, 1, CREATE), me.msgget(1, CREATE | 0o600, &ROOT), me.repair());
         let _ = me.semget(1, 2, CREATE | 0o600, &ROOT).map(|id| me.op(id, &[undone(up(1))]));
@@ -99,11 +99,16 @@ impl Bytes<'_> {
     }
 }
 
-/// Plays a story: odd bytes begin a scribble (place, word, value), even ones are operations.
+/// Plays a sequence: odd bytes begin a scribble (place, word, value), even ones are operations.
 /// `watch` runs each call.
-pub fn play(scene: &Scene, places: &[Place], story: &[u8], watch: &mut dyn FnMut(&str, &dyn Fn())) {
-    let pool = &scene.lay_out();
-    let mut bytes = Bytes(story);
+pub fn play(
+    setup: &Setup,
+    places: &[Place],
+    sequence: &[u8],
+    watch: &mut dyn FnMut(&str, &dyn Fn()),
+) {
+    let pool = &setup.lay_out();
+    let mut bytes = Bytes(sequence);
     // Some scribbles come before anybody joins.
     let early = bytes.byte().unwrap_or(0) % 4;
     let scribble = |bytes: &mut Bytes<'_>, how: u64| {
@@ -121,11 +126,11 @@ pub fn play(scene: &Scene, places: &[Place], story: &[u8], watch: &mut dyn FnMut
         let how = bytes.word(1);
         scribble(&mut bytes, how);
     }
-    let members = std::cell::RefCell::new(None);
+    let all_clients = std::cell::RefCell::new(None);
     watch("join", &|| {
-        *members.borrow_mut() = Some((newcomer(pool, "a", 10), newcomer(pool, "b", 21)))
+        *all_clients.borrow_mut() = Some((newcomer(pool, "a", 10), newcomer(pool, "b", 21)))
     });
-    let Some((Some(me), Some(far))) = members.into_inner() else {
+    let Some((Some(me), Some(far))) = all_clients.into_inner() else {
         return watch("check", &|| drop(pool.check()));
     };
     for nth in 0..STEPS {
@@ -136,10 +141,10 @@ pub fn play(scene: &Scene, places: &[Place], story: &[u8], watch: &mut dyn FnMut
         }
         let (call, run) = ALL[(how >> 1) as usize % ALL.len()];
         let nth = nth as u64 + (how >> 6);
-        watch(call, &|| run(&Stage { scene, pool, me: &me, far: &far, nth }));
+        watch(call, &|| run(&Stage { setup, pool, me: &me, far: &far, nth }));
     }
     watch("check", &|| drop(pool.check()));
     watch("farewell", &|| {
-        let _ = far.farewell();
+        let _ = far.release_at_exit();
     });
 }

@@ -7,7 +7,7 @@ use vshmem_ipc::Pool;
 
 use crate::operations::{ALL, Stage};
 use crate::places::{self, Place};
-use crate::scene::{Scene, newcomer};
+use crate::setup::{Setup, newcomer};
 use crate::watchdog::Watchdog;
 
 /// Cases of one test, unless HOSTILE_CASES says otherwise.
@@ -29,8 +29,8 @@ fn words_in_use(pool: &Pool, place: &Place) -> Vec<u64> {
 }
 
 fn scribble_over(names: &[&str]) {
-    let scene = Scene::new();
-    let pool = scene.lay_out();
+    let setup = Setup::new();
+    let pool = setup.lay_out();
     let watchdog = Watchdog::new(1);
     let places = places::named(pool.layout(), names);
     let words: Vec<_> = places
@@ -44,12 +44,12 @@ fn scribble_over(names: &[&str]) {
         let case = (nth as u64 * 7919 + nth as u64 / most as u64) % most as u64;
         let (name, at) = words[case as usize % words.len()];
         let value = case / words.len() as u64;
-        one(&scene, &pool, &watchdog, name, at, value, nth % 2 == 0);
+        one(&setup, &pool, &watchdog, name, at, value, nth % 2 == 0);
     }
 }
 
 fn one(
-    scene: &Scene,
+    setup: &Setup,
     pool: &Arc<Pool>,
     watchdog: &Watchdog,
     area: &str,
@@ -63,7 +63,7 @@ fn one(
         map.store(at, places::nasty(old, value), Ordering::Relaxed).unwrap();
     };
     let name = |call: &str| format!("{call}, {area} at {at:#x}, value {value}, late {late}");
-    scene.restore(pool);
+    setup.restore(pool);
     if !late {
         scribble();
     }
@@ -75,7 +75,7 @@ fn one(
     if late {
         scribble();
     }
-    let stage = Stage { scene, pool, me: &me, far: &far, nth: at / 8 + value };
+    let stage = Stage { setup, pool, me: &me, far: &far, nth: at / 8 + value };
     for (call, run) in ALL {
         watchdog.call(0, || name(call), || run(&stage));
     }
@@ -94,7 +94,7 @@ fn registry_and_keys() {
 }
 
 #[test]
-fn parties() {
+fn client_table() {
     scribble_over(&["domains", "clients", "attaches"]);
 }
 

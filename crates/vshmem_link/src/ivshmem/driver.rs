@@ -122,25 +122,25 @@ pub fn ended_processes(file: BorrowedFd<'_>) -> Vec<u32> {
     }
 }
 
-/// Rings peers through the device.
+/// Notifies peers through the device.
 #[derive(Debug)]
-pub struct Bell {
+pub struct DriverDoorbell {
     device: Arc<Device>,
     peer: u32,
 }
 
-impl Bell {
+impl DriverDoorbell {
     pub fn new(device: Arc<Device>, peer: u32) -> Self {
         Self { device, peer }
     }
 }
 
-impl Doorbell for Bell {
+impl Doorbell for DriverDoorbell {
     fn own_address(&self) -> Option<u32> {
         Some(self.peer)
     }
 
-    fn ring(&self, address: u32) -> Result<(), Errno> {
+    fn notify(&self, address: u32) -> Result<(), Errno> {
         let ring = Ring { peer: address, vector: 0 };
         self.device.with(|file| {
             // SAFETY: the opcode tells the driver to read a structure of this layout.

@@ -7,7 +7,8 @@
 //! the memory ordering that locks are built on.
 //!
 //! The words that threads sleep on lie in a file of the domain in all grades, so that processes of
-//! different grades still wake each other, and so that an agent that is rung finds them close together.
+//! different grades still wake each other, and so that an agent that is notified finds them close
+//! together.
 
 mod driver;
 mod sysfs;
@@ -25,7 +26,7 @@ use vshmem_sync::Doorbell;
 use crate::device::{Device, or_what_to_do};
 use crate::link::{Capabilities, Link, LinkKind};
 use crate::region::RegionError;
-use driver::{Bell, Info};
+use driver::{DriverDoorbell, Info};
 
 /// Where the kernel lists PCI devices.
 const PCI: &str = "/sys/bus/pci/devices";
@@ -35,7 +36,8 @@ const ASK_FOR_ACCESS: &str = "The administrator of this machine decides who may 
 /// To who may not map the resource file.
 const LOAD_THE_DRIVER: &str = "Without the driver only root may map this device. Load the driver (docs/guide/qemu-libvirt.md), and it is /dev/vshmem/NAME for whom its mode lets in";
 
-/// What tells it from others. Its devices are those of the driver, and those that no driver has.
+/// What distinguishes it from others. Its devices are those of the driver, and those that no driver
+/// has.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "ivshmem",
     is_device: |place| driver::is_device(place) || sysfs::is_resource(place),
@@ -51,7 +53,7 @@ enum Grade {
     /// The driver, without interrupts.
     Driver,
     /// The driver, with interrupts.
-    Interrupts(Arc<Bell>),
+    Interrupts(Arc<DriverDoorbell>),
 }
 
 /// A pool behind an ivshmem device.
@@ -87,7 +89,9 @@ impl Ivshmem {
             .with(Info::of)
             .map_err(|errno| RegionError::new(place, "ask the driver about it", errno))?;
         let grade = match info.peer() {
-            Some(peer) => Grade::Interrupts(Arc::new(Bell::new(Arc::clone(&device), peer))),
+            Some(peer) => {
+                Grade::Interrupts(Arc::new(DriverDoorbell::new(Arc::clone(&device), peer)))
+            }
             None => Grade::Driver,
         };
         Ok(Self { device, bytes: info.bytes(), grade })
@@ -140,7 +144,7 @@ impl Link for Ivshmem {
 
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
         match &self.grade {
-            Grade::Interrupts(bell) => Some(Arc::clone(bell) as Arc<dyn Doorbell>),
+            Grade::Interrupts(doorbell) => Some(Arc::clone(doorbell) as Arc<dyn Doorbell>),
             Grade::Sysfs | Grade::Driver => None,
         }
     }

@@ -1,9 +1,10 @@
-//! The label that makes Linux in a guest show a pool as `/dev/daxX.Y`, with nothing to set up there.
+//! The label that makes Linux in a guest show a pool as `/dev/daxX.Y`, with nothing to set up
+//! there.
 //!
 //! A persistent memory namespace (an emulated nvdimm without a label area of its own, virtio-pmem)
-//! becomes a device-dax device when it carries an "info block" at 4 KiB (struct nd_pfn_sb of Linux's
-//! drivers/nvdimm/pfn.h; its numbers are little endian). The block says at which offset the device's
-//! memory begins; there the pool lies.
+//! becomes a device-dax device when it carries an "info block" at 4 KiB (struct nd_pfn_sb of
+//! Linux's drivers/nvdimm/pfn.h; its numbers are little endian). The block says at which offset the
+//! device's memory begins; there the pool lies.
 
 use std::os::fd::BorrowedFd;
 

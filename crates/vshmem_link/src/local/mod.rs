@@ -32,7 +32,7 @@ pub const PRIVATE_PREFIX: &str = "private-";
 /// Segments up to this size are zeroed by write(2), larger ones through a mapping.
 static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
 
-/// What tells it from others: nothing. It has what is none of theirs.
+/// What distinguishes it from others: nothing. It has what is none of theirs.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "local",
     is_device: |_| true,
@@ -70,7 +70,8 @@ impl Local {
         Ok(Self { device, front })
     }
 
-    /// Whether the open file is what it may be. Decided on the descriptor that is mapped: what a path means can change.
+    /// Whether the open file is what it may be. Decided on the descriptor that is mapped: what a
+    /// path means can change.
     fn check(&self) -> Result<(), RegionError> {
         let place = || self.place().to_owned();
         let Region { owner, mode, .. } = self.device.region();
@@ -182,8 +183,9 @@ impl Link for Local {
 
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
         if zero {
-            // These pages are there already: writing zeros is cheaper than freeing and taking them. The limit on the size
-            // of files counts for a file that is as long already, too.
+            // These pages are there already: writing zeros is cheaper than freeing and taking them.
+            // The limit on the size of files counts for a file that is as long already,
+            // too.
             let end = (offset + self.front).saturating_add(bytes);
             if bytes as usize <= ZEROS.len() && file_limit::allows(end).is_ok() {
                 let few = &ZEROS[..bytes as usize];

@@ -1,15 +1,17 @@
-//! The files that threads of a domain sleep on, where pool memory does not allow it: one for each user.
+//! The files that threads of a domain sleep on, where pool memory does not allow it: one for each
+//! user.
 //!
-//! `/dev/shm/vshmem-wait.UUID.UID` belongs to the user that is its name, and that user alone may write to it: who may
-//! write to a file may shorten it, and whoever touches the pages that are gone ends with SIGBUS. So a process maps its own
-//! user's file to touch it, and those of others for the kernel alone ([`ForeignWords`]): waking takes no more than leave
-//! to read. Whoever is first makes its own user's file. It appears under its name when it is whole, and is never made
-//! longer.
+//! `/dev/shm/vshmem-wait.UUID.UID` belongs to the user that is its name, and that user alone may
+//! write to it: who may write to a file may shorten it, and whoever touches the pages that are gone
+//! ends with SIGBUS. So a process maps its own user's file to touch it, and those of others for the
+//! kernel alone ([`ForeignWords`]): waking takes no more than leave to read. Whoever is first makes
+//! its own user's file. It appears under its name when it is whole, and is never made longer.
 //!
-//! A program that has confined itself opens no further files: it wakes whom it has woken before, and others look by themselves.
+//! A program that has confined itself opens no further files: it wakes whom it has woken before,
+//! and others look by themselves.
 //!
-//! Somebody else may have put something there before. Then the user takes another file with a number that cannot be known
-//! ahead behind its name, and the pool says which.
+//! Somebody else may have put something there before. Then the user takes another file with a
+//! number that cannot be known ahead behind its name, and the pool says which.
 
 mod names;
 mod others;
@@ -41,11 +43,11 @@ pub struct OwnWords {
     /// What others find it by.
     pub owner: WordsOwner,
     /// How others are woken.
-    pub neighbours: Files,
+    pub other_users: Files,
 }
 
-/// Opens this user's wait file for a pool, makes it if there is none, and maps it. `known`: numbers of files of this user's,
-/// as the pool has them.
+/// Opens this user's wait file for a pool, makes it if there is none, and maps it. `known`: numbers
+/// of files of this user's, as the pool has them.
 ///
 /// # Errors
 /// Says what was tried and what came back.
@@ -76,7 +78,7 @@ fn open_in(
             .map_err(fail("map it"))
     });
     match opened {
-        Ok((owner, mapping)) => Ok(OwnWords { mapping, owner, neighbours: Files::new(names) }),
+        Ok((owner, mapping)) => Ok(OwnWords { mapping, owner, other_users: Files::new(names) }),
         Err((tried, errno)) => {
             let uid = rustix::process::geteuid().as_raw();
             let place = names.place(WordsOwner { uid, nonce: 0 });

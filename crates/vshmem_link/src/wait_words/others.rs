@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use vshmem_mem::{ForeignWords, SLEEPING, unless_confined};
-use vshmem_sync::{Neighbours, WordsOwner};
+use vshmem_sync::{WakeOtherUsers, WordsOwner};
 
 use super::names::Names;
 
@@ -33,7 +33,8 @@ impl Files {
         self.names.is_words_of(&stat, owner.uid).then_some(file)
     }
 
-    /// Uses another user's words: mapped once, or for this time where there is no room to keep them.
+    /// Uses another user's words: mapped once, or for this time where there is no room to keep
+    /// them.
     fn with_other(&self, owner: WordsOwner, use_them: impl FnOnce(&ForeignWords)) {
         if let Some(start) = self.others.find(owner) {
             return use_them(&ForeignWords::mapped_at(start, self.names.bytes));
@@ -47,16 +48,17 @@ impl Files {
     }
 }
 
-impl Neighbours for Files {
-    fn ring(&self, owner: WordsOwner, slot: u32) {
-        /// A sleeper that has announced itself and is not asleep yet may have looked before the change was made. It is
-        /// about to sleep, so this is enough, unless it was preempted just there: then it looks by itself a second later.
-        const PATIENCE: u32 = 32;
+impl WakeOtherUsers for Files {
+    fn wake(&self, owner: WordsOwner, slot: u32) {
+        /// A waiter that has announced itself and is not asleep yet may have looked before the
+        /// change was made. It is about to sleep, so this is enough, unless it was preempted just
+        /// there: then it looks by itself a second later.
+        const TIMEOUT: u32 = 32;
         let at = slot as usize * 4;
-        // After the change that the ring is for.
+        // After the change that the notification is for.
         fence(Ordering::SeqCst);
         self.with_other(owner, |words| {
-            for _ in 0..PATIENCE {
+            for _ in 0..TIMEOUT {
                 if words.wake(at) != Ok(0) {
                     return;
                 }
@@ -72,7 +74,8 @@ impl Neighbours for Files {
     }
 }
 
-/// Words of other users that stay mapped. Takes no lock: it is used in signal handlers, and by children of fork.
+/// Words of other users that stay mapped. Takes no lock: it is used in signal handlers, and by
+/// children of fork.
 #[derive(Debug)]
 struct Others([Other; Self::ROOM]);
 
@@ -132,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_users_than_there_is_room_for_are_rung_as_well() {
+    fn more_users_than_there_is_room_for_are_notified_as_well() {
         let others = Others::new();
         let owner = |uid| WordsOwner { uid, nonce: 0 };
         for uid in 0..Others::ROOM as u32 {

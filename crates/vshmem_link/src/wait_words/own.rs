@@ -101,7 +101,8 @@ fn make(names: &Names, owner: WordsOwner, audience: &Stat) -> Attempt<()> {
     }
 }
 
-/// Who may read a user's file, and so wake its threads: as near as modes can say it, who may use the pool's device.
+/// Who may read a user's file, and so wake its threads: as near as modes can say it, who may use
+/// the pool's device.
 pub fn readers(audience: &Stat, uid: u32, has_group: bool) -> Mode {
     let lets_in = |bits: u32| audience.st_mode & bits == bits;
     // Its owner, where that is neither this user nor root, is reached as one of all.

@@ -1,4 +1,4 @@
-//! Files of several users, as one process finds, makes and rings them.
+//! Files of several users, as one process finds, makes and notifies them.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use rustix::fs::Stat;
 use vshmem_mem::{Map, SLEEPING};
-use vshmem_sync::{Neighbours, WordsOwner};
+use vshmem_sync::{WakeOtherUsers, WordsOwner};
 
 use super::names::Names;
 use super::others::Files;
@@ -24,12 +24,12 @@ fn none() -> Vec<u32> {
     Vec::new()
 }
 
-struct Scene {
+struct Setup {
     directory: tempfile::TempDir,
     audience: Stat,
 }
 
-impl Scene {
+impl Setup {
     fn new() -> Self {
         let directory = tempfile::tempdir_in("/dev/shm").unwrap();
         let device = tempfile::tempfile().unwrap();
@@ -67,27 +67,27 @@ fn planted(place: &Path, bytes: u64) -> bool {
 
 #[test]
 fn processes_of_a_user_share_a_file_that_nobody_else_may_write() {
-    let scene = Scene::new();
-    let (one, other) = (scene.open(&none), scene.open(&none));
+    let setup = Setup::new();
+    let (one, other) = (setup.open(&none), setup.open(&none));
     assert_eq!((one.owner, other.owner.nonce), (other.owner, 0));
     let (one, other) = (Map::of(one.mapping), Map::of(other.mapping));
     one.futex(8).unwrap().store(5, Ordering::SeqCst);
     assert_eq!(other.futex(8).unwrap().load(Ordering::SeqCst), 5);
-    let meta = std::fs::metadata(scene.plain()).unwrap();
-    assert_eq!((meta.mode() & 0o777, meta.len(), scene.count()), (0o640, BYTES as u64, 1));
+    let meta = std::fs::metadata(setup.plain()).unwrap();
+    assert_eq!((meta.mode() & 0o777, meta.len(), setup.count()), (0o640, BYTES as u64, 1));
 }
 
 #[test]
 fn a_file_of_another_user_is_neither_used_nor_touched_nor_in_the_way() {
-    let scene = Scene::new();
-    if !planted(&scene.plain(), 1 << 20) {
+    let setup = Setup::new();
+    if !planted(&setup.plain(), 1 << 20) {
         return;
     }
-    let one = scene.open(&none);
+    let one = setup.open(&none);
     assert_ne!(one.owner.nonce, 0);
     let known = || vec![77, one.owner.nonce];
-    assert_eq!(scene.open(&known).owner, one.owner, "the next process finds it");
-    let meta = std::fs::metadata(scene.plain()).unwrap();
+    assert_eq!(setup.open(&known).owner, one.owner, "the next process finds it");
+    let meta = std::fs::metadata(setup.plain()).unwrap();
     assert_eq!((meta.uid(), meta.len()), (12345, 1 << 20));
 }
 
@@ -106,21 +106,21 @@ fn what_others_may_write_to_or_is_too_short_or_no_file_is_not_used() {
         |place| drop(std::os::unix::net::UnixListener::bind(place).unwrap()),
     ];
     for plant in plants {
-        let scene = Scene::new();
-        plant(&scene.plain());
-        assert_ne!(scene.open(&none).owner.nonce, 0);
+        let setup = Setup::new();
+        plant(&setup.plain());
+        assert_ne!(setup.open(&none).owner.nonce, 0);
     }
-    let scene = Scene::new();
-    std::fs::write(scene.plain(), "short").unwrap();
-    scene.open(&none);
-    assert_eq!(std::fs::read(scene.plain()).unwrap(), b"short", "it was made longer");
+    let setup = Setup::new();
+    std::fs::write(setup.plain(), "short").unwrap();
+    setup.open(&none);
+    assert_eq!(std::fs::read(setup.plain()).unwrap(), b"short", "it was made longer");
 }
 
 #[test]
 fn who_may_use_the_device_may_wake() {
-    let scene = Scene::new();
+    let setup = Setup::new();
     let device = |mode: u32, uid| {
-        let mut stat = scene.audience;
+        let mut stat = setup.audience;
         (stat.st_mode, stat.st_uid) = (mode, uid);
         stat
     };
@@ -139,34 +139,35 @@ fn who_may_use_the_device_may_wake() {
 }
 
 #[test]
-fn a_sleeper_of_another_file_is_woken_and_a_shortened_file_harms_nobody() {
-    let scene = Scene::new();
-    let owner = scene.open(&none);
-    let waker = scene.files();
+fn a_waiter_of_another_file_is_woken_and_a_shortened_file_harms_nobody() {
+    let setup = Setup::new();
+    let owner = setup.open(&none);
+    let waker = setup.files();
     let words = Map::of(owner.mapping);
     let word = words.futex(40).unwrap();
     std::thread::scope(|scope| {
-        let sleeper = scope.spawn(|| {
+        let waiter = scope.spawn(|| {
             let announced = word.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;
             let long = std::time::Duration::from_secs(60);
             let outcome = vshmem_mem::futex_wait(word, announced, long);
             word.store(0, Ordering::SeqCst);
             outcome
         });
-        while !sleeper.is_finished() {
-            waker.ring(owner.owner, 10);
+        while !waiter.is_finished() {
+            waker.wake(owner.owner, 10);
         }
-        assert_eq!(sleeper.join().unwrap(), vshmem_mem::FutexOutcome::Woken);
+        assert_eq!(waiter.join().unwrap(), vshmem_mem::FutexOutcome::Woken);
     });
-    std::fs::File::options().write(true).open(scene.plain()).unwrap().set_len(0).unwrap();
-    waker.ring(owner.owner, 10);
+    std::fs::File::options().write(true).open(setup.plain()).unwrap().set_len(0).unwrap();
+    waker.wake(owner.owner, 10);
     // Never mapped before.
-    scene.files().ring(owner.owner, 10);
-    scene.files().ring(WordsOwner { uid: me(), nonce: 9 }, 10);
-    waker.ring(owner.owner, u32::MAX);
+    setup.files().wake(owner.owner, 10);
+    setup.files().wake(WordsOwner { uid: me(), nonce: 9 }, 10);
+    waker.wake(owner.owner, u32::MAX);
 }
 
-/// Installs a filter that ends the process at calls which docs/reference/sysv-differences.md does not list, as far as [`Files`] could make them.
+/// Installs a filter that ends the process at calls which docs/reference/sysv-differences.md does
+/// not list, as far as [`Files`] could make them.
 fn forbid() {
     const RETURN: u16 = 0x06;
     const LOAD: u16 = 0x20;
@@ -191,10 +192,10 @@ fn forbid() {
 
 #[test]
 fn a_waker_that_has_confined_itself_makes_no_call_that_its_filter_may_not_know() {
-    let scene = Scene::new();
-    let words = scene.open(&none);
-    let (known, unknown) = (scene.files(), scene.files());
-    known.ring(words.owner, 10);
+    let setup = Setup::new();
+    let words = setup.open(&none);
+    let (known, unknown) = (setup.files(), setup.files());
+    known.wake(words.owner, 10);
     // As if it were about to sleep: the waker is in no hurry to give up.
     let map = Map::of(words.mapping);
     map.futex(40).unwrap().store(SLEEPING, Ordering::SeqCst);
@@ -203,8 +204,8 @@ fn a_waker_that_has_confined_itself_makes_no_call_that_its_filter_may_not_know()
     if child == 0 {
         vshmem_mem::confine(true);
         forbid();
-        known.ring(words.owner, 10);
-        unknown.ring(words.owner, 10);
+        known.wake(words.owner, 10);
+        unknown.wake(words.owner, 10);
         // SAFETY: ends the process.
         unsafe { libc::_exit(0) };
     }

@@ -2,8 +2,8 @@
 //!
 //! XenStore is root's alone. So whatever root does with pools brings these files up to date, and
 //! everybody else reads them. Mode and group are those that the pool was made with; they decide who
-//! may use the pool, together with those of `/dev/xen/gntdev`. The file is also what the pool's place
-//! is called, and what its agent locks.
+//! may use the pool, together with those of `/dev/xen/gntdev`. The file is also what the pool's
+//! place is called, and what its agent locks.
 
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -42,7 +42,7 @@ pub fn place_of(name: &str) -> PathBuf {
 }
 
 impl Announcement {
-    /// What XenStore says about a pool, if that makes sense.
+    /// What XenStore says about a pool, if that is valid.
     pub fn from_store(store: &mut Store, own: u16, name: &str) -> std::io::Result<Option<Self>> {
         let directory = keys::membership(None, name);
         let mut number = |key: &str| store.number(&format!("{directory}/{key}"));
@@ -87,7 +87,7 @@ impl Announcement {
     /// Reads a file.
     ///
     /// # Errors
-    /// EACCES for one that is not root's; EINVAL for one that makes no sense.
+    /// EACCES for one that is not root's; EINVAL for one that is invalid.
     pub fn read(place: &Path) -> Result<Self, Errno> {
         use rustix::fs::{Mode, OFlags};
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -156,8 +156,8 @@ pub fn places() -> Vec<PathBuf> {
     found
 }
 
-/// Brings the files up to date with XenStore, and tells dom0 which kernel this is. Does nothing where
-/// XenStore is out of reach.
+/// Brings the files up to date with XenStore, and tells dom0 which kernel this is. Does nothing
+/// where XenStore is out of reach.
 pub fn refresh() {
     if Store::is_there() && rustix::process::geteuid().is_root() {
         // Without, what was announced last is what there is.

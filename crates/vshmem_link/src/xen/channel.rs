@@ -27,7 +27,7 @@ impl Channels {
         rustix::fs::open(DEVICE, flags, Mode::empty()).map(|file| Self { file })
     }
 
-    /// Readable when something has been rung.
+    /// Readable when something has been notified.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
@@ -55,12 +55,13 @@ impl Channels {
         let _ = self.operate(3, [port]);
     }
 
-    /// Rings who is connected to a port.
-    pub fn ring(&self, port: u32) -> Result<(), Errno> {
+    /// Notifies who is connected to a port.
+    pub fn notify(&self, port: u32) -> Result<(), Errno> {
         self.operate(4, [port]).map(drop)
     }
 
-    /// Takes note of what has been rung, and allows it to be rung again; whether anything had.
+    /// Takes note of what has been notified, and allows it to be notified again; whether anything
+    /// had.
     pub fn take(&self) -> Result<bool, Errno> {
         let mut any = false;
         let mut ports = [0u8; 256];

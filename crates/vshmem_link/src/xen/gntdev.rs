@@ -91,8 +91,8 @@ impl Gntdev {
     /// Maps pages of a row of grants. With `at`, exactly there.
     ///
     /// # Errors
-    /// ENOMEM when Xen refuses a grant (it counts how often a page is mapped), or when its tables or
-    /// the kernel's are full; else what the device says.
+    /// ENOMEM when Xen refuses a grant (it counts how often a page is mapped), or when its tables
+    /// or the kernel's are full; else what the device says.
     ///
     /// # Safety
     /// With `at`, nothing that is still in use may lie in the range.

@@ -1,8 +1,8 @@
 //! Where things lie in XenStore.
 //!
-//! dom0 writes what a member has to know under the member's own directory, where the member may read
-//! but not write: `/local/domain/D/vshmem/NAME/{pool-dom,pages,ref,slot,mode,group,members}`. A
-//! member writes under its `data` only: `vshmem-boot`, the boot id of its kernel, and
+//! dom0 writes what a member has to know under the member's own directory, where the member may
+//! read but not write: `/local/domain/D/vshmem/NAME/{pool-dom,pages,ref,slot,mode,group,members}`.
+//! A member writes under its `data` only: `vshmem-boot`, the boot id of its kernel, and
 //! `vshmem/NAME/port-E`, the event channel that it holds open for domain E.
 //!
 //! What dom0 itself has to know lies under the pool domain's directory and goes with it:

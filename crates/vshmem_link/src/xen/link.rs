@@ -1,14 +1,15 @@
 //! Link `xen`: pages of a pool domain, granted to this one.
 //!
-//! dom0 has made a domain that never runs and owns the pool's pages (`vshmem pool create --xen`), and
-//! has granted each member all of them, as one row of references. A member, dom0 included, maps them
-//! through `/dev/xen/gntdev`. What it has to know stands in XenStore, and in a file here for those who
-//! may not read that (`announcement`).
+//! dom0 has made a domain that never runs and owns the pool's pages (`vshmem pool create --xen`),
+//! and has granted each member all of them, as one row of references. A member, dom0 included, maps
+//! them through `/dev/xen/gntdev`. What it has to know stands in XenStore, and in a file here for
+//! those who may not read that (`announcement`).
 //!
 //! On a PV kernel a grant's mapping lives in the page table itself: a child that fork has made does
 //! not have it, and the kernel can neither move it nor give it other rights nor bring a page back
-//! that it was made to drop. So such a mapping is replaced rather than changed ([`Changes::ByReplacement`]).
-//! The kernel cannot sleep on such memory. Event channels ring other domains (`ringer`).
+//! that it was made to drop. So such a mapping is replaced rather than changed
+//! ([`Changes::ByReplacement`]). The kernel cannot sleep on such memory. Event channels notify
+//! other domains (`forwarder`).
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -20,16 +21,16 @@ use vshmem_mem::{Mapping, Protection};
 use vshmem_sync::Doorbell;
 
 use super::announcement::{self, Announcement, DIRECTORY, place_of, refresh};
-use super::bell::Bell;
+use super::doorbell::XenDoorbell;
+use super::forwarder::Forwarder;
 use super::gntdev::Gntdev;
-use super::ringer::Ringer;
 use crate::link::{Capabilities, Changes, Link, LinkKind};
 use crate::region::RegionError;
 
 /// What kind of guest this is: PV, PVH or HVM.
 const GUEST_TYPE: &str = "/sys/hypervisor/guest_type";
 
-/// What tells it from others: a pool is announced. For root, as XenStore has them now.
+/// What distinguishes it from others: a pool is announced. For root, as XenStore has them now.
 pub(crate) const KIND: LinkKind = LinkKind {
     name: "xen",
     is_device: |place| place.parent() == Some(Path::new(DIRECTORY)),
@@ -46,11 +47,11 @@ pub struct Xen {
     place: PathBuf,
     announcement: Announcement,
     device: Gntdev,
-    bell: Arc<Bell>,
+    doorbell: Arc<XenDoorbell>,
     /// Whether the page tables are the hypervisor's.
     paravirtual: bool,
     /// The agent's.
-    ringer: Mutex<Option<Ringer>>,
+    forwarder: Mutex<Option<Forwarder>>,
 }
 
 impl Xen {
@@ -77,12 +78,12 @@ impl Xen {
         Ok(Self {
             place: place_of(&announcement.name),
             device: Gntdev::open()?,
-            bell: Arc::new(Bell::new(announcement.own, &announcement.name)),
+            doorbell: Arc::new(XenDoorbell::new(announcement.own, &announcement.name)),
             announcement,
             // One that does not say is as old as PV.
             paravirtual: std::fs::read_to_string(GUEST_TYPE)
                 .map_or(true, |kind| kind.trim() == "PV"),
-            ringer: Mutex::new(None),
+            forwarder: Mutex::new(None),
         })
     }
 }
@@ -100,7 +101,7 @@ impl Link for Xen {
     }
 
     fn grade(&self) -> &'static str {
-        match self.bell.own_address() {
+        match self.doorbell.own_address() {
             Some(_) => "event channels",
             None => "grants",
         }
@@ -154,15 +155,15 @@ impl Link for Xen {
     }
 
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
-        Some(Arc::clone(&self.bell) as Arc<dyn Doorbell>)
+        Some(Arc::clone(&self.doorbell) as Arc<dyn Doorbell>)
     }
 
     fn doorbell_descriptor(&self) -> Result<Option<OwnedFd>, Errno> {
-        let mut ringer = self.ringer.lock().unwrap_or_else(PoisonError::into_inner);
-        if ringer.is_none() {
-            // Without the right to it sleepers look for themselves.
-            *ringer = Ringer::start(&self.announcement).ok();
+        let mut forwarder = self.forwarder.lock().unwrap_or_else(PoisonError::into_inner);
+        if forwarder.is_none() {
+            // Without the right to it waiters look for themselves.
+            *forwarder = Forwarder::start(&self.announcement).ok();
         }
-        ringer.as_ref().map(Ringer::notices).transpose()
+        forwarder.as_ref().map(Forwarder::notices).transpose()
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use vshmem_mem::{Instant, Patience};
+use vshmem_mem::{Instant, StallProofTimeout};
 
 /// Where a domain reaches it; the last is the daemon's own, in its domain.
 const PLACES: [&str; 2] = ["/dev/xen/xenbus", "/proc/xen/xenbus"];
@@ -19,9 +19,9 @@ const MOST: usize = 4096;
 /// Bytes of a head.
 const HEAD: usize = 16;
 /// How long an answer may take. The daemon is one process, in a domain that others may crowd out.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// What passes from one look to the next counts for so much at most: longer than that, this process or its domain was stopped, and
-/// the daemon may have been stopped with it.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// What passes from one look to the next counts for so much at most: longer than that, this process
+/// or its domain was stopped, and the daemon may have been stopped with it.
 const MOST_OF_A_LOOK: Duration = Duration::from_secs(1);
 
 /// Kinds of messages.
@@ -218,8 +218,8 @@ impl Store {
         }
     }
 
-    /// Whether changes have been told that nobody has taken note of, although [`Store::descriptor`] may not be readable: they
-    /// came in front of an answer.
+    /// Whether changes have been told that nobody has taken note of, although [`Store::descriptor`]
+    /// may not be readable: they came in front of an answer.
     #[must_use]
     pub fn has_changes(&self) -> bool {
         !self.changed.is_empty()
@@ -288,17 +288,18 @@ impl Store {
     }
 }
 
-/// Looks until there is an answer, for as long as one may take in all: what the daemon tells meanwhile is none.
+/// Looks until there is an answer, for as long as one may take in all: what the daemon tells
+/// meanwhile is none.
 fn until_answered<T>(
     mut now: impl FnMut() -> Instant,
     mut look: impl FnMut() -> std::io::Result<Option<T>>,
 ) -> std::io::Result<T> {
-    let mut patience = Patience::new(now(), PATIENCE, MOST_OF_A_LOOK);
+    let mut timeout = StallProofTimeout::new(now(), TIMEOUT, MOST_OF_A_LOOK);
     loop {
         if let Some(answer) = look()? {
             return Ok(answer);
         }
-        if patience.is_over(now()) {
+        if timeout.is_over(now()) {
             return Err(Error::new(ErrorKind::TimedOut, "XenStore does not answer"));
         }
     }
@@ -435,7 +436,8 @@ mod tests {
         assert_eq!(store.read("x").unwrap_err().kind(), ErrorKind::InvalidData);
     }
 
-    /// Looks by a clock that goes on by `passes` at each look, and finds the answer at the look of that number. Returns the looks.
+    /// Looks by a clock that goes on by `passes` at each look, and finds the answer at the look of
+    /// that number. Returns the looks.
     fn looks_until(found: u32, passes: impl Fn(u32) -> Duration) -> (u32, std::io::Result<()>) {
         let (clock, looks) = (Cell::new(Instant::now()), Cell::new(0));
         let result = until_answered(
@@ -459,7 +461,7 @@ mod tests {
     #[test]
     fn a_daemon_that_tells_of_changes_alone_is_not_waited_for_without_end() {
         let (looks, result) = looks_until(u32::MAX, |_| MOST_OF_A_LOOK / 2);
-        assert_eq!(MOST_OF_A_LOOK / 2 * looks, PATIENCE);
+        assert_eq!(MOST_OF_A_LOOK / 2 * looks, TIMEOUT);
         assert_eq!(result.unwrap_err().kind(), ErrorKind::TimedOut);
     }
 

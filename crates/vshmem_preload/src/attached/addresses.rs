@@ -29,8 +29,8 @@ pub fn drop_range(start: usize, bytes: usize) {
 pub fn no_access(at: usize, bytes: usize, flags: c_int) -> Result<usize, Errno> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | flags;
     let none = libc::PROT_NONE as usize;
-    // SAFETY: with MAP_FIXED the callers own the range, or the program has asked for what lies there to
-    // be replaced; elsewhere the kernel chooses a free range.
+    // SAFETY: with MAP_FIXED the callers own the range, or the program has asked for what lies
+    // there to be replaced; elsewhere the kernel chooses a free range.
     let got =
         unsafe { system_call(libc::SYS_mmap, [at, bytes, none, flags as usize, usize::MAX, 0]) };
     usize::try_from(got).map_err(|_| Errno::NOMEM)

@@ -45,8 +45,8 @@ pub fn holds(start: usize, bytes: usize) -> bool {
 
 /// Maps a child's part of the pool again: its tables, and what it has attached.
 ///
-/// All addresses are taken before anything is mapped: what the kernel is asked for meanwhile would be
-/// put into the very gaps.
+/// All addresses are taken before anything is mapped: what the kernel is asked for meanwhile would
+/// be put into the very gaps.
 ///
 /// # Errors
 /// When the tables cannot be mapped where they were: the child has no part in the pool then.
@@ -68,8 +68,9 @@ pub fn map_again(session: &Session) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Takes a piece's addresses, which are free in a new child; whether it could. What is mapped without any
-/// access, behind the segment's end or for want of rights, is private memory, and the child has it.
+/// Takes a piece's addresses, which are free in a new child; whether it could. What is mapped
+/// without any access, behind the segment's end or for want of rights, is private memory, and the
+/// child has it.
 fn reserve(piece: Piece) -> bool {
     let any = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
     let shown = piece.bytes.min(piece.rest(piece.start));
@@ -80,8 +81,8 @@ fn reserve(piece: Piece) -> bool {
         .is_some_and(|start| vshmem_mem::reserve(start, shown).is_ok())
 }
 
-/// Maps a part of a piece with these rights, in place of what is there. Behind the segment nothing is
-/// mapped: what is reserved there stays.
+/// Maps a part of a piece with these rights, in place of what is there. Behind the segment nothing
+/// is mapped: what is reserved there stays.
 pub fn map(
     session: &Session,
     piece: Piece,

@@ -1,17 +1,18 @@
-//! Mappings of detached segments, kept where the program does not know them.
+//! A cache of the mappings of detached segments, at addresses that the program does not know.
 //!
 //! To map a mebibyte and unmap it again costs several times what clearing it does, nearly all of it
 //! for page table entries. So shmdt moves the mapping away (the program's address is unmapped as it
 //! must be, and the entries come along), and the next attach of the same pages hands it out again.
 //! A segment that is made in pages which lie here is cleared through the mapping that is there.
 //!
-//! In a guest, moving costs more, and so it does for a few pages anywhere: there a mapping stays where it is and is closed to any access, so
-//! that a touch is SIGSEGV as well. Opening it again brings all its pages back at once; a guest that
-//! meets them one by one takes a fault of its own for each, some 180 us in User Mode Linux. Calls on
-//! a range that is closed find it unmapped: it is, before they get to it.
+//! In a guest, moving costs more, and so it does for a few pages anywhere: there a mapping stays
+//! where it is and is closed to any access, so that a touch is SIGSEGV as well. Opening it again
+//! brings all its pages back at once; a guest that meets them one by one takes a fault of its own
+//! for each, some 180 us in User Mode Linux. Calls on a range that is closed find it unmapped: it
+//! is, before they get to it.
 //!
-//! A fixed table without a lock, because shmat and shmdt may be called from signal handlers: whoever
-//! does not get an entry does without.
+//! A fixed table without a lock, because shmat and shmdt may be called from signal handlers:
+//! whoever does not get an entry does without.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -32,16 +33,18 @@ const MOST: usize = 16;
 const MOST_BYTES: usize = 32 << 20;
 /// Bytes of one at most: what lies here untouched is of no use to anybody.
 const LARGEST: usize = 16 << 20;
-/// Bytes of a new segment from which its pages are cleared through a mapping: fewer are cleared faster by a write(2).
+/// Bytes of a new segment from which its pages are cleared through a mapping: fewer are cleared
+/// faster by a write(2).
 const WORTH_MAPPING: u64 = 32 << 10;
-/// Bytes of a mapping up to which closing it in place and opening it again costs less than moving it.
+/// Bytes of a mapping up to which closing it in place and opening it again costs less than moving
+/// it.
 const CLOSED_IN_PLACE: usize = 64 << 10;
 /// Bytes that one table of the lowest level of page tables maps.
 const TABLE: usize = 2 << 20;
 
 const FREE: u32 = 0;
 const CLAIMED: u32 = 1;
-const PARKED: u32 = 2;
+const CACHED: u32 = 2;
 
 #[derive(Debug)]
 struct Entry {
@@ -80,7 +83,7 @@ static CLOSED: AtomicBool = AtomicBool::new(false);
 
 impl Entry {
     fn is(&self, wanted: impl Fn(&Self) -> bool) -> bool {
-        self.state.load(Ordering::Acquire) == PARKED && wanted(self)
+        self.state.load(Ordering::Acquire) == CACHED && wanted(self)
     }
 
     /// Makes the entry the caller's if it is as wanted.
@@ -88,11 +91,11 @@ impl Entry {
         let mine = self.is(&wanted)
             && self
                 .state
-                .compare_exchange(PARKED, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange(CACHED, CLAIMED, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok();
         // Between the look and the claim it may have become another one.
         if mine && !wanted(self) {
-            self.state.store(PARKED, Ordering::Release);
+            self.state.store(CACHED, Ordering::Release);
             return false;
         }
         mine
@@ -168,14 +171,14 @@ pub fn take(offset: u64, bytes: usize) -> Option<usize> {
 /// Unmaps a piece, or keeps the mapping for later where the program does not know it.
 pub fn detach(piece: Piece) {
     if piece.is_plain() {
-        put_away(piece.offset_of(piece.start), piece.start, piece.bytes);
+        cache_mapping(piece.offset_of(piece.start), piece.start, piece.bytes);
     } else {
         drop_mapping(piece.start, piece.bytes);
     }
 }
 
 /// Takes a mapping away from the address that the program knows. The caller owns the range.
-fn put_away(offset: u64, start: usize, bytes: usize) {
+fn cache_mapping(offset: u64, start: usize, bytes: usize) {
     let in_place = bytes <= CLOSED_IN_PLACE || is_device();
     let moved = NonNull::new(start as *mut u8)
         .filter(|_| bytes <= LARGEST && is_allowed())
@@ -184,19 +187,20 @@ fn put_away(offset: u64, start: usize, bytes: usize) {
             if in_place {
                 vshmem_mem::protect(start, bytes, None).ok().map(|()| start)
             } else {
-                vshmem_mem::relocate(start, bytes, place_beside(start.addr().get(), bytes)).ok()
+                vshmem_mem::relocate(start, bytes, place_nearby(start.addr().get(), bytes)).ok()
             }
         });
     match moved {
-        Some(place) => park(offset, place.as_ptr().addr(), bytes, in_place),
+        Some(place) => store(offset, place.as_ptr().addr(), bytes, in_place),
         None => drop_mapping(start, bytes),
     }
 }
 
-/// Where a mapping had better be moved to: within the one page table that it lies in, back and forth between two places. No table is made
-/// or freed then. A mapping that lies in two tables is moved in parts, and for a part of up to 33 pages the kernel flushes them one by one, which
+/// Where a mapping had better be moved to: within the one page table that it lies in, back and
+/// forth between two places. No table is made or freed then. A mapping that lies in two tables is
+/// moved in parts, and for a part of up to 33 pages the kernel flushes them one by one, which
 /// in a virtual machine costs more than all the rest. `None`: it is too large for that.
-fn place_beside(start: usize, bytes: usize) -> Option<usize> {
+fn place_nearby(start: usize, bytes: usize) -> Option<usize> {
     let unit = bytes.next_power_of_two();
     if 2 * unit > TABLE {
         return None;
@@ -214,8 +218,8 @@ fn is_device() -> bool {
     process::joined().is_some_and(|session| session.link().capabilities().memory == Memory::Device)
 }
 
-/// Keeps a mapping that nobody else knows.
-fn park(offset: u64, start: usize, bytes: usize, closed: bool) {
+/// Puts a mapping into the cache.
+fn store(offset: u64, start: usize, bytes: usize, closed: bool) {
     let known = ENTRIES.iter().any(|entry| entry.is(|entry| entry.shows(offset, bytes)));
     if known || bytes > LARGEST || !is_allowed() {
         return drop_mapping(start, bytes);
@@ -234,7 +238,7 @@ fn park(offset: u64, start: usize, bytes: usize, closed: bool) {
                 entry.closed.store(closed, Ordering::Relaxed);
                 entry.turn.store(TURNS.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
                 TOTAL.fetch_add(bytes, Ordering::AcqRel);
-                entry.state.store(PARKED, Ordering::Release);
+                entry.state.store(CACHED, Ordering::Release);
                 return;
             }
         }
@@ -314,7 +318,7 @@ impl Backing for Through<'_> {
                 let begin = start + (offset - entry.offset.load(Ordering::Relaxed)) as usize;
                 clear(begin, bytes as usize);
                 // It stays open: the attach is about to follow.
-                entry.state.store(PARKED, Ordering::Release);
+                entry.state.store(CACHED, Ordering::Release);
                 return Ok(());
             }
             drop_mapping(start, entry.range().1);
@@ -329,7 +333,7 @@ impl Backing for Through<'_> {
         let start = mapping.leak().as_ptr().addr();
         clear(start, length);
         // The attach that follows finds it.
-        park(offset, start, length, false);
+        store(offset, start, length, false);
         Ok(())
     }
 

@@ -1,6 +1,7 @@
-//! What this process has attached: its address books ([`crate::attached::attach_table`]), and the pool that counts.
+//! What this process has attached: its attach table ([`crate::attached::attach_table`]), and the
+//! pool that counts.
 
-use vshmem_ipc::Member;
+use vshmem_ipc::Client;
 
 use crate::attached::attach_table::{self, Counts, Marks, Piece, Rights, Table, TooMany};
 use crate::errno;
@@ -56,12 +57,13 @@ pub fn rights_at(address: usize) -> Option<Rights> {
 /// Whether a range touches a piece, or may: this very thread is changing pieces.
 pub fn may_touch(start: usize, bytes: usize) -> bool {
     let end = start.saturating_add(bytes.max(1));
-    attach_table::settled(|| find(|piece| piece.touches(start, end)).is_some()).unwrap_or(true)
+    attach_table::read_consistent(|| find(|piece| piece.touches(start, end)).is_some())
+        .unwrap_or(true)
 }
 
-/// The pool's counts. What fails has nobody to go to: the mapping has changed whatever we say.
+/// The pool's counts. An error cannot be returned: the mapping has changed whatever we say.
 #[derive(Debug)]
-struct Of<'a>(&'a Member);
+struct Of<'a>(&'a Client);
 
 impl Counts for Of<'_> {
     fn one_more(&self, id: i32) {
@@ -75,18 +77,20 @@ impl Counts for Of<'_> {
 
 /// Cuts pieces, see [`attach_table::recut`].
 pub fn recut(
-    member: &Member,
+    this_client: &Client,
     start: usize,
     bytes: usize,
     touched: impl Fn(Piece) -> bool,
     each: impl FnMut(Piece) -> Option<Piece>,
 ) {
-    errno::untouched(|| attach_table::recut(&PIECES, &Of(member), start, bytes, touched, each));
+    errno::untouched(|| {
+        attach_table::recut(&PIECES, &Of(this_client), start, bytes, touched, each)
+    });
 }
 
-/// Takes a range that is no longer mapped, or no longer a segment's, out of the books.
-pub fn forget_range(member: &Member, start: usize, bytes: usize) {
-    errno::untouched(|| attach_table::take_range(&PIECES, &Of(member), start, bytes));
+/// Takes a range that is no longer mapped, or no longer a segment's, out of the attach table.
+pub fn forget_range(this_client: &Client, start: usize, bytes: usize) {
+    errno::untouched(|| attach_table::take_range(&PIECES, &Of(this_client), start, bytes));
 }
 
 /// A mapping was made longer in place.
@@ -96,14 +100,14 @@ pub fn advance(start: usize, bytes: usize, more: usize) {
 
 /// The kernel's marks of a range have changed, where `done` says so.
 pub fn mark(
-    member: &Member,
+    this_client: &Client,
     start: usize,
     bytes: usize,
     done: impl Fn(Piece) -> bool,
     change: impl Fn(Marks) -> Marks,
 ) {
     recut(
-        member,
+        this_client,
         start,
         bytes,
         |piece| change(piece.rights.marks) != piece.rights.marks && done(piece),

@@ -1,7 +1,7 @@
 //! shmctl(2), semctl(2) and msgctl(2): whether the pool answers, the kernel, or both.
 
 use libc::c_int;
-use vshmem_ipc::{Errno, Kind, Member, is_pool_id};
+use vshmem_ipc::{Client, Errno, Kind, is_pool_id};
 use vshmem_session::Owner;
 use vshmem_wire::INDEX_BASE;
 
@@ -39,7 +39,7 @@ impl Call {
     pub fn answer(
         self,
         kernel: impl Fn() -> c_int,
-        pool: impl Fn(&Member, Option<c_int>) -> Result<c_int, Errno>,
+        pool: impl Fn(&Client, Option<c_int>) -> Result<c_int, Errno>,
     ) -> c_int {
         let Commands { info, stat, stat_any } = self.commands;
         let totals = self.command == IPC_INFO || self.command == info;
@@ -65,7 +65,7 @@ impl Call {
 
 fn both(
     kernel: impl Fn() -> c_int,
-    pool: impl Fn(&Member, Option<c_int>) -> Result<c_int, Errno>,
+    pool: impl Fn(&Client, Option<c_int>) -> Result<c_int, Errno>,
 ) -> c_int {
     let first = kernel();
     if first == -1 {
@@ -76,12 +76,12 @@ fn both(
 
 /// The pool's answer, without what processes hold that have ended.
 fn from_pool(
-    pool: &impl Fn(&Member, Option<c_int>) -> Result<c_int, Errno>,
+    pool: &impl Fn(&Client, Option<c_int>) -> Result<c_int, Errno>,
     kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
-    let member = current::watchful_session()?.member();
-    exit::bury_leavers(member);
-    pool(member, kernel)
+    let this_client = current::watchful_session()?.client();
+    exit::reap_exiting(this_client);
+    pool(this_client, kernel)
 }
 
 /// Highest index in use, as the *_INFO commands return it: of the pool's objects alone, or of those

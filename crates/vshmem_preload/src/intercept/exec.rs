@@ -1,4 +1,5 @@
-//! execve(2) and its family, and posix_spawn(3): the environment goes along, and nothing stays attached.
+//! execve(2) and its family, and posix_spawn(3): the environment goes along, and nothing stays
+//! attached.
 
 use libc::{c_char, c_int};
 

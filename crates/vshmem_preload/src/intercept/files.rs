@@ -1,8 +1,8 @@
 //! What /proc shows of System V objects.
 //!
-//! /proc/sysvipc tells of the kernel's; where a kind has others in the pool its file is not there, so
-//! that `ipcs` and its like ask by *_STAT and *_INFO instead. And /proc/PID/map_files has the files
-//! behind mappings: behind an attach it is the whole pool, which is not to be had so.
+//! /proc/sysvipc tells of the kernel's; where a kind has others in the pool its file is not there,
+//! so that `ipcs` and its like ask by *_STAT and *_INFO instead. And /proc/PID/map_files has the
+//! files behind mappings: behind an attach it is the whole pool, which is not to be had so.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -21,9 +21,11 @@ fn incomplete(kind: Kind) -> bool {
     route::owner(kind) != Owner::Kernel
 }
 
-/// A path that the kernel has read just now. Before that, the pointer may be anything: EFAULT is for the kernel to say.
+/// A path that the kernel has read just now. Before that, the pointer may be anything: EFAULT is
+/// for the kernel to say.
 fn read_by_kernel<'a>(path: *const c_char) -> &'a [u8] {
-    // SAFETY: a call has succeeded with it, so it leads to a C string; the program keeps it for the time of its call.
+    // SAFETY: a call has succeeded with it, so it leads to a C string; the program keeps it for the
+    // time of its call.
     unsafe { CStr::from_ptr(path) }.to_bytes()
 }
 
@@ -48,8 +50,8 @@ fn names_mapping(path: &[u8]) -> bool {
     is_address(ends.next()) && is_address(ends.next()) && ends.next().is_none()
 }
 
-/// Opens a file by whatever call. A list that does not tell all is not there. The pool's file, by way of a mapping of it, is
-/// refused as the kernel refuses those who may not open any file so.
+/// Opens a file by whatever call. A list that does not tell all is not there. The pool's file, by
+/// way of a mapping of it, is refused as the kernel refuses those who may not open any file so.
 pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
     let file = call();
     if file < 0 {

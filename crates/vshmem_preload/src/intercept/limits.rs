@@ -5,7 +5,8 @@ use libc::{__rlimit_resource_t, RLIMIT_NOFILE, c_int, pid_t, rlimit, rlimit64};
 use crate::next::next;
 use crate::session::join;
 
-/// To be called before a limit of this process is set: joins while there are descriptors to join with.
+/// To be called before a limit of this process is set: joins while there are descriptors to join
+/// with.
 pub fn limit_is_set(of: pid_t, resource: u32, is_new: bool) {
     let own = || rustix::process::getpid().as_raw_nonzero().get();
     if is_new && resource == RLIMIT_NOFILE && (of == 0 || of == own()) {

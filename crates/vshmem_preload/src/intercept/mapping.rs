@@ -1,4 +1,5 @@
-//! The calls on the address space: munmap(2), mmap(2), mremap(2), mprotect(2), madvise(2), mlock(2) and their kin.
+//! The calls on the address space: munmap(2), mmap(2), mremap(2), mprotect(2), madvise(2), mlock(2)
+//! and their kin.
 
 use libc::{c_int, c_uint, c_void, off_t, size_t};
 

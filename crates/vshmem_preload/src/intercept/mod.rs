@@ -1,5 +1,5 @@
-//! The symbols of libc that this library answers, by what they are about. Each takes C's arguments, passes on what is not the
-//! pool's, and leaves the rest to `mapping`, `session` or `vshmem_ipc`.
+//! The symbols of libc that this library answers, by what they are about. Each takes C's arguments,
+//! passes on what is not the pool's, and leaves the rest to `mapping`, `session` or `vshmem_ipc`.
 
 pub mod control;
 pub mod credentials;

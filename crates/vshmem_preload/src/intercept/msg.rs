@@ -1,7 +1,7 @@
 //! msgget(2), msgsnd(2), msgrcv(2), msgctl(2).
 
 use libc::{c_int, c_long, c_ushort, c_void, key_t, size_t, ssize_t};
-use vshmem_ipc::{Errno, Kind, Member, QueueStat, Receive};
+use vshmem_ipc::{Client, Errno, Kind, QueueStat, Receive};
 
 use crate::errno;
 use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn msgget(key: key_t, flags: c_int) -> c_int {
     }
     errno::answer_int(
         current::watchful_session()
-            .and_then(|session| session.member().msgget(key, flags, &Me::now())),
+            .and_then(|session| session.client().msgget(key, flags, &Me::now())),
     )
 }
 
@@ -70,17 +70,17 @@ pub unsafe extern "C" fn msgsnd(
 
 fn send(id: c_int, message: *const u8, size: usize, flags: c_int) -> Result<(), Errno> {
     let session = current::session()?;
-    let member = session.member();
+    let this_client = session.client();
     // SAFETY: any bytes are a long.
     let kind = unsafe { user::read(message.cast::<c_long>()) }?;
-    if size > member.pool().geometry().msgmax as usize || id < 0 || kind < 1 {
+    if size > this_client.pool().geometry().msgmax as usize || id < 0 || kind < 1 {
         return Err(Errno::INVAL);
     }
     let text = message.wrapping_add(size_of::<c_long>());
     user::check(text, size, false)?;
     // SAFETY: the text was just found to be readable; it is only read, and only during this call.
     let text = unsafe { std::slice::from_raw_parts(text, size) };
-    member.msgsnd(id, kind, text, flags & libc::IPC_NOWAIT != 0, &Me::now())
+    this_client.msgsnd(id, kind, text, flags & libc::IPC_NOWAIT != 0, &Me::now())
 }
 
 /// msgrcv(2).
@@ -118,14 +118,14 @@ fn receive(
 ) -> Result<usize, Errno> {
     let session = current::session()?;
     let wanted = Receive {
-        kind,
+        mtype: kind,
         room,
         no_wait: flags & libc::IPC_NOWAIT != 0,
         cut: flags & MSG_NOERROR != 0,
         except: flags & MSG_EXCEPT != 0,
         copy: flags & MSG_COPY != 0,
     };
-    session.member().msgrcv(id, wanted, &Me::now(), &mut |kind, size, copy| {
+    session.client().msgrcv(id, wanted, &Me::now(), &mut |kind, size, copy| {
         user::write(message.cast::<c_long>(), kind as c_long)?;
         let text = message.wrapping_add(size_of::<c_long>());
         user::check(text, size, true)?;
@@ -146,7 +146,7 @@ pub unsafe extern "C" fn msgctl(id: c_int, command: c_int, buffer: *mut libc::ms
     let call = Call { kind: Kind::Queue, id, command, commands: COMMANDS };
     call.answer(
         || kernels(id, command, buffer),
-        |member, kernel| control(member, id, command, buffer, kernel),
+        |this_client, kernel| control(this_client, id, command, buffer, kernel),
     )
 }
 
@@ -156,7 +156,7 @@ fn kernels(id: c_int, command: c_int, buffer: *mut libc::msqid_ds) -> c_int {
 }
 
 fn control(
-    member: &Member,
+    this_client: &Client,
     id: c_int,
     command: c_int,
     buffer: *mut libc::msqid_ds,
@@ -165,12 +165,12 @@ fn control(
     let me = Me::now();
     match command {
         libc::IPC_STAT => {
-            user::write(buffer, describe(&member.queue_stat(id, &me)?))?;
+            user::write(buffer, describe(&this_client.queue_stat(id, &me)?))?;
             Ok(0)
         }
         MSG_STAT | MSG_STAT_ANY => {
             let index = route::index_in_pool(id);
-            let stat = member.queue_at_index(index, command == MSG_STAT_ANY, &me)?;
+            let stat = this_client.queue_at_index(index, command == MSG_STAT_ANY, &me)?;
             user::write(buffer, describe(&stat))?;
             Ok(stat.id)
         }
@@ -182,23 +182,23 @@ fn control(
                 return Err(Errno::INVAL);
             }
             let (mode, limit) = (u32::from(owner.mode), wanted.msg_qbytes);
-            member.queue_change(id, owner.uid, owner.gid, mode, limit, &me).map(|()| 0)
+            this_client.queue_change(id, owner.uid, owner.gid, mode, limit, &me).map(|()| 0)
         }
-        libc::IPC_RMID => member.queue_remove(id, &me).map(|()| 0),
-        IPC_INFO | MSG_INFO => totals(member, command, buffer.cast(), kernel),
+        libc::IPC_RMID => this_client.queue_remove(id, &me).map(|()| 0),
+        IPC_INFO | MSG_INFO => totals(this_client, command, buffer.cast(), kernel),
         _ => Err(Errno::INVAL),
     }
 }
 
 /// IPC_INFO and MSG_INFO; added to what the kernel has answered, if it has.
 fn totals(
-    member: &Member,
+    this_client: &Client,
     command: c_int,
     buffer: *mut msginfo,
     kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
-    let ours = member.msg_info()?;
-    let limits = member.pool().geometry();
+    let ours = this_client.msg_info()?;
+    let limits = this_client.pool().geometry();
     let most = limits.msgmni.saturating_mul(limits.msgmnb).min(i32::MAX as u32);
     let mut info = msginfo {
         msgpool: (most / 1024) as c_int,

@@ -24,8 +24,8 @@ pub unsafe extern "C" fn _Fork() -> pid_t {
     fork::without_handlers(|| next!(c"_Fork": fn() -> pid_t, (), -1))
 }
 
-/// What pthread_atfork(3) is in every library and program, noticed: libraries that the program needs are set up before this one, and
-/// register theirs then.
+/// What pthread_atfork(3) is in every library and program, noticed: libraries that the program
+/// needs are set up before this one, and register theirs then.
 ///
 /// # Safety
 /// As libc's.
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn pthread_cancel(thread: pthread_t) -> c_int {
         vshmem_mem::cancellation_requested();
         // Nobody knows where the thread sleeps: all look up.
         if let Some(session) = process::joined() {
-            errno::untouched(|| session.member().ring_everybody());
+            errno::untouched(|| session.client().wake_everybody());
         }
     }
     result

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use libc::{c_int, c_short, c_ushort, key_t, sembuf, size_t, timespec};
-use vshmem_ipc::{Errno, Kind, Member, Operation, SetStat};
+use vshmem_ipc::{Client, Errno, Kind, Operation, SetStat};
 
 use crate::errno;
 use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
@@ -62,7 +62,7 @@ pub unsafe extern "C" fn semget(key: key_t, count: c_int, flags: c_int) -> c_int
     }
     errno::answer_int(
         current::watchful_session()
-            .and_then(|session| session.member().semget(key, count, flags, &Me::now())),
+            .and_then(|session| session.client().semget(key, count, flags, &Me::now())),
     )
 }
 
@@ -104,7 +104,7 @@ fn operate(
     timeout: *const timespec,
 ) -> Result<(), Errno> {
     let session = current::session()?;
-    let member = session.member();
+    let this_client = session.client();
     // The kernel's order: timeout pointer, count, operations, then values.
     let span = if timeout.is_null() {
         None
@@ -112,7 +112,7 @@ fn operate(
         // SAFETY: any bytes are a timespec.
         Some(unsafe { user::read(timeout) }?)
     };
-    if count > member.pool().geometry().semopm as usize {
+    if count > this_client.pool().geometry().semopm as usize {
         return Err(Errno::TOOBIG);
     }
     user::check(operations.cast(), count * size_of::<sembuf>(), false)?;
@@ -131,29 +131,29 @@ fn operate(
         }
     };
     if count == 1 {
-        copy_and_operate::<1>(member, id, operations, count, timeout)
+        copy_and_operate::<1>(this_client, id, operations, count, timeout)
     } else if count <= FEW {
-        copy_and_operate::<FEW>(member, id, operations, count, timeout)
+        copy_and_operate::<FEW>(this_client, id, operations, count, timeout)
     } else {
-        operate_many(member, id, operations, count, timeout)
+        operate_many(this_client, id, operations, count, timeout)
     }
 }
 
 /// Out of line: it takes more than a page of the stack.
 #[inline(never)]
 fn operate_many(
-    member: &Member,
+    this_client: &Client,
     id: c_int,
     operations: *const sembuf,
     count: usize,
     timeout: Option<Duration>,
 ) -> Result<(), Errno> {
-    copy_and_operate::<MOST>(member, id, operations, count, timeout)
+    copy_and_operate::<MOST>(this_client, id, operations, count, timeout)
 }
 
 #[inline(always)]
 fn copy_and_operate<const ROOM: usize>(
-    member: &Member,
+    this_client: &Client,
     id: c_int,
     operations: *const sembuf,
     count: usize,
@@ -171,13 +171,14 @@ fn copy_and_operate<const ROOM: usize>(
             undo: raw.sem_flg & SEM_UNDO != 0,
         };
     }
-    let result = member.semop(id, copied, timeout, &Me::now());
+    let result = this_client.semop(id, copied, timeout, &Me::now());
     match result {
         // It may be held by a process that has ended.
         Err(Errno::AGAIN)
-            if copied.iter().any(|operation| operation.no_wait) && exit::bury_leavers(member) =>
+            if copied.iter().any(|operation| operation.no_wait)
+                && exit::reap_exiting(this_client) =>
         {
-            member.semop(id, copied, timeout, &Me::now())
+            this_client.semop(id, copied, timeout, &Me::now())
         }
         _ => result,
     }
@@ -197,7 +198,7 @@ pub unsafe extern "C" fn semctl(
     let call = Call { kind: Kind::Semaphore, id, command, commands: COMMANDS };
     call.answer(
         || kernels(id, number, command, argument),
-        |member, kernel| control(member, id, number, command, argument, kernel),
+        |this_client, kernel| control(this_client, id, number, command, argument, kernel),
     )
 }
 
@@ -207,7 +208,7 @@ fn kernels(id: c_int, number: c_int, command: c_int, argument: usize) -> c_int {
 }
 
 fn control(
-    member: &Member,
+    this_client: &Client,
     id: c_int,
     number: c_int,
     command: c_int,
@@ -217,20 +218,20 @@ fn control(
     let me = Me::now();
     let buffer = argument as *mut libc::semid_ds;
     match command {
-        GETVAL => member.semaphore_value(id, number, &me).map(|value| value as c_int),
-        GETPID => member.semaphore_pid(id, number, &me).map(|pid| pid as c_int),
-        GETNCNT => member.semaphore_sleepers(id, number, false, &me).map(|n| n as c_int),
-        GETZCNT => member.semaphore_sleepers(id, number, true, &me).map(|n| n as c_int),
-        SETVAL => member.set_semaphore(id, number, argument as c_int, &me).map(|()| 0),
-        GETALL => values_into(member, id, argument as *mut c_ushort, &me),
-        SETALL => values_from(member, id, argument as *const c_ushort, &me),
+        GETVAL => this_client.semaphore_value(id, number, &me).map(|value| value as c_int),
+        GETPID => this_client.semaphore_pid(id, number, &me).map(|pid| pid as c_int),
+        GETNCNT => this_client.semaphore_waiters(id, number, false, &me).map(|n| n as c_int),
+        GETZCNT => this_client.semaphore_waiters(id, number, true, &me).map(|n| n as c_int),
+        SETVAL => this_client.set_semaphore(id, number, argument as c_int, &me).map(|()| 0),
+        GETALL => values_into(this_client, id, argument as *mut c_ushort, &me),
+        SETALL => values_from(this_client, id, argument as *const c_ushort, &me),
         libc::IPC_STAT => {
-            user::write(buffer, describe(&member.set_stat(id, &me)?))?;
+            user::write(buffer, describe(&this_client.set_stat(id, &me)?))?;
             Ok(0)
         }
         SEM_STAT | SEM_STAT_ANY => {
             let index = route::index_in_pool(id);
-            let stat = member.set_at_index(index, command == SEM_STAT_ANY, &me)?;
+            let stat = this_client.set_at_index(index, command == SEM_STAT_ANY, &me)?;
             user::write(buffer, describe(&stat))?;
             Ok(stat.id)
         }
@@ -241,19 +242,24 @@ fn control(
                 return Err(Errno::INVAL);
             }
             let mode = u32::from(wanted.mode);
-            member.set_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
+            this_client.set_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
         }
-        libc::IPC_RMID => member.set_remove(id, &me).map(|()| 0),
-        IPC_INFO | SEM_INFO => totals(member, command, argument as *mut seminfo, kernel),
+        libc::IPC_RMID => this_client.set_remove(id, &me).map(|()| 0),
+        IPC_INFO | SEM_INFO => totals(this_client, command, argument as *mut seminfo, kernel),
         _ => Err(Errno::INVAL),
     }
 }
 
 /// GETALL.
-fn values_into(member: &Member, id: c_int, values: *mut c_ushort, me: &Me) -> Result<c_int, Errno> {
-    let count = member.semaphore_count(id)?;
+fn values_into(
+    this_client: &Client,
+    id: c_int,
+    values: *mut c_ushort,
+    me: &Me,
+) -> Result<c_int, Errno> {
+    let count = this_client.semaphore_count(id)?;
     user::check(values.cast_const().cast(), count * size_of::<c_ushort>(), true)?;
-    member.semaphore_values(id, me, |index, value| {
+    this_client.semaphore_values(id, me, |index, value| {
         if index < count {
             // SAFETY: the array was just found to be writable over `count` values.
             unsafe { values.add(index).write_unaligned(value) };
@@ -264,31 +270,31 @@ fn values_into(member: &Member, id: c_int, values: *mut c_ushort, me: &Me) -> Re
 
 /// SETALL.
 fn values_from(
-    member: &Member,
+    this_client: &Client,
     id: c_int,
     values: *const c_ushort,
     me: &Me,
 ) -> Result<c_int, Errno> {
-    let count = member.semaphore_count(id)?;
+    let count = this_client.semaphore_count(id)?;
     user::check(values.cast(), count * size_of::<c_ushort>(), false)?;
     let value = |index: usize| {
         // SAFETY: the array was just found to be readable over `count` values, and the
         // index is below the set's count.
         if index < count { unsafe { values.add(index).read_unaligned() } } else { 0 }
     };
-    member.set_semaphores(id, &value, me)?;
+    this_client.set_semaphores(id, &value, me)?;
     Ok(0)
 }
 
 /// IPC_INFO and SEM_INFO; added to what the kernel has answered, if it has.
 fn totals(
-    member: &Member,
+    this_client: &Client,
     command: c_int,
     buffer: *mut seminfo,
     kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
-    let ours = member.sem_info()?;
-    let limits = member.pool().geometry();
+    let ours = this_client.sem_info()?;
+    let limits = this_client.pool().geometry();
     let mut info = seminfo {
         semmap: LINUX_SEMMNS,
         semmni: limits.semmni as c_int,

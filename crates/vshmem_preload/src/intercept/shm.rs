@@ -1,7 +1,7 @@
 //! shmget(2), shmat(2), shmdt(2), shmctl(2).
 
 use libc::{c_int, c_ulong, c_void, key_t, size_t};
-use vshmem_ipc::{Errno, Kind, Member, SegmentStat};
+use vshmem_ipc::{Client, Errno, Kind, SegmentStat};
 
 use crate::attached::mapping_cache;
 use crate::intercept::control::{Call, Commands, IPC_INFO, highest, permission};
@@ -57,9 +57,15 @@ pub unsafe extern "C" fn shmget(key: key_t, size: size_t, flags: c_int) -> c_int
         });
     }
     errno::answer_int(current::watchful_session().and_then(|session| {
-        let member = session.member();
-        exit::over_leavers(member, &[Errno::NOSPC, Errno::NOMEM], || {
-            member.shmget(key, size as u64, flags, &Me::now(), &mapping_cache::Through(session))
+        let this_client = session.client();
+        exit::retry_after_reaping(this_client, &[Errno::NOSPC, Errno::NOMEM], || {
+            this_client.shmget(
+                key,
+                size as u64,
+                flags,
+                &Me::now(),
+                &mapping_cache::Through(session),
+            )
         })
     }))
 }
@@ -147,12 +153,12 @@ pub unsafe extern "C" fn shmctl(id: c_int, command: c_int, buffer: *mut libc::sh
     let call = Call { kind: Kind::Segment, id, command, commands: COMMANDS };
     call.answer(
         || kernels(id, command, buffer),
-        |member, kernel| control(member, id, command, buffer, kernel),
+        |this_client, kernel| control(this_client, id, command, buffer, kernel),
     )
 }
 
 fn control(
-    member: &Member,
+    this_client: &Client,
     id: c_int,
     command: c_int,
     buffer: *mut libc::shmid_ds,
@@ -161,12 +167,12 @@ fn control(
     let me = Me::now();
     match command {
         libc::IPC_STAT => {
-            user::write(buffer, describe(&member.segment_stat(id, &me)?))?;
+            user::write(buffer, describe(&this_client.segment_stat(id, &me)?))?;
             Ok(0)
         }
         SHM_STAT | SHM_STAT_ANY => {
             let index = route::index_in_pool(id);
-            let stat = member.segment_at_index(index, command == SHM_STAT_ANY, &me)?;
+            let stat = this_client.segment_at_index(index, command == SHM_STAT_ANY, &me)?;
             user::write(buffer, describe(&stat))?;
             Ok(stat.id)
         }
@@ -177,26 +183,26 @@ fn control(
                 return Err(Errno::INVAL);
             }
             let mode = u32::from(wanted.mode);
-            member.segment_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
+            this_client.segment_change(id, wanted.uid, wanted.gid, mode, &me).map(|()| 0)
         }
-        libc::IPC_RMID => member.segment_remove(id, &me).map(|()| 0),
+        libc::IPC_RMID => this_client.segment_remove(id, &me).map(|()| 0),
         SHM_LOCK | SHM_UNLOCK => {
-            member.segment_lock(id, command == SHM_LOCK, me.lockable(), &me).map(|()| 0)
+            this_client.segment_lock(id, command == SHM_LOCK, me.lockable(), &me).map(|()| 0)
         }
-        IPC_INFO | SHM_INFO => totals(member, command, buffer, kernel),
+        IPC_INFO | SHM_INFO => totals(this_client, command, buffer, kernel),
         _ => Err(Errno::INVAL),
     }
 }
 
 /// IPC_INFO and SHM_INFO; added to what the kernel has answered, if it has.
 fn totals(
-    member: &Member,
+    this_client: &Client,
     command: c_int,
     buffer: *mut libc::shmid_ds,
     kernel: Option<c_int>,
 ) -> Result<c_int, Errno> {
-    let ours = member.shm_info()?;
-    let limits = member.pool().geometry();
+    let ours = this_client.shm_info()?;
+    let limits = this_client.pool().geometry();
     if command == SHM_INFO {
         let mut info = shm_info {
             used_ids: 0,

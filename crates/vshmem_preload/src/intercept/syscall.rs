@@ -134,7 +134,8 @@ impl Call {
             libc::SYS_execve | libc::SYS_execveat => unsafe { self.execute() },
             libc::SYS_wait4 => {
                 let call = |own: *mut c_int| {
-                    // SAFETY: the status goes into a word of ours; the rest is as the program has it.
+                    // SAFETY: the status goes into a word of ours; the rest is as the program has
+                    // it.
                     unsafe { pass_on(self.number, [a, own.addr(), c, d]) as c_int }
                 };
                 // SAFETY: by this function's own contract.
@@ -154,8 +155,8 @@ impl Call {
             libc::SYS_seccomp if confined::confines(a) => confined::confine(by_int).into(),
             libc::SYS_unshare => self.into_namespaces(a, libc::CLONE_NEWIPC | libc::CLONE_SYSVSEM),
             libc::SYS_setns => self.into_namespaces(b, libc::CLONE_NEWIPC),
-            // Where libc's functions of these names change the credentials of all threads, the calls
-            // change those of one.
+            // Where libc's functions of these names change the credentials of all threads, the
+            // calls change those of one.
             libc::SYS_setuid
             | libc::SYS_setgid
             | libc::SYS_setreuid

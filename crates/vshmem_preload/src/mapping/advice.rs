@@ -1,8 +1,8 @@
-//! madvise(2), msync(2), mlock(2) and their kin: what the kernel keeps of a mapping beside its rights
-//! cuts it in pieces as other rights do, and decides whether a child inherits it.
+//! madvise(2), msync(2), mlock(2) and their kin: what the kernel keeps of a mapping beside its
+//! rights cuts it in pieces as other rights do, and decides whether a child inherits it.
 
 use libc::{c_int, c_uint};
-use vshmem_ipc::Member;
+use vshmem_ipc::Client;
 use vshmem_link::Memory;
 
 use crate::attached::attach_table::{Marks, Piece};
@@ -15,8 +15,8 @@ use crate::{errno, process};
 const LOCKS: Marks = ON_FAULT;
 const ORDERS: Marks = Marks::RANDOM.and(Marks::SEQUENTIAL);
 
-/// Whether a range lies in an attached segment whose pages are a device's: the kernel has nothing to
-/// drop or to write back there, and refuses with EINVAL to do so.
+/// Whether a range lies in an attached segment whose pages are a device's: the kernel has nothing
+/// to drop or to write back there, and refuses with EINVAL to do so.
 fn is_device_memory(start: usize, bytes: usize) -> bool {
     let bytes = bytes.next_multiple_of(PAGE);
     errno::get() == libc::EINVAL
@@ -105,14 +105,14 @@ pub fn advise(start: usize, bytes: usize, advice: c_int, call: impl FnOnce() -> 
             stays(start, length);
         }
         if let Some(marks) = marks {
-            pieces::mark(session.member(), start, length, |_| true, marks);
+            pieces::mark(session.client(), start, length, |_| true, marks);
         }
     }
     result
 }
 
-/// What a program has done to a range would stay with the mapping after a detach: if the range is an
-/// attached segment's, mappings are unmapped from now on rather than kept.
+/// What a program has done to a range would stay with the mapping after a detach: if the range is
+/// an attached segment's, mappings are unmapped from now on rather than kept.
 fn stays(start: usize, bytes: usize) {
     let end = start.saturating_add(bytes);
     if pieces::find(|piece| piece.touches(start, end)).is_some() {
@@ -135,18 +135,18 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
     if let Some((_, session)) = &changing {
         let change = |marks: Marks| marks.without(LOCKS).and(locks);
         let done = |piece: Piece| result == 0 || is_locked(piece.start.max(first)) == locks_any;
-        pieces::mark(session.member(), first, length, done, change);
+        pieces::mark(session.client(), first, length, done, change);
     }
     result
 }
 
-/// Whether the kernel has a page locked. A call that fails has locked or unlocked what it came by: it
-/// fails because something else is not mapped, or because a page cannot be had.
+/// Whether the kernel has a page locked. A call that fails has locked or unlocked what it came by:
+/// it fails because something else is not mapped, or because a page cannot be had.
 fn is_locked(page: usize) -> bool {
     let words = [page, PAGE, libc::MADV_DONTNEED as usize];
     errno::untouched(|| {
-        // SAFETY: the page is a shared mapping's, whose content stays where it is; the kernel does not
-        // drop locked ones, and says so.
+        // SAFETY: the page is a shared mapping's, whose content stays where it is; the kernel does
+        // not drop locked ones, and says so.
         unsafe { system_call(libc::SYS_madvise, words) != 0 && errno::get() == libc::EINVAL }
     })
 }
@@ -166,7 +166,7 @@ pub fn lock_all(flags: c_int, call: impl FnOnce() -> c_int) -> c_int {
         if flags & libc::MCL_CURRENT != 0
             && let Some((_, session)) = &changing
         {
-            mark_all(session.member(), future_locks::locks_of_all(flags));
+            mark_all(session.client(), future_locks::locks_of_all(flags));
         }
     }
     result
@@ -179,12 +179,12 @@ pub fn unlock_all(call: impl FnOnce() -> c_int) -> c_int {
     if result == 0 {
         future_locks::set(0);
         if let Some((_, session)) = &changing {
-            mark_all(session.member(), Marks::none());
+            mark_all(session.client(), Marks::none());
         }
     }
     result
 }
 
-fn mark_all(member: &Member, locks: Marks) {
-    pieces::mark(member, 0, usize::MAX, |_| true, |marks| marks.without(LOCKS).and(locks));
+fn mark_all(this_client: &Client, locks: Marks) {
+    pieces::mark(this_client, 0, usize::MAX, |_| true, |marks| marks.without(LOCKS).and(locks));
 }

@@ -1,4 +1,4 @@
-//! shmat(2) and shmdt(2) of segments in the pool: the count, the mapping, the books.
+//! shmat(2) and shmdt(2) of segments in the pool: the count, the mapping, the attach table.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -57,7 +57,7 @@ pub fn attach(id: c_int, address: usize, flags: c_int) -> Result<NonNull<u8>, Er
     }
     let target = target(address, flags)?;
     let session = current::watchful_session()?;
-    // One that takes the place of others changes the books as munmap(2) does.
+    // One that takes the place of others changes the attach table as munmap(2) does.
     if flags & SHM_REMAP != 0 {
         let _changing = Changing::begin();
         return attach_at(session, id, target, flags);
@@ -74,9 +74,9 @@ fn attach_at(
     flags: c_int,
 ) -> Result<NonNull<u8>, Errno> {
     let (write, execute) = (flags & SHM_RDONLY == 0, flags & SHM_EXEC != 0);
-    let member = session.member();
-    let segment = exit::over_leavers(member, &[Errno::NOMEM], || {
-        member.shmat(id, write, execute, &Me::now())
+    let this_client = session.client();
+    let segment = exit::retry_after_reaping(this_client, &[Errno::NOMEM], || {
+        this_client.shmat(id, write, execute, &Me::now())
     })?;
     let bytes = segment.bytes as usize;
     let map = || map_segment(session, segment.offset, bytes, target, flags);
@@ -98,7 +98,7 @@ fn attach_at(
     });
     if entered.is_err() {
         // The count goes back; there is nothing else to do with a failure of that.
-        let _ = member.shmdt(id);
+        let _ = this_client.shmdt(id);
     }
     entered
 }
@@ -142,8 +142,8 @@ fn map_segment(
             if !replace {
                 reserve(start, bytes)?;
             }
-            // SAFETY: without REMAP the place was just reserved and is nobody's; with it the program
-            // has asked for what lies there to be replaced.
+            // SAFETY: without REMAP the place was just reserved and is nobody's; with it the
+            // program has asked for what lies there to be replaced.
             unsafe { session.link().map_at(offset, bytes, protection, at) }
         }
     };
@@ -153,7 +153,7 @@ fn map_segment(
         Err(error) => return Err(error),
     };
     if replace {
-        pieces::forget_range(session.member(), start.as_ptr().addr(), bytes);
+        pieces::forget_range(session.client(), start.as_ptr().addr(), bytes);
     }
     Ok(start)
 }
@@ -182,11 +182,12 @@ fn reserve(start: usize, bytes: usize) -> Result<(), Errno> {
     }
 }
 
-/// shmdt(2): detaches what was attached at an address; `kernel` is asked where nothing of the pool was.
+/// shmdt(2): detaches what was attached at an address; `kernel` is asked where nothing of the pool
+/// was.
 pub fn detach(session: &Session, base: usize, kernel: impl FnOnce() -> c_int) -> c_int {
     let _attaching = Attaching::begin();
-    // What mremap leaves of another attach may have the same base: the lowest piece decides, as in the
-    // kernel.
+    // What mremap leaves of another attach may have the same base: the lowest piece decides, as in
+    // the kernel.
     let mut lowest: Option<Piece> = None;
     pieces::each(|piece| {
         if piece.base == base && lowest.is_none_or(|lowest| piece.start < lowest.start) {
@@ -197,7 +198,7 @@ pub fn detach(session: &Session, base: usize, kernel: impl FnOnce() -> c_int) ->
     if let Some(lowest) = lowest {
         while let Some(piece) = pieces::take(|piece| piece.goes_with(lowest)) {
             mapping_cache::detach(piece);
-            let _ = session.member().shmdt(piece.id);
+            let _ = session.client().shmdt(piece.id);
             found = true;
         }
     }

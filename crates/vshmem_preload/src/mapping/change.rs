@@ -1,4 +1,5 @@
-//! What every call does that changes mappings: the books are for this thread alone until both the kernel and they have changed.
+//! What every call does that changes mappings: the attach table are for this thread alone until
+//! both the kernel and they have changed.
 
 use vshmem_session::Session;
 
@@ -11,9 +12,10 @@ use crate::{errno, process};
 /// Mappings begin and end at multiples of it.
 pub const PAGE: usize = 4096;
 
-/// The books for this thread alone, if a call is about to change a range in which something is
-/// attached. It is to live until both the kernel and the books have changed: a thread that attaches
-/// could be given the addresses in between, and its attach be taken for the one that has gone.
+/// The attach table for this thread alone, if a call is about to change a range in which something
+/// is attached. It is to live until both the kernel and the attach table have changed: a thread
+/// that attaches could be given the addresses in between, and its attach be taken for the one that
+/// has gone.
 ///
 /// What is unmapped without that is a range that no piece lies in; what the kernel gives to another
 /// thread afterwards is not looked at any more.
@@ -40,10 +42,10 @@ pub fn replacing<T>(
     if done(&result) {
         user::forget();
         if let Some((_, session)) = &change {
-            pieces::forget_range(session.member(), start, bytes);
+            pieces::forget_range(session.client(), start, bytes);
         }
     } else if let Some((_, session)) = &change {
-        reconcile::unmapped(session.member(), start, bytes);
+        reconcile::unmapped(session.client(), start, bytes);
     }
     result
 }

@@ -8,19 +8,19 @@ use crate::attached::addresses::drop_range;
 use crate::attached::attach_table::Piece;
 use crate::attached::fixed::map;
 use crate::attached::pieces;
-use crate::mapping::remap_request::Wish;
+use crate::mapping::remap_request::RemapRequest;
 use crate::next::system_call;
 use crate::{errno, process};
 
-/// mremap(2) of a part of a segment, as far as the kernel's books go: the new range holds the same
+/// mremap(2) of a part of a segment, as far as the kernel's tables go: the new range holds the same
 /// memory, and what is behind it faults. The old range is gone, unless its size was 0.
-pub fn remap(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
-    let Wish { start, bytes, new_bytes, .. } = wish;
-    wish.check()?;
+pub fn remap(session: &Session, piece: Piece, request: RemapRequest) -> Result<usize, Errno> {
+    let RemapRequest { start, bytes, new_bytes, .. } = request;
+    request.check()?;
     if !piece.holds(start, bytes) {
         return Err(Errno::FAULT);
     }
-    let to = wish.reserve_or_extend()?;
+    let to = request.reserve_or_extend()?;
     let rights = piece.rights.now;
     if to == start {
         // In place. The segment may go on where it had been cut.

@@ -1,8 +1,10 @@
-//! Calls of the program that change its address space, and what it has attached with it: one file for each, by whatever way the
-//! call has come. `change` is what they share; `user` knows which of the program's memory can be read and written.
+//! Calls of the program that change its address space, and what it has attached with it: one file
+//! for each, by whatever way the call has come. `change` is what they share; `user` knows which of
+//! the program's memory can be read and written.
 //!
-//! One that has come by number (`syscall`) must not come to libc's function of its name, which others (UCX) redirect to
-//! themselves and then come back by number: so each of them is given the call to pass on.
+//! One that has come by number (`syscall`) must not come to libc's function of its name, which
+//! others (UCX) redirect to themselves and then come back by number: so each of them is given the
+//! call to pass on.
 
 pub mod advice;
 pub mod attach;

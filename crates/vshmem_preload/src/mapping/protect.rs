@@ -55,7 +55,7 @@ pub fn protect(
         ..before
     };
     pieces::recut(
-        session.member(),
+        session.client(),
         from,
         length,
         |piece| changed(piece.rights) != piece.rights,

@@ -1,11 +1,12 @@
 //! After a call that has failed: whether it had unmapped something by then.
 //!
-//! mremap(2) and mmap(2) with a place of the program's choice may unmap what lies there, and fail afterwards; since Linux 6.17 an
-//! mremap(2) of several mappings may have moved some of them. The kernel alone knows, and tells in /proc/self/maps.
-//! The caller holds the books ([`crate::mapping::change::change`]), so that nobody attaches there meanwhile.
+//! mremap(2) and mmap(2) with a place of the program's choice may unmap what lies there, and fail
+//! afterwards; since Linux 6.17 an mremap(2) of several mappings may have moved some of them. The
+//! kernel alone knows, and tells in /proc/self/maps. The caller holds the attach table
+//! ([`crate::mapping::change::change`]), so that nobody attaches there meanwhile.
 
 use rustix::fs::{Mode, OFlags};
-use vshmem_ipc::Member;
+use vshmem_ipc::Client;
 use vshmem_mem::unless_confined;
 
 use crate::attached::attach_table::Piece;
@@ -39,7 +40,8 @@ impl Mapping {
     }
 }
 
-/// Calls `each` with every mapping of this process, in the order of addresses. `None`: they could not be read.
+/// Calls `each` with every mapping of this process, in the order of addresses. `None`: they could
+/// not be read.
 fn each_mapping(mut each: impl FnMut(Mapping)) -> Option<()> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open(c"/proc/self/maps", flags, Mode::empty()).ok()?;
@@ -63,7 +65,8 @@ fn each_mapping(mut each: impl FnMut(Mapping)) -> Option<()> {
     }
 }
 
-/// The first part of a range in which no mapping is as `wanted`. `None`: there is none, or nobody can say.
+/// The first part of a range in which no mapping is as `wanted`. `None`: there is none, or nobody
+/// can say.
 fn first_gap(start: usize, end: usize, wanted: impl Fn(Mapping) -> bool) -> Option<(usize, usize)> {
     let (mut at, mut until) = (start, end);
     each_mapping(|mapping| {
@@ -89,37 +92,39 @@ fn each_gone(start: usize, bytes: usize, mut each: impl FnMut(usize, usize)) {
     }
 }
 
-/// Takes what a failed call has unmapped of a range out of the books.
-pub fn unmapped(member: &Member, start: usize, bytes: usize) {
+/// Takes what a failed call has unmapped of a range out of the attach table.
+pub fn unmapped(this_client: &Client, start: usize, bytes: usize) {
     let look = || {
-        each_gone(start, bytes, |from, to| pieces::forget_range(member, from, to - from));
+        each_gone(start, bytes, |from, to| pieces::forget_range(this_client, from, to - from));
     };
     errno::untouched(|| unless_confined(look));
 }
 
-/// Follows a failed mremap(2) of a range to a given place in the books: what it has moved, and what it has unmapped.
-pub fn half_moved(member: &Member, start: usize, bytes: usize, target: usize) {
+/// Follows a failed mremap(2) of a range to a given place in the attach table: what it has moved,
+/// and what it has unmapped.
+pub fn half_moved(this_client: &Client, start: usize, bytes: usize, target: usize) {
     let look = || {
         each_gone(start, bytes, |from, to| {
             while let Some(piece) = pieces::find(|piece| piece.touches(from, to)) {
                 let (first, end) = (piece.start.max(from), piece.end().min(to));
-                follow(member, first, end, first - start + target);
+                follow(this_client, first, end, first - start + target);
             }
         });
     };
     errno::untouched(|| unless_confined(look));
 }
 
-/// Follows the part of a piece that has gone from its place: to `target`, if a segment is shown there now, and else nowhere.
-fn follow(member: &Member, start: usize, end: usize, target: usize) {
+/// Follows the part of a piece that has gone from its place: to `target`, if a segment is shown
+/// there now, and else nowhere.
+fn follow(this_client: &Client, start: usize, end: usize, target: usize) {
     let bytes = end - start;
     let shows_segment = |mapping: Mapping| mapping.is_shared_file;
     let has_moved = first_gap(target, target + bytes, shows_segment).is_none();
     if has_moved {
-        pieces::forget_range(member, target, bytes);
+        pieces::forget_range(this_client, target, bytes);
     }
     let moved = |piece: Piece| has_moved.then(|| piece.moved(start, target));
-    pieces::recut(member, start, bytes, |_| true, moved);
+    pieces::recut(this_client, start, bytes, |_| true, moved);
 }
 
 #[cfg(test)]

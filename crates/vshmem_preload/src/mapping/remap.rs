@@ -9,7 +9,7 @@
 use std::ptr::NonNull;
 
 use libc::{c_int, c_void};
-use vshmem_ipc::{Errno, Member};
+use vshmem_ipc::{Client, Errno};
 use vshmem_link::Memory;
 use vshmem_mem::Protection;
 use vshmem_session::Session;
@@ -19,7 +19,7 @@ use crate::attached::attach_table::{Marks, Piece, Rights};
 use crate::attached::{fixed as attached_fixed, mapping_cache, pieces};
 use crate::errno;
 use crate::mapping::change::{PAGE, change};
-use crate::mapping::remap_request::Wish;
+use crate::mapping::remap_request::RemapRequest;
 use crate::mapping::{fixed, reconcile, user};
 use crate::next::system_call;
 
@@ -44,8 +44,8 @@ pub fn remap(
 ) -> *mut c_void {
     let pages = |bytes: usize| bytes.checked_next_multiple_of(PAGE);
     let (Some(bytes), Some(new_bytes)) = (pages(bytes), pages(new_bytes)) else { return call() };
-    let wish = Wish { start, bytes, new_bytes, flags, target };
-    let replaces = wish.has(libc::MREMAP_FIXED);
+    let request = RemapRequest { start, bytes, new_bytes, flags, target };
+    let replaces = request.has(libc::MREMAP_FIXED);
     errno::untouched(|| {
         mapping_cache::drop_range(start, bytes.max(1));
         if replaces {
@@ -57,8 +57,8 @@ pub fn remap(
     let Some((_, session)) = &changing else { return passed_on(call) };
     let source = pieces::find(|piece| piece.holds(start, 1));
     let placed = match source {
-        _ if wish.moves_several() => Err(Errno::FAULT),
-        Some(piece) => place(session, piece, wish),
+        _ if request.moves_several() => Err(Errno::FAULT),
+        Some(piece) => place(session, piece, request),
         None => Ok(None),
     };
     let result = match placed {
@@ -71,12 +71,12 @@ pub fn remap(
     };
     if result != libc::MAP_FAILED {
         user::forget();
-        remapped(session.member(), source, wish, result.addr());
-    } else if replaces && !wish.overlaps() {
-        let moved = if wish.copies() { 0 } else { bytes.min(new_bytes) };
-        reconcile::half_moved(session.member(), start, moved, target);
-        reconcile::unmapped(session.member(), start, bytes);
-        reconcile::unmapped(session.member(), target, new_bytes);
+        remapped(session.client(), source, request, result.addr());
+    } else if replaces && !request.overlaps() {
+        let moved = if request.copies() { 0 } else { bytes.min(new_bytes) };
+        reconcile::half_moved(session.client(), start, moved, target);
+        reconcile::unmapped(session.client(), start, bytes);
+        reconcile::unmapped(session.client(), target, new_bytes);
     }
     result
 }
@@ -91,35 +91,35 @@ fn passed_on(call: impl FnOnce() -> *mut c_void) -> *mut c_void {
 }
 
 /// Does what the kernel must not do by itself with a piece; `None` where it may.
-fn place(session: &Session, piece: Piece, wish: Wish) -> Result<Option<usize>, Errno> {
-    let Wish { start, bytes, new_bytes, .. } = wish;
-    let more = wish.grows() || bytes == 0;
-    if attached_fixed::are_ours() && (more || wish.flags & !libc::MREMAP_MAYMOVE != 0) {
-        return errno::untouched(|| fixed::remap(session, piece, wish)).map(Some);
+fn place(session: &Session, piece: Piece, request: RemapRequest) -> Result<Option<usize>, Errno> {
+    let RemapRequest { start, bytes, new_bytes, .. } = request;
+    let more = request.grows() || bytes == 0;
+    if attached_fixed::are_ours() && (more || request.flags & !libc::MREMAP_MAYMOVE != 0) {
+        return errno::untouched(|| fixed::remap(session, piece, request)).map(Some);
     }
     if more && !piece.holds(start, bytes) {
         // Two mappings, even where the kernel has made one of them: EFAULT.
-        return wish.check().and(Err(Errno::FAULT));
+        return request.check().and(Err(Errno::FAULT));
     }
     let beyond = new_bytes > piece.rest(start) && piece.holds(start, bytes);
-    let moves = more || wish.has(libc::MREMAP_FIXED);
-    if !beyond || !moves || wish.has(libc::MREMAP_DONTUNMAP) {
+    let moves = more || request.has(libc::MREMAP_FIXED);
+    if !beyond || !moves || request.has(libc::MREMAP_DONTUNMAP) {
         return Ok(None);
     }
-    wish.check()?;
-    errno::untouched(|| grow(session, piece, wish)).map(Some)
+    request.check()?;
+    errno::untouched(|| grow(session, piece, request)).map(Some)
 }
 
 /// A piece that is to be longer than what the segment has from there on.
-fn grow(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
-    let Wish { start, bytes, new_bytes, .. } = wish;
+fn grow(session: &Session, piece: Piece, request: RemapRequest) -> Result<usize, Errno> {
+    let RemapRequest { start, bytes, new_bytes, .. } = request;
     let shown = piece.rest(start).min(new_bytes);
     if session.link().capabilities().memory == Memory::Device && shown > 0 {
         // Such mappings grow nowhere: the kernel's word.
         drop_range(second_mapping(start, PAGE, None)?, PAGE);
     }
     let in_place = bytes != 0
-        && !wish.has(libc::MREMAP_FIXED)
+        && !request.has(libc::MREMAP_FIXED)
         && start + bytes == piece.end()
         && shown <= bytes;
     if in_place
@@ -128,10 +128,10 @@ fn grow(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
     {
         return Ok(start);
     }
-    if !wish.has(libc::MREMAP_MAYMOVE) {
+    if !request.has(libc::MREMAP_MAYMOVE) {
         return Err(Errno::NOMEM);
     }
-    let to = wish.reserve()?;
+    let to = request.reserve()?;
     if shown > 0
         && let Err(error) = second_mapping(start, shown, Some(to))
     {
@@ -144,16 +144,16 @@ fn grow(session: &Session, piece: Piece, wish: Wish) -> Result<usize, Errno> {
     Ok(to)
 }
 
-/// Follows a successful mremap in the books. `source` is the piece at its old start.
-fn remapped(member: &Member, source: Option<Piece>, wish: Wish, to: usize) {
-    let Wish { start: from, bytes: before, new_bytes: kept, .. } = wish;
-    if wish.has(libc::MREMAP_FIXED) && to != from {
+/// Follows a successful mremap in the attach table. `source` is the piece at its old start.
+fn remapped(this_client: &Client, source: Option<Piece>, request: RemapRequest, to: usize) {
+    let RemapRequest { start: from, bytes: before, new_bytes: kept, .. } = request;
+    if request.has(libc::MREMAP_FIXED) && to != from {
         // What lay at the target has gone.
-        pieces::forget_range(member, to, kept);
+        pieces::forget_range(this_client, to, kept);
     }
-    if wish.copies() {
+    if request.copies() {
         if let Some(piece) = source
-            && errno::untouched(|| member.attach_again(piece.id)).is_ok()
+            && errno::untouched(|| this_client.attach_again(piece.id)).is_ok()
         {
             let second = Piece { start: from, bytes: kept, ..piece };
             let _ = pieces::add(second.moved(from, to));
@@ -161,12 +161,12 @@ fn remapped(member: &Member, source: Option<Piece>, wish: Wish, to: usize) {
         return;
     }
     if kept < before {
-        pieces::forget_range(member, from.saturating_add(kept), before - kept);
+        pieces::forget_range(this_client, from.saturating_add(kept), before - kept);
     }
     let more = kept.saturating_sub(before);
     if to != from {
         pieces::recut(
-            member,
+            this_client,
             from,
             before.min(kept),
             |_| true,
@@ -214,13 +214,13 @@ fn show_pages(session: &Session, start: usize, bytes: usize, place: usize) -> Re
     let marks = first.rights.marks.only(Marks::LOCKED);
     let (base, rights) = (start.wrapping_sub(place), Rights { marks, ..first.rights });
     let shown = Piece { start, bytes, base, rights, ..first };
-    let member = session.member();
-    member.attach_again(first.id)?;
+    let this_client = session.client();
+    this_client.attach_again(first.id)?;
     if let Err(error) = map_pages(session, shown) {
-        let _ = member.shmdt(first.id);
+        let _ = this_client.shmdt(first.id);
         return Err(error);
     }
-    pieces::forget_range(member, start, bytes);
+    pieces::forget_range(this_client, start, bytes);
     pieces::add(shown).map_err(|_| Errno::NOMEM)
 }
 

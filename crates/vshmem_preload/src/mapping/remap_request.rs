@@ -11,7 +11,7 @@ use crate::mapping::change::PAGE;
 
 /// What mremap(2) is asked for; lengths are whole pages.
 #[derive(Debug, Clone, Copy)]
-pub struct Wish {
+pub struct RemapRequest {
     /// The old range begins here.
     pub start: usize,
     /// Its length; 0 asks for a second mapping of the same memory.
@@ -24,7 +24,7 @@ pub struct Wish {
     pub target: usize,
 }
 
-impl Wish {
+impl RemapRequest {
     /// Whether it has a flag.
     pub fn has(self, flag: c_int) -> bool {
         self.flags & flag != 0
@@ -41,8 +41,8 @@ impl Wish {
     }
 
     /// Whether it would move a segment together with something else. Linux before 6.17 moves one
-    /// mapping at a time, and newer ones do not move several if a segment of their own is among them,
-    /// but would if the pool's file is.
+    /// mapping at a time, and newer ones do not move several if a segment of their own is among
+    /// them, but would if the pool's file is.
     pub fn moves_several(self) -> bool {
         let end = self.start.saturating_add(self.bytes);
         self.has(libc::MREMAP_FIXED)
@@ -71,16 +71,16 @@ impl Wish {
         if refused { Err(Errno::INVAL) } else { Ok(()) }
     }
 
-    /// Takes the addresses of the new range, without any access: in place of what lies there where the
-    /// program has asked for it, and else where the kernel likes.
+    /// Takes the addresses of the new range, without any access: in place of what lies there where
+    /// the program has asked for it, and else where the kernel likes.
     pub fn reserve(self) -> Result<usize, Errno> {
         let fixed = self.has(libc::MREMAP_FIXED);
         let at = if fixed { self.target } else { 0 };
         no_access(at, self.new_bytes, if fixed { libc::MAP_FIXED } else { 0 })
     }
 
-    /// For mappings that can only be replaced: reserves the new range and says where it is, or that the
-    /// old one was made longer in place.
+    /// For mappings that can only be replaced: reserves the new range and says where it is, or that
+    /// the old one was made longer in place.
     pub fn reserve_or_extend(self) -> Result<usize, Errno> {
         self.check()?;
         let behind = NonNull::new((self.start + self.bytes) as *mut u8).ok_or(Errno::INVAL)?;

@@ -18,10 +18,11 @@ const PAGE: usize = 4096;
 const POPULATE_READ: libc::c_int = 22;
 const POPULATE_WRITE: libc::c_int = 23;
 
-/// The number of a page from bit 2 on, with bit 0 for "may be read" and bit 1 for "may be written"; above it the [`EPOCH`] that it
-/// was asked about in.
+/// The number of a page from bit 2 on, with bit 0 for "may be read" and bit 1 for "may be written";
+/// above it the [`EPOCH`] that it was asked about in.
 static PAGES: [AtomicUsize; REMEMBERED] = [const { AtomicUsize::new(0) }; REMEMBERED];
-/// Raised by [`ONE_EPOCH`] whenever mappings have changed: what was asked about before counts no more.
+/// Raised by [`ONE_EPOCH`] whenever mappings have changed: what was asked about before counts no
+/// more.
 static EPOCH: AtomicUsize = AtomicUsize::new(0);
 /// Above the number of any page: 57 bits of address, less the 10 that it is shifted down by.
 const ONE_EPOCH: usize = 1 << 47;

@@ -5,6 +5,6 @@ use crate::{errno, process};
 /// Ends the process's adjustments, as leaving an IPC namespace does.
 pub fn end() {
     if let Some(session) = process::joined() {
-        let _ = errno::untouched(|| session.member().leave_adjustments());
+        let _ = errno::untouched(|| session.client().apply_adjustments());
     }
 }

@@ -1,7 +1,8 @@
 //! Seeing to it that this domain has an agent.
 //!
-//! The agent notices deaths. `vshmem run` starts it; a process that finds none starts one, while it is where and who it was
-//! when it began (see [`vshmem_agent::AgentStarter`]) and has not confined itself.
+//! The agent notices deaths. `vshmem run` starts it; a process that finds none starts one, while it
+//! is where and who it was when it began (see [`vshmem_agent::AgentStarter`]) and has not confined
+//! itself.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -13,31 +14,31 @@ use vshmem_session::Session;
 use crate::session::cancel;
 use crate::{errno, process};
 
-/// How to start an agent, if `VSHMEM_COMMAND` tells. Made before it is needed: a program may clear its environment, and a
-/// sleeper must not use the heap.
+/// How to start an agent, if `VSHMEM_COMMAND` tells. Made before it is needed: a program may clear
+/// its environment, and a waiter must not use the heap.
 static STARTER: OnceLock<AgentStarter> = OnceLock::new();
 
-/// Starts an agent if there is none, and has this process's sleepers look again now and then.
+/// Starts an agent if there is none, and has this process's waiters look again now and then.
 pub fn watch(session: &Session) {
     let Some(command) = std::env::var_os("VSHMEM_COMMAND") else { return };
     if let Some(starter) = AgentStarter::open(Path::new(&command), session.link().place()) {
         STARTER.get_or_init(|| starter);
-        session.member().keep_vigil(vigil);
+        session.client().set_watchdog(watchdog);
         ensure(session);
     }
 }
 
 /// Sees to it that there is an agent, if that was not done within this second.
 #[inline(never)]
-pub fn glance() {
+pub fn peek() {
     static LAST: AtomicU32 = AtomicU32::new(0);
     let now = vshmem_mem::seconds_now();
     if LAST.load(Ordering::Relaxed) != now && LAST.swap(now, Ordering::Relaxed) != now {
-        vigil();
+        watchdog();
     }
 }
 
-fn vigil() {
+fn watchdog() {
     if let Some(session) = process::joined() {
         errno::untouched(|| cancel::uncancelled(|| ensure(session)));
     }

@@ -16,8 +16,9 @@ static CHANGES: AtomicU32 = AtomicU32::new(1);
 /// number and capset those of one.
 static BY_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// Credentials, and the value of `CHANGES` that they belong to: 0 while they are being written. Whoever finds them being
-/// written, which may be by the very thread that a signal handler has interrupted, asks for itself.
+/// Credentials, and the value of `CHANGES` that they belong to: 0 while they are being written.
+/// Whoever finds them being written, which may be by the very thread that a signal handler has
+/// interrupted, asks for itself.
 #[derive(Debug)]
 struct Known {
     changes: AtomicU32,
@@ -83,7 +84,8 @@ const ADMINISTERS: u32 = 2;
 const UNLIMITED: u32 = 4;
 const LOCKS: u32 = 8;
 
-/// To be called in a child that fork has made: another thread of the parent may have been writing what is remembered.
+/// To be called in a child that fork has made: another thread of the parent may have been writing
+/// what is remembered.
 pub fn begin_child() {
     KNOWN.changes.store(0, Ordering::Relaxed);
     KNOWN.busy.store(0, Ordering::Relaxed);

@@ -2,8 +2,8 @@
 //! (pthreads(7)).
 //!
 //! A thread that is cancelled leaves its stack behind, wherever it is. In the middle of a call it
-//! would leave a place in a line behind, too, and take what comes there. So a cancellation only
-//! ends the sleep, as a signal handler would, and acts when the call has cleaned up; the libc
+//! would leave a place in a wait queue behind, too, and take what comes there. So a cancellation
+//! only ends the sleep, as a signal handler would, and acts when the call has cleaned up; the libc
 //! calls that this library makes on its way do not notice it.
 
 use libc::c_int;

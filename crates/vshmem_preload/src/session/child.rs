@@ -8,8 +8,8 @@ use crate::attached::{attach_table, fixed, future_locks, pieces};
 use crate::session::{agent, caller};
 use crate::{errno, process};
 
-/// Makes a child that has come about without our knowledge a client of its own. A vfork child shares its parent's memory and so never
-/// gets here.
+/// Makes a child that has come about without our knowledge a client of its own. A vfork child
+/// shares its parent's memory and so never gets here.
 #[cold]
 pub fn adopt(session: &'static Session) -> Result<&'static Session, Errno> {
     attach_table::begin_child();
@@ -22,7 +22,7 @@ pub fn adopt(session: &'static Session) -> Result<&'static Session, Errno> {
 /// Counts what is attached here for this process.
 pub fn count_attaches(session: &Session) {
     pieces::each(|piece| {
-        let _ = session.member().attach_again(piece.id);
+        let _ = session.client().attach_again(piece.id);
     });
 }
 
@@ -36,11 +36,11 @@ pub fn become_client(session: &Session, kept: Option<ChildSlot>) -> Result<(), E
     let elsewhere = unless_confined(domain_of_child).unwrap_or(Ok(None));
     let joined = match &elsewhere {
         Ok(home) => session
-            .member()
+            .client()
             .become_child(kept, own_process(), home.as_ref())
             .map_err(|_| Errno::NOSPC),
         Err(_) => {
-            session.member().renounce();
+            session.client().renounce();
             Err(Errno::NOSYS)
         }
     };

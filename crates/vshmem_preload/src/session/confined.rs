@@ -1,9 +1,10 @@
 //! Programs that confine themselves: seccomp(2), by its own number or by prctl(2).
 //!
-//! A filter may end the process for a call that it has not foreseen. So the library makes ready for one: it joins and asks what
-//! it has to ask, then does with the calls that docs/reference/sysv-differences.md lists. What needs others goes through a gate
-//! ([`vshmem_mem::unless_confined`]) and is left to those who are free: starting an agent, noticing a child's end at once, opening
-//! the pool's file again.
+//! A filter may end the process for a call that it has not foreseen. So the library makes ready for
+//! one: it joins and asks what it has to ask, then does with the calls that
+//! docs/reference/sysv-differences.md lists. What needs others goes through a gate
+//! ([`vshmem_mem::unless_confined`]) and is left to those who are free: starting an agent, noticing
+//! a child's end at once, opening the pool's file again.
 
 use libc::c_int;
 use vshmem_mem::is_confined;
@@ -16,14 +17,16 @@ pub fn confine(call: impl FnOnce() -> c_int) -> c_int {
     let before = is_confined();
     vshmem_mem::confine(true);
     let result = call();
-    // seccomp(2) with SECCOMP_FILTER_FLAG_NEW_LISTENER gives a descriptor; with TSYNC, a thread that could not follow.
+    // seccomp(2) with SECCOMP_FILTER_FLAG_NEW_LISTENER gives a descriptor; with TSYNC, a thread
+    // that could not follow.
     if result == -1 {
         vshmem_mem::confine(before);
     }
     result
 }
 
-/// Whether an operation of seccomp(2) confines: SECCOMP_SET_MODE_STRICT and SECCOMP_SET_MODE_FILTER.
+/// Whether an operation of seccomp(2) confines: SECCOMP_SET_MODE_STRICT and
+/// SECCOMP_SET_MODE_FILTER.
 pub fn confines(operation: usize) -> bool {
     operation <= 1
 }

@@ -19,7 +19,8 @@ pub fn session() -> Result<&'static Session, Errno> {
     make_session(&mut refusal).ok_or(refusal)
 }
 
-/// The refusal goes beside the session: a `Result` of both is returned in memory, and then the usual way takes the session from there as well.
+/// The refusal goes beside the session: a `Result` of both is returned in memory, and then the
+/// usual way takes the session from there as well.
 #[cold]
 #[inline(never)]
 fn make_session(refusal: &mut Errno) -> Option<&'static Session> {
@@ -37,6 +38,6 @@ fn make_session(refusal: &mut Errno) -> Option<&'static Session> {
 #[inline]
 pub fn watchful_session() -> Result<&'static Session, Errno> {
     let session = session()?;
-    agent::glance();
+    agent::peek();
     Ok(session)
 }

@@ -1,10 +1,10 @@
-//! Descriptors of the program's that joining needs: a few, for a moment. The kernel's System V calls need none, so a
-//! program may have none left at its first.
+//! Descriptors of the program's that joining needs: a few, for a moment. The kernel's System V
+//! calls need none, so a program may have none left at its first.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit as set_limit};
 
-/// Tries again what has failed for want of a descriptor, with the soft limit at the hard one meanwhile. `None`: there
-/// are descriptors left, or no more are to be had.
+/// Tries again what has failed for want of a descriptor, with the soft limit at the hard one
+/// meanwhile. `None`: there are descriptors left, or no more are to be had.
 #[cold]
 pub fn beyond_the_soft_limit<T>(again: impl FnOnce() -> T) -> Option<T> {
     let look = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;

@@ -42,8 +42,9 @@ pub fn remember() {
     });
 }
 
-/// A list that a child of vfork has made in its parent's memory, and left there as its program was replaced: whose, where, and how
-/// long. What the thread whose child it was executes next gives it back, or its next child.
+/// A list that a child of vfork has made in its parent's memory, and left there as its program was
+/// replaced: whose, where, and how long. What the thread whose child it was executes next gives it
+/// back, or its next child.
 struct LeftBehind {
     list: Cell<(usize, usize)>,
     preload: Cell<(usize, usize)>,
@@ -63,7 +64,8 @@ impl LeftBehind {
             for range in [&left.list, &left.preload] {
                 let (start, bytes) = range.replace(NOWHERE);
                 if let Some(start) = NonNull::new(start as *mut u8) {
-                    // SAFETY: the child that has made it does not run in this memory any more, and nobody else knows it.
+                    // SAFETY: the child that has made it does not run in this memory any more, and
+                    // nobody else knows it.
                     let _ = unsafe { vshmem_mem::unmap(start, bytes) };
                 }
             }
@@ -171,14 +173,14 @@ unsafe fn look_through(envp: *const *const c_char, words: &[CString]) -> Found {
 }
 
 impl Environment {
-    /// Completes `envp` for a program that replaces this one. Without the heap: callers may be vfork
-    /// children.
+    /// Completes `envp` for a program that replaces this one. Without the heap: callers may be
+    /// vfork children.
     ///
     /// # Safety
     /// `envp` is null, or a list of C strings that ends with a null, and stays so while this lives.
     pub unsafe fn completed(envp: *const *const c_char) -> Self {
         let rejoins = process::joined()
-            .is_some_and(|session| session.member().others_busy() || exec::leaves_attaches());
+            .is_some_and(|session| session.client().others_busy() || exec::leaves_attaches());
         // SAFETY: the same contract.
         unsafe { Self::with_words(envp, rejoins) }
     }

@@ -2,10 +2,11 @@
 //! adjustments.
 //!
 //! Attaches are given up before the kernel is asked, because nobody is left to do it after;
-//! if exec fails, they are taken again. A program that plainly cannot be executed is not even tried. What must not go
-//! as long as exec may fail is left alone: all attaches while other threads run, which may store into them; and those that keep a
-//! removed segment, whose memory would be somebody else's at once. The new program finds the attaches of the one before it, and
-//! gives them up when it begins.
+//! if exec fails, they are taken again. A program that plainly cannot be executed is not even
+//! tried. What must not go as long as exec may fail is left alone: all attaches while other threads
+//! run, which may store into them; and those that keep a removed segment, whose memory would be
+//! somebody else's at once. The new program finds the attaches of the one before it, and gives them
+//! up when it begins.
 
 use libc::{c_char, c_int};
 use vshmem_mem::unless_confined;
@@ -19,7 +20,7 @@ use crate::{errno, process};
 /// Runs an exec with nothing attached.
 pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_int {
     let Some(session) = process::joined() else { return exec() };
-    let member = session.member();
+    let this_client = session.client();
     // A vfork child works in its parent's memory; what it holds is its parent's.
     let mine = exit::ending().is_some();
     // The kernel reads the path: the pointer may be anything.
@@ -33,10 +34,10 @@ pub fn detached(path: Option<*const c_char>, exec: impl FnOnce() -> c_int) -> c_
     if !mine || !executable || pieces::is_empty() || !exit::is_alone() {
         return exec();
     }
-    let suspended = errno::untouched(|| member.suspend_attaches());
+    let suspended = errno::untouched(|| this_client.suspend_attaches());
     let result = exec();
     if let Ok(suspended) = suspended {
-        errno::untouched(|| member.resume_attaches(suspended, close_segment));
+        errno::untouched(|| this_client.resume_attaches(suspended, close_segment));
     }
     result
 }
@@ -50,7 +51,7 @@ fn close_segment(id: i32) {
 
 /// Whether attaches are left to the new program.
 pub fn leaves_attaches() -> bool {
-    exit::ending().is_some_and(|member| {
-        !pieces::is_empty() && (member.keeps_removed_segments() || !exit::is_alone())
+    exit::ending().is_some_and(|this_client| {
+        !pieces::is_empty() && (this_client.keeps_removed_segments() || !exit::is_alone())
     })
 }

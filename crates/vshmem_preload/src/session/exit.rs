@@ -1,42 +1,42 @@
-//! The end of a process that ends by itself. Deaths of other kinds are the agent's.
+//! The exit of a process. The agent handles other kinds of death.
 //!
-//! As long as it runs, its threads may store into what it has attached, and may hold what a semaphore
-//! guards; so may destructors that come after ours. It gives up nothing, then, but leaves a note, and
-//! who sees that it has ended gives back what it held: a parent that waits for it ([`crate::session::reap`]),
-//! whoever asks about objects first, or else the agent. A process that runs nothing any more but its
-//! own way out gives its attaches and adjustments back itself.
+//! As long as it runs, its threads may store into what it has attached, and may hold what a
+//! semaphore guards; so may destructors that come after ours. It gives up nothing, then, but leaves
+//! a note, and who sees that it has ended gives back what it held: a parent that waits for it
+//! ([`crate::session::reap`]), whoever asks about objects first, or else the agent. A process that
+//! runs nothing any more but its own way out gives its attaches and adjustments back itself.
 
 use libc::c_int;
-use vshmem_ipc::{Errno, Member};
+use vshmem_ipc::{Client, Errno};
 use vshmem_mem::unless_confined;
 
 use crate::next::system_call;
 use crate::{errno, process};
 
-/// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in its
-/// parent's memory, nor for one unknown.
-pub fn ending() -> Option<&'static Member> {
-    let member = process::joined()?.member();
-    let mine = !process::is_unknown_child() && member.is_process(rustix::process::getpid());
-    mine.then_some(member)
+/// This process's part in the pool, if it is to be ended: neither for a vfork child, which works in
+/// its parent's memory, nor for one unknown.
+pub fn ending() -> Option<&'static Client> {
+    let this_client = process::joined()?.client();
+    let mine = !process::is_unknown_child() && this_client.is_process(rustix::process::getpid());
+    mine.then_some(this_client)
 }
 
 /// Whether the calling thread is the only one of its process.
 pub fn is_alone() -> bool {
-    // Without /proc, nobody can say so. The kernel counts a process's threads as links of this folder,
-    // beside the two that every folder has.
+    // Without /proc, nobody can say so. The kernel counts a process's threads as links of this
+    // folder, beside the two that every folder has.
     let is_one = || rustix::fs::stat(c"/proc/self/task").is_ok_and(|folder| folder.st_nlink == 3);
     unless_confined(is_one).unwrap_or(false)
 }
 
 /// Before destructors and the writing of what was printed: nothing of ours is told of the last.
 fn on_exit() {
-    let Some(member) = ending() else { return };
+    let Some(this_client) = ending() else { return };
     // The agent makes up for what fails here.
     if is_alone() {
-        let _ = member.leave_adjustments();
+        let _ = this_client.apply_adjustments();
     }
-    let _ = member.announce_end();
+    let _ = this_client.announce_end();
 }
 
 /// Runs after the program's own exit handlers, and before the destructors of some libraries.
@@ -61,13 +61,14 @@ fn block_signals() {
 
 /// Ends the process, as _exit(2) does.
 pub fn end(status: c_int) -> ! {
-    if let Some(member) = ending() {
+    if let Some(this_client) = ending() {
         let _ = if is_alone() {
-            // Nothing comes after this but the end, and no handler that stores into what is given up.
+            // Nothing comes after this but the end, and no handler that stores into what is given
+            // up.
             block_signals();
-            member.farewell()
+            this_client.release_at_exit()
         } else {
-            member.announce_end()
+            this_client.announce_end()
         };
     }
     // SAFETY: exit_group does not return.
@@ -77,24 +78,25 @@ pub fn end(status: c_int) -> ! {
     }
 }
 
-/// Gives back what processes held that had left a note and are gone by now. True when there was one.
-pub fn bury_leavers(member: &Member) -> bool {
-    if !member.somebody_leaves() {
+/// Gives back what processes held that had left a note and are gone by now. True when there was
+/// one.
+pub fn reap_exiting(this_client: &Client) -> bool {
+    if !this_client.has_exiting_clients() {
         return false;
     }
     let gone = |pid| !vshmem_link::process_exists(pid);
-    let bury = || errno::untouched(|| member.bury_leavers(&gone)).unwrap_or(false);
-    unless_confined(bury).unwrap_or(false)
+    let reap = || errno::untouched(|| this_client.reap_exiting(&gone)).unwrap_or(false);
+    unless_confined(reap).unwrap_or(false)
 }
 
 /// Tries again what was refused for want of something that such a process may have held.
-pub fn over_leavers<T>(
-    member: &Member,
+pub fn retry_after_reaping<T>(
+    this_client: &Client,
     refusals: &[Errno],
     call: impl Fn() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     match call() {
-        Err(error) if refusals.contains(&error) && bury_leavers(member) => call(),
+        Err(error) if refusals.contains(&error) && reap_exiting(this_client) => call(),
         other => other,
     }
 }

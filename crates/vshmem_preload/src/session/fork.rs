@@ -16,7 +16,8 @@ use crate::attached::{attach_table, mapping_cache};
 use crate::session::{child, join};
 use crate::{errno, process};
 
-/// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted `fork`, and so on.
+/// Forks of a thread inside each other at most: `fork` in a signal handler that has interrupted
+/// `fork`, and so on.
 const LEVELS: usize = 4;
 
 /// What is kept for the child of one fork.
@@ -36,13 +37,14 @@ impl Kept {
 /// What a thread has kept for the children of forks that are under way.
 #[derive(Debug)]
 struct UnderWay {
-    /// Calls of `fork` below that have not returned. Raised before a level is used: a handler that comes in between has the next.
+    /// Calls of `fork` below that have not returned. Raised before a level is used: a handler that
+    /// comes in between has the next.
     depth: AtomicUsize,
     /// For the child of each.
     kept: [Kept; LEVELS],
     /// For the child of a fork inside libc.
     inside: Kept,
-    /// This thread keeps the others from the address books. No handler runs meanwhile.
+    /// This thread keeps the others from the attach table. No handler runs meanwhile.
     holds_table: Cell<bool>,
 }
 
@@ -85,8 +87,9 @@ thread_local! {
 
 static HANDLERS: AtomicBool = AtomicBool::new(false);
 
-/// Has forks come by here. Before anybody else registers handlers: what registers last is called first before a fork, and the books
-/// must not be held while a handler of somebody else's waits for one of the program's threads.
+/// Has forks come by here. Before any other library registers handlers: what registers last is
+/// called first before a fork, and the attach table must not be held while a handler of somebody
+/// else's waits for one of the program's threads.
 pub fn register() {
     if !HANDLERS.swap(true, Ordering::AcqRel) {
         // SAFETY: the handlers are functions of this library, which is never unloaded.
@@ -107,7 +110,7 @@ fn keep() -> Result<(), Errno> {
         child::adopt(session)?;
     }
     let at = attach_table::changes();
-    let slot = session.member().reserve_child()?;
+    let slot = session.client().reserve_child()?;
     UNDER_WAY.with(|forks| {
         forks.innermost().at.set(at);
         forks.innermost().slot.set(Some(slot));
@@ -128,8 +131,8 @@ fn is_kept() -> bool {
     })
 }
 
-/// From here to the end of the fork nobody attaches, detaches or changes pieces: the child is to have in
-/// its books, and counted, just what it has in its addresses.
+/// From here to the end of the fork no thread attaches, detaches or changes pieces: the child is to
+/// have in its books, and counted, just what it has in its addresses.
 extern "C" fn before() {
     let Some(session) = process::inherited() else { return };
     errno::untouched(|| {
@@ -142,14 +145,14 @@ extern "C" fn before() {
             return;
         }
         if let (Some(session), Some(kept)) = (process::joined(), take_kept()) {
-            session.member().cancel_child(kept);
+            session.client().cancel_child(kept);
         }
         // A fork cannot be refused from here: a child without a slot joins at its first call.
         let _ = keep();
     });
 }
 
-/// Lets the others at the address books again.
+/// Unlocks the attach table.
 fn release_table() {
     if UNDER_WAY.with(|forks| forks.holds_table.take()) {
         errno::untouched(attach_table::release_after_fork);
@@ -170,7 +173,8 @@ extern "C" fn in_child() {
     release_table();
 }
 
-/// To be called when the handlers of others have been: to find out its domain takes a child the heap, which may be one of theirs.
+/// To be called when the handlers of others have been: to find out its domain takes a child the
+/// heap, which may be one of theirs.
 extern "C" fn late_in_child() {
     // Not when a handler has been at a call meanwhile.
     let is_new = !process::is_known();
@@ -191,13 +195,13 @@ fn take_place() {
         let kept = take_kept();
         UNDER_WAY.with(UnderWay::begin_child);
         let joined = errno::untouched(|| child::become_client(session, kept));
-        if joined.is_ok() && kept.is_none_or(|kept| !session.member().is_in(kept)) {
+        if joined.is_ok() && kept.is_none_or(|kept| !session.client().is_in(kept)) {
             // Nothing was counted for it, or it was given back already.
             errno::untouched(|| child::count_attaches(session));
         }
         if joined.is_ok() || session.link().capabilities().children_inherit {
             child::begin_child(|piece| {
-                let _ = session.member().shmdt(piece.id);
+                let _ = session.client().shmdt(piece.id);
             });
         }
     }
@@ -233,8 +237,8 @@ fn fork_prepared(fork: impl FnOnce() -> pid_t) -> pid_t {
         && let (Some(session), Some(kept)) = (process::joined(), take_kept())
     {
         errno::untouched(|| match u32::try_from(child) {
-            Ok(pid) => session.member().name_child(kept, pid),
-            Err(_) => session.member().cancel_child(kept),
+            Ok(pid) => session.client().name_child(kept, pid),
+            Err(_) => session.client().cancel_child(kept),
         });
     }
     child

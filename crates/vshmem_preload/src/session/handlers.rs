@@ -4,12 +4,16 @@
 //! ours that happens (see `vshmem_mem::signal_handled`).
 //!
 //! # What a handler reads
-//! A handler runs between any two instructions of its thread, and may make System V calls of its own. So whatever this library
-//! keeps for a thread or a process is read by handlers, at every moment of being written:
+//! A handler runs between any two instructions of its thread, and may make System V calls of its
+//! own. So whatever this library keeps for a thread or a process is read by handlers, at every
+//! moment of being written:
 //!
 //! | what | why it is safe |
 //! |---|---|
-//! | `vshmem_mem::interrupted` (handlers counted, the word slept on, the place in a line) | one word each, or vouched for by a flag that is 0 while they are written; in the thread's static block, so that no handler allocates. A place is taken once, and only believed if the slot is this thread's and its lock is a lock |
+//! | `vshmem_mem::interrupted` (handlers counted, the word slept on, the place in a line) | one
+//! word each, or guaranteed by a flag that is 0 while they are written; in the thread's static
+//! block, so that no handler allocates. A place is taken once, and only believed if the slot is
+//! this thread's and its lock is a lock |
 //! | `HANDLERS` here | one word for each signal. `DETAILED` is read by sigaction alone |
 //! | `process::SESSION`, `MARK` | one word, set once; what it points to is never freed |
 //! | `join::SETUP` | one word, which says who sets up: a handler that has interrupted it gets ENOSYS and does not wait for itself |
@@ -19,11 +23,14 @@
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
 //! | `pieces::PIECES`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
 //! | `user::PAGES` | one word each: page and rights |
-//! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a member's `doorbell` and `vigil`, `vshmem_agent`'s surroundings | set once, at load or on joining; before that, there is none |
+//! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a member's `doorbell` and `watchdog`,
+//! `vshmem_agent`'s surroundings | set once, at load or on joining; before that, there is none |
 //! | `next!`'s addresses | one word each; who finds none looks the symbol up, and all find the same |
 //! | a member's `client` and `pid` | one word each, changed in a new child before its program goes on |
-//! | a member's seats | claimed by one word; a handler takes another seat, and takes over locks of its own thread |
-//! | a member's larder, hints, spin, told sizes | one word each, swapped, or checked before use |
+//! | a member's slot guards | claimed by one word; a handler takes another slot guard, and takes
+//! over locks of its own thread |
+//! | a member's chunk cache, hints, spin, told sizes | one word each, swapped, or checked before
+//! use |
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -40,12 +47,13 @@ static HANDLERS: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNAL
 /// Whether SA_SIGINFO was asked for.
 static DETAILED: [AtomicUsize; SIGNALS] = [const { AtomicUsize::new(0) }; SIGNALS];
 
-/// Entered by the kernel. It takes little of the stack: programs make their signal stacks as large as the kernel says that
-/// handlers need (AT_MINSIGSTKSZ), and hardly larger.
+/// Entered by the kernel. It takes little of the stack: programs make their signal stacks as large
+/// as the kernel says that handlers need (AT_MINSIGSTKSZ), and hardly larger.
 unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     vshmem_mem::signal_handled();
-    if vshmem_mem::is_sleeper_shown() {
-        // SAFETY: the kernel passes the context to a handler that was installed with SA_SIGINFO, and it stays for as long.
+    if vshmem_mem::is_waiter_shown() {
+        // SAFETY: the kernel passes the context to a handler that was installed with SA_SIGINFO,
+        // and it stays for as long.
         end_sleep(unsafe { &*context.cast() });
     }
     let Some(handler) = HANDLERS.get(signal as usize) else { return };
@@ -63,14 +71,15 @@ unsafe extern "C" fn enter(signal: c_int, info: *mut siginfo_t, context: *mut c_
     }
 }
 
-/// Ends the sleep that the handler has interrupted. That takes a lock, and some kilobytes of stack: a handler on a signal stack
-/// does it on the stack of the interrupted thread, which had the room for the call.
+/// Ends the sleep that the handler has interrupted. That takes a lock, and some kilobytes of stack:
+/// a handler on a signal stack does it on the stack of the interrupted thread, which had the room
+/// for the call.
 #[cold]
 #[inline(never)]
 fn end_sleep(context: &libc::ucontext_t) {
-    let Some(top) = interrupted_stack(context) else { return leave_line() };
-    // The kernel takes a thread that is not on its signal stack for one that has left it, and would put the next signal's frame
-    // over ours.
+    let Some(top) = interrupted_stack(context) else { return leave_wait_queue() };
+    // The kernel takes a thread that is not on its signal stack for one that has left it, and would
+    // put the next signal's frame over ours.
     let (all, mut before) = (u64::MAX, 0u64);
     let set_mask = |to: &u64, before: *mut u64| {
         let words =
@@ -79,17 +88,17 @@ fn end_sleep(context: &libc::ucontext_t) {
         unsafe { vshmem_mem::system_call(libc::SYS_rt_sigprocmask, words) }
     };
     if set_mask(&all, &raw mut before) != 0 {
-        return leave_line();
+        return leave_wait_queue();
     }
-    // SAFETY: nothing lives below the red zone of the interrupted stack; the thread goes on there only after this handler, and no
-    // other handler can run meanwhile.
-    unsafe { call_on(top, leave_line) };
+    // SAFETY: nothing lives below the red zone of the interrupted stack; the thread goes on there
+    // only after this handler, and no other handler can run meanwhile.
+    unsafe { call_on(top, leave_wait_queue) };
     set_mask(&before, std::ptr::null_mut());
 }
 
-extern "C" fn leave_line() {
+extern "C" fn leave_wait_queue() {
     if let Some(session) = process::joined() {
-        errno::untouched(|| session.member().interrupt());
+        errno::untouched(|| session.client().interrupt());
     }
 }
 
@@ -112,7 +121,8 @@ fn interrupted_stack(context: &libc::ucontext_t) -> Option<usize> {
 /// # Safety
 /// Below `top` there is a stack that nobody uses.
 unsafe fn call_on(top: usize, function: extern "C" fn()) {
-    // SAFETY: the function keeps the register that the former stack pointer is in, as every C function does.
+    // SAFETY: the function keeps the register that the former stack pointer is in, as every C
+    // function does.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         std::arch::asm!(

@@ -1,4 +1,5 @@
-//! Joining a pool: at the first call, or before the program does what would put the pool out of reach.
+//! Joining a pool: at the first call, or before the program does what would put the pool out of
+//! reach.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,16 +11,17 @@ use crate::attached::mapping_cache;
 use crate::session::{agent, caller, cancel, descriptors};
 use crate::{errno, log, process};
 
-/// How far setting up is, or which thread is at it: one word, so that a signal handler of that thread recognises itself at every
-/// moment.
+/// How far setting up is, or which thread is at it: one word, so that a signal handler of that
+/// thread recognises itself at every moment.
 static SETUP: AtomicUsize = AtomicUsize::new(FRESH);
 
 const FRESH: usize = 0;
 const READY: usize = 1;
 
-/// A number above the constants that differs between the threads of a process, and that a thread keeps in a child.
+/// A number above the constants that differs between the threads of a process, and that a thread
+/// keeps in a child.
 fn this_thread() -> usize {
-    // SAFETY: the address is only told apart from others.
+    // SAFETY: the address is only distinguished from others.
     unsafe { libc::__errno_location() }.addr()
 }
 
@@ -33,9 +35,9 @@ pub fn begin() {
     process::is_at_home_now();
 }
 
-/// Joins while it is still possible: after what the program is about to do (chroot, giving up its
-/// rights) the pool may be out of reach. A program that has made no call yet would otherwise find
-/// none to join at its first.
+/// Joins in advance: after what the program is about to do (chroot, giving up its rights) the pool
+/// may be out of reach. A program that has made no call yet would otherwise find none to join at
+/// its first.
 pub fn join_in_time() {
     if process::joined().is_none() && process::is_home() {
         // What stands in the way is told at the first call.
@@ -73,8 +75,9 @@ pub fn set_up() -> Result<&'static Session, Errno> {
                     return Ok(session);
                 }
             }
-            // We come back to ourselves: from a signal handler, or something that we have called was
-            // replaced by a function of the program's that makes System V calls itself.
+            // We come back to ourselves: from a signal handler, or something that we have called
+            // was replaced by a function of the program's that makes System V calls
+            // itself.
             Err(setting_up) if setting_up == me => return Err(Errno::NOSYS),
             // Another thread sets up.
             Err(_) => {

@@ -1,7 +1,9 @@
-//! This process's place in the pool: how it joins, what it is while it runs, forks and executes, and how it leaves.
+//! This process's place in the pool: how it joins, what it is while it runs, forks and executes,
+//! and how it leaves.
 //!
-//! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its own, `exec`, `exit` and `reap`
-//! are the ends. `caller`, `cancel`, `handlers` and `confined` follow what the program and its threads have asked for.
+//! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its
+//! own, `exec`, `exit` and `reap` are the ends. `caller`, `cancel`, `handlers` and `confined`
+//! follow what the program and its threads have asked for.
 
 pub mod adjustments;
 pub mod agent;

@@ -21,8 +21,8 @@ fn give_back(session: &Session, child: pid_t, status: Option<c_int>) {
         && over
     {
         // Somebody else may have the pid already. The agent makes up for what fails here.
-        let bury = || session.member().bury_process(pid, vshmem_session::is_gone);
-        let _ = errno::untouched(|| vshmem_mem::unless_confined(bury));
+        let reap = || session.client().reap_process(pid, vshmem_session::is_gone);
+        let _ = errno::untouched(|| vshmem_mem::unless_confined(reap));
     }
 }
 

@@ -1,20 +1,20 @@
-//! The address books against a model of mappings, and by many threads at once.
+//! the attach table against a model of mappings, and by many threads at once.
 
-#![allow(unsafe_code)] // of the books' own: the signal mask
+#![allow(unsafe_code)] // of the attach table' own: the signal mask
 
 #[expect(dead_code, unused_imports, reason = "the library uses all of it")]
 #[path = "../../src/attached/attach_table/mod.rs"]
 mod attach_table;
-mod story;
+mod sequence;
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use attach_table::{Attaching, Changing, Counts, Marks, Piece, Rights, Table};
 
 /// Dice that fall the same way each time.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn throw(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -25,10 +25,10 @@ impl Dice {
 
 #[test]
 fn the_books_say_what_a_model_of_pages_says() {
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
     for _ in 0..300 {
-        let story: Vec<u8> = (0..1200).map(|_| dice.throw() as u8).collect();
-        story::play(&story);
+        let sequence: Vec<u8> = (0..1200).map(|_| random.throw() as u8).collect();
+        sequence::play(&sequence);
     }
 }
 
@@ -36,7 +36,7 @@ fn the_books_say_what_a_model_of_pages_says() {
 fn what_fuzzing_has_kept_is_played_again() {
     let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/books");
     for entry in std::fs::read_dir(kept).unwrap() {
-        story::play(&std::fs::read(entry.unwrap().path()).unwrap());
+        sequence::play(&std::fs::read(entry.unwrap().path()).unwrap());
     }
 }
 
@@ -101,8 +101,8 @@ fn cut(part: usize, rounds: usize) {
                 |piece| Some(Piece { rights: Rights { marks, ..piece.rights }, ..piece }),
             );
         }
-        let seen = attach_table::settled(|| PIECES.find(|piece| piece.holds(start, PAGE)));
-        assert!(seen.flatten().is_some(), "a piece is out of the books");
+        let seen = attach_table::read_consistent(|| PIECES.find(|piece| piece.holds(start, PAGE)));
+        assert!(seen.flatten().is_some(), "a piece is out of the attach table");
     }
 }
 
@@ -146,7 +146,8 @@ fn threads_that_attach_and_threads_that_cut_lose_nothing() {
     assert_eq!((pieces, COUNT.load(Ordering::Relaxed)), (7, 7));
 }
 
-/// An allocator gives memory back under a lock that fork waits for, too: it must be told that nothing is attached there.
+/// An allocator gives memory back under a lock that fork waits for, too: it must be told that
+/// nothing is attached there.
 #[test]
 fn who_asks_about_a_range_does_not_wait_for_a_fork() {
     let (changing, asking) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -164,7 +165,7 @@ fn who_asks_about_a_range_does_not_wait_for_a_fork() {
         wait(&changing);
         let asker = scope.spawn(|| {
             asking.store(true, Ordering::Release);
-            attach_table::settled(|| PIECES.find(|piece| piece.holds(1, 1)).is_some())
+            attach_table::read_consistent(|| PIECES.find(|piece| piece.holds(1, 1)).is_some())
         });
         // Whoever comes first when the change is over.
         attach_table::hold_for_fork();
@@ -172,5 +173,5 @@ fn who_asks_about_a_range_does_not_wait_for_a_fork() {
         attach_table::release_after_fork();
     });
     let _changing = Changing::begin();
-    assert_eq!(attach_table::settled(|| ()), None, "its own change");
+    assert_eq!(attach_table::read_consistent(|| ()), None, "its own change");
 }

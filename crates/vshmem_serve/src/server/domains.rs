@@ -1,9 +1,9 @@
-//! Which domain of the pool is which guest, who can be rung, and who is dead.
+//! Which domain of the pool is which guest, who can be notified, and who is dead.
 
 use std::collections::BTreeMap;
 
 use rustix::io::Errno;
-use vshmem_ipc::{DomainRow, Member};
+use vshmem_ipc::{Client, DomainRow};
 use vshmem_wire::DomainState;
 
 use super::Server;
@@ -11,19 +11,20 @@ use crate::event::Event;
 use crate::stranded::has_mapped;
 
 impl Server {
-    /// Brings pool and peers together: which domain is which guest, and who can be rung.
+    /// Brings pool and peers together: which domain is which guest, and who can be notified.
     pub(super) fn look_around(&mut self) -> Result<(), Errno> {
-        let Some(member) = self.member() else { return Ok(()) };
+        let Some(this_client) = self.client() else { return Ok(()) };
         // Guests tell the pool from a copy of it by this.
-        member.pool().attend().map_err(|_| Errno::IO)?;
-        let rows: Vec<DomainRow> = member.pool().domains()?;
+        this_client.pool().renew_heartbeat().map_err(|_| Errno::IO)?;
+        let rows: Vec<DomainRow> = this_client.pool().domains()?;
         let mut changed = false;
         for row in rows.iter().filter(|row| row.state == DomainState::Alive) {
-            let Some(member) = self.member() else { return Ok(()) };
-            if is_local(row, member) {
-                // Rings for the host are delivered here, to containers as well.
-                let bell = self.places.usual.then_some(u32::from(self.host));
-                changed |= row.address != bell && member.publish_for(row.index, bell)?;
+            let Some(this_client) = self.client() else { return Ok(()) };
+            if is_local(row, this_client) {
+                // Notifications for the host are delivered here, to containers as well.
+                let doorbell = self.places.usual.then_some(u32::from(self.host));
+                changed |=
+                    row.address != doorbell && this_client.publish_for(row.index, doorbell)?;
                 continue;
             }
             let Some(address) = row.address else { continue };
@@ -36,14 +37,14 @@ impl Server {
             if let Some(stranded) = stranded {
                 stranded.peer.domains.insert(row.index, row.epoch);
             }
-            let Some(member) = self.member() else { return Ok(()) };
-            if member.lose_bell(row.index)? {
+            let Some(this_client) = self.client() else { return Ok(()) };
+            if this_client.lose_doorbell(row.index)? {
                 changed = true;
                 self.events.push(Event::Unreachable { name: row.name.clone() });
             }
         }
-        if changed && let Some(member) = self.member() {
-            member.ring_everybody();
+        if changed && let Some(this_client) = self.client() {
+            this_client.wake_everybody();
         }
         if self.unsaved {
             self.save();
@@ -79,17 +80,17 @@ impl Server {
         }
     }
 
-    pub(super) fn bury_stranded(&mut self, id: u16) {
+    pub(super) fn reap_stranded(&mut self, id: u16) {
         let found = self.stranded.iter().position(|stranded| stranded.peer.id == id);
         let Some(stranded) = found.map(|index| self.stranded.swap_remove(index)) else { return };
         self.events.push(Event::Gone { id });
-        self.bury(id, &stranded.peer.domains, "its virtual machine has ended");
+        self.reap(id, &stranded.peer.domains, "its virtual machine has ended");
         self.save();
     }
 
     /// Declares the domains of a guest dead: those that have its address, and those that had.
-    pub(super) fn bury(&mut self, id: u16, seen: &BTreeMap<u32, u32>, why: &'static str) {
-        let rows = self.member().map(|member| member.pool().domains());
+    pub(super) fn reap(&mut self, id: u16, seen: &BTreeMap<u32, u32>, why: &'static str) {
+        let rows = self.client().map(|this_client| this_client.pool().domains());
         // Tables that cannot be read end the next round.
         let Some(Ok(rows)) = rows else { return };
         for row in rows {
@@ -101,18 +102,18 @@ impl Server {
     }
 
     fn declare_dead(&mut self, row: &DomainRow, why: &'static str) {
-        let Some(member) = self.member() else { return };
+        let Some(this_client) = self.client() else { return };
         let settled = row.state == DomainState::Dead && row.clients == 0;
-        if settled || is_local(row, member) {
+        if settled || is_local(row, this_client) {
             return;
         }
-        if member.bury_epoch(row.index, row.epoch).is_ok() {
+        if this_client.reap_epoch(row.index, row.epoch).is_ok() {
             self.events.push(Event::Dead { name: row.name.clone(), why });
         }
     }
 }
 
 /// Whether a domain is of this kernel.
-fn is_local(row: &DomainRow, member: &Member) -> bool {
-    member.boot().is_ok_and(|boot| boot == row.boot)
+fn is_local(row: &DomainRow, this_client: &Client) -> bool {
+    this_client.boot().is_ok_and(|boot| boot == row.boot)
 }

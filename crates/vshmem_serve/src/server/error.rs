@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 use vshmem_session::SessionError;
 
-use crate::bell::MOST_VECTORS;
+use crate::doorbell::MOST_VECTORS;
 
 /// Why a pool cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -82,10 +82,8 @@ pub enum ServeError {
     /// The pool cannot be joined.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The pool's tables do not make sense.
-    #[error(
-        "pool {name}: its tables do not make sense ({errno}). `vshmem pool check {name}` says more"
-    )]
+    /// The pool's tables are corrupt.
+    #[error("pool {name}: its tables are corrupt ({errno}). `vshmem pool check {name}` says more")]
     Unreadable {
         /// The pool.
         name: String,

@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SocketFlags};
 use super::Server;
 use super::succession::recorded;
 use crate::admission::Caller;
-use crate::bell::Bells;
+use crate::doorbell::Doorbells;
 use crate::event::Event;
 use crate::peer::{Heard, Peer};
 use crate::stranded::{Stranded, has_mapped};
@@ -18,7 +18,7 @@ use crate::stranded::{Stranded, has_mapped};
 const BATCH: usize = 64;
 
 impl Server {
-    /// Rings whom processes of the host want rung.
+    /// Notifies whom processes of the host want notified.
     pub(super) fn take_requests(&mut self) {
         for _ in 0..BATCH {
             let mut word = [0; 32];
@@ -35,7 +35,7 @@ impl Server {
                     if let Some(peer) =
                         u16::try_from(address).ok().and_then(|id| self.peers.get(&id))
                     {
-                        peer.bells.ring();
+                        peer.doorbells.notify();
                     } else if address == u32::from(self.host) {
                         self.deliver();
                     }
@@ -82,12 +82,12 @@ impl Server {
                 }
                 continue;
             };
-            let bells = match Bells::new(self.vectors) {
-                Ok(bells) => Arc::new(bells),
+            let doorbells = match Doorbells::new(self.vectors) {
+                Ok(doorbells) => Arc::new(doorbells),
                 Err(errno) => return self.pause(errno),
             };
             self.events.push(Event::Connected { id, pid: caller.pid, uid: caller.uid });
-            self.peers.insert(id, Peer::new(id, caller, socket, bells));
+            self.peers.insert(id, Peer::new(id, caller, socket, doorbells));
             // The record first: a guest that knows its id is one that a successor has to know.
             self.save();
             self.tell_all();
@@ -119,8 +119,8 @@ impl Server {
 
     /// Tells everybody what they do not know yet.
     pub(super) fn tell_all(&mut self) {
-        let mut all = vec![(self.host, Arc::clone(&self.bells))];
-        all.extend(self.peers.values().map(|peer| (peer.id, Arc::clone(&peer.bells))));
+        let mut all = vec![(self.host, Arc::clone(&self.doorbells))];
+        all.extend(self.peers.values().map(|peer| (peer.id, Arc::clone(&peer.doorbells))));
         for peer in self.peers.values_mut() {
             // A connection that is broken shows as closed in the next look.
             let _ = peer.tell(self.memory.as_fd(), self.vectors, &all);
@@ -140,7 +140,7 @@ impl Server {
     fn part_with(&mut self, id: u16) {
         let Some(peer) = self.peers.remove(&id) else { return };
         self.events.push(Event::Gone { id });
-        self.bury(id, &peer.domains, "its virtual machine has ended");
+        self.reap(id, &peer.domains, "its virtual machine has ended");
         self.save();
         self.tell_all();
     }

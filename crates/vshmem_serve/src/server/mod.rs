@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketType;
-use vshmem_ipc::Member;
+use vshmem_ipc::Client;
 use vshmem_link::Link;
-use vshmem_session::{Duty, Post, Session};
+use vshmem_session::{Role, RoleLock, Session};
 
 use crate::admission::Admission;
-use crate::bell::{Bells, MOST_VECTORS};
 use crate::directory::Entry;
+use crate::doorbell::{Doorbells, MOST_VECTORS};
 use crate::event::Event;
 use crate::listener::{BindError, Bound};
 use crate::peer::Peer;
@@ -125,7 +125,7 @@ pub struct Server {
     listener: Bound,
     control: Bound,
     host: u16,
-    bells: Arc<Bells>,
+    doorbells: Arc<Doorbells>,
     peers: BTreeMap<u16, Peer>,
     stranded: Vec<Stranded>,
     next: u16,
@@ -137,7 +137,7 @@ pub struct Server {
     /// The record lags behind.
     unsaved: bool,
     events: Vec<Event>,
-    post: Post,
+    role_lock: RoleLock,
 }
 
 impl Server {
@@ -154,8 +154,8 @@ impl Server {
         let pool = link.place().to_owned();
         let failed = failing(&name);
         let (memory, meta) = open_memory(link.as_ref(), &name)?;
-        let post = Post::take(Duty::Server, &pool).map_err(failed("lock its file"))?;
-        let Some(post) = post else { return Err(ServeError::Taken { name }) };
+        let role_lock = RoleLock::take(Role::Server, &pool).map_err(failed("lock its file"))?;
+        let Some(role_lock) = role_lock else { return Err(ServeError::Taken { name }) };
         let places = Places::choose(&name, request.socket.as_deref())
             .map_err(|error| ServeError::NoPlace { name: name.clone(), error })?;
         let record_at = Entry::of(&places.record)
@@ -164,10 +164,10 @@ impl Server {
         let bind = |place: &Path, kind| listen(&name, place, kind, admission);
         let control = bind(&places.control, SocketType::DGRAM)?;
         let session = Session::join(link)?;
-        let superblock = session.member().pool().superblock();
+        let superblock = session.client().pool().superblock();
         let most = superblock.geometry.domains as usize;
         let identity: String = superblock.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-        let bells = Bells::new(request.vectors)
+        let doorbells = Doorbells::new(request.vectors)
             .map_err(|errno| failed("make event descriptors")(errno.into()))?;
         let listener = bind(&places.socket, SocketType::STREAM)?;
         let mut server = Self {
@@ -183,7 +183,7 @@ impl Server {
             // A guest cannot tell an id of 0 from a device without interrupts.
             host: 0,
             next: 1,
-            bells: Arc::new(bells),
+            doorbells: Arc::new(doorbells),
             peers: BTreeMap::new(),
             stranded: Vec::new(),
             pausing: false,
@@ -192,7 +192,7 @@ impl Server {
             nonsense: 0,
             unsaved: false,
             events: Vec::new(),
-            post,
+            role_lock,
             places,
             record_at,
         };
@@ -216,7 +216,7 @@ impl Server {
     /// Serves until `stop` becomes readable, or there is nothing to serve any more.
     ///
     /// # Errors
-    /// When the pool does not make sense.
+    /// When the pool is corrupt.
     pub fn run(
         &mut self,
         stop: BorrowedFd<'_>,
@@ -233,7 +233,7 @@ impl Server {
                 return Ok(Ending::Stopped);
             }
             for source in ready {
-                self.attend(source);
+                self.renew_heartbeat(source);
             }
             if Instant::now() >= next_round {
                 next_round = Instant::now() + ROUND;
@@ -247,10 +247,10 @@ impl Server {
     /// What is done about once a second.
     fn round(&mut self) -> Result<Option<Ending>, ServeError> {
         self.pausing = false;
-        if self.post.is_orphaned(&self.pool) {
+        if self.role_lock.is_orphaned(&self.pool) {
             return Ok(Some(Ending::Removed));
         }
-        match self.member().map(Member::in_good_standing).transpose() {
+        match self.client().map(Client::is_active_member).transpose() {
             Ok(Some(true)) => {}
             Ok(_) => return Ok(Some(Ending::Evicted)),
             Err(errno) => return Err(self.unreadable()(errno)),
@@ -260,7 +260,8 @@ impl Server {
         Ok(None)
     }
 
-    /// Deals with what is ready, and then does what is done once a second: [`Server::run`] step by step, for tests.
+    /// Deals with what is ready, and then does what is done once a second: [`Server::run`] step by
+    /// step, for tests.
     ///
     /// # Errors
     /// As [`Server::run`].
@@ -268,20 +269,21 @@ impl Server {
     pub fn step(&mut self) -> Result<Option<Ending>, ServeError> {
         self.events.clear();
         for source in self.wait(None, Duration::ZERO) {
-            self.attend(source);
+            self.renew_heartbeat(source);
         }
         self.round()
     }
 
-    fn member(&self) -> Option<&Member> {
-        self.session.as_ref().map(Session::member)
+    fn client(&self) -> Option<&Client> {
+        self.session.as_ref().map(Session::client)
     }
 
-    /// What is ready within a time, rings first.
+    /// What is ready within a time, notifications first.
     fn wait(&self, stop: Option<BorrowedFd<'_>>, within: Duration) -> Vec<Source> {
         let mut sources = Vec::new();
         sources.extend(stop.map(|stop| (Source::Stop, stop, PollFlags::IN)));
-        sources.extend(self.bells.all().map(|bell| (Source::Host, bell, PollFlags::IN)));
+        sources
+            .extend(self.doorbells.all().map(|doorbell| (Source::Host, doorbell, PollFlags::IN)));
         sources.push((Source::Control, self.control.socket(), PollFlags::IN));
         for peer in self.peers.values() {
             let room = if peer.is_blocked() { PollFlags::OUT } else { PollFlags::empty() };
@@ -314,24 +316,24 @@ impl Server {
         ready
     }
 
-    fn attend(&mut self, source: Source) {
+    fn renew_heartbeat(&mut self, source: Source) {
         match source {
             Source::Stop => {}
             Source::Host => {
-                if self.bells.heard() {
+                if self.doorbells.heard() {
                     self.deliver();
                 }
             }
             Source::Control => self.take_requests(),
             Source::Listener => self.take_connections(),
             Source::Peer(id) => self.hear(id),
-            Source::Stranded(id) => self.bury_stranded(id),
+            Source::Stranded(id) => self.reap_stranded(id),
         }
     }
 
     fn deliver(&self) {
-        if let Some(member) = self.member() {
-            member.deliver_rings();
+        if let Some(this_client) = self.client() {
+            this_client.deliver_wakeups();
         }
     }
 }
@@ -343,10 +345,10 @@ impl Drop for Server {
             self.record_at.remove(|_| true);
         }
         if let Some(session) = self.session.take() {
-            let member = session.member();
-            let _ = member.pool().attend_no_more();
-            if member.in_good_standing() == Ok(true) {
-                let _ = member.lose_bells();
+            let this_client = session.client();
+            let _ = this_client.pool().stop_heartbeat();
+            if this_client.is_active_member() == Ok(true) {
+                let _ = this_client.lose_doorbells();
             }
             let _ = session.leave();
         }

@@ -1,4 +1,4 @@
-//! What a server leaves for the next one, and what that makes of it.
+//! The state that a server leaves for its successor, and how the successor uses it.
 
 use rustix::io::Errno;
 
@@ -9,11 +9,11 @@ use crate::record::{Record, RecordedPeer};
 use crate::stranded::Stranded;
 
 impl Server {
-    /// Takes over from an earlier server: its guests go on, and nobody can ring them any more.
+    /// Takes over from an earlier server: its guests go on, and nobody can notify them any more.
     pub(super) fn succeed(&mut self, identity: &str) -> Result<(), Errno> {
         let Some(session) = &self.session else { return Ok(()) };
-        let member = session.member();
-        let rows = member.pool().domains()?;
+        let this_client = session.client();
+        let rows = this_client.pool().domains()?;
         let record = Record::read_from(&self.record_at).filter(|record| record.pool == identity);
         // Ids that are known somewhere are not given again.
         let used = rows.iter().filter_map(|row| row.address);
@@ -37,7 +37,7 @@ impl Server {
                 self.events.push(Event::Stranded { id, pid });
             } else {
                 // It has ended while nobody was looking.
-                self.bury(id, &peer.domains, "its virtual machine has ended");
+                self.reap(id, &peer.domains, "its virtual machine has ended");
             }
         }
         if succeeds {
@@ -45,13 +45,13 @@ impl Server {
             self.host = self.fresh_id().unwrap_or(0);
         }
         match &self.session {
-            Some(session) => session.member().lose_bells(),
+            Some(session) => session.client().lose_doorbells(),
             None => Ok(()),
         }
     }
 
     fn record(&self) -> Option<Record> {
-        let uuid = self.member()?.pool().superblock().uuid;
+        let uuid = self.client()?.pool().superblock().uuid;
         let gone = self.stranded.iter().map(|stranded| stranded.peer.clone());
         Some(Record {
             pool: uuid.iter().map(|byte| format!("{byte:02x}")).collect(),

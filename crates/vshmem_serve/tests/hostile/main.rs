@@ -1,12 +1,13 @@
-//! A server among peers, processes and members that do what they like: it goes on, or ends with a reason, and keeps nothing.
+//! A server among peers, processes and members that do what they like: it goes on, or ends with a
+//! reason, and keeps nothing.
 
-mod story;
+mod sequence;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::Path;
 use std::sync::Mutex;
 
-use story::Stage;
+use sequence::Stage;
 
 /// One at a time: descriptors are counted.
 static TURN: Mutex<()> = Mutex::new(());
@@ -25,28 +26,28 @@ fn made_up(seed: u64) -> Vec<u8> {
         state
     };
     let requests = [&b"ring 1"[..], b"ring 65536", b"ring 0", b"ring 00000000000000000000001"];
-    let mut story = Vec::new();
-    while story.len() < 400 {
+    let mut sequence = Vec::new();
+    while sequence.len() < 400 {
         let what = (next() % 10) as u8;
-        story.push(what);
+        sequence.push(what);
         match what {
             5 if next() % 2 == 0 => {
                 let request = requests[next() as usize % requests.len()];
-                story.push(request.len() as u8);
-                story.extend(request);
+                sequence.push(request.len() as u8);
+                sequence.extend(request);
             }
             6 | 7 => {
                 // Offset and value, small ones as a rule.
-                story.push(2);
-                story.extend((next() as u16).to_be_bytes());
+                sequence.push(2);
+                sequence.extend((next() as u16).to_be_bytes());
                 let bytes = if next() % 3 == 0 { 8 } else { 1 };
-                story.push(bytes);
-                story.extend(&next().to_be_bytes()[..usize::from(bytes)]);
+                sequence.push(bytes);
+                sequence.extend(&next().to_be_bytes()[..usize::from(bytes)]);
             }
-            _ => story.extend(&next().to_be_bytes()[..2]),
+            _ => sequence.extend(&next().to_be_bytes()[..2]),
         }
     }
-    story
+    sequence
 }
 
 #[test]
@@ -57,8 +58,9 @@ fn whatever_is_done_to_a_server_it_ends_in_order() {
     let before = descriptors();
     for round in 0..300 {
         let seed = RandomState::new().build_hasher().finish();
-        let story = made_up(seed);
-        let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stage.play(&story)));
+        let sequence = made_up(seed);
+        let played =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| stage.play(&sequence)));
         assert!(played.is_ok(), "round {round}: made_up({seed:#x})");
     }
     assert_eq!(descriptors(), before, "descriptors were kept");

@@ -1,4 +1,5 @@
-//! What lies in the file of a new pool: a label, the tables, and memory that is there before it is asked for.
+//! What lies in the file of a new pool: a label, the tables, and memory that is there before it is
+//! asked for.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -12,7 +13,7 @@ use vshmem_wire::PAGE_BYTES;
 
 use super::plan::Plan;
 use super::request::CreateRequest;
-use crate::home::home_of;
+use crate::host_record::host_record_of;
 
 /// Writes the tables of a pool into a file of zeros; who opens it meanwhile finds no pool.
 pub fn write_pool(
@@ -37,7 +38,7 @@ pub fn write_pool(
         write_label(file, total, &new.uuid)?;
     }
     lay_out(file, front, layout.data.offset, &new)?;
-    write_home(file, front)
+    write_host_record(file, front)
 }
 
 /// Through a mapping: hugetlbfs has no write.
@@ -53,12 +54,12 @@ fn lay_out(file: &File, front: u64, bytes: u64, new: &NewPool) -> std::io::Resul
 }
 
 /// Writes down which file the pool is, so that a copy can be told from it.
-fn write_home(file: &File, front: u64) -> std::io::Result<()> {
+fn write_host_record(file: &File, front: u64) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let facts = file.metadata()?;
     let page = PAGE_BYTES as usize;
     let mapping = map_file(file.as_fd(), front, page, Protection::READ_WRITE)?;
-    home_of(facts.dev(), facts.ino())
+    host_record_of(facts.dev(), facts.ino())
         .map_err(std::io::Error::other)?
         .write(&Map::of(mapping))
         .map_err(|_| std::io::ErrorKind::InvalidInput.into())

@@ -32,7 +32,8 @@ impl Draft {
         Ok(Self { file, name: Some(name) })
     }
 
-    /// Gives it its name. A link, unlike a rename, does not replace a pool that somebody else made meanwhile.
+    /// Gives it its name. A link, unlike a rename, does not replace a pool that somebody else made
+    /// meanwhile.
     pub fn publish(&self, place: &Path) -> Result<(), Errno> {
         let itself = || PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         let from = self.name.clone().unwrap_or_else(itself);

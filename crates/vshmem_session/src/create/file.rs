@@ -22,8 +22,9 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
     create_at(request, Local::place_of(&request.name, request.huge_page.is_some()))
 }
 
-/// Makes a pool in a file of another name: one that a monitor of virtual machines knows already, or a new one. What is
-/// there must be a regular file with nothing but zeros in it, as long as asked for; its owner and mode stay.
+/// Makes a pool in a file of another name: one that a virtual machine monitor knows already, or a
+/// new one. What is there must be a regular file with nothing but zeros in it, as long as asked
+/// for; its owner and mode stay.
 ///
 /// # Errors
 /// Says what stood in the way.

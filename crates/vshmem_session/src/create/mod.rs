@@ -1,4 +1,5 @@
-//! Making pools: the host's privilege. `request` is what is asked for, `file` makes a pool in a file, `xen` in a domain of Xen's.
+//! Making pools: the host's privilege. `request` is what is asked for, `file` makes a pool in a
+//! file, `xen` in a domain of Xen's.
 
 mod contents;
 mod draft;

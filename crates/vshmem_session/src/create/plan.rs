@@ -5,7 +5,7 @@ use vshmem_wire::{Geometry, Layout, PAGE_BYTES};
 
 use super::request::{CreateError, CreateRequest, layout_of};
 
-/// A pool that makes sense, in a file.
+/// A pool that is valid, in a file.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// Its counts.

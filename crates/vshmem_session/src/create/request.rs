@@ -142,18 +142,18 @@ pub enum CreateError {
     Find(#[from] FindError),
 }
 
-/// What `--limit` takes, as the one table of limits has it.
+/// Names of the limits that can be set, from the one table of limits.
 fn limit_names() -> String {
-    let options = Geometry::LIMITS.iter().filter(|limit| limit.is_option);
-    options.map(|limit| limit.name).collect::<Vec<_>>().join(" ")
+    let names = Geometry::LIMITS.iter().filter(|limit| limit.is_option).map(|limit| limit.name);
+    names.collect::<Vec<_>>().join(" ")
 }
 
 fn set_limit(geometry: &mut Geometry, name: &str, value: u64) -> Result<(), CreateError> {
     let is_option = Geometry::LIMITS.iter().any(|limit| limit.is_option && limit.name == name);
-    match is_option && geometry.set(name, value) {
-        true => Ok(()),
-        false => Err(CreateError::Limit(name.to_owned())),
+    if is_option && geometry.set(name, value) {
+        return Ok(());
     }
+    Err(CreateError::Limit(name.to_owned()))
 }
 
 fn valid_name(name: &str) -> bool {
@@ -180,4 +180,21 @@ pub fn layout_of(request: &CreateRequest) -> Result<(Geometry, Layout), CreateEr
         return Err(CreateError::Prepare { name: name.clone(), asked: request.prepare, most });
     }
     Ok((geometry, layout))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_limit_that_an_error_names_can_be_set_and_no_other() {
+        let mut geometry = Geometry::for_size(64 << 20).unwrap();
+        let refused = set_limit(&mut geometry, "pages", 5).unwrap_err().to_string();
+        let names = refused.split_once("there are ").unwrap().1;
+        for name in names.split(' ') {
+            set_limit(&mut geometry, name, 77).unwrap();
+        }
+        assert_eq!((geometry.semvmx, geometry.shmall), (77, 77));
+        assert!(!names.contains("pages"), "{names}");
+    }
 }

@@ -51,7 +51,7 @@ pub enum NotifyError {
         /// Who.
         why: String,
     },
-    /// A line of it makes no sense.
+    /// A line of it is invalid.
     #[error("{}, line {line}: {what}", file.display())]
     Line {
         /// The file.
@@ -82,7 +82,8 @@ pub enum NotifyError {
 }
 
 impl NotifyConfig {
-    /// What the operator says of the pool at a place. Nothing that lies in the pool takes part in this.
+    /// What the operator says of the pool at a place. Nothing that lies in the pool takes part in
+    /// this.
     ///
     /// # Errors
     /// Says what is wrong with a file that means the pool, or may.
@@ -227,7 +228,8 @@ fn address(value: &str) -> Result<SocketAddr, String> {
     Ok(parsed)
 }
 
-/// The files of a directory by name; none when it is not there. Hidden ones, and those that editors leave, are none.
+/// The files of a directory by name; none when it is not there. Hidden ones, and those that editors
+/// leave, are none.
 fn files(directory: &Path) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = std::fs::read_dir(directory)
         .into_iter()

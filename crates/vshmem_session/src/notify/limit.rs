@@ -24,7 +24,8 @@ impl TokenBucket {
         }
     }
 
-    /// Takes a token. Asks the clock only when fewer than half are left as of the last time: in some guests that is a system call.
+    /// Takes a token. Asks the clock only when fewer than half are left as of the last time: in
+    /// some guests that is a system call.
     ///
     /// # Errors
     /// How long until there is one.

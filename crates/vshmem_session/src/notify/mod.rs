@@ -1,5 +1,5 @@
-//! Datagrams between the agents of domains whose link has no doorbell: opt-in, by a file of the operator's in each domain
-//! (docs/internals/notify.md, docs/internals/decisions/0019).
+//! Datagrams between the agents of domains whose link has no doorbell: opt-in, by a file of the
+//! operator's in each domain (docs/internals/notify.md, docs/internals/decisions/0019).
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! The socket of an agent: what comes from its peers, and what goes to them.
 //!
-//! Only addresses of the operator's file are sent to. What comes from anywhere else is dropped and counted. A datagram is one
-//! byte and says "look again", and by coming, that its sender is there; so it may be lost, repeated or forged.
+//! Only addresses of the operator's file are sent to. What comes from anywhere else is dropped and
+//! counted. A datagram is one byte and says "look again", and by coming, that its sender is there;
+//! so it may be lost, repeated or forged.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -15,11 +16,13 @@ use rustix::net::{Shutdown, shutdown};
 use super::config::{NotifyConfig, NotifyError};
 use super::limit::TokenBucket;
 
-/// Datagrams a second to each peer, and from all senders together; more are late, as if they were lost.
+/// Datagrams a second to each peer, and from all senders together; more are late, as if they were
+/// lost.
 const RATE: u32 = 5000;
 /// At once.
 const BURST: u32 = 500;
-/// The kernel keeps no more than some dozens of datagrams, so that a flood does not have to be read.
+/// The kernel keeps no more than some dozens of datagrams, so that a flood does not have to be
+/// read.
 const WAITING_BYTES: usize = 16 << 10;
 /// What a datagram holds. Nobody looks at it.
 const LOOK_AGAIN: [u8; 1] = [b'!'];
@@ -110,7 +113,8 @@ pub struct Peers {
     counters: Counters,
 }
 
-/// What stands in the pool for an address, so that others can find the address in their own configuration: FNV-1a of its text.
+/// What stands in the pool for an address, so that others can find the address in their own
+/// configuration: FNV-1a of its text.
 fn digest_of(address: &SocketAddr) -> u32 {
     let text = address.to_string();
     let digest = text
@@ -242,8 +246,8 @@ impl Peers {
         }
     }
 
-    /// Digests of the peers that have been heard since the last time that this was asked, or up to so long ago. The others count as
-    /// not heard from now on. To be asked about once a second.
+    /// Digests of the peers that have been heard since the last time that this was asked, or up to
+    /// so long ago. The others count as not heard from now on. To be asked about once a second.
     #[must_use]
     pub fn heard_within(&self, time: Duration) -> Vec<u32> {
         let mut heard = Vec::new();

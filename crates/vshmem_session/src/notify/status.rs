@@ -1,4 +1,5 @@
-//! What an agent tells about its datagrams: a small file, for `vshmem pool show` and `vshmem doctor`. It decides nothing.
+//! What an agent tells about its datagrams: a small file, for `vshmem pool show` and `vshmem
+//! doctor`. It decides nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -15,7 +16,8 @@ const DIRECTORY: &str = "/dev/shm";
 /// Bytes that are read of one.
 const MOST_BYTES: u64 = 4096;
 
-/// The file in which the agent of this domain tells how it stands with its datagrams. Goes when this is dropped.
+/// The file in which the agent of this domain tells how it stands with its datagrams. Goes when
+/// this is dropped.
 #[derive(Debug)]
 pub struct NotifyStatus {
     place: PathBuf,

@@ -1,39 +1,41 @@
-//! Coming by a lock: looking, yielding, sleeping, and taking it over from whoever does not go on.
+//! Coming by a lock: looking, yielding, sleeping, and taking it over from the thread that does not
+//! go on.
 
 use vshmem_mem::{Map, Ordering, spin_hint};
 use vshmem_wire::{Cell, ThreadSlot};
 
-use super::context::Desk;
+use super::context::LockContext;
 use super::record::carry_out;
 use super::word::{COMMITTED, FREE, LockWord, taken};
 use crate::cell::{field, load_cell};
 use crate::fault::Fault;
 use crate::wait::yield_cpu;
 
-/// Times that a waiting thread just looks again.
+/// Polls before a waiting thread gives the CPU away.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 400 };
 /// Then it gives the CPU away this often, and then sleeps for 50 us each time.
 const YIELDS: u32 = 8;
 /// It takes over when the word has not changed for so long: longer than any change takes while its
 /// holder runs. By the clock: where many wait for a CPU a single yield may last longer.
-const PATIENCE: std::time::Duration = std::time::Duration::from_millis(2);
+const TIMEOUT: std::time::Duration = std::time::Duration::from_millis(2);
 
 /// Every so often, who has held a lock last as well leaves it to others for some looks.
 const STREAK: u64 = 128;
 const ASIDE: u32 = 16;
 
-/// Who has not come by a lock after this long never will: somebody rewrites the lock word.
+/// A thread that has not got the lock after this long gives up: a peer keeps rewriting the lock
+/// word.
 const LONGEST: std::time::Duration = std::time::Duration::from_secs(10);
 /// Turns between two looks at the clock.
 const TURNS: u32 = 1024;
-/// What passes between them counts for so much at most: whoever was stopped for longer than
+/// What passes between them counts for so much at most: the thread that was stopped for longer than
 /// [`LONGEST`] meanwhile has not waited for long. That many naps take about half of it.
 const TURNS_TAKE: std::time::Duration = std::time::Duration::from_millis(250);
 
 /// How long a change has waited for its lock, from the first time it asks.
 #[derive(Debug, Default)]
 pub(super) struct Wait {
-    patience: Option<vshmem_mem::Patience>,
+    timeout: Option<vshmem_mem::StallProofTimeout>,
 }
 
 impl Wait {
@@ -49,61 +51,61 @@ impl Wait {
     }
 
     fn is_over_at(&mut self, now: vshmem_mem::Instant) -> bool {
-        let begin = || vshmem_mem::Patience::new(now, LONGEST, TURNS_TAKE);
-        self.patience.get_or_insert_with(begin).is_over(now)
+        let begin = || vshmem_mem::StallProofTimeout::new(now, LONGEST, TURNS_TAKE);
+        self.timeout.get_or_insert_with(begin).is_over(now)
     }
 }
 
 /// How long a lock word has not changed, from the first time it is asked.
 #[derive(Debug, Default)]
-struct Standstill {
+struct StallTimer {
     end: Option<vshmem_mem::Instant>,
 }
 
-impl Standstill {
+impl StallTimer {
     #[cfg(not(loom))]
     fn has_lasted(&mut self, losses: u32) -> bool {
         let now = vshmem_mem::Instant::now();
-        let end = *self.end.get_or_insert_with(|| now.after(PATIENCE * (1 << losses)));
+        let end = *self.end.get_or_insert_with(|| now.after(TIMEOUT * (1 << losses)));
         end.remaining(now).is_zero()
     }
 
     #[cfg(loom)]
     fn has_lasted(&mut self, losses: u32) -> bool {
-        let _ = (&self.end, PATIENCE, losses);
+        let _ = (&self.end, TIMEOUT, losses);
         true
     }
 }
 
 #[inline]
 pub(super) fn acquire(
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     offset: u64,
     losses: u32,
     wait: &mut Wait,
 ) -> Result<Cell, Fault> {
-    // Written down first, so that whoever buries this process knows which lock it may hold. The
-    // slot's former record is carried out: that it seems to be of this lock now harms nobody.
-    desk.map.store(
-        field!(desk.slot_at(desk.slot)?, ThreadSlot, log_lock),
+    // Written down first, so that the thread that reaps this process knows which lock it may hold.
+    // The slot's former record is carried out: that it seems to be of this lock now has no effect.
+    lock_context.map.store(
+        field!(lock_context.slot_at(lock_context.slot)?, ThreadSlot, log_lock),
         offset,
         Ordering::Relaxed,
     )?;
     // Acquires: pairs with HAND-OVER of the former holder.
-    let seen = load_cell(desk.map, offset)?;
+    let seen = load_cell(lock_context.map, offset)?;
     let word = LockWord::unpack(seen.word);
-    if cfg!(not(loom)) && word.holder == desk.slot && seen.tag.is_multiple_of(STREAK) {
-        stand_aside(desk.map, offset, seen.word)?;
+    if cfg!(not(loom)) && word.holder == lock_context.slot && seen.tag.is_multiple_of(STREAK) {
+        stand_aside(lock_context.map, offset, seen.word)?;
     }
-    let mine = taken(desk.slot);
-    if word.state == FREE && desk.map.replace_cell(offset, seen, mine)? {
+    let mine = taken(lock_context.slot);
+    if word.state == FREE && lock_context.map.replace_cell(offset, seen, mine)? {
         return Ok(seen.successor(mine));
     }
-    acquire_contended(desk, offset, losses, wait)
+    acquire_contended(lock_context, offset, losses, wait)
 }
 
-/// Lets others have a lock that this thread has had again and again: it takes the word back so soon
-/// after each release that whoever looks from another CPU would hardly ever find it free.
+/// Lets other threads take a lock that this thread has taken many times in a row: it takes the word
+/// back so soon after each release that a thread on another CPU would hardly ever see it free.
 #[cold]
 fn stand_aside(map: &Map, offset: u64, word: u64) -> Result<(), Fault> {
     for _ in 0..ASIDE {
@@ -117,36 +119,36 @@ fn stand_aside(map: &Map, offset: u64, word: u64) -> Result<(), Fault> {
 
 #[cold]
 fn acquire_contended(
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     offset: u64,
     losses: u32,
     wait: &mut Wait,
 ) -> Result<Cell, Fault> {
     let mut last = Cell::default();
     let mut looks = 0;
-    let mut standstill = Standstill::default();
+    let mut stall_timer = StallTimer::default();
     let mut turn = 0u32;
     loop {
         turn = turn.wrapping_add(1);
         if turn.is_multiple_of(TURNS) && wait.is_over() {
-            return Err(Fault::corrupt(offset, "a lock that nobody can take"));
+            return Err(Fault::corrupt(offset, "a lock that no thread can take"));
         }
         // Acquires: pairs with COMMIT, if it is committed, and with HAND-OVER, if it is free.
-        let cell = load_cell(desk.map, offset)?;
+        let cell = load_cell(lock_context.map, offset)?;
         let seen = LockWord::unpack(cell.word);
         if cell != last {
             last = cell;
             looks = 0;
-            standstill = Standstill::default();
+            stall_timer = StallTimer::default();
         }
-        let interrupted_self = seen.state != FREE && desk.seats.is_mine(seen.holder);
-        let lasts = looks >= LOOKS && standstill.has_lasted(losses);
+        let interrupted_self = seen.state != FREE && lock_context.slot_cache.is_mine(seen.holder);
+        let lasts = looks >= LOOKS && stall_timer.has_lasted(losses);
         if seen.state == FREE || interrupted_self || lasts {
             if seen.state == COMMITTED {
-                carry_out(desk, seen.holder, offset, cell.tag)?;
+                carry_out(lock_context, seen.holder, offset, cell.tag)?;
             }
-            let mine = taken(desk.slot);
-            if desk.map.replace_cell(offset, cell, mine)? {
+            let mine = taken(lock_context.slot);
+            if lock_context.map.replace_cell(offset, cell, mine)? {
                 return Ok(cell.successor(mine));
             }
             continue;

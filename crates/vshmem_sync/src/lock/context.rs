@@ -4,11 +4,11 @@ use vshmem_mem::Map;
 use vshmem_wire::Area;
 
 use crate::fault::Fault;
-use crate::thread_slot::Seats;
+use crate::thread_slot::SlotCache;
 
 /// What a step on shared state needs to know: the pool, and the slot that it works from.
 #[derive(Debug, Clone, Copy)]
-pub struct Desk<'a> {
+pub struct LockContext<'a> {
     /// The pool.
     pub map: &'a Map,
     /// The thread table.
@@ -17,11 +17,11 @@ pub struct Desk<'a> {
     pub words_end: u64,
     /// The thread slot in use.
     pub slot: u32,
-    /// The process's seats, to recognise a lock that this very thread holds further out.
-    pub seats: &'a Seats,
+    /// The process's slot guards, to recognise a lock that this very thread holds further out.
+    pub slot_cache: &'a SlotCache,
 }
 
-impl Desk<'_> {
+impl LockContext<'_> {
     /// Refuses an offset at which no lock can lie: what is in front of the tables (the superblock
     /// has no locks), behind them, or not aligned.
     ///

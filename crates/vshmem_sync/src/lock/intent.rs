@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use vshmem_mem::Scratch;
 use vshmem_wire::{Cell, LOG_ENTRIES, LogEntry, MORE_LOG_ENTRIES};
 
-use super::context::Desk;
+use super::context::LockContext;
 use super::record::{before, write_record};
 use crate::cell::{load_cell, load_word};
 use crate::crash::crash_point;
@@ -21,7 +21,7 @@ pub(super) struct Overflow {
 /// commits.
 #[derive(Debug)]
 pub struct Txn<'a> {
-    desk: Desk<'a>,
+    lock_context: LockContext<'a>,
     near: ArrayVec<LogEntry, LOG_ENTRIES>,
     far: Option<Scratch<LogEntry>>,
     far_used: usize,
@@ -36,8 +36,15 @@ const MOST_STEPS: u32 = 1 << 27;
 
 impl<'a> Txn<'a> {
     #[inline]
-    pub(super) fn new(desk: Desk<'a>) -> Self {
-        Self { desk, near: ArrayVec::new(), far: None, far_used: 0, overflow: None, steps: 0 }
+    pub(super) fn new(lock_context: LockContext<'a>) -> Self {
+        Self {
+            lock_context,
+            near: ArrayVec::new(),
+            far: None,
+            far_used: 0,
+            overflow: None,
+            steps: 0,
+        }
     }
 
     /// Makes room for more entries than the thread slot holds.
@@ -52,8 +59,8 @@ impl<'a> Txn<'a> {
 
     /// The pool and the slot.
     #[must_use]
-    pub fn desk(&self) -> &Desk<'a> {
-        &self.desk
+    pub fn lock_context(&self) -> &LockContext<'a> {
+        &self.lock_context
     }
 
     /// How many more words this change can write.
@@ -98,7 +105,7 @@ impl<'a> Txn<'a> {
         self.step(0)?;
         match self.staged(offset) {
             Some(entry) => Ok(before(entry).successor(entry.new)),
-            None => load_cell(self.desk.map, offset),
+            None => load_cell(self.lock_context.map, offset),
         }
     }
 
@@ -117,7 +124,7 @@ impl<'a> Txn<'a> {
         self.step(0)?;
         match self.staged(offset) {
             Some(entry) => Ok(entry.new),
-            None => load_word(self.desk.map, offset),
+            None => load_word(self.lock_context.map, offset),
         }
     }
 
@@ -176,7 +183,7 @@ impl<'a> Txn<'a> {
             entry.new = word;
             return Ok(());
         }
-        let old = load_cell(self.desk.map, offset)?;
+        let old = load_cell(self.lock_context.map, offset)?;
         self.replace_first(offset, old, word)
     }
 
@@ -218,7 +225,7 @@ impl<'a> Txn<'a> {
         self.near.is_empty()
     }
 
-    /// Lays the record open in the thread slot. Nobody acts on it before the lock says
+    /// Lays the record open in the thread slot. No thread acts on it before the lock says
     /// *committed*, with this tag.
     #[inline]
     pub(super) fn write_record(&mut self, lock: u64, committed: u64) -> Result<(), Fault> {
@@ -226,7 +233,7 @@ impl<'a> Txn<'a> {
             (Some(far), Some(room)) => Some((room.offset, &far.values()[..self.far_used])),
             _ => None,
         };
-        write_record(&self.desk, lock, committed, &self.near, far)
+        write_record(&self.lock_context, lock, committed, &self.near, far)
     }
 
     /// Carries out this process's own record, from the private copy.
@@ -237,12 +244,12 @@ impl<'a> Txn<'a> {
             if index == half {
                 crash_point(change, "half-applied");
             }
-            // Refused only when somebody has helped already.
-            self.desk.map.replace_cell(entry.offset, before(entry), entry.new)?;
+            // Refused only when another thread has helped already.
+            self.lock_context.map.replace_cell(entry.offset, before(entry), entry.new)?;
         }
         if let Some(far) = &mut self.far {
             for entry in &far.values()[..self.far_used] {
-                self.desk.map.replace_cell(entry.offset, before(entry), entry.new)?;
+                self.lock_context.map.replace_cell(entry.offset, before(entry), entry.new)?;
             }
         }
         Ok(())

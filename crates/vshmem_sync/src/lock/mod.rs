@@ -1,4 +1,4 @@
-//! A lock that anybody may take over, and changes under it that happen at once or not at all.
+//! A lock that any thread may take over, and changes under it that happen at once or not at all.
 //!
 //! The holder of a lock changes nothing directly. It collects its writes in an intent record,
 //! commits with one compare-and-swap of the lock's word, and only then carries the record out, each
@@ -13,21 +13,21 @@
 //!                    |                         |
 //!                    take over: HELD           carry out, then take over: HELD
 //! ```
-//! * HELD: nothing has happened yet. Anybody may take the lock over, and the former holder's commit
-//!   is refused: it starts again.
-//! * COMMITTED: everything has happened. Anybody may carry the record out, as often as they like: a
-//!   write that is done already no longer finds the old cell.
+//! * HELD: nothing has happened yet. Any thread may take the lock over, and the former holder's
+//!   commit is refused: it starts again.
+//! * COMMITTED: everything has happened. Any thread may carry the record out, as often as they
+//!   like: a write that is done already no longer finds the old cell.
 //!
 //! A holder that has died, one that is stopped, and one that a signal handler interrupts which
-//! wants the same lock are one case: after a short timeout the next one takes over. Nobody asks
+//! wants the same lock are one case: after a short timeout the next one takes over. No thread asks
 //! whether a holder is alive, and one that goes on later finds each of its stores refused.
 //!
 //! # Widths
 //! * The word: state 2 bits, thread slot of the holder 30 bits. The cell's tag, 64 bits, is raised
 //!   by each transition, so no state of a lock comes back.
 //! * The record's head holds the low 47 bits of the tag that the lock has when it is committed.
-//!   They come back after 32 days of changes at full rate (docs/internals/wire-format.md, Counters); even
-//!   then each entry compares whole tags.
+//!   They come back after 32 days of changes at full rate (docs/internals/wire-format.md,
+//!   Counters); even then each entry compares whole tags.
 //! * An entry compares the 64 bits of the tag and the 64 of the word.
 //!
 //! # Barriers
@@ -35,14 +35,14 @@
 //!   (`record.rs`). Pairs with acquire of the lock's cell (`acquire.rs`) and of the head
 //!   (`carry_out`): who takes over sees the whole record.
 //! * REWRITE: release fence between clearing the head and writing entries (`close_record`). Pairs
-//!   with acquire fence between reading an entry and looking at the head again (`carry_out`):
-//!   nobody carries out an entry of a newer record.
+//!   with acquire fence between reading an entry and looking at the head again (`carry_out`): no
+//!   thread carries out an entry of a newer record.
 //! * HAND-OVER: the swap to FREE (`change.rs`). Pairs with acquire of the lock's cell
 //!   (`acquire.rs`): the next holder sees all that the change has written.
-//! * EVICT: sequentially consistent load of the process's standing after the lock was taken
-//!   (`Seats::stand`). Pairs with the evictor's swap of that word, and its look at the lock after
-//!   it: either the holder sees that it is evicted, or the evictor sees the lock held, and takes it
-//!   over.
+//! * EVICT: sequentially consistent load of the process's standing after the lock was taken (`Slot
+//!   guards::check_current`). Pairs with the evictor's swap of that word, and its look at the lock
+//!   after it: either the holder sees that it is evicted, or the evictor sees the lock held, and
+//!   takes it over.
 //!
 //! # Model
 //! `tests/loom/lock.rs`: three actors on a lock; in one of them, memory that a change writes to is
@@ -56,6 +56,6 @@ mod record;
 mod word;
 
 pub use change::{with_lock, with_lock_long};
-pub use context::Desk;
+pub use context::LockContext;
 pub use intent::Txn;
 pub use word::{LockHolder, LockWord, holder_of};

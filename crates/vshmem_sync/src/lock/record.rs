@@ -1,12 +1,12 @@
-//! The intent record as it lies in a thread slot: written by its owner, carried out by whoever
-//! takes the lock over.
+//! The intent record as it lies in a thread slot: written by its owner, carried out by the thread
+//! that takes the lock over.
 
 use vshmem_mem::{Map, Ordering};
 use vshmem_wire::{
     CELL_BYTES, Cell, LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, ThreadSlot, WORD_BYTES,
 };
 
-use super::context::Desk;
+use super::context::LockContext;
 use crate::cell::field;
 use crate::fault::Fault;
 
@@ -16,7 +16,7 @@ pub(super) fn before(entry: &LogEntry) -> Cell {
     Cell { word: entry.old, tag: entry.tag }
 }
 
-/// Makes the record of a thread slot invalid, before any of its words is overwritten: somebody who
+/// Makes the record of a thread slot invalid, before any of its words is overwritten: a thread that
 /// still carries it out must see that. Barrier REWRITE: pairs with the fence in [`carry_out`].
 pub(super) fn close_record(map: &Map, slot: u64) -> Result<(), Fault> {
     map.store(field!(slot, ThreadSlot, log_head), 0, Ordering::Relaxed)?;
@@ -34,14 +34,14 @@ fn read_entry(map: &Map, at: u64) -> Option<LogEntry> {
 /// offset of their own.
 #[inline]
 pub(super) fn write_record(
-    desk: &Desk<'_>,
+    lock_context: &LockContext<'_>,
     lock: u64,
     committed: u64,
     near: &[LogEntry],
     far: Option<(u64, &[LogEntry])>,
 ) -> Result<(), Fault> {
-    let map = desk.map;
-    let slot = desk.slot_at(desk.slot)?;
+    let map = lock_context.map;
+    let slot = lock_context.slot_at(lock_context.slot)?;
     close_record(map, slot)?;
     write_entries(map, field!(slot, ThreadSlot, log), near)?;
     let mut entries = near.len();
@@ -78,11 +78,16 @@ fn write_entry(map: &Map, at: u64, entry: &LogEntry) -> Result<(), Fault> {
 /// committed with `tag`.
 ///
 /// A record that has been overwritten meanwhile is left alone: its owner only starts a new one
-/// after it has carried out the old one itself. One that cannot be (a peer wrote it) is nobody's
-/// change: what can be read of it is carried out inside the pool, and the lock goes on.
-pub(super) fn carry_out(desk: &Desk<'_>, owner: u32, lock: u64, tag: u64) -> Result<(), Fault> {
-    let map = desk.map;
-    let Ok(slot) = desk.slot_at(owner) else { return Ok(()) };
+/// after it has carried out the old one itself. An impossible record (a peer wrote it) belongs to
+/// no client: the entries that can be read are applied inside the pool, and the lock is released.
+pub(super) fn carry_out(
+    lock_context: &LockContext<'_>,
+    owner: u32,
+    lock: u64,
+    tag: u64,
+) -> Result<(), Fault> {
+    let map = lock_context.map;
+    let Ok(slot) = lock_context.slot_at(owner) else { return Ok(()) };
     let head_at = field!(slot, ThreadSlot, log_head);
     let lock_at = field!(slot, ThreadSlot, log_lock);
     let head = map.load(head_at, Ordering::Acquire)?;
@@ -109,7 +114,8 @@ pub(super) fn carry_out(desk: &Desk<'_>, owner: u32, lock: u64, tag: u64) -> Res
         if !same {
             return Ok(());
         }
-        let allowed = entry.offset >= vshmem_wire::PAGE_BYTES && entry.offset < desk.words_end;
+        let allowed =
+            entry.offset >= vshmem_wire::PAGE_BYTES && entry.offset < lock_context.words_end;
         if allowed && entry.offset.is_multiple_of(CELL_BYTES) {
             map.replace_cell(entry.offset, before(&entry), entry.new)?;
         }

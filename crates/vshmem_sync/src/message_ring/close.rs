@@ -4,31 +4,31 @@ use vshmem_mem::{Map, spin_hint};
 use vshmem_wire::RING_SLOTS;
 
 use super::ring::MessageRing;
-use super::slot::{CHUNK, CLOSED, LAP, LAP_SHIFT, Spot, laps_from};
+use super::slot::{CHUNK, CLOSED, LAP, LAP_SHIFT, RingSlot, laps_from};
 use crate::crash::crash_point;
 use crate::fault::Fault;
 
-/// Looks after which a ring that cannot be closed makes no sense: each but a few has met somebody
-/// else's progress.
+/// Looks after which a ring that cannot be closed is invalid: each but a few has met another
+/// client's progress.
 const MOST_LOOKS: u32 = 1 << 16;
 
 impl MessageRing {
-    /// Whether nobody can send or receive but under the lock.
+    /// Whether no thread can send or receive but under the lock.
     #[must_use]
     pub fn is_frozen(&self) -> bool {
         self.first_open().is_none()
     }
 
     /// What has to be closed next for the ring to stand still: the tail, then the messages.
-    fn first_open(&self) -> Option<Spot> {
+    fn first_open(&self) -> Option<RingSlot> {
         let tail = self.slot_of(self.tail);
-        std::iter::once(tail).chain(self.messages()).find(|spot| !spot.is_closed())
+        std::iter::once(tail).chain(self.messages()).find(|ring_slot| !ring_slot.is_closed())
     }
 
     /// Closes the ring at `base`: when this returns, it has been frozen.
     ///
     /// # Errors
-    /// When it makes no sense.
+    /// When it is invalid.
     pub fn close(map: &Map, base: u64) -> Result<(), Fault> {
         let mut last = None;
         for _ in 0..MOST_LOOKS {
@@ -37,10 +37,10 @@ impl MessageRing {
             if last == Some(ring.words) && !ring.makes_sense() {
                 break;
             }
-            let Some(spot) = ring.first_open() else { return Ok(()) };
+            let Some(ring_slot) = ring.first_open() else { return Ok(()) };
             last = Some(ring.words);
-            if map.replace(spot.at, spot.word, spot.word | CLOSED)? {
-                let is_tail = spot.index == ring.slot_of(ring.tail).index;
+            if map.replace(ring_slot.at, ring_slot.word, ring_slot.word | CLOSED)? {
+                let is_tail = ring_slot.index == ring.slot_of(ring.tail).index;
                 crash_point("msg-close", if is_tail { "tail" } else { "message" });
             } else {
                 spin_hint();
@@ -49,10 +49,11 @@ impl MessageRing {
         Err(Fault::corrupt(base, "a ring that cannot be closed"))
     }
 
-    /// Closes the tail of the ring at `base` alone: when this returns, there was a moment after which nobody has sent.
+    /// Closes the tail of the ring at `base` alone: when this returns, there was a moment after
+    /// which no thread has sent.
     ///
     /// # Errors
-    /// When the ring makes no sense.
+    /// When the ring is corrupt.
     pub fn bar(map: &Map, base: u64) -> Result<(), Fault> {
         for _ in 0..MOST_LOOKS {
             let ring = Self::look(map, base)?;
@@ -67,52 +68,52 @@ impl MessageRing {
         Err(Fault::corrupt(base, "a ring that cannot be closed"))
     }
 
-    /// What a change under the lock has to write to let senders pass a closed tail: the slot and its new word. Whoever
-    /// looked before it was closed fails: a free slot is skipped, as if its message had come and gone. `None` if the tail is
-    /// not closed.
+    /// What a change under the lock has to write to let senders pass a closed tail: the slot and
+    /// its new word. The thread that looked before it was closed fails: a free slot is skipped, as
+    /// if its message had come and gone. `None` if the tail is not closed.
     #[must_use]
-    pub fn passed(&self) -> Option<(Spot, u64)> {
-        let spot = self.slot_of(self.tail);
-        let next = if spot.is_full() {
-            // Nobody could send into it before either.
-            spot.word & !CLOSED
+    pub fn passed(&self) -> Option<(RingSlot, u64)> {
+        let ring_slot = self.slot_of(self.tail);
+        let next = if ring_slot.is_full() {
+            // No thread could send into it before either.
+            ring_slot.word & !CLOSED
         } else {
-            spot.word.wrapping_add(LAP) & !(CLOSED | CHUNK)
+            ring_slot.word.wrapping_add(LAP) & !(CLOSED | CHUNK)
         };
-        spot.is_closed().then_some((spot, next))
+        ring_slot.is_closed().then_some((ring_slot, next))
     }
 
     /// What a change under the lock has to write to take all messages out of a frozen ring: the
     /// slots and their new words. The ring stays closed: the tail does.
-    pub fn emptied(&self) -> impl Iterator<Item = (Spot, u64)> + '_ {
+    pub fn emptied(&self) -> impl Iterator<Item = (RingSlot, u64)> + '_ {
         let tail = self.slot_of(self.tail);
-        self.messages().map(move |spot| {
-            let free = spot.taken().word & !(CLOSED | CHUNK);
+        self.messages().map(move |ring_slot| {
+            let free = ring_slot.taken().word & !(CLOSED | CHUNK);
             // With eight positions in use there was no free slot for the barrier.
-            (spot, if spot.index == tail.index { free | CLOSED } else { free })
+            (ring_slot, if ring_slot.index == tail.index { free | CLOSED } else { free })
         })
     }
 
     /// What a change under the lock has to write to open a ring that is closed and empty: the slot
     /// and its new word. `None` for any other ring.
     #[must_use]
-    pub fn opened(&self) -> Option<(Spot, u64)> {
+    pub fn opened(&self) -> Option<(RingSlot, u64)> {
         self.passed().filter(|_| self.head == self.tail && self.makes_sense())
     }
 
-    /// What a change under the lock has to write to close a ring that nobody uses yet. `None` if it
-    /// is closed.
+    /// What a change under the lock has to write to close a ring that no thread uses yet. `None` if
+    /// it is closed.
     #[must_use]
-    pub fn closed(&self) -> Option<(Spot, u64)> {
-        let spot = self.slot_of(self.tail);
-        (!self.is_frozen()).then_some((spot, spot.word | CLOSED))
+    pub fn closed(&self) -> Option<(RingSlot, u64)> {
+        let ring_slot = self.slot_of(self.tail);
+        (!self.is_frozen()).then_some((ring_slot, ring_slot.word | CLOSED))
     }
 
-    /// What a change under the lock has to write to make an open and empty ring of words that make
-    /// no sense: nobody's late compare-and-swap finds its word in it.
-    pub fn renewed(&self) -> impl Iterator<Item = (Spot, u64)> + '_ {
+    /// What a change under the lock has to write to make an open and empty ring of words that are
+    /// invalid: no client's late compare-and-swap finds its word in it.
+    pub fn renewed(&self) -> impl Iterator<Item = (RingSlot, u64)> + '_ {
         let words = self.renewed_words();
-        (0..RING_SLOTS).map(move |index| (self.spot(index), words[index]))
+        (0..RING_SLOTS).map(move |index| (self.ring_slot(index), words[index]))
     }
 
     /// The words of that ring.

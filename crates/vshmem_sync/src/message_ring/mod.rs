@@ -1,58 +1,94 @@
 //! A ring of eight message slots that is worked without a lock.
 //!
-//! # The words
-//! A slot is a cell, and what follows is about its word. Sending and receiving replace the word alone, by a compare-and-swap of 8 bytes:
-//! the position in it tells one time from another. A change under the lock also raises the tag, as with any cell.
+//! Messages are counted through: the one at *position* p lies in slot p mod 8. A slot is a cell
+//! whose word says, with the *lap* p / 8, whether p is still free or full. Taking the message makes
+//! the slot free for p + 8. So a word never comes back, and a compare-and-swap from an old one
+//! fails.
 //!
-//! Messages are counted through: the one at *position* p lies in slot p mod 8, and that slot's word
-//! says, with the *lap* p / 8, whether p is still free or full. Taking the message makes the slot
-//! free for p + 8. So a word never comes back, and a compare-and-swap from an old one fails.
+//! # States of a slot
+//! ```text
+//!   free for p --fill--> full with p --take--> free for p + 8
+//!       | close the tail      | close
+//!       v                     v
+//!   CLOSED, free         CLOSED, full
+//!       | pass or open        | empty, under the queue's lock (or pass: full with p again)
+//!       v                     v
+//!   free for p + 8       free for p + 8; the tail stays CLOSED until it is opened
+//! ```
+//! Filling and taking are one compare-and-swap each, by sender and receiver. Everything that leaves
+//! CLOSED is a change under the queue's lock, which also raises the tag, as with any cell.
 //!
 //! # Short texts
-//! A message of up to 8 bytes whose type has up to 22 bits lies in the slot itself: type and size in the word, where others
-//! have their chunk, and the text in the other half of the cell. Word and text are replaced together, by a compare-and-swap of 16
-//! bytes: no reader sees one without the other, and a sender that is stopped leaves nothing half written, as it would in a
-//! text of its own that is longer than that. The text stays there when the message has been taken, and means nothing then. Whatever else
-//! replaces the word leaves the other half as it is, or raises it by one as a tag; as no word comes back, no cell does.
+//! A message of up to 8 bytes whose type has up to 22 bits lies in the slot itself: type and size
+//! in the word, where others have their chunk, and the payload in the other half of the cell. Word
+//! and payload are replaced together, by a compare-and-swap of 16 bytes: no reader sees one without
+//! the other, and a sender that is stopped leaves nothing half written, as it would in a payload of
+//! its own that is longer than that. The payload stays there when the message has been taken, and
+//! means nothing then. Whatever else replaces the word leaves the other half as it is, or raises it
+//! by one as a tag; as no word comes back, no cell does.
 //!
 //! # Order
-//! A sender fills the lowest position that has not been filled yet, the *tail*. A receiver takes the lowest position whose
-//! message it accepts, be there others before it. Both read all words first, one after the other. What they conclude about the
-//! *other* slots (positions before this one have been filled, or taken) stays true for ever; what they conclude about this one the
-//! compare-and-swap proves. Which is the commit: a message is sent when its slot is full and received when the slot is free
-//! again, and nothing is left to be done by anybody.
+//! A sender fills the lowest position that has not been filled yet, the *tail*. A receiver takes
+//! the lowest position whose message it accepts, be there others before it. Both read all words
+//! first, one after the other. What they conclude about the *other* slots (positions before this
+//! one have been filled, or taken) stays true for ever; what they conclude about this one the
+//! compare-and-swap proves. Which is the commit: a message is sent when its slot is full and
+//! received when the slot is free again, and nothing is left to be done by any thread.
 //!
 //! # Taking a message that is not the oldest
-//! A receiver that takes position p has to know that no message before p is one that it accepts. It looks at the positions
-//! below the tail that it has read, in order, and takes the first whose message it accepts:
-//! * Each position below that tail had been filled when the words were read, since the lowest that had not is the tail. So no
-//!   message comes to lie before p any more.
+//! A receiver that takes position p has to know that no message before p is one that it accepts. It
+//! looks at the positions below the tail that it has read, in order, and takes the first whose
+//! message it accepts:
+//! * Each position below that tail had been filled when the words were read, since the lowest that
+//!   had not is the tail. So no message comes to lie before p any more.
 //! * One whose word said that it was taken stays taken.
-//! * One whose word said that it was full is either full still, and then the type that was read after the word is that
-//!   of its message, as nobody writes into the chunk of a message in the ring; or it has been taken, and what was read does not matter.
+//! * One whose word said that it was full is either full still, and then the type that was read
+//!   after the word is that of its message, as no thread writes into the chunk of a message in the
+//!   ring; or it has been taken, and what was read does not matter.
 //!
-//! So when the compare-and-swap on p succeeds, there is no message before p that the receiver accepts. That holds for whatever is
-//! decided by looking at one message at a time: any, one type, any type but one. It does not hold for the lowest of several
-//! types: a lower one may come behind p before the swap. Only of the lowest type of all, 1, the first is right whatever follows.
+//! So when the compare-and-swap on p succeeds, there is no message before p that the receiver
+//! accepts. That holds for whatever is decided by looking at one message at a time: any, one type,
+//! any type but one. It does not hold for the lowest of several types: a lower one may come behind
+//! p before the swap. Only of the lowest type of all, 1, the first is right whatever follows.
 //!
-//! For the same reasons there is none at all if it accepts none below the tail, and the tail's word is the same *after* the types
-//! were read: nothing has been filled since. That one word is what a waiter watches: whatever is sent, and whoever
-//! closes the ring, changes it first. (If all slots are full, the tail's holds the oldest message.)
+//! For the same reasons there is none at all if it accepts none below the tail, and the tail's word
+//! is the same *after* the types were read: nothing has been filled since. That one word is what a
+//! waiter watches: whatever is sent, and the thread that closes the ring, changes it first. (If all
+//! slots are full, the tail's holds the oldest message.)
 //!
 //! # Closing
-//! Whoever wants to work under the queue's lock closes the ring: the slot of the tail first. If it is free, it becomes a
-//! barrier that no sender passes; if it is full, its message cannot be taken any more, so it does not become free. The tail stays
-//! where it is from then on. Then all other full slots: what is marked as closed cannot be taken. With that the ring stands still (is
-//! *frozen*). Only a change under the lock opens it again, at the next position, so that whoever has been stopped since
-//! before it was closed fails. Who meets a closed slot concludes nothing and goes under the lock as well.
+//! The thread that wants to work under the queue's lock closes the ring: the slot of the tail
+//! first. If it is free, it becomes a barrier that no sender passes; if it is full, its message
+//! cannot be taken any more, so it does not become free. The tail stays where it is from then on.
+//! Then all other full slots: what is marked as closed cannot be taken. With that the ring stands
+//! still (is *frozen*). Only a change under the lock opens it again, at the next position, so that
+//! the thread that has been stopped since before it was closed fails. A thread that meets a closed
+//! slot concludes nothing and goes under the lock as well.
 //!
-//! Whoever only has to keep senders out for a moment closes the tail alone, and lets them pass under the lock (*passed*):
-//! a receiver that goes to sleep does so.
+//! The thread that only has to keep senders out for a moment closes the tail alone, and lets them
+//! pass under the lock (*passed*): a receiver that goes to sleep does so.
 //!
-//! # Memory ordering
-//! Words are read with acquire and replaced with acquire-release. The release of filling pairs with
-//! the acquire of a receiver's look: it sees the text. The release of taking pairs with that of the
-//! next sender: it does not overwrite text that is still being read.
+//! # Widths
+//! * A slot's word: chunk, or type and size of a short text, 26 bits; four marks; lap 34 bits. So
+//!   positions are counted modulo 2^37. They come back after 114 minutes of 20 million messages a
+//!   second: a sender or receiver that is stopped for so long in the middle of a call could fill or
+//!   take the wrong position, if it stopped at the same slot and chunk.
+//! * What a slot holds beside the word is a tag of 64 bits, or a short text.
+//!
+//! # Barriers
+//! * FILL: the swap that fills a slot, acquire-release. Pairs with the acquire of a receiver's look
+//!   (`MessageRing::refresh`): it sees the payload.
+//! * TAKE: the swap that frees a slot, acquire-release. Pairs with the acquire of the next sender's
+//!   look: it does not overwrite text that is still being read.
+//! * TAIL: acquire fence between reading the types of messages and reading the tail's word again
+//!   (`MessageRing::has_moved`). Pairs with FILL and with the thread that closes the tail: a
+//!   receiver that finds the same word has missed nothing.
+//!
+//! # Model
+//! `tests/loom/message_ring.rs`: a sender, a receiver that sends again in the chunk that it has
+//! taken, and receivers of other types; the thread that closes the ring, empties it and opens it
+//! again. How long a sender waits (`send_backoff.rs`) is arithmetic on private words, with unit
+//! tests beside it.
 
 mod close;
 mod ring;
@@ -62,5 +98,5 @@ mod slot;
 mod tests;
 
 pub use ring::{MessageRing, Tail};
-pub use send_backoff::{Room, RoomWait};
-pub use slot::{Inline, Spot};
+pub use send_backoff::{RingSpace, SendBackoff};
+pub use slot::{Inline, RingSlot};

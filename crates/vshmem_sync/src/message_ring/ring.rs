@@ -3,15 +3,18 @@
 use vshmem_mem::{Map, Ordering, fence};
 use vshmem_wire::{CELL_BYTES, RING_SLOTS};
 
-use super::send_backoff::Room;
-use super::slot::{CLOSED, FULL, LARGE, Spot, laps_from};
+use super::send_backoff::RingSpace;
+use super::slot::{CLOSED, FULL, LARGE, RingSlot, laps_from};
 use crate::fault::Fault;
+
+/// Slots on one cache line.
+const SLOTS_OF_LINE: usize = 64 / CELL_BYTES as usize;
 
 /// Where a sender has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// Into this slot.
-    Free(Spot),
+    Free(RingSlot),
     /// There are eight messages already.
     Full,
     /// Under the lock.
@@ -23,7 +26,8 @@ pub enum Tail {
 pub struct MessageRing {
     pub(super) base: u64,
     pub(super) words: [u64; RING_SLOTS],
-    /// The lowest position that has not been taken, counted from the lap of the first word; so all below.
+    /// The lowest position that has not been taken, counted from the lap of the first word; so all
+    /// below.
     pub(super) head: i64,
     /// The lowest position that has not been filled.
     pub(super) tail: i64,
@@ -49,12 +53,14 @@ impl MessageRing {
         Self::unread(base, [0; RING_SLOTS])
     }
 
-    /// Reads the words. In place: a copy of words that have just been stored waits until they all are.
+    /// Reads the words. In place: a copy of words that have just been stored waits until they all
+    /// are.
     ///
     /// # Errors
     /// When they are outside the pool.
     #[inline]
     pub fn refresh(&mut self, map: &Map) -> Result<(), Fault> {
+        // Acquires: pairs with FILL and TAKE in `slot.rs`.
         self.words = map.load_row(self.base)?;
         self.find_ends();
         Ok(())
@@ -88,30 +94,30 @@ impl MessageRing {
     }
 
     #[inline]
-    pub(super) fn spot(&self, index: usize) -> Spot {
+    pub(super) fn ring_slot(&self, index: usize) -> RingSlot {
         let at = self.base + index as u64 * CELL_BYTES;
-        Spot { at, word: self.words[index], index }
+        RingSlot { at, word: self.words[index], index }
     }
 
     /// The slot of a position.
     #[inline]
-    pub(super) fn slot_of(&self, position: i64) -> Spot {
-        self.spot(position as usize % RING_SLOTS)
+    pub(super) fn slot_of(&self, position: i64) -> RingSlot {
+        self.ring_slot(position as usize % RING_SLOTS)
     }
 
     /// The position that a slot is free for or full with.
     #[inline]
-    pub(super) fn position_of(&self, spot: Spot) -> i64 {
-        laps_from(self.words[0], spot.word) * RING_SLOTS as i64 + spot.index as i64
+    pub(super) fn position_of(&self, ring_slot: RingSlot) -> i64 {
+        laps_from(self.words[0], ring_slot.word) * RING_SLOTS as i64 + ring_slot.index as i64
     }
 
     /// Where a sender has to go.
     #[inline]
     #[must_use]
     pub fn tail(&self) -> Tail {
-        let spot = self.slot_of(self.tail);
-        match spot.word & (FULL | CLOSED) {
-            0 => Tail::Free(spot),
+        let ring_slot = self.slot_of(self.tail);
+        match ring_slot.word & (FULL | CLOSED) {
+            0 => Tail::Free(ring_slot),
             FULL => Tail::Full,
             _ => Tail::Closed,
         }
@@ -120,76 +126,85 @@ impl MessageRing {
     /// The slot behind one.
     #[inline]
     #[must_use]
-    pub fn behind(&self, spot: Spot) -> Spot {
-        self.spot((spot.index + 1) % RING_SLOTS)
+    pub fn behind(&self, ring_slot: RingSlot) -> RingSlot {
+        self.ring_slot((ring_slot.index + 1) % RING_SLOTS)
     }
 
-    /// Whether there may be a message in it that is longer than those for which there is always room.
+    /// Whether there may be a message in it that is longer than those for which there is always
+    /// room.
     #[inline]
     #[must_use]
     pub fn may_hold_large(&self) -> bool {
         self.any & LARGE != 0
     }
 
-    /// How much room there is by now in a ring that was full.
+    /// How much room there is by now in a ring that was full; `has_time`: a single free slot counts
+    /// as well.
+    ///
+    /// Where receivers go on to the other cache line of the ring all slots of this one are free:
+    /// from then on sender and receivers write into a line each. Until then a look at the tail
+    /// takes the line away that receivers write into.
     #[inline]
     #[must_use]
-    pub fn room(&self, map: &Map) -> Room {
-        // Half of the ring is free once the message has been taken that is so many behind the oldest.
-        let half = self.slot_of(self.tail + RING_SLOTS as i64 / 2 - 1);
-        let is_same =
-            |spot: Spot| map.load(spot.at, Ordering::Acquire).is_ok_and(|word| word == spot.word);
-        match (is_same(half), is_same(self.slot_of(self.tail))) {
-            (false, _) => Room::Plenty,
-            (true, false) => Room::Some,
-            (true, true) => Room::None,
+    pub fn room(&self, map: &Map, has_time: bool) -> RingSpace {
+        let of_line = SLOTS_OF_LINE as i64;
+        let next_line = self.slot_of((self.tail.div_euclid(of_line) + 1) * of_line);
+        let is_same = |ring_slot: RingSlot| {
+            map.load(ring_slot.at, Ordering::Acquire).is_ok_and(|word| word == ring_slot.word)
+        };
+        if !is_same(next_line) {
+            return RingSpace::Plenty;
         }
+        let is_some = has_time && !is_same(self.slot_of(self.tail));
+        if is_some { RingSpace::Some } else { RingSpace::None }
     }
 
     /// Its messages, oldest first: at positions below all that have not been filled yet.
     #[inline]
-    pub fn messages(&self) -> impl Iterator<Item = Spot> + '_ {
+    pub fn messages(&self) -> impl Iterator<Item = RingSlot> + '_ {
         // More than that only words make that are not those of one moment.
         let end = self.tail.min(self.head + RING_SLOTS as i64);
         (self.head..end).filter_map(|position| {
-            let spot = self.slot_of(position);
-            (spot.is_full() && self.position_of(spot) == position).then_some(spot)
+            let ring_slot = self.slot_of(position);
+            (ring_slot.is_full() && self.position_of(ring_slot) == position).then_some(ring_slot)
         })
     }
 
     /// The slots that hold no message: some note the chunk of the message that was taken last.
-    pub fn vacant(&self) -> impl Iterator<Item = Spot> + '_ {
-        (0..RING_SLOTS).map(|index| self.spot(index)).filter(|spot| !spot.is_full())
+    pub fn vacant(&self) -> impl Iterator<Item = RingSlot> + '_ {
+        (0..RING_SLOTS).map(|index| self.ring_slot(index)).filter(|ring_slot| !ring_slot.is_full())
     }
 
-    /// Whether the words can be those of one moment: up to the tail messages and gaps that others have left, then free slots; and
-    /// what is closed is the tail or a message. (A message may be closed while the tail is not: somebody has let senders pass
-    /// while another was closing the ring.)
+    /// Whether the words can be those of one moment: up to the tail messages and gaps that others
+    /// have left, then free slots; and what is closed is the tail or a message. (A message may be
+    /// closed while the tail is not: another thread has let senders pass while another was closing
+    /// the ring.)
     #[must_use]
     pub fn makes_sense(&self) -> bool {
         let slots = RING_SLOTS as i64;
         self.tail - self.head <= slots
             && (self.head..self.head + slots).all(|position| {
-                let spot = self.slot_of(position);
+                let ring_slot = self.slot_of(position);
                 let is_before_tail = position < self.tail;
-                let is_taken = is_before_tail && !spot.is_full();
-                let may_be_closed = spot.is_full() || position == self.tail;
+                let is_taken = is_before_tail && !ring_slot.is_full();
+                let may_be_closed = ring_slot.is_full() || position == self.tail;
                 let is_inline_for_nothing =
-                    spot.is_inline() && (!spot.is_full() || spot.is_large());
+                    ring_slot.is_inline() && (!ring_slot.is_full() || ring_slot.is_large());
                 !is_inline_for_nothing
-                    && self.position_of(spot) == if is_taken { position + slots } else { position }
-                    && (is_before_tail || !spot.is_full())
-                    && (may_be_closed || !spot.is_closed())
+                    && self.position_of(ring_slot)
+                        == if is_taken { position + slots } else { position }
+                    && (is_before_tail || !ring_slot.is_full())
+                    && (may_be_closed || !ring_slot.is_closed())
             })
     }
 
-    /// Whether there may be more for a receiver than it has found here: the word of the tail is another one now. To be asked
-    /// after the messages have been looked at.
+    /// Whether there may be more for a receiver than it has found here: the word of the tail is
+    /// another one now. To be asked after the messages have been looked at.
     #[inline]
     #[must_use]
     pub fn has_moved(&self, map: &Map) -> bool {
         let tail = self.slot_of(self.tail);
-        // After whatever was read of the messages.
+        // Barrier TAIL: after whatever was read of the messages. Pairs with FILL.
         fence(Ordering::Acquire);
         !map.load(tail.at, Ordering::Acquire).is_ok_and(|word| word == tail.word)
     }

@@ -1,21 +1,27 @@
-//! How long a sender waits for receivers before it sends under the lock.
+//! How long a sender spins for space in the ring before it sends under the lock.
 //!
-//! Sending under the lock is slow for both sides: the messages of the ring move to a list, and each has to be taken from there under the
-//! lock as well, until the list is empty. So a sender looks for a while instead, without the lock:
-//! * One that finds the ring full looks for room. What it may spend is what the ring has saved: each message that has been sent
-//!   without the lock adds the cost of a call under the lock, each look takes off what it took. So all looks together never cost more than
-//!   sending all messages under the lock would have, whatever receivers do.
-//! * One that finds messages in the list looks whether receivers take any, for as long as its own call will cost. While it does,
-//!   receivers take two for one that comes, so the list becomes empty and the ring is opened again. It spends at most twice what the call alone costs.
+//! Sending under the lock is slow for both sides: the messages of the ring move to a list, and each
+//! has to be taken from there under the lock as well, until the list is empty. So a sender looks
+//! for a while instead, without the lock:
+//! * One that finds the ring full looks for room. What it may spend is what the ring has saved:
+//!   each message that has been sent without the lock adds the cost of a call under the lock, each
+//!   look takes off what it took. So all looks together never cost more than sending all messages
+//!   under the lock would have, whatever receivers do.
+//! * One that finds messages in the list looks whether receivers take any, for as long as its own
+//!   call will cost. While it does, receivers take two for one that comes, so the list becomes
+//!   empty and the ring is opened again. It spends at most twice what the call alone costs.
 //!
-//! As with waiters that sleep (`spin.rs`), who has looked in vain looks for a fourth of that next time, then for a sixteenth, until a look succeeds.
-//! A thread that was not running for a while between two looks leaves the CPU to others. What a call costs is measured here: a moving average.
+//! As with waiters that sleep (`spin.rs`), who has looked in vain looks for a fourth of that next
+//! time, then for a sixteenth, until a look succeeds. A thread that was not running for a while
+//! between two looks leaves the CPU to others. What a call costs is measured here: a moving
+//! average.
 //!
-//! Room for one message is not enough to go on: sender and receiver would take turns with every message, and wait for each other's cache
-//! lines each time. A sender goes on when half of the ring is free, or when it has looked for as long as a call under the lock takes.
+//! Room for one message is not enough to go on: sender and receiver would take turns with every
+//! message, and wait for each other's cache lines each time. A sender goes on when receivers have
+//! gone on to the other cache line of the ring, or when it has looked for as long as a call under
+//! the lock takes.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
+use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{spin_hint, ticks};
 use vshmem_wire::RING_SLOTS;
 
@@ -25,13 +31,14 @@ const FIRST_GUESS: u32 = 1 << 10;
 const MOST_COST: u32 = 1 << 12;
 /// What there is to spend at first: as many calls go under the lock when one does.
 const CALLS: u32 = RING_SLOTS as u32 + 1;
-/// The most that is kept to be spent; on a counter of at least 1 GHz this is at most 65 us: as long as an interrupt keeps a receiver.
+/// The most that is kept to be spent; on a counter of at least 1 GHz this is at most 65 us: as long
+/// as an interrupt keeps a receiver.
 const MOST_CREDIT: u32 = 1 << 16;
 /// A thread that has not looked for so long was not running.
 const GAP: u64 = 1 << 15;
 /// Parts of a moving average that stay.
 const INERTIA: u32 = 8;
-/// The patience is shifted down by so much after the first time in vain, and after more.
+/// The timeout is shifted down by so much after the first time in vain, and after more.
 const FOURTH: u32 = 2;
 const SIXTEENTH: u32 = 4;
 /// One call under the lock in so many is measured, or asks again.
@@ -41,13 +48,14 @@ const PAUSES: u32 = 3;
 
 /// How long a sender may look: private to a process.
 #[derive(Debug)]
-pub struct RoomWait {
+pub struct SendBackoff {
     is_forbidden: bool,
     /// Ticks of a call under the lock.
     cost: AtomicU32,
     /// Ticks that may be spent on looking for room.
     credit: AtomicU32,
-    /// Part of the patience that is left after looks in vain, as a shift: for room, and in the list.
+    /// Part of the timeout that is left after looks in vain, as a shift: for room, and in the
+    /// list.
     in_vain: [AtomicU32; 2],
     /// Calls under the lock until the next that asks whether a receiver can run meanwhile.
     unasked: AtomicU32,
@@ -57,23 +65,23 @@ pub struct RoomWait {
 
 /// What a look has found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
+pub enum RingSpace {
     /// Nothing has changed.
     None,
     /// There is a free slot; or receivers have taken some messages, and left others.
     Some,
-    /// Half of the ring is free, or the ring is open again.
+    /// A cache line of the ring is free, or the ring is open again.
     Plenty,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum For {
-    Room,
+    RingSpace,
     Ring,
 }
 
-impl RoomWait {
-    /// Nothing is known yet. `is_forbidden`: nobody looks.
+impl SendBackoff {
+    /// Nothing is known yet. `is_forbidden`: no thread looks.
     #[must_use]
     pub fn new(is_forbidden: bool) -> Self {
         Self {
@@ -86,8 +94,9 @@ impl RoomWait {
         }
     }
 
-    /// Whether a call under the lock may look first. `ask` says whether a receiver can run meanwhile; after a no it is asked again
-    /// some calls later, as reading the clock takes a tenth of such a call.
+    /// Whether a call under the lock may look first. `ask` says whether a receiver can run
+    /// meanwhile; after a no it is asked again some calls later, as reading the clock takes a tenth
+    /// of such a call.
     pub fn may_look(&self, ask: impl FnOnce() -> bool) -> bool {
         if self.is_forbidden || !is_due(&self.unasked, 1) {
             return false;
@@ -124,41 +133,43 @@ impl RoomWait {
         }
     }
 
-    /// Looks until there is room in a ring that was full, or patience is over; says which it was.
+    /// Looks until there is room in a ring that was full, or the timeout is over; says which it
+    /// was.
     #[must_use]
-    pub fn look_for_room(&self, look: impl FnMut() -> Room) -> bool {
-        self.look(For::Room, ticks, look)
+    pub fn look_for_room(&self, look: impl FnMut() -> RingSpace) -> bool {
+        self.look(For::RingSpace, ticks, look)
     }
 
-    /// Looks until a queue that uses its list uses its ring again, or patience is over; says which it was.
+    /// Looks until a queue that uses its list uses its ring again, or the timeout is over; says
+    /// which it was.
     #[must_use]
-    pub fn look_for_ring(&self, look: impl FnMut() -> Room) -> bool {
+    pub fn look_for_ring(&self, look: impl FnMut() -> RingSpace) -> bool {
         self.look(For::Ring, ticks, look)
     }
 
-    fn look(&self, what: For, now: impl Fn() -> u64, mut look: impl FnMut() -> Room) -> bool {
+    fn look(&self, what: For, now: impl Fn() -> u64, mut look: impl FnMut() -> RingSpace) -> bool {
         if self.is_forbidden {
             return false;
         }
         let in_vain = &self.in_vain[what as usize];
         let cost = u64::from(self.cost.load(Relaxed));
         let most = match what {
-            For::Room => u64::from(self.credit.load(Relaxed)),
+            For::RingSpace => u64::from(self.credit.load(Relaxed)),
             For::Ring => cost,
         };
-        let patience = most >> in_vain.load(Relaxed).min(SIXTEENTH);
+        let timeout = most >> in_vain.load(Relaxed).min(SIXTEENTH);
         let began = now();
-        let (mut last, mut found) = (began, Room::None);
+        let (mut last, mut found) = (began, RingSpace::None);
         let mut waited = 0;
-        while waited < patience {
+        while waited < timeout {
             found = look();
             let time = now();
             waited = time.wrapping_sub(began);
             let is_enough = match what {
-                For::Room => found == Room::Some && waited >= cost,
+                For::RingSpace => found == RingSpace::Some && waited >= cost,
                 For::Ring => false,
             };
-            if found == Room::Plenty || is_enough || time.wrapping_sub(last) > GAP {
+            if found == RingSpace::Plenty || is_enough || time.wrapping_sub(last) > GAP {
                 break;
             }
             last = time;
@@ -166,22 +177,22 @@ impl RoomWait {
                 spin_hint();
             }
         }
-        if let For::Room = what {
+        if let For::RingSpace = what {
             let spent = u32::try_from(waited).unwrap_or(u32::MAX);
             self.credit.store(self.credit.load(Relaxed).saturating_sub(spent), Relaxed);
         }
         let before = in_vain.load(Relaxed);
         let after = match (found, before) {
-            (Room::Some | Room::Plenty, _) => 0,
-            (Room::None, 0) => FOURTH,
-            (Room::None, _) => SIXTEENTH,
+            (RingSpace::Some | RingSpace::Plenty, _) => 0,
+            (RingSpace::None, 0) => FOURTH,
+            (RingSpace::None, _) => SIXTEENTH,
         };
         if after != before {
             in_vain.store(after, Relaxed);
         }
         match what {
-            For::Room => found != Room::None,
-            For::Ring => found == Room::Plenty,
+            For::RingSpace => found != RingSpace::None,
+            For::Ring => found == RingSpace::Plenty,
         }
     }
 }
@@ -198,20 +209,20 @@ mod tests {
     use super::*;
     use std::cell::Cell;
 
-    /// Looks with a clock that goes on by 50 at each reading; `room` is found after `at` ticks. Returns how long it took, and
-    /// what it said.
-    fn look(wait: &RoomWait, what: For, room: Room, at: u64) -> (u64, bool) {
+    /// Looks with a clock that goes on by 50 at each reading; `room` is found after `at` ticks.
+    /// Returns how long it took, and what it said.
+    fn look(wait: &SendBackoff, what: For, room: RingSpace, at: u64) -> (u64, bool) {
         let clock = Cell::new(0);
         let now = || {
             clock.set(clock.get() + 50);
             clock.get()
         };
-        let found = wait.look(what, now, || if clock.get() >= at { room } else { Room::None });
+        let found = wait.look(what, now, || if clock.get() >= at { room } else { RingSpace::None });
         (clock.get(), found)
     }
 
-    fn wait_of_cost(cost: u64) -> RoomWait {
-        let wait = RoomWait::new(false);
+    fn wait_of_cost(cost: u64) -> SendBackoff {
+        let wait = SendBackoff::new(false);
         for _ in 0..200 {
             wait.note_call(cost);
         }
@@ -221,22 +232,22 @@ mod tests {
 
     #[test]
     fn who_may_not_look_does_not() {
-        let wait = RoomWait::new(true);
-        assert!(!wait.look_for_room(|| unreachable!("nobody may look")));
-        assert!(!wait.look_for_ring(|| unreachable!("nobody may look")));
+        let wait = SendBackoff::new(true);
+        assert!(!wait.look_for_room(|| unreachable!("no thread may look")));
+        assert!(!wait.look_for_ring(|| unreachable!("no thread may look")));
     }
 
     #[test]
     fn all_looks_for_room_together_take_at_most_what_the_ring_has_saved() {
         let wait = wait_of_cost(1000);
-        assert_eq!(look(&wait, For::Room, Room::Plenty, 0), (50, false), "nothing saved");
+        assert_eq!(look(&wait, For::RingSpace, RingSpace::Plenty, 0), (50, false), "nothing saved");
         let mut spent = 0;
         for turn in 1..50 {
             for _ in 0..8 {
                 wait.note_sent();
             }
             // Now and then there is room, which makes it patient again.
-            spent += look(&wait, For::Room, Room::Some, 5000).0;
+            spent += look(&wait, For::RingSpace, RingSpace::Some, 5000).0;
             assert!(spent <= turn * (8 * 1000 + 100), "{turn}: {spent}");
         }
         assert!(spent > 50 * 1000, "it does look: {spent}");
@@ -244,7 +255,7 @@ mod tests {
 
     #[test]
     fn after_a_no_it_is_asked_again_some_calls_later() {
-        let wait = RoomWait::new(false);
+        let wait = SendBackoff::new(false);
         let asked = Cell::new(0);
         for _ in 0..100 {
             wait.may_look(|| {
@@ -263,7 +274,7 @@ mod tests {
         for _ in 0..10_000 {
             wait.note_sent();
         }
-        let (spent, found) = look(&wait, For::Room, Room::Plenty, u64::MAX);
+        let (spent, found) = look(&wait, For::RingSpace, RingSpace::Plenty, u64::MAX);
         assert!(!found && spent < u64::from(MOST_CREDIT) + 2000, "{spent}");
     }
 
@@ -271,20 +282,23 @@ mod tests {
     fn a_look_for_the_ring_takes_as_long_as_the_call_and_less_after_it_was_in_vain() {
         let wait = wait_of_cost(2000);
         let looks: Vec<u64> =
-            (0..4).map(|_| look(&wait, For::Ring, Room::Plenty, u64::MAX).0).collect();
+            (0..4).map(|_| look(&wait, For::Ring, RingSpace::Plenty, u64::MAX).0).collect();
         assert!((1700..2300).contains(&looks[0]), "{looks:?}");
         assert!((400..700).contains(&looks[1]) && looks[3] < 300, "{looks:?}");
-        assert!(!look(&wait, For::Ring, Room::Some, 0).1, "receivers take, the list is not empty");
-        assert!(look(&wait, For::Ring, Room::Plenty, 1500).1, "it is patient again");
+        assert!(
+            !look(&wait, For::Ring, RingSpace::Some, 0).1,
+            "receivers take, the list is not empty"
+        );
+        assert!(look(&wait, For::Ring, RingSpace::Plenty, 1500).1, "it is patient again");
     }
 
     #[test]
     fn room_for_one_message_is_enough_after_a_while() {
         let wait = wait_of_cost(1000);
         wait.credit.store(50_000, Relaxed);
-        let (some, found) = look(&wait, For::Room, Room::Some, 100);
+        let (some, found) = look(&wait, For::RingSpace, RingSpace::Some, 100);
         assert!(found && (900..1300).contains(&some), "{some}");
-        let (plenty, found) = look(&wait, For::Room, Room::Plenty, 100);
+        let (plenty, found) = look(&wait, For::RingSpace, RingSpace::Plenty, 100);
         assert!(found && plenty < 300, "{plenty}");
     }
 
@@ -298,9 +312,9 @@ mod tests {
             clock.get()
         };
         let mut looks = 0;
-        let found = wait.look(For::Room, now, || {
+        let found = wait.look(For::RingSpace, now, || {
             looks += 1;
-            Room::None
+            RingSpace::None
         });
         assert!(!found && looks <= 2, "{looks}");
     }

@@ -27,7 +27,8 @@ const _: () = assert!(INLINE_SIZE >= RING_INLINE_BYTES as u64, "a word has room 
 pub(super) const LAP: u64 = 1 << LAP_SHIFT;
 pub(super) const LAP_SHIFT: u32 = 30;
 pub(super) const LAP_BITS: u32 = 64 - LAP_SHIFT;
-/// Positions are counted modulo 2^37: at 20 million messages a second a position comes back after 114 minutes.
+/// Positions are counted modulo 2^37: at 20 million messages a second a position comes back after
+/// 114 minutes.
 pub(super) const POSITIONS: u64 = (RING_SLOTS as u64) << LAP_BITS;
 
 /// How many laps `word` is ahead of `origin`. Laps go round; those of one ring are close together.
@@ -64,7 +65,7 @@ impl Inline {
 
 /// A slot of the ring, and what its word said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spot {
+pub struct RingSlot {
     /// Offset of the word.
     pub at: u64,
     /// The word.
@@ -72,7 +73,7 @@ pub struct Spot {
     pub(super) index: usize,
 }
 
-impl Spot {
+impl RingSlot {
     /// The position that the slot is free for or full with.
     #[inline]
     #[must_use]
@@ -111,7 +112,8 @@ impl Spot {
         self.is_inline().then_some(((self.word & INLINE_TYPE) as i64, size))
     }
 
-    /// The text of such a message, and what follows it. It is that of this message if the word is the same afterwards.
+    /// The payload of such a message, and what follows it. It is that of this message if the word
+    /// is the same afterwards.
     ///
     /// # Errors
     /// When it is outside the pool.
@@ -154,8 +156,8 @@ impl Spot {
         Self { word: self.word.wrapping_add(LAP) & !gone, ..self }
     }
 
-    /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`: it is longer than those for which
-    /// there is always room.
+    /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`: it
+    /// is longer than those for which there is always room.
     ///
     /// # Errors
     /// When the word is outside the pool.
@@ -163,6 +165,7 @@ impl Spot {
     pub fn fill(self, map: &Map, unit: u32, is_large: bool) -> Result<bool, Fault> {
         let mark = if is_large { FULL | LARGE } else { FULL };
         let full = (self.word & !(CHUNK | LARGE)) | mark | ((u64::from(unit) + 1) & CHUNK);
+        // Barrier FILL: pairs with the acquire of the words in `refresh`.
         Ok(map.replace(self.at, self.word, full)?)
     }
 
@@ -175,6 +178,7 @@ impl Spot {
         let what = u64::from(message.size) << RING_INLINE_TYPE_BITS | u64::from(message.kind);
         let word = (self.word & !(CHUNK | LARGE)) | FULL | INLINE | what;
         let full = Cell { word, tag: message.text };
+        // Barrier FILL, as above.
         Ok(map.replace_pair(self.at, self.cell(map)?, full)?)
     }
 
@@ -184,6 +188,7 @@ impl Spot {
     /// When the word is outside the pool.
     #[inline]
     pub fn take(self, map: &Map) -> Result<bool, Fault> {
+        // Barrier TAKE: pairs with the acquire of the words in `refresh`.
         Ok(map.replace(self.at, self.word, self.taken().word)?)
     }
 }

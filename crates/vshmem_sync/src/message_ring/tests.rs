@@ -6,34 +6,34 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_wire::{CELL_BYTES, RING_SLOTS};
 
 use super::ring::{MessageRing, Tail};
-use super::slot::{CLOSED, FULL, INLINE, Inline, LAP_BITS, LAP_SHIFT, Spot};
+use super::slot::{CLOSED, FULL, INLINE, Inline, LAP_BITS, LAP_SHIFT, RingSlot};
 
 fn fill(map: &Map, unit: u32) -> Tail {
     let tail = MessageRing::look(map, 0).expect("a ring").tail();
-    if let Tail::Free(spot) = tail {
+    if let Tail::Free(ring_slot) = tail {
         let filled = match Inline::of(77, &unit.to_le_bytes()) {
-            Some(message) if unit % 5 < 2 => spot.fill_inline(map, message),
-            _ => spot.fill(map, unit, unit.is_multiple_of(3)),
+            Some(message) if unit % 5 < 2 => ring_slot.fill_inline(map, message),
+            _ => ring_slot.fill(map, unit, unit.is_multiple_of(3)),
         };
         assert!(filled.expect("a word"));
     }
     tail
 }
 
-/// What the tests take out: the unit, or the text that stands for it.
-fn number(map: &Map, spot: Spot) -> Option<u32> {
-    if spot.is_inline() {
-        let text = spot.inline_text(map).expect("a text");
-        assert_eq!(spot.inline(), Some((77, 4)));
+/// What the tests take out: the unit, or the payload that stands for it.
+fn number(map: &Map, ring_slot: RingSlot) -> Option<u32> {
+    if ring_slot.is_inline() {
+        let text = ring_slot.inline_text(map).expect("a payload");
+        assert_eq!(ring_slot.inline(), Some((77, 4)));
         return Some(u64::from_le_bytes(text) as u32);
     }
-    spot.chunk()
+    ring_slot.chunk()
 }
 
 fn take(map: &Map) -> Option<u32> {
-    let spot = MessageRing::look(map, 0).expect("a ring").messages().next()?;
-    let number = number(map, spot);
-    assert!(spot.take(map).expect("a word"));
+    let ring_slot = MessageRing::look(map, 0).expect("a ring").messages().next()?;
+    let number = number(map, ring_slot);
+    assert!(ring_slot.take(map).expect("a word"));
     number
 }
 
@@ -42,16 +42,16 @@ fn reopen(map: &Map) -> Vec<u32> {
     MessageRing::close(map, 0).expect("a close");
     let ring = MessageRing::look(map, 0).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense());
-    let left = ring.messages().filter_map(|spot| number(map, spot)).collect();
-    for (spot, word) in ring.emptied() {
-        assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+    let left = ring.messages().filter_map(|ring_slot| number(map, ring_slot)).collect();
+    for (ring_slot, word) in ring.emptied() {
+        assert!(map.replace(ring_slot.at, ring_slot.word, word).expect("a word"));
         assert!(MessageRing::look(map, 0).expect("a ring").is_frozen());
     }
     let ring = MessageRing::look(map, 0).expect("a ring");
     assert!(ring.is_frozen() && ring.makes_sense());
     assert_eq!((ring.tail(), ring.messages().count()), (Tail::Closed, 0));
-    let (spot, word) = ring.opened().expect("a closed ring");
-    assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+    let (ring_slot, word) = ring.opened().expect("a closed ring");
+    assert!(map.replace(ring_slot.at, ring_slot.word, word).expect("a word"));
     left
 }
 
@@ -67,7 +67,8 @@ fn messages_come_out_in_order_over_all_laps_and_closings() {
         for step in 0..5000_u32 {
             let ring = MessageRing::look(&map, 0).expect("a ring");
             assert!(ring.makes_sense(), "step {step}: {ring:x?}");
-            let held: VecDeque<_> = ring.messages().filter_map(|spot| number(&map, spot)).collect();
+            let held: VecDeque<_> =
+                ring.messages().filter_map(|ring_slot| number(&map, ring_slot)).collect();
             assert_eq!(held, model);
             match (step / 13 % 3, step % 37) {
                 (_, 36) => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
@@ -91,7 +92,8 @@ fn messages_of_random_types_come_out_as_from_a_list() {
         let kind = random >> 16 & 3;
         let ring = MessageRing::look(&map, 0).expect("a ring");
         assert!(ring.makes_sense(), "step {step}: {ring:x?}");
-        let held: VecDeque<_> = ring.messages().filter_map(|spot| number(&map, spot)).collect();
+        let held: VecDeque<_> =
+            ring.messages().filter_map(|ring_slot| number(&map, ring_slot)).collect();
         assert_eq!(held, model);
         match random >> 20 & 15 {
             0 => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
@@ -99,8 +101,8 @@ fn messages_of_random_types_come_out_as_from_a_list() {
                 MessageRing::bar(&map, 0).expect("a barrier");
                 assert_eq!(fill(&map, 1), Tail::Closed);
                 let ring = MessageRing::look(&map, 0).expect("a ring");
-                let (spot, word) = ring.passed().expect("a closed tail");
-                assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+                let (ring_slot, word) = ring.passed().expect("a closed tail");
+                assert!(map.replace(ring_slot.at, ring_slot.word, word).expect("a word"));
                 assert!(MessageRing::look(&map, 0).expect("a ring").passed().is_none());
             }
             2..9 => {
@@ -113,15 +115,16 @@ fn messages_of_random_types_come_out_as_from_a_list() {
                 }
             }
             _ => {
-                let found =
-                    ring.messages().find(|spot| number(&map, *spot).is_some_and(|n| n & 3 == kind));
+                let found = ring
+                    .messages()
+                    .find(|ring_slot| number(&map, *ring_slot).is_some_and(|n| n & 3 == kind));
                 let expected = model.iter().position(|number| number & 3 == kind);
                 assert_eq!(
-                    found.and_then(|spot| number(&map, spot)),
+                    found.and_then(|ring_slot| number(&map, ring_slot)),
                     expected.and_then(|at| model.remove(at))
                 );
-                if let Some(spot) = found {
-                    assert!(spot.take(&map).expect("a word"));
+                if let Some(ring_slot) = found {
+                    assert!(ring_slot.take(&map).expect("a word"));
                 }
             }
         }
@@ -135,17 +138,17 @@ fn only_short_texts_of_small_types_fit_into_a_slot() {
     assert!(Inline::of((1 << 22) - 1, &[]).is_some() && Inline::of(1 << 22, &[]).is_none());
     let map = Map::anonymous(4096);
     for text in [&b"12345678"[..], b"1", b"", &[0xff; 8]] {
-        let Tail::Free(spot) = MessageRing::look(&map, 0).expect("a ring").tail() else {
+        let Tail::Free(ring_slot) = MessageRing::look(&map, 0).expect("a ring").tail() else {
             panic!("room")
         };
         let message = Inline::of(4711, text).expect("a short message");
-        assert!(spot.fill_inline(&map, message).expect("a cell"));
-        assert!(!spot.fill_inline(&map, message).expect("a cell"), "it is full");
-        let spot = MessageRing::look(&map, 0).expect("a ring").messages().next();
-        let spot = spot.expect("a message");
-        assert_eq!((spot.inline(), spot.chunk()), (Some((4711, text.len())), None));
-        assert_eq!(&spot.inline_text(&map).expect("a text")[..text.len()], text);
-        assert!(spot.take(&map).expect("a word") && !spot.taken().is_inline());
+        assert!(ring_slot.fill_inline(&map, message).expect("a cell"));
+        assert!(!ring_slot.fill_inline(&map, message).expect("a cell"), "it is full");
+        let ring_slot = MessageRing::look(&map, 0).expect("a ring").messages().next();
+        let ring_slot = ring_slot.expect("a message");
+        assert_eq!((ring_slot.inline(), ring_slot.chunk()), (Some((4711, text.len())), None));
+        assert_eq!(&ring_slot.inline_text(&map).expect("a payload")[..text.len()], text);
+        assert!(ring_slot.take(&map).expect("a word") && !ring_slot.taken().is_inline());
     }
     assert!(MessageRing::look(&map, 0).expect("a ring").vacant().all(|s| s.chunk().is_none()));
 }
@@ -173,8 +176,8 @@ fn words_that_make_no_sense_are_told_and_can_be_renewed() {
     }
     let ring = MessageRing::look(&map, 0).expect("a ring");
     assert!(!ring.makes_sense() && ring.opened().is_none());
-    for (spot, word) in ring.renewed() {
-        assert!(map.replace(spot.at, spot.word, word).expect("a word"));
+    for (ring_slot, word) in ring.renewed() {
+        assert!(map.replace(ring_slot.at, ring_slot.word, word).expect("a word"));
     }
     let ring = MessageRing::look(&map, 0).expect("a ring");
     assert!(ring.makes_sense() && !ring.is_frozen());

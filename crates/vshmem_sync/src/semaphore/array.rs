@@ -3,8 +3,8 @@
 //! An array happens at once or not at all, and several semaphores are several cells. So each of
 //! them gets a *tentative* word first: it holds the value before and the value after, and which of
 //! them counts is told by one cell of the set, the array's word. Turning that from *open* to *done*
-//! is the commit. The tentative words stay as they are: whoever operates next replaces them, as it
-//! would replace any word.
+//! is the commit. The tentative words stay as they are: the thread that operates next replaces
+//! them, as it would replace any word.
 //!
 //! 1. Read the array's word, and then the semaphores. What they would become is worked out; if it
 //!    cannot be, the lock decides.
@@ -12,10 +12,10 @@
 //! 3. Swap each semaphore for a tentative word with that mark.
 //! 4. *Done*: swap the array's word.
 //!
-//! That is two swaps more than there are semaphores. Whoever is killed, or stopped, leaves an open
-//! array behind: nothing has happened, and whoever wants one of its semaphores *calls it off*, by a
-//! swap of the array's word, and goes on. Its owner starts again, or leaves it to the lock after
-//! some tries, which closes the semaphores first.
+//! That is two swaps more than there are semaphores. A thread that is killed or stopped leaves an
+//! open array behind: nothing has happened, and the next thread that needs one of its semaphores
+//! *cancels* it, by a swap of the array's word, and continues. Its owner starts again, or leaves it
+//! to the lock after some tries, which closes the semaphores first.
 //!
 //! # Whom a mark names
 //! An array's word tells about its own array and about the one before, and marks have two bits.
@@ -27,18 +27,18 @@
 //! * An array that was called off may still be swapping. So before the next one is opened, each of
 //!   its semaphores is written once more, which raises their tags and makes what is late fail; then
 //!   the array's word is *settled*, and no semaphore names any array.
-//! * Whoever concludes something from a tentative word has read the semaphore, then the array's
-//!   word, and then the semaphore again, or ends in a swap of the semaphore: it was tentative when
-//!   the array's word was read.
+//! * The thread that concludes something from a tentative word has read the semaphore, then the
+//!   array's word, and then the semaphore again, or ends in a swap of the semaphore: it was
+//!   tentative when the array's word was read.
 //!
 //! What the array's word says of an array that was done or called off stays so. So does what has
 //! been concluded from it, until the semaphore is swapped.
 //!
 //! # Sets that go
-//! As with single operations: whether the set stands is asked after its cells were read. Who takes
-//! a set apart closes all its semaphores, which raises their tags. An array that is opened later,
-//! by one who is late, is of no semaphore: all its swaps fail. The next one finds it open, in
-//! whatever set has the slot by then, and calls it off.
+//! As with single operations: whether the set stands is asked after its cells were read. A thread
+//! that takes a set apart closes all its semaphores, which raises their tags. An array that is
+//! opened later, by one who is late, is of no semaphore: all its swaps fail. The next one finds it
+//! open, in whatever set has the slot by then, and calls it off.
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Map, spin_hint};
@@ -51,7 +51,7 @@ use crate::fault::Fault;
 
 /// Tries before it is left to the lock.
 const TRIES: u32 = 3;
-/// Looks at an array that somebody else has opened, before it is called off.
+/// Looks at an array that another thread has opened, before it is called off.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Looks at a semaphore that others keep changing.
 const MOST_LOOKS: u32 = 1 << 10;
@@ -84,24 +84,24 @@ type Parts<'a, R> = ArrayVec<Part<Semaphore<'a, R>>, { ArrayWord::MOST }>;
 /// What came of a try.
 enum Try {
     Over(Operated),
-    /// Somebody has come between.
+    /// Another thread has come between.
     Again,
 }
 
 impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> SemaphoreArray<'a, F> {
     /// Does all `operations`, of a semaphore's number and what to add to it, or none, on behalf of
-    /// `party`. `stands` as for [`Semaphore::operate`]. [`Operated::Closed`] when it takes the lock
-    /// to say how it ends.
+    /// `process_ref`. `is_current` as for [`Semaphore::operate`]. [`Operated::Closed`] when it
+    /// takes the lock to say how it ends.
     ///
     /// # Errors
-    /// When the pool does not make sense.
+    /// When the pool is corrupt.
     #[inline]
     pub fn operate(
         &self,
         operations: &[(u16, i16)],
         highest: u32,
-        party: u32,
-        stands: impl Fn() -> Result<bool, Fault>,
+        process_ref: u32,
+        is_current: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
         let Some(&(first, _)) = operations.first() else { return Ok(Operated::Closed) };
         if operations.iter().all(|&(number, _)| number == first) {
@@ -110,10 +110,12 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
                 let add = move |value, &(_, change): &(u16, i16)| sum(value, change, highest);
                 operations.iter().try_fold(value, add).map_err(|_| Operated::Closed)
             };
-            return (self.find)(first.into())?.replace_value(party, stands, all);
+            return (self.find)(first.into())?.replace_value(process_ref, is_current, all);
         }
         for _ in 0..TRIES {
-            if let Try::Over(operated) = self.attempt(operations, highest, party, &stands)? {
+            if let Try::Over(operated) =
+                self.attempt(operations, highest, process_ref, &is_current)?
+            {
                 return Ok(operated);
             }
         }
@@ -125,13 +127,13 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         &self,
         operations: &[(u16, i16)],
         highest: u32,
-        party: u32,
-        stands: &impl Fn() -> Result<bool, Fault>,
+        process_ref: u32,
+        is_current: &impl Fn() -> Result<bool, Fault>,
     ) -> Result<Try, Fault> {
         let last = load_cell(self.map, self.at)?;
         let known = ArrayWord::unpack(last.word);
         if matches!(known.state, ArrayState::Open | ArrayState::CalledOff) {
-            return self.clear_away(last, stands);
+            return self.clear_away(last, is_current);
         }
         let mut parts = Parts::new();
         for &(number, change) in operations {
@@ -155,13 +157,13 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
                 Err(_) => return Ok(Try::Over(Operated::Closed)),
             }
         }
-        if !stands()? {
+        if !is_current()? {
             return Ok(Try::Over(Operated::Closed));
         }
         for part in parts.iter().filter(|part| SemWord::unpack(part.seen.word).undo) {
-            part.semaphore.settle(part.seen)?;
+            part.semaphore.commit_prepared(part.seen)?;
         }
-        if !self.leave(known, &parts, stands)? {
+        if !self.leave(known, &parts, is_current)? {
             return Ok(Try::Again);
         }
         let mut numbers = [0; ArrayWord::MOST];
@@ -175,7 +177,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
             count: parts.len() as u32,
             numbers,
         };
-        self.carry_through(last, open, &parts, party)
+        self.carry_through(last, open, &parts, process_ref)
     }
 
     /// Reads a semaphore, or says how the try ends instead.
@@ -201,20 +203,20 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
     }
 
     /// Sees to it that no semaphore but those of `parts` names the array that is `known` and done.
-    /// False when somebody has come between.
+    /// False when another thread has come between.
     #[inline]
     fn leave(
         &self,
         known: ArrayWord,
         parts: &Parts<'a, R>,
-        stands: &impl Fn() -> Result<bool, Fault>,
+        is_current: &impl Fn() -> Result<bool, Fault>,
     ) -> Result<bool, Fault> {
         if known.state != ArrayState::Done {
             return Ok(true);
         }
         let elsewhere = |number: &&u16| parts.iter().all(|part| part.number != **number);
         for &number in known.list().iter().filter(elsewhere) {
-            if !self.make_plain(number, stands, false)? {
+            if !self.make_plain(number, is_current, false)? {
                 return Ok(false);
             }
         }
@@ -228,7 +230,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         last: Cell,
         open: ArrayWord,
         parts: &Parts<'a, R>,
-        party: u32,
+        process_ref: u32,
     ) -> Result<Try, Fault> {
         if !self.map.replace_cell(self.at, last, open.pack())? {
             return Ok(Try::Again);
@@ -236,7 +238,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         let opened = last.successor(open.pack());
         crash_point("semop-array", "opened");
         for part in parts {
-            let word = SemWord::tentatively(part.value, part.before, party, open.mark);
+            let word = SemWord::tentatively(part.value, part.before, process_ref, open.mark);
             if !self.map.replace_cell(part.semaphore.at, part.seen, word.pack())? {
                 let off = ArrayWord { state: ArrayState::CalledOff, ..open };
                 self.map.replace_cell(self.at, opened, off.pack())?;
@@ -258,7 +260,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
     fn clear_away(
         &self,
         seen: Cell,
-        stands: &impl Fn() -> Result<bool, Fault>,
+        is_current: &impl Fn() -> Result<bool, Fault>,
     ) -> Result<Try, Fault> {
         let known = ArrayWord::unpack(seen.word);
         if known.state == ArrayState::Open {
@@ -273,36 +275,37 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
             return Ok(Try::Again);
         }
         for &number in known.list() {
-            if !self.make_plain(number, stands, true)? {
+            if !self.make_plain(number, is_current, true)? {
                 return Ok(Try::Over(Operated::Closed));
             }
         }
         let settled = ArrayWord { state: ArrayState::Settled, count: 0, ..known };
         self.map.replace_cell(self.at, seen, settled.pack())?;
-        crash_point("semop-array", "settled");
+        crash_point("semop-array", "undo-committed");
         Ok(Try::Again)
     }
 
     /// Makes a semaphore's word one that names no array; with `anyhow` it is written in any case.
-    /// False when the set has gone, or others are at it. A number that the set has not is nobody's.
+    /// False when the set has gone, or others are at it. A number that the set has not is no
+    /// client's.
     #[cold]
     fn make_plain(
         &self,
         number: u16,
-        stands: &impl Fn() -> Result<bool, Fault>,
+        is_current: &impl Fn() -> Result<bool, Fault>,
         anyhow: bool,
     ) -> Result<bool, Fault> {
         let Ok(semaphore) = (self.find)(number.into()) else { return Ok(true) };
         for _ in 0..MOST_LOOKS {
             let seen = load_cell(self.map, semaphore.at)?;
             let word = SemWord::unpack(seen.word);
-            // Nobody but the lock's holder writes one that is closed; and since it was, what is
+            // No thread but the lock's holder writes one that is closed; and since it was, what is
             // late has failed already.
             if word.slow || !(anyhow || word.tentative) {
                 return Ok(true);
             }
             // After the cell was read: what becomes of its memory later has another tag.
-            if !stands()? {
+            if !is_current()? {
                 return Ok(false);
             }
             if semaphore.restate(seen, false)?.is_some() {

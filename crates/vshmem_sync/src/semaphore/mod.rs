@@ -16,13 +16,13 @@
 //!                         |
 //!                         `-- the semaphore has the tag before: undecided
 //! ```
-//! While it is undecided the owner may go on at any time. Who has to know replaces the semaphore's
-//! word by an equal one: its tag rises, and the owner's swap is refused.
+//! While it is undecided the owner may go on at any time. A thread that has to know replaces the
+//! semaphore's word by an equal one: its tag rises, and the owner's swap is refused.
 //!
-//! Whoever replaces a word that shows an operation writes its undo into the adjustment first. The
-//! owner itself leaves the prepared undo of its last operation as it is, and adds it up together
-//! with its next one. An adjustment that is *closed* is changed under the set's lock only, and
-//! holds no prepared undo.
+//! The thread that replaces a word that shows an operation writes its undo into the adjustment
+//! first. The owner itself leaves the prepared undo of its last operation as it is, and adds it up
+//! together with its next one. An adjustment that is *closed* is changed under the set's lock only,
+//! and holds no prepared undo.
 //!
 //! # States of a semaphore
 //! ```text
@@ -52,8 +52,8 @@
 //! An operation reads the tag of either cell and then the word, and no more. Should the two not
 //! belong together, then the cell has been written since the tag was read, and whatever is
 //! concluded ends in a swap that is refused: that of the semaphore by its tag; that of the
-//! adjustment because whoever has replaced the word that decides the prepared undo has written the
-//! adjustment first.
+//! adjustment because the thread that has replaced the word that decides the prepared undo has
+//! written the adjustment first.
 //!
 //! # Widths
 //! * A semaphore's word: value 15 bits, last operator or undo record 29, value before an array 15,
@@ -61,9 +61,9 @@
 //! * An adjustment: total and prepared undo 16 bits each, with signs; mark 30 bits: the low bits of
 //!   the tag that the semaphore has after the operation. They come back after 21 s at full rate.
 //!   One bit would do: as long as an undo is prepared, its owner has begun no other operation,
-//!   because each begins by writing the adjustment, and whoever prepared it has decided the one
-//!   before. So the semaphore can only show this operation, or the owner's last one before it. If
-//!   it showed that one when the undo was prepared, then the mark is of the very next tag; if it
+//!   because each begins by writing the adjustment, and the thread that prepared it has decided the
+//!   one before. So the semaphore can only show this operation, or the owner's last one before it.
+//!   If it showed that one when the undo was prepared, then the mark is of the very next tag; if it
 //!   did not, it never will again. To be taken for undecided by mistake costs a swap and no more.
 //! * Marks of arrays: see `array.rs`.
 //!
@@ -77,9 +77,9 @@
 //!   takes what another has given sees what was written before.
 //!
 //! # Models
-//! `tests/loom/semaphore.rs`: two threads of a client and a stranger; a set that is taken apart and
-//! whose memory becomes a message or another set. `tests/loom/semaphore_array.rs`: arrays, single
-//! operations and whoever closes or removes the set.
+//! `tests/loom/semaphore.rs`: two threads of a client and another client; a set that is taken apart
+//! and whose memory becomes a message or another set. `tests/loom/semaphore_array.rs`: arrays,
+//! single operations and the thread that closes or removes the set.
 
 mod array;
 mod operate;

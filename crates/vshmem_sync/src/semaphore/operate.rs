@@ -7,35 +7,36 @@ use crate::crash::crash_point;
 use crate::fault::Fault;
 
 impl<R: UndoRecords> Semaphore<'_, R> {
-    /// Adds `change`, or for 0 waits for zero, on behalf of `party`. `stands` tells, after the word
-    /// was read, whether the set is still there.
+    /// Adds `change`, or for 0 waits for zero, on behalf of `process_ref`. `is_current` tells,
+    /// after the word was read, whether the set is still there.
     ///
     /// # Errors
-    /// When the pool does not make sense.
+    /// When the pool is corrupt.
     #[inline(always)]
     pub fn operate(
         &self,
         change: i16,
         highest: u32,
-        party: u32,
-        stands: impl Fn() -> Result<bool, Fault>,
+        process_ref: u32,
+        is_current: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
-        self.replace_value(party, stands, move |value| sum(value, change, highest))
+        self.replace_value(process_ref, is_current, move |value| sum(value, change, highest))
     }
 
-    /// Replaces the value by what `next` makes of it, on behalf of `party`. `stands` as above.
+    /// Replaces the value by what `next` makes of it, on behalf of `process_ref`. `is_current` as
+    /// above.
     #[inline(always)]
     pub(super) fn replace_value(
         &self,
-        party: u32,
-        stands: impl Fn() -> Result<bool, Fault>,
+        process_ref: u32,
+        is_current: impl Fn() -> Result<bool, Fault>,
         next: impl Fn(u32) -> Result<u32, Operated> + Copy,
     ) -> Result<Operated, Fault> {
         let cell = self.map.cell_ref(self.at)?;
         for _ in 0..MOST_TURNS {
             let seen = cell.load_to_replace();
             let word = SemWord::unpack(seen.word);
-            if word.slow || !stands()? {
+            if word.slow || !is_current()? {
                 return Ok(Operated::Closed);
             }
             if word.tentative {
@@ -49,10 +50,11 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 Err(answer) => return Ok(answer),
             };
             if word.undo {
-                self.settle(seen)?;
+                self.commit_prepared(seen)?;
             }
-            let next = SemWord::of(value, party, false);
-            // Barrier HAND-OVER: pairs with the acquire of whoever reads the semaphore next.
+            let next = SemWord::of(value, process_ref, false);
+            // Barrier HAND-OVER: pairs with the acquire of the thread that reads the semaphore
+            // next.
             if cell.replace(seen, next.pack()) {
                 crash_point("semop-fast", "done");
                 return Ok(Operated::Done);
@@ -62,11 +64,11 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     }
 
     /// Adds `change`, which is not 0, and takes it from the adjustment at `adjustment_at` of the
-    /// undo record `record`, which is the caller's. `stands` tells, after both were read, whether
-    /// the set is still there and the record still the caller's.
+    /// undo record `record`, which is the caller's. `is_current` tells, after both were read,
+    /// whether the set is still there and the record still the caller's.
     ///
     /// # Errors
-    /// When the pool does not make sense.
+    /// When the pool is corrupt.
     #[inline(always)]
     pub fn operate_undoable(
         &self,
@@ -74,7 +76,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         highest: u32,
         record: u32,
         adjustment_at: u64,
-        stands: impl Fn() -> Result<bool, Fault>,
+        is_current: impl Fn() -> Result<bool, Fault>,
     ) -> Result<Operated, Fault> {
         // Found before the swaps: whatever is looked up between the two, the second waits for.
         let (adjusted, cell) = (self.map.cell_ref(adjustment_at)?, self.map.cell_ref(self.at)?);
@@ -83,7 +85,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
             let old = adjusted.load_to_replace();
             let seen = cell.load_to_replace();
             let (adjustment, word) = (Adjustment::unpack(old.word), SemWord::unpack(seen.word));
-            if adjustment.closed || word.slow || !stands()? {
+            if adjustment.closed || word.slow || !is_current()? {
                 return Ok(Operated::Closed);
             }
             if word.tentative {
@@ -96,7 +98,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 Ok(value) => value,
                 Err(answer) => return Ok(answer),
             };
-            let total = if !adjustment.pledged {
+            let total = if !adjustment.is_prepared {
                 adjustment.total
             } else if shows(seen, record, adjustment) {
                 adjustment.kept()
@@ -104,19 +106,19 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 self.decide(record, adjustment_at, old, seen)?;
                 continue;
             };
-            let Some(pledge) = change.checked_neg().filter(|p| total.checked_add(*p).is_some())
+            let Some(prepared) = change.checked_neg().filter(|p| total.checked_add(*p).is_some())
             else {
                 return Ok(Operated::Closed);
             };
             if word.undo && word.operator != record {
-                self.settle(seen)?;
+                self.commit_prepared(seen)?;
             }
             let next = seen.successor(SemWord::of_undoable(value, record).pack());
-            let pledged = Adjustment::pledging(total, pledge, next.tag);
-            if !adjusted.replace(old, pledged.pack()) {
+            let is_prepared = Adjustment::preparing(total, prepared, next.tag);
+            if !adjusted.replace(old, is_prepared.pack()) {
                 continue;
             }
-            crash_point("semop-undo", "pledged");
+            crash_point("semop-undo", "prepared");
             if cell.replace(seen, next.word) {
                 crash_point("semop-undo", "done");
                 return Ok(Operated::Done);
@@ -167,7 +169,7 @@ mod tests {
     }
 
     impl UndoRecords for Restless<'_> {
-        fn stand(&self) -> Result<bool, Fault> {
+        fn check_current(&self) -> Result<bool, Fault> {
             self.touch(A);
             Ok(true)
         }
@@ -186,11 +188,11 @@ mod tests {
     fn a_semaphore_that_a_peer_keeps_changing_is_an_error_and_no_endless_loop() {
         let map = Map::anonymous(4096);
         let semaphore = || Semaphore { map: &map, at: A, array: C, records: Restless(&map) };
-        let stands = || semaphore().records.stand();
+        let is_current = || semaphore().records.check_current();
         let restless = |done: Result<_, Fault>| matches!(done, Err(Fault::Corrupt { .. }));
         assert!(restless(semaphore().close().map(drop)));
-        assert!(restless(semaphore().operate(1, 9, 7, stands).map(drop)));
-        assert!(restless(semaphore().operate_undoable(1, 9, 1, B, stands).map(drop)));
+        assert!(restless(semaphore().operate(1, 9, 7, is_current).map(drop)));
+        assert!(restless(semaphore().operate_undoable(1, 9, 1, B, is_current).map(drop)));
         assert!(restless(semaphore().close_adjustment(1, B).map(drop)));
         let shown = SemWord::of_undoable(1, 1).pack();
         let seen = load_cell(&map, A).expect("a cell");

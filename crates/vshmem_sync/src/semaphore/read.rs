@@ -12,7 +12,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     /// # Errors
     /// When the word is outside the pool.
     #[inline]
-    pub fn glance(&self) -> Result<u64, Fault> {
+    pub fn peek(&self) -> Result<u64, Fault> {
         let word = load_word(self.map, self.at)?;
         let is_tentative = SemWord::unpack(word).tentative;
         // An array that happens changes its own word and not the semaphore's.
@@ -28,16 +28,17 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(SemWord::unpack(load_word(self.map, self.at)?).slow)
     }
 
-    /// The word, and who operated last as a `Party`.
+    /// The word, and who operated last as a `ProcessRef`.
     ///
     /// # Errors
-    /// When the pool does not make sense.
+    /// When the pool is corrupt.
     pub fn read(&self) -> Result<(SemWord, u32), Fault> {
         for _ in 0..MOST_TURNS {
             let seen = load_cell(self.map, self.at)?;
             let word = SemWord::unpack(seen.word);
             if word.tentative {
-                // Who had operated before an array that was called off is not known any more.
+                // A thread that had operated before an array that was called off is not known any
+                // more.
                 match self.amount(seen)? {
                     Some((value, _)) => {
                         return Ok((SemWord::of(value, word.operator, false), word.operator));
@@ -60,14 +61,14 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     /// Closes the fast way to the semaphore, and returns what then stands there.
     ///
     /// # Errors
-    /// When the pool does not make sense, or the set has gone.
+    /// When the pool is corrupt, or the set has gone.
     pub fn close(&self) -> Result<Cell, Fault> {
         for _ in 0..MOST_TURNS {
             let seen = load_cell(self.map, self.at)?;
             if SemWord::unpack(seen.word).slow {
                 return Ok(seen);
             }
-            self.require(self.records.stand()?)?;
+            self.require(self.records.check_current()?)?;
             if let Some(closed) = self.restate(seen, true)? {
                 return Ok(closed);
             }
@@ -79,7 +80,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     /// owner could still do without the lock: its adjustment is closed.
     ///
     /// # Errors
-    /// When the pool does not make sense, or the set has gone.
+    /// When the pool is corrupt, or the set has gone.
     pub fn forget(&self, record: u32) -> Result<(), Fault> {
         for _ in 0..MOST_TURNS {
             let seen = load_cell(self.map, self.at)?;
@@ -87,7 +88,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
             if !word.undo || word.operator != record {
                 return Ok(());
             }
-            self.require(self.records.stand()?)?;
+            self.require(self.records.check_current()?)?;
             if self.restate(seen, false)?.is_some() {
                 return Ok(());
             }

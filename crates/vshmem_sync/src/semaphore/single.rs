@@ -5,7 +5,7 @@ use vshmem_wire::{Adjustment, Cell, SemWord};
 
 use crate::fault::Fault;
 
-/// Turns after which a word that others keep changing is believed to be a peer's mischief.
+/// Retries after which a word that keeps changing is treated as corrupted by a peer.
 pub(super) const MOST_TURNS: u32 = 1 << 20;
 
 /// Finds what an undo record says.
@@ -14,7 +14,7 @@ pub trait UndoRecords {
     ///
     /// # Errors
     /// When the set cannot be read.
-    fn stand(&self) -> Result<bool, Fault>;
+    fn check_current(&self) -> Result<bool, Fault>;
 
     /// Offset of the record's adjustment of the semaphore. `None` when there is no such record of
     /// this set.
@@ -23,7 +23,7 @@ pub trait UndoRecords {
     /// When the record cannot be read.
     fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault>;
 
-    /// The record's owner as a `Party`; 0 when there is none.
+    /// The record's owner as a `ProcessRef`; 0 when there is none.
     ///
     /// # Errors
     /// When the record cannot be read.
@@ -62,7 +62,8 @@ impl<R> Semaphore<'_, R> {
     }
 }
 
-/// Whether a semaphore shows the operation that the pledge of an adjustment of `record` is for.
+/// Whether a semaphore shows the operation that the prepared undo of an adjustment of `record` is
+/// for.
 #[inline]
 pub(super) fn shows(seen: Cell, record: u32, adjustment: Adjustment) -> bool {
     let word = SemWord::unpack(seen.word);

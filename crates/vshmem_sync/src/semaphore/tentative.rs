@@ -18,7 +18,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         }
         let known = ArrayWord::unpack(array.word);
         let Some(value) = known.value_of(word) else {
-            return Err(Fault::corrupt(self.at, "a semaphore of an array that nobody knows"));
+            return Err(Fault::corrupt(self.at, "a semaphore of an array that no thread knows"));
         };
         let is_open = known.state == ArrayState::Open && known.mark == word.mark;
         Ok(Some((value, is_open.then_some(array))))

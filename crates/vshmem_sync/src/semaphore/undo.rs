@@ -8,13 +8,13 @@ use crate::crash::crash_point;
 use crate::fault::Fault;
 
 impl<R: UndoRecords> Semaphore<'_, R> {
-    /// Makes the pledge count that the semaphore, which was `seen` with the UNDO flag, may show.
-    /// Nothing happens if it is no longer that.
+    /// Makes the prepared undo count that the semaphore, which was `seen` with the UNDO flag, may
+    /// show. Nothing happens if it is no longer that.
     ///
     /// # Errors
-    /// When the pool does not make sense.
+    /// When the pool is corrupt.
     #[cold]
-    pub fn settle(&self, seen: Cell) -> Result<(), Fault> {
+    pub fn commit_prepared(&self, seen: Cell) -> Result<(), Fault> {
         let record = SemWord::unpack(seen.word).operator;
         let Some(at) = self.records.adjustment(record)? else {
             return Ok(());
@@ -23,13 +23,13 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         let adjustment = Adjustment::unpack(old.word);
         // A record is not given up before no semaphore names it: so if this one still does, then
         // what was read is the record's.
-        if adjustment.pledged
+        if adjustment.is_prepared
             && shows(seen, record, adjustment)
             && load_cell(self.map, self.at)? == seen
         {
             let kept = Adjustment::of(adjustment.kept(), adjustment.closed);
             self.map.replace_cell(at, old, kept.pack())?;
-            crash_point("semop-settle", "settled");
+            crash_point("semop-commit-undo", "undo-committed");
         }
         Ok(())
     }
@@ -42,7 +42,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         let word = SemWord::unpack(seen.word);
         let (mut value, mut operator) = (word.value, word.operator);
         if word.undo {
-            self.settle(seen)?;
+            self.commit_prepared(seen)?;
             operator = self.records.operator(word.operator)?;
         } else if word.tentative {
             match self.decided(seen)? {
@@ -54,9 +54,9 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(self.map.replace_cell(self.at, seen, next)?.then(|| seen.successor(next)))
     }
 
-    /// Decides whether the pledge of an adjustment counts that was `old` before the semaphore was
-    /// `seen`, and writes that down. Returns what then stands there, or nothing: then it has to be
-    /// looked at again.
+    /// Decides whether the prepared undo of an adjustment counts that was `old` before the
+    /// semaphore was `seen`, and writes that down. Returns what then stands there, or nothing: then
+    /// it has to be looked at again.
     pub(super) fn decide(
         &self,
         record: u32,
@@ -81,22 +81,22 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(decided.then(|| old.successor(next)))
     }
 
-    /// Closes the fast way to an adjustment, and returns what then stands there. No pledge is left
-    /// in it.
+    /// Closes the fast way to an adjustment, and returns what then stands there. No prepared undo
+    /// is left in it.
     ///
     /// # Errors
-    /// When the pool does not make sense, or the record has been given up.
+    /// When the pool is corrupt, or the record has been given up.
     pub fn close_adjustment(&self, record: u32, adjustment_at: u64) -> Result<Cell, Fault> {
         for _ in 0..MOST_TURNS {
             // READ ORDER: the adjustment, the semaphore, and then whether they stand.
             let old = load_cell(self.map, adjustment_at)?;
             let seen = load_cell(self.map, self.at)?;
             let adjustment = Adjustment::unpack(old.word);
-            if adjustment.closed && !adjustment.pledged {
+            if adjustment.closed && !adjustment.is_prepared {
                 return Ok(old);
             }
             self.require(self.records.adjustment(record)? == Some(adjustment_at))?;
-            if adjustment.pledged {
+            if adjustment.is_prepared {
                 self.decide(record, adjustment_at, old, seen)?;
                 continue;
             }
@@ -111,7 +111,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
 
     /// What has gone while its lock was held has gone because the lock was lost, or a peer has
     /// written nonsense. The lock tells which.
-    pub(super) fn require(&self, stands: bool) -> Result<(), Fault> {
-        if stands { Ok(()) } else { Err(Fault::corrupt(self.at, "a semaphore that has gone")) }
+    pub(super) fn require(&self, is_current: bool) -> Result<(), Fault> {
+        if is_current { Ok(()) } else { Err(Fault::corrupt(self.at, "a semaphore that has gone")) }
     }
 }

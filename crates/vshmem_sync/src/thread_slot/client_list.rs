@@ -1,10 +1,11 @@
 //! The lists of what a client holds: its thread slots, and its undo records.
 //!
-//! Who claims something puts it at the beginning of the list, without a lock. It leaves the list
-//! before it becomes free, so whoever buries the client finds all that others may wait for.
+//! A thread that claims something puts it at the beginning of the list, without a lock. It leaves
+//! the list before it becomes free, so the thread that reaps the client finds all that others may
+//! wait for.
 
 use vshmem_mem::Map;
-use vshmem_wire::{Cell, ClientName, Holding};
+use vshmem_wire::{Cell, ClientId, ClientListHead};
 
 use crate::cell::{claim_word, load_cell, load_word};
 use crate::fault::Fault;
@@ -14,7 +15,7 @@ const MOST_TRIES: u32 = 1 << 16;
 
 /// Where the cells of something lie that a client can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct ListEntry {
     /// Which of its kind it is.
     pub number: u32,
     /// Offset of the cell that says whose it is.
@@ -23,31 +24,31 @@ pub struct Held {
     pub sibling: u64,
 }
 
-impl Held {
+impl ListEntry {
     /// Whether it is a client's.
-    fn is_of(&self, map: &Map, client: ClientName) -> Result<bool, Fault> {
+    fn is_of(&self, map: &Map, client: ClientId) -> Result<bool, Fault> {
         Ok(load_word(map, self.owner)? == client.word())
     }
 }
 
 /// One list of a client.
 #[derive(Debug, Clone, Copy)]
-pub struct HeldBy<'a> {
+pub struct ClientList<'a> {
     /// The pool.
     pub map: &'a Map,
     /// Offset of the list.
     pub list: u64,
     /// Whose it is.
-    pub client: ClientName,
+    pub client: ClientId,
 }
 
-impl HeldBy<'_> {
+impl ClientList<'_> {
     /// Claims something that is free, and puts it on the list; false when it is not free.
     ///
     /// # Errors
-    /// [`Fault::Evicted`] when the client has been buried meanwhile.
+    /// [`Fault::Evicted`] when the client has been reaped meanwhile.
     #[cfg_attr(feature = "crash-points", track_caller)]
-    pub fn claim(&self, held: Held) -> Result<bool, Fault> {
+    pub fn claim(&self, held: ListEntry) -> Result<bool, Fault> {
         if !claim_word(self.map, held.owner, 0, self.client.word())? {
             return Ok(false);
         }
@@ -59,18 +60,18 @@ impl HeldBy<'_> {
     ///
     /// # Errors
     /// [`Fault::Evicted`] when it is not the client's any more, or the client's slot is another's.
-    pub fn enlist(&self, held: Held) -> Result<(), Fault> {
+    pub fn enlist(&self, held: ListEntry) -> Result<(), Fault> {
         for _ in 0..MOST_TRIES {
             let before = load_cell(self.map, held.sibling)?;
             let head = load_cell(self.map, self.list)?;
-            let holding = Holding::unpack(head.word);
-            if !holding.is_of(self.client) || !held.is_of(self.map, self.client)? {
+            let client_list_head = ClientListHead::unpack(head.word);
+            if !client_list_head.is_of(self.client) || !held.is_of(self.map, self.client)? {
                 return Err(Fault::Evicted);
             }
             if !self.map.replace_cell(held.sibling, before, head.word)? {
                 continue;
             }
-            let first = Holding { first: held.number + 1, ..holding };
+            let first = ClientListHead { first: held.number + 1, ..client_list_head };
             if self.map.replace_cell(self.list, head, first.pack())? {
                 return Ok(());
             }
@@ -84,23 +85,24 @@ impl HeldBy<'_> {
     /// When the list is outside the pool.
     pub fn last(&self) -> Result<Option<(Cell, u32)>, Fault> {
         let head = load_cell(self.map, self.list)?;
-        let holding = Holding::unpack(head.word);
-        let number = holding.first.checked_sub(1).filter(|_| holding.is_of(self.client));
+        let client_list_head = ClientListHead::unpack(head.word);
+        let number =
+            client_list_head.first.checked_sub(1).filter(|_| client_list_head.is_of(self.client));
         Ok(number.map(|number| (head, number)))
     }
 
-    /// Takes what the client has claimed last off its list, and frees it. False when somebody else
+    /// Takes what the client has claimed last off its list, and frees it. False when another thread
     /// has: `head` is not the list's any more.
     ///
     /// # Errors
     /// When one of the cells is outside the pool.
     #[cfg_attr(feature = "crash-points", track_caller)]
-    pub fn give_up(&self, head: Cell, held: Held) -> Result<bool, Fault> {
-        let next = Holding::unpack(load_word(self.map, held.sibling)?);
+    pub fn give_up(&self, head: Cell, held: ListEntry) -> Result<bool, Fault> {
+        let next = ClientListHead::unpack(load_word(self.map, held.sibling)?);
         let ours = held.is_of(self.map, self.client)?;
         // What is not the client's can stand first only if a peer has tied the list together.
         let first = if ours && next.is_of(self.client) { next.first } else { 0 };
-        let rest = Holding { first, ..Holding::empty(self.client) };
+        let rest = ClientListHead { first, ..ClientListHead::empty(self.client) };
         if !self.map.replace_cell(self.list, head, rest.pack())? {
             return Ok(false);
         }
@@ -119,25 +121,28 @@ mod tests {
     fn nobody_adds_to_the_list_of_a_successor() {
         let map = Map::anonymous(4096);
         let list = 64;
-        let held = |number: u32| Held {
+        let held = |number: u32| ListEntry {
             number,
             owner: 128 + u64::from(number) * 32,
             sibling: 144 + u64::from(number) * 32,
         };
-        let (former, next) = (ClientName::new(3, 1), ClientName::new(3, 2));
-        let of = |client| HeldBy { map: &map, list, client };
+        let (former, next) = (ClientId::new(3, 1), ClientId::new(3, 2));
+        let of = |client| ClientList { map: &map, list, client };
         let write = |word| {
             let seen = load_cell(&map, list).unwrap();
             assert!(map.replace_cell(list, seen, word).unwrap());
         };
-        write(Holding::empty(former).pack());
+        write(ClientListHead::empty(former).pack());
         assert!(of(former).claim(held(5)).unwrap() && of(former).claim(held(6)).unwrap());
         assert!(!of(former).claim(held(6)).unwrap(), "not free");
         assert_eq!(of(former).last().unwrap().unwrap().1, 6);
-        assert_eq!(Holding::unpack(load_word(&map, held(6).sibling).unwrap()).first, 6);
-        write(Holding::empty(next).pack());
+        assert_eq!(ClientListHead::unpack(load_word(&map, held(6).sibling).unwrap()).first, 6);
+        write(ClientListHead::empty(next).pack());
         assert_eq!(of(former).claim(held(7)), Err(Fault::Evicted));
         assert_eq!(of(former).last().unwrap(), None);
-        assert_eq!(Holding::unpack(load_word(&map, list).unwrap()), Holding::empty(next));
+        assert_eq!(
+            ClientListHead::unpack(load_word(&map, list).unwrap()),
+            ClientListHead::empty(next)
+        );
     }
 }

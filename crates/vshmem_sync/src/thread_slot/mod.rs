@@ -13,12 +13,12 @@
 //!                             left by longjmp: being recovered (2)
 //! ```
 //! A client that dies between claiming and listing leaves a slot that carries its id and was never
-//! used: recovery finds those by looking at all slots, and nobody waits for it.
+//! used: recovery finds those by looking at all slots, and no thread waits for it.
 //!
 //! A client that is stopped may be reaped meanwhile, and what it had claimed may be another
-//! client's when it goes on. So whoever changes a cell of a list reads the cell first, and then
-//! asks whether what it belongs to is still the client's. A client id never comes back, and who has
-//! the slot next writes the cell, which raises its tag.
+//! client's when it goes on. So the thread that changes a cell of a list reads the cell first, and
+//! then asks whether what it belongs to is still the client's. A client id never comes back, and
+//! who has the slot next writes the cell, which raises its tag.
 //!
 //! # Widths
 //! * Owner cells hold the client id, 64 bits: it never comes back.
@@ -27,19 +27,19 @@
 //!   second in one slot. Tags of those cells: 64 bits.
 //!
 //! # Barriers
-//! * IDLE: release store of a place's `busy` (`Seat::drop`). Pairs with acquire of the swap that
-//!   takes it (`Seats::take`): the next call sees which slot the place has.
-//! * STANDING: release stores in `Seats::stand_on`: the offset 0, the tag, the offset. Pairs with
-//!   acquire load of the offset in `Seats::stand`: nobody compares the tag of one cell with another
-//!   cell.
+//! * IDLE: release store of a place's `busy` (`Slot guard::drop`). Pairs with acquire of the swap
+//!   that takes it (`Slot guards::take`): the next call sees which slot the place has.
+//! * STANDING: release stores in `Slot guards::bind_to`: the offset 0, the tag, the offset. Pairs
+//!   with acquire load of the offset in `Slot guards::check_current`: no thread compares the tag of
+//!   one cell with another cell.
 //! * EVICT: see `lock`.
 //!
 //! # Model
-//! `tests/loom/thread_slot.rs`: a client, whoever reaps it, and the next owner of what it had
-//! claimed.
+//! `tests/loom/thread_slot.rs`: a client, the thread that reaps it, and the next owner of what it
+//! had claimed.
 
 mod client_list;
 mod slot_guard;
 
-pub use client_list::{Held, HeldBy};
-pub use slot_guard::{Claimant, Seat, Seats, held_thread};
+pub use client_list::{ClientList, ListEntry};
+pub use slot_guard::{SlotCache, SlotGuard, SlotOwner, thread_list_entry};

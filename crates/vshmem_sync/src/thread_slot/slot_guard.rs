@@ -1,25 +1,26 @@
 //! The thread slots that this process holds, and taking one for the length of a call.
 
+use vshmem_mem::unmodelled::AtomicU64;
 use vshmem_mem::{AtomicU32, AtomicUsize, Map, Ordering};
-use vshmem_wire::{Area, Cell, ClientName, ThreadSlot, tag_at};
+use vshmem_wire::{Area, Cell, ClientId, ThreadSlot, tag_at};
 
-use super::client_list::{Held, HeldBy};
+use super::client_list::{ClientList, ListEntry};
 use crate::cell::{claim_word, field};
 use crate::fault::Fault;
 
 /// Thread slots of one process at most: threads inside a call at the same time, signal handlers
 /// that interrupted one included.
-const SEATS: usize = if cfg!(loom) { 1 } else { 2048 };
-/// Seats that are kept for the next call; others go back to the pool when they can.
+const MOST_SLOTS: usize = if cfg!(loom) { 1 } else { 2048 };
+/// Slot guards that are kept for the next call; others go back to the pool when they can.
 const KEPT: usize = 8;
 /// Calls of one thread inside each other, by way of handlers, which are not doubted.
 const NESTED: usize = 8;
 
 /// Whom thread slots are claimed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claimant {
+pub struct SlotOwner {
     /// Its name.
-    pub client: ClientName,
+    pub client: ClientId,
     /// Offset of the list of what it has claimed; `None` for who is only just joining.
     pub list: Option<u64>,
 }
@@ -36,29 +37,29 @@ struct Place {
     frame: AtomicUsize,
 }
 
-/// All seats of this process.
+/// All slot guards of this process.
 #[derive(Debug)]
-pub struct Seats {
+pub struct SlotCache {
     places: Box<[Place]>,
     /// Where the pool says how often that cell was written which says how this process stands, and
     /// how often that is as long as it may go on. Private to the process: nothing for a model
     /// checker to order.
-    standing: (std::sync::atomic::AtomicU64, std::sync::atomic::AtomicU64),
+    validity: (AtomicU64, AtomicU64),
 }
 
 /// A thread slot in use; given back when dropped.
 #[derive(Debug)]
-pub struct Seat<'a> {
-    seats: &'a Seats,
+pub struct SlotGuard<'a> {
+    slot_cache: &'a SlotCache,
     place: usize,
     /// The thread slot.
     pub slot: u32,
     /// Where to give the slot back to, when it is not to be kept.
-    surplus: Option<(&'a Map, Area, Claimant)>,
+    surplus: Option<(&'a Map, Area, SlotOwner)>,
 }
 
-impl Seats {
-    /// No seats yet. Allocates: to be called at set-up, not inside a call.
+impl SlotCache {
+    /// No slot guards yet. Allocates: to be called at set-up, not inside a call.
     #[must_use]
     pub fn new() -> Self {
         let place = || Place {
@@ -67,36 +68,36 @@ impl Seats {
             thread: AtomicUsize::new(0),
             frame: AtomicUsize::new(0),
         };
-        Self { places: (0..SEATS).map(|_| place()).collect(), standing: Default::default() }
+        Self { places: (0..MOST_SLOTS).map(|_| place()).collect(), validity: Default::default() }
     }
 
     /// From now on changes are made only while the cell at `offset` is still `cell`: has not been
     /// written since.
-    pub fn stand_on(&self, offset: u64, cell: Cell) {
-        // Barrier STANDING: pairs with the acquire in `stand`. Whoever reads the new offset reads
-        // the new tag.
-        self.standing.0.store(0, Ordering::Relaxed);
-        self.standing.1.store(cell.tag, Ordering::Release);
-        self.standing.0.store(tag_at(offset), Ordering::Release);
+    pub fn bind_to(&self, offset: u64, cell: Cell) {
+        // Barrier STANDING: pairs with the acquire in `check_current`. The thread that reads the
+        // new offset reads the new tag.
+        self.validity.0.store(0, Ordering::Relaxed);
+        self.validity.1.store(cell.tag, Ordering::Release);
+        self.validity.0.store(tag_at(offset), Ordering::Release);
     }
 
     /// From now on changes are made come what may.
-    pub fn stand_always(&self) {
-        self.standing.0.store(0, Ordering::Release);
+    pub fn unbind(&self) {
+        self.validity.0.store(0, Ordering::Release);
     }
 
     /// Whether this process may go on as the member that it was.
     ///
-    /// Asked again under every lock. Whoever evicts it changes the word first and looks for the
-    /// locks that it holds then; both in the one order of sequentially consistent accesses, so
+    /// Asked again under every lock. The thread that evicts it changes the word first and looks for
+    /// the locks that it holds then; both in the one order of sequentially consistent accesses, so
     /// either this sees the word changed, or that sees the lock held, and takes it over.
     ///
     /// # Errors
     /// [`Fault::Evicted`] when not.
     #[inline]
-    pub fn stand(&self, map: &Map) -> Result<(), Fault> {
-        // Pairs with STANDING in `stand_on`.
-        let offset = self.standing.0.load(Ordering::Acquire);
+    pub fn check_current(&self, map: &Map) -> Result<(), Fault> {
+        // Pairs with STANDING in `bind_to`.
+        let offset = self.validity.0.load(Ordering::Acquire);
         if offset == 0 {
             return Ok(());
         }
@@ -104,13 +105,13 @@ impl Seats {
         #[cfg(loom)]
         vshmem_mem::fence(Ordering::SeqCst);
         // Barrier EVICT: pairs with the evictor's swap of this word, before its look at the lock.
-        if map.load(offset, Ordering::SeqCst)? == self.standing.1.load(Ordering::Relaxed) {
+        if map.load(offset, Ordering::SeqCst)? == self.validity.1.load(Ordering::Relaxed) {
             return Ok(());
         }
         Err(Fault::Evicted)
     }
 
-    /// Forgets all seats: in a forked child they are the parent's.
+    /// Forgets all slot guards: in a forked child they are the parent's.
     pub fn forget(&self) {
         for place in &self.places {
             place.slot.store(0, Ordering::Relaxed);
@@ -121,7 +122,7 @@ impl Seats {
 
     /// Gives the slots back to the pool that one who is only just joining has claimed and does not
     /// use.
-    pub fn give_back(&self, map: &Map, threads: Area, client: ClientName) {
+    pub fn give_back(&self, map: &Map, threads: Area, client: ClientId) {
         for place in &self.places {
             let taken = place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_err() {
@@ -138,13 +139,18 @@ impl Seats {
 
     /// Gives slots back to the pool that are beyond those that are kept, and not in use: the one
     /// that was claimed last, and so on as far as that goes.
-    fn give_back_surplus(&self, map: &Map, threads: Area, claimant: Claimant) -> Result<(), Fault> {
-        let Some(list) = claimant.list else { return Ok(()) };
-        for _ in 0..SEATS {
-            let all = HeldBy { map, list, client: claimant.client };
+    fn give_back_surplus(
+        &self,
+        map: &Map,
+        threads: Area,
+        slot_owner: SlotOwner,
+    ) -> Result<(), Fault> {
+        let Some(list) = slot_owner.list else { return Ok(()) };
+        for _ in 0..MOST_SLOTS {
+            let all = ClientList { map, list, client: slot_owner.client };
             let Some((head, last)) = all.last()? else { return Ok(()) };
             let Some(place) = self.idle_surplus(last + 1) else { return Ok(()) };
-            let given = held_thread(threads, last).and_then(|held| all.give_up(head, held));
+            let given = thread_list_entry(threads, last).and_then(|held| all.give_up(head, held));
             if given == Ok(true) {
                 place.slot.store(0, Ordering::Relaxed);
             }
@@ -169,8 +175,8 @@ impl Seats {
         None
     }
 
-    /// Takes a seat, claiming a thread slot for `claimant` if none is at hand. `None` when the pool
-    /// has no slot left.
+    /// Takes a slot guard, claiming a thread slot for `slot_owner` if none is at hand. `None` when
+    /// the pool has no slot left.
     ///
     /// # Errors
     /// When the thread table is not what it should be.
@@ -178,8 +184,8 @@ impl Seats {
         &'a self,
         map: &'a Map,
         threads: Area,
-        claimant: Claimant,
-    ) -> Result<Option<Seat<'a>>, Fault> {
+        slot_owner: SlotOwner,
+    ) -> Result<Option<SlotGuard<'a>>, Fault> {
         let me = this_thread();
         for (index, place) in self.places.iter().enumerate() {
             let free = place.busy.load(Ordering::Relaxed) == 0
@@ -193,7 +199,7 @@ impl Seats {
             let slot = if known != 0 {
                 known - 1
             } else {
-                match claim(map, threads, claimant) {
+                match claim(map, threads, slot_owner) {
                     Ok(Some(slot)) => {
                         place.slot.store(slot + 1, Ordering::Relaxed);
                         slot
@@ -204,22 +210,27 @@ impl Seats {
                     }
                 }
             };
-            let surplus = (index >= KEPT).then_some((map, threads, claimant));
-            return Ok(Some(Seat { seats: self, place: index, slot, surplus }));
+            let surplus = (index >= KEPT).then_some((map, threads, slot_owner));
+            return Ok(Some(SlotGuard { slot_cache: self, place: index, slot, surplus }));
         }
         Ok(None)
     }
 
     /// Calls `recover` with each thread slot that a handler of the calling thread has left in use
-    /// by longjmp, out of the call that it had interrupted; whoever recovers one says so, and it
-    /// can be used again. `seat` is the caller's own.
+    /// by longjmp, out of the call that it had interrupted; the thread that recovers one says so,
+    /// and it can be used again. `slot guard` is the caller's own.
     ///
     /// The frame of such a call is gone: the stack, which grows down, has not even reached it now.
-    /// To be asked when many seats are in use: then it is no matter that a handler on a stack of
-    /// its own cannot be told from that.
+    /// To be asked when many slot guards are in use: then it is no matter that a handler on a stack
+    /// of its own cannot be distinguished from that.
     #[cold]
-    pub fn recover_abandoned(&self, seat: &Seat<'_>, mut recover: impl FnMut(u32) -> bool) {
-        let (me, frame) = (this_thread(), self.places[seat.place].frame.load(Ordering::Relaxed));
+    pub fn recover_abandoned(
+        &self,
+        slot_guard: &SlotGuard<'_>,
+        mut recover: impl FnMut(u32) -> bool,
+    ) {
+        let (me, frame) =
+            (this_thread(), self.places[slot_guard.place].frame.load(Ordering::Relaxed));
         let mine = |place: &&Place| {
             place.busy.load(Ordering::Relaxed) == 1 && place.thread.load(Ordering::Relaxed) == me
         };
@@ -227,7 +238,7 @@ impl Seats {
             return;
         }
         for (index, place) in self.places.iter().enumerate() {
-            let left = index != seat.place
+            let left = index != slot_guard.place
                 && mine(&place)
                 && place.frame.load(Ordering::Relaxed) <= frame.saturating_add(FRAME)
                 && place.busy.compare_exchange(1, 2, Ordering::Acquire, Ordering::Relaxed).is_ok();
@@ -263,13 +274,13 @@ impl Seats {
     }
 }
 
-impl Default for Seats {
+impl Default for SlotCache {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Seat<'_> {
+impl SlotGuard<'_> {
     /// Whether it is beyond those that are kept: many are in use.
     #[must_use]
     #[inline]
@@ -278,29 +289,29 @@ impl Seat<'_> {
     }
 }
 
-impl Drop for Seat<'_> {
+impl Drop for SlotGuard<'_> {
     fn drop(&mut self) {
-        let place = &self.seats.places[self.place];
+        let place = &self.slot_cache.places[self.place];
         // Barrier IDLE: pairs with the acquire in `take`.
         place.busy.store(0, Ordering::Release);
-        if let Some((map, threads, claimant)) = self.surplus.take() {
+        if let Some((map, threads, slot_owner)) = self.surplus.take() {
             // What cannot be given back is used by a later call.
-            let _ = self.seats.give_back_surplus(map, threads, claimant);
+            let _ = self.slot_cache.give_back_surplus(map, threads, slot_owner);
         }
     }
 }
 
 /// Claims a free thread slot, and notes it in the claimant's list, by which the slot is found when
-/// it dies. Who dies in between leaves a slot that carries its name and was never used.
-fn claim(map: &Map, threads: Area, claimant: Claimant) -> Result<Option<u32>, Fault> {
+/// it dies. A thread that dies in between leaves a slot that carries its name and was never used.
+fn claim(map: &Map, threads: Area, slot_owner: SlotOwner) -> Result<Option<u32>, Fault> {
     let count = threads.count as u32;
-    let client = claimant.client;
+    let client = slot_owner.client;
     // Clients start at different places, so that they do not all try the same slots.
     let start = (client.word() as u32).wrapping_mul(7) % count.max(1);
     for step in 0..count {
-        let held = held_thread(threads, (start + step) % count)?;
-        let claimed = match claimant.list {
-            Some(list) => HeldBy { map, list, client }.claim(held)?,
+        let held = thread_list_entry(threads, (start + step) % count)?;
+        let claimed = match slot_owner.list {
+            Some(list) => ClientList { map, list, client }.claim(held)?,
             None => claim_word(map, held.owner, 0, client.word())?,
         };
         if claimed {
@@ -314,10 +325,10 @@ fn claim(map: &Map, threads: Area, claimant: Claimant) -> Result<Option<u32>, Fa
 ///
 /// # Errors
 /// When there is no such slot.
-pub fn held_thread(threads: Area, slot: u32) -> Result<Held, Fault> {
+pub fn thread_list_entry(threads: Area, slot: u32) -> Result<ListEntry, Fault> {
     let at = threads.at(slot).ok_or(Fault::corrupt(threads.offset, "no such thread slot"))?;
     let (owner, sibling) = (field!(at, ThreadSlot, owner), field!(at, ThreadSlot, sibling));
-    Ok(Held { number: slot, owner, sibling })
+    Ok(ListEntry { number: slot, owner, sibling })
 }
 
 /// How much the frames differ at most from which the same program asks, one call like the other. A

@@ -29,7 +29,7 @@
 //! * SLEEP: sequentially consistent `fetch_or` of SLEEPING, and then a look at the cell (`park`).
 //!   Pairs with WAKE: at least one of the two sees the other.
 //! * WAKE: a sequentially consistent swap of the cell, and then `fetch_add` on the wait word
-//!   (`ring_word`). Pairs with SLEEP: the same.
+//!   (`wake_word`). Pairs with SLEEP: the same.
 //!
 //! # Model
 //! `tests/loom/wait.rs`: a waiter and its waker, and the next waiter in the same slot. The rule for
@@ -44,8 +44,8 @@ mod wake_other_users;
 mod yielding;
 
 pub use doorbell::Doorbell;
-pub use park::{Parked, WaitWords, park, ring, ring_word};
+pub use park::{ParkResult, WaitWords, park, wake, wake_word};
 pub use sleep_cost::SleepMeter;
-pub use spin::{Answerer, Look, Spin};
-pub use wake_other_users::{Neighbours, WordsOwner};
+pub use spin::{Spin, SpinWait, WakerCpu};
+pub use wake_other_users::{WakeOtherUsers, WordsOwner};
 pub(crate) use yielding::yield_cpu;

@@ -1,9 +1,9 @@
-//! Sleeping until a word of the pool changes, and waking the sleeper.
+//! Sleeping until a word of the pool changes, and waking the waiter.
 
 use std::time::Duration;
 
 use vshmem_mem::{
-    AtomicU32, Beside, FutexOutcome, Instant, Map, Ordering, RING, SLEEPING, futex_wake, sleep,
+    AtomicU32, FutexOutcome, Instant, Map, Ordering, SLEEPING, SecondWord, WAKE, futex_wake, sleep,
 };
 
 use crate::fault::Fault;
@@ -36,14 +36,14 @@ impl WaitWords {
 ///
 /// # Errors
 /// When there is no such word.
-pub fn ring(words: &WaitWords, slot: u32) -> Result<bool, Fault> {
-    Ok(ring_word(words.of(slot)?))
+pub fn wake(words: &WaitWords, slot: u32) -> Result<bool, Fault> {
+    Ok(wake_word(words.of(slot)?))
 }
 
 /// Wakes the thread that sleeps on a wait word, if one does. Says whether it did.
-pub fn ring_word(word: &AtomicU32) -> bool {
+pub fn wake_word(word: &AtomicU32) -> bool {
     // Barrier WAKE: pairs with SLEEP in `park`. The cell was changed before it.
-    let before = word.fetch_add(RING, Ordering::SeqCst);
+    let before = word.fetch_add(WAKE, Ordering::SeqCst);
     before & SLEEPING != 0 && futex_wake(word)
 }
 
@@ -57,7 +57,7 @@ impl WaitWords {
 
 /// How a wait went on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parked {
+pub enum ParkResult {
     /// What was waited for may have happened.
     Changed,
     /// The deadline has passed.
@@ -70,8 +70,8 @@ pub enum Parked {
 
 /// Sleeps until `changed`, for at most `recheck`.
 ///
-/// `seen` is what [`signals_handled`] returned when the call began. A change of the word `beside`
-/// ends the sleep too; who finds it changed wakes all others that sleep on it.
+/// `seen` is what [`signals_handled`] returned when the call began. A change of the word
+/// `second_word` ends the sleep too; who finds it changed wakes all others that sleep on it.
 ///
 /// # Errors
 /// When there is no wait word for `slot`.
@@ -80,15 +80,15 @@ pub fn park(
     slot: u32,
     deadline: Option<Instant>,
     recheck: Duration,
-    beside: Option<Beside<'_>>,
+    second_word: Option<SecondWord<'_>>,
     seen: u32,
     mut changed: impl FnMut() -> bool,
-) -> Result<Parked, Fault> {
+) -> Result<ParkResult, Fault> {
     let word = words.of(slot)?;
-    // Barrier SLEEP: pairs with WAKE in `ring_word`. The look at the cell comes after it.
+    // Barrier SLEEP: pairs with WAKE in `wake_word`. The look at the cell comes after it.
     let announced = word.fetch_or(SLEEPING, Ordering::SeqCst) | SLEEPING;
-    let parked = if changed() {
-        Ok(Parked::Changed)
+    let park_result = if changed() {
+        Ok(ParkResult::Changed)
     } else {
         let (span, last) = match deadline {
             Some(deadline) => {
@@ -100,21 +100,21 @@ pub fn park(
         let outcome = if span.is_zero() {
             FutexOutcome::TimedOut
         } else {
-            sleep(word, announced, beside, span, seen)
+            sleep(word, announced, second_word, span, seen)
         };
-        if let Some(other) = beside
+        if let Some(other) = second_word
             && other.word.load(Ordering::SeqCst) != other.expected
         {
             futex_wake(other.word);
         }
         match outcome {
-            _ if changed() => Ok(Parked::Changed),
-            FutexOutcome::Interrupted => Ok(Parked::Interrupted),
-            FutexOutcome::TimedOut if last => Ok(Parked::TimedOut),
+            _ if changed() => Ok(ParkResult::Changed),
+            FutexOutcome::Interrupted => Ok(ParkResult::Interrupted),
+            FutexOutcome::TimedOut if last => Ok(ParkResult::TimedOut),
             FutexOutcome::Refused(errno) => Err(Fault::Refused(errno)),
-            _ => Ok(Parked::Recheck),
+            _ => Ok(ParkResult::Recheck),
         }
     };
     word.fetch_and(!SLEEPING, Ordering::SeqCst);
-    parked
+    park_result
 }

@@ -1,14 +1,14 @@
 //! What a sleep costs here: the measure for how long a waiter looks (`spin.rs`).
 //!
 //! CPU time, in ticks of the CPU's counter: what the kernel charges this thread for a sleep, and
-//! what waking somebody takes, which is what somebody else pays for ours. Both are moving averages
-//! of what this process has seen here. Where the kernel's account is too coarse (a User Mode Linux
-//! guest counts by ticks of 10 ms) a sleep counts as the time that the shortest one takes by the
-//! clock.
+//! what waking another thread takes, which is what another thread pays for ours. Both are moving
+//! averages of what this process has seen here. Where the kernel's account is too coarse (a User
+//! Mode Linux guest counts by ticks of 10 ms) a sleep counts as the time that the shortest one
+//! takes by the clock.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
+use vshmem_mem::unmodelled::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{Instant, is_confined, shortest_sleep, thread_cpu_time, ticks};
 
 /// What a sleep is taken to cost before any has been measured.
@@ -28,11 +28,11 @@ const INERTIA: u32 = 8;
 /// What sleeps have cost lately: private to a process.
 #[derive(Debug)]
 pub(super) struct SleepCost {
-    /// Nothing is measured where nobody looks.
+    /// Nothing is measured where no thread looks.
     is_measured: bool,
     /// CPU time of a sleep, in ticks.
     sleep: AtomicU32,
-    /// CPU time of waking somebody.
+    /// CPU time of waking another thread.
     wake: AtomicU32,
     /// How long a sleep lasts that is woken at once: the shortest of late.
     span: AtomicU32,
@@ -73,7 +73,7 @@ impl SleepCost {
         SleepMeter { cost: self, began, account }
     }
 
-    /// Wakes somebody, and now and then measures it.
+    /// Wakes another thread, and now and then measures it.
     pub fn measure_wake<T>(&self, wake: impl FnOnce() -> T) -> T {
         let account = self.is_sampled(&self.wakes).then(|| self.account()).flatten();
         let woken = wake();
@@ -110,8 +110,8 @@ impl SleepCost {
         None
     }
 
-    /// Takes note of a wait that somebody has ended, of so many ticks from the beginning of its
-    /// first sleep to the end.
+    /// Takes note of a wait that another thread has ended, of so many ticks from the beginning of
+    /// its first sleep to the end.
     pub fn note_span(&self, span: u64) {
         let span = u32::try_from(span).unwrap_or(u32::MAX).max(1);
         let known = self.span.load(Relaxed);
@@ -161,7 +161,7 @@ impl SleepMeter<'_> {
         }
     }
 
-    /// To be called when somebody has ended the wait.
+    /// To be called when another thread has ended the wait.
     pub fn woken(self) {
         let span = ticks().wrapping_sub(self.began);
         // Shorter: it was not asleep yet.

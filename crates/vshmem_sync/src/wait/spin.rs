@@ -1,42 +1,42 @@
-//! How long a waiter looks before it sleeps: about as long as sleeping would cost.
+//! How long a waiter spins before it sleeps: about as long as sleeping would cost.
 //!
-//! Who looks for as long as a sleep costs, and then sleeps, spends at most twice what the better of
-//! both would have cost, however long the wait turns out to be: before that time is over looking is
-//! the cheaper one, and after it the sleep is paid on top of as much again. That is as good as can
-//! be done without knowing the future, and no wait but a try (below) looks for longer. What a sleep
-//! costs is measured (`sleep_cost.rs`). Waits that look for less do so to spend less on sleeps:
-//! docs/internals/design.md says what that costs whom.
+//! A thread that spins for as long as a sleep costs, and then sleeps, spends at most twice what the
+//! better of both would have cost, however long the wait turns out to be: before that time is over
+//! spinning is the cheaper one, and after it the sleep is paid on top of as much again. That is as
+//! good as can be done without knowing the future, and no wait but a try (below) spins for longer.
+//! What a sleep costs is measured (`sleep_cost.rs`). Waits that look for less do so to spend less
+//! on sleeps: docs/internals/design.md says what that costs whom.
 //!
-//! # Less after it was in vain
-//! Who has looked in vain looks for a quarter of that next time, and when tries (below) fail as
-//! well for a sixteenth, until a look succeeds. So one that is always answered late spends little
-//! more than one that sleeps at once.
+//! # Less after it was without success
+//! A thread that has spun without success spins for a quarter of that next time, and when tries
+//! (below) fail as well for a sixteenth, until a poll succeeds. So one that is always answered late
+//! spends little more than one that sleeps at once.
 //!
 //! # Tries
 //! Two that wait for each other and both sleep take a wake-up each to answer, which on most
-//! machines is longer than its CPU time: looking for that would never show either of them that the
-//! other is quick. So one wait in some is a *try* that looks for as long as a sleep lasts that is
+//! machines is longer than its CPU time: spinning for that would never show either of them that the
+//! other is quick. So one wait in some is a *try* that spins for as long as a sleep lasts that is
 //! woken at once. A try that succeeds is followed by some more, so that the try of the one meets
 //! that of the other. Tries are so rare that they cost an eighth of a sleep for each wait.
 //!
 //! # A crowded CPU
-//! A thread that finds a gap between two looks was not running meanwhile: somebody else wants this
-//! CPU, and may be the one that is waited for. It stops looking, and the next waits do not look: a
+//! A thread that finds a gap between two polls was not running meanwhile: another thread wants this
+//! CPU, and may be the one that is waited for. It stops spinning, and the next waits do not spin: a
 //! few at first, more each time it happens again.
 //!
 //! # An answer from this very CPU
-//! Where whoever is waited for can only run on the waiter's own CPU, and now and then where looking
-//! was in vain or the CPU is crowded, a wait gives the CPU away once instead of looking
-//! (`yielding.rs`). A wait looks or yields, never both.
+//! Where the thread that is waited for can only run on the waiter's own CPU, and now and then where
+//! spinning was without success or the CPU is crowded, a wait gives the CPU away once instead of
+//! spinning (`yielding.rs`). A wait spins or yields, never both.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
+use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{is_confined, spin_hint, ticks};
 
 use super::sleep_cost::{MOST_TRY, SleepCost, SleepMeter};
 use super::yielding::{Yielding, store_changed, yield_cpu};
 
-/// Who has looked in vain still looks for the time in which a peer answers that is looking itself.
+/// A thread that has spun without success still spins for the time in which a peer answers that is
+/// spinning itself.
 const PROMPT: u32 = 1 << 13;
 /// Tries that are so many waits apart have failed some times: there is no such peer.
 const TRY_IN_VAIN: u32 = 256;
@@ -46,21 +46,21 @@ const STREAK: u32 = 8;
 const TRY_EVERY: u32 = 32;
 /// Tries that fail come to be so many waits apart.
 const TRY_SELDOM: u32 = 1024;
-/// A thread that has not looked for so long, or for as long as a sleep costs, was not running: no
-/// look takes a tenth of that.
+/// A thread that has not spun for so long, or for as long as a sleep costs, was not running: no
+/// poll takes a tenth of that.
 const GAP: u64 = 1 << 15;
-/// Waits without looking after the first gap, and at most.
+/// Waits without spinning after the first gap, and at most.
 const REST: u32 = 4;
 const LONG_REST: u32 = 64;
-/// Ticks between two looks: about as long as a cache line takes to come and go. A look that comes
-/// sooner takes the line away from whoever is about to write its answer there.
+/// Ticks between two polls: about as long as a cache line takes to come and go. A poll that comes
+/// sooner takes the line away from the thread that is about to write its answer there.
 const PAUSE: u64 = 1 << 7;
-/// Where whoever a waiter waits for can run meanwhile.
+/// Where the thread that a waiter waits for can run meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answerer {
+pub enum WakerCpu {
     /// On another CPU.
     OnAnotherCpu,
-    /// On the waiter's own CPU only: not while it looks.
+    /// On the waiter's own CPU only: not while it spins.
     OnThisCpu,
 }
 
@@ -71,16 +71,16 @@ enum Plan {
     Sleep,
     /// It gives the CPU away, once.
     Yield,
-    /// It looks, for so many ticks.
-    Look { length: u64, is_try: bool },
+    /// It spins, for so many ticks.
+    SpinWait { length: u64, is_try: bool },
 }
 
-/// Whether this thread may look before it sleeps, and for how long: private to a process.
+/// Whether this thread may spin before it sleeps, and for how long: private to a process.
 #[derive(Debug)]
 pub struct Spin {
     is_forbidden: bool,
     sleeping: SleepCost,
-    /// Whether the last look was in vain.
+    /// Whether the last poll was without success.
     in_vain: AtomicU32,
     /// Waits until the next try.
     left: AtomicU32,
@@ -123,14 +123,14 @@ impl Spin {
         self.sleeping.measure_sleep()
     }
 
-    /// Wakes somebody, and now and then measures it.
+    /// Wakes another thread, and now and then measures it.
     pub fn wake<T>(&self, wake: impl FnOnce() -> T) -> T {
         self.sleeping.measure_wake(wake)
     }
 
-    /// Looks until `changed` says so or patience is over; says which it was.
-    pub fn until(&self, answerer: Answerer, mut changed: impl FnMut() -> bool) -> bool {
-        let mut look = self.begin(answerer);
+    /// Spins until `changed` says so or the timeout is over; says which it was.
+    pub fn until(&self, waker_cpu: WakerCpu, mut changed: impl FnMut() -> bool) -> bool {
+        let mut look = self.begin(waker_cpu);
         loop {
             if look.is_over() {
                 return false;
@@ -143,23 +143,23 @@ impl Spin {
     }
 
     /// Begins a wait.
-    pub fn begin(&self, answerer: Answerer) -> Look<'_, impl Fn() -> u64> {
-        self.begin_at(answerer, ticks)
+    pub fn begin(&self, waker_cpu: WakerCpu) -> SpinWait<'_, impl Fn() -> u64> {
+        self.begin_at(waker_cpu, ticks)
     }
 
-    fn begin_at<T: Fn() -> u64>(&self, answerer: Answerer, now: T) -> Look<'_, T> {
+    fn begin_at<T: Fn() -> u64>(&self, waker_cpu: WakerCpu, now: T) -> SpinWait<'_, T> {
         let began = now();
-        Look { spin: self, began, last: began, plan: self.plan(answerer), turns: 0, now }
+        SpinWait { spin: self, began, last: began, plan: self.plan(waker_cpu), turns: 0, now }
     }
 
     /// What the wait that begins now does before it sleeps.
-    fn plan(&self, answerer: Answerer) -> Plan {
+    fn plan(&self, waker_cpu: WakerCpu) -> Plan {
         if self.is_forbidden {
             return Plan::Sleep;
         }
         // sched_yield(2) may be one of the calls that the program has forbidden itself.
         let may_yield = !is_confined();
-        if answerer == Answerer::OnAnotherCpu {
+        if waker_cpu == WakerCpu::OnAnotherCpu {
             if may_yield && self.yielding.is_better() {
                 return Plan::Yield;
             }
@@ -168,7 +168,7 @@ impl Spin {
                 self.rest.store(rest - 1, Relaxed);
             } else if self.in_vain.load(Relaxed) == 0 || !may_yield || !self.yielding.is_due() {
                 let (length, is_try) = self.length();
-                return Plan::Look { length, is_try };
+                return Plan::SpinWait { length, is_try };
             } else {
                 return Plan::Yield;
             }
@@ -176,7 +176,7 @@ impl Spin {
         if may_yield && self.yielding.is_due() { Plan::Yield } else { Plan::Sleep }
     }
 
-    /// How long a wait may look, and whether it is a try.
+    /// How long a wait may spin, and whether it is a try.
     fn length(&self) -> (u64, bool) {
         let cost = self.cost();
         if self.is_try(cost) {
@@ -211,9 +211,9 @@ impl Spin {
     }
 }
 
-/// One wait that looks.
+/// One wait that spins.
 #[derive(Debug)]
-pub struct Look<'a, T> {
+pub struct SpinWait<'a, T> {
     spin: &'a Spin,
     began: u64,
     last: u64,
@@ -222,13 +222,13 @@ pub struct Look<'a, T> {
     now: T,
 }
 
-impl<T: Fn() -> u64> Look<'_, T> {
-    /// To be called before each look: whether it is not worth another one.
+impl<T: Fn() -> u64> SpinWait<'_, T> {
+    /// To be called before each poll: whether it is not worth another one.
     #[inline]
     pub fn is_over(&mut self) -> bool {
-        /// Looks from one reading of the counter to the next.
+        /// Polls from one reading of the counter to the next.
         const TURNS: u32 = 4;
-        let Plan::Look { length, .. } = self.plan else { return !self.has_yielded() };
+        let Plan::SpinWait { length, .. } = self.plan else { return !self.has_yielded() };
         if self.turns.is_multiple_of(TURNS) && self.is_late(length) {
             return true;
         }
@@ -274,12 +274,12 @@ impl<T: Fn() -> u64> Look<'_, T> {
         true
     }
 
-    /// To be called when a look has found what was waited for.
+    /// To be called when a poll has found what was waited for.
     #[inline]
     pub fn succeed(self) {
         let spin = self.spin;
         let took = self.last.wrapping_sub(self.began);
-        let Plan::Look { is_try, .. } = self.plan else { return spin.yielding.succeed(took) };
+        let Plan::SpinWait { is_try, .. } = self.plan else { return spin.yielding.succeed(took) };
         spin.yielding.look_has_succeeded();
         store_changed(&spin.next_rest, REST);
         // What takes longer than a sleep costs is found by tries alone.
@@ -298,9 +298,9 @@ impl<T: Fn() -> u64> Look<'_, T> {
     }
 }
 
-/// Lets some time go by, about as much as a cache line takes: a look that comes sooner takes the
-/// line away from whoever is about to write its answer there. A processor's own pause takes between
-/// 1 and 140 ticks, so they are counted.
+/// Lets some time go by, about as much as a cache line takes: a poll that comes sooner takes the
+/// line away from the thread that is about to write its answer there. A processor's own pause takes
+/// between 1 and 140 ticks, so they are counted.
 #[inline]
 fn pause() {
     /// For a counter that stands still.

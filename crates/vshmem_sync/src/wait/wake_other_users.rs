@@ -12,10 +12,10 @@ pub struct WordsOwner {
     pub nonce: u32,
 }
 
-/// Rings threads whose words lie in another user's file. What is passed in has been read from the
+/// Wakes threads whose words lie in another user's file. What is passed in has been read from the
 /// pool, so it may be nonsense.
-pub trait Neighbours: Debug + Send + Sync {
+pub trait WakeOtherUsers: Debug + Send + Sync {
     /// Wakes the thread in `slot`, if it sleeps on words of that owner. Called with changes already
     /// made visible; must not use the heap.
-    fn ring(&self, owner: WordsOwner, slot: u32);
+    fn wake(&self, owner: WordsOwner, slot: u32);
 }

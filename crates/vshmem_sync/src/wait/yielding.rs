@@ -1,32 +1,33 @@
-//! Giving the CPU away instead of looking: for a waiter whose answer comes from the CPU that it
-//! occupies.
+//! Yielding instead of spinning: for a waiter whose waker runs on the CPU that the waiter occupies.
 //!
-//! Who looks keeps that CPU from whoever is waited for. A sleep takes two system calls, the
-//! sleeper's with its timer and the waker's, and the lock of the object twice. sched_yield(2) is
-//! one system call; whoever answers meanwhile finds nobody in line, so it takes no lock and wakes
-//! nobody. A yield costs less CPU time than a sleep: both call the scheduler once. So who yields
-//! once in vain and then sleeps has spent less than twice a sleep.
+//! A thread that spins keeps that CPU from the thread that is waited for. A sleep takes two system
+//! calls, the waiter's with its timer and the waker's, and the lock of the object twice.
+//! sched_yield(2) is one system call; the thread that answers meanwhile finds no thread in the wait
+//! queue, so it takes no lock and wakes no thread. A yield costs less CPU time than a sleep: both
+//! call the scheduler once. So who yields once without success and then sleeps has spent less than
+//! twice a sleep.
 //!
-//! # Less after it was in vain
-//! A wait after a yield in vain sleeps at once, the next ones as well, twice as many each time that
-//! it happens again. So who is never answered this way hardly yields.
+//! # Less after it was without success
+//! A wait after a yield without success sleeps at once, the next ones as well, twice as many each
+//! time that it happens again. So who is never answered this way hardly yields.
 //!
 //! # Other programs on the same CPU
-//! The scheduler puts who yields behind everybody else, and since Linux 6.18 a whole slice behind:
-//! beside a program that computes, a yield takes milliseconds where a wake-up takes microseconds. A
-//! yield that took so long counts as one in vain, whether the answer is there or not.
+//! The scheduler puts a thread that yields behind all others, and since Linux 6.18 a whole slice
+//! behind: beside a program that computes, a yield takes milliseconds where a wake-up takes
+//! microseconds. A yield that took so long counts as one without success, whether the answer is
+//! there or not.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 
 /// Ticks after which a yield has taken too long: some hundred processes' turns, and less than the
 /// slice of one that computes. On a counter of at least 1 GHz this is at most 0.26 ms.
 const LONG: u64 = 1 << 18;
-/// Waits without a yield at first, and after the first one in vain; and at most.
+/// Waits without a yield at first, and after the first one without success; and at most.
 const REST: u32 = 4;
 const LONG_REST: u32 = 1 << 14;
 /// So many yields on end that were answered make the next rest a short one again.
 const PROVEN: u32 = 64;
-/// Where an answer may come from another CPU as well: waits that yield before one looks again, at
+/// Where an answer may come from another CPU as well: waits that yield before one polls again, at
 /// first and at most.
 const RUN: u32 = 8;
 const LONG_RUN: u32 = 1 << 10;
@@ -36,7 +37,7 @@ const LONG_RUN: u32 = 1 << 10;
 pub(crate) struct Yielding {
     /// Waits that do not yield.
     rest: AtomicU32,
-    /// How many there are after the next yield in vain.
+    /// How many there are after the next yield without success.
     next_rest: AtomicU32,
     /// Yields on end that were answered.
     streak: AtomicU32,
@@ -57,7 +58,7 @@ impl Yielding {
         }
     }
 
-    /// Whether a wait that does not look is to yield.
+    /// Whether a wait that does not spin is to yield.
     pub fn is_due(&self) -> bool {
         let rest = self.rest.load(Relaxed);
         if rest > 0 {
@@ -66,7 +67,7 @@ impl Yielding {
         rest == 0
     }
 
-    /// Whether a wait that may look is to yield instead, as others before it have done with
+    /// Whether a wait that may spin is to yield instead, as others before it have done with
     /// success.
     pub fn is_better(&self) -> bool {
         let run = self.run.load(Relaxed);
@@ -76,7 +77,7 @@ impl Yielding {
         run > 0
     }
 
-    /// A look has succeeded: whoever answers runs on another CPU.
+    /// A poll has succeeded: the thread that answers runs on another CPU.
     pub fn look_has_succeeded(&self) {
         store_changed(&self.run, 0);
         store_changed(&self.next_run, RUN);
@@ -100,7 +101,7 @@ impl Yielding {
         }
     }
 
-    /// A yield was in vain.
+    /// A yield was without success.
     pub fn fail(&self) {
         let rest = self.next_rest.load(Relaxed);
         self.rest.store(rest, Relaxed);
@@ -110,8 +111,8 @@ impl Yielding {
     }
 }
 
-/// Gives the CPU to whoever waits for it. Not in tests of what comes of it, whose time is not the
-/// machine's.
+/// Gives the CPU to the thread that waits for it. Not in tests of what comes of it, whose time is
+/// not the machine's.
 pub(crate) fn yield_cpu() {
     #[cfg(not(any(loom, test)))]
     rustix::thread::sched_yield();

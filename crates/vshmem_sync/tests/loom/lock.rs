@@ -2,11 +2,11 @@
 
 use loom::thread;
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Desk, Fault, Txn, holder_of, with_lock};
+use vshmem_sync::{Fault, LockContext, Txn, holder_of, with_lock};
 use vshmem_wire::Cell;
 
 use crate::model::{
-    A, B, C, END, LOCK, OTHER_LOCK, Process, STANDING, STATE, THREADS, become_text,
+    A, B, C, END, LOCK, OTHER_LOCK, Process, STATE, THREADS, VALIDITY, become_text,
     cells_and_slots, explore, is_text, value,
 };
 
@@ -49,8 +49,8 @@ fn a_record_is_not_carried_out_for_another_lock_or_after_its_time() {
     explore(3, || {
         let map = cells_and_slots();
         let (one, two) = (Process::new(&map, 0), Process::new(&map, 1));
-        // Whoever carries out the first record may still be at it when its slot has the second,
-        // and would make a change of it that never was committed.
+        // The thread that carries out the first record may still be at it when its slot has the
+        // second, and would make a change of it that never was committed.
         let both = |process: &Process| {
             process.raise_one(LOCK, A);
             process.raise_one(OTHER_LOCK, C);
@@ -69,13 +69,13 @@ fn a_late_change_is_not_carried_out_in_memory_that_was_given_away() {
         let map = cells_and_slots();
         let raise = |process: &Process| {
             process.change(LOCK, |txn| {
-                let stands = txn.get(STATE)? == 0;
-                if stands {
+                let is_current = txn.get(STATE)? == 0;
+                if is_current {
                     let before = txn.get(C)?;
                     txn.set(C, before + 1)?;
                     txn.set(B, before + 1)?;
                 }
-                Ok(u32::from(stands))
+                Ok(u32::from(is_current))
             })
         };
         let others = [1, 2].map(|slot| {
@@ -122,7 +122,7 @@ mod fast {
             if value & SLOW != 0 {
                 return Ok((seen, value & !SLOW));
             }
-            if replace(txn.desk().map, seen, value | SLOW) {
+            if replace(txn.lock_context().map, seen, value | SLOW) {
                 return Ok((seen.successor((value | SLOW).into()), value));
             }
         }
@@ -160,7 +160,7 @@ fn nobody_lies_down_past_a_fast_rise() {
     // it has the token, or it was told to try again.
     explore(3, || {
         let map = cells_and_slots();
-        let (sleeper, riser) = (Process::new(&map, 0), Process::new(&map, 1));
+        let (waiter, riser) = (Process::new(&map, 0), Process::new(&map, 1));
         let other = thread::spawn(move || {
             if !fast::up(&riser.map) {
                 riser.change(LOCK, |txn| {
@@ -171,7 +171,7 @@ fn nobody_lies_down_past_a_fast_rise() {
                 });
             }
         });
-        let took = sleeper.change(LOCK, |txn| {
+        let took = waiter.change(LOCK, |txn| {
             let (cell, value) = fast::close(txn)?;
             if value == 0 {
                 // The way stays closed.
@@ -196,21 +196,21 @@ fn an_evicted_holder_changes_nothing_any_more() {
     explore(3, || {
         let map = cells_and_slots();
         let (evicted, evictor) = (Process::new(&map, 0), Process::new(&map, 1));
-        evicted.seats.stand_on(STANDING, Cell::default());
+        evicted.slot_cache.bind_to(VALIDITY, Cell::default());
         let other = thread::spawn(move || {
-            let desk = Desk {
+            let lock_context = LockContext {
                 map: &evicted.map,
                 threads: THREADS,
                 words_end: END,
                 slot: evicted.slot,
-                seats: &evicted.seats,
+                slot_cache: &evicted.slot_cache,
             };
-            with_lock(desk, LOCK, "model", |txn| {
+            with_lock(lock_context, LOCK, "model", |txn| {
                 txn.set(A, 1)?;
                 txn.set(B, 1)
             })
         });
-        assert!(map.replace_cell(STANDING, Cell::default(), 1).expect("a cell"));
+        assert!(map.replace_cell(VALIDITY, Cell::default(), 1).expect("a cell"));
         vshmem_mem::fence(Ordering::SeqCst);
         if holder_of(&map, LOCK).expect("a lock").is_some() {
             evictor.change(LOCK, |_| Ok(()));

@@ -7,8 +7,8 @@
 
 mod lock;
 mod message_ring;
-mod message_slots;
 mod model;
+mod ring_steps;
 mod semaphore;
 mod semaphore_array;
 mod thread_slot;

@@ -4,7 +4,7 @@ use std::mem::offset_of;
 use std::sync::Arc;
 
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Desk, Fault, Seats, Txn, load_value, with_lock};
+use vshmem_sync::{Fault, LockContext, SlotCache, Txn, load_value, with_lock};
 use vshmem_wire::{Area, Cell, LogEntry, PAGE_BYTES, ThreadSlot};
 
 /// Thread slots lie in front, cells where a record may name them.
@@ -22,13 +22,13 @@ pub const END: u64 = PAGE_BYTES + 128;
 /// The pool as one process with one thread sees it.
 pub struct Process {
     pub map: Arc<Map>,
-    pub seats: Seats,
+    pub slot_cache: SlotCache,
     pub slot: u32,
 }
 
 impl Process {
     pub fn new(map: &Arc<Map>, slot: u32) -> Self {
-        Self { map: Arc::clone(map), seats: Seats::new(), slot }
+        Self { map: Arc::clone(map), slot_cache: SlotCache::new(), slot }
     }
 
     pub fn change<'a, R>(
@@ -36,14 +36,14 @@ impl Process {
         lock: u64,
         body: impl FnMut(&mut Txn<'a>) -> Result<R, Fault>,
     ) -> R {
-        let desk = Desk {
+        let lock_context = LockContext {
             map: &self.map,
             threads: THREADS,
             words_end: END,
             slot: self.slot,
-            seats: &self.seats,
+            slot_cache: &self.slot_cache,
         };
-        with_lock(desk, lock, "model", body).expect("a change")
+        with_lock(lock_context, lock, "model", body).expect("a change")
     }
 
     /// Raises a cell.
@@ -93,7 +93,7 @@ pub fn value(map: &Map, at: u64) -> u32 {
 /// Says whether something still stands, by 0.
 pub const STATE: u64 = D;
 /// The word that says how a process stands: anything but 0, and it may not go on.
-pub const STANDING: u64 = PAGE_BYTES + 96;
+pub const VALIDITY: u64 = PAGE_BYTES + 96;
 
 /// What a message holds that comes to lie where cells were.
 pub const TEXT: [u64; 2] = [0x0a21_6f6c_6c65_4800, 0];

@@ -7,13 +7,13 @@ use vshmem_mem::Map;
 use vshmem_sync::{Fault, Operated, Semaphore, UndoRecords, load_value};
 use vshmem_wire::{Adjustment, Cell, SemWord};
 
-use crate::model::{A, B, C, D, END, STANDING, STATE, become_text, cells, explore, is_text};
+use crate::model::{A, B, C, D, END, STATE, VALIDITY, become_text, cells, explore, is_text};
 
 /// A semaphore at A; the adjustment of undo record 1 is at B, that of record 2 at C.
 struct Records;
 
 impl UndoRecords for Records {
-    fn stand(&self) -> Result<bool, Fault> {
+    fn check_current(&self) -> Result<bool, Fault> {
         Ok(true)
     }
 
@@ -45,8 +45,8 @@ fn up_undoably(map: &Map, record: u32, change: i16) -> bool {
     }
 }
 
-/// What the burials of both records' owners leave of the value.
-fn buried(map: &Map) -> i32 {
+/// What the reapings of both records' owners leave of the value.
+fn reaped(map: &Map) -> i32 {
     let mut value = 0;
     for record in [1, 2] {
         let at = adjustment_of(record);
@@ -74,7 +74,7 @@ fn adjustments_of_two_clients_add_up() {
         other.join().expect("a thread");
         let (word, _) = semaphore(&map).read().expect("a semaphore");
         assert_eq!(word.value, 14);
-        assert_eq!(buried(&map), 1);
+        assert_eq!(reaped(&map), 1);
     });
 }
 
@@ -89,13 +89,13 @@ fn two_threads_of_a_client_share_an_adjustment() {
         other.join().expect("a thread");
         let (word, _) = semaphore(&map).read().expect("a semaphore");
         assert_eq!(word.value, 13);
-        assert_eq!(buried(&map), 0);
+        assert_eq!(reaped(&map), 0);
     });
 }
 
 #[test]
 fn a_thread_never_takes_an_operation_of_another_for_its_own() {
-    // Two threads of one client, and a stranger between their operations.
+    // Two threads of one client, and another client between their operations.
     explore(2, || {
         let map = cells(END);
         let (two, stranger) = (Arc::clone(&map), Arc::clone(&map));
@@ -108,7 +108,7 @@ fn a_thread_never_takes_an_operation_of_another_for_its_own() {
         third.join().expect("a thread");
         let (word, _) = semaphore(&map).read().expect("a semaphore");
         assert_eq!(word.value, 9);
-        assert_eq!(buried(&map), 1);
+        assert_eq!(reaped(&map), 1);
     });
 }
 
@@ -116,12 +116,12 @@ fn a_thread_never_takes_an_operation_of_another_for_its_own() {
 struct Passing<'a>(&'a Map);
 
 impl UndoRecords for Passing<'_> {
-    fn stand(&self) -> Result<bool, Fault> {
+    fn check_current(&self) -> Result<bool, Fault> {
         Ok(load_value(self.0, STATE)? == 0)
     }
 
     fn adjustment(&self, record: u32) -> Result<Option<u64>, Fault> {
-        Ok(self.stand()?.then_some(adjustment_of(record)))
+        Ok(self.check_current()?.then_some(adjustment_of(record)))
     }
 
     fn operator(&self, record: u32) -> Result<u32, Fault> {
@@ -130,10 +130,10 @@ impl UndoRecords for Passing<'_> {
 }
 
 fn passing(map: &Map) -> Semaphore<'_, Passing<'_>> {
-    Semaphore { map, at: A, array: STANDING, records: Passing(map) }
+    Semaphore { map, at: A, array: VALIDITY, records: Passing(map) }
 }
 
-/// Takes the set apart as whoever removes it does, and makes its memory a message.
+/// Takes the set apart as the thread that removes it does, and makes its memory a message.
 fn take_apart(map: &Map, cells: &[u64]) {
     passing(map).close().expect("a semaphore");
     passing(map).close_adjustment(1, B).expect("an adjustment");
@@ -150,13 +150,13 @@ fn nothing_is_stored_into_a_record_that_was_given_up() {
         let map = cells(END);
         let (late, stranger) = (Arc::clone(&map), Arc::clone(&map));
         let other = thread::spawn(move || {
-            let stands = || Passing(&late).stand();
-            let done = passing(&late).operate_undoable(5, 100, 1, B, stands);
+            let is_current = || Passing(&late).check_current();
+            let done = passing(&late).operate_undoable(5, 100, 1, B, is_current);
             done.expect("an operation");
         });
         let third = thread::spawn(move || {
-            let stands = || Passing(&stranger).stand();
-            passing(&stranger).operate(1, 100, 7, stands).expect("an operation");
+            let is_current = || Passing(&stranger).check_current();
+            passing(&stranger).operate(1, 100, 7, is_current).expect("an operation");
         });
         take_apart(&map, &[B]);
         other.join().expect("a thread");
@@ -172,10 +172,10 @@ fn nothing_is_stored_into_a_semaphore_that_was_removed() {
         let (late, holder) = (Arc::clone(&map), Arc::clone(&map));
         assert!(up_undoably(&map, 1, 3));
         let other = thread::spawn(move || {
-            let stands = || Passing(&late).stand();
-            passing(&late).operate(1, 100, 7, stands).expect("an operation");
+            let is_current = || Passing(&late).check_current();
+            passing(&late).operate(1, 100, 7, is_current).expect("an operation");
         });
-        // Who has lost the set's lock, and does not know it yet.
+        // A thread that has lost the set's lock, and does not know it yet.
         let third = thread::spawn(move || {
             let _ = passing(&holder).close();
             let _ = passing(&holder).forget(1);
@@ -194,8 +194,8 @@ fn who_is_late_finds_other_tags_in_memory_that_is_a_record_again() {
         let map = cells(END);
         let late = Arc::clone(&map);
         let other = thread::spawn(move || {
-            let stands = || Passing(&late).stand();
-            let done = passing(&late).operate_undoable(5, 100, 1, B, stands);
+            let is_current = || Passing(&late).check_current();
+            let done = passing(&late).operate_undoable(5, 100, 1, B, is_current);
             done.expect("an operation") == Operated::Done
         });
         passing(&map).close().expect("a semaphore");
@@ -212,19 +212,19 @@ fn who_is_late_finds_other_tags_in_memory_that_is_a_record_again() {
         // Either it came before, and is gone with the first set, or after, to the second.
         let value = load_value(&map, A).expect("a word") & 0x7fff;
         assert!(value == 0 || late && value == 5);
-        assert_eq!(buried(&map), 0);
+        assert_eq!(reaped(&map), 0);
     });
 }
 
 #[test]
-fn a_burial_meets_an_operation_with_undo_before_or_after_never_halfway() {
+fn reaping_meets_an_operation_with_undo_before_or_after_never_halfway() {
     explore(3, || {
         let map = cells(END);
         let two = Arc::clone(&map);
         assert!(up_undoably(&map, 1, 5));
         // Its owner is not dead, only late: an exit in another thread.
         let other = thread::spawn(move || up_undoably(&two, 1, 3));
-        let left = buried(&map);
+        let left = reaped(&map);
         let late = other.join().expect("a thread");
         // Either it was done before, and was taken back, or it was refused.
         assert_eq!(left, 0);
@@ -252,6 +252,6 @@ fn a_closed_semaphore_and_its_adjustment_stand_still() {
         let late = other.join().expect("a thread");
         let (word, _) = semaphore(&map).read().expect("a semaphore");
         assert!(word.value == 0 || late && word.value == 3, "{word:?}");
-        assert_eq!(buried(&map), 0);
+        assert_eq!(reaped(&map), 0);
     });
 }

@@ -17,7 +17,7 @@ const GONE: u64 = D;
 struct NoRecords<'a>(&'a Map, u32);
 
 impl UndoRecords for NoRecords<'_> {
-    fn stand(&self) -> Result<bool, Fault> {
+    fn check_current(&self) -> Result<bool, Fault> {
         Ok(load_value(self.0, GONE)? == self.1)
     }
 
@@ -42,8 +42,8 @@ fn operate_in(map: &Map, turn: u32, operations: &[(u16, i16)]) -> bool {
         _ => Err(Fault::TooLong),
     };
     let array = SemaphoreArray { map, at: ARRAY, find };
-    let stands = || NoRecords(map, turn).stand();
-    match array.operate(operations, 100, 7, stands).expect("an array") {
+    let is_current = || NoRecords(map, turn).check_current();
+    match array.operate(operations, 100, 7, is_current).expect("an array") {
         Operated::Done => true,
         Operated::Closed => false,
         other => panic!("{other:?}"),
@@ -56,8 +56,8 @@ fn operate(map: &Map, operations: &[(u16, i16)]) -> bool {
 
 /// Adds to one semaphore; false when that has to wait, or the fast way is closed.
 fn operate_one(map: &Map, number: u32, change: i16) -> bool {
-    let stands = || NoRecords(map, 0).stand();
-    let done = semaphore(map, 0, number).operate(change, 100, 8, stands);
+    let is_current = || NoRecords(map, 0).check_current();
+    let done = semaphore(map, 0, number).operate(change, 100, 8, is_current);
     done.expect("an operation") == Operated::Done
 }
 
@@ -180,8 +180,8 @@ fn no_late_swap_of_an_array_that_was_called_off_is_taken_for_one_of_a_later_arra
     });
 }
 
-/// Closes both semaphores as whoever removes the set does, says that it has gone, and makes its
-/// memory a message.
+/// Closes both semaphores as the thread that removes the set does, says that it has gone, and makes
+/// its memory a message.
 fn take_apart(map: &Map) {
     for number in [0, 1] {
         semaphore(map, 0, number).close().expect("a semaphore");

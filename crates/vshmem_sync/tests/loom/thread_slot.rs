@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use loom::thread;
 use vshmem_mem::Map;
-use vshmem_sync::{Held, HeldBy, claim_word};
-use vshmem_wire::{ClientName, Holding};
+use vshmem_sync::{ClientList, ListEntry, claim_word};
+use vshmem_wire::{ClientId, ClientListHead};
 
 use crate::model::{A, B, C, D, E, END, F, cells, explore, value};
 
@@ -13,22 +13,24 @@ use crate::model::{A, B, C, D, E, END, F, cells, explore, value};
 mod holdings {
     use super::*;
 
-    pub const FORMER: ClientName = ClientName::new(0, 1);
-    pub const NEXT: ClientName = ClientName::new(1, 1);
+    pub const FORMER: ClientId = ClientId::new(0, 1);
+    pub const NEXT: ClientId = ClientId::new(1, 1);
     /// The lists of the two.
     pub const LISTS: [u64; 2] = [A, B];
     /// Whose is what, and what leads from there to what that one had claimed before.
-    pub const THINGS: [Held; 2] =
-        [Held { number: 0, owner: C, sibling: D }, Held { number: 1, owner: E, sibling: F }];
+    pub const THINGS: [ListEntry; 2] = [
+        ListEntry { number: 0, owner: C, sibling: D },
+        ListEntry { number: 1, owner: E, sibling: F },
+    ];
 
-    pub fn of(map: &Map, client: ClientName) -> HeldBy<'_> {
-        HeldBy { map, list: LISTS[client.slot().expect("a slot") as usize], client }
+    pub fn of(map: &Map, client: ClientId) -> ClientList<'_> {
+        ClientList { map, list: LISTS[client.slot().expect("a slot") as usize], client }
     }
 
     pub fn new_map() -> Arc<Map> {
         let map = cells(END);
         for client in [FORMER, NEXT] {
-            set(&map, of(&map, client).list, Holding::empty(client).pack());
+            set(&map, of(&map, client).list, ClientListHead::empty(client).pack());
         }
         map
     }
@@ -38,9 +40,9 @@ mod holdings {
         assert!(map.replace_cell(at, seen, word).expect("a cell"));
     }
 
-    /// Takes everything off a client's list, as a burial does; says what was on it. `each` is done
+    /// Takes everything off a client's list, as reaping does; says what was on it. `each` is done
     /// to it first.
-    pub fn bury(map: &Map, client: ClientName, mut each: impl FnMut(Held)) -> Vec<u32> {
+    pub fn reap(map: &Map, client: ClientId, mut each: impl FnMut(ListEntry)) -> Vec<u32> {
         let all = of(map, client);
         let mut found = Vec::new();
         while let Some((head, number)) = all.last().expect("a list") {
@@ -52,40 +54,40 @@ mod holdings {
         found
     }
 
-    /// Takes back what carries a dead client's name and is on no list.
-    pub fn reclaim(map: &Map, held: Held, dead: ClientName) {
+    /// Takes back what carries a dead client's id and is on no list.
+    pub fn reclaim(map: &Map, held: ListEntry, dead: ClientId) {
         claim_word(map, held.owner, dead.word(), 0).expect("a cell");
     }
 }
 
 #[test]
-fn a_client_that_was_buried_while_it_claimed_spoils_no_list_of_the_next_owner() {
+fn a_client_that_was_reaped_while_it_claimed_spoils_no_list_of_the_next_owner() {
     use holdings::*;
     // The former client is stopped anywhere while it claims the second thing, and taken for dead:
-    // another one buries it and takes the thing back, and a third claims it, which already holds
-    // the first.
+    // another one reaps it and takes the thing back, and a third claims it, which already holds the
+    // first.
     explore(3, || {
         let map = new_map();
         assert!(of(&map, NEXT).claim(THINGS[0]).expect("a claim"));
         let undertaker = Arc::clone(&map);
-        let burial = thread::spawn(move || {
-            bury(&undertaker, FORMER, |_| ());
+        let reaping = thread::spawn(move || {
+            reap(&undertaker, FORMER, |_| ());
             reclaim(&undertaker, THINGS[1], FORMER);
         });
         let heir = Arc::clone(&map);
         let next = thread::spawn(move || of(&heir, NEXT).claim(THINGS[1]).expect("a claim"));
         let _ = of(&map, FORMER).claim(THINGS[1]);
-        burial.join().expect("a thread");
+        reaping.join().expect("a thread");
         let both = next.join().expect("a thread");
-        let found = bury(&map, NEXT, |_| ());
+        let found = reap(&map, NEXT, |_| ());
         assert_eq!(found, if both { vec![1, 0] } else { vec![0] }, "not all is found");
     });
 }
 
 #[test]
-fn a_burial_that_was_stopped_takes_nothing_of_the_next_owner() {
+fn reaping_that_was_stopped_takes_nothing_of_the_next_owner() {
     use holdings::*;
-    // Two bury the former client, who held both; each thing is freed once, and the next client
+    // Two reap the former client, who held both; each thing is freed once, and the next client
     // claims them meanwhile.
     explore(2, || {
         let map = new_map();
@@ -94,14 +96,14 @@ fn a_burial_that_was_stopped_takes_nothing_of_the_next_owner() {
         }
         let others = [0, 1].map(|_| {
             let map = Arc::clone(&map);
-            thread::spawn(move || bury(&map, FORMER, |_| ()).len())
+            thread::spawn(move || reap(&map, FORMER, |_| ()).len())
         });
         let next = THINGS.map(|held| of(&map, NEXT).claim(held).expect("a claim"));
-        let buried: usize = others.map(|other| other.join().expect("a thread")).iter().sum();
-        assert_eq!(buried, 2, "each is taken off once");
+        let reaped: usize = others.map(|other| other.join().expect("a thread")).iter().sum();
+        assert_eq!(reaped, 2, "each is taken off once");
         let mut expected: Vec<u32> = THINGS.iter().map(|held| held.number).rev().collect();
         expected.retain(|number| next[*number as usize]);
-        assert_eq!(bury(&map, NEXT, |_| ()), expected);
+        assert_eq!(reap(&map, NEXT, |_| ()), expected);
         for held in THINGS {
             assert_eq!(value(&map, held.owner), 0, "not freed");
         }

@@ -5,30 +5,30 @@ use std::time::Duration;
 
 use loom::thread;
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Parked, WaitWords, park, ring};
+use vshmem_sync::{ParkResult, WaitWords, park, wake};
 
 use crate::model::{A, B, END, cells, explore, value};
 
-/// Changes a cell, and wakes whoever waits in the first slot.
+/// Changes a cell, and wakes the thread that waits in the first slot.
 fn change_and_wake(map: &Map, words: &WaitWords, cell: u64) {
     let seen = map.load_cell(cell).expect("a cell");
     assert!(map.replace_cell(cell, seen, 1).expect("a cell"));
-    ring(words, 0).expect("a wake-up");
+    wake(words, 0).expect("a wake-up");
 }
 
 /// Waits in the first slot until a cell has changed.
 fn wait_for(map: &Map, words: &WaitWords, cell: u64) {
     let changed = || map.load(cell, Ordering::SeqCst).expect("a cell") as u32 == 1;
     loop {
-        let parked = park(words, 0, None, Duration::from_secs(1), None, 0, changed);
-        if parked.expect("a wait") == Parked::Changed {
+        let park_result = park(words, 0, None, Duration::from_secs(1), None, 0, changed);
+        if park_result.expect("a wait") == ParkResult::Changed {
             break;
         }
     }
 }
 
 #[test]
-fn a_sleeper_is_never_missed() {
+fn a_waiter_is_never_missed() {
     explore(4, || {
         let map = cells(END);
         let words = Arc::new(WaitWords::new(Arc::new(Map::anonymous(16)), 0, 4));

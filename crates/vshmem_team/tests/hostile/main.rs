@@ -1,7 +1,7 @@
 //! A member of a team whose others write anything: its calls end, with a result or with a failure
 //! that stays, and reach nothing else. `fuzz/run 60 team` makes up longer ones.
 
-mod story;
+mod sequence;
 
 #[test]
 fn members_that_write_anything_harm_nobody_but_the_team() {
@@ -17,7 +17,7 @@ fn members_that_write_anything_harm_nobody_but_the_team() {
         let honest = if nth % 2 == 0 { 0x7f } else { 0xff };
         let length = usize::from(throw());
         let bytes: Vec<u8> = (0..length).map(|_| throw() & honest).collect();
-        story::play(&bytes);
+        sequence::play(&bytes);
     }
 }
 
@@ -25,6 +25,6 @@ fn members_that_write_anything_harm_nobody_but_the_team() {
 fn what_fuzzing_has_kept_is_played_again() {
     let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/team");
     for entry in std::fs::read_dir(kept).unwrap() {
-        story::play(&std::fs::read(entry.unwrap().path()).unwrap());
+        sequence::play(&std::fs::read(entry.unwrap().path()).unwrap());
     }
 }

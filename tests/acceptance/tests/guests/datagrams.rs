@@ -1,4 +1,5 @@
-//! Guests whose agents notify each other by datagrams: sleepers rest, are woken, and come to no harm by what is forged or lost.
+//! Guests whose agents notify each other by datagrams: waiters rest, are woken, and come to no harm
+//! by what is forged or lost.
 
 use std::time::Duration;
 
@@ -12,11 +13,13 @@ use crate::idle::{Spot, asleep};
 pub const TESTS: &[Test] =
     &[("guests_that_notify_each_other_by_datagrams_rest_and_wake", guests_that_notify)];
 
-/// As many as an agent reads in a second. Whether the guest's network carries them so fast is up to the machine.
+/// As many as an agent reads in a second. Whether the guest's network carries them so fast is up to
+/// the machine.
 const FLOOD: &str = "5000";
 
-/// Three guests: programs run in the first two; from the third, as a peer without an agent, comes what is forged.
-struct Scene {
+/// Three guests: programs run in the first two; from the third, as a peer without an agent, comes
+/// what is forged.
+struct Setup {
     guests: Guests,
     sleeper: Actor,
     pid: i64,
@@ -24,7 +27,7 @@ struct Scene {
     set: i64,
 }
 
-impl Scene {
+impl Setup {
     fn new() -> Self {
         let programs = build::programs("tests/acceptance/programs");
         let stage = ["datagrams", "wake"].map(|name| programs.join(name));
@@ -67,7 +70,7 @@ impl Scene {
         self.guests.pool().domain(guest).unwrap_or_default()["agent"].as_i64().unwrap_or(0)
     }
 
-    /// Wakes the sleeper, and has it sleep again.
+    /// Wakes the waiter, and has it sleep again.
     fn wake(&mut self) {
         let set = self.set;
         assert_eq!(self.waker.ask(&format!("semop {set} 0,1")), "0");
@@ -94,7 +97,8 @@ impl Scene {
         until("ten datagrams have come", || self.count(2, "received") >= before + 10);
     }
 
-    /// What comes from nobody's address, and what comes from a peer's, and more of both than the limit lets in.
+    /// What comes from nobody's address, and what comes from a peer's, and more of both than the
+    /// limit lets in.
     fn is_flooded(&mut self) {
         let foreign = self.count(2, "dropped");
         self.flood("0");
@@ -108,7 +112,7 @@ impl Scene {
         self.until_they_hear_each_other();
     }
 
-    /// A program of the host, which nobody has configured, can wake sleepers and notifies nobody.
+    /// A program of the host, which nobody has configured, can wake waiters and notifies nobody.
     fn meets_somebody_without_configuration(&mut self) {
         let mut here = Actor::on(self.guests.pool());
         here.pid();
@@ -163,14 +167,14 @@ fn guests_that_notify() {
             "there is no /dev/vhost-vsock, and Linux has none over virtio",
         );
     }
-    let mut scene = Scene::new();
-    scene.rests_and_is_notified();
-    scene.is_flooded();
-    scene.meets_somebody_without_configuration();
-    scene.loses_datagrams();
-    scene.has_its_agent_killed(2);
-    scene.has_its_agent_killed(1);
-    let Scene { guests, mut waker, mut sleeper, set, .. } = scene;
+    let mut setup = Setup::new();
+    setup.rests_and_is_notified();
+    setup.is_flooded();
+    setup.meets_somebody_without_configuration();
+    setup.loses_datagrams();
+    setup.has_its_agent_killed(2);
+    setup.has_its_agent_killed(1);
+    let Setup { guests, mut waker, mut sleeper, set, .. } = setup;
     assert_eq!(waker.ask(&format!("semctl {set} 0 rmid")), "0");
     assert_eq!(sleeper.hear(), "-1 EIDRM");
     sleeper.end();

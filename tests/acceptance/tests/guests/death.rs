@@ -85,11 +85,11 @@ pub fn agent_alone() {
 pub fn agent_and_client() {
     let guests = shared();
     let Held { mut holder, mut waiter, set } = held(&guests);
-    // A colleague in the same domain is asleep all the time.
+    // Another client in the same domain is asleep all the time.
     let mut colleague = Actor::in_guest(&guests, 1, RUN, &[]);
     let other = colleague.number("semget 0 1 01600");
     colleague.tell(&format!("semop {other} 0,-1"));
-    until("the colleague sleeps", || guests.pool().sleepers(other) == 1);
+    until("the other client sleeps", || guests.pool().sleepers(other) == 1);
     let (pid, agent) = (holder.pid(), agent_of(&guests, "guest1"));
     let start = Instant::now();
     guests.shell(1, &format!("kill -9 {pid} {agent}")).ok();
@@ -100,8 +100,8 @@ pub fn agent_and_client() {
     clear(&guests, waiter, set);
 }
 
-/// Nobody is left in the domain to notice. The next program that comes there does, and an operator may (`vshmem pool
-/// evict`); a pool made with --evict-after finds out by itself.
+/// Nobody is left in the domain to notice. The next program that comes there does, and an operator
+/// may (`vshmem pool evict`); a pool made with --evict-after finds out by itself.
 pub fn agent_and_last() {
     let guests = shared();
     let Held { mut holder, mut waiter, set } = held(&guests);

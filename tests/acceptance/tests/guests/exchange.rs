@@ -44,24 +44,24 @@ pub fn semop() {
     let set = sleeper.number("semget 0x5e01 1 01600");
     assert_eq!(waker.number("semget 0x5e01 1 0"), set);
     sleeper.tell(&format!("semop {set} 0,-1"));
-    until("the sleeper is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
+    until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
     let start = Instant::now();
     assert_eq!(waker.ask(&format!("semop {set} 0,1")), "0");
     assert_eq!(sleeper.hear(), "0");
     say(&format!("released across guests; heard of on the host after {:?}", start.elapsed()));
-    // The last operation was the sleeper's: its own pid to itself, 0 to the other domain.
+    // The last operation was the waiter's: its own pid to itself, 0 to the other domain.
     let pid = sleeper.pid();
     assert_eq!(sleeper.number(&format!("semctl {set} 0 getpid")), pid);
     assert_eq!(waker.number(&format!("semctl {set} 0 getpid")), 0);
     // Zero-waiters too.
     assert_eq!(waker.ask(&format!("semctl {set} 0 setval 2")), "0");
     sleeper.tell(&format!("semop {set} 0,0"));
-    until("the sleeper is counted", || waker.number(&format!("semctl {set} 0 getzcnt")) == 1);
+    until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getzcnt")) == 1);
     assert_eq!(waker.ask(&format!("semop {set} 0,-2")), "0");
     assert_eq!(sleeper.hear(), "0");
     // And removal.
     sleeper.tell(&format!("semop {set} 0,-1"));
-    until("the sleeper is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
+    until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
     assert_eq!(waker.ask(&format!("semctl {set} 0 rmid")), "0");
     assert_eq!(sleeper.hear(), "-1 EIDRM");
 }
@@ -94,7 +94,7 @@ pub fn types() {
 
 pub fn hand_overs() {
     let guests = shared();
-    let words = |role| ["handover", "--rounds", "10000", "--timeout", "120", role];
+    let words = |role| ["handover", "--rounds", "10000", "--timeout", "600", role];
     let start = Instant::now();
     let (first, second) = both(&guests, &words("first"), &words("second"));
     let seconds = start.elapsed().as_secs_f64();
@@ -107,7 +107,7 @@ pub fn hand_overs() {
 
 pub fn flood() {
     let guests = shared();
-    let words = |role| ["flood", "--rounds", "100000", "--timeout", "240", role];
+    let words = |role| ["flood", "--rounds", "100000", "--timeout", "600", role];
     let start = Instant::now();
     let (sender, receiver) = both(&guests, &words("sender"), &words("receiver"));
     let seconds = start.elapsed().as_secs_f64();
@@ -156,7 +156,7 @@ pub fn host_and_guest() {
         let (sleeper, waker) =
             if round % 2 == 0 { (&mut guest, &mut host) } else { (&mut host, &mut guest) };
         sleeper.tell(&format!("semop {set} 0,-1"));
-        until("the sleeper is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
+        until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
         assert_eq!(waker.ask(&format!("semop {set} 0,1")), "0");
         assert_eq!(sleeper.hear(), "0");
     }

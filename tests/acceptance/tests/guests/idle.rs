@@ -1,4 +1,4 @@
-//! What an idle sleeper costs: how often it wakes in vain.
+//! What an idle waiter costs: how often it wakes in vain.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,11 @@ use vshmem_acceptance::{Actor, Guests, Pool, until};
 
 use crate::exchange::RUN;
 
-/// How long a count has to stand still before it is taken to be at rest: longer than the first sleep.
+/// How long a count has to stand still before it is taken to be at rest: longer than the first
+/// sleep.
 const STILL: Duration = Duration::from_millis(1500);
 const WATCHED: Duration = Duration::from_secs(4);
-/// A sleeper that looks again without bound does so thousands of times a second.
+/// A waiter that looks again without bound does so thousands of times a second.
 const MOST: f64 = 1500.0;
 
 fn switches(status: &str) -> u64 {
@@ -45,7 +46,7 @@ impl Spot<'_> {
         assert!(rate < MOST, "{what}: {rate} wake-ups a second");
     }
 
-    /// A sleeper that everybody can ring: it comes to rest, and then wakes once a minute at most.
+    /// A waiter that everybody can notify: it comes to rest, and then wakes once a minute at most.
     pub fn report_rest(&self, what: &str) {
         until("it rests", || {
             let before = self.switches();
@@ -73,7 +74,7 @@ pub fn asleep(actor: &mut Actor, pool: &Pool) -> (i64, i64) {
     (pid, set)
 }
 
-/// Wakes a sleeper, makes it sleep again and reports: the back-off starts anew.
+/// Wakes a waiter, makes it sleep again and reports: the back-off starts anew.
 fn again(sleeper: &mut Actor, waker: &mut Actor, set: i64, pool: &Pool) {
     assert_eq!(waker.ask(&format!("semop {set} 0,1")), "0");
     assert_eq!(sleeper.hear(), "0");
@@ -95,7 +96,7 @@ pub fn sleepers() {
     let machine = crate::machine();
     let guests = Guests::boot(machine, "idle", 2, machine.pool("32M"), &[]);
     let pool = guests.pool();
-    // Across kernels nobody is rung without interrupts.
+    // Across kernels nobody is notified without interrupts.
     let among = |spot: Spot<'_>, what: &str| {
         if machine.has_interrupts() { spot.report_rest(what) } else { spot.report(what) }
     };

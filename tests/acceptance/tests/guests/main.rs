@@ -1,4 +1,5 @@
-//! Acceptance on two real guests. Needs root and the package user-mode-linux; says SKIPPED aloud where they are missing.
+//! Acceptance on two real guests. Needs root and the package user-mode-linux; says SKIPPED aloud
+//! where they are missing.
 
 mod across;
 mod datagrams;

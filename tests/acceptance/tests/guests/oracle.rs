@@ -5,7 +5,8 @@ use vshmem_acceptance::{Guests, build};
 
 use crate::shared;
 
-/// Of a case. An emulated guest on a busy machine needs more than the probe's 20 s, on its own kernel too.
+/// Of a case. An emulated guest on a busy machine needs more than the probe's 20 s, on its own
+/// kernel too.
 const SECONDS_EACH: u32 = 120;
 
 pub fn probe() {
@@ -15,7 +16,8 @@ pub fn probe() {
 /// On that lab; `prefix` stands before a program that shall use the pool.
 pub fn on(guests: &Guests, prefix: &str) {
     let conformance = build::source().join("tests/conformance");
-    // The guest sees the source tree on its read-only root if the guests' user may read it; so the text goes along.
+    // The guest sees the source tree on its read-only root if the guests' user may read it; so the
+    // text goes along.
     let script = std::fs::read_to_string(conformance.join("compare.sh")).unwrap();
     let read = |name: &&str| std::fs::read_to_string(conformance.join(name)).unwrap();
     let expected: String = crate::differences(guests.machine()).iter().map(read).collect();

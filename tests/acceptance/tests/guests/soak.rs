@@ -58,7 +58,7 @@ pub fn soak() {
     guests.open().restart(2).unwrap();
     // `vshmem pool serve` may be a member too, besides agents.
     let is_ours = |row: &serde_json::Value| row["command"] != "vshmem";
-    until("all the dead are buried", || {
+    until("all dead clients are reaped", || {
         pool.rows("clients").iter().filter(|row| is_ours(row)).count() == 1
     });
     let mut of = |at: usize| keeper.number(&format!("semctl {set} {at} getval"));

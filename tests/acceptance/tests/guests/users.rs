@@ -78,7 +78,7 @@ fn a_user_who_shortens_its_file_harms_nobody_else(guests: &Guests) {
     until("they sleep", || guests.pool().sleepers(set) == 2);
     let shorten = "for file in /dev/shm/vshmem-wait.*; do true >$file; done 2>/dev/null; true";
     guests.run(guest, &[ONE, &["sh", "-c", shorten]].concat()).ok();
-    assert_eq!(two.ask(&format!("semop {set} 0,1")), "0", "it rings whom it cannot reach");
+    assert_eq!(two.ask(&format!("semop {set} 0,1")), "0", "it wakes whom it cannot reach");
     assert_eq!(two.ask(&format!("semop {set} 1,1")), "0");
     assert_eq!(root.hear(), "0");
     for turn in 0..20 {
@@ -87,7 +87,8 @@ fn a_user_who_shortens_its_file_harms_nobody_else(guests: &Guests) {
     assert_eq!(root.ask(&format!("semctl {set} 0 rmid")), "0");
 }
 
-/// As nobody has named a pool: the guest's only device is taken, not a private pool that its programs would share with nobody.
+/// As nobody has named a pool: the guest's only device is taken, not a private pool that its
+/// programs would share with nobody.
 pub fn only_pool() {
     let guests = crate::shared();
     let unnamed = "unset VSHMEM_POOL; mv /run/vshmem/pool /run/vshmem/pool.away; ";

@@ -56,7 +56,7 @@ pub fn two() {
         let (sleeper, waker) =
             if round % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };
         sleeper.tell(&format!("semop {set} 0,-1"));
-        until("the sleeper is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
+        until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
         assert_eq!(waker.ask(&format!("semop {set} 0,1")), "0");
         assert_eq!(sleeper.hear(), "0");
     }
@@ -85,14 +85,15 @@ pub fn two() {
     let (first, second) = (handover("first"), handover("second"));
     say(&format!("two containers: {}", first.join().unwrap().ok().trim()));
     second.join().unwrap().ok();
-    // A container that ends whole: its agent with it, so that it is the operator who says that it is dead.
+    // A container that ends whole: its agent with it, so that it is the operator who says that it
+    // is dead.
     assert_eq!(one.ask(&format!("semctl {set} 0 setval 0")), "0");
     drop(other);
     drop(one);
 }
 
-/// A container whose processes, the agent among them, are all killed at once: nobody is left in it to say so. A pool that
-/// was made with --evict-after finds out by the lease.
+/// A container whose processes, the agent among them, are all killed at once: nobody is left in it
+/// to say so. A pool that was made with --evict-after finds out by the lease.
 pub fn silent() {
     if !possible("a container that is killed whole") {
         return;

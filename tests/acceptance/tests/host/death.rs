@@ -100,10 +100,7 @@ fn sleeps_on_two_words() -> bool {
 
 pub fn agent_of_many() {
     if !sleeps_on_two_words() {
-        suite::skip(
-            "sleepers at rest",
-            "the kernel has no futex_waitv: sleepers look once a second",
-        );
+        suite::skip("waiters at rest", "the kernel has no futex_waitv: waiters look once a second");
         return;
     }
     let pool = Pool::new("32M", &[]);

@@ -14,7 +14,8 @@ const SECONDS: &str = "8";
 /// Programs give up by themselves long before this.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: `vshmem run` and shells give 128 + n.
+/// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: `vshmem run` and shells give 128 +
+/// n.
 fn crashed(code: i32) -> bool {
     [4, 5, 6, 7, 8, 11, 31].contains(&(code - 128))
 }

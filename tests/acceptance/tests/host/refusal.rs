@@ -17,7 +17,8 @@ pub fn full() {
         &["--limit", "msgmnb=1g", "--limit", "msgmax=8192", "--limit", "shmmni=8"],
     );
     let mut actor = Actor::on(&pool);
-    // Segments until there is no memory: ENOSPC or ENOMEM at shmget, and what was given stays usable.
+    // Segments until there is no memory: ENOSPC or ENOMEM at shmget, and what was given stays
+    // usable.
     let mut segments = vec![actor.number("shmget 0 1048576 0600")];
     let refusal = loop {
         let answer = actor.ask("shmget 0 2097152 0600");
@@ -60,7 +61,8 @@ pub fn full() {
     pool.assert_clean();
 }
 
-/// A pool that goes bad or away between `vshmem run` and the first call, played by setting the variables by hand.
+/// A pool that goes bad or away between `vshmem run` and the first call, played by setting the
+/// variables by hand.
 pub fn unusable() {
     let pool = Pool::new("16M", &[]);
     let sound = std::fs::read(pool.place()).unwrap();

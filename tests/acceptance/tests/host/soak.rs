@@ -73,7 +73,7 @@ pub fn soak() {
         kills += 1;
     }
     // Nobody is left but the keeper, whose calls start an agent if the last one has been killed.
-    until("all the dead are buried", || {
+    until("all dead clients are reaped", || {
         keeper.ask(&format!("semctl {set} 0 stat"));
         let clients = pool.rows("clients");
         clients.iter().filter(|row| row["state"] != "agent").count() == 1
@@ -85,8 +85,8 @@ pub fn soak() {
     };
     assert_eq!(total(), TOKENS.iter().sum::<i64>(), "tokens were lost or made");
     assert!(keeper.ask(&format!("shmctl {} stat", ids[2])).starts_with("nattch 0 "));
-    // A worker killed between shmget and IPC_RMID leaves its segment, as it would with the kernel; one that was marked for
-    // removal is gone with its last user.
+    // A worker killed between shmget and IPC_RMID leaves its segment, as it would with the kernel;
+    // one that was marked for removal is gone with its last user.
     let mut orphans = pool.rows("segments");
     orphans.retain(|row| row["id"] != ids[2]);
     for orphan in &orphans {

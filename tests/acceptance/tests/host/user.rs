@@ -62,8 +62,8 @@ pub fn all() {
     v(&["pool", "rm", "--force", PRIVATE]).ok();
 }
 
-/// As root gives up its rights for good before it makes its first call: it is served as with the kernel, though the pool's
-/// file is closed to the user that it has become.
+/// As root gives up its rights for good before it makes its first call: it is served as with the
+/// kernel, though the pool's file is closed to the user that it has become.
 pub fn former_root() {
     if !root("a program that gives up root") {
         return;

@@ -20,7 +20,8 @@ pub fn turns() {
     table.assert_counted(0);
     table.clear();
 
-    // Each sends to the next, round and round: a message by its own type, and the host both first and last.
+    // Each sends to the next, round and round: a message by its own type, and the host both first
+    // and last.
     let mut members: Vec<Actor> = vec![Actor::on(guests.pool())];
     members.extend((1..=4).map(|guest| Actor::in_guest(&guests, guest, RUN, &[])));
     let queue = members[0].number("msgget 0 01600");

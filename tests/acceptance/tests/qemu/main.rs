@@ -1,8 +1,9 @@
-//! Acceptance on real QEMU guests: what is asked of User Mode Linux guests, by the same code, and what only these can
-//! show. Needs root, QEMU and a kernel for the guests (scripts/setup guests qemu); says SKIPPED aloud where they are
-//! missing.
+//! Acceptance on real QEMU guests: what is asked of User Mode Linux guests, by the same code, and
+//! what only these can show. Needs root, QEMU and a kernel for the guests (scripts/setup guests
+//! qemu); says SKIPPED aloud where they are missing.
 //!
-//! VSHMEM_TEST_DEVICE=plain, doorbell or dax says how the guests are given the pool; without the driver: =plain-sysfs.
+//! VSHMEM_TEST_DEVICE=plain, doorbell or dax says how the guests are given the pool; without the
+//! driver: =plain-sysfs.
 
 #[path = "../guests/across.rs"]
 mod across;

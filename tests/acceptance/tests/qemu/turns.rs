@@ -1,4 +1,5 @@
-//! Members of several domains that take turns at one semaphore, and one domain that dies among them.
+//! Members of several domains that take turns at one semaphore, and one domain that dies among
+//! them.
 
 use std::thread;
 
@@ -184,7 +185,7 @@ pub fn served_anew() {
         here.clone().ok().trim()
     ));
     table.assert_counted(0);
-    // The guest from before can be rung again once it has booted anew.
+    // The guest from before can be notified again once it has booted anew.
     lab.kill(1).unwrap();
     lab.restart(1).unwrap();
     let more = table.hand_overs() + HAND_OVERS;

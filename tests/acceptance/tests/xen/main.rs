@@ -1,5 +1,6 @@
-//! Acceptance under Xen: a pool that dom0 makes and grants, members in dom0 and two guests. Needs root, QEMU and Xen's packages
-//! (scripts/setup guests xen); says SKIPPED aloud where they are missing.
+//! Acceptance under Xen: a pool that dom0 makes and grants, members in dom0 and two guests. Needs
+//! root, QEMU and Xen's packages (scripts/setup guests xen); says SKIPPED aloud where they are
+//! missing.
 
 mod oracle;
 mod pool;

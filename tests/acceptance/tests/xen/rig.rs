@@ -13,7 +13,8 @@ use vshmem_lab::{ExecRequest, GuestKind, GuestState, Lab, Streams, UpOptions};
 pub const DOM0: u32 = 0;
 /// The pool of most tests.
 pub const POOL: &str = "grid";
-/// A guest that is there only while a test has created it: all others have booted when the first test begins.
+/// A guest that is there only while a test has created it: all others have booted when the first
+/// test begins.
 pub const LATE: u32 = 3;
 const MEMORY_MIB: u32 = 256;
 
@@ -45,12 +46,12 @@ impl Beside {
 }
 
 /// How long anything may take before it counts as hanging: three kernels on one emulated CPU.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Waits for a state.
 #[track_caller]
 pub fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !reached() {
         assert!(Instant::now() < end, "it did not come true that {what}");
         thread::sleep(Duration::from_millis(50));
@@ -111,8 +112,8 @@ impl Xen {
         lab.restart(guest).unwrap_or_else(|error| panic!("guest {guest}: {error}"));
     }
 
-    /// A guest's row in what dom0 reads out of the grant table: its slot, the pages that it is granted, and those of them
-    /// that are mapped. `None`: it has no row.
+    /// A guest's row in what dom0 reads out of the grant table: its slot, the pages that it is
+    /// granted, and those of them that are mapped. `None`: it has no row.
     pub fn row_of(&self, guest: &str) -> Option<[u32; 3]> {
         self.rows().into_iter().find_map(|(name, row)| (name == guest).then_some(row))
     }

@@ -1,4 +1,5 @@
-//! Round trips between two guests: over a pool, and over libxenvchan, Xen's own way to share memory.
+//! Round trips between two guests: over a pool, and over libxenvchan, Xen's own way to share
+//! memory.
 
 use vshmem_acceptance::suite::{say, skip};
 
@@ -6,7 +7,8 @@ use crate::rig::{DOM0, RIVAL, Xen};
 use crate::shared;
 
 const POOL: &str = "beside";
-/// How often each has its turn. They alternate, because figures wander with whatever else the machine does.
+/// How often each has its turn. They alternate, because figures wander with whatever else the
+/// machine does.
 const TURNS: usize = 3;
 const ROUNDS: &str = "--size 64 --rounds 100 --warmup 10 --batches 20 --timeout 200";
 
@@ -96,7 +98,8 @@ pub fn beside() {
         let id = xen.shell(DOM0, &format!("xl domid guest{guest}")).ok();
         id.trim().parse().expect("the number of a domain")
     });
-    // Agents stay for as long as somebody uses the pool: rings are passed on from the first round.
+    // Agents stay for as long as somebody uses the pool: notifications are forwarded from the first
+    // round.
     let agents = [1, 2]
         .map(|guest| xen.start(guest, &format!("vshmem run --pool {POOL} tail -f /dev/null")));
     let mut medians = vec![Vec::new(); CONTENDERS.len()];

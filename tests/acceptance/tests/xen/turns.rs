@@ -38,8 +38,8 @@ pub fn rung() {
     let set = xen.call(DOM0, "semget 0 1 01600");
     let sleeper = xen.start(1, &format!("echo 'semop {set} 0,-1' | {}", on_pool("actor")));
     await_sleepers(&xen, &set, 1);
-    // Both agents hold event channels: what the sleeper waits for is a ring.
-    until("its agent can be rung", || {
+    // Both agents hold event channels: what the waiter waits for is a notification.
+    until("its agent can be notified", || {
         xen.shell(1, "vshmem pool ls").ok().contains("xen (event channels)")
     });
     assert_eq!(xen.call(2, &format!("semop {set} 0,1")), "0");

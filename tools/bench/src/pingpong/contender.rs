@@ -1,4 +1,4 @@
-//! Who takes part.
+//! The contenders.
 
 use serde::Serialize;
 

@@ -30,9 +30,9 @@ pub struct Plan {
     pub rounds: Option<u64>,
     /// Batches of a run; its figure is their median.
     pub batches: u64,
-    /// How long a batch should last, in nanoseconds. Long beside a reading of the clock (40 us in a
-    /// guest, once a batch); short beside a time slice, so that what else runs on the machine
-    /// spoils some batches and not the median.
+    /// How long a batch should last, in nanoseconds. Long beside a reading of the clock (40 us in
+    /// a guest, once a batch); short beside a time slice, so that what else runs on the
+    /// machine spoils some batches and not the median.
     pub batch_ns: f64,
 }
 

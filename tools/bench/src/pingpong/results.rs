@@ -1,4 +1,4 @@
-//! What came of it.
+//! Results.
 
 use serde_json::{Value, json};
 

@@ -81,7 +81,7 @@ impl Guests {
             binary_dir: materials.command.parent().unwrap_or(Path::new(".")).to_owned(),
             count: materials.guests,
             stage: materials.stage.to_vec(),
-            sister_exec: materials.sisters,
+            peer_exec: materials.peers,
             ..UpOptions::default()
         })
         .map_err(|error| Error::NoSite { place: "guests", why: error.to_string() })?;

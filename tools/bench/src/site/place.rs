@@ -111,7 +111,7 @@ pub struct Materials<'a> {
     /// What each of them has.
     pub memory: Memory,
     /// May a guest run commands in the others, as `mpirun` has to?
-    pub sisters: bool,
+    pub peers: bool,
     /// Files that guests find beside their `vshmem`, such as the components of Open MPI.
     pub stage: &'a [PathBuf],
 }

@@ -77,7 +77,7 @@ fn accelerator() -> Option<String> {
 
 /// What went on in the machine during a run.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct Around {
+pub struct Load {
     /// How long the run took with everything that belongs to it, in seconds.
     pub seconds: f64,
     /// Load average over a minute, before it.
@@ -94,13 +94,13 @@ pub struct Around {
 
 /// Looks at the machine before and after.
 #[derive(Debug)]
-pub struct Lookout {
+pub struct LoadMonitor {
     began: Instant,
     load: f64,
     before: Counters,
 }
 
-impl Lookout {
+impl LoadMonitor {
     /// Before the run.
     #[must_use]
     pub fn begin() -> Self {
@@ -114,12 +114,12 @@ impl Lookout {
 
     /// After it.
     #[must_use]
-    pub fn end(self) -> Around {
+    pub fn end(self) -> Load {
         let seconds = self.began.elapsed().as_secs_f64().max(1e-6);
         let now = Counters::now();
         let since = |after: u64, before: u64| after.saturating_sub(before);
         let (steal, all) = (since(now.steal, self.before.steal), since(now.all, self.before.all));
-        Around {
+        Load {
             seconds,
             load: self.load,
             steal_percent: percent(steal, all),

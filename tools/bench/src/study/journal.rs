@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::case::Case;
-use super::facts::{Around, Facts};
+use super::facts::{Facts, Load};
 use crate::error::{Error, Result};
 
 /// The journal's name in its directory.
@@ -78,7 +78,7 @@ pub struct Sample {
     /// The first figure of the case.
     pub value: f64,
     /// What the machine was like meanwhile.
-    pub around: Around,
+    pub around: Load,
     /// Who emulated the place, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub emulated: Option<String>,
@@ -88,7 +88,7 @@ pub struct Sample {
 
 /// A run that failed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Lapse {
+pub struct FailedRun {
     /// Name of the case.
     pub case: String,
     /// From 1; 0 in the warm-up.
@@ -112,7 +112,7 @@ pub enum Entry {
     /// A run that does.
     Sample(Sample),
     /// A run that failed.
-    Failure(Lapse),
+    Failure(FailedRun),
 }
 
 /// What a journal holds.
@@ -127,7 +127,7 @@ pub struct Contents {
     /// The runs that do.
     pub samples: Vec<Sample>,
     /// The runs that failed.
-    pub lapses: Vec<Lapse>,
+    pub failed_runs: Vec<FailedRun>,
 }
 
 /// A journal that is being written. One process at a time: it is locked.
@@ -143,7 +143,7 @@ impl Journal {
     ///
     /// # Errors
     /// When the directory cannot be made or the journal not be read or written; when somebody else
-    /// is writing it; when a line in its middle makes no sense.
+    /// is writing it; when a line in its middle is invalid.
     pub fn open(directory: &Path, study: impl FnOnce() -> Study) -> Result<(Self, Contents)> {
         std::fs::create_dir_all(directory)
             .map_err(Error::io(format!("make the directory {}", directory.display())))?;
@@ -196,14 +196,14 @@ impl Contents {
             sessions: Vec::new(),
             warm_ups: Vec::new(),
             samples: Vec::new(),
-            lapses: Vec::new(),
+            failed_runs: Vec::new(),
         }
     }
 
     /// Reads the journal of a directory, without a claim on it.
     ///
     /// # Errors
-    /// When it is not there or makes no sense.
+    /// When it is not there or is invalid.
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(JOURNAL);
         let bytes = std::fs::read(&path).map_err(Error::io(format!("read {}", path.display())))?;
@@ -220,7 +220,7 @@ impl Contents {
             Entry::Session(session) => self.sessions.push(session),
             Entry::WarmUp(sample) => self.warm_ups.push(sample),
             Entry::Sample(sample) => self.samples.push(sample),
-            Entry::Failure(lapse) => self.lapses.push(lapse),
+            Entry::Failure(failed_run) => self.failed_runs.push(failed_run),
         }
     }
 }
@@ -270,7 +270,7 @@ mod tests {
             case: case.into(),
             repetition,
             value: 0.5,
-            around: Around::default(),
+            around: Load::default(),
             emulated: None,
             output: serde_json::json!({"seconds": 0.5}),
         })

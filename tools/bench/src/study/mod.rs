@@ -1,5 +1,5 @@
 //! The papers' measurements as one: environments, benchmarks and repetitions interleaved, in a
-//! directory that can be gone on with and reported on at any time.
+//! directory that can be continued with and reported on at any time.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -10,33 +10,33 @@
 //! | `schedule` | what is run when |
 //! | `journal` | every run, on the disk before the next |
 //! | `facts` | the machine, and what else it did during a run |
-//! | `course` | turn by turn through the schedule |
-//! | `venue` | real places: this kernel, guests of a lab |
+//! | `runner` | turn by turn through the schedule |
+//! | `environments` | real places: this kernel, guests of a lab |
 //! | `known` | programs of other people |
-//! | `student`, `outliers`, `verdict` | what follows from figures |
+//! | `t_distribution`, `outliers`, `verdict` | what follows from figures |
 //! | `report` | pages and tables of it |
 
 mod case;
 mod catalogue;
-mod course;
 mod environment;
+mod environments;
 mod facts;
 mod figure;
 mod journal;
 mod known;
 mod outliers;
 pub mod report;
+mod runner;
 mod schedule;
-mod student;
-mod venue;
+mod t_distribution;
 mod verdict;
 
 pub use case::{Case, Group, Model, Recipe};
 pub use catalogue::{Extent, catalogue};
-pub use course::{Outcome, Venue, carry_on};
 pub use environment::Environment;
+pub use environments::{Places, Setup, clear_leftovers, this_process};
 pub use facts::Facts;
 pub use figure::{Better, Figure, Per};
 pub use journal::{Contents, JOURNAL, Journal, Sample, Session, Study};
-pub use venue::{Means, Places, clear_leftovers, this_process};
+pub use runner::{Outcome, RunCase, resume};
 pub use verdict::{Ratio, Verdict};

@@ -1,4 +1,4 @@
-//! Which figures are odd. They are marked, and kept.
+//! Outliers. They are marked, and kept.
 
 use statrs::statistics::{Data, OrderStatistics};
 

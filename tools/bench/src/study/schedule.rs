@@ -1,4 +1,4 @@
-//! What is run when: every case once in each repetition, in an order drawn by lot.
+//! The order of runs: every case once in each repetition, in random order.
 
 use fastrand::Rng;
 
@@ -11,8 +11,8 @@ pub struct Turn {
     pub case: usize,
 }
 
-/// All turns, in their order; the same for the same seed, so that a run that was interrupted goes
-/// on with it.
+/// All turns, in their order; the same for the same seed, so that a run that was interrupted
+/// continues with it.
 #[must_use]
 pub fn turns(cases: usize, repetitions: u32, seed: u64) -> Vec<Turn> {
     let mut rng = Rng::with_seed(seed);

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::case::Better;
-use super::student;
+use super::t_distribution;
 use crate::bootstrap::{self, Interval};
 
 /// Pairs from which on the bootstrap holds what it says.
@@ -69,7 +69,7 @@ impl Ratio {
         let ratio = bootstrap::quotient(&[over], &[under])?;
         let interval = match pairs {
             BOOTSTRAP_FROM.. => bootstrap::interval(&[over], &[under], seed),
-            FEWEST.. => student::paired_ratio(over, under, 0.95),
+            FEWEST.. => t_distribution::paired_ratio(over, under, 0.95),
             _ => None,
         };
         let verdict = interval.map_or(Verdict::TooFew, |interval| judge(interval, better));

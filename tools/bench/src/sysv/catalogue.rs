@@ -251,7 +251,7 @@ fn requests() -> Vec<Comparison> {
                 ..calls(&["--processes", &number, "requests"])
             };
             let about = format!(
-                "request and answer over one queue, told apart by type: {} and a server, {how}",
+                "request and answer over one queue, distinguished by type: {} and a server, {how}",
                 plural(clients, "client")
             );
             let mut comparison = Comparison::of_both(name, &about, &case, target);

@@ -142,7 +142,7 @@ pub struct Comparison {
     pub name: String,
     /// One line about it.
     pub about: String,
-    /// Who takes part.
+    /// The contenders.
     pub contenders: Vec<Contender>,
     /// What is to be found out.
     pub questions: Vec<Question>,

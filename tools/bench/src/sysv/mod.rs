@@ -12,8 +12,8 @@ mod trips;
 pub use catalogue::{KernelLimits, catalogue};
 pub use comparison::{Case, Comparison, Contender, Figure, Length, Pins, Place, Question};
 pub use plan::{
-    CALLS_KERNEL, GUEST_PROGRAMS, POOL_BYTES, POOL_LIMITS, PREPARED_BYTES, PROGRAMS, Plan, Sample,
-    Subject, Venue,
+    CALLS_KERNEL, GUEST_PROGRAMS, POOL_BYTES, POOL_LIMITS, PREPARED_BYTES, PROGRAMS, Plan, RunCase,
+    Sample, Subject,
 };
 pub use results::{Answer, Measured, Results};
 pub use run::measure;

@@ -64,7 +64,7 @@ pub struct Subject<'a> {
 
 /// What is measured.
 #[derive(Clone)]
-pub struct Venue<'a> {
+pub struct RunCase<'a> {
     /// The `vshmem` command.
     pub command: &'a Path,
     /// The pool.

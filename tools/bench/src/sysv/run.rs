@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::comparison::{Comparison, Contender, Length, Pins, Place};
-use super::plan::{Plan, Sample, Venue};
+use super::plan::{Plan, RunCase, Sample};
 use super::preparing::CpuTimes;
 use super::results::{Measured, Results};
 use crate::Watch;
@@ -23,7 +23,7 @@ const TIMEOUT: u64 = 60;
 /// # Errors
 /// [`Watch::stopped`] ends it, and so does a missing program.
 pub fn measure(
-    venue: &Venue<'_>,
+    environments: &RunCase<'_>,
     kernels: &Kernels,
     plan: &Plan,
     watch: &dyn Watch,
@@ -31,15 +31,15 @@ pub fn measure(
     let meeting_place =
         tempfile::NamedTempFile::new().map_err(Error::io("make a file for ftok"))?;
     let bench = Bench {
-        venue,
+        environments,
         kernels,
         meeting_place: meeting_place.path().display().to_string(),
-        cpus: venue.guests.map_or_else(two_cpus, Site::cpus),
+        cpus: environments.guests.map_or_else(two_cpus, Site::cpus),
         ports: Ports::default(),
         plan,
     };
     let mut machine = Machine::here();
-    let emulated = venue.guests.and_then(Site::emulated);
+    let emulated = environments.guests.and_then(Site::emulated);
     machine.emulated = machine.emulated.or(emulated.map(|by| format!("its guests: {by}")));
     let mut results = Results {
         machine,
@@ -64,7 +64,7 @@ pub fn measure(
 }
 
 struct Bench<'a> {
-    venue: &'a Venue<'a>,
+    environments: &'a RunCase<'a>,
     kernels: &'a Kernels,
     /// The file from which the round trips' keys are made: nobody else on this kernel has it.
     meeting_place: String,
@@ -169,7 +169,7 @@ impl Bench<'_> {
 
     /// Plays the two roles of a program in two guests.
     fn run_in_guests(&self, contender: &Contender, job: &Job) -> Result<String> {
-        let guests = self.venue.guests.ok_or_else(|| not_made("two guests"))?;
+        let guests = self.environments.guests.ok_or_else(|| not_made("two guests"))?;
         let mut common = job.arguments.clone();
         let roles = if contender.place == Place::Network {
             common.extend(["--host".into(), guests.address().to_string()]);
@@ -190,9 +190,9 @@ impl Bench<'_> {
         let command = job.arguments.join(" ");
         let pool = match contender.place {
             Place::Kernel => return line_of(&command, &run_bare(&job)?),
-            Place::Pool => self.venue.pool,
+            Place::Pool => self.environments.pool,
             Place::PreparedPool => {
-                self.venue.prepared.ok_or_else(|| not_made("a prepared pool"))?
+                self.environments.prepared.ok_or_else(|| not_made("a prepared pool"))?
             }
             Place::Guests | Place::Network => {
                 return line_of(&command, &self.run_in_guests(contender, &job)?);
@@ -202,7 +202,8 @@ impl Bench<'_> {
             (contender.case.length == Length::Sustained).then(|| CpuTimes::of_users_of(pool.file))
         };
         let before = others();
-        let output = run_on_pool(&[], &job, self.venue.command, pool.name, "on this machine")?;
+        let output =
+            run_on_pool(&[], &job, self.environments.command, pool.name, "on this machine")?;
         let mut sample: Sample = line_of(&command, &output)?;
         if let (Some(before), Some(after)) = (before, others()) {
             let rounds = sample.reading.rounds.max(1) as f64;

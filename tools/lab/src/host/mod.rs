@@ -2,8 +2,8 @@
 //! rights, and the host's tools.
 
 pub(crate) mod admission;
-pub(crate) mod census;
 pub(crate) mod directory;
+pub(crate) mod guest_processes;
 pub(crate) mod json;
 pub(crate) mod log;
 pub(crate) mod record;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::host::directory::Directory;
-use crate::host::{census, json};
+use crate::host::{guest_processes, json};
 use crate::model::names::DOM0;
 use crate::model::{Device, GuestKind, Server};
 
@@ -30,7 +30,7 @@ pub(crate) struct Record {
     pub(crate) server: Option<Server>,
     #[serde(default)]
     pub(crate) notify: bool,
-    pub(crate) sister_exec: bool,
+    pub(crate) peer_exec: bool,
     /// Have the guests the host's processor (KVM)?
     pub(crate) accelerated: bool,
     /// File name, below the stage, of the binary with the hidden verbs.
@@ -77,7 +77,7 @@ impl Record {
     /// The keeper's pid, if that very process still runs.
     pub(crate) fn living_keeper(&self) -> Option<i32> {
         let (pid, start) = self.keeper?;
-        census::is_living(pid, start).then_some(pid)
+        guest_processes::is_living(pid, start).then_some(pid)
     }
 
     pub(crate) fn write(&self, directory: &Directory) -> Result<()> {

@@ -5,14 +5,14 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::host::directory::{Directory, NamingLock};
 use crate::host::record::Record;
-use crate::host::{admission, census};
+use crate::host::{admission, guest_processes};
 
 /// How long processes may take to go after SIGKILL.
 const EXTERMINATION: Duration = Duration::from_secs(15);
 
 /// Kills all processes of the guests.
 pub(crate) fn exterminate(record: &Record, directory: &Directory) -> Result<()> {
-    census::exterminate(&record.uids(), directory.path(), EXTERMINATION).map_err(|left| {
+    guest_processes::exterminate(&record.uids(), directory.path(), EXTERMINATION).map_err(|left| {
         Error::Lingering {
             name: record.name.clone(),
             count: left.len(),

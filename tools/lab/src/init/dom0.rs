@@ -17,7 +17,7 @@ use crate::model::boot::{BRIDGE, CONNECT, LAB, LAB_TAG};
 const XENSTORE: &str = "/run/xenstored/socket";
 
 /// How long a daemon may take to listen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Starts it.
 pub(super) fn start() -> Result<()> {
@@ -42,7 +42,7 @@ pub(super) fn start() -> Result<()> {
     fs::write(CONNECT, script).doing(|| format!("write {CONNECT}"))?;
     set_mode(Path::new(CONNECT), 0o755)?;
     daemon("xenstored", &["--pid-file", "/run/xen/xenstored.pid"])?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !Path::new(XENSTORE).exists() {
         if Instant::now() > end {
             return Err(std::io::Error::from(std::io::ErrorKind::NotFound))

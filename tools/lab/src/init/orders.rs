@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::host::json;
 use crate::model::boot::{Boot, ORDERS};
 
-/// What the agent and clients of the sisters are told.
+/// What the agent and clients of the peer guests are told.
 pub(crate) fn orders() -> Result<Boot> {
     json::read(Path::new(ORDERS))?.ok_or_else(|| Error::Io {
         action: format!("read {ORDERS}"),

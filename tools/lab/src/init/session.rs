@@ -24,7 +24,7 @@ use crate::transport::frame;
 use crate::transport::frame::{Decoder, Kind, Refusal, Request};
 
 /// How long a client may take to say what it wants.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a program may live on after its client has gone and it got SIGHUP.
 const GRACE: Timespec = Timespec { tv_sec: 2, tv_nsec: 0 };
@@ -48,7 +48,7 @@ pub(super) fn attend(client: Connection, token: &Arc<str>) {
 
 /// Serves one client from its request to the exit of its program.
 fn run(mut client: Connection, token: &str) -> io::Result<()> {
-    client.set_patience(PATIENCE)?;
+    client.set_timeout(TIMEOUT)?;
     let mut decoder = Decoder::default();
     let request = match hear(&mut client, &mut decoder, token) {
         Ok(request) => request,

@@ -15,7 +15,7 @@ use crate::error::{Doing, Error, GuestFault, Result};
 use crate::host::directory::Directory;
 use crate::host::json;
 use crate::keeper::site::{Life, Site};
-use crate::keeper::warden::Ward;
+use crate::keeper::supervisor::SupervisedGuest;
 use crate::machine::{Plan, machine};
 use crate::model::GuestState;
 use crate::model::boot::Boot;
@@ -34,13 +34,13 @@ const END: Duration = Duration::from_secs(10);
 /// A domain of dom0.
 pub(super) struct Domain {
     guest: u32,
-    dom0: Arc<Ward>,
+    dom0: Arc<SupervisedGuest>,
     /// What the keeper must know to give orders there.
     orders: PathBuf,
 }
 
 impl Domain {
-    pub(super) fn new(guest: u32, directory: &Directory, dom0: Arc<Ward>) -> Self {
+    pub(super) fn new(guest: u32, directory: &Directory, dom0: Arc<SupervisedGuest>) -> Self {
         Domain { guest, dom0, orders: directory.boot(DOM0) }
     }
 
@@ -173,7 +173,7 @@ fn set_clock(guest: u32, orders: &Path) -> Result<()> {
         .doing(|| format!("connect to {}'s agent", domain(guest)))?;
     let connection = Connection::new(line);
     // If the domain ends now, nobody says so on this line.
-    connection.set_patience(ANSWER).doing(|| "set a limit".into())?;
+    connection.set_timeout(ANSWER).doing(|| "set a limit".into())?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let words = ["date".into(), "-s".into(), format!("@{:.3}", now.as_secs_f64())];
     let said = Said::default();
@@ -193,7 +193,7 @@ struct Created {
     /// What the keeper must know to give orders there.
     orders: PathBuf,
     ended: Receiver<Result<i32>>,
-    dom0: Arc<Ward>,
+    dom0: Arc<SupervisedGuest>,
     /// What it boots from.
     directory: PathBuf,
     /// Kept open: the console's input must not end.

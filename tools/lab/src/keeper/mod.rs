@@ -3,7 +3,7 @@
 //! connection is handed over to the client.
 
 mod console;
-mod desk;
+mod control_server;
 mod domain;
 mod namespace;
 mod notice;
@@ -12,7 +12,7 @@ mod process;
 mod run;
 mod shared;
 mod site;
-mod warden;
+mod supervisor;
 
 pub(crate) use notice::give_notice;
 pub use run::keeper;

@@ -11,13 +11,13 @@ use crate::model::names::domain;
 use crate::transport::mux::Mux;
 
 /// How long a machine may take to listen.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Connects to it as soon as the machine listens. What is sent before the agent listens waits in
 /// the port.
 pub(super) fn connect(socket: &Path, machine: &mut Child, guest: u32) -> Result<Arc<Mux>> {
     let connecting = || format!("connect to {}'s serial port {socket:?}", domain(guest));
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     let line = loop {
         let error = match UnixStream::connect(socket) {
             Ok(line) => break line,

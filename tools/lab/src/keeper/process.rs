@@ -10,9 +10,9 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use crate::error::{Doing, Result};
-use crate::host::census;
-use crate::host::census::Census;
 use crate::host::directory::Directory;
+use crate::host::guest_processes;
+use crate::host::guest_processes::GuestProcesses;
 use crate::host::record::Record;
 use crate::keeper::port;
 use crate::keeper::site::{Life, Site};
@@ -33,8 +33,8 @@ impl Process {
         Process { guest, uid: record.uid(guest), mark: directory.guest(guest) }
     }
 
-    fn census(&self) -> Census {
-        Census::take(&(self.uid..self.uid + 1), &self.mark)
+    fn guest_processes(&self) -> GuestProcesses {
+        GuestProcesses::take(&(self.uid..self.uid + 1), &self.mark)
     }
 }
 
@@ -47,8 +47,8 @@ impl Site for Process {
     ) -> Result<Box<dyn Life>> {
         let making = || format!("start {}", domain(self.guest));
         let machine = machine(plan.record.guest);
-        // One at a time: a sister that inherited the connection too would hold it open after this
-        // guest's death.
+        // One at a time: a peer guest that inherited the connection too would hold it open after
+        // this guest's death.
         static STARTING: Mutex<()> = Mutex::new(());
         let alone = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         let line = machine.line(plan)?;
@@ -71,20 +71,22 @@ impl Site for Process {
     }
 
     fn kill(&self) {
-        census::signal(self.census().targets(), Signal::KILL);
+        guest_processes::signal(self.guest_processes().targets(), Signal::KILL);
     }
 
     /// The kernel's processes alone are stopped: a program of the guest stops at its next system
     /// call, fault or interrupt. A stop signal of its own would be taken for the program's.
     fn pause(&self, pause: bool) -> Result<()> {
         let signal = if pause { Signal::STOP } else { Signal::CONT };
-        census::signal(&self.census().untraced, signal);
+        guest_processes::signal(&self.guest_processes().untraced, signal);
         Ok(())
     }
 
     fn clear(&self) {
         let uids = self.uid..self.uid + 1;
-        while let Err(left) = census::exterminate(&uids, &self.mark, Duration::from_secs(10)) {
+        while let Err(left) =
+            guest_processes::exterminate(&uids, &self.mark, Duration::from_secs(10))
+        {
             let name = domain(self.guest);
             eprintln!("vshmem-lab: {name}: processes {left:?} outlive SIGKILL");
         }

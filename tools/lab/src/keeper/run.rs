@@ -14,8 +14,8 @@ use crate::keeper::domain::Domain;
 use crate::keeper::process::Process;
 use crate::keeper::shared::Shared;
 use crate::keeper::site::Site;
-use crate::keeper::warden::Ward;
-use crate::keeper::{desk, namespace};
+use crate::keeper::supervisor::SupervisedGuest;
+use crate::keeper::{control_server, namespace};
 use crate::machine::machine;
 use crate::model::boot::Boot;
 use crate::model::names::{DOM0, domain};
@@ -36,7 +36,11 @@ pub fn keeper(words: &[OsString]) -> Result<()> {
         name: path.to_string_lossy().into_owned(),
         found: "it has no lab.json".into(),
     })?;
-    let lab = Arc::new(Shared { wards: wards(&record, &directory)?, record, directory });
+    let lab = Arc::new(Shared {
+        all_supervised: all_supervised(&record, &directory)?,
+        record,
+        directory,
+    });
     let listener = listen(&lab.directory)?;
     expect_acknowledgement(Arc::clone(&lab));
     let outcome = match boot(&lab) {
@@ -49,20 +53,25 @@ pub fn keeper(words: &[OsString]) -> Result<()> {
         lab.close();
         return Ok(());
     }
-    desk::serve(&lab, &listener)
+    control_server::serve(&lab, &listener)
 }
 
-fn wards(record: &Record, directory: &Directory) -> Result<Vec<Arc<Ward>>> {
-    let mut wards: Vec<Arc<Ward>> = Vec::new();
+fn all_supervised(record: &Record, directory: &Directory) -> Result<Vec<Arc<SupervisedGuest>>> {
+    let mut all_supervised: Vec<Arc<SupervisedGuest>> = Vec::new();
     for guest in record.guests() {
         let site: Box<dyn Site> = if record.machines().contains(&guest) {
             Box::new(Process::new(guest, record, directory))
         } else {
-            Box::new(Domain::new(guest, directory, Arc::clone(&wards[0])))
+            Box::new(Domain::new(guest, directory, Arc::clone(&all_supervised[0])))
         };
-        wards.push(Ward::start(guest, record.clone(), directory.clone(), site)?);
+        all_supervised.push(SupervisedGuest::start(
+            guest,
+            record.clone(),
+            directory.clone(),
+            site,
+        )?);
     }
-    Ok(wards)
+    Ok(all_supervised)
 }
 
 fn listen(directory: &Directory) -> Result<UnixListener> {
@@ -93,13 +102,13 @@ fn tell(outcome: &Outcome) {
 }
 
 fn boot(lab: &Shared) -> Result<()> {
-    let Shared { record, directory, wards } = lab;
+    let Shared { record, directory, all_supervised } = lab;
     namespace::enter(record, directory)?;
     write_orders(record, directory)?;
     for guest in record.guests() {
         admission::require_readable(&directory.boot(guest), record.uid(guest))?;
     }
-    let pending: Vec<_> = wards.iter().map(|ward| ward.boot()).collect();
+    let pending: Vec<_> = all_supervised.iter().map(|supervised| supervised.boot()).collect();
     let booted: Vec<Result<()>> = pending.into_iter().map(|pending| pending?.wait()).collect();
     // `up` let them in.
     admission::withdraw(record)?;
@@ -126,7 +135,7 @@ fn write_orders(record: &Record, directory: &Directory) -> Result<()> {
             interface: machine.interface().to_owned(),
             token: tokens[guest as usize].clone(),
             // Nobody gives orders to dom0 but the keeper.
-            sisters: if record.sister_exec { tokens[1..].to_vec() } else { Vec::new() },
+            peers: if record.peer_exec { tokens[1..].to_vec() } else { Vec::new() },
         };
         let path = directory.boot(guest);
         json::write(&path, &boot, 0o400)?;

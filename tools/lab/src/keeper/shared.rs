@@ -8,19 +8,19 @@ use crate::host::directory::Directory;
 use crate::host::record::Record;
 use crate::host::sweep::sweep;
 use crate::keeper::namespace;
-use crate::keeper::warden::Ward;
+use crate::keeper::supervisor::SupervisedGuest;
 use crate::machine::machine;
 
 /// What all threads of the keeper know.
 pub(super) struct Shared {
     pub(super) record: Record,
     pub(super) directory: Directory,
-    pub(super) wards: Vec<Arc<Ward>>,
+    pub(super) all_supervised: Vec<Arc<SupervisedGuest>>,
 }
 
 impl Shared {
-    pub(super) fn ward(&self, guest: u32) -> Result<&Arc<Ward>> {
-        let found = self.wards.iter().find(|ward| ward.guest == guest);
+    pub(super) fn supervised(&self, guest: u32) -> Result<&Arc<SupervisedGuest>> {
+        let found = self.all_supervised.iter().find(|supervised| supervised.guest == guest);
         found.ok_or_else(|| Error::NoSuchGuest {
             name: self.record.name.clone(),
             guest,
@@ -30,11 +30,11 @@ impl Shared {
 
     /// Ends all guests, with their death notices.
     pub(super) fn end_guests(&self) {
-        for ward in &self.wards {
-            ward.kill();
+        for supervised in &self.all_supervised {
+            supervised.kill();
         }
-        for ward in &self.wards {
-            ward.await_death(Duration::from_secs(40));
+        for supervised in &self.all_supervised {
+            supervised.await_death(Duration::from_secs(40));
         }
         machine(self.record.guest).end();
     }

@@ -5,9 +5,12 @@ use std::os::unix::net::UnixStream;
 
 use crate::error::{Doing, Result};
 use crate::host::directory::Directory;
-use crate::transport::control::{Control, Reply, Wish};
+use crate::transport::control::{Control, ControlRequest, Reply};
 
-pub(super) fn ask(directory: &Directory, wish: &Wish) -> Result<(Control, Reply, Option<OwnedFd>)> {
+pub(super) fn ask(
+    directory: &Directory,
+    wish: &ControlRequest,
+) -> Result<(Control, Reply, Option<OwnedFd>)> {
     let socket = directory.socket();
     let asking = || format!("ask the lab's keeper at {socket:?}");
     let mut control = Control::new(UnixStream::connect(&socket).doing(asking)?);

@@ -12,7 +12,7 @@ use crate::host::record::Record;
 use crate::host::sweep::{exterminate, sweep};
 use crate::keeper::give_notice;
 use crate::model::names::death_notice;
-use crate::transport::control::{Control, Reply, Wish};
+use crate::transport::control::{Control, ControlRequest, Reply};
 
 /// How long the keeper may take to end all guests and give their death notices.
 const CLOSING: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ pub(super) fn take_down(record: &Record, directory: &Directory) -> Result<()> {
     if noticed {
         sweep(record, directory)
     } else {
-        bury_all(record, directory).and_then(|()| sweep(record, directory))
+        reap_all(record, directory).and_then(|()| sweep(record, directory))
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) fn end_keeper(keeper: i32, directory: &Directory) -> bool {
             UnixStream::connect(&socket).doing(|| format!("ask the keeper at {socket:?}"))?;
         stream.set_read_timeout(Some(CLOSING)).doing(|| "set a limit".into())?;
         let mut control = Control::new(stream);
-        control.send(&Wish::Down, None).doing(|| "ask".into())?;
+        control.send(&ControlRequest::Down, None).doing(|| "ask".into())?;
         let (reply, _) = control.receive::<Reply>().doing(|| "hear".into())?;
         Ok(matches!(reply, Reply::Done))
     };
@@ -66,7 +66,7 @@ pub(super) fn end_keeper(keeper: i32, directory: &Directory) -> bool {
 }
 
 /// Empties the guests of a lab without a keeper, and gives notice of their deaths in its stead.
-pub(super) fn bury_all(record: &Record, directory: &Directory) -> Result<()> {
+pub(super) fn reap_all(record: &Record, directory: &Directory) -> Result<()> {
     exterminate(record, directory)?;
     for guest in record.guests() {
         if let Some(words) = record.on_death.as_ref().filter(|_| record.keeper.is_some()) {

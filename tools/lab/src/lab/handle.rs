@@ -15,7 +15,7 @@ use crate::machine::machine;
 use crate::model::names::{DOM0, domain};
 use crate::model::{GuestKind, GuestListing, Listing, Missing, UpOptions};
 use crate::transport::connection::Connection;
-use crate::transport::control::{Control, Reply, Wish};
+use crate::transport::control::{Control, ControlRequest, Reply};
 use crate::transport::relay::relay;
 use crate::transport::request::{ExecRequest, Streams};
 
@@ -46,7 +46,7 @@ impl Lab {
         let record = Record::read(&directory)?
             .ok_or_else(|| not_up(format!("nothing at {:?}", directory.path())))?;
         if record.living_keeper().is_none() {
-            return Err(not_up("its keeper has died; `lab down` clears up".into()));
+            return Err(not_up("its keeper has ended; `lab down` cleans up".into()));
         }
         Ok(Lab { directory, record })
     }
@@ -87,7 +87,7 @@ impl Lab {
     /// Runs a command in a guest with the given streams. Any number of commands may run at once.
     pub fn exec_with(&self, guest: u32, request: &ExecRequest, streams: Streams) -> Result<i32> {
         self.known(guest)?;
-        let (control, reply, connection) = self.ask(&Wish::Connect(guest))?;
+        let (control, reply, connection) = self.ask(&ControlRequest::Connect(guest))?;
         match (reply, connection) {
             (Reply::Connected(token), Some(connection)) => {
                 relay(guest, Connection::new(connection), Some(control), request, token, streams)
@@ -98,7 +98,7 @@ impl Lab {
 
     /// The lab and its guests as they are now.
     pub fn list(&self) -> Result<Listing> {
-        let guests = match self.ask(&Wish::List)? {
+        let guests = match self.ask(&ControlRequest::List)? {
             (_, Reply::Guests(guests), _) => guests,
             (_, other, _) => return Err(self.unexpected(other)),
         };
@@ -122,23 +122,23 @@ impl Lab {
 
     /// SIGKILLs a whole guest; returns when it is dead and its death notice given.
     pub fn kill(&self, guest: u32) -> Result<()> {
-        self.simple(guest, &Wish::Kill(guest))
+        self.simple(guest, &ControlRequest::Kill(guest))
     }
 
     /// Stops a guest: its kernel at once, a program of it at its next system call, fault or
     /// interrupt. A paused guest is silent, not dead.
     pub fn pause(&self, guest: u32) -> Result<()> {
-        self.simple(guest, &Wish::Pause(guest, true))
+        self.simple(guest, &ControlRequest::Pause(guest, true))
     }
 
     /// Lets a paused guest go on.
     pub fn resume(&self, guest: u32) -> Result<()> {
-        self.simple(guest, &Wish::Pause(guest, false))
+        self.simple(guest, &ControlRequest::Pause(guest, false))
     }
 
     /// Boots a dead guest again; refused until it is dead.
     pub fn restart(&self, guest: u32) -> Result<()> {
-        self.simple(guest, &Wish::Restart(guest))
+        self.simple(guest, &ControlRequest::Restart(guest))
     }
 
     /// The tail of a guest's console.
@@ -178,7 +178,7 @@ impl Lab {
         Err(Error::NoSuchGuest { name: self.record.name.clone(), guest, count: self.record.count })
     }
 
-    fn simple(&self, guest: u32, wish: &Wish) -> Result<()> {
+    fn simple(&self, guest: u32, wish: &ControlRequest) -> Result<()> {
         self.known(guest)?;
         match self.ask(wish)? {
             (_, Reply::Done, _) => Ok(()),
@@ -186,7 +186,7 @@ impl Lab {
         }
     }
 
-    fn ask(&self, wish: &Wish) -> Result<(Control, Reply, Option<OwnedFd>)> {
+    fn ask(&self, wish: &ControlRequest) -> Result<(Control, Reply, Option<OwnedFd>)> {
         ask(&self.directory, wish)
     }
 
@@ -194,7 +194,8 @@ impl Lab {
         match reply {
             Reply::Fault(fault) => fault.into(),
             other => {
-                GuestFault::Keeper(format!("{other:?}, which does not answer the question")).into()
+                GuestFault::Keeper(format!("{other:?}, which is not an answer to the request"))
+                    .into()
             }
         }
     }

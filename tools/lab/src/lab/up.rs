@@ -11,8 +11,8 @@ use crate::host::directory::{Directory, NamingLock, open_directory, set_mode};
 use crate::host::log::tail;
 use crate::host::record::Record;
 use crate::host::sweep::sweep;
-use crate::host::{admission, census, tool};
-use crate::lab::down::{bury_all, end_keeper};
+use crate::host::{admission, guest_processes, tool};
+use crate::lab::down::{end_keeper, reap_all};
 use crate::lab::users::{MOST_GUESTS, free_users};
 use crate::machine::machine;
 use crate::model::names::KEEPER_VERB;
@@ -73,7 +73,7 @@ fn clear_former(directory: &Directory) -> Result<()> {
         if let Some(keeper) = old.living_keeper() {
             return Err(Error::AlreadyUp { name: old.name, keeper });
         }
-        bury_all(&old, directory)?;
+        reap_all(&old, directory)?;
     }
     directory.remove_contents()
 }
@@ -95,7 +95,7 @@ fn record(options: &UpOptions, pool: Option<PathBuf>, binary: &Path) -> Result<R
         server: options.server.clone(),
         accelerated: false,
         notify: options.notify,
-        sister_exec: options.sister_exec,
+        peer_exec: options.peer_exec,
         init: file_name(binary)?,
         first_uid: free_users()?,
         keeper: None,
@@ -141,7 +141,7 @@ fn begin(
         .spawn()
         .doing(|| format!("start the lab's keeper, {binary:?}"))?;
     let pid = child.id() as i32;
-    record.keeper = census::start_time(pid).map(|start| (pid, start));
+    record.keeper = guest_processes::start_time(pid).map(|start| (pid, start));
     if let Err(error) = record.write(directory) {
         let _ = child.kill();
         let _ = child.wait();

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
-use crate::host::census::Census;
 use crate::host::directory::{Directory, root};
+use crate::host::guest_processes::GuestProcesses;
 use crate::host::record::Record;
 use crate::host::sweep::clear_away_locked;
-use crate::lab::down::bury_all;
+use crate::lab::down::reap_all;
 
 /// The users of guests come from here: numbers that no distribution and no container tool gives
 /// out...
@@ -40,7 +40,7 @@ pub(super) fn free_users() -> Result<u32> {
     }
     for record in records().filter(|record| record.living_keeper().is_none()) {
         let directory = Directory::of(&record.name)?;
-        bury_all(&record, &directory)?;
+        reap_all(&record, &directory)?;
         clear_away_locked(&record, &directory)?;
     }
     unused_users().ok_or_else(|| Error::Argument {
@@ -60,7 +60,8 @@ fn unused_users() -> Option<u32> {
     let (first, labs) = users();
     let nowhere = PathBuf::from("/nonexistent");
     (0..labs).map(|slot| first + slot * MOST_GUESTS).find(|first| {
-        !taken.contains(first) && Census::take(&(*first..first + MOST_GUESTS), &nowhere).is_empty()
+        !taken.contains(first)
+            && GuestProcesses::take(&(*first..first + MOST_GUESTS), &nowhere).is_empty()
     })
 }
 

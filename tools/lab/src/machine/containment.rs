@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::Command;
 
-use crate::host::{census, tool};
+use crate::host::{guest_processes, tool};
 use crate::machine::plan::Plan;
 
 /// The command that starts a guest with `words`, contained.
@@ -34,7 +34,7 @@ pub(crate) fn contained(plan: &Plan<'_>, words: Vec<OsString>) -> Command {
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", &private)
         .env("TMPDIR", &private)
-        .env(census::MARK, plan.directory.guest(plan.guest))
+        .env(guest_processes::MARK, plan.directory.guest(plan.guest))
         .current_dir("/");
     command
 }

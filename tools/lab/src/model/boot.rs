@@ -29,8 +29,8 @@ pub(crate) struct Boot {
     pub(crate) interface: String,
     /// What a client of the agent must know.
     pub(crate) token: String,
-    /// The sisters' tokens, by guest number from 1, if guests may run commands in each other.
-    pub(crate) sisters: Vec<String>,
+    /// The peer guests' tokens, by guest number from 1, if guests may run commands in each other.
+    pub(crate) peers: Vec<String>,
 }
 
 /// The environment variable that names the file with PID 1's orders.
@@ -42,7 +42,7 @@ pub(crate) const READY: &str = "vshmem-lab: ready";
 /// In the guest: the programs of the stage.
 pub(crate) const BIN: &str = "/run/vshmem/bin";
 
-/// In the guest: what the agent and clients of the sisters know. Readable by root.
+/// In the guest: what the agent and clients of the peer guests know. Readable by root.
 pub(crate) const ORDERS: &str = "/run/vshmem/lab.json";
 
 /// The name under which the kernel looks for PID 1.

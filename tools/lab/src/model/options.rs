@@ -81,8 +81,8 @@ pub struct UpOptions {
     pub guest: GuestKind,
     /// How many guests, 1 to 64.
     pub count: u32,
-    /// Processors of a QEMU guest, or of the machine that Xen guests share. A User Mode Linux guest
-    /// has one.
+    /// Processors of a QEMU guest, or of the machine that Xen guests share. A User Mode Linux
+    /// guest has one.
     pub cpus: u32,
     /// Memory of each guest. Its tmpfs file systems live in it too.
     pub memory_mib: u32,
@@ -117,8 +117,8 @@ pub struct UpOptions {
     pub driver: Option<PathBuf>,
     /// Do the guests' agents notify each other by datagrams, over the lab's network?
     pub notify: bool,
-    /// May the root user of one guest run commands in its sister guests (`mpirun` needs it)?
-    pub sister_exec: bool,
+    /// May the root user of one guest run commands in its peer guest guests (`mpirun` needs it)?
+    pub peer_exec: bool,
 }
 
 impl Default for UpOptions {
@@ -145,7 +145,7 @@ impl Default for UpOptions {
             server: None,
             driver: None,
             notify: false,
-            sister_exec: true,
+            peer_exec: true,
         }
     }
 }

@@ -23,8 +23,8 @@ impl Connection {
     }
 
     /// How long a reader waits.
-    pub(crate) fn set_patience(&self, patience: Duration) -> io::Result<()> {
-        Ok(set_socket_timeout(&self.0, Timeout::Recv, Some(patience))?)
+    pub(crate) fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
+        Ok(set_socket_timeout(&self.0, Timeout::Recv, Some(timeout))?)
     }
 
     /// Ends it in both directions.

@@ -18,7 +18,7 @@ use crate::model::GuestListing;
 
 /// A client's wish.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) enum Wish {
+pub(crate) enum ControlRequest {
     /// A connection to the guest's agent. The line stays open after the answer: the guest's death
     /// is told on it.
     Connect(u32),

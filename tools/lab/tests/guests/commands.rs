@@ -18,7 +18,7 @@ pub const TESTS: &[Test] = &[
     ("a_command_that_does_not_read", a_command_that_does_not_read),
     ("signals_are_passed_on", signals_are_passed_on),
     ("a_command_ends_with_its_client", a_command_ends_with_its_client),
-    ("a_sister_runs_commands", a_sister_runs_commands),
+    ("a_peer_guest_runs_commands", a_peer_guest_runs_commands),
 ];
 
 fn exit_codes_and_streams() {
@@ -124,7 +124,7 @@ fn a_command_ends_with_its_client() {
     until("the command has ended", || !runs(lab, "tail"));
 }
 
-fn a_sister_runs_commands() {
+fn a_peer_guest_runs_commands() {
     let lab = shared();
     let program = std::env::current_exe().unwrap();
     let program = program.file_name().unwrap().to_str().unwrap();

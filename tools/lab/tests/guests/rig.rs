@@ -162,7 +162,7 @@ pub fn exec_only(words: &[OsString]) -> Result<(), String> {
         let request = ExecRequest { forward_signals: true, ..ExecRequest::new(&words[2..]) };
         if vshmem_lab::in_guest() {
             let guest = words[1].to_string_lossy().trim_start_matches("guest").parse().unwrap();
-            return vshmem_lab::exec_in_sister(guest, &request, Streams::inherit()?);
+            return vshmem_lab::exec_in_peer(guest, &request, Streams::inherit()?);
         }
         let lab = Lab::open(&words[0].to_string_lossy())?;
         lab.exec(lab.guest_named(&words[1].to_string_lossy())?, &request)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use vshmem_link::Link;
 use vshmem_serve::{Places, Record};
-use vshmem_session::{Duty, find, identify};
+use vshmem_session::{Role, find, identify};
 
 use crate::failure::{Failure, failed};
 
@@ -55,7 +55,7 @@ impl HostPool {
         let name = pool_name(&place, link.as_ref());
         let record = Record::read(&Places::usual(&name).record);
         Ok(Self {
-            served: Duty::Server.is_manned(&place),
+            served: Role::Server.is_held(&place),
             socket: record
                 .as_ref()
                 .map_or_else(|| Places::usual(&name).socket, |record| record.socket.clone()),

@@ -1,5 +1,5 @@
-//! `vshmem pool show --as`: a pool in the words of a monitor of virtual machines. One file per
-//! monitor has its words; `form.rs` lists them, `show` below calls them.
+//! `vshmem pool show --as`: a pool in the words of a virtual machine monitor. One file per monitor
+//! has its words; `form.rs` lists them, `show` below calls them.
 
 mod cloud_hypervisor;
 mod crosvm;

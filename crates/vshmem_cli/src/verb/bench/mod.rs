@@ -29,8 +29,8 @@ pub struct Bench {
 /// What is measured, or done with what was.
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Everything, by environment and model, into a directory: begun or gone on with, and its
-    /// report.
+    /// Run all measurements, by environment and model, into a new directory or one to resume, and
+    /// write the report.
     Run(run::Run),
     /// The report of such a directory again: one HTML page, tables, figures.
     Report(report::Report),

@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use vshmem_bench::report::Rows;
 use vshmem_bench::study::{
-    Case, Environment, Extent, Facts, Journal, Means, Places, Session, Study, carry_on, catalogue,
-    clear_leftovers, report, this_process,
+    Case, Environment, Extent, Facts, Journal, Places, Session, Setup, Study, catalogue,
+    clear_leftovers, report, resume, this_process,
 };
 use vshmem_bench::{Error, Kernels};
 
@@ -18,11 +18,12 @@ use crate::failure::{Failure, Outcome, failed};
 use crate::program::own_binary;
 use crate::show;
 
-/// Everything, by environment and model, into a directory: begun or gone on with, and its report.
+/// Run all measurements, by environment and model, into a new directory or one to resume, and write
+/// the report.
 #[derive(Debug, Default, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Run {
-    /// The directory: made, or gone on with where its journal ends.
+    /// The directory: created, or resumed where its journal ends.
     #[arg(value_name = "DIR", required_unless_present = "list")]
     directory: Option<PathBuf>,
     /// A first look, in some two minutes.
@@ -59,17 +60,23 @@ pub struct Run {
     programs: Option<PathBuf>,
 }
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = "Examples:
   vshmem bench run --quick /tmp/look
-  vshmem bench run results --only micro,laplace --environments native,guests
-  vshmem bench run results                     # again after Ctrl-C: goes on, and loses nothing
+  vshmem bench run results --only micro,laplace \
+--environments native,guests
+  vshmem bench run results                     # again after \
+Ctrl-C: resumes, and loses nothing
   vshmem bench run --list --only dwarfs
 
-DIR/journal.jsonl has every run, with what the machine was like; DIR/report.html shows what follows from
-them, DIR/summary.csv and DIR/samples.csv are for other programs, DIR/figures for papers. A directory
-that was begun keeps its cases, its seed and its repetitions, whatever the options say. What cannot be
-run here (no guests, a program that is not installed) is named in the report; the exit code is then 1
+DIR/journal.jsonl \
+has every run, with what the machine was like; DIR/report.html shows what follows from
+them, \
+DIR/summary.csv and DIR/samples.csv are for other programs, DIR/figures for papers. A \
+directory
+that was begun keeps its cases, its seed and its repetitions, whatever the options \
+say. What cannot be
+run here (no guests, a program that is not installed) is named in the \
+report; the exit code is then 1
 only if nothing could be run.";
 
 impl Run {
@@ -105,10 +112,10 @@ impl Run {
         clear_leftovers(&contents.sessions);
         if let done @ 1.. = contents.samples.len() {
             let whole = contents.study.cases.len() * contents.study.repetitions as usize;
-            show::line(format!("{}: goes on after {done} of {whole} runs", directory.display()))?;
+            show::line(format!("{}: resumes after {done} of {whole} runs", directory.display()))?;
         }
         let command = own_binary()?;
-        let mut places = Places::new(Means {
+        let mut places = Places::new(Setup {
             kernels: Kernels::of(self.programs.clone(), &command),
             command,
             lab: self.lab.clone(),
@@ -117,13 +124,13 @@ impl Run {
             stage: crate::verb::lab::mpi_components(),
         })?;
         let session = Session { facts: Facts::here(), process: this_process() };
-        let course = carry_on(&mut journal, &mut contents, session, &mut places, &terminal);
+        let course = resume(&mut journal, &mut contents, session, &mut places, &terminal);
         terminal.clear();
         drop(places);
         match course {
             Err(Error::Stopped) => {
                 return failed(format!(
-                    "broken off after {} runs; `vshmem bench run {1}` goes on, `vshmem bench report {1}` shows them",
+                    "interrupted after {} runs; `vshmem bench run {1}` resumes, `vshmem bench report {1}` shows the results so far",
                     contents.samples.len(),
                     directory.display()
                 ));
@@ -132,7 +139,7 @@ impl Run {
         }
         let pages = report::write(directory, &contents)?;
         if contents.samples.is_empty() {
-            let why = contents.lapses.first().map_or("", |lapse| &lapse.why);
+            let why = contents.failed_runs.first().map_or("", |failed_run| &failed_run.why);
             return failed(format!("nothing could be run. {why}"));
         }
         super::report::show_headlines(&contents, &pages)?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use vshmem_bench::report::{Rows, write_lines};
 use vshmem_bench::sysv::{
     self, Comparison, GUEST_PROGRAMS, KernelLimits, POOL_BYTES, POOL_LIMITS, PREPARED_BYTES,
-    PROGRAMS, Plan, Subject, Venue, between_guests, catalogue,
+    PROGRAMS, Plan, RunCase, Subject, between_guests, catalogue,
 };
 use vshmem_bench::{Between, Kernels, Materials, Memory, OwnPool, Site, open_site};
 
@@ -50,8 +50,8 @@ pub struct Sysv {
     /// Short runs.
     #[arg(long)]
     quick: bool,
-    /// Measure on this pool. Without: on one that is made for it, and removed; as the prepared pool
-    /// always is.
+    /// Measure on this pool. Without: on one that is made for it, and removed; as the prepared
+    /// pool always is.
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
     /// Write every run to this file, a line of JSON each.
@@ -68,17 +68,20 @@ pub struct Sysv {
 /// Bytes of the pool of guests that are booted for this.
 const GUESTS_POOL_BYTES: u64 = 64 << 20;
 
-const EXAMPLES: &str = "\
-Examples:
+const EXAMPLES: &str = "Examples:
   vshmem bench sysv
-  vshmem bench sysv --quick --only semop,msg-8 --json runs.jsonl
-  vshmem bench sysv --list
+  vshmem bench sysv --quick --only semop,msg-8 --json runs.jsonl \
+ vshmem bench sysv --list
   vshmem bench sysv --guests
-  vshmem bench sysv --only semop,contend-sem-8 --pool job7
+  vshmem bench sysv --only \
+semop,contend-sem-8 --pool job7
 
-Kernel and pool take turns within one run, in an order drawn by lot. A verdict is \"unsure\" where the
-95 % interval of the ratio reaches across the target. Exit code 1 if something could not be measured;
-a target that is missed is no failure. Compare nothing across runs.";
+Kernel and pool take turns within one run, in random order. A \
+verdict is \"unsure\" where the
+95 % interval of the ratio reaches across the target. Exit code \
+1 if something could not be measured;
+a missed target is not a failure. Do not compare figures \
+of different runs.";
 
 impl Sysv {
     /// Measures.
@@ -109,13 +112,13 @@ impl Sysv {
             .any(Comparison::needs_prepared_pool)
             .then(|| OwnPool::make_prepared(POOL_BYTES, &POOL_LIMITS, PREPARED_BYTES))
             .transpose()?;
-        let venue = Venue {
+        let environments = RunCase {
             command: &command,
             pool: Subject { name: &name, file: &file },
             prepared: prepared.as_ref().map(|own| Subject { name: own.name(), file: own.place() }),
             guests: guests.as_deref(),
         };
-        let results = sysv::measure(&venue, &kernels, &plan, &terminal);
+        let results = sysv::measure(&environments, &kernels, &plan, &terminal);
         terminal.clear();
         let site = guests.as_ref().map(|site| site.describe());
         drop((own, prepared, guests));
@@ -172,7 +175,7 @@ impl Sysv {
             pool_bytes: GUESTS_POOL_BYTES,
             guests: 2,
             memory: Memory::default(),
-            sisters: false,
+            peers: false,
             stage: &[],
         };
         let note = |line: &str| eprintln!("vshmem: {line}");

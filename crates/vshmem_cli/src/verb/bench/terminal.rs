@@ -1,4 +1,4 @@
-//! Whoever waits for a benchmark.
+//! The user who waits for a benchmark.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;

@@ -58,8 +58,8 @@ fn maps(most: Option<u64>) -> Line {
     }
 }
 
-/// Ids of a pool and of the kernel are told apart by an index that the kernel reaches only in this
-/// mode.
+/// Ids of a pool and of the kernel are distinguished by an index that the kernel reaches only in
+/// this mode.
 fn identifiers(command_line: &str) -> Line {
     const WHAT: &str = "the kernel's identifiers";
     if command_line.split_whitespace().any(|word| word == "ipcmni_extend") {

@@ -22,9 +22,12 @@ use super::run;
 
 /// Say what this machine has and lacks, with a remedy for each.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-ok: in order; note: in order, and could be better; MISS: in the way of `vshmem run`, or of what is called optional.
-Run it on the host and in each guest. Exit code 1 when something that is not optional is missing.")]
+#[command(
+    after_help = "ok: works; note: works, and could be better; MISS: prevents `vshmem run`, or what is called \
+optional.
+Run it on the host and in each guest. Exit code 1 when something that is not optional \
+is missing."
+)]
 pub struct Doctor {
     /// As JSON.
     #[arg(long)]
@@ -153,7 +156,7 @@ fn chosen() -> Line {
     };
     match vshmem_session::find(&word) {
         Ok(link) => {
-            let manned = if vshmem_session::Duty::Agent.is_manned(link.place()) {
+            let manned = if vshmem_session::Role::Agent.is_held(link.place()) {
                 "its agent runs"
             } else {
                 "no agent runs, as nobody uses it here"

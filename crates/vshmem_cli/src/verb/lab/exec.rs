@@ -43,7 +43,7 @@ impl Exec {
                     self.guest
                 )));
             };
-            vshmem_lab::exec_in_sister(number, &request, Streams::inherit()?)?
+            vshmem_lab::exec_in_peer(number, &request, Streams::inherit()?)?
         } else {
             let lab = Lab::open(name)?;
             lab.exec(lab.guest_named(&self.guest)?, &request)?

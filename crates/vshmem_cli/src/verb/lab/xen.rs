@@ -10,7 +10,7 @@ use crate::size;
 pub const DOM0: u32 = 0;
 
 /// Makes the pool of Xen's domains and has dom0 serve it: those that boot later become members,
-/// those that end are buried.
+/// those that end are reaped.
 pub fn make_in_dom0(lab: &Lab, pool: &str) -> Result<(), Failure> {
     let size = size::show(POOL_BYTES);
     let serve = "exec setsid vshmem pool serve \"$1\" </dev/null >/run/vshmem/serve.log 2>&1 &";

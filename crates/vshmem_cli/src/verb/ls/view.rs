@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use vshmem_ipc::{ClientRow, DomainRow, Entry, Kind, Particulars, Pool, WaiterRow};
 use vshmem_link::command_name;
-use vshmem_wire::{ClientState, DomainState, Party};
+use vshmem_wire::{ClientState, DomainState, ProcessRef};
 
 use super::lines::{
     ClientLine, Common, DomainLine, LockLine, QueueLine, SegmentLine, SemaphoreLine,
@@ -35,8 +35,9 @@ impl View {
     }
 
     /// A process as `domain:pid`; nobody when there has been none.
-    fn process(&self, party: Party) -> Option<String> {
-        (party.pid != 0).then(|| self.participants.process(party.domain, party.pid))
+    fn process(&self, process_ref: ProcessRef) -> Option<String> {
+        (process_ref.pid != 0)
+            .then(|| self.participants.process(process_ref.domain, process_ref.pid))
     }
 
     fn waiters(&self, row: &Entry) -> Vec<String> {

@@ -9,7 +9,7 @@ pub(super) fn number(n: u32) -> Vec<u8> {
 }
 
 pub(super) fn queues(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let queue = queue(me);
     for n in 0..5 {
         me.send(queue, NUMBERED, &number(n)).expect("a message sent");
@@ -33,7 +33,7 @@ pub(super) fn queues(session: Session) {
 /// Messages of the survivor, for the child to take: it sends its own in what they came in.
 pub(super) fn prepare_rings(session: &Session) {
     prepare(session);
-    let me = session.member();
+    let me = session.client();
     let other = id(me.msgget(OWN + 1, CREATE | 0o600, &ROOT));
     for n in 0..8 {
         me.send(other, 1, &[n; 40]).expect("a message sent");
@@ -43,7 +43,7 @@ pub(super) fn prepare_rings(session: &Session) {
 /// The queue has chunks in reserve: short messages lie in the slots of its ring.
 pub(super) fn prepare_slots(session: &Session) {
     prepare(session);
-    let me = session.member();
+    let me = session.client();
     for _ in 0..9 {
         me.send(queue(me), 1, b"x").expect("a message sent");
         me.receive(queue(me), 1).expect("a message");
@@ -52,7 +52,7 @@ pub(super) fn prepare_slots(session: &Session) {
 
 /// Messages in slots, beside others in chunks, and what makes them leave the ring.
 pub(super) fn slots(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let queue = queue(me);
     for n in 0..4_u32 {
         me.send(queue, NUMBERED, &n.to_ne_bytes()).expect("a message sent");
@@ -74,7 +74,7 @@ pub(super) fn slots(session: Session) {
 
 /// Takes messages from behind others, and leaves a gap where each was.
 pub(super) fn types(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let queue = queue(me);
     for n in 0..3 {
         me.send(queue, NUMBERED, &number(n)).expect("a message sent");
@@ -91,7 +91,7 @@ pub(super) fn types(session: Session) {
 
 /// Messages that go through the ring, and everything that makes them leave it.
 pub(super) fn rings(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let queue = queue(me);
     for n in 0..3 {
         me.send(queue, NUMBERED, &number(n)).expect("a message sent");
@@ -135,7 +135,7 @@ pub(super) fn rings(session: Session) {
 
 /// Slabs change from one size to another.
 pub(super) fn full_heap(session: Session) {
-    let me = session.member();
+    let me = session.client();
     let own = id(me.msgget(key(OWN), CREATE | 0o600, &ROOT));
     me.queue_change(own, 0, 0, 0o600, 1 << 24, &ROOT).expect("IPC_SET");
     for size in [7000, 200, 3000, 900] {
@@ -148,24 +148,24 @@ pub(super) fn full_heap(session: Session) {
     me.queue_remove(own, &ROOT).expect("a removal");
 }
 
-/// Type of the message that is given to a sleeper.
+/// Type of the message that is given to a waiter.
 pub(super) const GIFT: i64 = 8;
 
 /// Takes a token and a message, each in its sleep, and says when it has seen them.
 pub(super) fn takes(session: Session) {
-    let me = session.member();
+    let me = session.client();
     me.op(tokens(me), &[down(2)]).expect("a token");
     me.put(gate(me), 0, 1);
     me.receive(queue(me), GIFT).expect("a message");
     me.put(gate(me), 1, 1);
 }
 
-/// Gives a sleeper one token and one message, whether it lives or has just died.
-pub(super) fn give(me: &Member, pid: u32) {
+/// Gives a waiter one token and one message, whether it lives or has just died.
+pub(super) fn give(me: &Client, pid: u32) {
     if sleeping(me, pid) == 0 {
         return;
     }
-    if me.sleepers(tokens(me), 2, false) > 0 {
+    if me.waiters(tokens(me), 2, false) > 0 {
         me.op(tokens(me), &[down(0), up(2)]).expect("a token moved");
     } else if me.pool().waiters().is_ok_and(|list| list.iter().any(|w| w.kind == Kind::Queue)) {
         me.send_now(queue(me), GIFT, b"gift").expect("a message sent");
@@ -175,10 +175,10 @@ pub(super) fn give(me: &Member, pid: u32) {
 
 /// What the child has not seen when it died is still there.
 pub(super) fn verify_taken(session: &Session, order: &Order) -> Result<(), String> {
-    let me = session.member();
+    let me = session.client();
     let seen = |nth: i32| {
         // Between the step that makes it the child's own and the word that says so.
-        let just = order.name.starts_with("claim wait.rs") && order.name.ends_with("/after")
+        let just = order.name.starts_with("claim sleep.rs") && order.name.ends_with("/after")
             || order.name.starts_with("sem-setval");
         // One that is evicted when it has seen it cannot say so.
         let silenced = order.fate == Fate::Evicted;
@@ -201,9 +201,9 @@ pub(super) fn verify_taken(session: &Session, order: &Order) -> Result<(), Strin
     verify_all(session, expected)
 }
 
-pub(super) fn prepare_sleepers(session: &Session) {
+pub(super) fn prepare_waiters(session: &Session) {
     prepare(session);
 }
 
 /// Nobody sleeps on its own here: the child wakes threads of the survivor.
-pub(super) fn send_to_sleep(_: &Member, _: u32) {}
+pub(super) fn send_to_sleep(_: &Client, _: u32) {}

@@ -30,7 +30,7 @@ pub enum XenError {
     },
     /// It does not fit.
     #[error("{0}")]
-    Room(String),
+    GrantTableSize(String),
     /// There is one already.
     #[error("it exists already, as Xen domain {domain}")]
     Exists {

@@ -1,4 +1,5 @@
-//! The members of a pool domain: who is let in, where that is written down in XenStore, and who has ended.
+//! The members of a pool domain: who is let in, where that is written down in XenStore, and who has
+//! ended.
 
 use std::io;
 
@@ -186,8 +187,8 @@ impl PoolDomain {
         Ok(found)
     }
 
-    /// Notes the boot ids that members have told since, so that it is known what dies with them; those that they tell later
-    /// are changes ([`PoolDomain::changes`]).
+    /// Notes the boot ids that members have told since, so that it is known what dies with them;
+    /// those that they tell later are changes ([`PoolDomain::changes`]).
     ///
     /// # Errors
     /// When XenStore does not answer.
@@ -207,8 +208,8 @@ impl PoolDomain {
         Ok(self.vm_of(member.domain)? == member.vm)
     }
 
-    /// Takes back what XenStore says about a member, and what it has said itself; with its last pool
-    /// the directories go, too.
+    /// Takes back what XenStore says about a member, and what it has said itself; with its last
+    /// pool the directories go, too.
     pub(super) fn forget(&mut self, domain: u16) -> Result<(), XenError> {
         self.store.remove(&membership(Some(domain), &self.name))?;
         self.store.remove(&ports(Some(domain), &self.name))?;

@@ -13,4 +13,4 @@ pub use admission::Admission;
 pub use error::XenError;
 pub use members::{Member, Slot};
 pub use pool_domain::{PoolDomain, Wanted};
-pub use room::Room;
+pub use room::GrantTableSize;

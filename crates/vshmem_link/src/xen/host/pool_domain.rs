@@ -1,9 +1,9 @@
 //! dom0's side of link `xen`: pool domains and their grants.
 //!
-//! A pool's pages belong to a domain that dom0 has made for them and that never runs. Its grant table
-//! permits every member every page: one row of entries for each slot, so that a member's references
-//! are contiguous. dom0 writes the table through the hypervisor's own mapping of it, and is a member
-//! itself, in slot 0. The pool outlives whoever made it.
+//! A pool's pages belong to a domain that dom0 has made for them and that never runs. Its grant
+//! table permits every member every page: one row of entries for each slot, so that a member's
+//! references are contiguous. dom0 writes the table through the hypervisor's own mapping of it, and
+//! is a member itself, in slot 0. The pool outlives whoever made it.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use super::admission::{Admission, PREFIX};
 use super::control;
 use super::error::{XenError, failed};
 use super::hypercall::Hypervisor;
-use super::room::Room;
+use super::room::GrantTableSize;
 use super::table::Table;
 use crate::link::Link;
 use crate::xen::announcement::{Announcement, own_domain, place_of};
@@ -33,7 +33,7 @@ pub struct PoolDomain {
     pub(super) name: String,
     pub(super) domain: u16,
     pub(super) own: u16,
-    pub(super) room: Room,
+    pub(super) room: GrantTableSize,
     pub(super) mode: u32,
     pub(super) group: u32,
     pub(super) admission: Admission,
@@ -120,8 +120,8 @@ impl PoolDomain {
         }
         let most = control::most_grant_frames(&hypervisor)
             .map_err(failed("ask Xen for the size of grant tables"))?;
-        let room = Room::of(wanted.pages, wanted.slots, most);
-        room.fits(most).map_err(XenError::Room)?;
+        let room = GrantTableSize::of(wanted.pages, wanted.slots, most);
+        room.fits(most).map_err(XenError::GrantTableSize)?;
         let domain = control::create(&hypervisor, &wanted.uuid, room.frames())
             .map_err(failed("make a Xen domain"))?;
         let draft = Draft(&hypervisor, domain);
@@ -179,7 +179,7 @@ impl PoolDomain {
         };
         let own = own_domain(&mut store)?.unwrap_or(0);
         let hypervisor = open_hypervisor()?;
-        let room = Room { pages, slots };
+        let room = GrantTableSize { pages, slots };
         let table = hypervisor
             .grant_table(domain, room.frames())
             .map(Table::of)
@@ -197,7 +197,7 @@ impl PoolDomain {
 
     /// Its pages and slots.
     #[must_use]
-    pub fn room(&self) -> Room {
+    pub fn room(&self) -> GrantTableSize {
         self.room
     }
 
@@ -258,7 +258,8 @@ impl PoolDomain {
         Ok(named.as_deref() == Some(self.name.as_str()))
     }
 
-    /// Has arrivals and departures of domains told, and the end of the pool: [`PoolDomain::changes`] is readable then.
+    /// Has arrivals and departures of domains told, and the end of the pool:
+    /// [`PoolDomain::changes`] is readable then.
     ///
     /// # Errors
     /// When XenStore does not do as it is told.
@@ -284,7 +285,8 @@ impl PoolDomain {
         Ok(self.store.take_changes()?)
     }
 
-    /// First step of its end: it no longer exists for its server, which leaves it alone from then on.
+    /// First step of its end: it no longer exists for its server, which leaves it alone from then
+    /// on.
     ///
     /// # Errors
     /// When XenStore does not do as it is told.

@@ -8,14 +8,14 @@ const PAGE: u64 = 4096;
 
 /// What a pool's grant table has to hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct GrantTableSize {
     /// Pages of the pool.
     pub pages: u32,
     /// Members at most, dom0 among them.
     pub slots: u32,
 }
 
-impl Room {
+impl GrantTableSize {
     /// Slots that a pool gets when nothing else is said, where there is room for them.
     const USUAL: u32 = 8;
     /// Fewer members than these share nothing.
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_default_of_64_frames_holds_42_mib_for_three() {
-        let room = |mib: u32, slots| Room { pages: mib * 256, slots };
+        let room = |mib: u32, slots| GrantTableSize { pages: mib * 256, slots };
         assert_eq!(room(42, 3).fits(64), Ok(()));
         assert!(room(43, 3).fits(64).is_err());
         assert_eq!(room(16, 7).fits(64), Ok(()));
@@ -87,20 +87,20 @@ mod tests {
 
     #[test]
     fn slots_are_as_many_as_there_is_room_for() {
-        assert_eq!(Room::of(4096, None, 64).slots, 7);
-        assert_eq!(Room::of(4096, None, 1024).slots, 8);
-        assert_eq!(Room::of(4096, Some(3), 1024).slots, 3);
-        assert!(Room::of(32768, None, 64).fits(64).is_err());
+        assert_eq!(GrantTableSize::of(4096, None, 64).slots, 7);
+        assert_eq!(GrantTableSize::of(4096, None, 1024).slots, 8);
+        assert_eq!(GrantTableSize::of(4096, Some(3), 1024).slots, 3);
+        assert!(GrantTableSize::of(32768, None, 64).fits(64).is_err());
     }
 
     #[test]
     fn a_refusal_names_the_option_that_helps() {
-        let refusal = Room { pages: 128 * 256, slots: 8 }.fits(64).unwrap_err();
+        let refusal = GrantTableSize { pages: 128 * 256, slots: 8 }.fits(64).unwrap_err();
         assert!(refusal.contains("gnttab_max_frames=1024"), "{refusal}");
         assert!(refusal.contains("--size of at most 15M"), "{refusal}");
         assert!(!refusal.contains("--slots"), "{refusal}");
-        let refusal = Room { pages: 32 * 256, slots: 8 }.fits(64).unwrap_err();
+        let refusal = GrantTableSize { pages: 32 * 256, slots: 8 }.fits(64).unwrap_err();
         assert!(refusal.contains("--slots 3"), "{refusal}");
-        assert_eq!(Room { pages: 128 * 256, slots: 8 }.fits(1024), Ok(()));
+        assert_eq!(GrantTableSize { pages: 128 * 256, slots: 8 }.fits(1024), Ok(()));
     }
 }

@@ -95,8 +95,8 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a row of entries back. Those that are mapped can be mapped by nobody else any more, but
-    /// stay until they are unmapped. Says how many those are.
+    /// Takes a row of entries back. Those that are mapped can be mapped by nobody else any more,
+    /// but stay until they are unmapped. Says how many those are.
     pub fn revoke(&self, first: u32, pages: u32) -> Result<u32, Errno> {
         let mut mapped = 0;
         for reference in first..first.saturating_add(pages) {

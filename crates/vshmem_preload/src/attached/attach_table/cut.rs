@@ -12,8 +12,8 @@ pub trait Counts {
 }
 
 /// Cuts the pieces that overlap a range at its ends, and hands each part inside to `each`, which
-/// says what becomes of it. Counts follow: one attach per piece. Pieces that are not `touched` stay as
-/// they are; what `each` returns must not be touched again, or not overlap the range any more.
+/// says what becomes of it. Counts follow: one attach per piece. Pieces that are not `touched` stay
+/// as they are; what `each` returns must not be touched again, or not overlap the range any more.
 pub fn recut<const MOST: usize>(
     table: &Table<MOST>,
     counts: &impl Counts,
@@ -48,7 +48,7 @@ pub fn recut<const MOST: usize>(
     }
 }
 
-/// Takes a range that is no longer mapped, or no longer a segment's, out of the books.
+/// Takes a range that is no longer mapped, or no longer a segment's, out of the attach table.
 pub fn take_range<const MOST: usize>(
     table: &Table<MOST>,
     counts: &impl Counts,

@@ -1,27 +1,28 @@
-//! Orders the books and the kernel: while pieces are cut, moved or counted for a child, no other thread
-//! attaches or detaches, and no second one cuts.
+//! Orders the attach table and the kernel: while pieces are cut, moved or counted for a child, no
+//! other thread attaches or detaches, and no second one cuts.
 //!
-//! Whoever attaches or detaches is one of many: it takes a slot, and may be interrupted by a handler
-//! that does the same, or more, in the middle; what a thread holds itself never keeps it waiting. Whoever
-//! changes pieces is alone, and takes no signal meanwhile: it calls the kernel and the pool, and is soon
-//! done. It waits for those in slots, but hardly for one that was interrupted by a handler: that may wait
-//! for us, or leave by longjmp.
+//! Whoever attaches or detaches is one of many: it takes a slot, and may be interrupted by a
+//! handler that does the same, or more, in the middle; what a thread holds itself never keeps it
+//! waiting. Whoever changes pieces is alone, and takes no signal meanwhile: it calls the kernel and
+//! the pool, and is soon done. It waits for those in slots, but hardly for one that was interrupted
+//! by a handler: that may wait for us, or leave by longjmp.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::time::Duration;
 
 use rustix::thread::{Timespec, futex};
-use vshmem_mem::{Instant, Patience};
+use vshmem_mem::{Instant, StallProofTimeout};
 
 /// Threads that attach or detach at the same time. More wait.
 const SLOTS: usize = 64;
 /// How long to wait for one who attaches or detaches: as long as a thread may not be scheduled.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for one whose handler runs.
-const PATIENCE_WITH_HANDLERS: Duration = Duration::from_millis(10);
-/// What passes from one look to the next counts for so much at most. A nap takes a tenth of it; longer than that, this process
-/// was stopped, and so was the one that is waited for, or there is no CPU for either.
+const TIMEOUT_WITH_HANDLERS: Duration = Duration::from_millis(10);
+/// What passes from one look to the next counts for so much at most. A nap takes a tenth of it;
+/// longer than that, this process was stopped, and so was the one that is waited for, or there is
+/// no CPU for either.
 const MOST_OF_A_LOOK: Duration = Duration::from_millis(1);
 /// Set in a slot while a handler runs in the middle. Names of threads are addresses of words.
 const PAUSED: usize = 1;
@@ -74,23 +75,25 @@ pub fn changes() -> u64 {
     CHANGES.load(Ordering::Acquire).wrapping_add(ATTACHES.load(Ordering::Acquire) << 32)
 }
 
-/// Looks at the books without holding anybody up. `None` when pieces were changed meanwhile: then one
-/// of them may have been out of the table.
-fn quietly<T>(look: impl FnOnce() -> T) -> Option<T> {
+/// Reads the attach table without blocking other threads. `None` when pieces were changed
+/// meanwhile: then one of them may have been out of the table.
+fn try_read<T>(look: impl FnOnce() -> T) -> Option<T> {
     let before = CHANGES.load(Ordering::Acquire);
     let seen = look();
     fence(Ordering::Acquire);
     (before & 1 == 0 && CHANGES.load(Ordering::Relaxed) == before).then_some(seen)
 }
 
-/// As [`quietly`], and looks again until no change has come between; `None` when it is this thread that changes pieces.
+/// As [`try_read`], and looks again until no change has come between; `None` when it is this thread
+/// that changes pieces.
 ///
-/// Not by waiting for the books: the caller may hold a lock that a fork waits for which holds them, as an allocator does that gives
-/// memory back. A change is over soon, whatever waits behind it.
-pub fn settled<T>(look: impl Fn() -> T) -> Option<T> {
+/// Not by waiting for the attach table: the caller may hold a lock that a fork waits for which
+/// holds them, as an allocator does that gives memory back. A change is over soon, whatever waits
+/// behind it.
+pub fn read_consistent<T>(look: impl Fn() -> T) -> Option<T> {
     let mut looks = 0_u32;
     loop {
-        if let Some(seen) = quietly(&look) {
+        if let Some(seen) = try_read(&look) {
             return Some(seen);
         }
         if OWNER.load(Ordering::Relaxed) == me() {
@@ -130,7 +133,7 @@ impl Attaching {
         let me = me();
         // Told before the slot is taken: a handler that comes in between looks for itself.
         let was_in_slot = IN_SLOT.replace(1);
-        // The outer call keeps others away, unless somebody has lost patience with it.
+        // The outer call keeps others away, unless somebody has timed out on it.
         let outer = if OWNER.load(Ordering::Relaxed) == me {
             Outer::KeepsAway
         } else if was_in_slot != 0 {
@@ -175,16 +178,17 @@ impl Drop for Attaching {
 /// What a call finds that may stand in the middle of another one of its thread.
 #[derive(Debug)]
 enum Outer {
-    /// No other, or one that somebody has lost patience with.
+    /// No other, or one that somebody has timed out on.
     None,
     /// One that keeps those who change pieces away.
     KeepsAway,
-    /// One that a handler has interrupted: it keeps them away for as long as the handler is in a call itself.
+    /// One that a handler has interrupted: it keeps them away for as long as the handler is in a
+    /// call itself.
     Interrupted(usize),
 }
 
-/// Looks for the slot of the call that `me` is in, and takes the mark of a handler off it: who changes pieces does not wait
-/// long for a handler, but it does for a call.
+/// Looks for the slot of the call that `me` is in, and takes the mark of a handler off it: who
+/// changes pieces does not wait long for a handler, but it does for a call.
 fn outer_call(me: usize) -> Outer {
     for (index, slot) in BUSY.iter().enumerate() {
         let word = slot.load(Ordering::Relaxed);
@@ -215,7 +219,7 @@ fn take_slot(me: usize) -> usize {
     }
 }
 
-/// Not when somebody has lost patience with us and emptied it.
+/// Not when another thread has timed out on this one and emptied the slot.
 fn leave_slot(slot: usize, me: usize) {
     let _ = BUSY[slot].compare_exchange(me, 0, Ordering::Release, Ordering::Relaxed);
 }
@@ -239,12 +243,12 @@ pub fn pause() -> Paused {
 pub fn resume(paused: &Paused) {
     if let Some(slot) = paused.0 {
         let me = me();
-        // Not when somebody has lost patience with us.
+        // Not when somebody has timed out on us.
         let _ = BUSY[slot].compare_exchange(me | PAUSED, me, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
-/// Makes this thread the only one at the books.
+/// Locks the attach table for this thread.
 fn seize(me: usize) {
     while let Err(seen) = WORD.compare_exchange(FREE, HELD, Ordering::SeqCst, Ordering::Relaxed) {
         wait_for_change(seen);
@@ -283,10 +287,10 @@ fn await_slot(
             (seen, with_this) = (other, None);
         }
         let now = now();
-        let span = if other & PAUSED == 0 { PATIENCE } else { PATIENCE_WITH_HANDLERS };
-        let begin = |span| Patience::new(now, span, MOST_OF_A_LOOK);
+        let span = if other & PAUSED == 0 { TIMEOUT } else { TIMEOUT_WITH_HANDLERS };
+        let begin = |span| StallProofTimeout::new(now, span, MOST_OF_A_LOOK);
         let with_this = with_this.get_or_insert_with(|| begin(span));
-        let in_all = in_all.get_or_insert_with(|| begin(PATIENCE));
+        let in_all = in_all.get_or_insert_with(|| begin(TIMEOUT));
         // Both take note of the look.
         if with_this.is_over(now) | in_all.is_over(now) {
             let _ = slot.compare_exchange(other, 0, Ordering::Relaxed, Ordering::Relaxed);
@@ -307,7 +311,7 @@ fn release() {
     }
 }
 
-/// For as long as it lives, this thread alone is at the books, and takes no signal.
+/// As long as it exists, this thread holds the attach table's lock, and takes no signal.
 #[derive(Debug)]
 pub struct Changing {
     /// The signals that were blocked before; none when an outer one of this thread's goes on.
@@ -339,7 +343,7 @@ impl Drop for Changing {
     }
 }
 
-/// Keeps everybody from the books for the time of a fork. No signal comes meanwhile.
+/// Locks the attach table for the duration of a fork. No signal comes meanwhile.
 pub fn hold_for_fork() {
     let mask = block_signals();
     MASK_AT_FORK.set(mask);
@@ -352,7 +356,7 @@ pub fn release_after_fork() {
     set_signals(libc::SIG_SETMASK, MASK_AT_FORK.get());
 }
 
-/// What other threads held when a child was made, nobody holds there.
+/// In a new child, locks that other threads held are free.
 pub fn begin_child() {
     let me = me();
     for slot in &BUSY {
@@ -376,7 +380,8 @@ mod tests {
     const WAITER: usize = 0x2000;
     const AN_HOUR: Duration = Duration::from_secs(3600);
 
-    /// Waits for a slot that holds `word`, by a clock that goes on by what `nap` says of the naps so far. Returns the naps.
+    /// Waits for a slot that holds `word`, by a clock that goes on by what `nap` says of the naps
+    /// so far. Returns the naps.
     fn wait_by(slot: &AtomicUsize, mut nap: impl FnMut(u32) -> Duration) -> u32 {
         let (clock, naps) = (Cell::new(Instant::now()), Cell::new(0));
         await_slot(
@@ -392,7 +397,8 @@ mod tests {
         naps.get()
     }
 
-    /// The whole process is stopped in the middle: who attaches was stopped as well, and keeps its slot until it leaves it.
+    /// The whole process is stopped in the middle: who attaches was stopped as well, and keeps its
+    /// slot until it leaves it.
     #[test]
     fn a_stop_of_the_process_takes_no_slot_from_who_was_stopped_with_it() {
         for word in [HOLDER, HOLDER | PAUSED] {
@@ -413,13 +419,13 @@ mod tests {
     #[test]
     fn a_slot_that_is_never_left_is_emptied() {
         let nap = Duration::from_micros(100);
-        for (word, patience) in [(HOLDER, PATIENCE), (HOLDER | PAUSED, PATIENCE_WITH_HANDLERS)] {
+        for (word, timeout) in [(HOLDER, TIMEOUT), (HOLDER | PAUSED, TIMEOUT_WITH_HANDLERS)] {
             let slot = AtomicUsize::new(word);
-            assert_eq!(nap * wait_by(&slot, |_| nap), patience);
+            assert_eq!(nap * wait_by(&slot, |_| nap), timeout);
             assert_eq!(slot.load(Ordering::Relaxed), 0);
             // However long naps are that find no CPU.
             let slot = AtomicUsize::new(word);
-            assert_eq!(MOST_OF_A_LOOK * wait_by(&slot, |_| AN_HOUR), patience);
+            assert_eq!(MOST_OF_A_LOOK * wait_by(&slot, |_| AN_HOUR), timeout);
         }
     }
 
@@ -430,6 +436,6 @@ mod tests {
             slot.fetch_xor(PAUSED, Ordering::Relaxed);
             MOST_OF_A_LOOK
         });
-        assert_eq!(MOST_OF_A_LOOK * naps, PATIENCE);
+        assert_eq!(MOST_OF_A_LOOK * naps, TIMEOUT);
     }
 }

@@ -1,8 +1,8 @@
-//! The address books: which addresses of this process are pieces of attached segments.
+//! The attach table: which addresses of this process are pieces of attached segments.
 //!
-//! The kernel counts a mapping of a segment as an attach, and cuts mappings in pieces where a program
-//! asks for something about a part of one. These books follow it. They know neither the pool nor the
-//! kernel, so that a test can hold them against a model of mappings.
+//! The kernel counts a mapping of a segment as an attach, and cuts mappings in pieces where a
+//! program asks for something about a part of one. These books follow it. They know neither the
+//! pool nor the kernel, so that a test can hold them against a model of mappings.
 
 mod cut;
 mod lock;
@@ -11,8 +11,8 @@ mod table;
 
 pub use cut::{Counts, advance, recut, take_range};
 pub use lock::{
-    Attaching, Changing, begin_child, changes, hold_for_fork, pause, release_after_fork, resume,
-    settled,
+    Attaching, Changing, begin_child, changes, hold_for_fork, pause, read_consistent,
+    release_after_fork, resume,
 };
 pub use piece::{Marks, Piece, Rights};
 pub use table::{Table, TooMany};

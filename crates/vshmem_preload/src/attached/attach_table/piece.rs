@@ -1,7 +1,7 @@
 //! A mapped piece of a segment, and what the kernel tells pieces apart by.
 
-/// What the kernel keeps of a mapping beside its rights. Where two parts differ in one of these they are
-/// two mappings, and count twice.
+/// What the kernel keeps of a mapping beside its rights. Where two parts differ in one of these
+/// they are two mappings, and count twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Marks(u32);
 
@@ -143,8 +143,8 @@ impl Piece {
         self.start <= start && start.saturating_add(bytes.max(1)) <= self.end()
     }
 
-    /// Bytes of the segment from an address of the piece on, mapped or not. Behind them lies what is
-    /// not the segment's.
+    /// Bytes of the segment from an address of the piece on, mapped or not. Behind them lies what
+    /// is not the segment's.
     pub fn rest(self, at: usize) -> usize {
         self.whole.saturating_sub(at.wrapping_sub(self.base))
     }
@@ -162,8 +162,8 @@ impl Piece {
         Self { start, base, ..self }
     }
 
-    /// Whether shmdt of another piece's base takes this one too: if it is of the same attach, in its
-    /// place in it, and does not reach over the segment's end.
+    /// Whether shmdt of another piece's base takes this one too: if it is of the same attach, in
+    /// its place in it, and does not reach over the segment's end.
     pub fn goes_with(self, other: Self) -> bool {
         self.base == other.base
             && (self.id, self.attach) == (other.id, other.attach)

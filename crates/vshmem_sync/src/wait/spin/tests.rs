@@ -9,11 +9,11 @@ fn clock(at: &Cell<u64>, step: u64) -> impl Fn() -> u64 + '_ {
     }
 }
 
-/// Waits for an answer after so many ticks. Returns the ticks that were spent looking, and whether
+/// Waits for an answer after so many ticks. Returns the ticks that were spent spinning, and whether
 /// it was seen.
 fn wait(spin: &Spin, answer: u64) -> (u64, bool) {
     let at = Cell::new(0);
-    let mut look = spin.begin_at(Answerer::OnAnotherCpu, clock(&at, 200));
+    let mut look = spin.begin_at(WakerCpu::OnAnotherCpu, clock(&at, 200));
     let began = at.get();
     loop {
         if look.is_over() {
@@ -40,13 +40,13 @@ fn who_may_not_look_does_not() {
     let spin = Spin::new(true);
     let mut looks = 0;
     for _ in 0..10 {
-        assert!(!spin.until(Answerer::OnAnotherCpu, || {
+        assert!(!spin.until(WakerCpu::OnAnotherCpu, || {
             looks += 1;
             true
         }));
     }
     assert_eq!(looks, 0);
-    assert!(Spin::new(false).until(Answerer::OnAnotherCpu, || true));
+    assert!(Spin::new(false).until(WakerCpu::OnAnotherCpu, || true));
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn looks_as_long_as_a_sleep_costs_and_less_after_it_was_in_vain() {
     assert!((39_000..41_000).contains(&third), "a success gives the whole time back: {third}");
 }
 
-/// The bound: what is spent on many waits, looking and sleeping, over what the better choice costs
+/// The bound: what is spent on many waits, spinning and sleeping, over what the better choice costs
 /// each time.
 fn spent_over_best(cost: u64, span: u64, answers: impl Fn(u64) -> u64) -> f64 {
     let spin = spin_of_cost(cost, span);
@@ -83,7 +83,7 @@ fn at_most_twice_the_better_choice() {
             let ratio = spent_over_best(cost, span, |_| cost * part / 100);
             assert!(ratio <= 2.0, "{cost} {span}, answered after {part} %: {ratio}");
         }
-        // The worst that an adversary can do: an answer just after each time that a look was
+        // The worst that an adversary can do: an answer just after each time that a poll was
         // allowed to take.
         let ratio = spent_over_best(cost, span, |nth| if nth % 2 == 0 { 1000 } else { u64::MAX });
         assert!(ratio <= 2.2, "{cost} {span}, by turns: {ratio}");
@@ -99,7 +99,7 @@ fn hardly_more_than_sleeping_at_once_whoever_answers_when() {
         (300_000, 900_000, 1.4),
     ] {
         // What an adversary who knows the rule chooses among: just before and just after each time
-        // that a look may take.
+        // that a poll may take.
         let answers = [1, 6, 7, 24, 26, 99, 101, 150, 400, 100_000].map(|part| cost * part / 100);
         let mut draw = 1_u64;
         for kinds in [2, 3, 5, 10] {
@@ -150,10 +150,10 @@ fn who_is_never_answered_while_it_looks_hardly_looks() {
     assert!(spent / 10_000 <= 10_000 / 8, "{}", spent / 10_000);
 }
 
-/// Waits for somebody on the same CPU. Returns the looks, and whether the answer was there.
-fn wait_here(spin: &Spin, answerer: Answerer, is_answered: bool) -> (u32, bool) {
+/// Waits for another thread on the same CPU. Returns the polls, and whether the answer was there.
+fn wait_here(spin: &Spin, waker_cpu: WakerCpu, is_answered: bool) -> (u32, bool) {
     let at = Cell::new(0);
-    let mut look = spin.begin_at(answerer, clock(&at, 200));
+    let mut look = spin.begin_at(waker_cpu, clock(&at, 200));
     let yields = look.plan == Plan::Yield;
     let mut looks = 0;
     while !look.is_over() {
@@ -169,12 +169,12 @@ fn wait_here(spin: &Spin, answerer: Answerer, is_answered: bool) -> (u32, bool) 
 #[test]
 fn a_waiter_alone_on_its_cpu_yields_once_and_never_looks() {
     let spin = spin_of_cost(10_000, 12_000);
-    let waits = [(); 100].map(|()| wait_here(&spin, Answerer::OnThisCpu, false).0);
+    let waits = [(); 100].map(|()| wait_here(&spin, WakerCpu::OnThisCpu, false).0);
     assert!(waits.iter().all(|looks| *looks <= 1));
     let yields = waits.iter().sum::<u32>();
-    assert!((1..10).contains(&yields), "{yields} yields in vain");
+    assert!((1..10).contains(&yields), "{yields} yields without success");
     let spin = spin_of_cost(10_000, 12_000);
-    let answered = (0..100).filter(|_| wait_here(&spin, Answerer::OnThisCpu, true).1).count();
+    let answered = (0..100).filter(|_| wait_here(&spin, WakerCpu::OnThisCpu, true).1).count();
     assert!(answered > 90, "{answered}");
 }
 
@@ -182,13 +182,13 @@ fn a_waiter_alone_on_its_cpu_yields_once_and_never_looks() {
 fn who_looks_in_vain_finds_out_that_yielding_helps() {
     let spin = spin_of_cost(10_000, 12_000);
     let count = || {
-        let waits = (0..1000).map(|_| wait_here(&spin, Answerer::OnAnotherCpu, true));
+        let waits = (0..1000).map(|_| wait_here(&spin, WakerCpu::OnAnotherCpu, true));
         waits.filter(|(_, answered)| *answered).count()
     };
     count();
     let answered = count();
     assert!(answered > 980, "{answered}");
-    // And that looking does, once it does.
+    // And that spinning does, once it does.
     let looked = (0..1100).map(|_| wait(&spin, 500)).skip(1090).all(|(spent, _)| spent >= 500);
     assert!(looked);
     assert!(!spin.yielding.is_better());
@@ -199,7 +199,7 @@ fn a_thread_that_was_not_running_stops_looking_for_some_waits() {
     let spin = spin_of_cost(400_000, 400_000);
     let at = Cell::new(0);
     let gap = |spin: &Spin| {
-        let mut look = spin.begin_at(Answerer::OnAnotherCpu, clock(&at, 400_001));
+        let mut look = spin.begin_at(WakerCpu::OnAnotherCpu, clock(&at, 400_001));
         assert!(look.is_over());
     };
     gap(&spin);

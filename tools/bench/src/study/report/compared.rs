@@ -5,7 +5,7 @@ use super::words;
 use crate::report::Rows;
 use crate::study::case::Better;
 use crate::study::journal::Contents;
-use crate::study::student;
+use crate::study::t_distribution;
 use crate::study::verdict::Verdict;
 
 /// What the second is of the first, for each case that both have.
@@ -19,7 +19,7 @@ pub fn compared(one: &Contents, other: &Contents) -> Rows {
         let Some(a) = first.iter().find(|a| a.is_first() && a.case == b.case) else { continue };
         let (Some(sum_a), Some(sum_b)) = (a.sum(), b.sum()) else { continue };
         let unit = &b.figure.unit;
-        let interval = student::unpaired_ratio(&b.list(), &a.list(), 0.95);
+        let interval = t_distribution::unpaired_ratio(&b.list(), &a.list(), 0.95);
         rows.rows.push(vec![
             b.case.name.clone(),
             words::figure(sum_a.spread.median, unit),

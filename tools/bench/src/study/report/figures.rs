@@ -11,7 +11,7 @@ use crate::study::journal::Contents;
 
 /// A figure in two formats.
 #[derive(Debug, Clone)]
-pub struct Plate {
+pub struct Diagram {
     /// Its file's name, without the ending.
     pub name: String,
     /// What it shows.
@@ -27,26 +27,26 @@ pub struct Plate {
 }
 
 /// All figures that the samples have.
-pub fn all(contents: &Contents, series: &[Series<'_>], answers: &[Answer<'_>]) -> Vec<Plate> {
-    let mut plates = Vec::new();
-    plates.extend(latency(series));
-    plates.extend(dwarfs(series));
-    plates.extend(overhead(answers));
-    plates.extend(products(series));
-    plates.extend(cliffs(series));
-    plates.extend(writes(series));
-    plates.extend(noise(contents));
-    plates
+pub fn all(contents: &Contents, series: &[Series<'_>], answers: &[Answer<'_>]) -> Vec<Diagram> {
+    let mut diagrams = Vec::new();
+    diagrams.extend(latency(series));
+    diagrams.extend(dwarfs(series));
+    diagrams.extend(overhead(answers));
+    diagrams.extend(products(series));
+    diagrams.extend(cliffs(series));
+    diagrams.extend(writes(series));
+    diagrams.extend(noise(contents));
+    diagrams
 }
 
-fn plate(
+fn diagram(
     name: &str,
     title: &str,
     caption: &str,
     draw: impl Fn(Format) -> Option<String>,
-) -> Option<Plate> {
+) -> Option<Diagram> {
     let (wide, narrow) = (draw(WIDE)?, draw(NARROW)?);
-    Some(Plate {
+    Some(Diagram {
         name: name.into(),
         title: title.into(),
         caption: caption.into(),
@@ -81,7 +81,7 @@ const BARS: &str = "Medians; bars from the lower to the upper quartile.";
 /// The transports, in the order of their colours.
 const TRANSPORTS: [&str; 6] = ["raw", "sync", "sem", "msg", "tcp", "udp"];
 
-fn latency(all: &[Series<'_>]) -> Vec<Plate> {
+fn latency(all: &[Series<'_>]) -> Vec<Diagram> {
     let micro = firsts(all, Group::Micro);
     let emulated = micro.iter().any(|series| series.emulated.is_some());
     let curves = |lines: Vec<Line>| Curves {
@@ -94,22 +94,22 @@ fn latency(all: &[Series<'_>]) -> Vec<Plate> {
         linear_y: false,
     };
     let (across, here, placements) = (across(&micro), here(&micro), placements(&micro));
-    let note = if emulated { " Guests are emulated: their speed says nothing." } else { "" };
+    let note = if emulated { " Guests are emulated: their speed has no meaning." } else { "" };
     let caption = |text: &str| format!("{text} {BARS}{note}");
     [
-        plate(
+        diagram(
             "latency-guests",
             "Round trip between two guests",
             &caption("All transports over the payload."),
             |format| curves(across.clone()).draw(format),
         ),
-        plate(
+        diagram(
             "latency-one-kernel",
             "Round trip in one kernel",
             &caption("The same within this machine's kernel."),
             |format| curves(here.clone()).draw(format),
         ),
-        plate(
+        diagram(
             "latency-placements",
             "P and V in shared memory, by place",
             &caption("One program (sync), wherever its two sides are."),
@@ -192,7 +192,7 @@ const MODELS: [(&str, Model, Environment); 6] = [
     ("MPI, guests", Model::Mpi, Environment::Guests),
 ];
 
-fn dwarfs(all: &[Series<'_>]) -> Vec<Plate> {
+fn dwarfs(all: &[Series<'_>]) -> Vec<Diagram> {
     let dwarfs = firsts(all, Group::Dwarfs);
     let mut names: Vec<&str> = Vec::new();
     for series in dwarfs.iter().filter(|series| series.case.ranks > 1) {
@@ -221,7 +221,7 @@ fn dwarfs(all: &[Series<'_>]) -> Vec<Plate> {
             show_y: duration,
             linear_y: false,
         };
-        Some(Plate {
+        Some(Diagram {
             name: format!("dwarf-{name}"),
             title: name.to_owned(),
             caption: String::new(),
@@ -234,7 +234,7 @@ fn dwarfs(all: &[Series<'_>]) -> Vec<Plate> {
 }
 
 /// Ratios over one kernel: those that may be concluded from, and those that may not.
-fn overhead(answers: &[Answer<'_>]) -> Vec<Plate> {
+fn overhead(answers: &[Answer<'_>]) -> Vec<Diagram> {
     let groups = Group::ALL.into_iter().enumerate();
     groups
         .filter_map(|(nth, group)| {
@@ -260,7 +260,7 @@ fn overhead(answers: &[Answer<'_>]) -> Vec<Plate> {
                 .collect();
             let intervals =
                 Intervals { x_name: "ratio to one kernel", rows };
-            plate(
+            diagram(
                 &format!("overhead-{}", group.name()),
                 &format!("{}: what another place costs", group.heading()),
                 "Ratio of medians to the same in one kernel, with its 95 % interval; for vshmem, to the kernel's own \
@@ -271,7 +271,7 @@ fn overhead(answers: &[Answer<'_>]) -> Vec<Plate> {
         .collect()
 }
 
-fn products(all: &[Series<'_>]) -> Option<Plate> {
+fn products(all: &[Series<'_>]) -> Option<Diagram> {
     let algebra = firsts(all, Group::Algebra);
     let kinds = [("dgemm", "own kernel"), ("dgemm-blas", "installed BLAS")];
     let places = [Environment::Native, Environment::Guest];
@@ -295,7 +295,7 @@ fn products(all: &[Series<'_>]) -> Option<Plate> {
         show_y: |y| format!("{y:.0}"),
         linear_y: true,
     };
-    plate("mflops", "Matrix product over its order", BARS, |format| curves.draw(format))
+    diagram("mflops", "Matrix product over its order", BARS, |format| curves.draw(format))
 }
 
 /// Programs that need more and more memory where there is little: time, and faults that had to wait
@@ -326,13 +326,13 @@ fn cliff_lines(all: &[Series<'_>], program: &str, member: &str) -> Vec<Line> {
     lines
 }
 
-fn cliffs(all: &[Series<'_>]) -> Vec<Plate> {
+fn cliffs(all: &[Series<'_>]) -> Vec<Diagram> {
     let order: fn(f64) -> String = |x| format!("{x:.0}");
     let size: fn(f64) -> String = |x| bytes(x.round() as u64);
     let caption = "A guest swaps to a disk of its own; its kernel and programs have part of its memory. The host's group swaps to \
                    what the host has: without any, a program that needs more than the group has is killed.";
     let caption = format!("{caption} {BARS}");
-    let mut plates = Vec::new();
+    let mut diagrams = Vec::new();
     for (program, title, member, x_name, show_x) in [
         ("dgemm", "Matrix product", "major_faults", "order of the matrices", order),
         ("faults", "First touch of each page", "fetched", "memory that is touched", size),
@@ -353,23 +353,23 @@ fn cliffs(all: &[Series<'_>]) -> Vec<Plate> {
             linear_y: true,
             ..time.clone()
         };
-        plates.extend(plate(
+        diagrams.extend(diagram(
             &format!("cliff-{program}"),
             &format!("{title} with little memory: time"),
             &caption,
             |format| time.draw(format),
         ));
-        plates.extend(plate(
+        diagrams.extend(diagram(
             &format!("cliff-{program}-faults"),
             &format!("{title} with little memory: fetches from the disk"),
             &caption,
             |format| faults.rises().then(|| faults.draw(format)).flatten(),
         ));
     }
-    plates
+    diagrams
 }
 
-fn writes(all: &[Series<'_>]) -> Option<Plate> {
+fn writes(all: &[Series<'_>]) -> Option<Diagram> {
     let system = firsts(all, Group::System);
     let kinds = [
         ("writes", Environment::Native, "memory, one kernel"),
@@ -396,11 +396,11 @@ fn writes(all: &[Series<'_>]) -> Option<Plate> {
         show_y: |y| words::figure(y, "B/s"),
         linear_y: false,
     };
-    plate("writes", "Writes over their size", BARS, |format| curves.draw(format))
+    diagram("writes", "Writes over their size", BARS, |format| curves.draw(format))
 }
 
 /// How often a quantum of work was longer than the shortest, by how much.
-fn noise(contents: &Contents) -> Option<Plate> {
+fn noise(contents: &Contents) -> Option<Diagram> {
     let lines: Vec<Line> = [Environment::Native, Environment::Guest]
         .into_iter()
         .enumerate()
@@ -423,7 +423,7 @@ fn noise(contents: &Contents) -> Option<Plate> {
     };
     let caption = "A fixed quantum of work, over and over: how many took so much longer than the shortest, in all runs. \
                    A guest here has a minimal userland, the host its full one.";
-    plate("noise", "Noise of the system", caption, |format| curves.draw(format))
+    diagram("noise", "Noise of the system", caption, |format| curves.draw(format))
 }
 
 /// Upper ends in ns and counts, added up over all samples of a place.

@@ -10,8 +10,9 @@ pub fn missing(contents: &Contents) -> Vec<(String, Vec<String>)> {
         if contents.samples.iter().any(|sample| sample.case == case.name) {
             continue;
         }
-        let lapse = contents.lapses.iter().rfind(|lapse| lapse.case == case.name);
-        let why = lapse.map_or("not run yet", |lapse| lapse.why.as_str());
+        let failed_run =
+            contents.failed_runs.iter().rfind(|failed_run| failed_run.case == case.name);
+        let why = failed_run.map_or("not run yet", |failed_run| failed_run.why.as_str());
         match reasons.iter_mut().find(|(known, _)| known == why) {
             Some((_, cases)) => cases.push(case.name.clone()),
             None => reasons.push((why.to_owned(), vec![case.name.clone()])),

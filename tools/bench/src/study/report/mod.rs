@@ -10,7 +10,7 @@ mod headlines;
 mod missing;
 mod page;
 mod series;
-mod strip;
+mod strip_plot;
 mod words;
 
 use std::path::{Path, PathBuf};
@@ -33,17 +33,17 @@ pub const PAGE: &str = "report.html";
 pub fn write(directory: &Path, contents: &Contents) -> Result<PathBuf> {
     let all = series::all(contents);
     let answers = conclusions::answers(&all, contents.study.seed);
-    let plates = figures::all(contents, &all, &answers);
+    let diagrams = figures::all(contents, &all, &answers);
     let folder = directory.join("figures");
     std::fs::create_dir_all(&folder)
         .map_err(Error::io(format!("make the directory {}", folder.display())))?;
-    for plate in &plates {
-        put(&folder.join(format!("{}.svg", plate.name)), &plate.wide)?;
+    for diagram in &diagrams {
+        put(&folder.join(format!("{}.svg", diagram.name)), &diagram.wide)?;
     }
     put(&directory.join("summary.csv"), &csv::summary(&all))?;
     put(&directory.join("samples.csv"), &csv::samples(contents, &all))?;
     let path = directory.join(PAGE);
-    put(&path, &page::page(contents, &all, &answers, &plates))?;
+    put(&path, &page::page(contents, &all, &answers, &diagrams))?;
     Ok(path)
 }
 

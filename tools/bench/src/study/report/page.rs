@@ -3,10 +3,10 @@
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::conclusions::{Answer, Question, by_heading, choices};
-use super::figures::Plate;
+use super::figures::Diagram;
 use super::missing::missing;
 use super::series::{Series, Sum};
-use super::strip::strip;
+use super::strip_plot::strip_plot;
 use super::words;
 use crate::statistics::Spread;
 use crate::study::case::{Case, Group};
@@ -21,7 +21,7 @@ pub fn page(
     contents: &Contents,
     all: &[Series<'_>],
     answers: &[Answer<'_>],
-    plates: &[Plate],
+    diagrams: &[Diagram],
 ) -> String {
     let missing = missing(contents);
     let document = html! {
@@ -48,7 +48,7 @@ pub fn page(
                     (warnings(contents, all))
                 }
                 (conclusions(contents, answers))
-                (figures(plates))
+                (figures(diagrams))
                 (tables(contents, all))
                 @if !missing.is_empty() { (not_measured(&missing)) }
                 (method(contents))
@@ -95,7 +95,7 @@ fn warnings(contents: &Contents, all: &[Series<'_>]) -> Markup {
     let stolen = Spread::of(&stolen).map_or(0.0, |spread| spread.upper_quartile);
     html! {
         @if busy {
-            p class="warning" { "The machine was busy with something else when this was begun: these figures are worth little." }
+            p class="warning" { "The machine was busy with other work when this was begun: do not rely on these figures." }
         }
         @if stolen > 5.0 {
             p class="warning" { "In a quarter of the runs more than " (format!("{stolen:.0}")) " % of CPU time went to other machines on the same host." }
@@ -186,32 +186,33 @@ fn chosen(contents: &Contents) -> Markup {
     }
 }
 
-fn figures(plates: &[Plate]) -> Markup {
-    let (small, large): (Vec<&Plate>, Vec<&Plate>) = plates.iter().partition(|plate| plate.small);
-    let (latency, others): (Vec<&Plate>, Vec<&Plate>) =
-        large.into_iter().partition(|plate| plate.name.starts_with("latency"));
+fn figures(diagrams: &[Diagram]) -> Markup {
+    let (small, large): (Vec<&Diagram>, Vec<&Diagram>) =
+        diagrams.iter().partition(|diagram| diagram.small);
+    let (latency, others): (Vec<&Diagram>, Vec<&Diagram>) =
+        large.into_iter().partition(|diagram| diagram.name.starts_with("latency"));
     html! {
         section id="figures" {
             h2 { "Figures" }
-            @if plates.is_empty() { p { "There are no samples yet." } }
-            @for plate in latency { (figure(plate)) }
+            @if diagrams.is_empty() { p { "There are no samples yet." } }
+            @for diagram in latency { (figure(diagram)) }
             @if !small.is_empty() {
                 h3 { "Time of one round over the size, by model" }
                 p class="soft" { "The same kernel and the same division of the work in all models. Medians; bars from the lower to the upper quartile." }
-                div class="small" { @for plate in small { (figure(plate)) } }
+                div class="small" { @for diagram in small { (figure(diagram)) } }
             }
-            @for plate in others { (figure(plate)) }
+            @for diagram in others { (figure(diagram)) }
         }
     }
 }
 
-fn figure(plate: &Plate) -> Markup {
+fn figure(diagram: &Diagram) -> Markup {
     html! {
-        figure id={ "figure-" (plate.name) } {
-            h3 { (plate.title) }
-            div class="wide" { (PreEscaped(&plate.wide)) }
-            div class="narrow" { (PreEscaped(&plate.narrow)) }
-            @if !plate.caption.is_empty() { figcaption { (plate.caption) } }
+        figure id={ "figure-" (diagram.name) } {
+            h3 { (diagram.title) }
+            div class="wide" { (PreEscaped(&diagram.wide)) }
+            div class="narrow" { (PreEscaped(&diagram.narrow)) }
+            @if !diagram.caption.is_empty() { figcaption { (diagram.caption) } }
         }
     }
 }
@@ -310,7 +311,7 @@ fn row(series: &Series<'_>, sum: &Sum) -> Markup {
             td { (series.first.map_or_else(String::new, show)) }
             td { (odd) }
             td { (format!("{:.0}", series.interrupts)) }
-            td class="left" { (strip(&sum.figures)) }
+            td class="left" { (strip_plot(&sum.figures)) }
         }
     }
 }
@@ -346,11 +347,11 @@ fn method(contents: &Contents) -> Markup {
         section id="method" {
             h2 { "Method" }
             ul {
-                li { "A repetition has every case once, in an order drawn by lot from the seed; ratios are made of runs of the same repetition, so that what moved the whole machine is not counted as a difference." }
+                li { "A repetition has every case once, in a random order that the seed determines; ratios are made of runs of the same repetition, so that what moved the whole machine is not counted as a difference." }
                 li { "Each case is run once before, without being counted; ping-pongs have rounds in each run that do not count." }
                 li { "The ratio is that of the medians. From " (BOOTSTRAP_FROM) " pairs on its interval is the percentile bootstrap over pairs (2000 resamples); with fewer, Student's of the logarithms of the ratios within pairs, back from logarithms. Two samples of the same distribution show no difference in 95 of 100 cases." }
-                li { "No run is thrown away. A run that fails is no figure; it is named above if a case has no other." }
-                li { "Figures of emulated guests are marked, and nothing is concluded from them. User Mode Linux runs programs on the CPU itself, but its system calls are some hundred times as dear as a kernel's: what goes through a guest's kernel there (network, kernel IPC, page faults, writes) is the price of that, not of virtualisation by hardware." }
+                li { "No run is discarded. A failed run gives no figure; it is named above if a case has no other." }
+                li { "Figures of emulated guests are marked, and nothing is concluded from them. User Mode Linux runs programs on the CPU itself, but its system calls take some hundred times as long as a kernel's: what goes through a guest's kernel there (network, kernel IPC, page faults, writes) is the price of that, not of virtualisation by hardware." }
             }
             @if contents.sessions.len() > 1 {
                 h3 { "Sessions" }

@@ -7,7 +7,7 @@ use crate::statistics::Spread;
 use crate::study::case::{Better, Case, Figure, Group};
 use crate::study::journal::Contents;
 use crate::study::verdict::Ratio;
-use crate::study::{outliers, student};
+use crate::study::{outliers, t_distribution};
 
 /// One figure of one case.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub struct Series<'a> {
 #[derive(Debug, Clone)]
 pub struct Sum {
     /// Mean and variance.
-    pub moments: student::Moments,
+    pub moments: t_distribution::Moments,
     /// Median and spread.
     pub spread: Spread,
     /// That holds the mean in 95 of 100 cases.
@@ -57,7 +57,7 @@ impl Series<'_> {
     /// Median, mean, intervals; none without samples.
     pub fn sum(&self) -> Option<Sum> {
         let list = self.list();
-        let moments = student::Moments::of(&list)?;
+        let moments = t_distribution::Moments::of(&list)?;
         Some(Sum {
             moments,
             spread: Spread::of(&list)?,
@@ -94,7 +94,7 @@ pub fn all(contents: &Contents) -> Vec<Series<'_>> {
         if samples.is_empty() {
             continue;
         }
-        let median = |of: fn(&crate::study::facts::Around) -> f64| {
+        let median = |of: fn(&crate::study::facts::Load) -> f64| {
             let list: Vec<f64> = samples.iter().map(|sample| of(&sample.around)).collect();
             Spread::of(&list).map_or(0.0, |spread| spread.median)
         };

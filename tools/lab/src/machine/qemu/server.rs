@@ -14,11 +14,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::error::{Doing, Error, Result};
 use crate::host::directory::Directory;
 use crate::host::log::tail;
-use crate::host::{census, tool};
+use crate::host::{guest_processes, tool};
 use crate::model::Server;
 
 /// How long it may take to listen, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The one that this keeper has started.
 static STARTED: Mutex<Option<Child>> = Mutex::new(None);
@@ -26,7 +26,7 @@ static STARTED: Mutex<Option<Child>> = Mutex::new(None);
 /// A connection for a guest, made by the keeper: the guest's user need not be let in.
 pub(super) fn connect(server: &Server, directory: &Directory) -> Result<UnixStream> {
     let mut started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let error = match UnixStream::connect(&server.socket) {
             Ok(line) => return Ok(line),
@@ -69,7 +69,7 @@ fn start(server: &Server, directory: &Directory) -> Result<Child> {
     Command::new(tool::find("setpriv").unwrap_or_else(|| "setpriv".into()))
         .args(["--pdeathsig", "TERM"])
         .args(&server.command)
-        .env(census::MARK, directory.path().join("server"))
+        .env(guest_processes::MARK, directory.path().join("server"))
         .stdin(Stdio::null())
         .stdout(log.try_clone().doing(|| "write the server's log".into())?)
         .stderr(log)
@@ -84,7 +84,7 @@ pub(crate) fn stop() {
         return;
     };
     let _ = kill_process(Pid::from_child(&child), Signal::TERM);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while matches!(child.try_wait(), Ok(None)) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,0 +1,296 @@
+//! Domains, clients and thread slots.
+
+use std::collections::HashSet;
+
+use vshmem_sync::{Fault, field};
+use vshmem_wire::{
+    ClientId, ClientListHead, ClientSlot, ClientState, DomainSlot, DomainState, Registry,
+    ThreadSlot, WaitKind, WaitState,
+};
+
+use crate::check::look::Checker;
+use crate::pool::clients::{client_at, slot_of};
+use crate::pool::threads::thread_at;
+
+/// How every client slot stands.
+pub(super) struct ClientTable {
+    /// A [`ClientState`] per slot.
+    pub clients: Vec<u32>,
+    /// How often each has been taken.
+    taken: Vec<u64>,
+    /// Slots of threads that wait.
+    pub waiting: Vec<u32>,
+}
+
+/// Whose name a word is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A client's that has not been reaped.
+    Client,
+    /// A process's that is only just joining.
+    Joining,
+    /// A client's that has ended: the thread that meets what carries it takes it back.
+    Ended,
+    /// No client's ever.
+    Nobody,
+}
+
+impl ClientTable {
+    /// Whose name an owner cell carries.
+    pub fn owner(&self, word: u64) -> Owner {
+        let Some(client) = ClientId::of(word) else { return Owner::Nobody };
+        let Some(slot) = client.slot() else { return Owner::Joining };
+        let (Some(state), Some(taken)) =
+            (self.clients.get(slot as usize), self.taken.get(slot as usize))
+        else {
+            return Owner::Nobody;
+        };
+        let current = ClientId::new(slot, *taken);
+        match client.count().cmp(&current.count()) {
+            std::cmp::Ordering::Less => Owner::Ended,
+            std::cmp::Ordering::Equal if *state == ClientState::Free as u32 => Owner::Ended,
+            std::cmp::Ordering::Equal => Owner::Client,
+            std::cmp::Ordering::Greater => Owner::Nobody,
+        }
+    }
+
+    /// The client that is in a slot now.
+    pub fn name(&self, slot: u32) -> Option<ClientId> {
+        self.taken.get(slot as usize).map(|taken| ClientId::new(slot, *taken))
+    }
+
+    /// Whether a client slot is a client's, alive or not.
+    pub fn is_in_use(&self, slot: u32) -> bool {
+        self.clients.get(slot as usize).is_some_and(|state| *state != ClientState::Free as u32)
+    }
+}
+
+impl Checker<'_> {
+    /// Whether an owner cell carries the id of a client that is not dying.
+    pub(super) fn lives(&self, owner: u64) -> Result<bool, Fault> {
+        let Some(client) = ClientId::of(owner) else { return Ok(false) };
+        let Ok(slot) = slot_of(self.layout, client) else { return Ok(false) };
+        let state = self.get(field!(slot, ClientSlot, state))?;
+        let taken = self.word(field!(slot, ClientSlot, taken))?;
+        Ok(client.slot().is_some_and(|index| ClientId::new(index, taken) == client)
+            && state != ClientState::Free as u32
+            && state != ClientState::Dying as u32)
+    }
+
+    pub(super) fn client_table(&mut self) -> Result<ClientTable, Fault> {
+        let clients = self.clients()?;
+        let mut taken = Vec::new();
+        for client in 0..self.layout.clients.count as u32 {
+            taken.push(self.word(field!(client_at(self.layout, client)?, ClientSlot, taken))?);
+        }
+        let mut client_table = ClientTable { clients, taken, waiting: Vec::new() };
+        self.free_clients(&client_table)?;
+        self.threads(&mut client_table)?;
+        Ok(client_table)
+    }
+
+    fn clients(&mut self) -> Result<Vec<u32>, Fault> {
+        let layout = self.layout;
+        let count = layout.clients.count as u32;
+        let high = self.get(field!(layout.registry, Registry, clients_high))?;
+        if high > count {
+            self.wrong(format!("clients are said to reach up to slot {high} of {count}"));
+        }
+        let parents = self.parents()?;
+        let mut states = Vec::new();
+        for client in 0..count {
+            let slot = client_at(layout, client)?;
+            let state = self.get(field!(slot, ClientSlot, state))?;
+            states.push(state);
+            if state == ClientState::Free as u32 {
+                continue;
+            }
+            if state > ClientState::Quarantined as u32 {
+                self.wrong(format!("client {client} is in state {state}, which is none"));
+                continue;
+            }
+            if client >= high {
+                self.wrong(format!(
+                    "client {client} is in use, and clients are said to end at {high}"
+                ));
+            }
+            let pid = self.get(field!(slot, ClientSlot, pid))?;
+            let domain = self.get(field!(slot, ClientSlot, domain))?;
+            if state == ClientState::Dying as u32 {
+                self.unfinished(format!(
+                    "client {client} (domain {domain}, pid {pid}) is dead and not reaped"
+                ));
+                continue;
+            }
+            self.client_of(client, slot, state, domain, pid)?;
+            if state == ClientState::Reserved as u32 && !parents.contains(&(domain, pid)) {
+                self.unfinished(format!(
+                    "client {client} is kept for a child of pid {pid} in domain {domain}, which is no client"
+                ));
+            }
+        }
+        Ok(states)
+    }
+
+    /// Domain and pid of every process that is a client.
+    fn parents(&self) -> Result<HashSet<(u32, u32)>, Fault> {
+        let mut parents = HashSet::new();
+        for client in 0..self.layout.clients.count as u32 {
+            let slot = client_at(self.layout, client)?;
+            if self.get(field!(slot, ClientSlot, state))? == ClientState::Active as u32 {
+                let domain = self.get(field!(slot, ClientSlot, domain))?;
+                parents.insert((domain, self.get(field!(slot, ClientSlot, pid))?));
+            }
+        }
+        Ok(parents)
+    }
+
+    fn client_of(
+        &mut self,
+        client: u32,
+        slot: u64,
+        state: u32,
+        domain: u32,
+        pid: u32,
+    ) -> Result<(), Fault> {
+        let Some(host_record) = self.layout.domains.at(domain) else {
+            self.wrong(format!("client {client} belongs to domain {domain}, which does not exist"));
+            return Ok(());
+        };
+        let slot_state = self.get(field!(host_record, DomainSlot, state))?;
+        let epoch = self.get(field!(host_record, DomainSlot, epoch))?;
+        let joined = self.get(field!(slot, ClientSlot, epoch))?;
+        let quarantined = state == ClientState::Quarantined as u32;
+        if slot_state == DomainState::Evicted as u32 && joined == epoch {
+            if !quarantined {
+                self.unfinished(format!(
+                    "client {client} (pid {pid}) is not quarantined, and its domain {domain} is evicted"
+                ));
+            }
+        } else if slot_state != DomainState::Alive as u32 || joined != epoch {
+            self.unfinished(format!(
+                "client {client} (pid {pid}) is not reaped, and its domain {domain} is gone"
+            ));
+        } else if quarantined {
+            self.unfinished(format!(
+                "client {client} (pid {pid}) is quarantined, and its domain {domain} is not evicted"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The queue of free client slots.
+    fn free_clients(&mut self, client_table: &ClientTable) -> Result<(), Fault> {
+        let layout = self.layout;
+        let high = self.get(field!(layout.registry, Registry, clients_high))?;
+        let mut queued = vec![false; client_table.clients.len()];
+        let mut next = self.get(field!(layout.registry, Registry, free_clients))?;
+        let mut last = 0;
+        while let Some(client) = next.checked_sub(1) {
+            let Some(seen) = queued.get_mut(client as usize) else {
+                self.wrong(format!("the free client slots lead to {client}, which does not exist"));
+                break;
+            };
+            if std::mem::replace(seen, true) {
+                self.wrong(format!("client slot {client} is among the free ones twice"));
+                break;
+            }
+            if client_table.is_in_use(client) {
+                self.wrong(format!("client {client} is in use, and among the free slots"));
+            }
+            last = next;
+            next = self.get(field!(client_at(layout, client)?, ClientSlot, next))?;
+        }
+        if self.get(field!(layout.registry, Registry, free_clients_last))? != last {
+            self.wrong("the tail of the free client slots is wrong".to_owned());
+        }
+        for (client, queued) in queued.iter().enumerate().take(high as usize) {
+            if !queued && !client_table.is_in_use(client as u32) {
+                self.unfinished(format!(
+                    "client slot {client} is free, and not among the free ones"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which thread slots are on the list of their client.
+    fn listed_threads(&mut self, client_table: &ClientTable) -> Result<Vec<bool>, Fault> {
+        let layout = self.layout;
+        let mut listed = vec![false; layout.threads.count as usize];
+        for client in 0..layout.clients.count as u32 {
+            let Some(name) = client_table.name(client).filter(|_| client_table.is_in_use(client))
+            else {
+                continue;
+            };
+            let slot = client_at(layout, client)?;
+            let mut client_list_head =
+                ClientListHead::unpack(self.word(field!(slot, ClientSlot, threads))?);
+            while let Some(thread) = client_list_head.first.checked_sub(1) {
+                let Some(seen) =
+                    listed.get_mut(thread as usize).filter(|_| client_list_head.is_of(name))
+                else {
+                    self.wrong(format!(
+                        "the thread slots of client {client} lead to {thread}, which is not its own"
+                    ));
+                    break;
+                };
+                if std::mem::replace(seen, true) {
+                    self.wrong(format!("thread slot {thread} is listed twice"));
+                    break;
+                }
+                let at = thread_at(layout, thread)?;
+                if self.word(field!(at, ThreadSlot, owner))? != name.word() {
+                    self.wrong(format!(
+                        "client {client} lists thread slot {thread}, which is not its own"
+                    ));
+                    break;
+                }
+                client_list_head =
+                    ClientListHead::unpack(self.word(field!(at, ThreadSlot, sibling))?);
+            }
+        }
+        Ok(listed)
+    }
+
+    fn threads(&mut self, client_table: &mut ClientTable) -> Result<(), Fault> {
+        let listed = self.listed_threads(client_table)?;
+        for (thread, listed) in (0..).zip(listed) {
+            let at = thread_at(self.layout, thread)?;
+            let owner = self.word(field!(at, ThreadSlot, owner))?;
+            let wait = self.get(field!(at, ThreadSlot, wait))?;
+            if wait > WaitState::Retry as u32 {
+                self.wrong(format!("thread slot {thread} is in wait state {wait}, which is none"));
+                continue;
+            }
+            let waits = wait == WaitState::Waiting as u32;
+            if waits {
+                client_table.waiting.push(thread);
+                let kind = self.get(field!(at, ThreadSlot, kind))?;
+                if kind == WaitKind::None as u32 || kind > WaitKind::Send as u32 {
+                    self.wrong(format!("thread slot {thread} waits for {kind}, which is nothing"));
+                }
+            }
+            match client_table.owner(owner) {
+                _ if owner == 0 => {
+                    if wait != WaitState::Idle as u32 {
+                        self.wrong(format!("thread slot {thread} waits, and has no owner"));
+                    }
+                }
+                Owner::Joining => self.unfinished(format!(
+                    "thread slot {thread} is held by a process that was joining"
+                )),
+                Owner::Nobody => self.wrong(format!(
+                    "thread slot {thread} is held by {owner:#x}, which is not the id of a client"
+                )),
+                Owner::Ended if wait != WaitState::Idle as u32 => {
+                    self.wrong(format!("thread slot {thread} waits, and its client has ended"))
+                }
+                Owner::Client if waits && !listed => self
+                    .wrong(format!("thread slot {thread} waits, and its client does not list it")),
+                Owner::Ended | Owner::Client => {}
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! Waiters: wait queues of objects against the thread slots in them.
+
+use std::collections::{BTreeSet, HashSet};
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Fault, field};
+use vshmem_wire::{
+    ArrayWord, CELL_BYTES, INLINE_OPS, MsgSlot, ObjectState, SemSlot, SemWord, ThreadSlot,
+    WaitKind, WaitState,
+};
+
+use crate::check::clients::ClientTable;
+use crate::check::look::{Checker, name_of};
+use crate::check::objects::Objects;
+use crate::msg::awaited_types::{AwaitedTypes, says_list};
+use crate::msg::message::{Header, Search};
+use crate::msg::ring::header_of;
+use crate::pool::chunk::Chunk;
+use crate::pool::id::Kind;
+use crate::pool::threads::thread_at;
+use crate::registry::table;
+use crate::sem::operation::Operation;
+use crate::sem::set;
+use crate::wait::wait_queue::WaitQueue;
+
+impl Checker<'_> {
+    pub(super) fn wait_queues(
+        &mut self,
+        client_table: &ClientTable,
+        objects: &Objects,
+    ) -> Result<(), Fault> {
+        let layout = self.layout;
+        let mut seen = HashSet::new();
+        for (index, slot_state) in objects.of(Kind::Semaphore) {
+            let slot = table::slot_at(layout, Kind::Semaphore, index)?;
+            let wait_queue = set::wait_queue_of(slot);
+            let waiters = self.wait_queue(
+                Kind::Semaphore,
+                index,
+                WaitKind::Semaphore,
+                wait_queue,
+                &mut seen,
+            )?;
+            let counted = self.get(set::waiting_of(slot))?;
+            if slot_state.is(ObjectState::Live) {
+                if counted as usize != waiters.len() {
+                    self.wrong(format!(
+                        "semaphore set {index} has {} waiters and counts {counted}",
+                        waiters.len()
+                    ));
+                }
+                for thread in waiters {
+                    self.waiter_at_set(index, slot, thread)?;
+                }
+            }
+        }
+        for (index, slot_state) in objects.of(Kind::Queue) {
+            let slot = table::slot_at(layout, Kind::Queue, index)?;
+            for (kind, senders) in [(WaitKind::Receive, false), (WaitKind::Send, true)] {
+                let wait_queue = crate::msg::queue::wait_queue_of(slot, senders);
+                let waiters = self.wait_queue(Kind::Queue, index, kind, wait_queue, &mut seen)?;
+                if slot_state.is(ObjectState::Live) && !waiters.is_empty() {
+                    let kinds = if senders { BTreeSet::new() } else { self.kinds(slot)? };
+                    for thread in waiters {
+                        self.waiter_at_queue(index, slot, thread, senders, &kinds)?;
+                    }
+                }
+            }
+        }
+        for thread in &client_table.waiting {
+            if !seen.contains(thread) {
+                self.wrong(format!("thread slot {thread} waits and is in no wait queue"));
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_queue(
+        &mut self,
+        kind: Kind,
+        object: u32,
+        wanted: WaitKind,
+        wait_queue: WaitQueue,
+        seen: &mut HashSet<u32>,
+    ) -> Result<Vec<u32>, Fault> {
+        let name = name_of(kind);
+        let mut waiters = Vec::new();
+        let (mut next, mut before) = (self.get(wait_queue.head)?, 0);
+        while let Some(thread) = next.checked_sub(1) {
+            let Ok(at) = thread_at(self.layout, thread) else {
+                self.wrong(format!(
+                    "the wait queue of {name} {object} leads to thread slot {thread}, which does not exist"
+                ));
+                return Ok(waiters);
+            };
+            if !seen.insert(thread) {
+                self.wrong(format!(
+                    "thread slot {thread} is in two wait queues, or twice in that of {name} {object}"
+                ));
+                return Ok(waiters);
+            }
+            let waits = self.get(field!(at, ThreadSlot, wait))? == WaitState::Waiting as u32
+                && self.get(field!(at, ThreadSlot, kind))? == wanted as u32
+                && self.get(field!(at, ThreadSlot, object))? == object;
+            if !waits {
+                self.wrong(format!(
+                    "thread slot {thread} is in the wait queue of {name} {object} and does not wait there"
+                ));
+            }
+            if self.get(field!(at, ThreadSlot, previous))? != before {
+                self.wrong(format!(
+                    "thread slot {thread} does not lead back in the wait queue of {name} {object}"
+                ));
+            }
+            waiters.push(thread);
+            before = next;
+            next = self.get(field!(at, ThreadSlot, next))?;
+        }
+        if self.get(wait_queue.tail)? != before {
+            self.wrong(format!("the tail of the wait queue of {name} {object} is wrong"));
+        }
+        Ok(waiters)
+    }
+
+    fn plain(&self, at: u64) -> Result<u64, Fault> {
+        Ok(self.pool.map().load(at, Ordering::Relaxed)?)
+    }
+
+    /// The semaphore that blocks a waiter has its fast way closed, and does block.
+    fn waiter_at_set(&mut self, index: u32, slot: u64, thread: u32) -> Result<(), Fault> {
+        let at = thread_at(self.layout, thread)?;
+        let semaphores = self.get(field!(slot, SemSlot, count))?;
+        let Ok(base) = Chunk(self.get(field!(slot, SemSlot, words))?).offset(self.layout) else {
+            return Ok(());
+        };
+        let blocked = self.get(field!(at, ThreadSlot, blocked))? & 0xffff;
+        if blocked >= semaphores
+            || base + u64::from(semaphores) * CELL_BYTES > self.layout.heap.end()
+        {
+            self.wrong(format!(
+                "thread slot {thread} is blocked at semaphore {blocked} of set {index}, which has {semaphores}"
+            ));
+            return Ok(());
+        }
+        if !SemWord::unpack(self.word(base + u64::from(blocked) * CELL_BYTES)?).slow {
+            self.wrong(format!(
+                "semaphore {blocked} of set {index} can be changed past thread slot {thread}, which waits for it"
+            ));
+        }
+        let count = self.plain(field!(at, ThreadSlot, count))?;
+        if count == 0 || count > INLINE_OPS as u64 {
+            return Ok(());
+        }
+        let mut values = std::collections::HashMap::new();
+        for nth in 0..count {
+            let operation = Operation::unpack(self.plain(field!(at, ThreadSlot, ops) + nth * 8)?);
+            let number = u32::from(operation.number);
+            if number >= semaphores {
+                self.wrong(format!(
+                    "thread slot {thread} waits at semaphore {number} of set {index}, which has {semaphores}"
+                ));
+                return Ok(());
+            }
+            let word = SemWord::unpack(self.word(base + u64::from(number) * CELL_BYTES)?);
+            let array = ArrayWord::unpack(self.word(field!(slot, SemSlot, array))?);
+            let tentative = if word.tentative { array.value_of(word) } else { None };
+            let now = tentative.unwrap_or(word.value);
+            let value = values.entry(number).or_insert(now as i32);
+            let blocks =
+                (operation.change == 0 && *value != 0) || *value + i32::from(operation.change) < 0;
+            if blocks {
+                return Ok(());
+            }
+            *value += i32::from(operation.change);
+        }
+        self.unfinished(format!(
+            "thread slot {thread} waits at semaphore set {index} and could continue"
+        ));
+        Ok(())
+    }
+
+    /// The types of the messages in the queue of a slot.
+    fn kinds(&self, slot: u64) -> Result<BTreeSet<i64>, Fault> {
+        let mut kinds = BTreeSet::new();
+        let mut next = self.get(field!(slot, MsgSlot, head))?;
+        for _ in 0..self.layout.unit_meta.count {
+            let Some(unit) = next.checked_sub(1) else {
+                break;
+            };
+            let Ok(at) = Chunk(unit).next(self.layout) else {
+                break;
+            };
+            kinds.insert(Header::read(self.pool.map(), self.layout, Chunk(unit))?.mtype);
+            next = self.get(at)?;
+        }
+        for ring_slot in self.ring_of(slot)?.messages() {
+            if let Ok(header) = header_of(self.pool.map(), self.layout, ring_slot) {
+                kinds.insert(header.mtype);
+            }
+        }
+        Ok(kinds)
+    }
+
+    fn waiter_at_queue(
+        &mut self,
+        index: u32,
+        slot: u64,
+        thread: u32,
+        sends: bool,
+        kinds: &BTreeSet<i64>,
+    ) -> Result<(), Fault> {
+        let at = thread_at(self.layout, thread)?;
+        let could = if sends {
+            let size = self.plain(field!(at, ThreadSlot, size))?;
+            let limit = u64::from(self.get(field!(slot, MsgSlot, limit))?);
+            let bytes = u64::from(self.get(field!(slot, MsgSlot, bytes))?);
+            let count = u64::from(self.get(field!(slot, MsgSlot, count))?);
+            bytes.saturating_add(size) <= limit && count < limit
+        } else {
+            let mode = self.plain(field!(at, ThreadSlot, count))?;
+            let kind = self.plain(field!(at, ThreadSlot, argument))?;
+            let search = Search::unpack(mode, kind);
+            let mode = self.word(field!(slot, MsgSlot, mode))?;
+            let awaited = AwaitedTypes::in_mode(mode);
+            if !says_list(mode) && awaited.with(search) != awaited {
+                self.wrong(format!(
+                    "the mode of queue {index} does not show that thread slot {thread} waits"
+                ));
+            }
+            search.accepts_any(kinds)
+        };
+        if could {
+            self.unfinished(format!(
+                "thread slot {thread} waits at queue {index} and could continue"
+            ));
+        }
+        Ok(())
+    }
+}

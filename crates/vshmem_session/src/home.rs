@@ -1,9 +1,0 @@
-//! Which file a pool is, as it is written down in it: a copy can be told from it.
-
-use vshmem_ipc::Home;
-use vshmem_link::{Anonymous, domain_facts};
-
-/// The pool's file as it is written down in the pool.
-pub(crate) fn home_of(device: u64, inode: u64) -> Result<Home, Anonymous> {
-    Ok(Home { boot_id: domain_facts()?.boot_id, device, inode })
-}

@@ -1,0 +1,106 @@
+//! Posts of a pool: locks that at most one process holds each, the agent of a domain or the server.
+//!
+//! A post is a lock on one byte of the pool's own file or device: so only who may use the pool can
+//! take it, domains of one kernel do not get in each other's way, no file is left behind, and it
+//! ends with its holder however that ends. The lock belongs to the open file (F_OFD_SETLK), so
+//! closing others changes nothing.
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+
+use vshmem_link::domain_facts;
+use vshmem_mem::{is_byte_locked, try_lock_byte, unlock_byte};
+
+/// What a post is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// The agent of the calling domain: the byte that the number of its PID namespace names.
+    Agent,
+    /// The server of the pool, one for all domains: a byte behind every agent's.
+    Server,
+}
+
+impl Role {
+    fn byte(self) -> std::io::Result<i64> {
+        match self {
+            Role::Agent => {
+                let facts = domain_facts().map_err(std::io::Error::other)?;
+                Ok(i64::from(facts.pid_namespace))
+            }
+            Role::Server => Ok(1 << 33),
+        }
+    }
+
+    /// Whether somebody has this post for the pool at `place` now.
+    #[must_use]
+    pub fn is_held(self, place: &Path) -> bool {
+        let Ok(byte) = self.byte() else { return false };
+        open(place).and_then(|file| is_byte_locked(&file, byte)).unwrap_or(false)
+    }
+}
+
+fn open(place: &Path) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).open(place)
+}
+
+/// A post, held. Given up on drop.
+#[derive(Debug)]
+pub struct RoleLock {
+    byte: i64,
+    file: File,
+}
+
+impl RoleLock {
+    /// Takes the post; `None` when somebody has it.
+    pub fn take(role: Role, place: &Path) -> std::io::Result<Option<Self>> {
+        let (byte, file) = (role.byte()?, open(place)?);
+        Ok(try_lock_byte(&file, byte)?.then_some(Self { byte, file }))
+    }
+
+    /// Whether the pool has been removed: its path is gone or means another file.
+    #[must_use]
+    pub fn is_orphaned(&self, place: &Path) -> bool {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |meta: std::fs::Metadata| (meta.dev(), meta.ino());
+        let held = self.file.metadata().map(identity).ok();
+        held != std::fs::metadata(place).map(identity).ok()
+    }
+}
+
+/// Closing would do if the file were open here alone; a child between fork and exec has it too.
+impl Drop for RoleLock {
+    fn drop(&mut self) {
+        let _ = unlock_byte(&self.file, self.byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time_has_a_post_and_posts_are_apart() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        for (role, other) in [(Role::Agent, Role::Server), (Role::Server, Role::Agent)] {
+            assert!(!role.is_held(file.path()));
+            let role_lock = RoleLock::take(role, file.path()).unwrap().unwrap();
+            assert!(role.is_held(file.path()));
+            assert!(!other.is_held(file.path()));
+            assert!(RoleLock::take(role, file.path()).unwrap().is_none());
+            assert!(!role_lock.is_orphaned(file.path()));
+            drop(role_lock);
+            assert!(!role.is_held(file.path()));
+        }
+    }
+
+    #[test]
+    fn a_post_left_is_free_though_a_child_still_has_the_file_open() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let role_lock = RoleLock::take(Role::Agent, file.path()).unwrap().unwrap();
+        let inherited = role_lock.file.try_clone().unwrap();
+        drop(role_lock);
+        assert!(!Role::Agent.is_held(file.path()));
+        assert!(RoleLock::take(Role::Agent, file.path()).unwrap().is_some());
+        drop(inherited);
+    }
+}

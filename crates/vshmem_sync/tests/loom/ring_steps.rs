@@ -1,0 +1,208 @@
+//! What senders, receivers and the thread that closes a ring do, for the models of it.
+
+use vshmem_mem::{Map, Ordering};
+use vshmem_sync::{Inline, MessageRing, RingSlot, Tail};
+use vshmem_wire::PAGE_BYTES;
+
+pub const RING: u64 = PAGE_BYTES + 128;
+/// A word for each chunk: what is in its message.
+pub const TEXTS: u64 = PAGE_BYTES + 256;
+/// The type that another thread asleep waits for.
+pub const AWAITED: u64 = PAGE_BYTES + 320;
+pub const BYTES: u64 = PAGE_BYTES + 384;
+
+/// Sends; false when the ring is closed.
+pub fn send(map: &Map, message: u32) -> bool {
+    loop {
+        match MessageRing::look(map, RING).expect("a ring").tail() {
+            Tail::Free(ring_slot) if ring_slot.fill(map, message, false).expect("a word") => {
+                return true;
+            }
+            Tail::Free(_) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Sends a text in a chunk that a slot notes, or in this one.
+pub fn send_text(map: &Map, unit: u32, text: u64) -> bool {
+    loop {
+        let Tail::Free(ring_slot) = MessageRing::look(map, RING).expect("a ring").tail() else {
+            return false;
+        };
+        let unit = ring_slot.chunk().unwrap_or(unit);
+        map.store(TEXTS + 8 * u64::from(unit), text, Ordering::Relaxed).expect("a word");
+        if ring_slot.fill(map, unit, false).expect("a word") {
+            return true;
+        }
+    }
+}
+
+/// Sends a text in a slot itself; false when the ring is closed.
+pub fn send_inline(map: &Map, text: u64) -> bool {
+    let message = Inline::of(7, &text.to_le_bytes()).expect("a short message");
+    loop {
+        match MessageRing::look(map, RING).expect("a ring").tail() {
+            Tail::Free(ring_slot) if ring_slot.fill_inline(map, message).expect("a cell") => {
+                return true;
+            }
+            Tail::Free(_) => {}
+            _ => return false,
+        }
+    }
+}
+
+/// The text of a message in a slot, or the number of the chunk.
+pub fn text_in(map: &Map, ring_slot: RingSlot) -> u64 {
+    match ring_slot.inline() {
+        Some(what) => {
+            assert_eq!(what, (7, 8));
+            u64::from_le_bytes(ring_slot.inline_text(map).expect("a text"))
+        }
+        None => u64::from(ring_slot.chunk().expect("a chunk")),
+    }
+}
+
+/// Receives the first message: its text, or the number of its chunk.
+pub fn receive_any(map: &Map) -> Option<u64> {
+    receive_if(map, |ring_slot| Some(text_in(map, ring_slot)))
+}
+
+/// As `leave`, with the texts of messages in slots.
+pub fn leave_any(map: &Map) -> Vec<u64> {
+    MessageRing::close(map, RING).expect("a close");
+    let ring = MessageRing::look(map, RING).expect("a ring");
+    assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
+    let left = ring.messages().map(|ring_slot| text_in(map, ring_slot)).collect();
+    for (ring_slot, word) in ring.emptied() {
+        let seen = ring_slot.cell(map).expect("a cell");
+        assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not frozen");
+    }
+    left
+}
+
+/// Sends so many bytes in a chunk, if `limit` allows them beside what is in the ring.
+pub fn send_bytes(map: &Map, unit: u32, bytes: u64, limit: u64) -> bool {
+    let size_of = |unit: u32| TEXTS + 8 * u64::from(unit);
+    map.store(size_of(unit), bytes, Ordering::Relaxed).expect("a word");
+    loop {
+        let ring = MessageRing::look(map, RING).expect("a ring");
+        let Tail::Free(ring_slot) = ring.tail() else { return false };
+        if bytes + bytes_in(map, &ring) > limit {
+            return false;
+        }
+        if ring_slot.fill(map, unit, true).expect("a word") {
+            return true;
+        }
+    }
+}
+
+/// Bytes of the messages in a ring.
+pub fn bytes_in(map: &Map, ring: &MessageRing) -> u64 {
+    let size = |ring_slot: RingSlot| {
+        let at = TEXTS + 8 * u64::from(ring_slot.chunk().expect("a chunk"));
+        map.load(at, Ordering::Relaxed).expect("a word")
+    };
+    ring.messages().map(size).sum()
+}
+
+/// Receives the first message that `accepts` does, by its slot; `None` when there is none or the
+/// ring is closed.
+pub fn receive_if<T>(map: &Map, accepts: impl Fn(RingSlot) -> Option<T>) -> Option<T> {
+    'look: loop {
+        let ring = MessageRing::look(map, RING).expect("a ring");
+        for ring_slot in ring.messages() {
+            if ring_slot.is_closed() {
+                return None;
+            }
+            if let Some(found) = accepts(ring_slot) {
+                if ring_slot.take(map).expect("a word") {
+                    return Some(found);
+                }
+                continue 'look;
+            }
+        }
+        if ring.tail() == Tail::Closed || !ring.has_moved(map) {
+            return None;
+        }
+    }
+}
+
+/// Receives; `None` when there is nothing or the ring is closed.
+pub fn receive(map: &Map) -> Option<u32> {
+    receive_if(map, RingSlot::chunk)
+}
+
+/// Receives a message of a type: that is the tens of its number.
+pub fn receive_of(map: &Map, kind: u32) -> Option<u32> {
+    receive_if(map, |ring_slot| ring_slot.chunk().filter(|number| number / 10 == kind))
+}
+
+/// The same where the number is the text.
+pub fn receive_text(map: &Map, kind: u64) -> Option<u64> {
+    receive_if(map, |ring_slot| {
+        let text = TEXTS + 8 * u64::from(ring_slot.chunk()?);
+        let text = map.load(text, Ordering::Relaxed).expect("a word");
+        (text / 10 == kind).then_some(text)
+    })
+}
+
+/// Sends a message whose type is the tens of its number; false when another thread asleep waits for
+/// it, or the ring is closed.
+pub fn send_unless_awaited(map: &Map, message: u32) -> bool {
+    loop {
+        let tail = MessageRing::look(map, RING).expect("a ring").tail();
+        let Tail::Free(ring_slot) = tail else { return false };
+        let awaited = map.load(AWAITED, Ordering::Acquire).expect("a word");
+        if awaited == u64::from(message / 10) {
+            return false;
+        }
+        if ring_slot.fill(map, message, false).expect("a word") {
+            return true;
+        }
+    }
+}
+
+/// Lies down for a type as the change under the lock does; false when there is a message of it.
+pub fn lie_down(map: &Map, kind: u32) -> bool {
+    MessageRing::bar(map, RING).expect("a barrier");
+    let ring = MessageRing::look(map, RING).expect("a ring");
+    let found =
+        ring.messages().filter_map(|ring_slot| ring_slot.chunk()).any(|number| number / 10 == kind);
+    if !found {
+        let nobody = map.load_cell(AWAITED).expect("a cell");
+        assert!(map.replace_cell(AWAITED, nobody, kind.into()).expect("a cell"));
+    }
+    let (ring_slot, word) = ring.passed().expect("a closed tail");
+    let seen = ring_slot.cell(map).expect("a cell");
+    assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not closed");
+    !found
+}
+
+/// Closes the ring as a thread that dies after the first step.
+pub fn begin_to_close(map: &Map) {
+    if let Tail::Free(ring_slot) = MessageRing::look(map, RING).expect("a ring").tail() {
+        let _ =
+            map.replace(ring_slot.at, ring_slot.word, ring_slot.word | 1 << 27).expect("a word");
+    }
+}
+
+/// Closes the ring and takes what is left, as the change under the lock does.
+pub fn leave(map: &Map) -> Vec<u32> {
+    MessageRing::close(map, RING).expect("a close");
+    let ring = MessageRing::look(map, RING).expect("a ring");
+    assert!(ring.is_frozen() && ring.makes_sense(), "{ring:x?}");
+    for (ring_slot, word) in ring.emptied() {
+        let seen = ring_slot.cell(map).expect("a cell");
+        assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not frozen");
+    }
+    ring.messages().filter_map(|ring_slot| ring_slot.chunk()).collect()
+}
+
+/// Opens it again, as the change under the lock does.
+pub fn open(map: &Map) {
+    let ring = MessageRing::look(map, RING).expect("a ring");
+    let (ring_slot, word) = ring.opened().expect("a closed ring");
+    let seen = ring_slot.cell(map).expect("a cell");
+    assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not closed");
+}

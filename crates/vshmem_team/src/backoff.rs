@@ -1,0 +1,192 @@
+//! Waiting for a word that somebody else raises.
+//!
+//! First by looking, without any system call; then giving the CPU away between looks; then asleep
+//! between looks, for up to a millisecond. Nobody is woken: the other one may be in a guest where
+//! nothing can interrupt. How long it is looked at first adapts to whether that helped.
+//!
+//! A caller who has something to do meanwhile is called instead, between looks; the CPU is then its
+//! to give away.
+
+use std::time::Duration;
+
+use vshmem_mem::{AtomicU64, Instant, Ordering, StallProofTimeout, spin_hint};
+
+use crate::failure::TeamError;
+use crate::layout::FAILURE_AT;
+use crate::team::{Idle, Standing, Team};
+
+/// Looks before the CPU is given away.
+const LEAST_LOOKS: u32 = 32;
+const MOST_LOOKS: u32 = 4096;
+/// The most for a caller with something to do: some microseconds.
+const MOST_LOOKS_OF_BUSY: u32 = 512;
+/// How often such a caller is called before the clock is read.
+const CALLS: u32 = 512;
+/// How often it is given away before sleeping.
+const YIELDS: u32 = 64;
+const FIRST_SLEEP: Duration = Duration::from_micros(20);
+const LONGEST_SLEEP: Duration = Duration::from_millis(1);
+/// Between looks at whether the other one lives.
+const CHECK_EVERY: Duration = Duration::from_millis(20);
+/// What passes between them counts for this part of the timeout at most, or for some such times
+/// where that is more: a job that is stopped as a whole continues with the others' timeout nearly
+/// as it was.
+const PART_OF_A_CHECK: u32 = 10;
+const LEAST_OF_A_CHECK: Duration = Duration::from_millis(50);
+/// How long a member is waited for when nothing else is said.
+pub(crate) const DEFAULT: Duration = Duration::from_secs(10);
+
+/// A word that is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub at: u64,
+    /// Values from here on are what is waited for, ...
+    pub least: u64,
+    /// ... and none above this one can be.
+    pub most: u64,
+    /// Who writes it.
+    pub by: u32,
+    /// Whether this is a barrier's flag: then others may be the ones that are missing.
+    pub is_flag: bool,
+}
+
+static ARRIVALS: AtomicU64 = AtomicU64::new(0);
+
+/// How often a member of this process has waited for longer than a short look, and what it waited
+/// for has come. Who gives the CPU away while members wait learns by this that they did not go on
+/// waiting.
+#[must_use]
+pub fn arrivals() -> u64 {
+    ARRIVALS.load(Ordering::Relaxed)
+}
+
+impl Team {
+    /// Waits until a word is what is wanted.
+    #[inline]
+    pub(crate) fn wait(&mut self, wanted: Wanted) -> Result<(), TeamError> {
+        for _ in 0..self.looks {
+            if self.has_come(wanted)? {
+                let most = if self.idle.is_none() { MOST_LOOKS } else { MOST_LOOKS_OF_BUSY };
+                self.looks = (self.looks + 1).min(most);
+                return Ok(());
+            }
+            spin_hint();
+        }
+        self.wait_slowly(wanted)?;
+        ARRIVALS.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    #[inline]
+    fn has_come(&self, wanted: Wanted) -> Result<bool, TeamError> {
+        // Pairs with the writer's release.
+        match self.map.load(wanted.at, Ordering::Acquire) {
+            Ok(value) if value < wanted.least => Ok(false),
+            Ok(value) if value <= wanted.most => Ok(true),
+            _ => Err(TeamError::Corrupt(wanted.by)),
+        }
+    }
+
+    #[cold]
+    fn wait_slowly(&mut self, wanted: Wanted) -> Result<(), TeamError> {
+        self.looks = (self.looks / 2).max(LEAST_LOOKS);
+        if self.idle.is_none() {
+            for _ in 0..YIELDS {
+                std::thread::yield_now();
+                if self.has_come(wanted)? {
+                    return Ok(());
+                }
+            }
+        }
+        // The clock is a system call in some guests, and more so is whether a process lives.
+        if self.idle_until(wanted)? {
+            return Ok(());
+        }
+        let now = Instant::now();
+        let most = (self.timeout / PART_OF_A_CHECK).max(LEAST_OF_A_CHECK);
+        let mut timeout = StallProofTimeout::new(now, self.timeout, most);
+        let (mut check, mut pause) = (now, FIRST_SLEEP);
+        if self.idle.is_some() {
+            check = now.after(CHECK_EVERY);
+        }
+        loop {
+            let now = Instant::now();
+            let mut verdict = None;
+            if check.remaining(now).is_zero() {
+                check = now.after(CHECK_EVERY);
+                verdict = self.verdict(wanted.by);
+                if verdict.is_none() && timeout.is_over(now) {
+                    verdict = Some(TeamError::Missing(self.missing(wanted)));
+                }
+            }
+            // Whoever died or left may have written it last.
+            if self.has_come(wanted)? {
+                return Ok(());
+            }
+            if let Some(error) = verdict {
+                return Err(error);
+            }
+            if self.idle.is_none() {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_SLEEP);
+            } else if self.idle_until(wanted)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lets the caller do its work for a while, if it has any; says whether what is wanted has
+    /// come.
+    fn idle_until(&mut self, wanted: Wanted) -> Result<bool, TeamError> {
+        for _ in 0..CALLS {
+            let Some(Idle(idle)) = &mut self.idle else { break };
+            idle();
+            if self.has_come(wanted)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the team has failed, or cannot go on because of the one that is waited for.
+    fn verdict(&self, by: u32) -> Option<TeamError> {
+        let failure = self.map.load(FAILURE_AT, Ordering::Acquire).unwrap_or(u64::MAX);
+        if let Some(error) = TeamError::unpack(failure, self.shape.members()) {
+            return Some(error);
+        }
+        match self.standing(by) {
+            Standing::Left => Some(TeamError::Left(by)),
+            Standing::Here(person) if self.has_ended(person) => Some(TeamError::Dead(by)),
+            Standing::Here(_) | Standing::Absent => None,
+        }
+    }
+
+    /// Who is to blame: in a barrier, whoever has not even come to it.
+    fn missing(&self, wanted: Wanted) -> u32 {
+        let members = self.shape.members();
+        let has_come = |rank: u32| {
+            let flag = self.shape.flag((rank + 1) % members, 0);
+            self.map.load(flag, Ordering::Acquire).is_ok_and(|value| value >= wanted.least)
+        };
+        let late = |rank: &u32| wanted.is_flag && *rank != self.rank && !has_come(*rank);
+        (0..members).find(late).unwrap_or(wanted.by)
+    }
+
+    /// Runs a call: a failure is told to all, and stays.
+    pub(crate) fn guarded<T>(
+        &mut self,
+        call: impl FnOnce(&mut Self) -> Result<T, TeamError>,
+    ) -> Result<T, TeamError> {
+        if let Some(error) = self.failure {
+            return Err(error);
+        }
+        call(self).map_err(|error| {
+            // The first one counts.
+            let _ = self.map.replace(FAILURE_AT, 0, error.pack());
+            let word = self.map.load(FAILURE_AT, Ordering::Acquire).unwrap_or(0);
+            let first = TeamError::unpack(word, self.shape.members()).unwrap_or(error);
+            self.failure = Some(first);
+            first
+        })
+    }
+}

@@ -1,0 +1,348 @@
+//! Who takes part: domains, clients, and threads at work.
+
+use crate::RawCell;
+
+/// Bytes of a domain's name.
+pub const DOMAIN_NAME_BYTES: usize = 32;
+/// Cells that hold a domain's name, four bytes each.
+pub const DOMAIN_NAME_CELLS: usize = DOMAIN_NAME_BYTES / 4;
+/// Bandwidths that a domain notes.
+pub const RATES: usize = 4;
+/// Entries of an intent record that lie in the thread slot itself.
+pub const LOG_ENTRIES: usize = 44;
+/// Entries of an intent record that lie elsewhere at most: a change to a whole semaphore set.
+pub const MORE_LOG_ENTRIES: usize = 80_000;
+/// Semaphore operations of a waiter that lie in the thread slot itself.
+pub const INLINE_OPS: usize = 8;
+
+/// States of a domain slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum DomainState {
+    /// No client's.
+    Free = 0,
+    /// Takes part. Whether it is silent is told by its lease.
+    Alive = 1,
+    /// Declared dead: its clients are being cleaned away.
+    Dead = 2,
+    /// Evicted without proof of death: what it had attached is quarantined.
+    Evicted = 3,
+}
+
+/// Marks the pid in [`DomainSlot::agent`] as that of a client that is starting an agent.
+pub const AGENT_STARTER: u32 = 1 << 31;
+
+/// In [`DomainSlot::address`]: the doorbell that the domain had is out of order, and stays so until
+/// the domain's next boot epoch.
+pub const DOORBELL_LOST: u32 = u32::MAX;
+
+/// Where in [`DomainSlot::agent_thread`] the number of the agent's thread is.
+pub const AGENT_THREAD_AT: u64 = 0;
+/// The word there that the agent sleeps on until it is asked to send datagrams.
+pub const AGENT_WAKE_AT: u64 = 4;
+/// The word there that says to which domains: a bit for each, by its index modulo 32.
+pub const AGENT_ASKED_AT: u64 = 8;
+
+/// One member domain.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct DomainSlot {
+    /// A [`DomainState`].
+    pub state: RawCell,
+    /// Boot epoch: raised each time the slot is taken.
+    pub epoch: RawCell,
+    /// Boot id of the kernel, 16 bytes.
+    pub boot_id: [RawCell; 4],
+    /// Inode of the PID namespace, low half.
+    pub pid_namespace: RawCell,
+    /// Raised about once a second by the agent: the lease. Readers watch it change.
+    pub lease: RawCell,
+    /// Seconds since 1970 when the agent last renewed the lease.
+    pub renewed: RawCell,
+    /// Pid of the agent inside the domain, 0 for none; with [`AGENT_STARTER`], of a client that
+    /// has found none and is starting one.
+    pub agent: RawCell,
+    /// Name, zero padded.
+    pub name: [RawCell; DOMAIN_NAME_CELLS],
+    /// Where the domain can be notified over its link, plus one; 0 when it cannot,
+    /// [`DOORBELL_LOST`] when it no longer can.
+    pub address: RawCell,
+    /// How fast the domain reads the pool's memory and private memory, and how fast it makes
+    /// locked stores to them, in MiB a second; 0 when not measured.
+    pub rates: [RawCell; RATES],
+    /// No cell but three words of 32 bits, used where waiters can sleep on the pool itself: the
+    /// number of the agent's thread until the kernel takes it out ([`AGENT_THREAD_AT`]); what the
+    /// agent sleeps on until a program asks it to send datagrams ([`AGENT_WAKE_AT`]); and to which
+    /// domains ([`AGENT_ASKED_AT`]).
+    pub agent_thread: RawCell,
+    /// When the init of the PID namespace was started, in clock ticks since boot, as in the
+    /// initial time namespace; 0 when unknown. Inodes of namespaces are given again; this is
+    /// not.
+    pub born: RawCell,
+    /// Whether the domain's agent listens for datagrams: 0 when it does not. Otherwise the low
+    /// half is a digest of its address, by which others find that address in their own
+    /// configuration; the high half is the slot of its client, plus one.
+    pub notify: RawCell,
+    /// The domains whose agents this domain's has heard by datagram lately, a bit for each: it
+    /// relies on being notified by them.
+    pub heard: [RawCell; 2],
+}
+
+/// States of a client slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum ClientState {
+    /// No client's.
+    Free = 0,
+    /// Kept by a parent for the child that it is about to fork.
+    Reserved = 1,
+    /// A process.
+    Active = 2,
+    /// Dead; the thread that sees it continues with the clean-up.
+    Dying = 3,
+    /// Evicted with its domain; its attaches stay until the death is confirmed.
+    Quarantined = 4,
+}
+
+/// One client process.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ClientSlot {
+    /// A [`ClientState`].
+    pub state: RawCell,
+    /// Index of its domain.
+    pub domain: RawCell,
+    /// Boot epoch of its domain when it joined.
+    pub epoch: RawCell,
+    /// Pid inside the domain; while reserved, the parent's.
+    pub pid: RawCell,
+    /// Start time in clock ticks since boot, low half (proc(5), field 22).
+    pub start_low: RawCell,
+    /// High half.
+    pub start_high: RawCell,
+    /// User id when it joined, for display.
+    pub uid: RawCell,
+    /// First attach record, plus one.
+    pub attaches: RawCell,
+    /// Seconds since 1970 when it joined.
+    pub joined: RawCell,
+    /// How often the slot has been taken, 64 bits: with the slot the client's id
+    /// ([`crate::ClientId`]).
+    pub taken: RawCell,
+    /// The thread slots that it has claimed, a [`crate::ClientListHead`].
+    pub threads: RawCell,
+    /// The undo records that it has claimed, a [`crate::ClientListHead`].
+    pub undos: RawCell,
+    /// While free: the slot that became free after it, plus one.
+    pub next: RawCell,
+    /// User whose file its wait words lie in, plus one; 0 when they lie in the pool.
+    pub words_uid: RawCell,
+    /// Which of that user's files.
+    pub words_nonce: RawCell,
+    /// 1 once the process has announced that it is about to end. What it holds is given back by
+    /// who sees that it has: until then its threads may store into what it has attached.
+    pub leaving: RawCell,
+}
+
+/// What a waiter waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum WaitKind {
+    /// Nothing.
+    None = 0,
+    /// An array of semaphore operations.
+    Semaphore = 1,
+    /// A message.
+    Receive = 2,
+    /// Room for a message.
+    Send = 3,
+}
+
+/// How a wait stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum WaitState {
+    /// Not waiting.
+    Idle = 0,
+    /// Queued at an object.
+    Waiting = 1,
+    /// What was waited for has been done on the waiter's behalf; `result` says how.
+    Done = 2,
+    /// Worth another try; no longer queued.
+    Retry = 3,
+}
+
+/// What a thread has begun with an object. Only that thread continues it while it lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Which kind of object, in the order of the tables.
+    pub kind: u32,
+    /// Its slot.
+    pub index: u32,
+}
+
+impl Task {
+    const INDEX_BITS: u32 = 24;
+
+    /// One value; 0 is nothing.
+    #[must_use]
+    pub const fn pack(self) -> u32 {
+        (self.kind + 1) << Self::INDEX_BITS | self.index & ((1 << Self::INDEX_BITS) - 1)
+    }
+
+    /// The reverse; `None`: nothing.
+    #[must_use]
+    pub const fn unpack(value: u32) -> Option<Self> {
+        match (value >> Self::INDEX_BITS).checked_sub(1) {
+            Some(kind) => Some(Self { kind, index: value & ((1 << Self::INDEX_BITS) - 1) }),
+            None => None,
+        }
+    }
+}
+
+/// One entry of an intent record: replace what the cell at `offset` held by the word `new`, and
+/// raise its tag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct LogEntry {
+    /// Byte offset of the cell.
+    pub offset: u64,
+    /// Its word before.
+    pub old: u64,
+    /// Its tag before.
+    pub tag: u64,
+    /// Its word after.
+    pub new: u64,
+}
+
+/// Which change an intent record is of, and how long it is.
+///
+/// The tag is that of the lock word that says *committed*. It lacks its highest 17 bits: the lock
+/// would have to be taken 2^45 times, which takes a month at a rate that no lock has, between two
+/// looks of one who carries a record out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogHead {
+    /// Tag of the committed lock word.
+    pub tag: u64,
+    /// Entries.
+    pub entries: u64,
+}
+
+impl LogHead {
+    const ENTRY_BITS: u32 = 17;
+
+    /// One word; 0 is no record.
+    #[inline]
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        self.tag << Self::ENTRY_BITS | self.entries & ((1 << Self::ENTRY_BITS) - 1)
+    }
+
+    /// How many entries a record has.
+    #[inline]
+    #[must_use]
+    pub const fn entries_of(word: u64) -> u64 {
+        word & ((1 << Self::ENTRY_BITS) - 1)
+    }
+
+    /// How many entries the record `word` has, if it is the one that the lock word with `tag` has
+    /// committed.
+    #[inline]
+    #[must_use]
+    pub const fn entries_for(word: u64, tag: u64) -> Option<u64> {
+        if word >> Self::ENTRY_BITS == tag & (u64::MAX >> Self::ENTRY_BITS) {
+            Some(word & ((1 << Self::ENTRY_BITS) - 1))
+        } else {
+            None
+        }
+    }
+}
+
+const _: () = assert!(LOG_ENTRIES + MORE_LOG_ENTRIES < 1 << LogHead::ENTRY_BITS);
+
+/// One thread at work in the pool: its intent record and its wait record.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ThreadSlot {
+    /// Id of the client; 0 is free.
+    pub owner: RawCell,
+    /// The thread slot that the client has claimed before this one, a [`crate::ClientListHead`].
+    pub sibling: RawCell,
+    /// What the thread has begun with an object and not finished, a [`Task`].
+    pub task: RawCell,
+    /// A [`WaitState`].
+    pub wait: RawCell,
+    /// A [`WaitKind`].
+    pub kind: RawCell,
+    /// Object slot that is waited at.
+    pub object: RawCell,
+    /// Next waiter at the object, thread slot plus one.
+    pub next: RawCell,
+    /// Previous waiter at the object, thread slot plus one.
+    pub previous: RawCell,
+    /// For semaphores: the number that blocks, and in bit 31 whether zero is awaited.
+    pub blocked: RawCell,
+    /// errno of a wait that was ended by another thread.
+    pub result: RawCell,
+    /// For receivers: the unit of the message that was handed over, plus one.
+    pub message: RawCell,
+    /// Pid of the waiter in its domain, with the domain as in [`ProcessRef`].
+    pub process_ref: RawCell,
+    /// Semaphore operations or message arguments: how many, or flags.
+    pub count: u64,
+    /// Message type; for semaphores the sequence of the set.
+    pub argument: u64,
+    /// Bytes wanted or offered; for semaphores the waiter's undo record, plus one.
+    pub size: u64,
+    /// Semaphore operations, one a word: number, flags and operation. For receivers the first
+    /// word is the sequence of the queue.
+    pub ops: [u64; INLINE_OPS],
+    /// Offset of the lock that the intent record belongs to.
+    pub log_lock: u64,
+    /// What that lock is committed with ([`LogHead`]).
+    pub log_head: u64,
+    /// Offset of further entries, or 0.
+    pub log_more: u64,
+    /// Futex word of the waiter on links where the kernel can sleep on pool memory.
+    pub doorbell: u64,
+    /// Room for later.
+    pub spare: u64,
+    /// The intent record.
+    pub log: [LogEntry; LOG_ENTRIES],
+}
+
+/// A process as other domains see it: domain and pid in one value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessRef {
+    /// Index of the domain.
+    pub domain: u32,
+    /// Pid inside it; below 2^22 (PID_MAX_LIMIT).
+    pub pid: u32,
+}
+
+impl ProcessRef {
+    /// Bits of a pid.
+    pub const PID_BITS: u32 = 22;
+
+    /// One value of 29 bits; 0 is none.
+    #[inline]
+    #[must_use]
+    pub const fn pack(self) -> u32 {
+        (self.domain << Self::PID_BITS) | (self.pid & ((1 << Self::PID_BITS) - 1))
+    }
+
+    /// The reverse.
+    #[inline]
+    #[must_use]
+    pub const fn unpack(value: u32) -> Self {
+        Self { domain: (value >> Self::PID_BITS) & 0x7f, pid: value & ((1 << Self::PID_BITS) - 1) }
+    }
+}
+
+const _: () = assert!(size_of::<DomainSlot>() == 448, "a domain slot is seven cache lines");
+const _: () = assert!(size_of::<ClientSlot>() == 256, "a client slot is four cache lines");
+const _: () = assert!(size_of::<LogEntry>() == 32, "a log entry is four words");
+const _: () = assert!(
+    size_of::<ThreadSlot>() == 12 * 16 + (3 + INLINE_OPS + 5) * 8 + LOG_ENTRIES * 32,
+    "a thread slot has no padding"
+);

@@ -1,0 +1,104 @@
+/* Giving the CPU away where others need it.
+ *
+ * Nobody tells a process in a guest, or in a container, that it shares its CPU with others.
+ * It finds out. As long as the pool has no more users in this kernel, in all its containers, than
+ * there are CPUs, nobody yields: what runs beside them is none of their job's. (A yield takes 40 us
+ * in a User Mode Linux guest.) When it has more, whoever looks in vain yields, and when that did
+ * not help either, sleeps: a scheduler that is fair lets a process that only yields have its whole
+ * share again and again. The more share a CPU, the longer they sleep.
+ *
+ * Only what comes through the pool is seen here. That messages come another way, within the kernel,
+ * shows in looks that take longer than looks in vain do.
+ */
+#include "btl_vshmem.h"
+
+#include <sched.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Looks in vain between yields and sleeps. */
+#define LOOKS 64
+/* Ticks of a counter of one to a few GHz that are spent with looking and yielding before the first
+ * sleep: where a yield is quick, many of them. */
+#define YIELDING (1 << 18)
+/* Sleeps, in nanoseconds: the first, and the longest for each process that a CPU has to run. */
+#define FIRST_SLEEP   20000
+#define LONGEST_SLEEP 50000
+/* Looks in vain before it is asked how many there are. */
+#define ASK (1 << 16)
+
+uint64_t vshmem_ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	uint64_t count;
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(count));
+	/* Of 1 GHz at most, and usually much slower. */
+	return count * 16;
+#else
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+#endif
+}
+
+/* Processes for each CPU. They come one after the other, so this is asked again. */
+static long crowd(void)
+{
+	static long cpus;
+	if (!cpus)
+		cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int processes = vshmem_btl.pool ? vshmem_neighbours(vshmem_btl.pool) : 0;
+	return cpus > 0 && processes > cpus ? (processes + cpus - 1) / cpus : 1;
+}
+
+void vshmem_patience(int events)
+{
+	static unsigned looks, until_asked;
+	static long each = 1, sleep = FIRST_SLEEP;
+	static uint64_t began, waiting_since, shortest = UINT64_MAX / 2, arrivals;
+	/* Collective calls wait elsewhere, and look in vain here. */
+	uint64_t arrived = events ? arrivals : vshmem_team_arrivals();
+	if (events || arrived != arrivals) {
+		arrivals = arrived;
+		looks = 0;
+		waiting_since = 0;
+		sleep = FIRST_SLEEP;
+		return;
+	}
+	if (++looks < LOOKS) {
+		if (looks == 1 && each > 1)
+			began = vshmem_ticks();
+		return;
+	}
+	looks = 0;
+	if (until_asked < LOOKS) {
+		each = crowd();
+		until_asked = ASK;
+		began = 0;
+	}
+	until_asked -= LOOKS;
+	if (each <= 1 || began == 0)
+		return;
+	uint64_t now = vshmem_ticks(), took = now - began;
+	/* It is forgotten in time: looks were shorter before other transports were there to look
+	 * at. */
+	shortest = took < shortest ? took : shortest + shortest / 256 + 1;
+	if (took / 4 > shortest) {
+		waiting_since = 0;
+		sleep = FIRST_SLEEP;
+		return;
+	}
+	vshmem_btl.given_away++;
+	if (waiting_since == 0)
+		waiting_since = began;
+	if (now - waiting_since < YIELDING) {
+		sched_yield();
+		return;
+	}
+	struct timespec span = { .tv_nsec = sleep };
+	nanosleep(&span, NULL);
+	if (sleep < each * LONGEST_SLEEP)
+		sleep *= 2;
+}
