@@ -21,7 +21,7 @@
 //! Imports point from a line of this table to lines above it only.
 //!
 //! Two hidden verbs must be offered by the binary that uses this crate: [`KEEPER_VERB`], which
-//! calls [`keeper`], and [`INIT_VERB`], which calls [`guest_init`].
+//! calls [`keeper()`], and [`INIT_VERB`], which calls [`guest_init`].
 #![forbid(unsafe_code)]
 
 mod check;

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-/// The verb of the binary that must call [`keeper`](crate::keeper) with the words that follow it.
+/// The verb of the binary that must call [`keeper`](crate::keeper()) with the words that follow it.
 pub const KEEPER_VERB: &str = "lab-keeper";
 
 /// The verb of the binary that must call [`guest_init`](crate::guest_init); words after it must be
