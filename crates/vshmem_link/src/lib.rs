@@ -5,7 +5,7 @@
 //! the caller reads.
 //!
 //! # To add a link
-//! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open [`device`], [`Link`]
+//! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open `device`, [`Link`]
 //!    for it with what it can ([`Capabilities`]), and `KIND`, which says how its devices are told
 //!    from others, found and opened.
 //! 2. Add `NAME::KIND` to the list in `discovery`, and the type to the list below.

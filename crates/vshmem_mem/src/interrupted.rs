@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fenc
 
 use crate::atomic::AtomicU32 as WaitWord;
 
-/// Words of a [`Waiter`].
+/// Words of a [`WaiterRecord`].
 const WORDS: usize = 5;
 
-/// Where a thread stands in a wait queue of waiters, in words whose meaning is the caller's.
+/// Where a thread stands in a wait queue, in words whose meaning is the caller's.
 pub type WaiterRecord = [u64; WORDS];
 
 /// A thread's part. Zeros are its beginning.

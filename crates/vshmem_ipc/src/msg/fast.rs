@@ -5,7 +5,7 @@
 //! close the ring; so if the compare-and-swap succeeds, then what was found was true when it was
 //! found and nothing has changed since.
 //!
-//! A receiver that looks for a while before it sleeps ([`Client::await_message`]) only reads the
+//! A receiver that looks for a while before it sleeps (`await_message`) only reads the
 //! ring between its attempts, and each of them is the one above. So it adds no step at which a
 //! crash could leave anything behind.
 

@@ -40,7 +40,7 @@ impl Reserve {
     /// A lock may be taken over while its holder is stopped, here as anywhere, and the chunk may be
     /// any client's when it goes on. So message and payload are put there by one compare-and-swap:
     /// from what was there while the slot still held the message, so that the chunk was still in
-    /// reserve. That never comes back, see [`tag_chunk`] and [`MovedMessage`]. Others who do the
+    /// reserve. That never comes back, see `tag_chunk` and [`MovedMessage`]. Others who do the
     /// same for this slot write the same.
     pub fn take_for(
         &mut self,

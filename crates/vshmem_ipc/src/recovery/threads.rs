@@ -4,7 +4,7 @@
 //! them what it had committed is carried out, what it waited for is given up, what it had begun
 //! with an object is finished, and the threads that it was about to wake are woken. The slot leaves
 //! the list before it becomes free: one that is only off the list carries a dead client's id, and
-//! is taken back by the thread that needs it ([`crate::reclaim`]).
+//! is taken back by the thread that needs it ([`crate::recovery::reclaim`]).
 //!
 //! Two may do this at once, and one of them may be stopped for long, until the slot is another
 //! client's. So each step first reads what it is about to replace and then asks whether the slot is

@@ -3,7 +3,7 @@
 //!
 //! A removed segment goes with its last attach, and its pages to the thread that asks next, while a
 //! program whose exec has failed still has them mapped. So an attach that keeps a removed segment
-//! is not given up: the program that follows does that ([`Client::join`]), or who sees the process
+//! is not given up: the program that follows does that (`Client::join`), or who sees the process
 //! end.
 
 use rustix::io::Errno;

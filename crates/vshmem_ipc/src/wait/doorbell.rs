@@ -2,9 +2,9 @@
 //!
 //! Threads of this domain are woken at their wait words. Another domain is notified once as a
 //! whole, over the link's doorbell; there its agent wakes those that have been served
-//! ([`Client::deliver_wakeups`]). Domains that share a kernel and keep their words in the pool need
+//! (`Client::deliver_wakeups`). Domains that share a kernel and keep their words in the pool need
 //! no doorbell. Where the link has no doorbell, the domain's agent may notify the other's by
-//! datagram ([`crate::notify`]).
+//! datagram ([`crate::wait::notify`]).
 //!
 //! Memory ordering: a waiter announces itself in its wait word, then looks at its wait cell; a
 //! waker changes the cell, then notifies the domain; the agent is notified, then looks at the

@@ -3,7 +3,7 @@
 //! Agents whose operators have configured each other's addresses send each other datagrams of one
 //! byte. A program that has served a waiter of such a domain asks its own agent to send one, by a
 //! word beside the wait words; the other agent then does what it does on a notification by a
-//! doorbell ([`Client::deliver_wakeups`]).
+//! doorbell (`Client::deliver_wakeups`).
 //!
 //! A domain's waiters rest only if its agent has lately heard the agent of every domain that could
 //! wake them. So a domain without configuration, an agent that has ended, or a network that loses

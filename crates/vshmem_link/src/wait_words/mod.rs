@@ -4,7 +4,7 @@
 //! `/dev/shm/vshmem-wait.UUID.UID` belongs to the user that is its name, and that user alone may
 //! write to it: who may write to a file may shorten it, and whoever touches the pages that are gone
 //! ends with SIGBUS. So a process maps its own user's file to touch it, and those of others for the
-//! kernel alone ([`ForeignWords`]): waking takes no more than leave to read. Whoever is first makes
+//! kernel alone (`vshmem_mem::ForeignWords`): waking takes no more than leave to read. Whoever is first makes
 //! its own user's file. It appears under its name when it is whole, and is never made longer.
 //!
 //! A program that has confined itself opens no further files: it wakes whom it has woken before,

@@ -70,7 +70,7 @@ pub enum ParkResult {
 
 /// Sleeps until `changed`, for at most `recheck`.
 ///
-/// `seen` is what [`signals_handled`] returned when the call began. A change of the word
+/// `seen` is what `vshmem_mem::signals_handled` returned when the call began. A change of the word
 /// `second_word` ends the sleep too; who finds it changed wakes all others that sleep on it.
 ///
 /// # Errors
