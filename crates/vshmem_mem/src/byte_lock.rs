@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// Locks a byte for writing; false when another thread has it locked. Does not wait.
+/// Locks a byte for writing; false when another open file has it locked. Does not wait.
 pub fn try_lock_byte(file: impl AsFd, byte: i64) -> io::Result<bool> {
     match control(file, libc::F_OFD_SETLK, &mut record(byte, libc::F_WRLCK)) {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => {
@@ -20,7 +20,7 @@ pub fn unlock_byte(file: impl AsFd, byte: i64) -> io::Result<()> {
     control(file, libc::F_OFD_SETLK, &mut record(byte, libc::F_UNLCK))
 }
 
-/// Whether another thread has it locked, by another open file than this.
+/// Whether another open file has it locked.
 pub fn is_byte_locked(file: impl AsFd, byte: i64) -> io::Result<bool> {
     let mut answer = record(byte, libc::F_WRLCK);
     control(file, libc::F_OFD_GETLK, &mut answer)?;

@@ -21,7 +21,7 @@ pub struct OutOfPool {
 pub struct Map {
     base: NonNull<u8>,
     bytes: usize,
-    /// Unmaps when the view is dropped. `None` for a view of memory that another thread keeps.
+    /// Unmaps when the view is dropped. `None` for a view of memory that is kept elsewhere.
     _mapping: Option<Mapping>,
 }
 
@@ -87,7 +87,7 @@ impl Map {
         Self { base: mapping.start(), bytes: mapping.bytes(), _mapping: Some(mapping) }
     }
 
-    /// A view of memory that another thread keeps.
+    /// A view of memory that is kept elsewhere.
     ///
     /// # Panics
     /// When it does not begin on a cache line.
@@ -116,7 +116,7 @@ impl Map {
         self.bytes as u64
     }
 
-    /// First byte, for the thread that maps the same memory there again.
+    /// First byte, for whoever maps the same memory there again.
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.base

@@ -90,7 +90,7 @@ macro_rules! geometry {
                 }
             }
 
-            /// What a pool of so many bytes gets when no thread asks for something else.
+            /// What a pool of so many bytes gets when nobody asks for something else.
             fn of_bytes(total_bytes: u64) -> Self {
                 $(let $name: fn(u64) -> u64 = $default;)*
                 Self { $($name: $name(total_bytes) as $type,)* }

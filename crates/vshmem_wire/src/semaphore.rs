@@ -11,7 +11,7 @@
 pub struct SemWord {
     /// The semaphore's value, up to 32767.
     pub value: u32,
-    /// The fast way is closed: take the set's lock.
+    /// The fast path is closed: take the set's lock.
     pub slow: bool,
     /// The last operation was one with SEM_UNDO: `operator` is the undo record of who did it, and
     /// the adjustment there may still be prepared.
@@ -19,7 +19,7 @@ pub struct SemWord {
     /// Last operator as a `ProcessRef`; with `undo`, an undo record.
     pub operator: u32,
     /// `value` is what an array of operations makes of the semaphore. Whether it has happened is
-    /// told by the set's [`ArrayWord`]; as long as it has not, the value is `before`.
+    /// decided by the set's [`ArrayWord`]; as long as it has not, the value is `before`.
     pub tentative: bool,
     /// With `tentative`: the value before the array.
     pub before: u32,
@@ -216,7 +216,7 @@ pub struct Adjustment {
     pub mark: u32,
     /// There is a prepared undo.
     pub is_prepared: bool,
-    /// The fast way is closed: take the set's lock.
+    /// The fast path is closed: take the set's lock.
     pub closed: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct Superblock {
     pub total_bytes: u64,
     /// Seconds since 1970 at creation.
     pub created: u64,
-    /// Seconds of silence after which a domain is evicted by the thread that notices; 0: never.
+    /// Seconds of silence after which a domain is evicted by the first agent that notices; 0: never.
     pub evict_after: u64,
     /// Owner of the pool: a domain-local wait file must belong to root or to this uid.
     pub owner_uid: u32,

@@ -204,7 +204,7 @@ fn create_xen(request: &CreateRequest, slots: Option<u32>, names: Vec<String>) -
         eprintln!("vshmem: pool {}: {error}", request.name);
     }
     let mut members = vec!["dom0".to_owned()];
-    members.extend(made.members.iter().map(|this_client| show::clean(&this_client.name)));
+    members.extend(made.members.iter().map(|member| show::clean(&member.name)));
     show::line(format!(
         "pool {}: {} in Xen domain {}, granted to {} ({} at most) at {}",
         request.name,

@@ -48,12 +48,12 @@ fn log(pool: &Pool, offset: u64, what: &str) {
     }
     let name = Text(&pool.superblock().name);
     let (table, row) = table_of(pool.layout(), offset);
-    let mut wait_queue = arrayvec::ArrayString::<512>::new();
+    let mut line = arrayvec::ArrayString::<512>::new();
     // What does not fit is left out.
     let _ = writeln!(
-        wait_queue,
+        line,
         "vshmem: pool {name} is damaged: {what} (table {table}, row {row}, offset {offset:#x}). \
          `vshmem pool check {name}` says more"
     );
-    let _ = rustix::io::write(rustix::stdio::stderr(), wait_queue.as_bytes());
+    let _ = rustix::io::write(rustix::stdio::stderr(), line.as_bytes());
 }

@@ -31,13 +31,13 @@ impl Client {
         waker_cpus::waker_cpu(&self.context)
     }
 
-    /// Wakes other domains over `doorbell` from now on, and has this one woken by it. Only the
-    /// first one counts.
+    /// Notifies other domains over `doorbell` from now on, and has this one notified by it. Only
+    /// the first one counts.
     pub fn use_doorbell(&self, doorbell: Arc<dyn Doorbell>) {
         doorbell::use_doorbell(&self.context, doorbell)
     }
 
-    /// Tells the others where this domain can be woken, as its doorbell says now.
+    /// Tells the others where this domain can be notified, as its doorbell says now.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.
@@ -56,7 +56,7 @@ impl Client {
         doorbell::deliver_wakeups(&self.context)
     }
 
-    /// Whether every thread that could wake a waiter of this domain can also wake it.
+    /// Whether every thread that could wake a waiter of this domain can also notify it.
     ///
     /// # Errors
     /// EIO when the pool is corrupt.

@@ -153,21 +153,21 @@ impl Checker<'_> {
         domain: u32,
         pid: u32,
     ) -> Result<(), Fault> {
-        let Some(host_record) = self.layout.domains.at(domain) else {
+        let Some(domain_slot) = self.layout.domains.at(domain) else {
             self.wrong(format!("client {client} belongs to domain {domain}, which does not exist"));
             return Ok(());
         };
-        let slot_state = self.get(field!(host_record, DomainSlot, state))?;
-        let epoch = self.get(field!(host_record, DomainSlot, epoch))?;
+        let domain_state = self.get(field!(domain_slot, DomainSlot, state))?;
+        let epoch = self.get(field!(domain_slot, DomainSlot, epoch))?;
         let joined = self.get(field!(slot, ClientSlot, epoch))?;
         let quarantined = state == ClientState::Quarantined as u32;
-        if slot_state == DomainState::Evicted as u32 && joined == epoch {
+        if domain_state == DomainState::Evicted as u32 && joined == epoch {
             if !quarantined {
                 self.unfinished(format!(
                     "client {client} (pid {pid}) is not quarantined, and its domain {domain} is evicted"
                 ));
             }
-        } else if slot_state != DomainState::Alive as u32 || joined != epoch {
+        } else if domain_state != DomainState::Alive as u32 || joined != epoch {
             self.unfinished(format!(
                 "client {client} (pid {pid}) is not reaped, and its domain {domain} is gone"
             ));

@@ -100,15 +100,15 @@ fn repair_clients(context: &Context) -> Result<(), Failure> {
             rows.push((name, row));
         }
     }
-    for (name, (state, host_record, pid, joined)) in rows {
-        let slot_state = domain_state_of(context, host_record)?;
+    for (name, (state, domain, pid, joined)) in rows {
+        let domain_state = domain_state_of(context, domain)?;
         let gone = state == ClientState::Dying as u32
-            || slot_state.is_none_or(|(domain, epoch)| {
+            || domain_state.is_none_or(|(domain, epoch)| {
                 epoch != joined
                     || domain == DomainState::Dead as u32
                     || domain == DomainState::Free as u32
             })
-            || (state == ClientState::Reserved as u32 && !parents.contains(&(host_record, pid)));
+            || (state == ClientState::Reserved as u32 && !parents.contains(&(domain, pid)));
         if gone {
             reap::reap(context, name)?;
         }

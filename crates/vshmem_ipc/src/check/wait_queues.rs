@@ -126,7 +126,7 @@ impl Checker<'_> {
         Ok(self.pool.map().load(at, Ordering::Relaxed)?)
     }
 
-    /// The semaphore that blocks a waiter has its fast way closed, and does block.
+    /// The semaphore that blocks a waiter has its fast path closed, and does block.
     fn waiter_at_set(&mut self, index: u32, slot: u64, thread: u32) -> Result<(), Fault> {
         let at = thread_at(self.layout, thread)?;
         let semaphores = self.get(field!(slot, SemSlot, count))?;

@@ -131,11 +131,11 @@ pub(crate) fn enter(
     let (domain, epoch) = (context.domain(), context.epoch());
     let slot_guard = joining_slot_guard(context)?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let host_record = domains::slot_at(layout, domain)?;
+    let domain_slot = domains::slot_at(layout, domain)?;
     let taken = with_lock(lock_context, pool.registry_lock(), "join", |txn| {
         // It may have been evicted since this process found it.
-        if txn.get(field!(host_record, DomainSlot, state))? != DomainState::Alive as u32
-            || txn.get(field!(host_record, DomainSlot, epoch))? != epoch
+        if txn.get(field!(domain_slot, DomainSlot, state))? != DomainState::Alive as u32
+            || txn.get(field!(domain_slot, DomainSlot, epoch))? != epoch
         {
             return Err(Fault::Evicted);
         }

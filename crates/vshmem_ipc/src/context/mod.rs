@@ -192,7 +192,7 @@ impl Context {
     /// This process's name in the pool.
     #[inline]
     pub(crate) fn me(&self) -> ClientId {
-        // No thread but this process writes it, so it is a name.
+        // Only this process writes it, so it is a name.
         let word = self.client.load(Ordering::Relaxed);
         ClientId::of(word).unwrap_or_else(|| self.as_joining())
     }

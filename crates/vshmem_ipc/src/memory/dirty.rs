@@ -1,6 +1,6 @@
 //! Which data pages may hold old data: a bit each.
 //!
-//! A page's bit is changed by the thread that the page belongs to at the time, outside any lock:
+//! A page's bit is changed by the client that the page belongs to at the time, outside any lock:
 //! set before a segment that has the page is published, cleared after zeros have been written.
 //! Pages of other owners share the cell, so each change is a compare-and-swap. A crash at any step
 //! leaves at worst a clean page marked dirty.

@@ -9,7 +9,7 @@ use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{CELL_BYTES, ClientId, ExtentSlot, ExtentState, Layout, PAGE_BINS, Registry};
 
-/// Pages given to another thread.
+/// Pages that were handed out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub slot: u32,

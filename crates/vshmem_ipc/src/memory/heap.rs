@@ -389,7 +389,7 @@ pub(crate) fn pass(
 ) -> Result<(), Fault> {
     let owner = chunk.owner(layout)?;
     if txn.get_word(owner)? != from {
-        return Err(Fault::corrupt(owner, "a chunk that belongs to another thread"));
+        return Err(Fault::corrupt(owner, "a chunk that belongs to another client"));
     }
     txn.set_word(owner, to)
 }

@@ -127,7 +127,7 @@ fn take_first(
         }
         may_be_lowest |= search.accepts(header.mtype);
     }
-    // Which of several types is the lowest is told under the lock.
+    // Which of several types is the lowest is decided under the lock.
     if may_be_lowest || ring.tail() == Tail::Closed {
         return Ok(Taken::Slow);
     }

@@ -156,7 +156,7 @@ fn receive_until(
     let Receiver { context, queue, wanted, signals_seen, lock_context, slot_guard, .. } = *receiver;
     // A thread that has looked has waited already, for others to see.
     let mut gone = if looked { Errno::IDRM } else { Errno::INVAL };
-    let waiting_types = Wanted::of(wanted, receiver.search);
+    let waits_for = Wanted::of(wanted, receiver.search);
     loop {
         flatten(Permission::check(context.pool().map(), queue.slot, receiver.caller, READ))?;
         // `gone` tells that this is not the first time: a peer may keep on waking for nothing.
@@ -168,14 +168,14 @@ fn receive_until(
             true => flatten(wait_with_ring::enqueue_with_ring(
                 context,
                 queue,
-                &waiting_types,
+                &waits_for,
                 lock_context,
                 slot_guard,
             ))?,
             false => Joined::List,
         };
         let taken = match joined {
-            Joined::List => take_from_list(receiver, &waiting_types, gone)?,
+            Joined::List => take_from_list(receiver, &waits_for, gone)?,
             Joined::Found => return Ok(None),
             Joined::Yes => None,
         };
@@ -193,7 +193,7 @@ fn receive_until(
 /// Takes a message from the list, or joins the wait queue of receivers.
 fn take_from_list(
     receiver: &Receiver<'_>,
-    waiting_types: &Wanted,
+    waits_for: &Wanted,
     gone: Errno,
 ) -> Result<Option<Chunk>, Failure> {
     let Receiver { context, queue, wanted, search, copy, lock_context, slot_guard, .. } = *receiver;
@@ -228,7 +228,7 @@ fn take_from_list(
         if wanted.no_wait {
             return Ok(Err(Errno::NOMSG));
         }
-        waiters::join_receivers(context, txn, queue, waiting_types, slot_guard)?;
+        waiters::join_receivers(context, txn, queue, waits_for, slot_guard)?;
         Ok(Ok(None))
     });
     let taken = flatten(step)?;

@@ -1,7 +1,7 @@
 //! Chunks in reserve for the messages that lie in the slots of a ring.
 //!
 //! In the list a message needs a chunk, and the thread that closes a ring must not fail because the
-//! heap is full: it may be about to receive, or to reap another thread. So a message goes into a
+//! heap is full: it may be about to receive, or to reap another client. So a message goes into a
 //! slot itself only while its queue has a chunk in reserve for each slot. They are part of the
 //! queue, and hang together by their links; where they begin, the cell of the list's tail says,
 //! which means nothing else as long as the list is empty.

@@ -53,7 +53,7 @@ pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
     layout.clients.at(index).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
 }
 
-/// Offset of a client's slot, the thread that is in it by now.
+/// Offset of a client's slot, whoever is in it by now.
 pub(crate) fn slot_of(layout: &Layout, client: ClientId) -> Result<u64, Fault> {
     client_at(layout, client.slot().unwrap_or(u32::MAX))
 }

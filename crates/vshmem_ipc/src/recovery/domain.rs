@@ -152,7 +152,7 @@ fn quarantine(
 /// what it has committed is carried out, what it has not will be refused.
 ///
 /// Not only the locks that thread slots name: those words are plain, and a thread that has been
-/// refused may be naming one now. Pairs with `Slot guards::check_current`.
+/// refused may be naming one now. Pairs with `SlotCache::check_current`.
 fn break_locks(
     context: &Context,
     lock_context: &LockContext<'_>,

@@ -195,7 +195,7 @@ fn stage(
     Ok(())
 }
 
-/// Opens the fast way again on the words that this change has closed, if no thread sleeps.
+/// Opens the fast path again on the words that this change has closed, if no thread sleeps.
 pub(super) fn reopen(txn: &mut Txn<'_>, set: &Set, operations: &[Operation]) -> Result<(), Fault> {
     if txn.get(field!(set.slot, SemSlot, waiting))? != 0 {
         return Ok(());

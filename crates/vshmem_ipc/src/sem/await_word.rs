@@ -1,15 +1,15 @@
 //! Spinning at a semaphore for a while before sleeping: a hand-over that takes no lock.
 //!
 //! A thread that waits for a single operation watches the semaphore's word and does the operation
-//! itself, by the fast way, the moment that it can be done. No thread knows of such a waiter: it is
+//! itself, by the fast path, the moment that it can be done. No thread knows of such a waiter: it is
 //! in no wait queue and GETNCNT does not count it, as if it had not called yet. So it spins for
 //! some tens of microseconds only (`vshmem_sync::Spin`), and not at all where another thread is in
-//! the wait queue already (the fast way is closed then): it comes after them.
+//! the wait queue already (the fast path is closed then): it comes after them.
 //!
-//! What is shared is only read here, but for the fast way itself: a poll and a yield leave nothing
+//! What is shared is only read here, but for the fast path itself: a poll and a yield leave nothing
 //! behind in the pool. So the thread that is killed between two polls has not called, and there is
-//! no step here for a crash point or a model: those of the fast way (`vshmem_sync::Semaphore`) and
-//! of the wait queue (`wait.rs`) are all there are.
+//! no step here for a crash point or a model: those of the fast path (`vshmem_sync::Semaphore`) and
+//! of the wait queue (`wait/`) are all there are.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::sem::set::Set;
 use crate::sem::{fast, undo};
 use crate::wait::waker_cpus;
 
-/// A shorter timeout may be over before the poll is.
+/// A shorter timeout may be over before the spin is.
 const LEAST_TIMEOUT: Duration = Duration::from_millis(2);
 
 /// What came of spinning.
@@ -46,7 +46,7 @@ pub(super) fn await_word(
     signals_seen: u32,
 ) -> Verdict<Looked> {
     let is_short = timeout.is_some_and(|span| span < LEAST_TIMEOUT);
-    // The record that is needed for the fast way is made under the lock.
+    // The record that is needed for the fast path is made under the lock.
     let has_way = !operation.undo || undo::known_undo_record(context, set)?.is_some();
     if operation.no_wait || is_short || !has_way {
         return Ok(Ok(Looked::NotAtAll));

@@ -43,7 +43,7 @@ pub(crate) fn semop_fast(
         let semaphore = set.semaphore(pool, operation.number.into())?;
         // Looked at after the cells, so that they were the set's when they were read: memory that
         // has become something else since refuses the swap by its tag. What cannot be read does not
-        // stand: the slow way says why.
+        // stand: the slow path says why.
         let is_current = || Ok(context.is_current() && set.is_current_in(map).unwrap_or(false));
         let highest = pool.geometry().semvmx;
         semaphore.operate(operation.change, highest, context.process_ref().pack(), is_current)?
@@ -113,8 +113,7 @@ pub(crate) fn semop_array_fast(
     Ok(true)
 }
 
-/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds, the
-/// thread that writes it last.
+/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds, whoever writes it last.
 #[inline(always)]
 fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
     let stamp = field!(set.slot, ObjectHeader, used);

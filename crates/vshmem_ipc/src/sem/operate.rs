@@ -132,7 +132,7 @@ struct Call<'a> {
 
 /// What a try under the lock goes by.
 #[derive(Debug, Clone, Copy)]
-struct SlotState {
+struct Attempt {
     /// What the call returns when the set has gone.
     gone: Errno,
     /// Why this call does not sleep again: a peer may keep on sending it to try again.
@@ -143,18 +143,18 @@ fn semop_until(call: &Call<'_>, mut has_looked: bool) -> Result<(), Failure> {
     // A thread that has looked has waited already, for others to see.
     let gone = if has_looked { Errno::IDRM } else { Errno::INVAL };
     let over = (has_looked && signals_handled() != call.signals_seen).then_some(Errno::INTR);
-    let mut slot_state = SlotState { gone, over };
+    let mut attempt = Attempt { gone, over };
     let mut records = 0;
     loop {
         // Looked up each time: it may have been given up, with all adjustments of this process, by
         // a thread that exits.
         let record = if call.wants_undo {
             records += 1;
-            Some(own_record(call, slot_state.gone)?)
+            Some(own_record(call, attempt.gone)?)
         } else {
             None
         };
-        match try_under_lock(call, record, slot_state)? {
+        match try_under_lock(call, record, attempt)? {
             Step::Done { .. } => return Ok(()),
             Step::Again if records < MOST_TRIES => continue,
             Step::Again => {
@@ -168,13 +168,13 @@ fn semop_until(call: &Call<'_>, mut has_looked: bool) -> Result<(), Failure> {
             Woken::Done(errno) => return Err(errno_of(errno).into()),
             Woken::TimedOut => return Err(Errno::AGAIN.into()),
             Woken::Interrupted => return Err(Errno::INTR.into()),
-            Woken::Retry => slot_state.gone = Errno::IDRM,
+            Woken::Retry => attempt.gone = Errno::IDRM,
         }
         has_looked = false;
         if signals_handled() != call.signals_seen {
-            slot_state.over = Some(Errno::INTR);
+            attempt.over = Some(Errno::INTR);
         } else if call.deadline.is_some_and(|end| end.remaining(Instant::now()).is_zero()) {
-            slot_state.over = Some(Errno::AGAIN);
+            attempt.over = Some(Errno::AGAIN);
         }
     }
 }
@@ -190,11 +190,11 @@ fn own_record(call: &Call<'_>, gone: Errno) -> Result<OwnRecord, Failure> {
     Ok(OwnRecord { record: found.map_err(gone)?, client: call.context.me() })
 }
 
-/// Does the operations under the lock, or joins the wait queue of those who wait.
+/// Does the operations under the lock, or enters the wait queue.
 fn try_under_lock(
     call: &Call<'_>,
     record: Option<OwnRecord>,
-    slot_state: SlotState,
+    attempt: Attempt,
 ) -> Result<Step, Failure> {
     let Call { context, set, operations, .. } = *call;
     let (pool, lock_context) = (context.pool(), context.lock_context_of(call.slot_guard));
@@ -203,7 +203,7 @@ fn try_under_lock(
     let step = change::run(context, &lock_context, set.lock(), "semop", |txn| {
         wakes.clear();
         if !set.alive(txn)? {
-            return Ok(Err(slot_state.gone));
+            return Ok(Err(attempt.gone));
         }
         match perform(txn, pool, set, operations, record, process_ref)? {
             Trial::NoRecord => Ok(Ok(Step::Again)),
@@ -217,9 +217,9 @@ fn try_under_lock(
                 reopen(txn, set, operations)?;
                 Ok(Ok(Step::Done { more }))
             }
-            Trial::Blocks(_) if slot_state.over.is_some() => {
+            Trial::Blocks(_) if attempt.over.is_some() => {
                 reopen(txn, set, operations)?;
-                Ok(Err(slot_state.over.unwrap_or(Errno::AGAIN)))
+                Ok(Err(attempt.over.unwrap_or(Errno::AGAIN)))
             }
             Trial::Blocks(index) => {
                 enqueue_self(call, txn, index, record.map(|own| own.record))?;
@@ -299,7 +299,7 @@ fn enqueue_self(
     wait_queue::enqueue(txn, layout, set.wait_queue(), slot, WaitKind::Semaphore, set.index)
 }
 
-/// Opens the fast way again after a waiter has left, if it was the last one.
+/// Opens the fast path again after a waiter has left, if it was the last one.
 fn reopen_all(
     context: &Context,
     lock_context: &LockContext<'_>,

@@ -149,7 +149,7 @@ impl Set {
         Ok(Semaphore { map: pool.map(), at, array, records: Records { pool, set: self, number } })
     }
 
-    /// Closes the fast way to a semaphore and returns its cell as this change sees it.
+    /// Closes the fast path to a semaphore and returns its cell as this change sees it.
     pub(super) fn close(
         &self,
         txn: &mut Txn<'_>,
@@ -241,7 +241,7 @@ pub(super) fn permission(context: &Context, set: &Set) -> Result<Permission, Fai
     Permission::read(context.pool().map(), set.slot).map_err(Failure::from)
 }
 
-/// The wait queue of waiters of the set in a slot.
+/// The wait queue of the set in a slot.
 pub(crate) fn wait_queue_of(slot: u64) -> WaitQueue {
     WaitQueue {
         head: field!(slot, SemSlot, wait_head),

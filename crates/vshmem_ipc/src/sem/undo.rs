@@ -35,7 +35,7 @@ pub(crate) fn adjustments(txn: &mut Txn<'_>, layout: &Layout, record: u32) -> Re
     }
 }
 
-/// Closes the fast way to an adjustment, below `base` of a record, of a semaphore that is closed.
+/// Closes the fast path to an adjustment, below `base` of a record, of a semaphore that is closed.
 /// Returns where it lies, and the cell as this change sees it.
 pub(crate) fn close(
     txn: &mut Txn<'_>,

@@ -24,8 +24,7 @@ const LARGE_PAGES: u32 = 512;
 /// costs less than touching for the first time what none does. Above, the clearing is what costs.
 const CACHED_PAGES: u32 = 4096;
 
-/// How often one who finds no room looks again while pages are being cleaned, and how long he
-/// sleeps before: together a tenth of a second.
+/// How often one who finds no room looks again while pages are being cleaned, and how long it sleeps before: together a tenth of a second.
 const LOOKS: u32 = 1000;
 
 const NAP: std::time::Duration = std::time::Duration::from_micros(100);
@@ -128,7 +127,7 @@ pub(super) fn ready_pages(
         }
         page += pages;
     }
-    // From now on another thread may write to them.
+    // From now on others may write to them.
     dirty::mark(map, layout, extent.first, extent.pages, true).map_err(Failure::from)
 }
 

@@ -33,7 +33,7 @@ pub struct Suspended {
 struct HeldAttach {
     place: Place,
     count: u32,
-    /// No other thread has it attached, and it is removed.
+    /// No other process has it attached, and it is removed.
     is_last_of_removed: bool,
 }
 

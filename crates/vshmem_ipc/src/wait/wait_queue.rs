@@ -1,4 +1,4 @@
-//! Lists of waiters at an object, and sleeping in one.
+//! Wait queues: the lists of waiters at an object.
 //!
 //! A waiter hangs in the list of the object whose lock protects it. The thread that changes the
 //! object either does the waiter's work on its behalf (`Done`) or sends it to try again (`Retry`),

@@ -46,11 +46,11 @@ fn find_waker_cpus(context: &Context) -> Result<bool, Fault> {
         if load_value(map, field!(slot, ClientSlot, state))? != ClientState::Active as u32 {
             continue;
         }
-        let host_record = load_value(map, field!(slot, ClientSlot, domain))?;
-        if host_record == context.domain() {
+        let domain = load_value(map, field!(slot, ClientSlot, domain))?;
+        if domain == context.domain() {
             let pid = load_value(map, field!(slot, ClientSlot, pid))?;
             can_run = can_run || (pid != agent && has_another(Pid::from_raw(pid as i32), is_only));
-        } else if domains::boot_of(context.pool(), host_record)? == boot {
+        } else if domains::boot_of(context.pool(), domain)? == boot {
             // A container's processes go by other pids here.
             can_run = can_run || online_cpus_are_several();
         } else {

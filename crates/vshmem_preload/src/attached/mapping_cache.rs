@@ -278,7 +278,7 @@ pub fn drop_all() -> bool {
 }
 
 /// What is to be done in a child: its mappings have no page table entries, so they are of no use,
-/// and what another thread had claimed has nobody who would give it back.
+/// and no thread is left to give back what other threads had claimed.
 pub fn begin_child() {
     for entry in &ENTRIES {
         if !drop_entry(entry, |_| true) && entry.state.load(Ordering::Relaxed) == CLAIMED {

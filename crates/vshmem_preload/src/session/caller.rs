@@ -174,7 +174,7 @@ impl Caller for Me {
     }
 
     fn in_group(&self, gid: u32) -> bool {
-        /// NGROUPS_MAX is 65536; more than this many are asked for by the slow way.
+        /// NGROUPS_MAX is 65536; more than this many are asked for by the slow path.
         const USUAL: usize = 256;
         if gid == self.gid {
             return true;

@@ -43,8 +43,7 @@ pub fn remember() {
 }
 
 /// A list that a child of vfork has made in its parent's memory, and left there as its program was
-/// replaced: whose, where, and how long. What the thread whose child it was executes next gives it
-/// back, or its next child.
+/// replaced: whose, where, and how long. The thread whose child it was gives it back when it executes the next program or makes its next child.
 struct LeftBehind {
     list: Cell<(usize, usize)>,
     preload: Cell<(usize, usize)>,

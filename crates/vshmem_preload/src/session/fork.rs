@@ -132,7 +132,7 @@ fn is_kept() -> bool {
 }
 
 /// From here to the end of the fork no thread attaches, detaches or changes pieces: the child is to
-/// have in its books, and counted, just what it has in its addresses.
+/// have in its attach table, and counted, just what it has in its addresses.
 extern "C" fn before() {
     let Some(session) = process::inherited() else { return };
     errno::untouched(|| {

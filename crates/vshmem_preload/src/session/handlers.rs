@@ -10,10 +10,7 @@
 //!
 //! | what | why it is safe |
 //! |---|---|
-//! | `vshmem_mem::interrupted` (handlers counted, the word slept on, the place in a line) | one
-//! word each, or guaranteed by a flag that is 0 while they are written; in the thread's static
-//! block, so that no handler allocates. A place is taken once, and only believed if the slot is
-//! this thread's and its lock is a lock |
+//! | `vshmem_mem::interrupted` (handlers counted, the word slept on, the place in a wait queue) | one word each, or guaranteed by a flag that is 0 while they are written; in the thread's static block, so that no handler allocates. A place is taken once, and only believed if the slot is this thread's and its lock is a lock |
 //! | `HANDLERS` here | one word for each signal. `DETAILED` is read by sigaction alone |
 //! | `process::SESSION`, `MARK` | one word, set once; what it points to is never freed |
 //! | `join::SETUP` | one word, which says who sets up: a handler that has interrupted it gets ENOSYS and does not wait for itself |
@@ -23,14 +20,11 @@
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
 //! | `pieces::PIECES`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
 //! | `user::PAGES` | one word each: page and rights |
-//! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a member's `doorbell` and `watchdog`,
-//! `vshmem_agent`'s surroundings | set once, at load or on joining; before that, there is none |
+//! | `agent::STARTER`, `environment::WORDS`, `route::SHARE`, a client's `doorbell` and `watchdog`, `vshmem_agent`'s surroundings | set once, at load or on joining; before that, there is none |
 //! | `next!`'s addresses | one word each; who finds none looks the symbol up, and all find the same |
-//! | a member's `client` and `pid` | one word each, changed in a new child before its program goes on |
-//! | a member's slot guards | claimed by one word; a handler takes another slot guard, and takes
-//! over locks of its own thread |
-//! | a member's chunk cache, hints, spin, told sizes | one word each, swapped, or checked before
-//! use |
+//! | a client's `client` and `pid` | one word each, changed in a new child before its program goes on |
+//! | a client's slot guards | claimed by one word; a handler takes another slot guard, and takes over locks of its own thread |
+//! | a client's chunk cache, hints, spin, reported sizes | one word each, swapped, or checked before use |
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

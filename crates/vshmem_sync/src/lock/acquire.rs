@@ -1,4 +1,4 @@
-//! Coming by a lock: looking, yielding, sleeping, and taking it over from the thread that does not
+//! Acquiring a lock: spinning, yielding, sleeping, and taking it over from the thread that does not
 //! go on.
 
 use vshmem_mem::{Map, Ordering, spin_hint};

@@ -10,8 +10,8 @@ use super::word::{COMMITTED, FREE, in_state};
 use crate::crash::crash_point;
 use crate::fault::Fault;
 
-/// A thread that has lost a lock before its commit doubles its timeout for the next holder, up to
-/// this factor. Otherwise changes that take longer than the usual timeout (32,000 semaphores on a
+/// A thread that has lost a lock before its commit doubles its timeout for the next holder, at
+/// most so many times. Otherwise changes that take longer than the usual timeout (32,000 semaphores on a
 /// slow machine) would take the lock from each other for ever.
 const MOST_LOSSES: u32 = 7;
 

@@ -2,7 +2,7 @@
 //!
 //! An array happens at once or not at all, and several semaphores are several cells. So each of
 //! them gets a *tentative* word first: it holds the value before and the value after, and which of
-//! them counts is told by one cell of the set, the array's word. Turning that from *open* to *done*
+//! them counts is decided by one cell of the set, the array's word. Turning that from *open* to *done*
 //! is the commit. The tentative words stay as they are: the thread that operates next replaces
 //! them, as it would replace any word.
 //!

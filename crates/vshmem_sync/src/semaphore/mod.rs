@@ -8,7 +8,7 @@
 //! one that shows the operation: the UNDO flag and the undo record. The second swap is the commit.
 //!
 //! # States of an adjustment
-//! Whether a prepared undo counts is told by the semaphore alone:
+//! Whether a prepared undo counts is decided by the semaphore alone:
 //! ```text
 //!             prepare                 the semaphore shows the operation
 //!   total ------------> prepared ----------------------------------------> total + undo

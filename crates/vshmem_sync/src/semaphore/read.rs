@@ -1,4 +1,4 @@
-//! Reading a semaphore, and closing its fast way.
+//! Reading a semaphore, and closing its fast path.
 
 use vshmem_wire::{Cell, SemWord};
 
@@ -20,7 +20,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(word ^ array.rotate_left(32))
     }
 
-    /// Whether the fast way is closed.
+    /// Whether the fast path is closed.
     ///
     /// # Errors
     /// When the word is outside the pool.
@@ -58,7 +58,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Err(self.restless())
     }
 
-    /// Closes the fast way to the semaphore, and returns what then stands there.
+    /// Closes the fast path to the semaphore, and returns what then stands there.
     ///
     /// # Errors
     /// When the pool is corrupt, or the set has gone.

@@ -39,7 +39,7 @@ pub enum Operated {
     Blocks,
     /// The value would rise above the limit.
     TooHigh,
-    /// The fast way is closed, or not for this operation.
+    /// The fast path is closed, or not for this operation.
     Closed,
 }
 

@@ -35,7 +35,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     }
 
     /// Replaces the word, if the semaphore is still `seen`, by an equal one that names its
-    /// operator, and closes the fast way if `slow`. Says what stands there now, if it did.
+    /// operator, and closes the fast path if `slow`. Says what stands there now, if it did.
     ///
     /// That the set still stands was asked after `seen` was read.
     pub(super) fn restate(&self, seen: Cell, slow: bool) -> Result<Option<Cell>, Fault> {
@@ -81,7 +81,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(decided.then(|| old.successor(next)))
     }
 
-    /// Closes the fast way to an adjustment, and returns what then stands there. No prepared undo
+    /// Closes the fast path to an adjustment, and returns what then stands there. No prepared undo
     /// is left in it.
     ///
     /// # Errors

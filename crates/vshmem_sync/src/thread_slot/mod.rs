@@ -27,10 +27,10 @@
 //!   second in one slot. Tags of those cells: 64 bits.
 //!
 //! # Barriers
-//! * IDLE: release store of a place's `busy` (`Slot guard::drop`). Pairs with acquire of the swap
-//!   that takes it (`Slot guards::take`): the next call sees which slot the place has.
-//! * STANDING: release stores in `Slot guards::bind_to`: the offset 0, the tag, the offset. Pairs
-//!   with acquire load of the offset in `Slot guards::check_current`: no thread compares the tag of
+//! * IDLE: release store of a place's `busy` (`SlotGuard::drop`). Pairs with acquire of the swap
+//!   that takes it (`SlotCache::take`): the next call sees which slot the place has.
+//! * STANDING: release stores in `SlotCache::bind_to`: the offset 0, the tag, the offset. Pairs
+//!   with acquire load of the offset in `SlotCache::check_current`: no thread compares the tag of
 //!   one cell with another cell.
 //! * EVICT: see `lock`.
 //!

@@ -37,7 +37,7 @@ struct Place {
     frame: AtomicUsize,
 }
 
-/// All slot guards of this process.
+/// The thread slots that this process has claimed.
 #[derive(Debug)]
 pub struct SlotCache {
     places: Box<[Place]>,

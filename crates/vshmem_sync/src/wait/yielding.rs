@@ -27,7 +27,7 @@ const REST: u32 = 4;
 const LONG_REST: u32 = 1 << 14;
 /// So many yields on end that were answered make the next rest a short one again.
 const PROVEN: u32 = 64;
-/// Where an answer may come from another CPU as well: waits that yield before one polls again, at
+/// Where an answer may come from another CPU as well: waits that yield before one spins again, at
 /// first and at most.
 const RUN: u32 = 8;
 const LONG_RUN: u32 = 1 << 10;

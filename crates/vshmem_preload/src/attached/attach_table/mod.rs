@@ -1,7 +1,7 @@
 //! The attach table: which addresses of this process are pieces of attached segments.
 //!
 //! The kernel counts a mapping of a segment as an attach, and cuts mappings in pieces where a
-//! program asks for something about a part of one. These books follow it. They know neither the
+//! program asks for something about a part of one. The table follows it. It knows neither the
 //! pool nor the kernel, so that a test can hold them against a model of mappings.
 
 mod cut;
