@@ -111,7 +111,7 @@ fn nonsense_on_the_control_socket_is_passed_over() {
     }
     Served::of(&name.0).notify(guest.id()).unwrap();
     until("a notification at the guest", || guest.was_notified());
-    server.until_said("was invalid (256 in all)");
+    server.until_said("an invalid request on the control socket (256 in all)");
     let lines = server.said().iter().filter(|line| line.contains("invalid request")).count();
     assert!(lines <= 10, "a line for each floods the log: {lines}");
     server.stop();

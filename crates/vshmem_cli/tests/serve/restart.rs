@@ -68,7 +68,7 @@ fn a_restarted_server_serves_newcomers_and_does_not_harm_who_is_there() {
     server.until_said("is domain guest-a");
     server.kill();
     let successor = Server::start(&name, &[]);
-    successor.until_said("guest 1: goes on from an earlier server");
+    successor.until_said("guest 1: still runs from an earlier server");
     let new = Qemu::connect(&successor.socket, 1);
     assert!(new.id() != old.id() && new.id() != 0, "an id was given twice");
     let after = new.process("guest-b", 7);
@@ -119,11 +119,11 @@ fn the_death_of_a_guest_is_noticed_across_restarts() {
     let mut guest = guest_process(&server, set);
     server.kill();
     let mut second = Server::start(&name, &[]);
-    second.until_said("guest 1: goes on from an earlier server");
+    second.until_said("guest 1: still runs from an earlier server");
     // And once more: the second server passes on what it knows.
     second.kill();
     let third = Server::start(&name, &[]);
-    third.until_said("guest 1: goes on from an earlier server");
+    third.until_said("guest 1: still runs from an earlier server");
     guest.kill().unwrap();
     guest.wait().unwrap();
     third.until_said("domain guest-z: dead (its virtual machine has ended)");
