@@ -31,22 +31,17 @@ struct CommandLine {
 /// The release, and the commit that it was built from.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("VSHMEM_COMMIT"), ")");
 
-const EXAMPLES: &str = "Examples:
-  vshmem run ./producer                     a program on your own private pool \
-vshmem pool create job7 --size 1G         a pool that several programs and guests share
-  vshmem \
-run --pool job7 -- ./consumer -n 3
-  vshmem ls --pool job7                     what lies in it, \
-and who uses it
-  vshmem doctor                             what this machine lacks, and what to \
-do
+const EXAMPLES: &str = "\
+Examples:
+  vshmem run ./producer                     a program on your own private pool
+  vshmem pool create job7 --size 1G         a pool that several programs and guests share
+  vshmem run --pool job7 -- ./consumer -n 3
+  vshmem ls --pool job7                     what lies in it, and who uses it
+  vshmem doctor                             what this machine lacks, and what to do
 
-Environment: VSHMEM_POOL names the pool when no --pool is given; VSHMEM_LOG=info or debug \
-says more;
+Environment: VSHMEM_POOL names the pool when no --pool is given; VSHMEM_LOG=info or debug says more;
 VSHMEM_SPIN=0 makes waiting threads sleep at once instead of spinning first.
-Exit \
-codes: 0 done, 1 failed, 2 usage. `run` passes on the program's own; 127: there is no \
-such
+Exit codes: 0 done, 1 failed, 2 usage. `run` passes on the program's own; 127: there is no such
 program, 126: it cannot be run, or not on a pool.";
 
 #[derive(Debug, Subcommand)]

@@ -31,8 +31,8 @@ pub fn wakers(
     let mut report = Vec::new();
     let mut sleeper = sound();
     let mut next = sound();
-    // A message for a receiver that sleeps beside a ring is offered to it.
-    for (call, change) in [("semop", "semop"), ("msgsnd", "msg-offer")] {
+    // A message for a receiver that sleeps beside a ring is handed to it.
+    for (call, change) in [("semop", "semop"), ("msgsnd", "msg-hand-over")] {
         for (step, happened) in STEPS {
             let order = format!("{change}/{step}");
             let mut waker = dying(&order);

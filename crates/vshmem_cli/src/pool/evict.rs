@@ -29,11 +29,10 @@ pub struct Evict {
     if_there: bool,
 }
 
-const EXAMPLES: &str = "Examples:
-  vshmem pool evict job7 guest2           its waiters and SEM_UNDO are released; its \
-attaches are quarantined
-  vshmem pool evict job7 guest2 --dead    its virtual machine has \
-ended: everything is released";
+const EXAMPLES: &str = "\
+Examples:
+  vshmem pool evict job7 guest2           its waiters and SEM_UNDO are released; its attaches are quarantined
+  vshmem pool evict job7 guest2 --dead    its virtual machine has ended: everything is released";
 
 impl Evict {
     /// Evicts it.

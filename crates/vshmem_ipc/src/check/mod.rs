@@ -42,7 +42,7 @@ impl Checker<'_> {
         let mut uses = heap::Uses::default();
         self.undos(&client_table, &objects, &mut uses)?;
         self.queues(&objects, &mut uses)?;
-        self.wakes(&objects, &mut uses)?;
+        self.rings(&objects, &mut uses)?;
         self.sets(&objects, &mut uses)?;
         self.heap(&client_table, &uses)?;
         self.wait_queues(&client_table, &objects)

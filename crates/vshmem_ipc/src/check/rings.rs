@@ -18,7 +18,7 @@ use crate::pool::id::Kind;
 use crate::registry::table;
 
 impl Checker<'_> {
-    pub(super) fn wakes(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
+    pub(super) fn rings(&mut self, objects: &Objects, uses: &mut Uses) -> Result<(), Fault> {
         for (index, slot_state) in objects.of(Kind::Queue) {
             let slot = table::slot_at(self.layout, Kind::Queue, index)?;
             let ring = self.ring_of(slot)?;

@@ -208,7 +208,7 @@ fn bring(
         let pid: u32 = pid.parse().map_err(|_| format!("{order}: {pid}"))?;
         let rest = runner.ask("rest", || {
             scenario::turn_to(share as i32);
-            (scenario.renew_heartbeat)(survivor, pid);
+            (scenario.attend)(survivor, pid);
         })?;
         match rest.as_str() {
             "stopped" => {

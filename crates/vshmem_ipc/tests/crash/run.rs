@@ -138,7 +138,7 @@ impl Run {
 
     /// Runs the scenario with the order and says what was not as it should be; if nothing, whether
     /// the child came by the point at all.
-    #[expect(clippy::zombie_processes, reason = "`tend` waits, by pid: it must also see it stop")]
+    #[expect(clippy::zombie_processes, reason = "`await_child` waits, by pid: it must also see it stop")]
     pub fn by(&self, order: &Order) -> Result<bool, String> {
         let session = self.join();
         let survivor = session.client();
@@ -239,7 +239,7 @@ impl Run {
             let options = WaitOptions::NOHANG | WaitOptions::UNTRACED;
             match waitpid(Some(pid_of(pid)), options).expect("waitpid") {
                 Some((_, status)) => return rest_of(status),
-                None => (self.scenario.renew_heartbeat)(survivor, pid),
+                None => (self.scenario.attend)(survivor, pid),
             }
             assert!(
                 begun.elapsed() < Duration::from_secs(60),
@@ -370,7 +370,7 @@ pub fn said(mut child: Child) -> String {
 }
 
 /// The crash points that a scenario passes, and how often.
-#[expect(clippy::zombie_processes, reason = "`tend` waits, by pid: it must also see it stop")]
+#[expect(clippy::zombie_processes, reason = "`await_child` waits, by pid: it must also see it stop")]
 pub fn points(scenario: &'static Scenario) -> BTreeMap<String, u32> {
     let run = Run::new(scenario);
     let session = run.join();

@@ -26,7 +26,7 @@ pub struct Scenario {
     pub prepare: fn(&Session),
     pub act: fn(Session),
     /// Called again and again while the child runs.
-    pub renew_heartbeat: fn(&Client, u32),
+    pub attend: fn(&Client, u32),
     /// Calls of a survivor on the same objects; they leave things as they were.
     pub survive: fn(&Session),
     pub verify: fn(&Session, &Order) -> Result<(), String>,
@@ -39,7 +39,7 @@ const PLAIN: Scenario = Scenario {
     repairs: false,
     prepare,
     act: |_| (),
-    renew_heartbeat: |_, _| (),
+    attend: |_, _| (),
     survive,
     verify,
 };
@@ -55,13 +55,13 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "slots", prepare: prepare_slots, act: slots, ..PLAIN },
     Scenario { name: "types", act: types, ..PLAIN },
     Scenario { name: "full-heap", slabs: 4, act: full_heap, survive: survive_little, ..PLAIN },
-    Scenario { name: "sleeps", act: sleeps, renew_heartbeat: wake, ..PLAIN },
-    Scenario { name: "takes", act: takes, renew_heartbeat: give, verify: verify_taken, ..PLAIN },
+    Scenario { name: "sleeps", act: sleeps, attend: wake, ..PLAIN },
+    Scenario { name: "takes", act: takes, attend: give, verify: verify_taken, ..PLAIN },
     Scenario {
         name: "wakes",
         prepare: prepare_waiters,
         act: wakes,
-        renew_heartbeat: send_to_sleep,
+        attend: send_to_sleep,
         ..PLAIN
     },
     Scenario { name: "forks", act: forks, ..PLAIN },

@@ -1,5 +1,5 @@
-//! What every call does that changes mappings: the attach table are for this thread alone until
-//! both the kernel and they have changed.
+//! What every call does that changes mappings: the attach table is for this thread alone until both
+//! the kernel and the table have changed.
 
 use vshmem_session::Session;
 

@@ -233,7 +233,7 @@ impl Server {
                 return Ok(Ending::Stopped);
             }
             for source in ready {
-                self.renew_heartbeat(source);
+                self.handle_event(source);
             }
             if Instant::now() >= next_round {
                 next_round = Instant::now() + ROUND;
@@ -269,7 +269,7 @@ impl Server {
     pub fn step(&mut self) -> Result<Option<Ending>, ServeError> {
         self.events.clear();
         for source in self.wait(None, Duration::ZERO) {
-            self.renew_heartbeat(source);
+            self.handle_event(source);
         }
         self.round()
     }
@@ -316,7 +316,7 @@ impl Server {
         ready
     }
 
-    fn renew_heartbeat(&mut self, source: Source) {
+    fn handle_event(&mut self, source: Source) {
         match source {
             Source::Stop => {}
             Source::Host => {

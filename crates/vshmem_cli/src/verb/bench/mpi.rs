@@ -41,15 +41,13 @@ pub struct Mpi {
     programs: Option<PathBuf>,
 }
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   vshmem bench mpi
   vshmem bench mpi --quick --pairs 3 --lab lab
 
-`1 kernel` is Open \
-MPI's own shared memory (vader) between two processes on this host; the others are
-the same \
-program, half of its processes in each guest. A run gives the fastest of up to sixty \
-short
+`1 kernel` is Open MPI's own shared memory (vader) between two processes on this host; the others are
+the same program, half of its processes in each guest. A run gives the fastest of up to sixty short
 repetitions of each measurement. Do not compare figures of different runs.";
 
 /// Who is measured.

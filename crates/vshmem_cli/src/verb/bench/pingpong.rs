@@ -44,16 +44,14 @@ pub struct Pingpong {
     programs: Option<PathBuf>,
 }
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   vshmem bench pingpong
-  vshmem bench pingpong --sizes 8,4K --pairs 5 --quick --json \
-pairs.jsonl
+  vshmem bench pingpong --sizes 8,4K --pairs 5 --quick --json pairs.jsonl
   vshmem bench pingpong --lab lab
 
-sysv is two processes of this kernel on its own \
-System V shared memory, on the CPUs that the guests
-run on; vshmem is the same program, one role \
-in each guest. Do not compare figures of different runs.";
+sysv is two processes of this kernel on its own System V shared memory, on the CPUs that the guests
+run on; vshmem is the same program, one role in each guest. Do not compare figures of different runs.";
 
 /// Where the two roles run.
 #[derive(Debug, Clone, Copy, ValueEnum)]

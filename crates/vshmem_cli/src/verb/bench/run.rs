@@ -60,23 +60,17 @@ pub struct Run {
     programs: Option<PathBuf>,
 }
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   vshmem bench run --quick /tmp/look
-  vshmem bench run results --only micro,laplace \
---environments native,guests
-  vshmem bench run results                     # again after \
-Ctrl-C: resumes, and loses nothing
+  vshmem bench run results --only micro,laplace --environments native,guests
+  vshmem bench run results                     # again after Ctrl-C: resumes, and loses nothing
   vshmem bench run --list --only dwarfs
 
-DIR/journal.jsonl \
-has every run, with what the machine was like; DIR/report.html shows what follows from
-them, \
-DIR/summary.csv and DIR/samples.csv are for other programs, DIR/figures for papers. A \
-directory
-that was begun keeps its cases, its seed and its repetitions, whatever the options \
-say. What cannot be
-run here (no guests, a program that is not installed) is named in the \
-report; the exit code is then 1
+DIR/journal.jsonl has every run, with what the machine was like; DIR/report.html shows what follows from
+them, DIR/summary.csv and DIR/samples.csv are for other programs, DIR/figures for papers. A directory
+that was begun keeps its cases, its seed and its repetitions, whatever the options say. What cannot be
+run here (no guests, a program that is not installed) is named in the report; the exit code is then 1
 only if nothing could be run.";
 
 impl Run {

@@ -68,20 +68,17 @@ pub struct Sysv {
 /// Bytes of the pool of guests that are booted for this.
 const GUESTS_POOL_BYTES: u64 = 64 << 20;
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   vshmem bench sysv
-  vshmem bench sysv --quick --only semop,msg-8 --json runs.jsonl \
- vshmem bench sysv --list
+  vshmem bench sysv --quick --only semop,msg-8 --json runs.jsonl
+  vshmem bench sysv --list
   vshmem bench sysv --guests
-  vshmem bench sysv --only \
-semop,contend-sem-8 --pool job7
+  vshmem bench sysv --only semop,contend-sem-8 --pool job7
 
-Kernel and pool take turns within one run, in random order. A \
-verdict is \"unsure\" where the
-95 % interval of the ratio reaches across the target. Exit code \
-1 if something could not be measured;
-a missed target is not a failure. Do not compare figures \
-of different runs.";
+Kernel and pool take turns within one run, in random order. A verdict is \"unsure\" where the
+95 % interval of the ratio reaches across the target. Exit code 1 if something could not be measured;
+a missed target is not a failure. Do not compare figures of different runs.";
 
 impl Sysv {
     /// Measures.

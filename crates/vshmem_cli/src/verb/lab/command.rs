@@ -25,15 +25,14 @@ pub struct LabCommand {
     verb: LabVerb,
 }
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "\
+Examples:
   vshmem lab up --guest uml -n 2
-  vshmem lab up --guest qemu -n 4 --device plain \
-vshmem lab up --guest xen -n 2      (then: vshmem lab exec dom0 -- xl list)
-  vshmem lab exec 1 \
--- vshmem run ./producer &
+  vshmem lab up --guest qemu -n 4 --device plain
+  vshmem lab up --guest xen -n 2      (then: vshmem lab exec dom0 -- xl list)
+  vshmem lab exec 1 -- vshmem run ./producer &
   vshmem lab exec 2 -- vshmem run ./consumer
-  vshmem lab kill 1 \
-    kill guest 1 at once
+  vshmem lab kill 1          kill guest 1 at once
   vshmem lab down";
 
 #[derive(Debug, Subcommand)]
