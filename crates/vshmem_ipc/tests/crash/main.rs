@@ -129,7 +129,10 @@ fn what_was_done_for_a_dead_waiter_is_taken_back_whole_or_not_at_all() {
 /// for 2^18 operations: as often as a word of a semaphore could once be written before it came
 /// back.
 #[test]
-#[expect(clippy::zombie_processes, reason = "`await_child` waits, by pid: it must also see it stop")]
+#[expect(
+    clippy::zombie_processes,
+    reason = "`await_child` waits, by pid: it must also see it stop"
+)]
 fn whoever_is_stopped_after_its_commit_finds_nothing_that_came_back() {
     const OPERATIONS: u32 = 1 << 18;
     let run = Run::new(&SCENARIOS[3]);

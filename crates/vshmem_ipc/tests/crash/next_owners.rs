@@ -83,7 +83,10 @@ fn live(session: &Session, resume: impl FnOnce()) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(format!("{wrong:?}")) }
 }
 
-#[expect(clippy::zombie_processes, reason = "`await_child` waits, by pid: it must also see it stop")]
+#[expect(
+    clippy::zombie_processes,
+    reason = "`await_child` waits, by pid: it must also see it stop"
+)]
 fn stopped_at(order: &Order) -> Result<(), String> {
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == "buries").expect("a scenario");
     let run = Run::new(scenario);

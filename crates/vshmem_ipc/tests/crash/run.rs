@@ -138,7 +138,10 @@ impl Run {
 
     /// Runs the scenario with the order and says what was not as it should be; if nothing, whether
     /// the child came by the point at all.
-    #[expect(clippy::zombie_processes, reason = "`await_child` waits, by pid: it must also see it stop")]
+    #[expect(
+        clippy::zombie_processes,
+        reason = "`await_child` waits, by pid: it must also see it stop"
+    )]
     pub fn by(&self, order: &Order) -> Result<bool, String> {
         let session = self.join();
         let survivor = session.client();
@@ -370,7 +373,10 @@ pub fn said(mut child: Child) -> String {
 }
 
 /// The crash points that a scenario passes, and how often.
-#[expect(clippy::zombie_processes, reason = "`await_child` waits, by pid: it must also see it stop")]
+#[expect(
+    clippy::zombie_processes,
+    reason = "`await_child` waits, by pid: it must also see it stop"
+)]
 pub fn points(scenario: &'static Scenario) -> BTreeMap<String, u32> {
     let run = Run::new(scenario);
     let session = run.join();
