@@ -6,6 +6,7 @@
  *   collective [SEED [SECONDS]]      without SECONDS so many steps as take a few
  */
 #include "coll_vshmem.h"
+#include "random_steps.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -14,23 +15,6 @@
 #include <time.h>
 
 #include "opal/runtime/opal.h"
-
-#define must(condition)                                                                          \
-	do {                                                                                     \
-		if (!(condition)) {                                                              \
-			fprintf(stderr, "%s:%d: %s: seed %llu, step %llu\n", __FILE__, __LINE__, \
-				#condition, (unsigned long long)first_seed,                      \
-				(unsigned long long)step);                                       \
-			abort();                                                                 \
-		}                                                                                \
-	} while (0)
-
-static uint64_t first_seed, step, seed;
-static uint64_t any(uint64_t below)
-{
-	seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-	return below ? (seed >> 11) % below : 0;
-}
 
 /* The library: a pool that has room or not, memory that is held, teams that are joined. */
 struct vshmem_pool {

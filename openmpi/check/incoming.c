@@ -8,29 +8,13 @@
  * In the end all honest answers are given: each operation that was started must have ended once.
  */
 #include "btl_vshmem.h"
+#include "random_steps.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define must(condition)                                                                          \
-	do {                                                                                     \
-		if (!(condition)) {                                                              \
-			fprintf(stderr, "%s:%d: %s: seed %llu, step %llu\n", __FILE__, __LINE__, \
-				#condition, (unsigned long long)first_seed,                      \
-				(unsigned long long)step);                                       \
-			abort();                                                                 \
-		}                                                                                \
-	} while (0)
-
-static uint64_t first_seed, step, seed;
-static uint64_t any(uint64_t below)
-{
-	seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
-	return below ? (seed >> 11) % below : 0;
-}
 
 /* A message: as it is on the wire (onesided.c). */
 struct request {

@@ -218,7 +218,9 @@ fn paths(file: &SourceFile) -> Vec<Vec<String>> {
 
 struct Paths(Vec<Vec<String>>);
 
-fn is_test_only(attributes: &[syn::Attribute]) -> bool {
+/// Whether an item is there for the tests of its file alone.
+#[must_use]
+pub fn is_test_only(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         attribute.path().is_ident("cfg")
             && attribute.parse_args::<syn::Ident>().is_ok_and(|condition| condition == "test")

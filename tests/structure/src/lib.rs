@@ -5,5 +5,5 @@ mod imports;
 mod tree;
 
 pub use functions::{Function, functions};
-pub use imports::{Arrow, arrows, circles};
-pub use tree::{Crate, SourceFile, crates, is_generated, root, tracked};
+pub use imports::{Arrow, arrows, circles, is_test_only};
+pub use tree::{Crate, SourceFile, crates, root, tracked};

@@ -72,12 +72,6 @@ fn below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Whether a tool wrote the file: its length is nobody's choice.
-#[must_use]
-pub fn is_generated(path: &Path) -> bool {
-    path.to_string_lossy().ends_with("Cargo.lock")
-}
-
 /// All crates of the workspace that have a library or a program.
 #[must_use]
 pub fn crates() -> Vec<Crate> {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use syn::visit::Visit;
-use vshmem_structure::{crates, root};
+use vshmem_structure::{crates, is_test_only, root};
 
 /// `| crate | ... | may import |` rows of the design.
 fn table() -> BTreeMap<String, BTreeSet<String>> {
@@ -88,11 +88,7 @@ impl<'ast> Visit<'ast> for Named<'_> {
             syn::Item::Fn(item) => &item.attrs,
             _ => &Vec::new(),
         };
-        let tests = attributes.iter().any(|attribute| {
-            attribute.path().is_ident("cfg")
-                && attribute.parse_args::<syn::Ident>().is_ok_and(|condition| condition == "test")
-        });
-        if !tests {
+        if !is_test_only(attributes) {
             syn::visit::visit_item(self, item);
         }
     }

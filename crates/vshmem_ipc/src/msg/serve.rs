@@ -1,7 +1,7 @@
 //! Sleeping at a queue, and serving those who sleep.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, LockContext, SlotGuard, field, load_value};
+use vshmem_sync::{Fault, LockContext, SlotGuard, Txn, field, load_value};
 use vshmem_wire::{ObjectHeader, ObjectState, ThreadSlot, WaitState};
 
 use crate::context::Context;
@@ -41,30 +41,21 @@ pub(crate) fn sleep_at_queue(
     .map_err(Failure::from)
 }
 
-/// Sends receivers to try again for whom there is a message.
-pub(crate) fn serve_receivers(
+/// Repeats a change under the lock of a queue, and wakes the threads that it has taken off a wait
+/// queue, until the change says that there is no more to do. Nothing to do once the queue has gone.
+pub(crate) fn serve_all(
     context: &Context,
     lock_context: &LockContext<'_>,
     queue: &Queue,
+    name: &'static str,
+    mut serve: impl FnMut(&mut Txn<'_>, &mut WakeList) -> Result<bool, Fault>,
 ) -> Result<(), Failure> {
-    let layout = context.pool().layout();
-    // Each round but the last takes another thread off the wait queue; so in those below.
-    for _ in 0..=layout.threads.count {
+    // Each round but the last takes another thread off the wait queue.
+    for _ in 0..=context.pool().layout().threads.count {
         let mut wakes = WakeList::default();
-        let step = change::run(context, lock_context, queue.lock(), "msg-serve-receivers", |txn| {
+        let step = change::run(context, lock_context, queue.lock(), name, |txn| {
             wakes.clear();
-            if !queue.alive(txn)? || txn.get(at!(queue, head))? == 0 {
-                return Ok(Ok(false));
-            }
-            let wait_queue = queue.receivers();
-            let again = WaitState::Retry;
-            let more = retry(txn, layout, wait_queue, &mut wakes, again, 0, |txn, at| {
-                let map = txn.lock_context().map;
-                let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
-                let mtype = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
-                Ok(find(txn, layout, queue, Search::unpack(mode, mtype))?.is_some())
-            })?;
-            Ok(Ok(more))
+            Ok(Ok(queue.alive(txn)? && serve(txn, &mut wakes)?))
         });
         let more = flatten(step)?;
         doorbell::wake_all(context, &wakes);
@@ -75,28 +66,36 @@ pub(crate) fn serve_receivers(
     Err(Fault::corrupt(queue.slot, "a wait queue without an end").into())
 }
 
+/// Sends receivers to try again for whom there is a message.
+pub(crate) fn serve_receivers(
+    context: &Context,
+    lock_context: &LockContext<'_>,
+    queue: &Queue,
+) -> Result<(), Failure> {
+    let layout = context.pool().layout();
+    serve_all(context, lock_context, queue, "msg-serve-receivers", |txn, wakes| {
+        if txn.get(at!(queue, head))? == 0 {
+            return Ok(false);
+        }
+        retry(txn, layout, queue.receivers(), wakes, WaitState::Retry, 0, |txn, at| {
+            let map = txn.lock_context().map;
+            let mode = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;
+            let mtype = map.load(field!(at, ThreadSlot, argument), Ordering::Relaxed)?;
+            Ok(find(txn, layout, queue, Search::unpack(mode, mtype))?.is_some())
+        })
+    })
+}
+
+/// Sends senders to try again for whom there is room.
 pub(crate) fn serve_senders(
     context: &Context,
     lock_context: &LockContext<'_>,
     queue: &Queue,
 ) -> Result<(), Failure> {
     let layout = context.pool().layout();
-    for _ in 0..=layout.threads.count {
-        let mut wakes = WakeList::default();
-        let step = change::run(context, lock_context, queue.lock(), "msg-serve", |txn| {
-            wakes.clear();
-            if !queue.alive(txn)? {
-                return Ok(Ok(false));
-            }
-            wake_senders(txn, layout, queue, &mut wakes).map(Ok)
-        });
-        let more = flatten(step)?;
-        doorbell::wake_all(context, &wakes);
-        if !more {
-            return Ok(());
-        }
-    }
-    Err(Fault::corrupt(queue.slot, "a wait queue without an end").into())
+    serve_all(context, lock_context, queue, "msg-serve", |txn, wakes| {
+        wake_senders(txn, layout, queue, wakes)
+    })
 }
 
 /// Recovers after a thread that died in the middle of a change: makes waiters retry, or continues

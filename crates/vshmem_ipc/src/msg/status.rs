@@ -7,16 +7,14 @@ use vshmem_wire::{Layout, MsgSlot, ObjectHeader, ObjectState, WaitState};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
-use crate::memory::change;
 use crate::msg::list::retry;
 use crate::msg::queue::{self, MsgInfo, Queue, QueueStat, at};
 use crate::msg::ring::{self, ring_totals};
+use crate::msg::serve;
 use crate::pool::id::{Kind, Place};
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, READ};
 use crate::registry::table::{self, per_kind};
-use crate::wait::doorbell;
-use crate::wait::wait_queue::WakeList;
 
 /// Messages of the queue in a slot and their bytes, in list and ring.
 pub(crate) fn totals(map: &Map, layout: &Layout, slot: u64) -> Result<(u32, u32), Fault> {
@@ -53,28 +51,13 @@ pub(crate) fn queue_change(
         table::set_owner(txn, queue.slot, uid, gid, mode).map(Ok)
     }))?;
     // Every thread looks again: modes and room may be other ones now.
-    for _ in 0..=layout.threads.count {
-        let mut wakes = WakeList::default();
-        let step = change::run(context, &lock_context, queue.lock(), "msg-set-wake", |txn| {
-            wakes.clear();
-            if !queue.alive(txn)? {
-                return Ok(Ok(false));
-            }
-            let mut more = false;
-            for wait_queue in [queue.receivers(), queue.senders()] {
-                more |= retry(txn, layout, wait_queue, &mut wakes, WaitState::Retry, 0, |_, _| {
-                    Ok(true)
-                })?;
-            }
-            Ok(Ok(more))
-        });
-        let more = flatten(step)?;
-        doorbell::wake_all(context, &wakes);
-        if !more {
-            return Ok(());
+    serve::serve_all(context, &lock_context, &queue, "msg-set-wake", |txn, wakes| {
+        let mut more = false;
+        for wait_queue in [queue.receivers(), queue.senders()] {
+            more |= retry(txn, layout, wait_queue, wakes, WaitState::Retry, 0, |_, _| Ok(true))?;
         }
-    }
-    Err(Fault::corrupt(queue.slot, "a wait queue without an end").into())
+        Ok(more)
+    })
 }
 
 /// IPC_STAT.
