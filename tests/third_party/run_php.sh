@@ -32,11 +32,22 @@ if ! (fetch) >"$work/log" 2>&1; then
 	echo "0 passed, 1 failed, 0 skipped"
 	exit 1
 fi
-php=$work/root/usr/bin/php$version
-extensions=$(dirname "$(ls "$work"/root/usr/lib/php/*/sysvmsg.so)")
+# What is installed is not unpacked.
+php=$(ls "$work/root/usr/bin/php$version" "/usr/bin/php$version" 2>/dev/null | head -1)
+extensions=$(dirname "$(ls "$work"/root/usr/lib/php/*/sysvmsg.so /usr/lib/php/*/sysvmsg.so 2>/dev/null | head -1)")
 export LD_LIBRARY_PATH=$work/root/usr/lib/x86_64-linux-gnu:$work/root/usr/lib/aarch64-linux-gnu
 export TEST_PHP_EXECUTABLE=$php NO_INTERACTION=1 TEST_NON_ROOT_SYSV=1
 cd "$work/source" || exit 1
+# PHP opens its extensions with RTLD_DEEPBIND. Its semaphores are listed where they should be, or all else says nothing.
+key=$((0x70687000 + $$ % 4096))
+$prefix "$php" -n -d "extension_dir=$extensions" -d extension=sysvsem -r "exit(sem_get($key) ? 0 : 1);" || exit 1
+if ! $prefix ipcs -s | grep -q "^$(printf '0x%08x' $key) "; then
+	ipcrm -S $key
+	echo "PHP's semaphores are not where they should be: its extensions have passed the library"
+	echo "0 passed, 1 failed, 0 skipped"
+	exit 1
+fi
+$prefix ipcrm -S $key
 # The tests share keys made by ftok of their own files: one at a time.
 $prefix "$php" -n run-tests.php -q -n -d "extension_dir=$extensions" -d extension=sysvshm -d extension=sysvsem -d extension=sysvmsg \
 	-d extension=shmop -d extension=posix --no-progress ext/sysvshm ext/sysvsem ext/sysvmsg ext/shmop >"$work/log" 2>&1

@@ -3,6 +3,7 @@
 
 pub mod control;
 pub mod credentials;
+pub mod dlopen;
 pub mod exec;
 pub mod files;
 pub mod keys;
