@@ -4,6 +4,7 @@ CARGO := $(shell command -v cargo || echo $(HOME)/.cargo/bin/cargo)
 .PHONY: help setup setup-guests setup-all build programs demo test test-long check bench clean
 help:
 	@echo 'make demo     two virtual machines sharing System V IPC, and a table of what it costs (GUEST=qemu: under QEMU; GUEST=xen: domains of an emulated Xen)'
+	@echo 'make demos    X windows, satellite time, PHP and PostgreSQL, unchanged, across virtual machines'
 	@echo 'make test     every test that this machine can run'
 	@echo 'make test-long     what takes longer: stress, soak, fuzzing, sanitizers, every device (some four hours)'
 	@echo 'make bench    the papers'"'"' measurements in some two minutes, and a report of them (vshmem-bench-DATE/report.html)'
@@ -42,6 +43,12 @@ programs: setup
 
 demo: setup-guests build programs
 	@GUEST=$(GUEST) demo/run
+
+# Other people's programs in guests, each beside the kernel alone or the network.
+.PHONY: demos
+demos: setup-guests build
+	@scripts/setup guests demos
+	@demo/all target/release/vshmem
 
 test: setup-all build programs
 	@tests/run
