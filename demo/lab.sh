@@ -51,14 +51,14 @@ close_lab() {
 guest() {
 	number=$1
 	shift
-	timeout -k 5 60 "$vshmem" lab --name "$lab" exec "$number" -- "$@"
+	timeout -k 5 300 "$vshmem" lab --name "$lab" exec "$number" -- "$@"
 }
 
 # start N TITLE COMMAND...: the same in the background. Its output goes to $own/TITLE, its process id in the guest to /tmp/TITLE.pid.
 start() {
 	number=$1 title=$2
 	shift 2
-	timeout -k 5 120 "$vshmem" lab --name "$lab" exec "$number" -- \
+	timeout -k 5 600 "$vshmem" lab --name "$lab" exec "$number" -- \
 		sh -c 'echo $$ >"/tmp/$1.pid"; shift; exec "$@"' sh "$title" "$@" >"$own/$title" 2>&1 &
 	started="$started $!"
 	eval "job_$title=$!"
@@ -72,7 +72,7 @@ stop() {
 
 says() { grep -q "$2" "$own/$1" 2>/dev/null; } # says TITLE PATTERN
 
-# until_true SECONDS COMMAND...: a state that is waited for.
+# until_true SECONDS COMMAND...: a state that is waited for. The bounds here end what has failed; a busy machine keeps them.
 until_true() {
 	turns=$(($1 * 5))
 	shift
