@@ -13,10 +13,10 @@ pub fn text(machine: &Machine, plan: &Plan) -> String {
     let cpus: usize = machine.cores.iter().map(|core| core.cpus.len()).sum();
     let _ = writeln!(
         text,
-        "machine  {} sockets, {} nodes with CPUs, {} cores, {cpus} CPUs, {}{}",
-        machine.count(|core| core.package),
-        machine.home_nodes().len(),
-        machine.cores.len(),
+        "machine  {}, {} with CPUs, {}, {cpus} CPUs, {}{}",
+        many(machine.count(|core| core.package) as usize, "socket"),
+        many(machine.home_nodes().len(), "node"),
+        many(machine.cores.len(), "core"),
         about(machine.nodes.iter().map(|node| node.bytes).sum()),
         if machine.model.is_empty() { String::new() } else { format!(" ({})", machine.model) }
     );
@@ -76,7 +76,7 @@ fn of_pool(plan: &Plan, pool: &Pool) -> String {
     let names: Vec<&str> =
         pool.guests.iter().map(|(guest, _)| plan.guests[*guest].name.as_str()).collect();
     format!(
-        "{:<8} {} on node {} for {}: {}\n",
+        "{:<8} {} on nodes {} for {}: {}\n",
         pool.name,
         bytes(pool.bytes),
         pool.nodes,
@@ -85,12 +85,12 @@ fn of_pool(plan: &Plan, pool: &Pool) -> String {
     )
 }
 
+fn many(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A size to read, not to type.
 fn about(bytes: u64) -> String {
     let gigabytes = bytes as f64 / f64::from(1 << 30);
-    if gigabytes >= 1.0 {
-        format!("{gigabytes:.1} GiB")
-    } else {
-        format!("{} MiB", bytes >> 20)
-    }
+    if gigabytes >= 1.0 { format!("{gigabytes:.1} GiB") } else { format!("{} MiB", bytes >> 20) }
 }

@@ -114,6 +114,14 @@ fn kinds(root: Element) -> Vec<NumberSet> {
         })
         .collect();
     kinds.sort_by_key(|(speed, _)| *speed);
+    // hwloc tells apart what differs in anything; here the speed counts.
+    kinds.dedup_by(|later, earlier| {
+        let same = later.0 == earlier.0;
+        if same {
+            earlier.1.insert_all(&later.1);
+        }
+        same
+    });
     kinds.into_iter().map(|(_, cpus)| cpus).collect()
 }
 
@@ -157,7 +165,7 @@ fn machine(
         named.find_map(|info| info.attribute("value")).unwrap_or_default().to_owned()
     };
     let mut machine = Machine {
-        model: info("CPUModel"),
+        model: info("CPUModel").split_whitespace().collect::<Vec<_>>().join(" "),
         architecture: info("Architecture"),
         nodes: found.nodes,
         cores: Vec::new(),

@@ -32,9 +32,8 @@ pub(super) fn of(
 /// CPUs of the host's share on the guest's sockets, else all of that share; where the host keeps
 /// none, the guest's own.
 fn emulator(machine: &Machine, cores: &[&Core], host: &[usize], vcpus: &[u32]) -> NumberSet {
-    let near = |place: &&usize| {
-        cores.iter().any(|core| core.package == machine.cores[**place].package)
-    };
+    let near =
+        |place: &&usize| cores.iter().any(|core| core.package == machine.cores[**place].package);
     let near: Vec<usize> = host.iter().filter(near).copied().collect();
     match (near.is_empty(), host.is_empty()) {
         (_, true) => vcpus.iter().copied().collect(),
@@ -49,8 +48,7 @@ fn topology(cores: &[&Core], threads: &[Vec<u32>]) -> Topology {
     let Some(threads) = same(threads.iter().map(Vec::len)) else {
         return Topology { sockets: 1, dies: 1, cores: vcpus, threads: 1 };
     };
-    let flat =
-        Topology { sockets: 1, dies: 1, cores: count(cores.len()), threads: count(threads) };
+    let flat = Topology { sockets: 1, dies: 1, cores: count(cores.len()), threads: count(threads) };
     let packages = parts(cores, |core| core.package);
     let dies = parts(cores, |core| core.die);
     if same(packages.iter().map(|(_, size)| *size)).is_none() {
@@ -58,8 +56,8 @@ fn topology(cores: &[&Core], threads: &[Vec<u32>]) -> Topology {
     }
     let sockets = packages.len();
     // Dies of a socket, if each has as many, and as many cores.
-    let regular = dies.len().is_multiple_of(sockets)
-        && same(dies.iter().map(|(_, size)| *size)).is_some();
+    let regular =
+        dies.len().is_multiple_of(sockets) && same(dies.iter().map(|(_, size)| *size)).is_some();
     let dies = if regular { dies.len() / sockets } else { 1 };
     Topology {
         sockets: count(sockets),
@@ -91,14 +89,17 @@ fn same(mut values: impl Iterator<Item = usize>) -> Option<usize> {
 fn cells(machine: &Machine, cores: &[&Core], vcpus: &[u32]) -> Vec<Cell> {
     let nodes: Vec<u32> =
         parts(cores, |core| core.node).into_iter().map(|(node, _)| node).collect();
-    let node_of = |cpu: &u32| {
-        cores.iter().find(|core| core.cpus.contains(cpu)).map(|core| core.node)
-    };
+    let node_of =
+        |cpu: &u32| cores.iter().find(|core| core.cpus.contains(cpu)).map(|core| core.node);
     nodes
         .iter()
         .map(|node| Cell {
             host_node: *node,
-            vcpus: (0..).zip(vcpus).filter(|(_, cpu)| node_of(cpu) == Some(*node)).map(|(n, _)| n).collect(),
+            vcpus: (0..)
+                .zip(vcpus)
+                .filter(|(_, cpu)| node_of(cpu) == Some(*node))
+                .map(|(n, _)| n)
+                .collect(),
             bytes: 0,
             distances: nodes.iter().map(|other| machine.distance(*node, *other)).collect(),
         })

@@ -27,7 +27,10 @@ pub(super) fn reserve(machine: &Machine, request: &Request) -> Result<Vec<usize>
         return Err(Impossible {
             wanted: format!("--host-cpus {wanted}"),
             found: format!("the machine has {all} CPUs, and the guests need some of them"),
-            nearest: format!("At most --host-cpus {} leaves a core to a guest", all - last.min(all)),
+            nearest: format!(
+                "At most --host-cpus {} leaves a core to a guest",
+                all - last.min(all)
+            ),
         });
     }
     Ok(reserved)
@@ -46,8 +49,7 @@ fn order(machine: &Machine) -> Vec<usize> {
     let mut ranked: Vec<(usize, u32, u32, usize)> = Vec::new();
     for (place, core) in machine.cores.iter().enumerate() {
         let earlier = |other: &&(usize, &crate::machine::Core)| {
-            other.1.package == core.package
-                && (other.1.kind, other.0) < (core.kind, place)
+            other.1.package == core.package && (other.1.kind, other.0) < (core.kind, place)
         };
         let rank = machine.cores.iter().enumerate().filter(|other| earlier(&other)).count();
         ranked.push((rank, core.kind, core.package, place));

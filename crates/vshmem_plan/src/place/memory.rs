@@ -22,6 +22,11 @@ pub(super) fn share_out(
     pools: &[Pool],
     request: &Request,
 ) -> Result<Vec<(u32, u64)>, Impossible> {
+    for node in &machine.nodes {
+        if pools.iter().map(|pool| on_node(pool, node.number)).sum::<u64>() > node.bytes {
+            return Err(no_room(node.number, node.bytes, 0, pools));
+        }
+    }
     let granule = request.huge_pages.map_or(GRANULE, |page| page.bytes());
     let host = host_share(machine, guests.len(), request)?;
     let mut kept = Vec::new();
@@ -94,7 +99,7 @@ fn no_room(node: u32, total: u64, host: u64, pools: &[Pool]) -> Impossible {
             bytes => format!("--pool {}", shown(bytes)),
         },
         found: format!(
-            "node {node} has {}; the host keeps {} and pools {}, and too little is left for a guest",
+            "node {node} has {}; the host keeps {} and pools take {}: too little is left",
             shown(total),
             shown(host),
             shown(pool)

@@ -94,9 +94,10 @@ fn notes(
         notes.push("the host keeps no CPU: emulator threads run on their guest's own".into());
     }
     for guest in guests.iter().filter(|_| machine.kinds > 1) {
-        let cores = machine.cores.iter().filter(|core| {
-            core.cpus.first().is_some_and(|first| guest.vcpus.contains(first))
-        });
+        let cores = machine
+            .cores
+            .iter()
+            .filter(|core| core.cpus.first().is_some_and(|first| guest.vcpus.contains(first)));
         let kinds: NumberSet = cores.map(|core| core.kind).collect();
         if kinds.len() > 1 {
             notes.push(format!(
@@ -107,7 +108,8 @@ fn notes(
         }
     }
     if request.huge_pages.is_some() && request.pool.is_some() {
-        notes.push("the pool lies in pages of the usual size; --hugepages is for the guests".into());
+        notes
+            .push("the pool lies in pages of the usual size; --hugepages is for the guests".into());
     }
     notes
 }

@@ -33,7 +33,9 @@ pub(super) fn place(
         PoolPlacement::ByRule | PoolPlacement::Interleave if homes.len() == 1 => {
             Ok(one(homes.clone(), format!("all its guests are on node {homes}")))
         }
-        PoolPlacement::ByRule | PoolPlacement::Interleave => Ok(one(homes.clone(), in_turn(&homes))),
+        PoolPlacement::ByRule | PoolPlacement::Interleave => {
+            Ok(one(homes.clone(), in_turn(&homes)))
+        }
         PoolPlacement::Node(number) => {
             let has_memory = machine.node(number).is_some_and(|node| node.bytes > 0);
             if !has_memory {
@@ -67,7 +69,9 @@ fn in_turn(nodes: &NumberSet) -> String {
     if nodes.len() == 1 {
         return format!("its guests are on node {nodes}");
     }
-    format!("its guests are on nodes {nodes}: pages on each in turn are as far from one as from another")
+    format!(
+        "its guests are on nodes {nodes}: pages on each in turn are as far from one as from another"
+    )
 }
 
 fn pool(
@@ -106,7 +110,7 @@ fn no_such_node(machine: &Machine, number: u32) -> Impossible {
 fn odd(guests: usize) -> Impossible {
     Impossible {
         wanted: "--pool-numa per-pair".into(),
-        found: format!("{guests} guests are no pairs"),
+        found: format!("the plan has an odd number of guests, {guests}"),
         nearest: "Use --pool-numa interleave, or an even number of guests".into(),
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn of(
         }
     }
     steps.extend(pools.iter().map(|pool| Step {
-        purpose: format!("pool {} on node {}", pool.name, pool.nodes),
+        purpose: format!("pool {} on nodes {}", pool.name, pool.nodes),
         command: format!(
             "vshmem pool create {} --size {} --numa {}",
             pool.name,
