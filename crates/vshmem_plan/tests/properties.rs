@@ -228,7 +228,8 @@ proptest! {
     fn the_nearest_count_can_be_done(shape in shapes(), count in 1..40_u32) {
         let Some(machine) = machine(&shape) else { return Ok(()) };
         let ask = |count| {
-            plan(&machine, &Request { cut: Cut::Count(count), host_memory: Some(0), ..Request::default() })
+            let cut = Cut::Count(count);
+            plan(&machine, &Request { cut, host_memory: Some(0), ..Request::default() })
         };
         let Err(impossible) = ask(count) else { return Ok(()) };
         if !impossible.wanted.starts_with("--guests") {

@@ -77,6 +77,12 @@ impl Machine {
         self.cores.iter().map(|core| core.node).collect()
     }
 
+    /// All CPUs of these cores, by their places in the list.
+    #[must_use]
+    pub fn cpus_of(&self, cores: &[usize]) -> NumberSet {
+        cores.iter().flat_map(|core| self.cores[*core].cpus.iter().copied()).collect()
+    }
+
     /// How many different values the cores have of something, as a count of units.
     #[must_use]
     pub fn count(&self, of: impl Fn(&Core) -> u32) -> u32 {

@@ -37,8 +37,8 @@ fn emulator(machine: &Machine, cores: &[&Core], host: &[usize], vcpus: &[u32]) -
     let near: Vec<usize> = host.iter().filter(near).copied().collect();
     match (near.is_empty(), host.is_empty()) {
         (_, true) => vcpus.iter().copied().collect(),
-        (true, false) => super::cpus(machine, host),
-        (false, false) => super::cpus(machine, &near),
+        (true, false) => machine.cpus_of(host),
+        (false, false) => machine.cpus_of(&near),
     }
 }
 

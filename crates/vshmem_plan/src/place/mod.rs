@@ -26,7 +26,7 @@ pub fn plan(machine: &Machine, request: &Request) -> Result<Plan, Impossible> {
         (0..machine.cores.len()).filter(|core| !reserved.contains(core)).collect();
     let cut = cut::cut(machine, &free, request.cut)?;
     let host_cores: Vec<usize> = reserved.iter().chain(&cut.left_over).copied().collect();
-    let host_cpus = cpus(machine, &host_cores);
+    let host_cpus = machine.cpus_of(&host_cores);
     let mut guests: Vec<_> = cut
         .guests
         .iter()
@@ -47,11 +47,6 @@ pub fn plan(machine: &Machine, request: &Request) -> Result<Plan, Impossible> {
         page_bytes,
         notes,
     })
-}
-
-/// All CPUs of these cores.
-fn cpus(machine: &Machine, cores: &[usize]) -> NumberSet {
-    cores.iter().flat_map(|core| machine.cores[*core].cpus.iter().copied()).collect()
 }
 
 /// The threads that stay idle.
