@@ -59,6 +59,8 @@ enum Verb {
     Lab(verb::lab::LabCommand),
     /// Measure vshmem beside its rivals.
     Bench(verb::bench::Bench),
+    /// Cut a host into guests along its sockets, nodes or caches.
+    Plan(verb::plan::Plan),
     /// Print the environment in which Open MPI's mpirun goes through a pool.
     MpiEnv(verb::mpi_env::MpiEnv),
     /// Say what this machine has and lacks, with a remedy for each.
@@ -80,6 +82,7 @@ impl Verb {
             Self::Rm(rm) => rm.carry_out(),
             Self::Lab(lab) => lab.carry_out(),
             Self::Bench(bench) => bench.carry_out(),
+            Self::Plan(plan) => plan.carry_out(),
             Self::MpiEnv(environment) => environment.carry_out(),
             Self::Doctor(doctor) => doctor.carry_out(),
             Self::Agent(agent) => agent.carry_out(),

@@ -287,3 +287,19 @@ fn a_file_that_a_monitor_owns_becomes_a_pool() {
     rig::expect(1, &["pool", "rm", path, "--force"]);
     assert!(file.exists());
 }
+
+#[test]
+fn a_pool_lies_on_the_nodes_that_were_asked_for_or_is_not_made() {
+    let name = Name::new("numa");
+    for nodes in ["0", "interleave"] {
+        expect(0, &["pool", "create", &name.0, "--size", "8M", "--numa", nodes]);
+        expect(0, &["pool", "rm", &name.0]);
+    }
+    refusal(
+        &["pool", "create", &name.0, "--size", "8M", "--numa", "999"],
+        &["cannot lie on node 999", "numactl -H"],
+    );
+    assert!(!name.place().exists());
+    let wrong = ["pool", "create", &name.0, "--size", "8M", "--numa", "far"];
+    assert!(rig::complaint(&expect(2, &wrong)).contains("names no node"));
+}

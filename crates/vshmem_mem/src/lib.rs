@@ -29,6 +29,8 @@ mod map;
 mod map;
 mod mapping;
 #[cfg(not(loom))]
+mod nodes;
+#[cfg(not(loom))]
 mod past_cache;
 #[cfg(not(loom))]
 mod prefetch;
@@ -61,6 +63,8 @@ pub use mapping::{
     Mapping, Protection, map_file, map_file_at, map_file_free, protect, relocate, remap_part,
     reserve, unmap,
 };
+#[cfg(not(loom))]
+pub use nodes::{PageNodes, pages_by_node, place_pages};
 #[cfg(not(loom))]
 pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};

@@ -108,7 +108,7 @@ impl Mapping {
         Self::adopt(start.cast(), bytes)
     }
 
-    fn adopt(start: *mut u8, bytes: usize) -> Result<Self, Errno> {
+    pub(crate) fn adopt(start: *mut u8, bytes: usize) -> Result<Self, Errno> {
         NonNull::new(start).map(|start| Self { start, bytes, around: (0, 0) }).ok_or(Errno::NOMEM)
     }
 }

@@ -38,6 +38,7 @@ impl OwnPool {
             mode: 0o600,
             group: None,
             huge_page: None,
+            nodes: None,
             limits: limits.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
             evict_after: 0,
             prepare,

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use vshmem_link::{DAX_FRONT, XenAdmission};
+use vshmem_mem::PageNodes;
+use vshmem_plan::NumberSet;
 use vshmem_session::CreateRequest;
 
 use crate::failure::{Failure, Outcome, failed};
@@ -27,9 +29,10 @@ pub struct Create {
     /// Back it with huge pages of this size (on /dev/hugepages).
     #[arg(long)]
     hugepages: Option<HugePage>,
-    /// Bind it to a NUMA node, or interleave it over all.
-    #[arg(long, value_name = "N|interleave")]
-    numa: Option<String>,
+    /// Where its pages lie, for every process and guest that uses it: on one NUMA node, on several
+    /// in turn (0,1 or 0-3), or on all that have memory in turn.
+    #[arg(long, value_name = "N|N,M|interleave", value_parser = nodes)]
+    numa: Option<PageNodes>,
     /// Who may use it, as the mode of its file, in octal.
     #[arg(long, default_value = "0600", value_parser = mode)]
     mode: u32,
@@ -52,7 +55,7 @@ pub struct Create {
     dax: bool,
     /// In dom0 of Xen: for Xen guests. The pool gets a domain of its own, which never runs; its
     /// pages are granted to the members.
-    #[arg(long, conflicts_with_all = ["sparse", "dax", "hugepages", "prepare"])]
+    #[arg(long, conflicts_with_all = ["sparse", "dax", "hugepages", "prepare", "numa"])]
     xen: bool,
     /// With --xen: members at most, dom0 counted. Without, 8, or as many as Xen's grant tables
     /// hold.
@@ -76,6 +79,7 @@ Examples:
   vshmem pool create team --size 64M --mode 0660 --group hpc
   vshmem pool create fast --size 1G --prepare 128M
   vshmem pool create big --size 8G --hugepages 2M --limit shmmni=100
+  vshmem pool create near --size 1G --numa 0
   vshmem pool create pmem7 --size 1G --dax
   vshmem pool create job7 --file /dev/shm/pve-shm-job7
   vshmem pool create grid --size 16M --xen --member web1 --member web2";
@@ -109,6 +113,22 @@ fn mode(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Nodes: one, a list as the kernel writes it, or all that have memory.
+fn nodes(text: &str) -> Result<PageNodes, String> {
+    let listed = || std::fs::read_to_string("/sys/devices/system/node/has_memory");
+    let list = match text {
+        "interleave" => listed().unwrap_or_else(|_| "0".into()),
+        list => list.to_owned(),
+    };
+    let nodes: Vec<u32> =
+        NumberSet::from_list(&list).map(|set| set.iter().collect()).unwrap_or_default();
+    match nodes[..] {
+        [] => Err(format!("{text:?} names no node: write 0, 0,1, 0-3 or interleave")),
+        [node] if text != "interleave" => Ok(PageNodes::Bind(node)),
+        _ => Ok(PageNodes::Interleave(nodes)),
+    }
+}
+
 fn limit(text: &str) -> Result<(String, u64), String> {
     let wrong = || format!("{text:?} is not a limit: write NAME=NUMBER, as in shmmni=100");
     let (name, value) = text.split_once('=').ok_or_else(wrong)?;
@@ -125,6 +145,7 @@ pub fn make(name: &str, bytes: u64, dax: bool) -> Result<std::path::PathBuf, Fai
         mode: 0o600,
         group: None,
         huge_page: None,
+        nodes: None,
         limits: Vec::new(),
         evict_after: 0,
         backed: true,
@@ -136,11 +157,6 @@ pub fn make(name: &str, bytes: u64, dax: bool) -> Result<std::path::PathBuf, Fai
 impl Create {
     /// Makes it.
     pub fn carry_out(self) -> Outcome {
-        if let Some(node) = &self.numa {
-            return failed(format!(
-                "--numa {node}: not yet supported by this release. Until it is, `numactl --membind=N vshmem pool create ...` (or --interleave=all) does it, because a pool's memory is backed when it is made"
-            ));
-        }
         if let Some(page) = self.hugepages {
             require_huge_pages(page.bytes())?;
         }
@@ -151,6 +167,7 @@ impl Create {
             mode: self.mode,
             group: self.group.as_deref().map(account::group).transpose()?,
             huge_page: self.hugepages.map(HugePage::bytes),
+            nodes: self.numa.clone(),
             limits: self.limits,
             evict_after: self.evict_after,
             backed: !self.sparse,

@@ -7,5 +7,6 @@ pub mod lab;
 pub mod ls;
 pub mod manual;
 pub mod mpi_env;
+pub mod plan;
 pub mod rm;
 pub mod run;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use vshmem_link::{Local, file_limit_allows};
+use vshmem_mem::place_pages;
 
 use super::contents::{is_all_zeros, touch, write_pool};
 use super::draft::Draft;
@@ -103,6 +104,13 @@ fn furnish(
     owner: (u32, u32),
 ) -> Result<(), CreateError> {
     let failed = failing(request, place);
+    if let Some(nodes) = &request.nodes {
+        // Before the first page is there: one that is there stays where it is.
+        place_pages(file.as_fd(), plan.total as usize, nodes).map_err(|errno| {
+            let list: Vec<String> = nodes.nodes().iter().map(u32::to_string).collect();
+            CreateError::Nodes { name: request.name.clone(), nodes: list.join(","), errno }
+        })?;
+    }
     let bytes = plan.backed;
     rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, bytes).map_err(|errno| {
         CreateError::Room { name: request.name.clone(), bytes, place: place.to_owned(), errno }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use rustix::io::Errno;
+use vshmem_mem::PageNodes;
 use vshmem_wire::{Geometry, GeometryError, Layout, PAGE_BYTES};
 
 use crate::error::FindError;
@@ -20,6 +21,8 @@ pub struct CreateRequest {
     pub group: Option<u32>,
     /// Bytes of a huge page, for a pool on hugetlbfs.
     pub huge_page: Option<u64>,
+    /// The nodes that its pages are to lie on; `None`: as the kernel likes.
+    pub nodes: Option<PageNodes>,
     /// Changes to the limits, name and value.
     pub limits: Vec<(String, u64)>,
     /// Seconds of silence until automatic eviction; 0: never.
@@ -94,6 +97,18 @@ pub enum CreateError {
         bytes: u64,
         /// Its file.
         place: PathBuf,
+        /// What came back.
+        errno: Errno,
+    },
+    /// Its pages cannot lie there.
+    #[error(
+        "pool {name}: its pages cannot lie on node {nodes} ({errno}). `lscpu | grep NUMA` shows the nodes of this machine, and `numactl -H` how much memory each has"
+    )]
+    Nodes {
+        /// The name.
+        name: String,
+        /// The nodes that were asked for.
+        nodes: String,
         /// What came back.
         errno: Errno,
     },

@@ -1,0 +1,96 @@
+//! A plan for people: a picture of host, guests, cores, nodes and pools, and what to do.
+
+use std::fmt::Write;
+
+use super::bytes;
+use crate::machine::Machine;
+use crate::result::{Guest, Plan, Pool};
+
+/// The whole plan.
+#[must_use]
+pub fn text(machine: &Machine, plan: &Plan) -> String {
+    let mut text = String::new();
+    let cpus: usize = machine.cores.iter().map(|core| core.cpus.len()).sum();
+    let _ = writeln!(
+        text,
+        "machine  {}, {} with CPUs, {}, {cpus} CPUs, {}{}",
+        many(machine.count(|core| core.package) as usize, "socket"),
+        many(machine.home_nodes().len(), "node"),
+        many(machine.cores.len(), "core"),
+        about(machine.nodes.iter().map(|node| node.bytes).sum()),
+        if machine.model.is_empty() { String::new() } else { format!(" ({})", machine.model) }
+    );
+    let kept: u64 = plan.host.memory.iter().map(|(_, bytes)| bytes).sum();
+    let host = if plan.host.cpus.is_empty() { "none".into() } else { plan.host.cpus.to_string() };
+    let _ = writeln!(text, "host     CPUs {host}, {}", about(kept));
+    for guest in &plan.guests {
+        text += &of_guest(guest);
+    }
+    for pool in &plan.pools {
+        text += &of_pool(plan, pool);
+    }
+    for unused in &plan.unused {
+        let _ = writeln!(text, "unused   CPUs {}: {}", unused.cpus, unused.reason);
+    }
+    for note in &plan.notes {
+        let _ = writeln!(text, "note     {note}");
+    }
+    text += "\nBefore the guests start, as root:\n";
+    for step in &plan.steps {
+        let _ = writeln!(text, "  {:<72} # {}", step.command, step.purpose);
+    }
+    text += "To undo it:\n";
+    for step in plan.steps.iter().rev() {
+        let _ = writeln!(text, "  {}", step.undo);
+    }
+    text
+}
+
+fn of_guest(guest: &Guest) -> String {
+    let topology = guest.topology;
+    let mut text = format!(
+        "{:<8} CPUs {}, {}; {} vCPUs as {} x {} x {} x {} (sockets, dies, cores, threads); emulator on {}\n",
+        guest.name,
+        guest.cpus(),
+        about(guest.bytes()),
+        guest.vcpus.len(),
+        topology.sockets,
+        topology.dies,
+        topology.cores,
+        topology.threads,
+        guest.emulator
+    );
+    for (number, cell) in guest.cells.iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "         its node {number}: vCPUs {}, {} of the host's node {}",
+            cell.vcpus,
+            about(cell.bytes),
+            cell.host_node
+        );
+    }
+    text
+}
+
+fn of_pool(plan: &Plan, pool: &Pool) -> String {
+    let names: Vec<&str> =
+        pool.guests.iter().map(|(guest, _)| plan.guests[*guest].name.as_str()).collect();
+    format!(
+        "{:<8} {} on nodes {} for {}: {}\n",
+        pool.name,
+        bytes(pool.bytes),
+        pool.nodes,
+        names.join(", "),
+        pool.reason
+    )
+}
+
+fn many(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A size to read, not to type.
+fn about(bytes: u64) -> String {
+    let gigabytes = bytes as f64 / f64::from(1 << 30);
+    if gigabytes >= 1.0 { format!("{gigabytes:.1} GiB") } else { format!("{} MiB", bytes >> 20) }
+}

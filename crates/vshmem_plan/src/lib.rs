@@ -1,0 +1,21 @@
+//! Plans for a host that is cut into several guests: which CPUs, which memory and which topology
+//! each guest gets, and where the pool lies that they share.
+//!
+//! [`machine`] reads what the host has, [`Request`] says what is wanted, [`plan`] decides, and
+//! [`form`] writes the decision in the words of a machine monitor. Nothing here changes a machine.
+
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod form;
+pub mod machine;
+mod number_set;
+mod place;
+mod request;
+mod result;
+
+pub use error::{Error, Impossible};
+pub use number_set::NumberSet;
+pub use place::plan;
+pub use request::{Cut, HugePage, PoolPlacement, PoolRequest, Request, Smt};
+pub use result::{Cell, Guest, HostShare, Plan, Pool, Step, Topology, Unused};

@@ -1,0 +1,124 @@
+//! What was decided.
+
+use serde::Serialize;
+
+use crate::number_set::NumberSet;
+
+/// A host, cut into guests.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// What the host itself keeps.
+    pub host: HostShare,
+    /// The guests, in the order of their CPUs.
+    pub guests: Vec<Guest>,
+    /// The pools that they share.
+    pub pools: Vec<Pool>,
+    /// What nobody has, and why.
+    pub unused: Vec<Unused>,
+    /// The size of the pages that back guests and pools, in bytes.
+    pub page_bytes: u64,
+    /// What to know about this plan.
+    pub notes: Vec<String>,
+    /// What to do on the host before the guests start, in this order.
+    pub steps: Vec<Step>,
+}
+
+/// What the host keeps: for itself, and for the threads of the monitors that are no vCPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HostShare {
+    /// Its CPUs.
+    pub cpus: NumberSet,
+    /// Its memory, as (node, bytes).
+    pub memory: Vec<(u32, u64)>,
+}
+
+/// A guest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Guest {
+    /// `guest1` and on.
+    pub name: String,
+    /// The host's CPU of each vCPU.
+    pub vcpus: Vec<u32>,
+    /// Where the emulator's and the I/O threads run: CPUs of the host's share.
+    pub emulator: NumberSet,
+    /// What it is told of its processors.
+    pub topology: Topology,
+    /// Its nodes.
+    pub cells: Vec<Cell>,
+}
+
+/// Sockets, dies of each, cores of each, threads of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Topology {
+    /// Sockets.
+    pub sockets: u32,
+    /// Dies of a socket.
+    pub dies: u32,
+    /// Cores of a die.
+    pub cores: u32,
+    /// Threads of a core.
+    pub threads: u32,
+}
+
+/// A guest's node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cell {
+    /// The host's node that its memory comes from.
+    pub host_node: u32,
+    /// Its vCPUs.
+    pub vcpus: NumberSet,
+    /// Its memory in bytes.
+    pub bytes: u64,
+    /// Its distance from each node of the guest, as the hardware has it (10: itself).
+    pub distances: Vec<u32>,
+}
+
+/// A pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Pool {
+    /// `job1` and on.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The host's nodes that its pages lie on, in turn if there are several.
+    pub nodes: NumberSet,
+    /// For each guest that has it: the guest's number from 0, and the node of that guest that the
+    /// device is shown on.
+    pub guests: Vec<(usize, u32)>,
+    /// Why it lies there.
+    pub reason: String,
+}
+
+/// CPUs that nobody has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Unused {
+    /// Which.
+    pub cpus: NumberSet,
+    /// Why.
+    pub reason: String,
+}
+
+/// Something to do on the host, and how to undo it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Step {
+    /// What for.
+    pub purpose: String,
+    /// A command for a shell of root.
+    pub command: String,
+    /// The command that undoes it.
+    pub undo: String,
+}
+
+impl Guest {
+    /// Its memory in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.cells.iter().map(|cell| cell.bytes).sum()
+    }
+
+    /// The host's CPUs of its vCPUs.
+    #[must_use]
+    pub fn cpus(&self) -> NumberSet {
+        self.vcpus.iter().copied().collect()
+    }
+}

@@ -1,0 +1,158 @@
+//! Plans for machines that exist, each beside the text that was read and found right.
+//! `UPDATE_PLANS=1 cargo test -p vshmem_plan --test golden` writes them anew: read the difference.
+
+use std::fs;
+use std::path::Path;
+
+use vshmem_plan::machine::{Machine, Source};
+use vshmem_plan::{Cut, HugePage, PoolPlacement, PoolRequest, Request, Smt, form, plan};
+
+fn machine(name: &str) -> Machine {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/machines");
+    Source::Xml(directory.join(format!("{name}.xml"))).read().unwrap()
+}
+
+fn pool(bytes: u64, placement: PoolPlacement) -> Option<PoolRequest> {
+    Some(PoolRequest { bytes, placement })
+}
+
+/// What is asked of which machine.
+fn requests() -> Vec<(&'static str, &'static str, Request)> {
+    let per_socket = Request { pool: pool(256 << 20, PoolPlacement::ByRule), ..Request::default() };
+    let per_node = Request { cut: Cut::PerNode, ..per_socket };
+    let count = |count| Request { cut: Cut::Count(count), ..per_socket };
+    let huge = Request { huge_pages: Some(HugePage::Mega2), ..per_socket };
+    vec![
+        ("two-cpus", "one-guest", count(1)),
+        ("two-sockets-smt", "per-socket", per_socket),
+        ("two-sockets-smt", "huge-pages", Request { huge_pages: Some(HugePage::Giga1), ..huge }),
+        ("two-sockets-smt", "one-wide", count(1)),
+        ("two-sockets-smt", "six", count(6)),
+        ("two-sockets-smt", "smt-off", Request { smt: Smt::Off, ..per_socket }),
+        ("nps4-two-l3-each", "per-socket", huge),
+        ("nps4-two-l3-each", "per-node", per_node),
+        ("nps4-two-l3-each", "per-l3", Request { cut: Cut::PerL3, ..per_socket }),
+        (
+            "eight-sockets",
+            "per-pair",
+            Request { pool: pool(1 << 30, PoolPlacement::PerPair), ..per_socket },
+        ),
+        ("eight-sockets", "four", count(4)),
+        ("intel-2-groups-4-nodes", "per-socket", per_socket),
+        ("xeon-4-sockets-dies", "per-node", per_node),
+        ("power-8-nodes-smt4", "per-node", per_node),
+        ("opteron-4-sockets-8-nodes", "per-socket", per_socket),
+        ("sparse-numbers", "per-node", per_node),
+        (
+            "persistent-memory-nodes",
+            "pool-on-nvm",
+            Request { pool: pool(1 << 30, PoolPlacement::Node(7)), ..per_socket },
+        ),
+        ("knights-landing-snc4", "per-node", per_node),
+        ("unlike-sockets", "per-socket", per_socket),
+        ("offline-cpus", "per-socket", per_socket),
+        ("offline-cpu0-node0", "per-node", per_node),
+        ("two-kinds-of-cores", "one-guest", count(1)),
+        ("memory-tiers", "per-socket", per_socket),
+        ("gpu-memory-nodes", "per-socket", per_socket),
+        (
+            "two-sockets-four-dies",
+            "per-socket",
+            Request { pool: pool(64 << 20, PoolPlacement::ByRule), ..per_socket },
+        ),
+        ("arm-clusters", "per-l3", Request { cut: Cut::PerL3, ..per_socket }),
+    ]
+}
+
+#[test]
+fn plans_are_as_they_were_read() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/plans");
+    let update = std::env::var_os("UPDATE_PLANS").is_some();
+    let mut different = Vec::new();
+    for (name, what, request) in requests() {
+        let machine = machine(name);
+        let planned = plan(&machine, &request).unwrap_or_else(|e| panic!("{name} {what}: {e}"));
+        let mut text = form::text(&machine, &planned);
+        for (file, xml) in form::libvirt(&planned, false).into_iter().take(1) {
+            text += &format!("\n{file}:\n{xml}");
+        }
+        let first = |script: String| script.split("&\n").next().unwrap_or_default().to_owned();
+        text += &format!("\nqemu:\n{}", first(form::qemu(&planned, false)));
+        let file = directory.join(format!("{name}.{what}.txt"));
+        if update {
+            fs::write(&file, &text).unwrap();
+        } else if fs::read_to_string(&file).unwrap_or_default() != text {
+            different.push(format!("{}:\n{text}", file.display()));
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn what_cannot_be_done_is_a_sentence_with_the_nearest_that_can() {
+    let of = |name: &str, request: Request| plan(&machine(name), &request).unwrap_err().to_string();
+    let default = Request::default();
+    for (name, request, parts) in [
+        (
+            "two-sockets-smt",
+            Request { cut: Cut::Count(7), ..default },
+            ["--guests 7", "--guests 6 or --guests 8"],
+        ),
+        (
+            "two-sockets-smt",
+            Request { cut: Cut::Count(0), ..default },
+            ["--guests 0", "--guests 1"],
+        ),
+        (
+            "two-sockets-smt",
+            Request { host_cpus: Some(64), ..default },
+            ["--host-cpus 64", "At most --host-cpus 62"],
+        ),
+        (
+            "two-sockets-smt",
+            Request { host_memory: Some(1 << 40), ..default },
+            ["--host-memory 1024G", "128G in all"],
+        ),
+        (
+            "two-sockets-smt",
+            Request { pool: pool(3 << 30, PoolPlacement::ByRule), ..default },
+            ["--pool 3G", "--pool 4G"],
+        ),
+        (
+            "two-sockets-smt",
+            Request { pool: pool(128 << 30, PoolPlacement::ByRule), ..default },
+            ["--pool 128G", "Try --pool 64G"],
+        ),
+        (
+            "two-sockets-smt",
+            Request { pool: pool(1 << 30, PoolPlacement::Node(5)), ..default },
+            ["--pool-numa 5", "The machine has 0-1"],
+        ),
+        (
+            "two-sockets-smt",
+            Request { cut: Cut::Count(1), pool: pool(1 << 30, PoolPlacement::PerPair), ..default },
+            ["odd number of guests, 1", "--pool-numa interleave"],
+        ),
+    ] {
+        let said = of(name, request);
+        for part in parts {
+            assert!(said.contains(part), "no {part:?} in {said:?}");
+        }
+    }
+}
+
+#[test]
+fn files_that_are_no_topology_are_named() {
+    let directory = std::env::temp_dir().join(format!("vshmem-plan-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let file = directory.join("no.xml");
+    for text in ["", "<topology", "<topology/>", "<topology version=\"2.0\"/>"] {
+        fs::write(&file, text).unwrap();
+        let said = Source::Xml(file.clone()).read().unwrap_err().to_string();
+        assert!(said.contains("no.xml") && said.contains("lstopo"), "{said}");
+    }
+    let said = Source::Sysfs(directory.clone()).read().unwrap_err().to_string();
+    assert!(said.contains("no directory `sys`"), "{said}");
+    fs::remove_dir_all(&directory).unwrap();
+    assert!("xml".parse::<Source>().is_err());
+}
