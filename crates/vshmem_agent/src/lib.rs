@@ -31,6 +31,6 @@ mod watch;
 
 pub use detach::detach;
 pub use error::AgentError;
-pub use serve::serve;
+pub use serve::{Stay, serve};
 pub use starter::{AgentStarter, start};
 pub use surroundings::remember_surroundings;
