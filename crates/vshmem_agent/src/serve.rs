@@ -67,6 +67,7 @@ fn serve_once(place: &Path, lock: RoleLock, stay: Stay) -> Result<bool, AgentErr
     }
     let _ = session.client().renew_lease(0);
     let _ = session.leave();
+    vshmem_link::remove_notice_marks(&pool.superblock().uuid, false);
     drop(lock);
     // Who joined before the lock was released saw it held and has started nobody.
     Ok(pool.local_clients(domain).is_ok_and(|left| left.is_empty()) || ending == Ending::Broken)

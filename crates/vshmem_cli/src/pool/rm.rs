@@ -102,6 +102,7 @@ fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Fai
     let _ = std::fs::remove_file(vshmem_serve::Places::usual(name).record);
     if let Some(uuid) = uuid {
         remove_wait_files(&uuid);
+        vshmem_link::remove_notice_marks(&uuid, true);
     }
     Ok(())
 }
