@@ -1,6 +1,6 @@
 /* What runs in the test's containers: unchanged System V IPC on keys that both containers know.
  *   member hold     makes a segment and a set, takes the semaphore with SEM_UNDO, attaches, says "ready" and waits
- *   member brief    the same, and ends without giving anything back but what exit gives back
+ *   member wait     does nothing at all
  *   member look     prints the segment's text, its attaches and the semaphore's value */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,16 +51,18 @@ static int hold(int segment, int set)
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
-	int segment = shmget(KEY, BYTES, IPC_CREAT | 0666);
-	int set = semget(KEY, 1, IPC_CREAT | 0666);
+	int segment, set;
 
+	while (strcmp(verb, "wait") == 0)
+		pause();
+	segment = shmget(KEY, BYTES, IPC_CREAT | 0666);
+	set = semget(KEY, 1, IPC_CREAT | 0666);
 	if (segment < 0 || set < 0)
 		return failed("shmget or semget");
 	if (strcmp(verb, "look") == 0)
 		return look(segment, set);
 	if (hold(segment, set) != 0)
 		return 1;
-	while (strcmp(verb, "hold") == 0)
+	for (;;)
 		pause();
-	return 0;
 }

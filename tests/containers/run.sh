@@ -74,6 +74,12 @@ ok "an agent that is kept is started once" "$vshmem" agent --keep --pool "/dev/s
 given=($("$vshmem" pool show "$pool" --as podman 2>/dev/null))
 share podman
 ok "all clients are gone" until_true has_no_client
+# A container that was given the pool and does not use it.
+idle() {
+	container -d --name idle "${given[@]}" $image /bin/member wait && until_true eval '"$vshmem" pool rm "$pool" 2>&1 | grep "1 containers were given it (that of process [0-9]* (member))"' &&
+		"${podman[@]}" rm -f -t 0 idle
+}
+ok "a container that does not use the pool is named all the same" idle
 ok "nothing is wrong in the pool" "$vshmem" pool check "$pool"
 
 ends() { "$vshmem" pool rm "$pool" && until_true eval '! keeper'; }
