@@ -49,7 +49,7 @@ start_engine() {
 		configure $runtime
 		for limits in "" "--ulimit=nofile=1024:1024 --ulimit=nproc=1024:1024"; do
 			limits=($limits)
-			answer=$(container --rm $image /bin/vshmem --version 2>&1) && return
+			answer=$(container --rm $image vshmem --version 2>&1) && return
 		done
 	done
 	skip "podman cannot start a container: $(tail -1 <<<"$answer")"

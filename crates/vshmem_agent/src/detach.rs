@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use vshmem_session::Role;
 
 use crate::error::AgentError;
-use crate::serve::Stay;
+use crate::stay::Stay;
 
 /// What the agent says when it is at work.
 pub const UP: &str = "up";

@@ -14,19 +14,11 @@ use crate::clean;
 use crate::detach::UP;
 use crate::error::AgentError;
 use crate::notify::Notifier;
+use crate::stay::Stay;
 use crate::watch::{Ending, Watch};
 
 /// How often a keeper looks whether another agent has left.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// How long an agent stays.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stay {
-    /// Until no program of this domain, and of those below it, uses the pool.
-    WhileInUse,
-    /// Until the pool is removed.
-    WhileThePoolExists,
-}
 
 /// Is the agent for as long as `stay` says. Does nothing if there is one already.
 pub fn serve(place: &Path, stay: Stay) -> Result<(), AgentError> {

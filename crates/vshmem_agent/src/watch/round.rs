@@ -16,7 +16,7 @@ use super::namespaces::Namespaces;
 use super::period::ROUND;
 use crate::clean::CleanerHandle;
 use crate::notify::Notifier;
-use crate::serve::Stay;
+use crate::stay::Stay;
 
 /// How long the last client has to be gone before the agent goes as well.
 const IDLE: Duration = Duration::from_secs(5);

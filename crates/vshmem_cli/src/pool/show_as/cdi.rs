@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::containers::reference;
 use super::host_pool::HostPool;
 use crate::failure::{Failure, failed};
 
@@ -27,7 +26,7 @@ pub fn file(pool: &HostPool, command: &Path) -> Result<String, Failure> {
         "args": ["vshmem", "agent", "--keep", "--pool", place],
     });
     let edits = json!({
-        "env": [format!("VSHMEM_POOL={}", reference(pool))],
+        "env": [format!("VSHMEM_POOL={}", pool.reference())],
         "mounts": [{
             "hostPath": place, "containerPath": place, "options": ["rw", "rbind", "nosuid", "nodev"],
         }],

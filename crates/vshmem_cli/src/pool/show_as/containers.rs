@@ -40,16 +40,7 @@ pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
 /// The options of `docker run` and `podman run`, on one line.
 fn options(pool: &HostPool) -> String {
     let place = pool.place.display();
-    format!("--mount type=bind,src={place},dst={place} --env VSHMEM_POOL={}\n", reference(pool))
-}
-
-/// By what `vshmem` in the container finds the pool: its name where that leads to its file.
-pub fn reference(pool: &HostPool) -> String {
-    if pool.place.as_os_str() == format!("/dev/shm/vshmem.{}", pool.name).as_str() {
-        pool.name.clone()
-    } else {
-        pool.place.display().to_string()
-    }
+    format!("--mount type=bind,src={place},dst={place} --env VSHMEM_POOL={}\n", pool.reference())
 }
 
 fn hints(pool: &HostPool, form: Form) -> Vec<String> {

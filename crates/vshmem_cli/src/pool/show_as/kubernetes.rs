@@ -1,7 +1,6 @@
 //! The part of a Kubernetes pod's template that gives it a pool of its node (hostPath volumes,
 //! kubernetes.io/docs/concepts/storage/volumes). Not tried on a cluster.
 
-use super::containers::reference;
 use super::host_pool::HostPool;
 
 /// The part, to be merged into the template.
@@ -23,7 +22,7 @@ pub fn template(pool: &HostPool) -> String {
     - name: {volume}
       mountPath: {place}
 ",
-        reference(pool)
+        pool.reference()
     )
 }
 

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use libc::c_int;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags};
 
-use super::Program;
 use super::elf::{Linking, linking};
 use crate::next::system_call;
 
@@ -16,6 +15,17 @@ pub const ROOM: usize = 2 * PATH;
 const PATH: usize = libc::PATH_MAX as usize;
 /// Scripts that start scripts, at most: the kernel's own bound.
 const INTERPRETERS: usize = 5;
+
+/// What is to be executed. The kernel reads the paths: the pointers may be anything.
+#[derive(Debug, Clone, Copy)]
+pub enum Program {
+    /// By its path.
+    Path(*const c_char),
+    /// By a name that is looked for in PATH; libc reads it as well.
+    Name(*const c_char),
+    /// As execveat(2) has it.
+    At { directory: c_int, path: *const c_char, flags: c_int },
+}
 
 /// Why a program runs outside of the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

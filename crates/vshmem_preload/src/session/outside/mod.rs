@@ -9,29 +9,19 @@
 mod elf;
 mod file;
 
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::fmt::{self, Write};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use libc::c_int;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use vshmem_mem::{Scratch, unless_confined};
 
 use crate::errno;
 use crate::session::environment;
 use file::Outside;
 
-/// What is to be executed. The kernel reads the paths: the pointers may be anything.
-#[derive(Debug, Clone, Copy)]
-pub enum Program {
-    /// By its path.
-    Path(*const c_char),
-    /// By a name that is looked for in PATH; libc reads it as well.
-    Name(*const c_char),
-    /// As execveat(2) has it.
-    At { directory: c_int, path: *const c_char, flags: c_int },
-}
+pub use file::Program;
 
 /// Says that a program is about to run outside of the pool, if that is known and was not said yet.
 pub fn tell(program: Program) {
@@ -57,7 +47,12 @@ pub fn tell(program: Program) {
 fn is_heard() -> bool {
     // SAFETY: the name is a C string; getenv only reads.
     let is_asked = unsafe { !libc::getenv(c"VSHMEM_LOG".as_ptr()).is_null() };
-    is_asked || rustix::termios::isatty(standard_error())
+    // Asked in two steps: a filter of system calls may know fstat(2) alone.
+    let is_device = || {
+        let stat = rustix::fs::fstat(standard_error());
+        stat.is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice)
+    };
+    is_asked || is_device() && rustix::termios::isatty(standard_error())
 }
 
 fn standard_error() -> BorrowedFd<'static> {
