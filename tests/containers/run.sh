@@ -10,6 +10,7 @@ podman=(false) cdi=/run/cdi/vshmem-$pool.json
 . tests/containers/engine.sh
 cleanup() {
 	rm -f "$cdi"
+	rmdir --ignore-fail-on-non-empty /run/cdi 2>/dev/null
 	stop_engine
 	"$vshmem" pool rm "$pool" --force >/dev/null 2>&1
 }
