@@ -52,7 +52,9 @@ install: install-built
 	$(call install_all,755,$(BENCH_PROGRAMS),$(OWN_LIBDIR)/bench)
 	$(call install_all,755,build/examples/*,$(OWN_LIBDIR)/examples)
 	$(call install_all,644,examples/*.c examples/*.h,$(PREFIX)/share/doc/vshmem/examples)
-	install -D -m 644 packaging/job7.conf -t $D$(PREFIX)/share/doc/vshmem/examples
+	install -D -m 644 packaging/job7.conf packaging/containers/kubernetes.yaml -t $D$(PREFIX)/share/doc/vshmem/examples
+	install -D -m 755 packaging/slurm/prolog packaging/slurm/epilog packaging/slurm/taskprolog -t $D$(OWN_LIBDIR)/slurm
+	install -D -m 644 packaging/slurm/pools.sh -t $D$(OWN_LIBDIR)/slurm
 	$(call install_all,644,$(DKMS_SOURCES:%=kernel/ivshmem/%),$(PREFIX)/src/vshmem-$(VERSION))
 	$(call install_all,644,kernel/ivshmem/uapi/*.h,$(PREFIX)/src/vshmem-$(VERSION)/uapi)
 	sed 's/^PACKAGE_VERSION=.*/PACKAGE_VERSION="$(VERSION)"/' kernel/ivshmem/dkms.conf >$D$(PREFIX)/src/vshmem-$(VERSION)/dkms.conf

@@ -11,13 +11,18 @@ use std::process::{Command, Stdio};
 use vshmem_session::Role;
 
 use crate::error::AgentError;
+use crate::stay::Stay;
 
 /// What the agent says when it is at work.
 pub const UP: &str = "up";
 
 /// Starts the agent proper with nothing of what this process holds, and returns when it is up.
-pub fn detach(place: &Path) -> Result<(), AgentError> {
-    if Role::Agent.is_held(place) {
+pub fn detach(place: &Path, stay: Stay) -> Result<(), AgentError> {
+    let role = match stay {
+        Stay::WhileInUse => Role::Agent,
+        Stay::WhileThePoolExists => Role::Keeper,
+    };
+    if role.is_held(place) {
         return Ok(());
     }
     // Refused to a process that leads a session already, which is as well.
@@ -25,6 +30,7 @@ pub fn detach(place: &Path) -> Result<(), AgentError> {
     close_fds::CloseFdsBuilder::new().cloexecfrom(3);
     let mut child = own_command(place)
         .arg("--stay")
+        .args((stay == Stay::WhileThePoolExists).then_some("--keep"))
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -36,7 +42,7 @@ pub fn detach(place: &Path) -> Result<(), AgentError> {
         BufReader::new(stdout).read_line(&mut word).map_err(AgentError::Start)?;
     }
     // Somebody else's agent may have been faster.
-    if word.trim() == UP || Role::Agent.is_held(place) {
+    if word.trim() == UP || role.is_held(place) {
         return Ok(());
     }
     Err(AgentError::Silent)

@@ -1,8 +1,10 @@
-//! The agent's life: it locks, joins, makes its rounds until nobody is left, and takes its leave.
+//! The agent's life: it locks, joins, makes its rounds until nobody is left, or until the pool is
+//! removed, and takes its leave.
 
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vshmem_link::measure_rates;
@@ -12,35 +14,64 @@ use crate::clean;
 use crate::detach::UP;
 use crate::error::AgentError;
 use crate::notify::Notifier;
+use crate::stay::Stay;
 use crate::watch::{Ending, Watch};
 
-/// Is the agent, until nobody is left. Does nothing if there is one already.
-pub fn serve(place: &Path) -> Result<(), AgentError> {
+/// How often a keeper looks whether another agent has left.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Is the agent for as long as `stay` says. Does nothing if there is one already.
+pub fn serve(place: &Path, stay: Stay) -> Result<(), AgentError> {
     allow_many_descriptors();
     let cannot_lock = |error| AgentError::Lock { place: place.to_owned(), error };
-    while let Some(lock) = RoleLock::take(Role::Agent, place).map_err(cannot_lock)? {
-        let session = Session::join(find(&place.to_string_lossy())?)?;
-        let pool = Arc::clone(session.client().pool());
-        let domain = session.client().domain();
-        let ending = watch(&session, &lock, place)?;
-        if ending == Ending::Evicted {
-            // What lies in our slots is not ours any more.
-            return Ok(());
+    let keeper = match stay {
+        Stay::WhileInUse => None,
+        Stay::WhileThePoolExists => {
+            let taken = RoleLock::take(Role::Keeper, place).map_err(cannot_lock)?;
+            let Some(keeper) = taken else { return Ok(()) };
+            Some(keeper)
         }
-        let _ = session.client().renew_lease(0);
-        let _ = session.leave();
-        drop(lock);
-        // Who joined before the lock was released saw it held and has started nobody.
-        if pool.local_clients(domain).is_ok_and(|left| left.is_empty()) || ending == Ending::Broken
-        {
+    };
+    loop {
+        if let Some(lock) = RoleLock::take(Role::Agent, place).map_err(cannot_lock)? {
+            if serve_once(place, lock, stay)? {
+                return Ok(());
+            }
+        } else if keeper.as_ref().is_some_and(|keeper| !keeper.is_orphaned(place)) {
+            // A program's agent, which leaves some time after the last program.
+            report_up();
+            std::thread::sleep(LOOK);
+        } else {
             return Ok(());
         }
     }
-    Ok(())
+}
+
+/// Is the agent once, with its lock. Returns whether nobody needs another one.
+fn serve_once(place: &Path, lock: RoleLock, stay: Stay) -> Result<bool, AgentError> {
+    let session = Session::join(find(&place.to_string_lossy())?)?;
+    let pool = Arc::clone(session.client().pool());
+    let domain = session.client().domain();
+    let ending = watch(&session, &lock, place, stay)?;
+    if ending == Ending::Evicted {
+        // What lies in our slots is not ours any more.
+        return Ok(true);
+    }
+    let _ = session.client().renew_lease(0);
+    let _ = session.leave();
+    vshmem_link::remove_notice_marks(&pool.superblock().uuid, false);
+    drop(lock);
+    // Who joined before the lock was released saw it held and has started nobody.
+    Ok(pool.local_clients(domain).is_ok_and(|left| left.is_empty()) || ending == Ending::Broken)
 }
 
 /// From the first word in the pool to the last, but for the lease.
-fn watch(session: &Session, lock: &RoleLock, place: &Path) -> Result<Ending, AgentError> {
+fn watch(
+    session: &Session,
+    lock: &RoleLock,
+    place: &Path,
+    stay: Stay,
+) -> Result<Ending, AgentError> {
     let this_client = session.client();
     this_client.renew_lease(std::process::id()).map_err(|_| AgentError::Corrupt)?;
     this_client.guard_waiters();
@@ -57,7 +88,7 @@ fn watch(session: &Session, lock: &RoleLock, place: &Path) -> Result<Ending, Age
             scope.spawn(move || clean::serve(session, &wakeups));
             wake
         });
-        let ending = Watch::new(session, lock, place, wake, notifier.as_ref()).run();
+        let ending = Watch::new(session, lock, place, stay, wake, notifier.as_ref()).run();
         if let Some(notifier) = &notifier {
             notifier.end();
         }

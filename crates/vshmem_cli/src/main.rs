@@ -65,8 +65,7 @@ enum Verb {
     MpiEnv(verb::mpi_env::MpiEnv),
     /// Say what this machine has and lacks, with a remedy for each.
     Doctor(verb::doctor::Doctor),
-    /// A domain's agent; `run` starts it.
-    #[command(hide = true)]
+    /// Start a domain's agent for a pool; `run` does it by itself.
     Agent(verb::agent::Agent),
     /// Write the man pages and the completions; packages do.
     #[command(hide = true)]

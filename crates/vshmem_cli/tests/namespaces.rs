@@ -178,3 +178,48 @@ fn what_a_container_held_that_was_killed_while_nobody_looked_is_given_back() {
     assert!(is_dead(&name, namespace));
     expect(0, &["pool", "check", &name.0]);
 }
+
+#[test]
+fn an_agent_that_is_kept_stays_while_nobody_is_there_and_ends_with_the_pool() {
+    let name = Name::with_pool("kept");
+    let place = name.place();
+    let keep = ["agent", "--keep", "--pool", place.to_str().unwrap()];
+    // A program's agent, which leaves: the kept one takes over.
+    start_agent(&name, &[]);
+    expect(0, &keep);
+    let agent = || domains(&name).first().map_or(0, |row| row.agent);
+    let first = agent();
+    assert_ne!(first, 0);
+    until("the kept one has taken over", || ![0, first].contains(&agent()));
+    expect(0, &keep);
+    // Longer than another agent stays.
+    let kept = agent();
+    wait_for_rounds(&name, 8);
+    assert_eq!(agent(), kept);
+    expect(0, &["pool", "rm", &name.0]);
+    until("it ends", || !std::path::Path::new(&format!("/proc/{kept}/exe")).exists());
+}
+
+#[test]
+fn a_pool_that_was_given_to_a_container_is_not_removed() {
+    const MOUNTS: [&str; 1] = ["--mount"];
+    if !may_unshare(&MOUNTS) {
+        return;
+    }
+    let name = Name::with_pool("given");
+    let place = name.place();
+    let target = tempfile::NamedTempFile::new().unwrap();
+    let mut container = Command::new("unshare")
+        .args(MOUNTS)
+        .args(["sh", "-c", "mount --bind \"$0\" \"$1\" && exec sleep 1000"])
+        .args([&place, target.path()])
+        .spawn()
+        .unwrap();
+    let comm = format!("/proc/{}/comm", container.id());
+    until("it is mounted", || std::fs::read_to_string(&comm).unwrap() == "sleep\n");
+    let container_is = format!("that of process {} (sleep)", container.id());
+    rig::refusal(&["pool", "rm", &name.0], &["1 containers were given it", &container_is]);
+    container.kill().unwrap();
+    container.wait().unwrap();
+    expect(0, &["pool", "rm", &name.0]);
+}

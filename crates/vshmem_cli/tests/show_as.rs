@@ -166,3 +166,35 @@ fn validate(element: &str) -> (bool, String) {
     let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     (output.status.success(), said.into_owned())
 }
+
+/// The options of docker-run(1) and podman-run(1), and the CDI's SPEC.md. `tests/containers` has
+/// Podman take them.
+#[test]
+fn containers_are_given_the_file() {
+    let pool = Name::with_pool("containers");
+    let place = pool.place().display().to_string();
+    let line = format!("--mount type=bind,src={place},dst={place} --env VSHMEM_POOL={}\n", pool.0);
+    let words = ["pool", "show", &pool.0, "--as", "podman"];
+    let output = expect(0, &words);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), line);
+    let said = rig::complaint(&output);
+    let keep = format!("vshmem agent --keep --pool {place}");
+    assert!(said.contains(&keep) && said.contains("--mode 0666"), "{said}");
+    assert_eq!(shown(&[&pool.0, "--as", "docker"]), line);
+    let file: serde_json::Value = serde_json::from_str(&shown(&[&pool.0, "--as", "cdi"])).unwrap();
+    assert_eq!((&file["kind"], &file["cdiVersion"]), (&"vshmem.io/pool".into(), &"0.3.0".into()));
+    let device = &file["devices"][0];
+    assert_eq!(device["name"], pool.0.as_str());
+    let edits = &device["containerEdits"];
+    assert_eq!(edits["mounts"][0]["hostPath"], place.as_str());
+    assert_eq!(edits["hooks"][0]["hookName"], "createRuntime");
+    let hook: Vec<&str> =
+        edits["hooks"][0]["args"].as_array().unwrap().iter().filter_map(|a| a.as_str()).collect();
+    assert_eq!(hook.join(" "), keep);
+    // Not tried on a cluster: kubernetes.io/docs/concepts/storage/volumes#hostpath.
+    let template = shown(&[&pool.0, "--as", "kubernetes"]);
+    let volume = format!("hostPath:\n      path: {place}\n      type: File\n");
+    assert!(template.contains(&volume) && template.contains("mountPath: "), "{template}");
+    expect(2, &["pool", "show", &pool.0, "--as", "podman", "--device", "plain"]);
+    refusal(&["pool", "show", "clitest-nowhere", "--as", "cdi"], &["there is none of that name"]);
+}

@@ -18,16 +18,21 @@ pub enum Role {
     Agent,
     /// The server of the pool, one for all domains: a byte behind every agent's.
     Server,
+    /// Keeps an agent in the calling domain for as long as the pool exists: a byte behind the
+    /// server's, for each domain.
+    Keeper,
 }
 
 impl Role {
     fn byte(self) -> std::io::Result<i64> {
+        let of_domain = || {
+            let facts = domain_facts().map_err(std::io::Error::other)?;
+            Ok(i64::from(facts.pid_namespace))
+        };
         match self {
-            Role::Agent => {
-                let facts = domain_facts().map_err(std::io::Error::other)?;
-                Ok(i64::from(facts.pid_namespace))
-            }
+            Role::Agent => of_domain(),
             Role::Server => Ok(1 << 33),
+            Role::Keeper => Ok((1 << 34) + of_domain()?),
         }
     }
 
@@ -81,7 +86,9 @@ mod tests {
     #[test]
     fn one_at_a_time_has_a_post_and_posts_are_apart() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        for (role, other) in [(Role::Agent, Role::Server), (Role::Server, Role::Agent)] {
+        for (role, other) in
+            [(Role::Agent, Role::Server), (Role::Server, Role::Agent), (Role::Keeper, Role::Agent)]
+        {
             assert!(!role.is_held(file.path()));
             let role_lock = RoleLock::take(role, file.path()).unwrap().unwrap();
             assert!(role.is_held(file.path()));

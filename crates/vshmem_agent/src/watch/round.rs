@@ -16,6 +16,7 @@ use super::namespaces::Namespaces;
 use super::period::ROUND;
 use crate::clean::CleanerHandle;
 use crate::notify::Notifier;
+use crate::stay::Stay;
 
 /// How long the last client has to be gone before the agent goes as well.
 const IDLE: Duration = Duration::from_secs(5);
@@ -44,6 +45,7 @@ pub struct Watch<'a> {
     clients: Clients,
     namespaces: Namespaces,
     leases: Leases,
+    stay: Stay,
     alone_since: Option<Instant>,
     wake: Option<CleanerHandle>,
     /// Datagrams, where an operator has configured them.
@@ -69,6 +71,7 @@ impl<'a> Watch<'a> {
         session: &'a Session,
         lock: &'a RoleLock,
         place: &'a Path,
+        stay: Stay,
         wake: Option<CleanerHandle>,
         notifier: Option<&'a Notifier<'a>>,
     ) -> Self {
@@ -84,6 +87,7 @@ impl<'a> Watch<'a> {
             clients: Clients::default(),
             namespaces: Namespaces::new(),
             leases: Leases::default(),
+            stay,
             alone_since: None,
             wake,
             notifier,
@@ -145,7 +149,8 @@ impl<'a> Watch<'a> {
             return Ok(false);
         }
         let since = *self.alone_since.get_or_insert_with(Instant::now);
-        Ok(since.elapsed() >= IDLE || self.lock.is_orphaned(self.place))
+        let may_leave = self.stay == Stay::WhileInUse && since.elapsed() >= IDLE;
+        Ok(may_leave || self.lock.is_orphaned(self.place))
     }
 
     /// Sleeps for a round. Meanwhile, wakes threads when the domain is notified, and recovers

@@ -1,6 +1,7 @@
 //! `vshmem pool`: the pools themselves.
 
 mod check;
+mod containers;
 mod create;
 mod evict;
 mod ls;

@@ -11,7 +11,7 @@ use vshmem_session::{FindError, Role, find, identify, open_pool};
 use crate::failure::{Failure, Outcome, failed};
 use crate::show;
 
-use super::Participants;
+use super::{Participants, containers};
 
 /// Remove a pool.
 #[derive(Debug, Args)]
@@ -33,6 +33,7 @@ impl Rm {
         let found = match (find(&self.name), self.force) {
             (Ok(link), false) => {
                 self.require_unused(link.as_ref())?;
+                require_no_containers(&self.name, link.as_ref())?;
                 Ok(link)
             }
             // What is no pool has no users.
@@ -81,6 +82,21 @@ impl Rm {
     }
 }
 
+/// A container may have the pool, and no client at this moment.
+fn require_no_containers(name: &str, link: &dyn Link) -> Result<(), Failure> {
+    let found = link.file().map(|file| containers::with_file(&file)).unwrap_or_default();
+    if found.is_empty() {
+        return Ok(());
+    }
+    let shown: Vec<String> = found.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = if found.len() > NAMED { ", ..." } else { "" };
+    failed(format!(
+        "pool {name}: {} containers were given it ({}{more}). Stop them first, or remove it all the same: `vshmem pool rm {name} --force`",
+        found.len(),
+        shown.join(", ")
+    ))
+}
+
 /// Removes a pool's file, and this domain's wait file for it: the file that was found and looked
 /// into, and no other.
 fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Failure> {
@@ -102,6 +118,7 @@ fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Fai
     let _ = std::fs::remove_file(vshmem_serve::Places::usual(name).record);
     if let Some(uuid) = uuid {
         remove_wait_files(&uuid);
+        vshmem_link::remove_notice_marks(&uuid, true);
     }
     Ok(())
 }

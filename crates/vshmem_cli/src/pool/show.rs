@@ -21,7 +21,8 @@ use super::show_as::{self, Device, Form};
 pub struct Show {
     /// Its name.
     name: String,
-    /// What to put on the command line of a virtual machine monitor, or into its configuration.
+    /// What to put on the command line of a virtual machine monitor or a container engine, or into
+    /// its configuration.
     #[arg(long = "as", value_name = "TOOL", conflicts_with = "json")]
     form: Option<Form>,
     /// With --as: what kind of device. The default is what the pool was made for: dax when it was
@@ -41,7 +42,9 @@ they grant, and how many of those are mapped.
 Examples:
   vshmem pool show job7
   qemu-system-x86_64 ... $(vshmem pool show job7 --as qemu)
-  vshmem pool show job7 --as libvirt --device plain     an element for <devices>";
+  vshmem pool show job7 --as libvirt --device plain     an element for <devices>
+  podman run $(vshmem pool show job7 --as podman) ...
+  vshmem pool show job7 --as cdi > /etc/cdi/vshmem-job7.json";
 
 #[derive(Debug, Serialize)]
 struct Facts {

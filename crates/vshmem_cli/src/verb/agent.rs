@@ -4,27 +4,41 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use vshmem_agent::Stay;
 
 use crate::failure::Outcome;
 
-/// Notices deaths. Started by `vshmem run`; ends by itself when nobody is left.
+/// Start a domain's agent for a pool.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Agent {
     /// The pool's file or device.
     #[arg(long)]
     pool: PathBuf,
+    /// Stay until the pool is removed, also while no program of this domain uses it: so that the
+    /// end of a container is noticed on a host where nothing else runs on the pool.
+    #[arg(long)]
+    keep: bool,
     /// Be the agent, rather than starting it.
     #[arg(long, hide = true)]
     stay: bool,
 }
 
+const EXAMPLES: &str = "\
+An agent notices the deaths of programs and of containers below it, and gives back what they held.
+`vshmem run` starts it; it ends by itself when nobody is left. So this is needed only for containers.
+
+Examples:
+  vshmem agent --keep --pool /dev/shm/vshmem.job7     on the host of containers";
+
 impl Agent {
     /// Starts the agent, or is it.
     pub fn carry_out(self) -> Outcome {
+        let stay = if self.keep { Stay::WhileThePoolExists } else { Stay::WhileInUse };
         if self.stay {
-            vshmem_agent::serve(&self.pool)?;
+            vshmem_agent::serve(&self.pool, stay)?;
         } else {
-            vshmem_agent::detach(&self.pool)?;
+            vshmem_agent::detach(&self.pool, stay)?;
         }
         Ok(ExitCode::SUCCESS)
     }

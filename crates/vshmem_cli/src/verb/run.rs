@@ -119,6 +119,7 @@ impl Run {
             .env("VSHMEM_SHARE", &self.share)
             .env("VSHMEM_FTOK", ftok)
             .env("VSHMEM_COMMAND", me)
+            .env("VSHMEM_NOTICE", notice_mark(&session.client().pool().superblock().uuid))
             .exec();
         // What is left behind if this fails is reaped by the agent.
         let _ = session.leave();
@@ -131,6 +132,18 @@ impl Run {
             _ => Failure::NotRun(sentence),
         })
     }
+}
+
+/// What marks that a program outside of the pool has been named: for a run inside a run that of the
+/// outer one.
+fn notice_mark(uuid: &[u8; 16]) -> PathBuf {
+    let outer = std::env::var_os("VSHMEM_NOTICE").map(PathBuf::from);
+    let is_of_pool = |mark: &PathBuf| {
+        let name = mark.file_name().unwrap_or_default().as_encoded_bytes();
+        name.starts_with(vshmem_link::notice_marks(uuid).as_bytes())
+    };
+    // An empty path: the mark cannot be made, and each program says it once.
+    outer.filter(is_of_pool).or_else(|| vshmem_link::notice_mark(uuid)).unwrap_or_default()
 }
 
 /// What the library takes from the environment and cannot complain about.

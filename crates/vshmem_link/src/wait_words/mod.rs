@@ -13,7 +13,7 @@
 //! Somebody else may have put something there before. Then the user takes another file with a
 //! number that cannot be known ahead behind its name, and the pool says which.
 
-mod names;
+pub(crate) mod names;
 mod others;
 mod own;
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::errno;
 use crate::next::next;
 use crate::session::environment::Environment;
 use crate::session::exec::detached;
+use crate::session::outside::{self, Program};
 
 /// execve(2).
 ///
@@ -18,6 +19,7 @@ pub unsafe extern "C" fn execve(
     argv: *const *const c_char,
     envp: *const *const c_char,
 ) -> c_int {
+    outside::tell(Program::Path(path));
     // SAFETY: by this function's contract.
     let mut environment = unsafe { Environment::completed(envp) };
     let envp = environment.list();
@@ -62,6 +64,7 @@ pub unsafe extern "C" fn execvpe(
     argv: *const *const c_char,
     envp: *const *const c_char,
 ) -> c_int {
+    outside::tell(Program::Name(file));
     // SAFETY: by this function's contract.
     let mut environment = unsafe { Environment::completed(envp) };
     let envp = environment.list();
@@ -81,6 +84,7 @@ pub unsafe extern "C" fn fexecve(
     argv: *const *const c_char,
     envp: *const *const c_char,
 ) -> c_int {
+    outside::tell(Program::At { directory: file, path: c"".as_ptr(), flags: libc::AT_EMPTY_PATH });
     // SAFETY: by this function's contract.
     let mut environment = unsafe { Environment::completed(envp) };
     let envp = environment.list();
@@ -102,6 +106,7 @@ pub unsafe extern "C" fn execveat(
     envp: *const *const c_char,
     flags: c_int,
 ) -> c_int {
+    outside::tell(Program::At { directory, path, flags });
     // SAFETY: by this function's contract.
     let mut environment = unsafe { Environment::completed(envp) };
     let envp = environment.list();
@@ -113,7 +118,7 @@ pub unsafe extern "C" fn execveat(
 }
 
 macro_rules! spawned {
-    ($name:ident, $symbol:literal, $man:literal) => {
+    ($name:ident, $symbol:literal, $man:literal, $kind:path) => {
         #[doc = $man]
         ///
         /// # Safety
@@ -127,6 +132,7 @@ macro_rules! spawned {
             argv: *const *const c_char,
             envp: *const *const c_char,
         ) -> c_int {
+            outside::tell($kind(path));
             // SAFETY: by this function's contract.
             let mut environment = unsafe { Environment::of_child(envp) };
             let envp = environment.list();
@@ -139,8 +145,8 @@ macro_rules! spawned {
     };
 }
 
-spawned!(posix_spawn, c"posix_spawn", "posix_spawn(3).");
-spawned!(posix_spawnp, c"posix_spawnp", "posix_spawnp(3).");
+spawned!(posix_spawn, c"posix_spawn", "posix_spawn(3).", Program::Path);
+spawned!(posix_spawnp, c"posix_spawnp", "posix_spawnp(3).", Program::Name);
 
 /// Defines one of the calls that take the arguments of the program as their own. C passes them
 /// like any others, in registers and then on the stack, so they are declared as plain words here,

@@ -7,6 +7,7 @@ use crate::intercept::{files, limits, msg, sem, shm};
 use crate::mapping::{advice, protect, remap, unmap};
 use crate::next::pass_on;
 use crate::session::environment::Environment;
+use crate::session::outside::{self, Program};
 use crate::session::{adjustments, caller, confined, exec, exit, join, reap};
 
 /// IPC_64, which libc adds to the commands of the raw control calls.
@@ -175,6 +176,11 @@ impl Call {
         let [a, b, c, d, e, _] = self.words;
         let by_path = self.number == libc::SYS_execve;
         let given = if by_path { c } else { d };
+        outside::tell(if by_path {
+            Program::Path(a as *const c_char)
+        } else {
+            Program::At { directory: int(a), path: b as *const c_char, flags: int(e) }
+        });
         // SAFETY: by this function's own contract.
         let mut environment = unsafe { Environment::completed(given as *const *const c_char) };
         let list = environment.list().addr();

@@ -13,7 +13,7 @@ use crate::process;
 use crate::session::{exec, join};
 
 /// Words that a program under `vshmem run` needs; LD_PRELOAD is the first.
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 8] = [
     "LD_PRELOAD",
     "VSHMEM_POOL",
     "VSHMEM_POOL_NAME",
@@ -21,6 +21,7 @@ const NAMES: [&str; 7] = [
     "VSHMEM_FTOK",
     "VSHMEM_COMMAND",
     "VSHMEM_SPIN",
+    "VSHMEM_NOTICE",
 ];
 
 /// `NAME=value` of those that were set when this program began.
@@ -40,6 +41,13 @@ pub fn remember() {
             })
             .collect()
     });
+}
+
+/// What one of them said when this program began.
+pub fn remembered(name: &CStr) -> Option<&'static CStr> {
+    let word = WORDS.get()?.iter().find(|word| name_of(word) == name.to_bytes())?;
+    let value = word.as_bytes_with_nul().get(name.to_bytes().len() + 1..)?;
+    CStr::from_bytes_with_nul(value).ok()
 }
 
 /// A list that a child of vfork has made in its parent's memory, and left there as its program was

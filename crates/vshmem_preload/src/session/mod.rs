@@ -2,7 +2,7 @@
 //! and how it leaves.
 //!
 //! `current` is what calls ask for. `join` sets it up, `child` makes a fork's child a client of its
-//! own, `exec`, `exit` and `reap` are the ends. `caller`, `cancel`, `handlers` and `confined`
+//! own, `exec`, `exit` and `reap` are the ends; `outside` tells of programs that do not come along. `caller`, `cancel`, `handlers` and `confined`
 //! follow what the program and its threads have asked for.
 
 pub mod adjustments;
@@ -19,5 +19,6 @@ pub mod exit;
 pub mod fork;
 pub mod handlers;
 pub mod join;
+pub mod outside;
 pub mod reap;
 pub mod route;

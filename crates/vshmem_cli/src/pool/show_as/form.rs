@@ -1,4 +1,5 @@
-//! Which monitors of virtual machines there are, and what each can show to a guest.
+//! Which monitors of virtual machines and container engines there are, and what each can show to a
+//! guest.
 
 use clap::ValueEnum;
 
@@ -19,6 +20,14 @@ pub enum Form {
     Crosvm,
     /// Lines of an xl configuration.
     Xl,
+    /// Options of `docker run`.
+    Docker,
+    /// Options of `podman run`.
+    Podman,
+    /// A file for /etc/cdi, which Docker, Podman and containerd read.
+    Cdi,
+    /// The part of a pod's template that gives it the pool.
+    Kubernetes,
 }
 
 impl Form {
@@ -30,8 +39,13 @@ impl Form {
             }
             Self::CloudHypervisor => &[Device::Plain, Device::Dax],
             Self::Firecracker | Self::Crosvm => &[Device::Dax],
-            Self::Xl => &[],
+            Self::Xl | Self::Docker | Self::Podman | Self::Cdi | Self::Kubernetes => &[],
         }
+    }
+
+    /// Whether it runs containers, which use the pool's file and no device.
+    pub fn is_of_containers(self) -> bool {
+        matches!(self, Self::Docker | Self::Podman | Self::Cdi | Self::Kubernetes)
     }
 
     /// Its word on the command line.

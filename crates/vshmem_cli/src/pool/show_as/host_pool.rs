@@ -67,6 +67,15 @@ impl HostPool {
             place,
         })
     }
+
+    /// By what `vshmem` in a container finds the pool: its name where that leads to its file.
+    pub fn reference(&self) -> String {
+        if self.place.as_os_str() == format!("/dev/shm/vshmem.{}", self.name).as_str() {
+            self.name.clone()
+        } else {
+            self.place.display().to_string()
+        }
+    }
 }
 
 /// Last part of a path.

@@ -1,11 +1,14 @@
-//! `vshmem pool show --as`: a pool in the words of a virtual machine monitor. One file per monitor
-//! has its words; `form.rs` lists them, `show` below calls them.
+//! `vshmem pool show --as`: a pool in the words of a virtual machine monitor or a container engine.
+//! One file for each has its words; `form.rs` lists them, `show` below calls them.
 
+mod cdi;
 mod cloud_hypervisor;
+mod containers;
 mod crosvm;
 mod firecracker;
 mod form;
 mod host_pool;
+mod kubernetes;
 mod libvirt;
 mod proxmox;
 mod qemu;
@@ -28,6 +31,9 @@ pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
     if form == Form::Xl {
         return show_xl(name, device);
     }
+    if form.is_of_containers() {
+        return containers::show(name, form, device);
+    }
     let pool = HostPool::of(name)?;
     let device = device.unwrap_or(usual_device(&pool, form));
     require(&pool, device, form)?;
@@ -41,7 +47,9 @@ pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
         Form::CloudHypervisor => cloud_hypervisor::arguments(&pool, device),
         Form::Firecracker => firecracker::configuration(&pool),
         Form::Crosvm => crosvm::arguments(&pool),
-        Form::Xl => unreachable!("has been shown"),
+        Form::Xl | Form::Docker | Form::Podman | Form::Cdi | Form::Kubernetes => {
+            unreachable!("has been shown")
+        }
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,68 @@
+//! What a container engine must be told: the pool's file, at the same path as on the host. The options
+//! are alike in docker-run(1) and podman-run(1).
+
+use std::process::ExitCode;
+
+use vshmem_session::Role;
+
+use super::form::{Device, Form};
+use super::host_pool::HostPool;
+use super::{cdi, kubernetes};
+use crate::failure::{Failure, Outcome, failed};
+use crate::{program, show};
+
+/// Shows it.
+pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
+    if device.is_some() {
+        return Err(Failure::Usage(format!(
+            "--device: a container uses the pool's file, not a device. Leave it out with --as {}",
+            form.name()
+        )));
+    }
+    let pool = HostPool::of(name)?;
+    if pool.place.to_string_lossy().contains([':', '"', '\\']) {
+        return failed(format!(
+            "{}: a path with colons, quotes or backslashes cannot be written down for a container engine. Move the pool's file",
+            pool.place.display()
+        ));
+    }
+    for hint in hints(&pool, form) {
+        eprintln!("vshmem: {hint}");
+    }
+    show::text(&match form {
+        Form::Cdi => cdi::file(&pool, &program::own_binary()?)?,
+        Form::Kubernetes => kubernetes::template(&pool),
+        _ => options(&pool),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The options of `docker run` and `podman run`, on one line.
+fn options(pool: &HostPool) -> String {
+    let place = pool.place.display();
+    format!("--mount type=bind,src={place},dst={place} --env VSHMEM_POOL={}\n", pool.reference())
+}
+
+fn hints(pool: &HostPool, form: Form) -> Vec<String> {
+    let mut hints = Vec::new();
+    let (name, place) = (&pool.name, pool.place.display());
+    // A hook in the CDI file starts it.
+    if form != Form::Cdi && !Role::Keeper.is_held(&pool.place) {
+        hints.push(format!(
+            "pool {name}: start `vshmem agent --keep --pool {place}` on the host as root, so that what a container holds is given back when it ends"
+        ));
+    }
+    if pool.mode & 0o066 == 0 {
+        hints.push(format!(
+            "pool {name}: only its owner may open it (mode {:04o}). For containers of other users create it with --mode 0660 --group GROUP, or --mode 0666",
+            pool.mode & 0o777
+        ));
+    }
+    if form == Form::Cdi {
+        hints.push(format!(
+            "pool {name}: write this to /etc/cdi/vshmem-{name}.json; then `podman run --device {}={name} ...`, or the same with docker",
+            cdi::KIND
+        ));
+    }
+    hints
+}

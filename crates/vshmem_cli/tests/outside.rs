@@ -1,0 +1,167 @@
+//! Programs that run outside of the pool, because the library is not loaded into them: said once
+//! for all that a `vshmem run` has started, where somebody reads it.
+
+mod rig;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rig::{Name, library_is_beside, until};
+
+/// Programs in a directory, and a pool.
+struct Setup {
+    directory: tempfile::TempDir,
+    pool: Name,
+}
+
+impl Setup {
+    /// `None`, and a line that says so, where there is no library or no C compiler.
+    fn new(test: &str) -> Option<Self> {
+        if !library_is_beside() {
+            println!("SKIPPED: no libvshmem_preload.so beside the command");
+            return None;
+        }
+        let setup = Self { directory: tempfile::tempdir().unwrap(), pool: Name::with_pool(test) };
+        // For programs of another user's.
+        fs::set_permissions(setup.directory.path(), Permissions::from_mode(0o755)).unwrap();
+        fs::write(setup.place("it.c"), "int main(void) { return 0; }\n").unwrap();
+        Some(setup)
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn compile(&self, name: &str, options: &[&str]) -> bool {
+        let mut cc = Command::new("cc");
+        let built = cc.args(options).arg("-o").arg(self.place(name)).arg(self.place("it.c"));
+        let is_built = built.output().is_ok_and(|output| output.status.success());
+        if !is_built {
+            println!("SKIPPED: cc {} does not work here", options.join(" "));
+        }
+        is_built
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let place = self.place(name);
+        let text = text.replace("HERE", self.directory.path().to_str().unwrap());
+        rig::write_program(&place, text.as_bytes());
+    }
+
+    fn run(&self, words: &[&str]) -> Command {
+        let mut command = rig::vshmem();
+        command.args(["run", "--pool", &self.pool.0, "--"]).args(words);
+        command.current_dir(self.directory.path());
+        command
+    }
+
+    /// What is said with VSHMEM_LOG, a line each.
+    fn said(&self, words: &[&str]) -> Vec<String> {
+        let output = self.run(words).env("VSHMEM_LOG", "1").output().unwrap();
+        assert!(output.status.success(), "{words:?}: {output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        text.lines().filter(|line| line.starts_with("vshmem: ")).map(str::to_owned).collect()
+    }
+
+    fn says_once(&self, words: &[&str], parts: &[&str]) {
+        let said = self.said(words);
+        assert_eq!(said.len(), 1, "{words:?}: {said:?}");
+        for part in parts.iter().chain(&[self.pool.0.as_str()]) {
+            assert!(said[0].contains(part), "{words:?}: no {part:?} in {said:?}");
+        }
+    }
+}
+
+#[test]
+fn a_static_program_below_a_script_is_named_once() {
+    let Some(setup) = Setup::new("outside-script") else { return };
+    if !setup.compile("fixed", &["-static"]) {
+        return;
+    }
+    setup.script("again", "#!/bin/sh\n./fixed\n./fixed\n");
+    setup.script("script", "#!/bin/sh\n./fixed\nsh -c HERE/again\nenv HERE/again\nexec ./fixed\n");
+    setup.says_once(&["./script"], &["./fixed is statically linked", "Link it dynamically"]);
+    // Another run is told again.
+    setup.says_once(&["./script"], &["./fixed is statically linked"]);
+    // Nobody reads it: neither a terminal nor VSHMEM_LOG.
+    assert!(setup.run(&["./script"]).output().unwrap().stderr.is_empty());
+    // Found in PATH, and as the interpreter of a script.
+    let path = format!("PATH={}:/usr/bin:/bin", setup.directory.path().display());
+    setup.says_once(&["env", &path, "fixed"], &["/fixed is statically linked"]);
+    setup.script("interpreted", "#!HERE/fixed -x\n");
+    setup.says_once(&["sh", "-c", "./interpreted"], &["/fixed is statically linked"]);
+    if setup.compile("movable", &["-static-pie"]) {
+        setup.says_once(&["sh", "-c", "./movable"], &["./movable is statically linked"]);
+    }
+}
+
+#[test]
+fn it_is_said_on_a_terminal() {
+    let Some(setup) = Setup::new("outside-terminal") else { return };
+    if !setup.compile("fixed", &["-static"]) {
+        return;
+    }
+    let command = format!(
+        "{} run --pool {} -- sh -c './fixed; ./fixed'",
+        env!("CARGO_BIN_EXE_vshmem"),
+        setup.pool.0
+    );
+    let mut script = Command::new("script");
+    script.env_remove("VSHMEM_LOG").current_dir(setup.directory.path());
+    let Ok(output) = script.args(["-qec", &command, "/dev/null"]).output() else {
+        println!("SKIPPED: no script(1) here");
+        return;
+    };
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(said.matches("./fixed is statically linked").count(), 1, "{said}");
+}
+
+#[test]
+fn nothing_is_said_of_what_comes_along() {
+    let Some(setup) = Setup::new("outside-not") else { return };
+    if !setup.compile("dynamic", &[]) {
+        return;
+    }
+    setup.script("script", "#!/bin/sh\n./dynamic\nenv ./dynamic\n./nothing || true\n");
+    assert_eq!(setup.said(&["./script"]), [""; 0]);
+    let linker = Path::new("/lib64/ld-linux-x86-64.so.2");
+    if linker.exists() {
+        let words = format!("{} ./dynamic", linker.display());
+        assert_eq!(setup.said(&["sh", "-c", &words]), [""; 0]);
+    }
+    // Setuid to the user who runs it: nothing changes, and the library is loaded.
+    assert!(setup.compile("own", &[]));
+    fs::set_permissions(setup.place("own"), Permissions::from_mode(0o4755)).unwrap();
+    assert_eq!(setup.said(&["sh", "-c", "./own"]), [""; 0]);
+}
+
+#[test]
+fn a_setuid_program_below_a_shell_is_named() {
+    let Some(setup) = Setup::new("outside-setuid") else { return };
+    let other = setup.place("other");
+    if !setup.compile("other", &[]) || chown(&other, Some(1), None).is_err() {
+        println!("SKIPPED: this user cannot make a setuid program of another user's");
+        return;
+    }
+    fs::set_permissions(&other, Permissions::from_mode(0o4755)).unwrap();
+    setup.says_once(&["sh", "-c", "./other"], &["./other runs with other privileges", "setuid"]);
+}
+
+#[test]
+fn the_agent_removes_the_marks_when_it_leaves() {
+    let Some(setup) = Setup::new("outside-marks") else { return };
+    if !setup.compile("fixed", &["-static"]) {
+        return;
+    }
+    let facts = rig::json(&["pool", "show", &setup.pool.0, "--json"]);
+    let uuid = facts["uuid"].as_str().unwrap().replace('-', "");
+    let marks = || {
+        let names = fs::read_dir("/dev/shm").unwrap().flatten().map(|entry| entry.file_name());
+        names.filter(|name| name.to_string_lossy().contains(&format!("notice.{uuid}"))).count()
+    };
+    setup.says_once(&["sh", "-c", "./fixed"], &["./fixed"]);
+    assert_eq!(marks(), 1);
+    until("the agent has left", || marks() == 0);
+}

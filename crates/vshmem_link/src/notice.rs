@@ -1,0 +1,42 @@
+//! Marks that something was said to the user: empty files, each for all programs that one
+//! `vshmem run` has started. The library makes one when it says that a program runs outside of the
+//! pool; the domain's agent removes them when it leaves, `vshmem pool rm` those of all domains.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::domain::domain_facts;
+use crate::wait_words::names::DIRECTORY;
+
+/// What the names of a pool's marks begin with.
+#[must_use]
+pub fn notice_marks(uuid: &[u8; 16]) -> String {
+    let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("vshmem-notice.{digits}.")
+}
+
+/// A mark that no other program has: to be made by whoever says something first.
+#[must_use]
+pub fn notice_mark(uuid: &[u8; 16]) -> Option<PathBuf> {
+    let namespace = domain_facts().ok()?.pid_namespace;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
+    let name = format!("{}{namespace}.{}-{now}", notice_marks(uuid), std::process::id());
+    Some(PathBuf::from(DIRECTORY).join(name))
+}
+
+/// Removes those of this domain, or of all, as far as this user may.
+pub fn remove_notice_marks(uuid: &[u8; 16], of_all: bool) {
+    let mut stem = OsString::from(notice_marks(uuid));
+    if !of_all {
+        let Ok(facts) = domain_facts() else { return };
+        stem.push(format!("{}.", facts.pid_namespace));
+    }
+    let Ok(entries) = std::fs::read_dir(DIRECTORY) else { return };
+    let is_mark = |name: &OsStr| name.as_bytes().starts_with(stem.as_bytes());
+    for entry in entries.flatten().filter(|entry| is_mark(&entry.file_name())) {
+        // Those of other users are theirs, or root's, to remove.
+        let _ = std::fs::remove_file(entry.path());
+    }
+}
