@@ -22,7 +22,7 @@ GUEST ?= uml
 setup-guests:
 	@scripts/setup guests $(filter qemu xen,$(GUEST))
 setup-all:
-	@scripts/setup guests qemu demos $(if $(filter no,$(XEN)),,xen)
+	@scripts/setup guests qemu demos containers $(if $(filter no,$(XEN)),,xen)
 
 build: setup
 	$(CARGO) build --release
