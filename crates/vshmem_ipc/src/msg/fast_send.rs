@@ -70,14 +70,6 @@ struct Sending<'a> {
     held: Option<RingChunk>,
 }
 
-/// What a message is sent in.
-#[derive(Clone, Copy)]
-enum Place {
-    /// The slot of the ring itself.
-    Slot(Inline),
-    Chunk(RingChunk),
-}
-
 /// Sends a message through the ring. `refused`: no thread in the wait queue accepts it as long as
 /// this is the cell of the mode. `signals_seen` is set when the call has begun to wait.
 #[inline]
@@ -129,10 +121,10 @@ fn try_to_send(sending: &mut Sending<'_>, ring: &mut MessageRing) -> Result<(), 
     ring.refresh(sending.context.pool().map()).map_err(Stop::Fault)?;
     let ring_slot = free_slot(sending, ring)?;
     claim_noted(sending, ring_slot)?;
-    let place = place_for(sending)?;
+    let inline = place_for(sending)?;
     check_room(sending, ring)?;
     check_rights(sending)?;
-    put(sending, ring, ring_slot, place)
+    put(sending, ring, ring_slot, inline)
 }
 
 /// The slot of the tail, if no thread in the wait queue may wait for the message.
@@ -166,7 +158,7 @@ fn free_slot(sending: &mut Sending<'_>, ring: &MessageRing) -> Result<RingSlot, 
 /// it.
 #[inline]
 fn claim_noted(sending: &mut Sending<'_>, ring_slot: RingSlot) -> Result<(), Stop> {
-    let Sending { context, queue, held, .. } = *sending;
+    let Sending { context, queue, .. } = *sending;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     // These lines are on the receiver's side, and come at once when they are asked for at once.
     map.will_write(ring_slot.at);
@@ -175,7 +167,7 @@ fn claim_noted(sending: &mut Sending<'_>, ring_slot: RingSlot) -> Result<(), Sto
     if let Some(spare) = claim_spare(map, layout, queue.index, ring_slot, context.me())? {
         crash_point("msg-fast-send", "claimed");
         // One that is in hand is large enough.
-        match held {
+        match sending.held {
             Some(_) => spare.free(map)?,
             None => sending.held = Some(spare),
         }
@@ -183,26 +175,34 @@ fn claim_noted(sending: &mut Sending<'_>, ring_slot: RingSlot) -> Result<(), Sto
     Ok(())
 }
 
-/// What the message is to be sent in.
+/// What the message is to be sent in: the slot itself (`Some`), or the chunk in hand.
 #[inline]
-fn place_for(sending: &mut Sending<'_>) -> Result<Place, Stop> {
-    let Sending { context, queue, mtype, payload, held, .. } = *sending;
+fn place_for(sending: &mut Sending<'_>) -> Result<Option<Inline>, Stop> {
+    let Sending { context, queue, mtype, payload, .. } = *sending;
     let (map, layout) = (context.pool().map(), context.pool().layout());
     if let Some(message) = Inline::of(mtype, payload) {
         if RingReserve::is_whole(load_value(map, at!(queue, tail))?) {
-            return Ok(Place::Slot(message));
+            return Ok(Some(message));
         }
         if context.reserve.is_due() {
             stock::stock_reserve(context, queue)?;
             return Err(Stop::Again);
         }
     }
-    if let Some(chunk) = held {
-        if chunk.fits(map, layout, payload.len() as u64)? {
-            return Ok(Place::Chunk(chunk));
-        }
-        sending.held = None;
-        chunk.free(map)?;
+    if let Some(chunk) = &sending.held
+        && chunk.fits(map, layout, payload.len() as u64)?
+    {
+        return Ok(None);
+    }
+    replace_held(sending)
+}
+
+/// Takes a chunk that is large enough from the heap, instead of the one in hand.
+#[cold]
+fn replace_held(sending: &mut Sending<'_>) -> Result<Option<Inline>, Stop> {
+    let Sending { context, queue, payload, .. } = *sending;
+    if let Some(small) = sending.held.take() {
+        small.free(context.pool().map())?;
     }
     sending.held = take_ring_chunk(context, queue, payload.len())?;
     Err(if sending.held.is_some() { Stop::Again } else { Stop::Ended(InRing::Slow) })
@@ -230,17 +230,19 @@ fn check_rights(sending: &Sending<'_>) -> Result<(), Stop> {
     Permission::check(context.pool().map(), queue.slot, caller, WRITE)?.map_err(Stop::Refused)
 }
 
-/// Writes the message and puts it into the slot.
+/// Writes the message and puts it into the slot: in the slot itself, or in the chunk in hand.
 #[inline]
 fn put(
     sending: &mut Sending<'_>,
     ring: &MessageRing,
     ring_slot: RingSlot,
-    place: Place,
+    inline: Option<Inline>,
 ) -> Result<(), Stop> {
     let Sending { context, queue, mtype, payload, .. } = *sending;
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    if let Place::Chunk(chunk) = place {
+    // By reference: a copy of words that were just stored in parts waits for them.
+    let chunk = if inline.is_none() { sending.held.as_ref() } else { None };
+    if let Some(chunk) = chunk {
         if !chunk.is_ours(map)? {
             sending.held = None;
             return Err(Stop::Ended(InRing::Slow));
@@ -250,14 +252,15 @@ fn put(
     let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
     crash_point("msg-fast-send", "written");
     let is_large = payload.len() as u64 > RING_SHORT_BYTES;
-    let is_sent = match place {
-        Place::Slot(message) => ring_slot.fill_inline(map, message)?,
-        Place::Chunk(chunk) => ring_slot.fill(map, chunk.chunk.0, is_large)?,
+    let is_sent = match (inline, chunk) {
+        (Some(message), _) => ring_slot.fill_inline(map, message)?,
+        (None, Some(chunk)) => ring_slot.fill(map, chunk.chunk.0, is_large)?,
+        (None, None) => false,
     };
     if !is_sent {
         return Err(Stop::Again);
     }
-    if let Place::Chunk(_) = place {
+    if inline.is_none() {
         sending.held = None;
     }
     crash_point("msg-fast-send", "sent");
