@@ -1,6 +1,5 @@
 //! msgsnd(2) through the ring: a compare-and-swap, without the lock.
 
-use rustix::io::Errno;
 use vshmem_mem::{Map, signals_handled, spin_hint};
 use vshmem_sync::{
     Fault, Inline, MessageRing, RingSlot, RingSpace, Tail, WakerCpu, crash_point, load_cell,
@@ -40,36 +39,6 @@ pub(crate) enum InRing {
     Slow,
 }
 
-/// Why an attempt has not sent the message.
-enum Stop {
-    /// It is worth another attempt.
-    Again,
-    /// No attempt will.
-    Ended(InRing),
-    Refused(Errno),
-    Fault(Fault),
-}
-
-impl From<Fault> for Stop {
-    fn from(fault: Fault) -> Self {
-        Self::Fault(fault)
-    }
-}
-
-/// A message on its way into the ring: one call's worth of state.
-struct Sending<'a> {
-    context: &'a Context,
-    queue: &'a Queue,
-    mtype: i64,
-    payload: &'a [u8],
-    no_wait: bool,
-    caller: &'a dyn Caller,
-    refused: Option<Cell>,
-    signals_seen: &'a mut Option<u32>,
-    /// A chunk that is large enough, if there is one in hand.
-    held: Option<RingChunk>,
-}
-
 /// Sends a message through the ring. `refused`: no thread in the wait queue accepts it as long as
 /// this is the cell of the mode. `signals_seen` is set when the call has begun to wait.
 #[inline]
@@ -84,7 +53,8 @@ pub(crate) fn send_in_ring(
     refused: Option<Cell>,
     signals_seen: &mut Option<u32>,
 ) -> Verdict<InRing> {
-    let mut sending = Sending {
+    let mut held = None;
+    let sent = try_to_send(
         context,
         queue,
         mtype,
@@ -93,182 +63,127 @@ pub(crate) fn send_in_ring(
         caller,
         refused,
         signals_seen,
-        held: None,
-    };
-    let mut ring = MessageRing::at(queue.ring());
-    let mut sent = Ok(Ok(InRing::Slow));
-    for _ in 0..MOST_ATTEMPTS {
-        let stop = match try_to_send(&mut sending, &mut ring) {
-            Ok(()) => Stop::Ended(InRing::Sent),
-            Err(stop) => stop,
-        };
-        sent = match stop {
-            Stop::Again => continue,
-            Stop::Ended(how) => Ok(Ok(how)),
-            Stop::Refused(errno) => Ok(Err(errno)),
-            Stop::Fault(fault) => Err(fault),
-        };
-        break;
-    }
-    if let Some(held) = sending.held {
+        &mut held,
+    );
+    if let Some(held) = held {
         keep(context, held);
     }
     sent
 }
 
 #[inline]
-fn try_to_send(sending: &mut Sending<'_>, ring: &mut MessageRing) -> Result<(), Stop> {
-    ring.refresh(sending.context.pool().map()).map_err(Stop::Fault)?;
-    let ring_slot = free_slot(sending, ring)?;
-    claim_noted(sending, ring_slot)?;
-    let inline = place_for(sending)?;
-    check_room(sending, ring)?;
-    check_rights(sending)?;
-    put(sending, ring, ring_slot, inline)
-}
-
-/// The slot of the tail, if no thread in the wait queue may wait for the message.
-#[inline]
-fn free_slot(sending: &mut Sending<'_>, ring: &MessageRing) -> Result<RingSlot, Stop> {
-    let Sending { context, queue, mtype, refused, .. } = *sending;
-    let map = context.pool().map();
-    // After the look: the thread that goes to sleep later makes that one fail.
-    let mode = load_word(map, at!(queue, mode))?;
-    if says_list(mode) {
-        return Err(Stop::Ended(InRing::Slow));
-    }
-    if AwaitedTypes::in_mode(mode).has(mtype)
-        && (refused.is_none() || refused != Some(load_cell(map, at!(queue, mode))?))
-    {
-        return Err(Stop::Ended(InRing::AwaitedTypes));
-    }
-    match ring.tail() {
-        Tail::Free(ring_slot) => Ok(ring_slot),
-        Tail::Full if await_room(context, ring, sending.signals_seen) => Err(Stop::Again),
-        Tail::Full => Err(Stop::Ended(InRing::Slow)),
-        // Some receiver goes to sleep just now; or another thread is about to use the list.
-        Tail::Closed => {
-            spin_hint();
-            Err(Stop::Again)
-        }
-    }
-}
-
-/// Claims the chunk that a slot notes, also when there is one in hand: the slot is about to forget
-/// it.
-#[inline]
-fn claim_noted(sending: &mut Sending<'_>, ring_slot: RingSlot) -> Result<(), Stop> {
-    let Sending { context, queue, .. } = *sending;
+#[expect(clippy::too_many_arguments, reason = "one call's worth of state, used once")]
+fn try_to_send(
+    context: &Context,
+    queue: &Queue,
+    mtype: i64,
+    payload: &[u8],
+    no_wait: bool,
+    caller: &dyn Caller,
+    refused: Option<Cell>,
+    signals_seen: &mut Option<u32>,
+    held: &mut Option<RingChunk>,
+) -> Verdict<InRing> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    // These lines are on the receiver's side, and come at once when they are asked for at once.
-    map.will_write(ring_slot.at);
-    map.will_read(at!(queue, sender));
-    will_write_chunk(map, layout, ring_slot);
-    if let Some(spare) = claim_spare(map, layout, queue.index, ring_slot, context.me())? {
-        crash_point("msg-fast-send", "claimed");
-        // One that is in hand is large enough.
-        match sending.held {
-            Some(_) => spare.free(map)?,
-            None => sending.held = Some(spare),
-        }
-    }
-    Ok(())
-}
-
-/// What the message is to be sent in: the slot itself (`Some`), or the chunk in hand.
-#[inline]
-fn place_for(sending: &mut Sending<'_>) -> Result<Option<Inline>, Stop> {
-    let Sending { context, queue, mtype, payload, .. } = *sending;
-    let (map, layout) = (context.pool().map(), context.pool().layout());
-    if let Some(message) = Inline::of(mtype, payload) {
-        if RingReserve::is_whole(load_value(map, at!(queue, tail))?) {
-            return Ok(Some(message));
-        }
-        if context.reserve.is_due() {
-            stock::stock_reserve(context, queue)?;
-            return Err(Stop::Again);
-        }
-    }
-    if let Some(chunk) = &sending.held
-        && chunk.fits(map, layout, payload.len() as u64)?
-    {
-        return Ok(None);
-    }
-    replace_held(sending)
-}
-
-/// Takes a chunk that is large enough from the heap, instead of the one in hand.
-#[cold]
-fn replace_held(sending: &mut Sending<'_>) -> Result<Option<Inline>, Stop> {
-    let Sending { context, queue, payload, .. } = *sending;
-    if let Some(small) = sending.held.take() {
-        small.free(context.pool().map())?;
-    }
-    sending.held = take_ring_chunk(context, queue, payload.len())?;
-    Err(if sending.held.is_some() { Stop::Again } else { Stop::Ended(InRing::Slow) })
-}
-
-/// Whether the queue allows the bytes, where a free slot alone does not say so.
-#[inline]
-fn check_room(sending: &mut Sending<'_>, ring: &MessageRing) -> Result<(), Stop> {
-    let Sending { context, queue, payload, no_wait, .. } = *sending;
-    let bytes = payload.len();
-    let may_lack = bytes as u64 > RING_SHORT_BYTES || ring.may_hold_large();
-    if !may_lack || has_room(context, queue, ring, bytes)? {
-        return Ok(());
-    }
-    let is_there = !no_wait && await_bytes(context, queue, bytes, sending.signals_seen);
-    Err(if is_there { Stop::Again } else { Stop::Ended(InRing::Slow) })
-}
-
-#[inline]
-fn check_rights(sending: &Sending<'_>) -> Result<(), Stop> {
-    let Sending { context, queue, caller, .. } = *sending;
-    if !queue_is_current(context, queue)? {
-        return Err(Stop::Ended(InRing::Slow));
-    }
-    Permission::check(context.pool().map(), queue.slot, caller, WRITE)?.map_err(Stop::Refused)
-}
-
-/// Writes the message and puts it into the slot: in the slot itself, or in the chunk in hand.
-#[inline]
-fn put(
-    sending: &mut Sending<'_>,
-    ring: &MessageRing,
-    ring_slot: RingSlot,
-    inline: Option<Inline>,
-) -> Result<(), Stop> {
-    let Sending { context, queue, mtype, payload, .. } = *sending;
-    let (map, layout) = (context.pool().map(), context.pool().layout());
-    // By reference: a copy of words that were just stored in parts waits for them.
-    let chunk = if inline.is_none() { sending.held.as_ref() } else { None };
-    if let Some(chunk) = chunk {
-        if !chunk.is_ours(map)? {
-            sending.held = None;
-            return Err(Stop::Ended(InRing::Slow));
-        }
-        chunk.write(map, layout, queue.index, ring_slot, mtype, payload)?;
-    }
-    let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
-    crash_point("msg-fast-send", "written");
     let is_large = payload.len() as u64 > RING_SHORT_BYTES;
-    let is_sent = match (inline, chunk) {
-        (Some(message), _) => ring_slot.fill_inline(map, message)?,
-        (None, Some(chunk)) => ring_slot.fill(map, chunk.chunk.0, is_large)?,
-        (None, None) => false,
-    };
-    if !is_sent {
-        return Err(Stop::Again);
+    let short = Inline::of(mtype, payload);
+    let mut ring = MessageRing::at(queue.ring());
+    for _ in 0..MOST_ATTEMPTS {
+        ring.refresh(map)?;
+        // After the look: the thread that goes to sleep later makes that one fail.
+        let mode = load_word(map, at!(queue, mode))?;
+        if says_list(mode) {
+            return Ok(Ok(InRing::Slow));
+        }
+        if AwaitedTypes::in_mode(mode).has(mtype)
+            && (refused.is_none() || refused != Some(load_cell(map, at!(queue, mode))?))
+        {
+            return Ok(Ok(InRing::AwaitedTypes));
+        }
+        let ring_slot = match ring.tail() {
+            Tail::Free(ring_slot) => ring_slot,
+            Tail::Full if await_room(context, &ring, signals_seen) => continue,
+            Tail::Full => return Ok(Ok(InRing::Slow)),
+            // Some receiver goes to sleep just now; or another thread is about to use the list.
+            Tail::Closed => {
+                spin_hint();
+                continue;
+            }
+        };
+        // These lines are on the receiver's side, and come at once when they are asked for at once.
+        map.will_write(ring_slot.at);
+        map.will_read(at!(queue, sender));
+        will_write_chunk(map, layout, ring_slot);
+        // Also when there is one in hand: the slot is about to forget what it notes.
+        if let Some(spare) = claim_spare(map, layout, queue.index, ring_slot, context.me())? {
+            crash_point("msg-fast-send", "claimed");
+            // One that is in hand is large enough.
+            match held {
+                Some(_) => spare.free(map)?,
+                None => *held = Some(spare),
+            }
+        }
+        let reserve = load_value(map, at!(queue, tail))?;
+        let inline = short.filter(|_| RingReserve::is_whole(reserve));
+        if inline.is_none() && short.is_some() && context.reserve.is_due() {
+            stock::stock_reserve(context, queue)?;
+            continue;
+        }
+        let bytes = payload.len() as u64;
+        let chunk = match *held {
+            _ if inline.is_some() => None,
+            Some(chunk) if chunk.fits(map, layout, bytes)? => Some(chunk),
+            small => {
+                if let Some(small) = small {
+                    *held = None;
+                    small.free(map)?;
+                }
+                *held = take_ring_chunk(context, queue, payload.len())?;
+                if held.is_none() {
+                    return Ok(Ok(InRing::Slow));
+                }
+                continue;
+            }
+        };
+        if (is_large || ring.may_hold_large()) && !has_room(context, queue, &ring, payload.len())? {
+            if !no_wait && await_bytes(context, queue, payload.len(), signals_seen) {
+                continue;
+            }
+            return Ok(Ok(InRing::Slow));
+        }
+        if !queue_is_current(context, queue)? {
+            return Ok(Ok(InRing::Slow));
+        }
+        if let Err(errno) = Permission::check(map, queue.slot, caller, WRITE)? {
+            return Ok(Err(errno));
+        }
+        if let Some(chunk) = chunk {
+            if !chunk.is_ours(map)? {
+                *held = None;
+                return Ok(Ok(InRing::Slow));
+            }
+            chunk.write(map, layout, queue.index, ring_slot, mtype, payload)?;
+        }
+        let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
+        crash_point("msg-fast-send", "written");
+        let is_sent = match (inline, chunk) {
+            (Some(message), _) => ring_slot.fill_inline(map, message)?,
+            (None, Some(chunk)) => ring_slot.fill(map, chunk.chunk.0, is_large)?,
+            (None, None) => false,
+        };
+        if is_sent {
+            if inline.is_none() {
+                *held = None;
+            }
+            crash_point("msg-fast-send", "sent");
+            will_write_chunk(map, layout, ring.behind(ring_slot));
+            context.send_backoff.note_sent();
+            stamp.renew(map, context.process_ref().pack())?;
+            crash_point("msg-fast-send", "stamped");
+            return Ok(Ok(InRing::Sent));
+        }
     }
-    if inline.is_none() {
-        sending.held = None;
-    }
-    crash_point("msg-fast-send", "sent");
-    will_write_chunk(map, layout, ring.behind(ring_slot));
-    context.send_backoff.note_sent();
-    stamp.renew(map, context.process_ref().pack())?;
-    crash_point("msg-fast-send", "stamped");
-    Ok(())
+    Ok(Ok(InRing::Slow))
 }
 
 /// Looks for a while for room in a ring that is full.
