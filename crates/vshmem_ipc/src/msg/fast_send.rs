@@ -19,10 +19,6 @@ use crate::pool::chunk::Chunk;
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::waker_cpus;
 
-/// Whether a short message is put into the slot of the ring itself. Switched off: with it a stream of
-/// such messages between two processes came out of order now and then.
-const SLOTS_HOLD_MESSAGES: bool = false;
-
 /// A sender that waits for room looks at the tail itself once in so many times.
 const LOOKS_AT_TAIL: u32 = 8;
 
@@ -90,8 +86,7 @@ fn try_to_send(
 ) -> Verdict<InRing> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
     let is_large = payload.len() as u64 > RING_SHORT_BYTES;
-    // Not yet: a stream of such messages between two processes came out of order.
-    let short = Inline::of(mtype, payload).filter(|_| SLOTS_HOLD_MESSAGES);
+    let short = Inline::of(mtype, payload);
     let mut ring = MessageRing::at(queue.ring());
     for _ in 0..MOST_ATTEMPTS {
         ring.refresh(map)?;

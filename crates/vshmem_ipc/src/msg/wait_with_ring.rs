@@ -12,13 +12,16 @@
 //! a moment. A sender looks at the ring first and at the word after it. If it has looked at the
 //! ring before the tail was closed, then its compare-and-swap fails; if later, it finds the type.
 //!
+//! In a full ring the tail holds the oldest message. If that lies in its slot, it goes into a chunk
+//! of the receiver's before the tail opens again.
+//!
 //! Leaving the wait queue changes nothing else: a type that no thread waits for any more only sends
 //! a sender under the lock, which then finds no thread, corrects the word and sends by way of the
 //! ring.
 
 use vshmem_mem::seconds_now;
-use vshmem_sync::{LockContext, MessageRing, SlotGuard, Tail};
-use vshmem_wire::{Cell, MSG_HEADER_BYTES, RING_SHORT_BYTES};
+use vshmem_sync::{Fault, LockContext, MessageRing, SlotGuard, Tail, crash_point};
+use vshmem_wire::{Cell, MSG_HEADER_BYTES, RING_INLINE_BYTES, RING_SHORT_BYTES};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
@@ -27,7 +30,7 @@ use crate::msg::awaited_types::{AwaitedTypes, says_list};
 use crate::msg::fast_send;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
-use crate::msg::ring::{self, header_of, let_senders_pass};
+use crate::msg::ring::{self, RingChunk, header_of, let_senders_pass};
 use crate::msg::waiters::{self, Handed, Wanted};
 use crate::registry::permission::{Caller, Permission, WRITE};
 use crate::wait::doorbell;
@@ -63,39 +66,119 @@ pub(crate) fn enqueue_with_ring(
     lock_context: &LockContext<'_>,
     slot_guard: &SlotGuard<'_>,
 ) -> Verdict<Joined> {
+    let ring = MessageRing::look(context.pool().map(), queue.ring())?;
+    // Without a barrier, as the caller looks again in any case.
+    if ring.tail() != Tail::Closed && look_in_ring(context, &ring, wanted)? == Some(Joined::Found) {
+        return Ok(Ok(Joined::Found));
+    }
+    let mut held = None;
+    let joined = loop {
+        match enqueue_holding(context, queue, wanted, &mut held, lock_context, slot_guard) {
+            Ok(Ok(None)) => {}
+            Ok(done) => break Ok(done.map(|joined| joined.unwrap_or(Joined::List))),
+            Err(fault) => break Err(fault),
+        }
+        held = chunk_for_tail(context, queue, lock_context)?;
+        if held.is_none() {
+            break Ok(Ok(Joined::List));
+        }
+    };
+    if let Some(RingChunk { chunk, .. }) = held {
+        chunks::release(context, lock_context, chunk)?;
+    }
+    joined
+}
+
+/// The same with a chunk in hand, in case that there has to be one for the message in the slot of
+/// the tail: `None` if so, and there is none.
+fn enqueue_holding(
+    context: &Context,
+    queue: &Queue,
+    wanted: &Wanted,
+    held: &mut Option<RingChunk>,
+    lock_context: &LockContext<'_>,
+    slot_guard: &SlotGuard<'_>,
+) -> Verdict<Option<Joined>> {
     if ring::is_in_list(context, queue)? {
-        return Ok(Ok(Joined::List));
+        return Ok(Ok(Some(Joined::List)));
     }
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    change::run(context, lock_context, queue.lock(), "msg-wait", |txn| {
+    let mut is_used = false;
+    let joined = change::run(context, lock_context, queue.lock(), "msg-wait", |txn| {
+        is_used = false;
         let mode = txn.get_word(at!(queue, mode))?;
         if !queue.alive(txn)? || says_list(mode) {
-            return Ok(Ok(Joined::List));
+            return Ok(Ok(Some(Joined::List)));
         }
         // Any thread may close a ring at any time; and only under this lock does its tail open
         // again.
         MessageRing::bar(map, queue.ring())?;
         let ring = MessageRing::look(map, queue.ring())?;
-        let Some(passed) = ring.passed() else { return Ok(Ok(Joined::List)) };
-        for ring_slot in ring.messages() {
-            let header = header_of(map, layout, ring_slot)?;
-            if !wanted.search.accepts(header.mtype) {
-                continue;
-            }
-            if !wanted.search.takes_first(header.mtype) || header.size > wanted.room {
-                return Ok(Ok(Joined::List));
-            }
-            let_senders_pass(txn, layout, queue, passed)?;
-            return Ok(Ok(Joined::Found));
+        let found = look_in_ring(context, &ring, wanted)?;
+        if found == Some(Joined::List) {
+            return Ok(Ok(found));
         }
-        waiters::join_receivers(context, txn, queue, wanted, slot_guard)?;
-        // Before the tail: who sees that it is open sees the type as well. And written even if it
-        // is the same: see `Refused`.
-        let awaited_types = AwaitedTypes::in_mode(mode).with(wanted.search);
-        txn.set_word(at!(queue, mode), awaited_types.mode())?;
+        if let Some(ring_slot) = ring.inline_tail() {
+            let Some(held) = *held else { return Ok(Ok(None)) };
+            if !held.is_ours(map)? {
+                return Ok(Ok(Some(Joined::List)));
+            }
+            let (mtype, size) = ring_slot.inline().unwrap_or_default();
+            let payload = &ring_slot.inline_text(map)?[..size];
+            held.write(map, layout, queue.index, ring_slot, mtype, payload)?;
+            is_used = true;
+        }
+        let Some(passed) = ring.passed(held.map(|held| held.chunk.0)) else {
+            return Ok(Ok(Some(Joined::List)));
+        };
+        if found.is_none() {
+            waiters::join_receivers(context, txn, queue, wanted, slot_guard)?;
+            // Before the tail: who sees that it is open sees the type as well. And written even if
+            // it is the same: see `Refused`.
+            let awaited_types = AwaitedTypes::in_mode(mode).with(wanted.search);
+            txn.set_word(at!(queue, mode), awaited_types.mode())?;
+        }
         let_senders_pass(txn, layout, queue, passed)?;
-        Ok(Ok(Joined::Yes))
-    })
+        Ok(Ok(Some(found.unwrap_or(Joined::Yes))))
+    })?;
+    if is_used && !matches!(joined, Ok(Some(Joined::List))) {
+        *held = None;
+    }
+    Ok(joined)
+}
+
+/// Looks for the first message that a receiver accepts: `Found` if it can take that from the ring,
+/// `List` if not.
+fn look_in_ring(
+    context: &Context,
+    ring: &MessageRing,
+    wanted: &Wanted,
+) -> Result<Option<Joined>, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    for ring_slot in ring.messages() {
+        let header = header_of(map, layout, ring_slot)?;
+        if wanted.search.accepts(header.mtype) {
+            let may_take = wanted.search.takes_first(header.mtype) && header.size <= wanted.room;
+            return Ok(Some(if may_take { Joined::Found } else { Joined::List }));
+        }
+    }
+    Ok(None)
+}
+
+/// A chunk for a message that lies in the slot of the tail: opening the tail raises the tag of its
+/// cell, and that is the message's payload.
+#[cold]
+fn chunk_for_tail(
+    context: &Context,
+    queue: &Queue,
+    lock_context: &LockContext<'_>,
+) -> Result<Option<RingChunk>, Fault> {
+    let bytes = MSG_HEADER_BYTES + RING_INLINE_BYTES as u64;
+    let Ok(chunk) = chunks::take(context, lock_context, bytes) else { return Ok(None) };
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    let held = RingChunk::take_ring_chunk(map, layout, queue.index, chunk)?;
+    crash_point("msg-wait", "has-chunk");
+    Ok(Some(held))
 }
 
 /// Hands a message over to a waiter beside the ring.

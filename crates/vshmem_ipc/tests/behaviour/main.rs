@@ -18,6 +18,7 @@ mod queues_asleep;
 mod queues_model;
 mod queues_ring;
 mod queues_slots;
+mod queues_streams;
 mod queues_types;
 mod repair;
 mod segments;

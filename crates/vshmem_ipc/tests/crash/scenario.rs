@@ -53,6 +53,13 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "queues", act: queues, ..PLAIN },
     Scenario { name: "rings", prepare: prepare_rings, act: rings, ..PLAIN },
     Scenario { name: "slots", prepare: prepare_slots, act: slots, ..PLAIN },
+    Scenario {
+        name: "slots-full",
+        prepare: prepare_slots,
+        act: full_slots,
+        attend: send_to_sleep,
+        ..PLAIN
+    },
     Scenario { name: "types", act: types, ..PLAIN },
     Scenario { name: "full-heap", slabs: 4, act: full_heap, survive: survive_little, ..PLAIN },
     Scenario { name: "sleeps", act: sleeps, attend: wake, ..PLAIN },

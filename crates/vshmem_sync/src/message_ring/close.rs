@@ -68,17 +68,26 @@ impl MessageRing {
         Err(Fault::corrupt(base, "a ring that cannot be closed"))
     }
 
+    /// The slot of the tail, if it is full with a message that lies in the slot itself.
+    #[must_use]
+    pub fn inline_tail(&self) -> Option<RingSlot> {
+        let ring_slot = self.slot_of(self.tail);
+        (ring_slot.is_full() && ring_slot.is_inline()).then_some(ring_slot)
+    }
+
     /// What a change under the lock has to write to let senders pass a closed tail: the slot and
     /// its new word. The thread that looked before it was closed fails: a free slot is skipped, as
-    /// if its message had come and gone. `None` if the tail is not closed.
+    /// if its message had come and gone. `chunk` holds a copy of the message of [`Self::inline_tail`].
+    /// `None` if the tail is not closed, or that message has no chunk.
     #[must_use]
-    pub fn passed(&self) -> Option<(RingSlot, u64)> {
+    pub fn passed(&self, chunk: Option<u32>) -> Option<(RingSlot, u64)> {
         let ring_slot = self.slot_of(self.tail);
-        let next = if ring_slot.is_full() {
+        let next = match self.inline_tail() {
+            // The change raises the tag, which is its payload.
+            Some(inline) => inline.moved_to(chunk?),
             // No thread could send into it before either.
-            ring_slot.word & !CLOSED
-        } else {
-            ring_slot.word.wrapping_add(LAP) & !(CLOSED | CHUNK)
+            None if ring_slot.is_full() => ring_slot.word & !CLOSED,
+            None => ring_slot.word.wrapping_add(LAP) & !(CLOSED | CHUNK),
         };
         ring_slot.is_closed().then_some((ring_slot, next))
     }
@@ -98,7 +107,7 @@ impl MessageRing {
     /// and its new word. `None` for any other ring.
     #[must_use]
     pub fn opened(&self) -> Option<(RingSlot, u64)> {
-        self.passed().filter(|_| self.head == self.tail && self.makes_sense())
+        self.passed(None).filter(|_| self.head == self.tail && self.makes_sense())
     }
 
     /// What a change under the lock has to write to close a ring that no thread uses yet. `None` if

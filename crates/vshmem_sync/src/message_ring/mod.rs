@@ -11,7 +11,8 @@
 //!       | close the tail      | close
 //!       v                     v
 //!   CLOSED, free         CLOSED, full
-//!       | pass or open        | empty, under the queue's lock (or pass: full with p again)
+//!       | pass or open        | empty, under the queue's lock (or pass: full with p again,
+//!       |                     | a message of its own in a chunk now)
 //!       v                     v
 //!   free for p + 8       free for p + 8; the tail stays CLOSED until it is opened
 //! ```
@@ -24,8 +25,13 @@
 //! and payload are replaced together, by a compare-and-swap of 16 bytes: no reader sees one without
 //! the other, and a sender that is stopped leaves nothing half written, as it would in a payload of
 //! its own that is longer than that. The payload stays there when the message has been taken, and
-//! means nothing then. Whatever else replaces the word leaves the other half as it is, or raises it
-//! by one as a tag; as no word comes back, no cell does.
+//! means nothing then.
+//!
+//! Whatever else replaces the word leaves the other half as it is, or is a change under the lock,
+//! which raises it by one as a tag. So no such change may leave a message in the cell: the one that
+//! lets senders pass a tail that is full moves its message into a chunk. Nor could it keep the
+//! payload: the cell would come back, and a thread that is late with that change would open the
+//! tail which another has closed since.
 //!
 //! # Order
 //! A sender fills the lowest position that has not been filled yet, the *tail*. A receiver takes

@@ -156,6 +156,13 @@ impl RingSlot {
         Self { word: self.word.wrapping_add(LAP) & !gone, ..self }
     }
 
+    /// The open word of a slot whose own message lies in the chunk at `unit` now.
+    #[must_use]
+    pub(super) fn moved_to(self, unit: u32) -> u64 {
+        let kept = self.word & !(CHUNK | LARGE | INLINE | CLOSED);
+        kept | FULL | ((u64::from(unit) + 1) & CHUNK)
+    }
+
     /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`: it
     /// is longer than those for which there is always room.
     ///

@@ -340,3 +340,23 @@ fn texts_in_slots_are_received_or_found_by_whoever_closes() {
         assert_eq!(found, if sent { vec![1, 2, 3, 4] } else { vec![1, 2, 4] });
     });
 }
+
+/// The thread that lies down closes the tail, which in a full ring holds the oldest text, and opens
+/// it again.
+#[test]
+fn a_text_in_a_full_ring_is_not_changed_by_whoever_lies_down_beside_it() {
+    explore(1, || {
+        let map = cells(BYTES);
+        assert!((1..=8).all(|text| send_inline(&map, text)));
+        let (one, two) = (Arc::clone(&map), Arc::clone(&map));
+        let receiver = thread::spawn(move || [receive_any(&one), receive_any(&one)]);
+        let sender = thread::spawn(move || send_inline(&two, 9));
+        bar_and_pass(&map);
+        bar_and_pass(&map);
+        let taken = receiver.join().expect("a thread");
+        let sent = sender.join().expect("a thread");
+        let rest = std::iter::from_fn(|| receive_any(&map));
+        let all: Vec<u64> = taken.into_iter().flatten().chain(rest).collect();
+        assert_eq!(all, (1..if sent { 10 } else { 9 }).collect::<Vec<_>>());
+    });
+}

@@ -173,10 +173,22 @@ pub fn lie_down(map: &Map, kind: u32) -> bool {
         let nobody = map.load_cell(AWAITED).expect("a cell");
         assert!(map.replace_cell(AWAITED, nobody, kind.into()).expect("a cell"));
     }
-    let (ring_slot, word) = ring.passed().expect("a closed tail");
+    pass(map, &ring);
+    !found
+}
+
+/// Closes the tail for a moment, as the thread does that looks whether it may lie down.
+pub fn bar_and_pass(map: &Map) {
+    MessageRing::bar(map, RING).expect("a barrier");
+    pass(map, &MessageRing::look(map, RING).expect("a ring"));
+}
+
+/// Lets senders pass a closed tail; a text in its slot goes into the chunk of that number.
+fn pass(map: &Map, ring: &MessageRing) {
+    let moved = ring.inline_tail().map(|ring_slot| text_in(map, ring_slot) as u32);
+    let (ring_slot, word) = ring.passed(moved).expect("a closed tail");
     let seen = ring_slot.cell(map).expect("a cell");
     assert!(map.replace_cell(ring_slot.at, seen, word).expect("a cell"), "not closed");
-    !found
 }
 
 /// Closes the ring as a thread that dies after the first step.

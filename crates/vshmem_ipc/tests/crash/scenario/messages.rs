@@ -72,6 +72,28 @@ pub(super) fn slots(session: Session) {
     me.queue_remove(own, &ROOT).expect("a removal");
 }
 
+/// Receivers that go to sleep beside a ring that is full of messages in slots.
+pub(super) fn full_slots(session: Session) {
+    let me = session.client();
+    let queue = queue(me);
+    for n in 0..8_u32 {
+        me.send(queue, NUMBERED, &n.to_ne_bytes()).expect("a message sent");
+    }
+    std::thread::scope(|scope| {
+        let waiters = [3, 4].map(|kind| {
+            let waiter = scope.spawn(move || me.receive(queue, kind));
+            asleep(me, kind as u32 - 2);
+            (kind, waiter)
+        });
+        assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, 0_u32.to_ne_bytes());
+        for (kind, waiter) in waiters {
+            me.send(queue, kind, b"awaited").expect("a message sent");
+            assert_eq!(waiter.join().expect("a thread").expect("a message").1, b"awaited");
+        }
+    });
+    assert_eq!(me.receive(queue, NUMBERED).expect("a message").1, 1_u32.to_ne_bytes());
+}
+
 /// Takes messages from behind others, and leaves a gap where each was.
 pub(super) fn types(session: Session) {
     let me = session.client();
