@@ -13,11 +13,6 @@ check() { # check WHAT COMMAND...
 		printf 'FAILED: %s\n%s\n' "$what" "$output" | tail -40
 	fi
 }
-# Logs, caches and the package manager's own records are not the packages'; nor are the copies that programs keep of what they change.
-files() {
-	find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /packages -o -path /var/log -o -path /var/cache \
-		-o -path /var/lib/dpkg -o -path /var/lib/apt -o -name '*-' \) -prune -o -print | sort
-}
 answers() { # answers PATTERN COMMAND...: the output has it
 	local pattern=$1 output
 	shift
@@ -27,7 +22,7 @@ answers() { # answers PATTERN COMMAND...: the output has it
 
 # Of a kernel that has only its headers here; else the driver's installation would be the first to write them.
 for kernel in /lib/modules/*; do [ ! -d "$kernel" ] || depmod "${kernel##*/}"; done
-files >/tmp/before
+sh /packages/files >/tmp/before
 getent group >/tmp/groups-before
 check 'apt-get install' apt-get install -y --no-install-recommends /packages/*.deb
 check 'nothing is broken' dpkg --audit
@@ -67,11 +62,14 @@ esac
 case " $* " in
 *' vshmem-dkms '*) check 'the driver, built' answers ': installed' dkms status vshmem ;;
 esac
+if command -v cloud-init >/dev/null; then
+	check 'user data for cloud-init' answers 'Valid' cloud-init schema --config-file /packages/cloud-init.yaml
+fi
 userdel member
 userdel stranger
 
 check 'purge' apt-get purge -y "$@"
-files >/tmp/after
+sh /packages/files >/tmp/after
 getent group >/tmp/groups-after
 left() { diff /tmp/before /tmp/after; }
 check 'no file is left, and none is missing' left
