@@ -4,7 +4,8 @@ use super::form::Device;
 use super::host_pool::{HostPool, file_name};
 
 /// What has a domain leave the owners of its files as they are.
-const OWNERS_STAY: &str = "<seclabel type='static' model='dac' relabel='no'><label>libvirt-qemu:kvm</label></seclabel>";
+const OWNERS_STAY: &str =
+    "<seclabel type='static' model='dac' relabel='no'><label>libvirt-qemu:kvm</label></seclabel>";
 
 /// What a domain with the pool as an nvdimm needs besides the element.
 pub fn hints(pool: &HostPool) -> Vec<String> {
