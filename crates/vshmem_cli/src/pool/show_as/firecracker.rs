@@ -1,4 +1,5 @@
-//! A part of Firecracker's configuration file (its docs/pmem.md; from 1.14 on). Not tried with one.
+//! A part of Firecracker's configuration file (its docs/pmem.md, and `Pmem` in firecracker.yaml;
+//! from 1.14 on). Not tried with one.
 
 use serde_json::json;
 
