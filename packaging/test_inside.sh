@@ -21,7 +21,7 @@ answers() { # answers PATTERN COMMAND...: the output has it
 }
 
 # Of a kernel that has only its headers here; else the driver's installation would be the first to write them.
-for kernel in /lib/modules/*; do [ ! -d "$kernel" ] || depmod "${kernel##*/}"; done
+for kernel in /lib/modules/*; do [ ! -d "$kernel" ] || depmod "${kernel##*/}" 2>/dev/null; done
 wants=/etc/systemd/system/multi-user.target.wants
 mkdir -p $wants
 sh /packages/files >/tmp/before
