@@ -12,7 +12,7 @@ want=(vshmem libvshmem0 libvshmem-dev vshmem-tools)
 base=man-db,systemd-standalone-sysusers,passwd,util-linux,libgomp1
 if [ "${1:-}" = all ]; then
 	want+=(vshmem-openmpi vshmem-dkms)
-	base=$base,libopenmpi3,dkms,linux-headers-$(dpkg --print-architecture)
+	base=$base,libopenmpi3,dkms,linux-headers-$(dpkg --print-architecture),cloud-init
 fi
 passed=0 failed=0
 check() { # check WHAT COMMAND...
@@ -68,6 +68,8 @@ fi
 mkdir "$root/packages"
 for package in "${want[@]}"; do cp build/packages/"$package"_*.deb "$root/packages/"; done
 cp packaging/test_inside.sh "$root/packages/inside"
+cp packaging/files.sh "$root/packages/files"
+cp packaging/guest/cloud-init.yaml "$root/packages/"
 # Its own processes and mounts, which end with it.
 unshare --mount --pid --fork --kill-child --uts bash -c "
 	hostname $name

@@ -58,6 +58,17 @@ fn qemu_takes_the_arguments() {
     qemu_takes(&arguments);
 }
 
+/// The line `args:` of a Proxmox VE guest is handed to QEMU as it is (qm.conf(5)).
+#[test]
+fn qemu_takes_the_arguments_of_proxmox() {
+    if !is_installed("qemu-system-x86_64") {
+        return;
+    }
+    let plain = Name::with_pool("proxmox");
+    let line = shown(&[&plain.0, "--as", "proxmox"]);
+    qemu_takes(line.strip_prefix("args: ").unwrap());
+}
+
 #[test]
 fn each_device_has_its_arguments() {
     let name = Name::with_pool("devices");
@@ -103,7 +114,9 @@ fn monitors_that_are_not_here_get_what_their_documents_say() {
     let plain = Name::with_pool("monitors");
     let dax = labelled("monitorsdax");
     let (place, bytes) = (plain.place().display().to_string(), 8 << 20);
-    let (memory, id) = (dax.place().display().to_string(), format!("vshmem-{}", dax.0));
+    let memory = dax.place().display().to_string();
+    // Its API refuses ids with anything but letters, digits and underscores.
+    let id = format!("vshmem_{}", dax.0.replace('-', "_"));
     assert_eq!(
         shown(&[&plain.0, "--as", "cloud-hypervisor"]),
         format!("--ivshmem path={place},size={bytes}\n")

@@ -3,6 +3,22 @@
 use super::form::Device;
 use super::host_pool::{HostPool, file_name};
 
+/// What has a domain leave the owners of its files as they are.
+const OWNERS_STAY: &str =
+    "<seclabel type='static' model='dac' relabel='no'><label>libvirt-qemu:kvm</label></seclabel>";
+
+/// What a domain with the pool as an nvdimm needs besides the element.
+pub fn hints(pool: &HostPool) -> Vec<String> {
+    vec![
+        "the domain needs room for it as well: <maxMemory slots='4' unit='GiB'>...</maxMemory> and a NUMA cell (<cpu><numa><cell .../></numa></cpu>)".to_owned(),
+        format!(
+            "pool {}: while the domain runs libvirt makes QEMU's user the owner of {}. To keep the pool its owner's add to the domain, with user and group of QEMU: {OWNERS_STAY}",
+            pool.name,
+            pool.place.display()
+        ),
+    ]
+}
+
 /// The element.
 pub fn elements(pool: &HostPool, device: Device) -> String {
     match device {

@@ -151,9 +151,7 @@ fn hints(pool: &HostPool, device: Device, form: Form) -> Vec<String> {
         ));
     }
     if device == Device::Dax && form == Form::Libvirt {
-        hints.push(
-            "the domain needs room for it as well: <maxMemory slots='4' unit='GiB'>...</maxMemory> and a NUMA cell (<cpu><numa><cell .../></numa></cpu>)".to_owned(),
-        );
+        hints.extend(libvirt::hints(pool));
     }
     if form == Form::Libvirt && pool.mode & 0o066 == 0 {
         hints.push(format!(
