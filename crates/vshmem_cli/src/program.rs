@@ -104,10 +104,14 @@ fn look(place: &Path) -> Result<Form, Failure> {
             "{shown}: cannot read it to see how it is linked: {error}. `vshmem run` needs read permission on the program"
         ))
     };
-    let refuse = |what: &str| {
+    let refuse = |what: &str, remedy: String| {
         not_run(format!(
-            "{shown} is {what}, so it would silently use the kernel's own IPC. {REMEDY}"
+            "{shown} is {what}, so it would silently use the kernel's own IPC. {remedy}"
         ))
+    };
+    let copy = || {
+        let name = place.file_name().unwrap_or(place.as_os_str()).display();
+        format!("Run a copy that is not: `install -m 755 {shown} ./{name}`")
     };
     let mut file = File::open(place).map_err(unreadable)?;
     let mut start = Vec::new();
@@ -121,31 +125,40 @@ fn look(place: &Path) -> Result<Form, Failure> {
     }
     let mode = file.metadata().map_err(unreadable)?.mode();
     if mode & 0o4000 != 0 {
-        return refuse("setuid");
+        return refuse("setuid", copy());
     }
     // Without the group's execute bit it marks mandatory locking, once upon a time.
     if mode & 0o2010 == 0o2010 {
-        return refuse("setgid");
+        return refuse("setgid", copy());
     }
     let mut capability = [0u8; 64];
     if rustix::fs::fgetxattr(&file, "security.capability", &mut capability[..]).is_ok_and(|n| n > 0)
     {
-        return refuse("given file capabilities");
+        return refuse("given file capabilities", copy());
     }
     match Elf::of(&file) {
-        Some(elf) if elf.foreign => {
-            refuse("made for another kind of CPU than the preloaded library")
+        Some(Elf::Foreign) => refuse(
+            "made for another kind of CPU than the preloaded library",
+            format!("Build it for this one; `file -L {shown}` says what it is made for"),
+        ),
+        Some(Elf::Static) => {
+            refuse("statically linked", format!("Link it without -static, {OWN_CALLS}"))
         }
-        Some(elf) if !elf.interpreter => refuse("statically linked"),
-        Some(_) => Ok(Form::Dynamic),
+        Some(Elf::Dynamic(linker)) if linker != LINKER => refuse(
+            &format!(
+                "linked for the C library of {}, the preloaded library for glibc",
+                crate::show::clean(&linker)
+            ),
+            format!("Build it for glibc, {OWN_CALLS}"),
+        ),
+        Some(Elf::Dynamic(_)) => Ok(Form::Dynamic),
         None => not_run(format!(
             "{shown}: it begins as an ELF file and is damaged; the kernel would refuse it"
         )),
     }
 }
 
-const REMEDY: &str =
-    "Link it dynamically and run it without special privileges, or use libvshmem's own calls";
+const OWN_CALLS: &str = "or have it use libvshmem's own calls (`man 3 libvshmem`)";
 
 fn interpreter(start: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
@@ -156,12 +169,20 @@ fn interpreter(start: &[u8]) -> PathBuf {
 
 /// What matters of an ELF file.
 #[derive(Debug, PartialEq, Eq)]
-struct Elf {
+enum Elf {
     /// Of another class, byte order or machine than this one.
-    foreign: bool,
-    /// It names a dynamic linker (PT_INTERP).
-    interpreter: bool,
+    Foreign,
+    /// It names no dynamic linker (PT_INTERP).
+    Static,
+    /// It names this one: the last part of its path.
+    Dynamic(String),
 }
+
+/// glibc's dynamic linker, wherever it lies.
+#[cfg(target_arch = "x86_64")]
+const LINKER: &str = "ld-linux-x86-64.so.2";
+#[cfg(target_arch = "aarch64")]
+const LINKER: &str = "ld-linux-aarch64.so.1";
 
 #[cfg(target_arch = "x86_64")]
 const MACHINE: elf::Machine = elf::EM_X86_64;
@@ -171,19 +192,21 @@ const MACHINE: elf::Machine = elf::EM_AARCH64;
 impl Elf {
     /// `None` for a damaged one.
     fn of(file: &File) -> Option<Self> {
-        const FOREIGN: Elf = Elf { foreign: true, interpreter: false };
         let file = ReadCache::new(file);
         if FileKind::parse(&file).ok()? != FileKind::Elf64 {
-            return Some(FOREIGN);
+            return Some(Elf::Foreign);
         }
         let header = elf::FileHeader64::<Endianness>::parse(&file).ok()?;
         let order = header.endian().ok()?;
         if order != Endianness::default() || header.e_machine(order) != MACHINE {
-            return Some(FOREIGN);
+            return Some(Elf::Foreign);
         }
         let segments = header.program_headers(order, &file).ok()?;
-        let interpreter = segments.iter().any(|segment| segment.p_type(order) == elf::PT_INTERP);
-        Some(Self { foreign: false, interpreter })
+        let named = segments.iter().find(|segment| segment.p_type(order) == elf::PT_INTERP);
+        let Some(named) = named else { return Some(Elf::Static) };
+        let path = String::from_utf8_lossy(named.data(order, &file).ok()?).into_owned();
+        let path = path.trim_end_matches('\0');
+        Some(Elf::Dynamic(path.rsplit('/').next().unwrap_or(path).to_owned()))
     }
 }
 

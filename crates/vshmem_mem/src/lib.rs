@@ -29,6 +29,8 @@ mod map;
 mod map;
 mod mapping;
 #[cfg(not(loom))]
+mod memory_policy;
+#[cfg(not(loom))]
 mod past_cache;
 #[cfg(not(loom))]
 mod prefetch;
@@ -61,6 +63,8 @@ pub use mapping::{
     Mapping, Protection, map_file, map_file_at, map_file_free, protect, relocate, remap_part,
     reserve, unmap,
 };
+#[cfg(not(loom))]
+pub use memory_policy::{MemoryPolicy, set_memory_policy};
 #[cfg(not(loom))]
 pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};

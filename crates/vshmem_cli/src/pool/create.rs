@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use vshmem_link::{DAX_FRONT, XenAdmission};
+use vshmem_mem::{MemoryPolicy, set_memory_policy};
 use vshmem_session::CreateRequest;
 
 use crate::failure::{Failure, Outcome, failed};
@@ -28,8 +29,8 @@ pub struct Create {
     #[arg(long)]
     hugepages: Option<HugePage>,
     /// Bind it to a NUMA node, or interleave it over all.
-    #[arg(long, value_name = "N|interleave")]
-    numa: Option<String>,
+    #[arg(long, value_name = "N|interleave", value_parser = numa, conflicts_with_all = ["sparse", "xen"])]
+    numa: Option<Numa>,
     /// Who may use it, as the mode of its file, in octal.
     #[arg(long, default_value = "0600", value_parser = mode)]
     mode: u32,
@@ -76,6 +77,7 @@ Examples:
   vshmem pool create team --size 64M --mode 0660 --group hpc
   vshmem pool create fast --size 1G --prepare 128M
   vshmem pool create big --size 8G --hugepages 2M --limit shmmni=100
+  vshmem pool create near --size 1G --numa 0
   vshmem pool create pmem7 --size 1G --dax
   vshmem pool create job7 --file /dev/shm/pve-shm-job7
   vshmem pool create grid --size 16M --xen --member web1 --member web2";
@@ -100,6 +102,22 @@ impl HugePage {
     }
 }
 
+/// Where a pool's memory lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Numa {
+    Node(u32),
+    Interleave,
+}
+
+fn numa(text: &str) -> Result<Numa, String> {
+    match text {
+        "interleave" => Ok(Numa::Interleave),
+        number => number.parse().ok().filter(|node| *node < 64).map(Numa::Node).ok_or_else(|| {
+            format!("{text:?} is not a NUMA node: write its number, as in 0, or interleave")
+        }),
+    }
+}
+
 fn mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text.trim_start_matches("0o"), 8) {
         Ok(mode) if mode & !0o666 == 0 && mode & 0o600 == 0o600 => Ok(mode),
@@ -110,9 +128,11 @@ fn mode(text: &str) -> Result<u32, String> {
 }
 
 fn limit(text: &str) -> Result<(String, u64), String> {
-    let wrong = || format!("{text:?} is not a limit: write NAME=NUMBER, as in shmmni=100");
-    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-    let value = size::parse(value).map_err(|_| wrong())?;
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(format!("{text:?} is not a limit: write NAME=NUMBER, as in shmmni=100"));
+    };
+    let value = size::parse(value)
+        .map_err(|_| format!("limit {name} cannot be {value:?}: it must be a number from 1 on"))?;
     Ok((name.to_owned(), value))
 }
 
@@ -136,10 +156,8 @@ pub fn make(name: &str, bytes: u64, dax: bool) -> Result<std::path::PathBuf, Fai
 impl Create {
     /// Makes it.
     pub fn carry_out(self) -> Outcome {
-        if let Some(node) = &self.numa {
-            return failed(format!(
-                "--numa {node}: not yet supported by this release. Until it is, `numactl --membind=N vshmem pool create ...` (or --interleave=all) does it, because a pool's memory is backed when it is made"
-            ));
+        if let Some(numa) = self.numa {
+            place_memory(numa)?;
         }
         if let Some(page) = self.hugepages {
             require_huge_pages(page.bytes())?;
@@ -217,6 +235,41 @@ fn create_xen(request: &CreateRequest, slots: Option<u32>, names: Vec<String>) -
     Ok(ExitCode::SUCCESS)
 }
 
+/// Has the memory that this command backs the pool with come from there.
+fn place_memory(numa: Numa) -> Result<(), Failure> {
+    const ONLINE: &str = "/sys/devices/system/node/online";
+    let text = std::fs::read_to_string(ONLINE).unwrap_or_default();
+    let online = nodes(text.trim());
+    let shown = match online {
+        0 => "no nodes, so it has one memory".to_owned(),
+        _ => format!("the nodes {}", text.trim()),
+    };
+    let (word, policy) = match numa {
+        Numa::Node(node) if online >> node & 1 == 1 => (node.to_string(), MemoryPolicy::Bind(node)),
+        Numa::Node(node) => {
+            return failed(format!(
+                "--numa {node}: this machine has {shown} (`cat {ONLINE}`). Name one of them, or leave --numa out"
+            ));
+        }
+        Numa::Interleave => ("interleave".to_owned(), MemoryPolicy::Interleave(online)),
+    };
+    set_memory_policy(policy).map_err(|error| {
+        Failure::Failed(format!(
+            "--numa {word}: the kernel refuses it: {error}; this machine has {shown} (`cat {ONLINE}`). Leave --numa out"
+        ))
+    })
+}
+
+/// The nodes of a list as `0-1,3`, as a mask.
+fn nodes(list: &str) -> u64 {
+    let range = |part: &str| -> Option<u64> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        Some((first..=last.min(63)).map(|node| 1 << node).sum())
+    };
+    list.split(',').filter_map(range).fold(0, |all, some| all | some)
+}
+
 /// Checks that pages of that size are what /dev/hugepages gives.
 fn require_huge_pages(bytes: u64) -> Result<(), Failure> {
     const HUGETLBFS: i64 = 0x9584_58f6;
@@ -236,5 +289,20 @@ fn require_huge_pages(bytes: u64) -> Result<(), Failure> {
         Err(errno) => failed(format!(
             "--hugepages {wanted}: cannot look at /dev/hugepages: {errno}. {remedy}"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_nodes_are_read() {
+        for (list, mask) in [("0", 1), ("0-1", 3), ("0,2-3", 0b1101), ("", 0), ("x", 0)] {
+            assert_eq!(nodes(list), mask, "{list}");
+        }
+        assert_eq!(numa("interleave"), Ok(Numa::Interleave));
+        assert_eq!(numa("1"), Ok(Numa::Node(1)));
+        assert!(numa("-1").is_err() && numa("64").is_err() && numa("all").is_err());
     }
 }

@@ -3,6 +3,7 @@
 mod check;
 mod create;
 mod evict;
+mod holders;
 mod ls;
 mod participants;
 mod rm;

@@ -208,7 +208,7 @@ pub fn library() -> Result<PathBuf, Failure> {
     let Some(found) = places.iter().find(|place| place.is_file()) else {
         let shown: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         return failed(format!(
-            "{LIBRARY} is not installed: it is at none of {}. Build it with `make build`, or put it beside the vshmem command",
+            "{LIBRARY} is not installed: it is at none of {}. `apt-get install --reinstall vshmem` installs it again; in the source tree `make build` builds it",
             shown.join(", ")
         ));
     };

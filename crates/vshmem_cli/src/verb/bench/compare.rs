@@ -23,6 +23,9 @@ pub struct Compare {
 }
 
 const NOTE: &str = "\
+Examples:
+  vshmem bench compare before after
+
 The two were not interleaved: what the machine was like on each day is in the ratios as well. The verdicts
 are about B; where the machines differ, a line says so.";
 

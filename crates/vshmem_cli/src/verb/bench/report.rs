@@ -12,6 +12,7 @@ use crate::show;
 
 /// The report of a directory again: one HTML page, tables, figures.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  vshmem bench report vshmem-bench-20250101-120000")]
 pub struct Report {
     /// The directory of `vshmem bench run`. It may still be at work there.
     #[arg(value_name = "DIR")]

@@ -17,6 +17,7 @@ const SERVED: &str = "/run/vshmem/serve";
 
 /// Boot a lab.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Up {
     /// Kind of guests.
     #[arg(long)]
@@ -57,6 +58,12 @@ pub struct Up {
     #[arg(long, default_value_t = 1)]
     cpus: u32,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem lab up --guest uml -n 2
+  vshmem lab up --guest uml --mem 512M --pool job7
+  vshmem lab up --guest qemu -n 2 --device plain --device-mode 0660";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
@@ -107,7 +114,7 @@ impl From<Accel> for Acceleration {
 
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| format!("{text:?} is not a mode: write it as in 0660"))
+    mode.ok_or_else(|| format!("{text:?} is not a mode: write it in octal, as 0660"))
 }
 
 /// What the guests are made of.
@@ -134,7 +141,7 @@ impl Up {
         };
         if let Ok(lab) = Lab::open(name) {
             return failed(format!(
-                "lab {}: it is up already. Take it down with `vshmem lab down`, or give another --name",
+                "lab {0}: it is up already. `vshmem lab --name {0} down` takes it down; or give another --name",
                 lab.name()
             ));
         }
@@ -159,20 +166,20 @@ impl Up {
         let qemus = self.device.is_some() || self.driver.is_some();
         let emulated = matches!(self.accel, Accel::Auto | Accel::Tcg);
         match guest {
-            GuestKind::Uml if qemus => failed(
+            GuestKind::Uml if qemus => usage(
                 "lab up: --device and --driver are for QEMU guests; a User Mode Linux guest has the pool as /dev/mmapper. Leave them out, or use --guest qemu",
             ),
-            GuestKind::Qemu | GuestKind::Xen if self.swap.is_some() => failed(
+            GuestKind::Qemu | GuestKind::Xen if self.swap.is_some() => usage(
                 "lab up: --swap is for User Mode Linux guests. Leave it out, or use --guest uml",
             ),
-            GuestKind::Xen if qemus => failed(
+            GuestKind::Xen if qemus => usage(
                 "lab up: --device and --driver are for QEMU guests; Xen's domains get the pool by grants. Leave them out",
             ),
-            GuestKind::Xen if self.notify => failed(
+            GuestKind::Xen if self.notify => usage(
                 "lab up: --notify is for guests without a doorbell; Xen's domains have event channels. Leave it out",
             ),
-            GuestKind::Xen if !emulated => failed("lab up: Xen is run emulated. Leave --accel out"),
-            GuestKind::Uml if self.cpus != 1 => failed(
+            GuestKind::Xen if !emulated => usage("lab up: Xen is run emulated. Leave --accel out"),
+            GuestKind::Uml if self.cpus != 1 => usage(
                 "lab up: a User Mode Linux guest has one processor. Leave --cpus out, or use --guest qemu",
             ),
             _ => Ok(()),
@@ -259,6 +266,10 @@ impl Up {
             lab.made_of()
         ))
     }
+}
+
+fn usage(sentence: &str) -> Result<(), Failure> {
+    Err(Failure::Usage(sentence.into()))
 }
 
 fn mebibytes(bytes: u64) -> u32 {

@@ -38,7 +38,7 @@ pub(crate) fn no_kernel(found: String) -> Missing {
         "a kernel for the guests, with its modules",
         found,
         format!(
-            "run scripts/setup guests, or name a directory that has boot/vmlinuz-RELEASE and lib/modules/RELEASE in {}",
+            "`apt-get install linux-image-amd64` (or scripts/setup guests in the source tree), or name a directory that has boot/vmlinuz-RELEASE and lib/modules/RELEASE in {}",
             kernel::VARIABLE
         ),
     )
