@@ -47,7 +47,7 @@ pub fn find(word: &Path) -> Result<PathBuf, Failure> {
     }
     Err(refusal.unwrap_or_else(|| {
         Failure::NoProgram(format!(
-            "{}: there is no such program in PATH. Give its path, as in ./{0}",
+            "{}: there is no such program in PATH. Give its path, as in `vshmem run -- ./{0}`",
             word.display()
         ))
     }))
@@ -58,7 +58,9 @@ fn executable(place: &Path) -> Result<(), Failure> {
     let meta = match std::fs::metadata(place) {
         Ok(meta) => meta,
         Err(error) => {
-            let sentence = format!("{shown}: cannot run it: {error}. Check the path");
+            let sentence = format!(
+                "{shown}: cannot run it: {error}. Name a program that is there: `vshmem run -- CMD`"
+            );
             return Err(match error.kind() {
                 ErrorKind::NotFound | ErrorKind::NotADirectory => Failure::NoProgram(sentence),
                 _ => Failure::NotRun(sentence),
@@ -66,13 +68,15 @@ fn executable(place: &Path) -> Result<(), Failure> {
         }
     };
     if meta.is_dir() {
-        return not_run(format!("{shown}: cannot run it: it is a directory. Name a program in it"));
+        return not_run(format!(
+            "{shown}: cannot run it: it is a directory. Name a program in it: `vshmem run -- {shown}/CMD`"
+        ));
     }
     match rustix::fs::access(place, Access::EXEC_OK) {
         Ok(()) => Ok(()),
-        Err(errno) => {
-            not_run(format!("{shown}: cannot run it: {errno}. Make it executable with chmod +x"))
-        }
+        Err(errno) => not_run(format!(
+            "{shown}: cannot run it: {errno}. `chmod +x {shown}` makes it executable"
+        )),
     }
 }
 
@@ -101,7 +105,7 @@ fn look(place: &Path) -> Result<Form, Failure> {
     let shown = place.display();
     let unreadable = |error: std::io::Error| {
         Failure::NotRun(format!(
-            "{shown}: cannot read it to see how it is linked: {error}. `vshmem run` needs read permission on the program"
+            "{shown}: cannot read it to see how it is linked: {error}. `chmod +r {shown}` lets everybody read it"
         ))
     };
     let refuse = |what: &str, remedy: String| {
@@ -153,7 +157,7 @@ fn look(place: &Path) -> Result<Form, Failure> {
         ),
         Some(Elf::Dynamic(_)) => Ok(Form::Dynamic),
         None => not_run(format!(
-            "{shown}: it begins as an ELF file and is damaged; the kernel would refuse it"
+            "{shown}: it begins as an ELF file and is damaged; the kernel would refuse it. `file -L {shown}` says what it is; copy or build it again"
         )),
     }
 }

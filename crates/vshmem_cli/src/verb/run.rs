@@ -137,7 +137,7 @@ impl Run {
 fn check_spin() -> Result<(), Failure> {
     match std::env::var_os("VSHMEM_SPIN") {
         Some(word) if word != "0" && word != "1" => Err(Failure::Usage(format!(
-            "VSHMEM_SPIN is {:?}: it must be 0 (a waiting thread sleeps at once) or 1 (it spins first), or not be set",
+            "VSHMEM_SPIN is {:?}: it must be 0 (a waiting thread sleeps at once) or 1 (it spins first), or not be set. `vshmem --help` names all variables",
             word
         ))),
         _ => Ok(()),

@@ -86,7 +86,7 @@ pub enum CreateError {
         bytes: u64,
     },
     /// No room.
-    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, remove pools that nobody needs (`vshmem pool ls`), or enlarge the file system (`mount -o remount,size=SIZE {}`)", place.display(), place.parent().unwrap_or(place).display())]
+    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, remove pools that nobody needs (`vshmem pool ls`), or enlarge the file system: `mount -o remount,size={}M {}`", place.display(), (bytes >> 20) * 2, place.parent().unwrap_or(place).display())]
     Room {
         /// The name.
         name: String,
@@ -161,7 +161,9 @@ fn possible(name: &str, error: &GeometryError) -> String {
     let nearest = if value < least { least } else { most };
     if *limit == "size" {
         let mib = nearest.div_ceil(1 << 20);
-        return format!("The nearest: `vshmem pool create {name} --size {mib}M`");
+        return format!(
+            "The nearest, beside the same limits: `vshmem pool create {name} --size {mib}M`"
+        );
     }
     format!("The nearest: `vshmem pool create {name} --size 1G --limit {limit}={nearest}`")
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use vshmem_bench::study::{Contents, report};
 
-use super::table::table;
+use super::table::{objects, table};
 use crate::failure::{Failure, Outcome};
 use crate::show;
 
@@ -21,6 +21,9 @@ pub struct Report {
     /// each benchmark.
     #[arg(long)]
     all: bool,
+    /// Print all conclusions as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 impl Report {
@@ -28,6 +31,10 @@ impl Report {
     pub fn carry_out(self) -> Outcome {
         let contents = Contents::read(&self.directory)?;
         let page = report::write(&self.directory, &contents)?;
+        if self.json {
+            show::json(&objects(&report::conclusions(&contents)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if self.all {
             show::text(&format!("{}\n", table(report::conclusions(&contents))))?;
         } else {

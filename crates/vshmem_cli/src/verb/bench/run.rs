@@ -12,7 +12,7 @@ use vshmem_bench::study::{
 };
 use vshmem_bench::{Error, Kernels};
 
-use super::table::table;
+use super::table::{objects, table};
 use super::terminal::Terminal;
 use crate::failure::{Failure, Outcome, failed};
 use crate::program::own_binary;
@@ -48,6 +48,9 @@ pub struct Run {
     /// Show what there is to measure, and measure nothing.
     #[arg(long)]
     list: bool,
+    /// With --list: as JSON.
+    #[arg(long, requires = "list")]
+    json: bool,
     /// Use guests 1 and 2 of this lab, and its pool. Without: User Mode Linux guests are booted,
     /// and taken down.
     #[arg(long, value_name = "NAME")]
@@ -87,6 +90,10 @@ impl Run {
     /// Measures.
     pub fn carry_out(self) -> Outcome {
         let cases = self.cases()?;
+        if self.list && self.json {
+            show::json(&objects(&listed(&cases)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if self.list {
             show::text(&table(listed(&cases)).to_string())?;
             return Ok(ExitCode::SUCCESS);
@@ -171,7 +178,7 @@ impl Run {
         let environments = self.environments.iter().map(|name| {
             Environment::named(name).ok_or_else(|| {
                 let names = Environment::ALL.map(Environment::name).join(", ");
-                Failure::Usage(format!("--environments {name}: there are {names}"))
+                Failure::Usage(format!("--environments {name}: there are {names}; `vshmem bench run --list` shows what runs where"))
             })
         });
         let environments = environments.collect::<Result<Vec<_>, _>>()?;

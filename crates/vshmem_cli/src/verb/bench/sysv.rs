@@ -13,7 +13,7 @@ use vshmem_bench::sysv::{
 };
 use vshmem_bench::{Between, Kernels, Materials, Memory, OwnPool, Site, open_site};
 
-use super::table::table;
+use super::table::{objects, table};
 use super::terminal::Terminal;
 use crate::failure::{Failure, Outcome, failed};
 use crate::program::own_binary;
@@ -85,6 +85,12 @@ impl Sysv {
     pub fn carry_out(self) -> Outcome {
         let all = if self.guests { between_guests() } else { catalogue(KernelLimits::here()) };
         let comparisons = chosen(all, &self.only)?;
+        if let (true, Some(path)) = (self.list, &self.json) {
+            let rows = objects(&listed(&comparisons));
+            let lines: Vec<(&str, Value)> = rows.into_iter().map(|row| ("case", row)).collect();
+            write_lines(path, &lines)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if self.list {
             show::text(&table(listed(&comparisons)).to_string())?;
             return Ok(ExitCode::SUCCESS);
@@ -211,7 +217,7 @@ impl Sysv {
 fn chosen(all: Vec<Comparison>, only: &[String]) -> Result<Vec<Comparison>, Failure> {
     if let Some(name) = only.iter().find(|name| all.iter().all(|one| one.name != **name)) {
         return Err(Failure::Usage(format!(
-            "--only {name}: there is nothing of that name. `vshmem bench sysv --list`, with `--guests` or without, shows what there is"
+            "--only {name}: there is nothing of that name. `vshmem bench sysv --list` shows what there is, `vshmem bench sysv --list --guests` what there is between guests"
         )));
     }
     Ok(all.into_iter().filter(|one| only.is_empty() || only.contains(&one.name)).collect())

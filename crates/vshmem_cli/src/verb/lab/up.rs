@@ -23,7 +23,7 @@ pub struct Up {
     #[arg(long)]
     guest: Kind,
     /// How many.
-    #[arg(short = 'n', default_value_t = 2)]
+    #[arg(short = 'n', default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     count: u32,
     /// The pool that the guests share. Without: one of 64M is made, and removed at `down`. With
     /// Xen: the name of the one that dom0 makes.
@@ -139,11 +139,20 @@ impl Up {
             None if driver.is_some() => Device::Doorbell,
             None => Device::Plain,
         };
-        if let Ok(lab) = Lab::open(name) {
-            return failed(format!(
-                "lab {0}: it is up already. `vshmem lab --name {0} down` takes it down; or give another --name",
-                lab.name()
-            ));
+        match Lab::open(name) {
+            Err(error @ vshmem_lab::Error::Argument { .. }) => return Err(error.into()),
+            Err(_) => {}
+            Ok(lab) => {
+                return failed(format!(
+                    "lab {0}: it is up already. `vshmem lab --name {0} down` takes it down; or give another --name",
+                    lab.name()
+                ));
+            }
+        }
+        // Before a pool is made for it.
+        match Lab::check(guest) {
+            missing if missing.is_empty() => {}
+            missing => return Err(vshmem_lab::Error::Missing(missing).into()),
         }
         if guest == GuestKind::Xen {
             return self.boot_xen(name);
@@ -167,20 +176,22 @@ impl Up {
         let emulated = matches!(self.accel, Accel::Auto | Accel::Tcg);
         match guest {
             GuestKind::Uml if qemus => usage(
-                "lab up: --device and --driver are for QEMU guests; a User Mode Linux guest has the pool as /dev/mmapper. Leave them out, or use --guest qemu",
+                "lab up: --device and --driver are for QEMU guests; a User Mode Linux guest has the pool as /dev/mmapper. Leave them out, or use `vshmem lab up --guest qemu --device plain`",
             ),
             GuestKind::Qemu | GuestKind::Xen if self.swap.is_some() => usage(
-                "lab up: --swap is for User Mode Linux guests. Leave it out, or use --guest uml",
+                "lab up: --swap is for User Mode Linux guests. Leave it out, or use `vshmem lab up --guest uml --swap 1G`",
             ),
             GuestKind::Xen if qemus => usage(
-                "lab up: --device and --driver are for QEMU guests; Xen's domains get the pool by grants. Leave them out",
+                "lab up: --device and --driver are for QEMU guests; Xen's domains get the pool by grants. Leave them out: `vshmem lab up --guest xen`",
             ),
             GuestKind::Xen if self.notify => usage(
-                "lab up: --notify is for guests without a doorbell; Xen's domains have event channels. Leave it out",
+                "lab up: --notify is for guests without a doorbell; Xen's domains have event channels. Leave it out: `vshmem lab up --guest xen`",
             ),
-            GuestKind::Xen if !emulated => usage("lab up: Xen is run emulated. Leave --accel out"),
+            GuestKind::Xen if !emulated => {
+                usage("lab up: Xen is run emulated. Leave --accel out: `vshmem lab up --guest xen`")
+            }
             GuestKind::Uml if self.cpus != 1 => usage(
-                "lab up: a User Mode Linux guest has one processor. Leave --cpus out, or use --guest qemu",
+                "lab up: a User Mode Linux guest has one processor. Leave --cpus out, or use `vshmem lab up --guest qemu --cpus 2`",
             ),
             _ => Ok(()),
         }

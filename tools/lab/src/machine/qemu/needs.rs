@@ -24,11 +24,15 @@ pub(crate) fn missing_for_emulation() -> Vec<Missing> {
         missing.push(Missing::new(
             "QEMU (`qemu-system-x86_64`)",
             "not in PATH",
-            "apt-get install qemu-system-x86",
+            "`apt-get install qemu-system-x86`",
         ));
     }
     if tool::find("ldd").is_none() {
-        missing.push(Missing::new("the command `ldd`", "not in PATH", "apt-get install libc-bin"));
+        missing.push(Missing::new(
+            "the command `ldd`",
+            "not in PATH",
+            "`apt-get install libc-bin`",
+        ));
     }
     missing
 }
