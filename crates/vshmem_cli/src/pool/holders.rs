@@ -23,17 +23,15 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Those whose maps may be read, `known` pids and processes of other PID namespaces left out: the
-/// latter are clients of their own domains.
+/// Those whose maps may be read, `known` pids left out. Those of containers are among them: where
+/// a container's processes are clients, their domain says so.
 pub fn holders(file: &Region, known: &[u32]) -> Vec<Holder> {
     let mapped = MappedAs::of(file);
-    let here = namespace("self");
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let mut found: Vec<Holder> = pids
         .filter(|pid| !known.contains(pid) && *pid != std::process::id())
         .filter(|pid| mapped.is_in(&Path::new("/proc").join(pid.to_string()).join("maps")))
-        .filter(|pid| namespace(&pid.to_string()) == here)
         .map(|pid| Holder { pid, command: command(pid) })
         // Its server and other commands end with the pool.
         .filter(|holder| holder.command != "vshmem")
@@ -64,10 +62,6 @@ impl MappedAs {
         let mut words = line.split_ascii_whitespace().skip(3);
         words.next() == Some(&self.device) && words.next() == Some(&self.inode)
     }
-}
-
-fn namespace(pid: &str) -> Option<std::path::PathBuf> {
-    std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok()
 }
 
 fn command(pid: u32) -> String {
