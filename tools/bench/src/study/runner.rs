@@ -117,7 +117,6 @@ impl StudyRunner<'_> {
             spent += began.elapsed().as_secs_f64();
             progress.step(began.elapsed());
         }
-        // Where the time was up earlier, too.
         self.watch.advance(progress.done, progress.done, None, "done");
         Ok(())
     }

@@ -90,13 +90,8 @@ impl Run {
     /// Measures.
     pub fn carry_out(self) -> Outcome {
         let cases = self.cases()?;
-        if self.list && self.json {
-            show::json(&objects(&listed(&cases)))?;
-            return Ok(ExitCode::SUCCESS);
-        }
         if self.list {
-            show::text(&table(listed(&cases)).to_string())?;
-            return Ok(ExitCode::SUCCESS);
+            return self.show_list(&cases);
         }
         let Some(directory) = &self.directory else {
             return Err(Failure::Usage("DIR is missing".into()));
@@ -149,6 +144,16 @@ impl Run {
             show::line(format!("not measured ({} cases): {why}", cases.len()))?;
         }
         show::line(format!("{}", pages.display()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn show_list(&self, cases: &[Case]) -> Outcome {
+        let rows = listed(cases);
+        if self.json {
+            show::json(&objects(&rows))?;
+        } else {
+            show::text(&table(rows).to_string())?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 

@@ -85,15 +85,8 @@ impl Sysv {
     pub fn carry_out(self) -> Outcome {
         let all = if self.guests { between_guests() } else { catalogue(KernelLimits::here()) };
         let comparisons = chosen(all, &self.only)?;
-        if let (true, Some(path)) = (self.list, &self.json) {
-            let rows = objects(&listed(&comparisons));
-            let lines: Vec<(&str, Value)> = rows.into_iter().map(|row| ("case", row)).collect();
-            write_lines(path, &lines)?;
-            return Ok(ExitCode::SUCCESS);
-        }
         if self.list {
-            show::text(&table(listed(&comparisons)).to_string())?;
-            return Ok(ExitCode::SUCCESS);
+            return self.show_list(&comparisons);
         }
         let terminal = Terminal::watch()?;
         let command = own_binary()?;
@@ -146,6 +139,18 @@ impl Sysv {
                 failed(format!("not measured: {}", reasons.collect::<Vec<_>>().join("; ")))
             }
         }
+    }
+
+    fn show_list(&self, comparisons: &[Comparison]) -> Outcome {
+        let rows = listed(comparisons);
+        match &self.json {
+            Some(path) => {
+                let rows = objects(&rows).into_iter().map(|row| ("case", row));
+                write_lines(path, &rows.collect::<Vec<_>>())?;
+            }
+            None => show::text(&table(rows).to_string())?,
+        }
+        Ok(ExitCode::SUCCESS)
     }
 
     /// The pool that is measured: the one that was made for this, or the one that was named.
