@@ -30,6 +30,7 @@ check "the objects are those that \`vshmem ls\` shows" rows 3
 check "and go when they are removed" eval '"$build/tally" $pool remove && rows 0'
 alone() { "$build/neighbours" $pool | grep -q ': domain [0-9]*, 1 process(es)'; }
 check "a process alone counts itself" alone
-check "nothing is wrong in the pool" "$vshmem" pool check $pool
+sound() { "$vshmem" pool check $pool >/dev/null; }
+check "nothing is wrong in the pool" sound
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]
