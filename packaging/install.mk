@@ -10,7 +10,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 BIN_DIR ?= target/release
 SONAME = libvshmem.so.0
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
-BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi
+BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi build/mpi/pairs
 DKMS_SOURCES = core.c memory.c deaths.c pci.c vshmem.h Kbuild Makefile
 SED = sed -e 's,@PREFIX@,$(PREFIX),g' -e 's,@LIBDIR@,$(LIBDIR),g' -e 's,@VERSION@,$(VERSION),g'
 # install_edited SOURCE MODE TARGET

@@ -9,7 +9,9 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/sem.h>
 #include <sys/uio.h>
+#include <time.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -65,6 +67,40 @@ int vshmem_release(vshmem_pool *pool, void *memory);
  * already; -EINVAL: it is gone, or shorter; -ENOMEM: the pool's table of attaches is full. */
 int vshmem_id(const vshmem_pool *pool, const void *memory);
 int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
+
+/* Objects: segments, semaphore sets and queues, for programs without the preload library, static
+ * ones too. Keys, flags, ids and errors are those of the calls of libc with these names, and the
+ * objects are those of programs under `vshmem run`. An object stays until it is removed, whoever
+ * made it. Waiting ends with -EINTR when a signal was handled. */
+
+/* The key of a name, the same for all processes and domains. Two names may have one key, as with
+ * ftok(3). */
+int vshmem_key(const char *name);
+
+/* shmget(2): the segment's id. vshmem_attach attaches it, vshmem_release detaches. */
+int vshmem_shmget(vshmem_pool *pool, int key, uint64_t bytes, int flags);
+/* Removes it once nobody has it attached. */
+int vshmem_shmrm(vshmem_pool *pool, int id);
+
+/* semget(2): the set's id. */
+int vshmem_semget(vshmem_pool *pool, int key, int count, int flags);
+/* semtimedop(2); semop(2) where TIMEOUT is NULL. */
+int vshmem_semop(vshmem_pool *pool, int id, const struct sembuf *operations, size_t count,
+	const struct timespec *timeout);
+/* The value of a semaphore of the set, and setting it. */
+int vshmem_semval(vshmem_pool *pool, int id, int number);
+int vshmem_semset(vshmem_pool *pool, int id, int number, int value);
+int vshmem_semrm(vshmem_pool *pool, int id);
+
+/* msgget(2): the queue's id. */
+int vshmem_msgget(vshmem_pool *pool, int key, int flags);
+/* msgsnd(2) and msgrcv(2), with the type beside the text. The latter returns the bytes of the
+ * text; TYPE may be NULL. */
+int vshmem_msgsnd(
+	vshmem_pool *pool, int id, long type, const void *text, size_t bytes, int flags);
+int vshmem_msgrcv(vshmem_pool *pool, int id, long *type, void *text, size_t room, long wanted,
+	int flags);
+int vshmem_msgrm(vshmem_pool *pool, int id);
 
 /* Ports: where this process receives. A port has a lane for each sender, all of the same size. */
 

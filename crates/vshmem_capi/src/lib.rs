@@ -8,6 +8,7 @@
 mod agent;
 mod caller;
 mod lane;
+mod objects;
 mod pool;
 mod port;
 mod team;

@@ -327,7 +327,11 @@ pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
         // Containers are domains of their own and share the CPUs of their kernel.
         let boot_of = |index| domains.iter().find(|row| row.index == index).map(|row| row.boot);
         let mine = boot_of(this_client.domain());
-        let here = |row: &&ClientRow| row.attaches > 0 && boot_of(row.domain) == mine;
+        // This process uses it though it holds nothing yet; of others those that do count, agents
+        // and visitors do not.
+        let me = this_client.client();
+        let here =
+            |row: &&ClientRow| row.index == me || row.attaches > 0 && boot_of(row.domain) == mine;
         Ok(this_client.pool().clients()?.iter().filter(here).count() as c_int)
     }))
 }

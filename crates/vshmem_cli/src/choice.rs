@@ -105,7 +105,7 @@ pub fn open(option: Option<&str>) -> Result<Box<dyn Link>, Failure> {
     }
     match open_private() {
         Err(Failure::Find(FindError::Unknown { .. })) => failed(
-            "no pool is named and there is no private one yet. Name one with --pool or VSHMEM_POOL (`vshmem pool ls` shows them); `vshmem run` makes the private one",
+            "no pool is named and there is no private one yet. Name one with --pool or VSHMEM_POOL (`vshmem pool ls` shows them); `vshmem run -- CMD` makes the private one",
         ),
         other => other,
     }

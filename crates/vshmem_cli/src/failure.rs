@@ -53,14 +53,42 @@ pub enum Failure {
 impl Failure {
     /// Writes it on standard error; the exit code that goes with it.
     pub fn tell(&self) -> ExitCode {
-        eprintln!("vshmem: {self}");
+        eprintln!("vshmem: {}", without_numbers(&self.to_string()));
         match self {
-            Self::Usage(_) => ExitCode::from(2),
+            _ if self.is_usage() => ExitCode::from(2),
             Self::NoProgram(_) => ExitCode::from(127),
             Self::NotRun(_) => ExitCode::from(126),
             _ => ExitCode::FAILURE,
         }
     }
+
+    /// Whether the words of the command line are wrong, whatever the machine is like.
+    fn is_usage(&self) -> bool {
+        use vshmem_session::CreateError::{Geometry, Limit, Name, Prepare};
+        matches!(
+            self,
+            Self::Usage(_)
+                | Self::Create(Name(_) | Limit(_) | Geometry { .. } | Prepare { .. })
+                | Self::Serve(vshmem_serve::ServeError::Vectors(_))
+                | Self::Lab(vshmem_lab::Error::Argument { .. })
+        )
+    }
+}
+
+/// A sentence without what Rust adds to the kernel's words, as in "(os error 2)".
+fn without_numbers(sentence: &str) -> String {
+    const BEFORE: &str = " (os error ";
+    let mut pieces = sentence.split(BEFORE);
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        match piece.split_once(')') {
+            Some((number, rest)) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+                text.push_str(rest);
+            }
+            _ => text.extend([BEFORE, piece]),
+        }
+    }
+    text
 }
 
 /// A failure from its sentence.
@@ -74,5 +102,17 @@ pub fn unreadable(pool: &str) -> impl Fn(Errno) -> Failure {
         Failure::Failed(format!(
             "pool {pool}: its tables are corrupt ({errno}). `vshmem pool check {pool}` says more"
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_numbers;
+
+    #[test]
+    fn the_kernels_words_stand_alone() {
+        let said = "cannot read it: Permission denied (os error 13). Check the path (os error x)";
+        let shown = "cannot read it: Permission denied. Check the path (os error x)";
+        assert_eq!(without_numbers(said), shown);
     }
 }

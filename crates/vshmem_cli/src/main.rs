@@ -11,6 +11,7 @@ mod program;
 mod show;
 mod size;
 mod table;
+mod usage;
 mod verb;
 mod visit;
 
@@ -95,7 +96,13 @@ fn main() -> ExitCode {
         Some(outcome) => outcome,
         None => {
             start_log();
-            CommandLine::parse().verb.carry_out()
+            match CommandLine::try_parse() {
+                Ok(line) => line.verb.carry_out(),
+                Err(error) => {
+                    let words: Vec<_> = std::env::args_os().skip(1).collect();
+                    return usage::tell(&error, &CommandLine::command(), &words);
+                }
+            }
         }
     };
     match outcome {
@@ -110,11 +117,13 @@ fn start_log() {
         return;
     };
     let Ok(filter) = wanted.parse::<tracing_subscriber::EnvFilter>() else {
+        eprintln!("vshmem: VSHMEM_LOG is {wanted:?}: it must be error, warn, info, debug or trace");
         return;
     };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(show::colours(&std::io::stderr()))
         .with_target(false)
         .init();
 }

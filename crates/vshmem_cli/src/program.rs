@@ -47,7 +47,7 @@ pub fn find(word: &Path) -> Result<PathBuf, Failure> {
     }
     Err(refusal.unwrap_or_else(|| {
         Failure::NoProgram(format!(
-            "{}: there is no such program in PATH. Give its path, as in ./{0}",
+            "{}: there is no such program in PATH. Give its path, as in `vshmem run -- ./{0}`",
             word.display()
         ))
     }))
@@ -58,7 +58,9 @@ fn executable(place: &Path) -> Result<(), Failure> {
     let meta = match std::fs::metadata(place) {
         Ok(meta) => meta,
         Err(error) => {
-            let sentence = format!("{shown}: cannot run it: {error}. Check the path");
+            let sentence = format!(
+                "{shown}: cannot run it: {error}. Name a program that is there: `vshmem run -- CMD`"
+            );
             return Err(match error.kind() {
                 ErrorKind::NotFound | ErrorKind::NotADirectory => Failure::NoProgram(sentence),
                 _ => Failure::NotRun(sentence),
@@ -66,13 +68,15 @@ fn executable(place: &Path) -> Result<(), Failure> {
         }
     };
     if meta.is_dir() {
-        return not_run(format!("{shown}: cannot run it: it is a directory. Name a program in it"));
+        return not_run(format!(
+            "{shown}: cannot run it: it is a directory. Name a program in it: `vshmem run -- {shown}/CMD`"
+        ));
     }
     match rustix::fs::access(place, Access::EXEC_OK) {
         Ok(()) => Ok(()),
-        Err(errno) => {
-            not_run(format!("{shown}: cannot run it: {errno}. Make it executable with chmod +x"))
-        }
+        Err(errno) => not_run(format!(
+            "{shown}: cannot run it: {errno}. `chmod +x {shown}` makes it executable"
+        )),
     }
 }
 
@@ -101,13 +105,17 @@ fn look(place: &Path) -> Result<Form, Failure> {
     let shown = place.display();
     let unreadable = |error: std::io::Error| {
         Failure::NotRun(format!(
-            "{shown}: cannot read it to see how it is linked: {error}. `vshmem run` needs read permission on the program"
+            "{shown}: cannot read it to see how it is linked: {error}. `chmod +r {shown}` lets everybody read it"
         ))
     };
-    let refuse = |what: &str| {
+    let refuse = |what: &str, remedy: String| {
         not_run(format!(
-            "{shown} is {what}, so it would silently use the kernel's own IPC. {REMEDY}"
+            "{shown} is {what}, so it would silently use the kernel's own IPC. {remedy}"
         ))
+    };
+    let copy = || {
+        let name = place.file_name().unwrap_or(place.as_os_str()).display();
+        format!("Run a copy that is not: `install -m 755 {shown} ./{name}`")
     };
     let mut file = File::open(place).map_err(unreadable)?;
     let mut start = Vec::new();
@@ -121,31 +129,40 @@ fn look(place: &Path) -> Result<Form, Failure> {
     }
     let mode = file.metadata().map_err(unreadable)?.mode();
     if mode & 0o4000 != 0 {
-        return refuse("setuid");
+        return refuse("setuid", copy());
     }
     // Without the group's execute bit it marks mandatory locking, once upon a time.
     if mode & 0o2010 == 0o2010 {
-        return refuse("setgid");
+        return refuse("setgid", copy());
     }
     let mut capability = [0u8; 64];
     if rustix::fs::fgetxattr(&file, "security.capability", &mut capability[..]).is_ok_and(|n| n > 0)
     {
-        return refuse("given file capabilities");
+        return refuse("given file capabilities", copy());
     }
     match Elf::of(&file) {
-        Some(elf) if elf.foreign => {
-            refuse("made for another kind of CPU than the preloaded library")
+        Some(Elf::Foreign) => refuse(
+            "made for another kind of CPU than the preloaded library",
+            format!("Build it for this one; `file -L {shown}` says what it is made for"),
+        ),
+        Some(Elf::Static) => {
+            refuse("statically linked", format!("Link it without -static, {OWN_CALLS}"))
         }
-        Some(elf) if !elf.interpreter => refuse("statically linked"),
-        Some(_) => Ok(Form::Dynamic),
+        Some(Elf::Dynamic(linker)) if linker != LINKER => refuse(
+            &format!(
+                "linked for the C library of {}, the preloaded library for glibc",
+                crate::show::clean(&linker)
+            ),
+            format!("Build it for glibc, {OWN_CALLS}"),
+        ),
+        Some(Elf::Dynamic(_)) => Ok(Form::Dynamic),
         None => not_run(format!(
-            "{shown}: it begins as an ELF file and is damaged; the kernel would refuse it"
+            "{shown}: it begins as an ELF file and is damaged; the kernel would refuse it. `file -L {shown}` says what it is; copy or build it again"
         )),
     }
 }
 
-const REMEDY: &str =
-    "Link it dynamically and run it without special privileges, or use libvshmem's own calls";
+const OWN_CALLS: &str = "or have it use libvshmem's own calls (`man 3 libvshmem`)";
 
 fn interpreter(start: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
@@ -156,12 +173,20 @@ fn interpreter(start: &[u8]) -> PathBuf {
 
 /// What matters of an ELF file.
 #[derive(Debug, PartialEq, Eq)]
-struct Elf {
+enum Elf {
     /// Of another class, byte order or machine than this one.
-    foreign: bool,
-    /// It names a dynamic linker (PT_INTERP).
-    interpreter: bool,
+    Foreign,
+    /// It names no dynamic linker (PT_INTERP).
+    Static,
+    /// It names this one: the last part of its path.
+    Dynamic(String),
 }
+
+/// glibc's dynamic linker, wherever it lies.
+#[cfg(target_arch = "x86_64")]
+const LINKER: &str = "ld-linux-x86-64.so.2";
+#[cfg(target_arch = "aarch64")]
+const LINKER: &str = "ld-linux-aarch64.so.1";
 
 #[cfg(target_arch = "x86_64")]
 const MACHINE: elf::Machine = elf::EM_X86_64;
@@ -171,19 +196,21 @@ const MACHINE: elf::Machine = elf::EM_AARCH64;
 impl Elf {
     /// `None` for a damaged one.
     fn of(file: &File) -> Option<Self> {
-        const FOREIGN: Elf = Elf { foreign: true, interpreter: false };
         let file = ReadCache::new(file);
         if FileKind::parse(&file).ok()? != FileKind::Elf64 {
-            return Some(FOREIGN);
+            return Some(Elf::Foreign);
         }
         let header = elf::FileHeader64::<Endianness>::parse(&file).ok()?;
         let order = header.endian().ok()?;
         if order != Endianness::default() || header.e_machine(order) != MACHINE {
-            return Some(FOREIGN);
+            return Some(Elf::Foreign);
         }
         let segments = header.program_headers(order, &file).ok()?;
-        let interpreter = segments.iter().any(|segment| segment.p_type(order) == elf::PT_INTERP);
-        Some(Self { foreign: false, interpreter })
+        let named = segments.iter().find(|segment| segment.p_type(order) == elf::PT_INTERP);
+        let Some(named) = named else { return Some(Elf::Static) };
+        let path = String::from_utf8_lossy(named.data(order, &file).ok()?).into_owned();
+        let path = path.trim_end_matches('\0');
+        Some(Elf::Dynamic(path.rsplit('/').next().unwrap_or(path).to_owned()))
     }
 }
 

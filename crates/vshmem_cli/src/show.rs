@@ -1,6 +1,6 @@
 //! Writing results on standard output.
 
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 
 use serde::Serialize;
 
@@ -33,4 +33,11 @@ pub fn json<T: Serialize>(value: &T) -> Result<(), Failure> {
 /// Text from a pool, made safe to print: any member could have put escape sequences there.
 pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Whether to write in colours there: on a terminal, and when nobody has forbidden it
+/// (https://no-color.org).
+pub fn colours(to: &impl IsTerminal) -> bool {
+    let forbidden = std::env::var_os("NO_COLOR").is_some_and(|word| !word.is_empty());
+    to.is_terminal() && !forbidden
 }

@@ -2,42 +2,50 @@
 
 /// Reads a size. `K`, `KiB` and their kin count by 1024, `KB` and its kin by 1000.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let wrong = || {
-        format!(
-            "{text:?} is not a size: write a number with K, M, G or T behind it, as in 64M or 1.5G"
-        )
+    let wrong = |why: &str| Err(format!("{text:?} is not a size: {why}"));
+    let trimmed = text.trim();
+    if trimmed.starts_with('-') {
+        return wrong("it is negative");
+    }
+    let end = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());
+    let (number, unit) = trimmed.split_at(end);
+    let Some(factor) = factor(unit.trim_start()) else {
+        return wrong(
+            "write a number with K, M, G or T behind it (of 1024 each, KB, MB, GB and TB of 1000), as in 64M or 1.5G",
+        );
     };
-    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
+    let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(part) {
+        return wrong("it has to begin with a number, as in 64M or 1.5G");
+    }
+    match bytes(whole, part, factor) {
+        None => wrong("it is more than there can be"),
+        Some(0) => wrong("it is less than one byte"),
+        Some(bytes) => Ok(bytes),
+    }
+}
+
+/// What a unit stands for, in any case of its letters; bytes without one.
+fn factor(unit: &str) -> Option<u128> {
     let unit = unit.to_ascii_uppercase();
     let (prefix, base) = match unit.strip_suffix("IB") {
-        Some(prefix) if !prefix.is_empty() => (prefix, 1024),
-        Some(_) => return Err(wrong()),
+        Some("") => return None,
+        Some(prefix) => (prefix, 1024),
         None => match unit.strip_suffix('B') {
             Some(prefix) => (prefix, 1000),
             None => (unit.as_str(), 1024),
         },
     };
-    let power = match prefix {
-        "" => 0,
-        "K" => 1,
-        "M" => 2,
-        "G" => 3,
-        "T" => 4,
-        _ => return Err(wrong()),
-    };
-    let factor = u128::pow(base, power);
-    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    let digits = |text: &str| text.parse::<u128>().map_err(|_| wrong());
-    let mut bytes = digits(whole)?.checked_mul(factor).ok_or_else(wrong)?;
-    if number.contains('.') {
-        let parts = 10u128.checked_pow(part.len() as u32).ok_or_else(wrong)?;
-        bytes += digits(part)?.checked_mul(factor).ok_or_else(wrong)? / parts;
-    }
-    match u64::try_from(bytes) {
-        Ok(bytes) if bytes > 0 => Ok(bytes),
-        _ => Err(wrong()),
-    }
+    let power = ["", "K", "M", "G", "T"].iter().position(|known| *known == prefix)?;
+    Some(u128::pow(base, power as u32))
+}
+
+fn bytes(whole: &str, part: &str, factor: u128) -> Option<u64> {
+    let whole = whole.parse::<u128>().ok()?.checked_mul(factor)?;
+    let part_of = 10u128.checked_pow(part.len() as u32)?;
+    let part = part.parse::<u128>().ok()?.checked_mul(factor)? / part_of;
+    u64::try_from(whole.checked_add(part)?).ok()
 }
 
 /// Shows a size in the largest unit that leaves it readable.
@@ -69,9 +77,26 @@ mod tests {
         assert_eq!(parse("100B"), Ok(100));
         assert_eq!(parse("1.5G"), Ok(3 << 29));
         assert_eq!(parse("0.25k"), Ok(256));
+        assert_eq!(parse("1.5 GiB"), Ok(3 << 29));
+        assert_eq!(parse("1.5GB"), Ok(1_500_000_000));
         for wrong in ["", "G", "0", "1X", "-1", "1.", ".5G", "1.2.3G", "1iB", "99999999999T", "0.1"]
         {
             assert!(parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_why() {
+        for (text, why) in [
+            ("-5", "negative"),
+            ("0", "less than one byte"),
+            ("99999999999T", "more than there can be"),
+            ("1X", "K, M, G or T"),
+            ("lots", "K, M, G or T"),
+            ("1.", "begin with a number"),
+        ] {
+            let said = parse(text).unwrap_err();
+            assert!(said.contains(why), "{said}");
         }
     }
 

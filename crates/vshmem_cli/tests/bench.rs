@@ -74,7 +74,7 @@ fn a_short_run_between_processes() {
 fn what_cannot_be_measured_is_said_in_a_sentence() {
     refusal(
         &["bench", "pingpong", "--programs", "/nonexistent"],
-        &["pingpong_sysv", "make -C bench"],
+        &["pingpong_sysv", "make programs"],
     );
     refusal(
         &["bench", "pingpong", "--programs", programs(), "--lab", "clitest-no-lab"],
@@ -140,7 +140,7 @@ fn system_v_calls_that_cannot_be_measured_are_refused() {
         let output = expect(2, &[&["bench", "sysv"], words].concat());
         assert!(complaint(&output).contains(part), "{words:?}: {}", complaint(&output));
     }
-    refusal(&["bench", "sysv", "--programs", "/nonexistent"], &["sysv_calls", "make -C bench"]);
+    refusal(&["bench", "sysv", "--programs", "/nonexistent"], &["sysv_calls", "make programs"]);
     let missing = Name::new("bench-none");
     refusal(
         &["bench", "sysv", "--programs", programs(), "--only", "semop", "--pool", &missing.0],

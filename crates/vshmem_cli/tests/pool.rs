@@ -73,7 +73,8 @@ fn prepared_memory_is_shown_and_checked() {
 fn more_than_there_is_cannot_be_prepared() {
     let name = Name::new("prepare-all");
     let create = ["pool", "create", &name.0, "--size", "8M"];
-    refusal(&[&create[..], &["--prepare", "8M"]].concat(), &["8388608", "to be prepared"]);
+    let output = expect(2, &[&create[..], &["--prepare", "8M"]].concat());
+    assert!(rig::complaint(&output).contains("8388608 bytes are to be prepared"));
     assert!(!name.place().exists());
     expect(2, &[&create[..], &["--prepare", "1M", "--sparse"]].concat());
     expect(2, &[&create[..], &["--prepare", "much"]].concat());
@@ -95,21 +96,11 @@ fn what_makes_no_sense_is_refused() {
     }
     create(&[&name.0, "--size", "8M", "--mode", "0999"], 2);
     create(&[&name.0, "--size", "8M", "--limit", "shmmni"], 2);
-    refusal(&["pool", "create", &name.0, "--size", "100K"], &["size is 102400", "4194304"]);
-    refusal(
-        &["pool", "create", &name.0, "--size", "8M", "--limit", "bad=1"],
-        &["there is none of that name"],
-    );
-    refusal(
-        &["pool", "create", &name.0, "--size", "8M", "--limit", "shmmni=99999"],
-        &["shmmni is 99999"],
-    );
+    create(&[&name.0, "--size", "8M", "--limit", "bad=1"], 2);
     refusal(
         &["pool", "create", &name.0, "--size", "8M", "--group", "no-such-group"],
         &["no such group"],
     );
-    refusal(&["pool", "create", &name.0, "--size", "8M", "--numa", "0"], &["not yet supported"]);
-    refusal(&["pool", "create", "a/b", "--size", "8M"], &["pool name"]);
     refusal(&["pool", "create", &name.0, "--size", "900T"], &["pool"]);
     assert!(!name.place().exists());
     expect(2, &["pool", "frobnicate"]);
@@ -297,7 +288,7 @@ fn a_pool_lies_on_the_nodes_that_were_asked_for_or_is_not_made() {
     }
     refusal(
         &["pool", "create", &name.0, "--size", "8M", "--numa", "999"],
-        &["cannot lie on node 999", "numactl -H"],
+        &["cannot lie on node 999", "has_memory"],
     );
     assert!(!name.place().exists());
     let wrong = ["pool", "create", &name.0, "--size", "8M", "--numa", "far"];

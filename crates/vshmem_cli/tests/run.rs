@@ -48,7 +48,7 @@ fn programs_that_would_use_the_kernel_are_refused() {
     refused(&installed, 126, &[&of("cut", b"\x7fELF", 0o755)], "damaged");
     refused(&installed, 126, &[&of("plain", &good, 0o644)], "chmod +x");
     refused(&installed, 127, &["clitest-no-such-program"], "no such program in PATH");
-    refused(&installed, 127, &["/nowhere/at/all"], "Check the path");
+    refused(&installed, 127, &["/nowhere/at/all"], "No such file or directory");
     refused(&installed, 126, &["/tmp"], "directory");
 }
 

@@ -31,7 +31,7 @@ impl Region {
 pub enum RegionError {
     /// No such pool.
     #[error(
-        "{place}: there is no such pool on this machine. `vshmem pool ls` shows those there are, `vshmem pool create` makes one"
+        "{place}: there is no such pool on this machine. `vshmem pool ls` shows those there are, `vshmem pool create job7 --size 1G` makes one"
     )]
     Absent {
         /// File or device.
@@ -39,7 +39,7 @@ pub enum RegionError {
     },
     /// Not allowed.
     #[error(
-        "{place}: permission denied. The pool's owner can let you in with `--mode` and `--group` of `vshmem pool create`, or with chmod and chgrp on this file"
+        "{place}: permission denied. Its owner lets everybody in with `chmod 0666 {place}`, a group with chgrp and `chmod 0660 {place}`, or makes it so, as in `vshmem pool create job7 --size 1G --mode 0660 --group hpc`"
     )]
     Denied {
         /// File or device.
@@ -52,6 +52,16 @@ pub enum RegionError {
         place: PathBuf,
         /// What to do.
         remedy: &'static str,
+    },
+    /// Nothing that can hold a pool.
+    #[error(
+        "{place}: it is {found}, and a pool is a file or a device of its own. `vshmem pool ls` shows the pools that there are"
+    )]
+    NotAFile {
+        /// What was named.
+        place: PathBuf,
+        /// What it is.
+        found: &'static str,
     },
     /// Called a user's private pool, and not that.
     #[error(
@@ -95,6 +105,7 @@ impl RegionError {
         match errno {
             Errno::NOENT | Errno::NODEV | Errno::NXIO => Self::Absent { place },
             Errno::ACCESS | Errno::PERM => Self::Denied { place },
+            Errno::ISDIR => Self::NotAFile { place, found: "a directory" },
             errno => Self::Failed { place, tried, errno },
         }
     }

@@ -1,9 +1,9 @@
 //! Why a pool is not found, or cannot be used.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use vshmem_ipc::{JoinError, OpenError};
-use vshmem_link::{Anonymous, RegionError};
+use vshmem_link::{Anonymous, Local, PRIVATE_PREFIX, RegionError};
 
 /// Why a pool is not found.
 #[derive(Debug, thiserror::Error)]
@@ -38,7 +38,7 @@ pub enum FindError {
         most: u64,
     },
     /// What lies there is not a pool that this release can use.
-    #[error("{}: {error}", place.display())]
+    #[error("{}: {error}{}", place.display(), remedy(place, error))]
     Damaged {
         /// File or device.
         place: PathBuf,
@@ -77,4 +77,29 @@ pub enum SessionError {
         /// Why not.
         error: JoinError,
     },
+}
+
+/// What to do about a region that is no pool that can be used.
+fn remedy(place: &Path, error: &OpenError) -> String {
+    match error {
+        OpenError::Processor => return String::new(),
+        OpenError::Magic => return ". `vshmem pool ls` shows the pools that there are".into(),
+        _ => {}
+    }
+    let file = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let name = file.strip_prefix("vshmem.");
+    if name.is_some_and(|name| name.starts_with(PRIVATE_PREFIX)) {
+        return format!(". `vshmem pool rm {}` removes it; it is made again by itself", &file[7..]);
+    }
+    match name {
+        Some(name)
+            if Local::place_of(name, false) == place || Local::place_of(name, true) == place =>
+        {
+            format!(
+                ". `vshmem pool rm {name}` removes it, and `vshmem pool create {name} --size 1G` makes it again"
+            )
+        }
+        _ if place.is_file() => format!(". `rm {}` removes it", place.display()),
+        _ => ". It is made again on the host: `vshmem pool ls` shows its name there".into(),
+    }
 }

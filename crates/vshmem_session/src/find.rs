@@ -32,6 +32,11 @@ pub fn identify(link: &dyn Link) -> Result<(Superblock, Layout), FindError> {
     let damaged = |error| FindError::Damaged { place: place.clone(), error };
     if link.bytes() < vshmem_wire::PAGE_BYTES {
         let needed = vshmem_wire::PAGE_BYTES;
+        let mut magic = [0; 8];
+        let read = link.read(0, &mut magic).unwrap_or(0);
+        if magic != vshmem_wire::MAGIC && read == magic.len() {
+            return Err(damaged(OpenError::Magic));
+        }
         return Err(damaged(OpenError::Truncated { found: link.bytes(), needed }));
     }
     let mut page = vec![0; vshmem_wire::PAGE_BYTES as usize];

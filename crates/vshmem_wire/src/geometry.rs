@@ -351,11 +351,12 @@ impl Geometry {
             if fits { low = middle } else { high = middle - 1 }
         }
         self.pages = low;
+        let least = Self { pages: 1, ..*self }.layout().map_or(0, |layout| layout.total_bytes);
         self.layout().map(|_| ()).map_err(|error| match error {
             GeometryError::Count { name: "pages", .. } => GeometryError::Count {
                 name: "size",
                 value: total_bytes,
-                least: 4 << 20,
+                least: least.next_multiple_of(1 << 20).max(4 << 20),
                 most: 1 << 44,
             },
             other => other,

@@ -11,7 +11,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// A C program is not built.
-    #[error("{name}: not found at any of {}. Build it with `make -C bench`", list(.places))]
+    #[error("{name}: not found at any of {}. `apt-get install vshmem-tools` installs it; in the source tree `make programs` builds it", list(.places))]
     NoKernel {
         /// The program.
         name: String,

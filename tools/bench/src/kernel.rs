@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::pace::Trial;
 
 /// What a program prints about one run: one line of JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -29,6 +30,11 @@ pub struct Reading {
 }
 
 impl Reading {
+    /// What it says of the time that a round takes.
+    pub(crate) fn trial(&self) -> Trial {
+        Trial { median_ns: self.median_ns, mean_ns: self.mean_ns }
+    }
+
     /// Reads the line.
     pub(crate) fn of(command: &str, output: &str) -> Result<Self> {
         line_of(command, output)

@@ -44,6 +44,34 @@ pub fn take_turns<C, T, E>(
     Ok(taken)
 }
 
+/// As [`take_turns`], but an error after `enough` pairs ends the turns and is returned beside what
+/// was taken: the pair that it broke is left out.
+///
+/// # Errors
+/// An error before that.
+#[allow(clippy::type_complexity)] // what was taken, and what ended it
+pub fn take_turns_or_enough<C, T, E>(
+    contenders: &[C],
+    (pairs, enough): (usize, usize),
+    mut order: Order,
+    mut turn: impl FnMut(usize, &C) -> Result<T, E>,
+) -> Result<(Vec<Vec<T>>, Option<E>), E> {
+    let mut taken: Vec<Vec<T>> = contenders.iter().map(|_| Vec::with_capacity(pairs)).collect();
+    for pair in 0..pairs {
+        for nth in order.of(contenders.len(), pair) {
+            match turn(pair, &contenders[nth]) {
+                Ok(result) => taken[nth].push(result),
+                Err(error) if pair < enough => return Err(error),
+                Err(error) => {
+                    taken.iter_mut().for_each(|results| results.truncate(pair));
+                    return Ok((taken, Some(error)));
+                }
+            }
+        }
+    }
+    Ok((taken, None))
+}
+
 /// Rotated by one each time, and turned round every second cycle.
 fn rotated(contenders: usize, pair: usize) -> impl Iterator<Item = usize> {
     let backwards = contenders > 0 && (pair / contenders) % 2 == 1;
@@ -71,6 +99,23 @@ mod tests {
         assert!(orders.iter().all(|order| order.contains(&0) && order.contains(&1)));
         orders.dedup();
         assert!(orders.len() > 10, "{orders:?}");
+    }
+
+    #[test]
+    fn an_error_after_enough_pairs_keeps_those_that_are_whole() {
+        let mut calls = 0;
+        let mut turns = |fails_at: usize| {
+            calls = 0;
+            take_turns_or_enough(&['a', 'b'], (4, 2), Order::Rotating, |pair, name| {
+                calls += 1;
+                if calls > fails_at { Err(()) } else { Ok(format!("{name}{pair}")) }
+            })
+        };
+        assert_eq!(turns(3), Err(()));
+        let two = vec![vec!["a0".into(), "a1".into()], vec!["b0".into(), "b1".into()]];
+        assert_eq!(turns(5), Ok((two, Some(()))));
+        let (all, ended) = turns(8).unwrap();
+        assert_eq!((all[0].len(), all[1].len(), ended), (4, 4, None));
     }
 
     #[test]

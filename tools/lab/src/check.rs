@@ -23,7 +23,7 @@ pub(crate) fn missing(kind: GuestKind) -> Vec<Missing> {
             missing.push(Missing::new(
                 format!("the command `{name}`"),
                 "not in PATH",
-                format!("apt-get install {package}"),
+                format!("`apt-get install {package}`"),
             ));
         }
     }
@@ -32,7 +32,7 @@ pub(crate) fn missing(kind: GuestKind) -> Vec<Missing> {
         missing.push(Missing::new(
             "root, to make namespaces, taps and users for the guests",
             format!("running as user {}", uid.as_raw()),
-            "run it with sudo",
+            format!("`sudo vshmem lab up --guest {kind}`"),
         ));
         return missing;
     }
@@ -40,7 +40,7 @@ pub(crate) fn missing(kind: GuestKind) -> Vec<Missing> {
         missing.push(Missing::new(
             "/dev/net/tun, for the guests' network",
             error.to_string(),
-            "modprobe tun (in a container: give it that device)",
+            "`modprobe tun` (in a container: give it that device)",
         ));
     }
     if let Some(unshare) = tool::find("unshare") {
@@ -50,7 +50,7 @@ pub(crate) fn missing(kind: GuestKind) -> Vec<Missing> {
             "--pid",
             "--fork",
             "--mount-proc",
-            "true",
+            "/bin/true",
         ]));
         if let Err(error) = attempt {
             missing.push(Missing::new(

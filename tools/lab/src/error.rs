@@ -20,7 +20,7 @@ pub enum Error {
     Missing(Vec<Missing>),
     /// A lab of that name is up.
     #[error(
-        "lab {name:?} is up already (keeper pid {keeper}); take it down first, or give the new one another name"
+        "lab {name}: it is up already (keeper pid {keeper}). `vshmem lab --name {name} down` takes it down; or give the new one another --name"
     )]
     AlreadyUp {
         /// The lab's name.
@@ -29,7 +29,9 @@ pub enum Error {
         keeper: i32,
     },
     /// There is no lab of that name.
-    #[error("lab {name:?} is not up ({found}); start it with `lab up`")]
+    #[error(
+        "lab {name}: it is not up ({found}). `vshmem lab ls` shows those that are; `vshmem lab --name {name} up --guest uml` boots it"
+    )]
     NotUp {
         /// The lab's name.
         name: String,
@@ -47,7 +49,9 @@ pub enum Error {
         rule: &'static str,
     },
     /// The lab has fewer guests than that.
-    #[error("lab {name:?} has no guest {guest}: its guests are 1 to {count}")]
+    #[error(
+        "lab {name}: it has no guest {guest}; its guests are 1 to {count}. `vshmem lab --name {name} ls` shows them"
+    )]
     NoSuchGuest {
         /// The lab's name.
         name: String,
@@ -103,7 +107,7 @@ pub enum Error {
     },
     /// Processes of a lab are still there after being killed.
     #[error(
-        "{count} processes of lab {name:?} are still there {seconds} s after SIGKILL (first: pid {first}); try `lab down` again"
+        "{count} processes of lab {name:?} are still there {seconds} s after SIGKILL (first: pid {first}); try `vshmem lab --name {name} down` again"
     )]
     Lingering {
         /// The lab's name.
@@ -140,7 +144,7 @@ pub enum Error {
 #[non_exhaustive]
 pub enum GuestFault {
     /// The guest is dead: its PID namespace is empty.
-    #[error("{name} is dead ({how}); boot it again with `lab restart {name}`", name = domain(*guest))]
+    #[error("{name} is dead ({how}); boot it again with `vshmem lab restart {name}`", name = domain(*guest))]
     Dead {
         /// The guest.
         guest: u32,

@@ -12,9 +12,7 @@ use crate::show;
 
 /// Check a pool for inconsistencies
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Exit code 1 when something is wrong or unfinished. On a busy pool a step that is still running may be reported as unfinished: run the check again."
-)]
+#[command(after_help = NOTES)]
 pub struct Check {
     /// Its name.
     name: String,
@@ -25,6 +23,14 @@ pub struct Check {
     #[arg(long)]
     json: bool,
 }
+
+const NOTES: &str = "\
+Exit code 1 when something is wrong or unfinished. On a busy pool a step that is still running may be \
+reported as unfinished: run the check again.
+
+Examples:
+  vshmem pool check job7
+  vshmem pool check job7 --repair";
 
 #[derive(Debug, Serialize)]
 struct Report {

@@ -130,9 +130,11 @@ fn nodes(text: &str) -> Result<PageNodes, String> {
 }
 
 fn limit(text: &str) -> Result<(String, u64), String> {
-    let wrong = || format!("{text:?} is not a limit: write NAME=NUMBER, as in shmmni=100");
-    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
-    let value = size::parse(value).map_err(|_| wrong())?;
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(format!("{text:?} is not a limit: write NAME=NUMBER, as in shmmni=100"));
+    };
+    let value = size::parse(value)
+        .map_err(|_| format!("limit {name} cannot be {value:?}: it must be a number from 1 on"))?;
     Ok((name.to_owned(), value))
 }
 
@@ -253,5 +255,18 @@ fn require_huge_pages(bytes: u64) -> Result<(), Failure> {
         Err(errno) => failed(format!(
             "--hugepages {wanted}: cannot look at /dev/hugepages: {errno}. {remedy}"
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_nodes_are_read() {
+        assert_eq!(nodes("1"), Ok(PageNodes::Bind(1)));
+        assert_eq!(nodes("0,2-3"), Ok(PageNodes::Interleave(vec![0, 2, 3])));
+        assert!(matches!(nodes("interleave"), Ok(PageNodes::Interleave(_))));
+        assert!(nodes("-1").is_err() && nodes("").is_err() && nodes("all").is_err());
     }
 }

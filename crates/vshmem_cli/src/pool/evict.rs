@@ -57,7 +57,7 @@ impl Evict {
         let shown = show::clean(&row.name);
         if is_here(&row) {
             return failed(format!(
-                "pool {}: {shown} is the domain that this command runs in, and cannot evict itself. Run it on the host, or end the programs here instead",
+                "pool {}: {shown} is the domain that this command runs in, and cannot evict itself. Run it on the host, or end the programs here instead: `vshmem ls --pool {0}` shows them",
                 self.name
             ));
         }

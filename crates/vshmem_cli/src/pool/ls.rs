@@ -19,6 +19,7 @@ use super::Participants;
 
 /// List the pools of this machine.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  vshmem pool ls\n  vshmem pool ls --json")]
 pub struct Ls {
     /// Read other users' files as well. Their content is under those users' control.
     #[arg(long)]

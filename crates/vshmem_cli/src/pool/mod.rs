@@ -4,6 +4,7 @@ mod check;
 mod containers;
 mod create;
 mod evict;
+mod holders;
 mod ls;
 mod participants;
 mod rm;

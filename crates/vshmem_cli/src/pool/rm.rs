@@ -4,17 +4,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use vshmem_link::{Link, PoolDomain};
+use vshmem_link::{Link, PoolDomain, Region};
 use vshmem_mem::{Instant, StallProofTimeout};
 use vshmem_session::{FindError, Role, find, identify, open_pool};
 
 use crate::failure::{Failure, Outcome, failed};
+use crate::here::is_here;
 use crate::show;
 
+use super::holders::holders;
 use super::{Participants, containers};
 
 /// Remove a pool.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Rm {
     /// Its name, or the path of its file.
     name: String,
@@ -22,6 +25,11 @@ pub struct Rm {
     #[arg(long)]
     force: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem pool rm job7
+  vshmem pool rm job7 --force      although programs or guests use it";
 
 /// How many users a refusal names.
 const NAMED: usize = 8;
@@ -33,7 +41,9 @@ impl Rm {
         let found = match (find(&self.name), self.force) {
             (Ok(link), false) => {
                 self.require_unused(link.as_ref())?;
-                require_no_containers(&self.name, link.as_ref())?;
+                if let Some(file) = link.file() {
+                    require_no_containers(&self.name, &file)?;
+                }
                 Ok(link)
             }
             // What is no pool has no users.
@@ -65,6 +75,15 @@ impl Rm {
         let Ok(participants) = Participants::of(&pool) else {
             return Ok(());
         };
+        self.require_no_clients(&participants)?;
+        match link.file() {
+            Some(file) => self.require_no_holders(&file, &participants),
+            None => Ok(()),
+        }
+    }
+
+    fn require_no_clients(&self, participants: &Participants) -> Result<(), Failure> {
+        let name = &self.name;
         let users: Vec<String> = participants
             .users()
             .iter()
@@ -75,16 +94,44 @@ impl Rm {
         }
         let more = if users.len() > NAMED { ", ..." } else { "" };
         failed(format!(
-            "pool {name}: {} clients use it ({}{more}). End them first, evict their domain with `vshmem pool evict`, or remove it all the same with --force",
+            "pool {name}: {} clients use it ({}{more}). `vshmem ls --pool {name}` shows what they hold; end them first, or remove it all the same: `vshmem pool rm {name} --force`",
             users.len(),
             users[..users.len().min(NAMED)].join(", ")
+        ))
+    }
+
+    /// A guest may have the pool as a device, and no client at this moment: its monitor has the
+    /// file mapped.
+    fn require_no_holders(
+        &self,
+        file: &Region,
+        participants: &Participants,
+    ) -> Result<(), Failure> {
+        let name = &self.name;
+        let here = participants.domains.iter().find(|domain| is_here(domain));
+        let clients = participants.clients.iter();
+        let mut known: Vec<u32> = clients
+            .filter(|client| here.is_some_and(|here| here.index == client.domain))
+            .map(|client| client.pid)
+            .collect();
+        known.extend(here.map(|here| here.agent));
+        let holders = holders(file, &known);
+        if holders.is_empty() {
+            return Ok(());
+        }
+        let shown: Vec<String> = holders.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = if holders.len() > NAMED { ", ..." } else { "" };
+        failed(format!(
+            "pool {name}: {} processes have its file mapped, as a virtual machine that was given it does ({}{more}). End these first, or remove it all the same: `vshmem pool rm {name} --force`",
+            holders.len(),
+            shown.join(", ")
         ))
     }
 }
 
 /// A container may have the pool, and no client at this moment.
-fn require_no_containers(name: &str, link: &dyn Link) -> Result<(), Failure> {
-    let found = link.file().map(|file| containers::with_file(&file)).unwrap_or_default();
+fn require_no_containers(name: &str, file: &Region) -> Result<(), Failure> {
+    let found = containers::with_file(file);
     if found.is_empty() {
         return Ok(());
     }

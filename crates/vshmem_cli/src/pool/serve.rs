@@ -9,7 +9,7 @@ use clap::Args;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use vshmem_link::Link;
-use vshmem_serve::{Ending, Places, Request, Server, XenServer};
+use vshmem_serve::{Ending, MOST_VECTORS, Places, Request, Server, XenServer};
 use vshmem_session::find;
 
 use crate::failure::{Failure, Outcome, failed};
@@ -25,7 +25,7 @@ pub struct Serve {
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Doorbells per guest. One is enough for vshmem.
-    #[arg(long, default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_VECTORS)))]
     vectors: u32,
 }
 
@@ -37,7 +37,8 @@ guests are restarted (docs/guide/qemu-libvirt.md).
 
 Examples:
   vshmem pool serve job7 &
-  qemu-system-x86_64 ... $(vshmem pool show job7 --as qemu)";
+  qemu-system-x86_64 ... $(vshmem pool show job7 --as qemu)
+  vshmem pool serve job7 --vectors 1";
 
 impl Serve {
     /// Serves until it is told to stop.

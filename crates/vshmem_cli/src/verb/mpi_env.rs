@@ -54,7 +54,7 @@ pub fn components(directory: Option<&Path>) -> Result<PathBuf, Failure> {
         None => {
             let shown: Vec<String> = places.iter().map(|at| at.display().to_string()).collect();
             failed(format!(
-                "{COMPONENT} is at none of {}. `make build` builds it where Open MPI's development files are installed (libopenmpi-dev); --components names another place",
+                "{COMPONENT} is at none of {}. `apt-get install vshmem-openmpi` installs it; in the source tree `make build` builds it where Open MPI's development files are (libopenmpi-dev). --components names another place",
                 shown.join(", ")
             ))
         }
@@ -93,7 +93,7 @@ impl MpiEnv {
             Choice::Given { name, .. } => name,
             Choice::Private => {
                 return failed(
-                    "no pool is named. Name one with --pool or VSHMEM_POOL (`vshmem pool ls` shows them)",
+                    "no pool is named, and this machine was not given one. Name one, as in `vshmem mpi-env --pool job7` (`vshmem pool ls` shows them), or set VSHMEM_POOL",
                 );
             }
         };

@@ -150,7 +150,7 @@ fn notice_mark(uuid: &[u8; 16]) -> PathBuf {
 fn check_spin() -> Result<(), Failure> {
     match std::env::var_os("VSHMEM_SPIN") {
         Some(word) if word != "0" && word != "1" => Err(Failure::Usage(format!(
-            "VSHMEM_SPIN is {:?}: it must be 0 (a waiting thread sleeps at once) or 1 (it spins first), or not be set",
+            "VSHMEM_SPIN is {:?}: it must be 0 (a waiting thread sleeps at once) or 1 (it spins first), or not be set. `vshmem --help` names all variables",
             word
         ))),
         _ => Ok(()),
@@ -221,7 +221,7 @@ pub fn library() -> Result<PathBuf, Failure> {
     let Some(found) = places.iter().find(|place| place.is_file()) else {
         let shown: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         return failed(format!(
-            "{LIBRARY} is not installed: it is at none of {}. Build it with `make build`, or put it beside the vshmem command",
+            "{LIBRARY} is not installed: it is at none of {}. `apt-get install --reinstall vshmem` installs it again; in the source tree `make build` builds it",
             shown.join(", ")
         ));
     };

@@ -231,7 +231,7 @@ pub(crate) fn finish_join(context: &Context, client: ClientId) -> Result<(), Fau
 pub enum JoinError {
     /// A table is full.
     #[error(
-        "its table of {table} is full ({count}). Create the pool with a larger `--limit {table}=N`, or end some programs"
+        "its table of {table} is full ({count}). End some programs, or create a pool with a larger one, as in `vshmem pool create big --size 1G --limit {table}={}`", .count.saturating_mul(2)
     )]
     Full {
         /// Which table.

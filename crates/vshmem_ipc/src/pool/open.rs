@@ -38,7 +38,7 @@ pub struct NewPool {
 pub enum OpenError {
     /// Not even a superblock fits.
     #[error(
-        "it has {found} bytes, fewer than the {needed} that its superblock asks for; it was truncated, or is still being made. Create it again with `vshmem pool create`"
+        "it has {found} bytes, fewer than the {needed} that its superblock asks for; it was truncated, or is still being made"
     )]
     Truncated {
         /// Bytes there are.
@@ -47,20 +47,18 @@ pub enum OpenError {
         needed: u64,
     },
     /// Something else lies there.
-    #[error(
-        "it does not begin with a pool's magic number; it is not a pool, or was overwritten. Name another one, or create it with `vshmem pool create`"
-    )]
+    #[error("it does not begin with a pool's magic number; it is not a pool, or was overwritten")]
     Magic,
     /// Made by another release.
     #[error(
-        "it has format version {found}, and this vshmem reads version {FORMAT_VERSION}. Use the release that made it, or remove it with `vshmem pool rm` and create it again (a private pool is made again by itself)"
+        "it has format version {found}, and this vshmem reads version {FORMAT_VERSION}. Use the release that made it, or make it again"
     )]
     Version {
         /// What the superblock says.
         found: u32,
     },
     /// Damaged.
-    #[error("its superblock is damaged ({0}). Remove it with `vshmem pool rm` and create it again")]
+    #[error("its superblock is damaged ({0})")]
     Damaged(&'static str),
     /// The processor cannot change a cell.
     #[error(

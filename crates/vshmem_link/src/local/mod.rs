@@ -76,8 +76,7 @@ impl Local {
         let place = || self.place().to_owned();
         let Region { owner, mode, .. } = self.device.region();
         if FileType::from_raw_mode(mode) != FileType::RegularFile {
-            let (tried, errno) = ("use it as a pool: it is no file", Errno::INVAL);
-            return Err(RegionError::Failed { place: place(), tried, errno });
+            return Err(RegionError::NotAFile { place: place(), found: "no regular file" });
         }
         let Some(uid) = self.name().and_then(private_owner) else { return Ok(()) };
         let why = if owner != uid {

@@ -51,7 +51,7 @@ pub enum ServeError {
     Vectors(u32),
     /// There is no room for the sockets.
     #[error(
-        "pool {name}: cannot make files in /run/vshmem/serve: {error}. Run this as root, or choose a place of your own with --socket PATH"
+        "pool {name}: cannot make files in /run/vshmem/serve: {error}. Run this as root, or choose a place of your own, as in `vshmem pool serve {name} --socket /tmp/{name}.sock`"
     )]
     NoPlace {
         /// The pool.
@@ -60,7 +60,7 @@ pub enum ServeError {
         error: std::io::Error,
     },
     /// A socket cannot be made.
-    #[error("pool {name}: cannot listen at {}: {why}. Choose another place with --socket PATH", place.display())]
+    #[error("pool {name}: cannot listen at {}: {why}. Choose another place, as in `vshmem pool serve {name} --socket /run/vshmem/{name}.sock`", place.display())]
     Listen {
         /// The pool.
         name: String,

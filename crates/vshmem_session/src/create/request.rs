@@ -1,6 +1,6 @@
 //! What a pool is to be, and why it cannot be made.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use vshmem_mem::PageNodes;
@@ -40,7 +40,7 @@ pub struct CreateRequest {
 pub enum CreateError {
     /// Bad name.
     #[error(
-        "pool name {0:?}: use 1 to 48 letters, digits, '-', '_' or '.', not beginning with '.'"
+        "pool name {0:?}: use 1 to 48 letters, digits, '-', '_' or '.', not beginning with '.', as in `vshmem pool create job7 --size 1G`"
     )]
     Name(String),
     /// There is one already.
@@ -52,7 +52,7 @@ pub enum CreateError {
         place: PathBuf,
     },
     /// Counts do not fit.
-    #[error("pool {name}: {error}")]
+    #[error("pool {name}: {error}. {}", possible(name, error))]
     Geometry {
         /// The name.
         name: String,
@@ -64,7 +64,7 @@ pub enum CreateError {
     Limit(String),
     /// More is to be prepared than there is.
     #[error(
-        "pool {name}: {asked} bytes are to be prepared, and it has {most} for segments. Take a smaller --prepare or a larger --size"
+        "pool {name}: {asked} bytes are to be prepared, and it has {most} for segments. `vshmem pool create {name} --size 1G --prepare 128M` has room for it"
     )]
     Prepare {
         /// The name.
@@ -76,7 +76,7 @@ pub enum CreateError {
     },
     /// A file that was named cannot become a pool.
     #[error(
-        "pool {name}: {} cannot become a pool: {found}. It must be a regular file of {bytes} bytes, all of them zeros; `truncate -s 0 {0} && truncate -s {bytes} {0}` makes it so where nothing in it is needed", place.display()
+        "pool {name}: {} cannot become a pool: {found}. It must be a regular file of {bytes} bytes, all of them zeros. {}", place.display(), usable(name, place, *bytes)
     )]
     File {
         /// The name.
@@ -89,7 +89,7 @@ pub enum CreateError {
         bytes: u64,
     },
     /// No room.
-    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, free some memory, or enlarge the file system", place.display())]
+    #[error("pool {name}: {bytes} bytes cannot be backed at {} ({errno}). Take a smaller --size, remove pools that nobody needs (`vshmem pool ls`), or enlarge the file system: `mount -o remount,size={}M {}`", place.display(), (bytes >> 20) * 2, place.parent().unwrap_or(place).display())]
     Room {
         /// The name.
         name: String,
@@ -102,7 +102,7 @@ pub enum CreateError {
     },
     /// Its pages cannot lie there.
     #[error(
-        "pool {name}: its pages cannot lie on node {nodes} ({errno}). `lscpu | grep NUMA` shows the nodes of this machine, and `numactl -H` how much memory each has"
+        "pool {name}: its pages cannot lie on node {nodes} ({errno:?}). `cat /sys/devices/system/node/has_memory` shows the nodes that have memory"
     )]
     Nodes {
         /// The name.
@@ -155,6 +155,32 @@ pub enum CreateError {
     /// Not there.
     #[error(transparent)]
     Find(#[from] FindError),
+}
+
+/// What makes a pool of that size, in this file where that can be.
+fn usable(name: &str, place: &Path, bytes: u64) -> String {
+    let shown = place.display();
+    if place.is_file() {
+        return format!(
+            "Where nothing in it is needed, `truncate -s 0 {shown} && truncate -s {bytes} {shown}` makes it so"
+        );
+    }
+    format!("`vshmem pool create {name} --size {bytes}` makes the pool in a file of its own")
+}
+
+/// A command like the one that was refused, which is not.
+fn possible(name: &str, error: &GeometryError) -> String {
+    let GeometryError::Count { name: limit, value, least, most } = error else {
+        return "Take smaller limits".into();
+    };
+    let nearest = if value < least { least } else { most };
+    if *limit == "size" {
+        let mib = nearest.div_ceil(1 << 20);
+        return format!(
+            "The nearest, beside the same limits: `vshmem pool create {name} --size {mib}M`"
+        );
+    }
+    format!("The nearest: `vshmem pool create {name} --size 1G --limit {limit}={nearest}`")
 }
 
 /// Names of the limits that can be set, from the one table of limits.

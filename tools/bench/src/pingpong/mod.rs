@@ -7,9 +7,9 @@ use crate::Watch;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernels, Reading};
 use crate::machine::Machine;
-use crate::pace::{rounds_to_fill, warmup};
+use crate::pace::{pace, warmup};
 use crate::site::{Job, Ports, Side, Site, play, run_bare};
-use crate::turns::{Order, take_turns};
+use crate::turns::{Order, take_turns_or_enough};
 
 pub use contender::Contender;
 pub use results::{Results, SizeResults};
@@ -37,7 +37,9 @@ pub struct Plan {
 }
 
 /// Seconds after which a program gives up.
-const TIMEOUT: u32 = 20;
+const TIMEOUT: u32 = 60;
+/// Pairs that are enough to report, should a later one fail.
+const ENOUGH_PAIRS: usize = 3;
 
 /// Measures.
 ///
@@ -64,20 +66,11 @@ pub fn measure(
     for &size in &plan.sizes {
         let contenders: Vec<Contender> =
             Contender::ALL.into_iter().filter(|contender| contender.carries(size)).collect();
-        let mut paced = Vec::new();
-        for &contender in &contenders {
-            let rounds = match (plan.rounds, contender) {
-                (Some(rounds), _) => rounds,
-                // The same work on both sides of the ratio that matters most; the first one's run
-                // sets it.
-                (None, Contender::Vshmem) if !paced.is_empty() => paced[0],
-                (None, _) => bench.pace(contender, size, plan)?,
-            };
-            paced.push(rounds);
-        }
+        let mut paced = bench.pace_all(&contenders, size, plan)?;
         let numbered: Vec<(usize, Contender)> = contenders.iter().copied().enumerate().collect();
-        let readings =
-            take_turns(&numbered, plan.pairs, Order::Rotating, |pair, &(nth, contender)| {
+        let turns = (plan.pairs, ENOUGH_PAIRS);
+        let (readings, ended) =
+            take_turns_or_enough(&numbered, turns, Order::Rotating, |pair, &(nth, contender)| {
                 if watch.stopped() {
                     return Err(Error::Stopped);
                 }
@@ -89,8 +82,25 @@ pub fn measure(
                         plan.pairs
                     ));
                 }
-                bench.run(contender, size, paced[nth], plan.batches)
+                match bench.run(contender, size, paced[nth], plan.batches) {
+                    // The machine may have become busy since: again, with fewer rounds.
+                    Err(Error::Program { .. }) if paced[nth] > plan.batches && !watch.stopped() => {
+                        paced[nth] = (paced[nth] / 10).max(plan.batches);
+                        bench.run(contender, size, paced[nth], plan.batches)
+                    }
+                    other => other,
+                }
             })?;
+        match ended {
+            None => {}
+            Some(Error::Stopped) => return Err(Error::Stopped),
+            Some(error) => watch.tell(&format!(
+                "{}: ended after {} of {} pairs: {error}\n",
+                crate::report::bytes(size),
+                readings[0].len(),
+                plan.pairs
+            )),
+        }
         sizes.push(SizeResults { size, readings: contenders.into_iter().zip(readings).collect() });
     }
     Ok(Results { machine, noun: site.noun(), site: site.describe(), cpus: site.cpus(), sizes })
@@ -107,12 +117,30 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// How many rounds fill the batches, by a short run.
+    /// Rounds of each contender. Those of shared memory, in one kernel and across domains, have the
+    /// same work: theirs is the ratio that matters most. The slower one sets it.
+    fn pace_all(&self, contenders: &[Contender], size: u64, plan: &Plan) -> Result<Vec<u64>> {
+        let mut paced = Vec::new();
+        for &contender in contenders {
+            paced.push(match plan.rounds {
+                Some(rounds) => rounds,
+                None => self.pace(contender, size, plan)?,
+            });
+        }
+        let of_memory = |nth: &usize| !contenders[*nth].is_net();
+        let least = (0..paced.len()).filter(of_memory).map(|nth| paced[nth]).min();
+        for nth in (0..paced.len()).filter(of_memory) {
+            paced[nth] = least.unwrap_or(paced[nth]);
+        }
+        Ok(paced)
+    }
+
+    /// How many rounds fill the batches, by short runs.
     fn pace(&self, contender: Contender, size: u64, plan: &Plan) -> Result<u64> {
         const BATCHES: u64 = 20;
-        let rounds = if contender.is_net() { 400 } else { 10_000 };
-        let trial = self.run(contender, size, rounds, BATCHES)?;
-        Ok(rounds_to_fill(plan.batches, plan.batch_ns, trial.median_ns))
+        pace(plan.batches, plan.batch_ns, |rounds| {
+            Ok(self.run(contender, size, rounds, BATCHES)?.trial())
+        })
     }
 
     fn run(&self, contender: Contender, size: u64, rounds: u64, batches: u64) -> Result<Reading> {

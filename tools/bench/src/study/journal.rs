@@ -206,7 +206,13 @@ impl Contents {
     /// When it is not there or is invalid.
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(JOURNAL);
-        let bytes = std::fs::read(&path).map_err(Error::io(format!("read {}", path.display())))?;
+        let bytes = std::fs::read(&path).map_err(|error| Error::Journal {
+            why: format!(
+                "cannot be read: {error}. `vshmem bench run --quick {}` makes one",
+                directory.display()
+            ),
+            path: path.clone(),
+        })?;
         parse(&path, &bytes[..whole_lines(&bytes)])?.ok_or_else(|| Error::Journal {
             path,
             why: "it has no line; `vshmem bench run` begins it".into(),

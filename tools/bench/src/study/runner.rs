@@ -95,7 +95,7 @@ impl StudyRunner<'_> {
             progress.step(began.elapsed());
         }
         let mut repetition = 0;
-        for turn in &left {
+        for (nth, turn) in left.iter().enumerate() {
             if out_of_order.contains(&turn.case) {
                 continue;
             }
@@ -111,10 +111,13 @@ impl StudyRunner<'_> {
                 failed_before.remove(&turn.case);
             } else if !failed_before.insert(turn.case) {
                 out_of_order.insert(turn.case);
+                let later = left[nth + 1..].iter();
+                progress.total -= later.filter(|later| later.case == turn.case).count();
             }
             spent += began.elapsed().as_secs_f64();
             progress.step(began.elapsed());
         }
+        self.watch.advance(progress.done, progress.done, None, "done");
         Ok(())
     }
 
@@ -247,6 +250,37 @@ mod tests {
                 return Err(Error::Absent { what: "it".into(), remedy: "mend it".into() });
             }
             Ok(Outcome { line: json!({"seconds": 0.25}), emulated: None })
+        }
+    }
+
+    /// A user who looks at how far it is.
+    #[derive(Default)]
+    struct Looking(std::sync::Mutex<Vec<(usize, usize)>>);
+
+    impl Watch for Looking {
+        fn stopped(&self) -> bool {
+            false
+        }
+
+        fn tell(&self, _line: &str) {}
+
+        fn advance(&self, done: usize, total: usize, _: Option<Duration>, _: &str) {
+            self.0.lock().unwrap().push((done, total));
+        }
+    }
+
+    #[test]
+    fn progress_never_goes_beyond_its_total_and_ends_there() {
+        for seconds in [None, Some(0.0)] {
+            let directory = tempfile::tempdir().unwrap();
+            let study = Study { seconds, ..study() };
+            let (mut journal, mut contents) = Journal::open(directory.path(), || study).unwrap();
+            let (mut environments, watch) = (Counting::default(), Looking::default());
+            resume(&mut journal, &mut contents, session(), &mut environments, &watch).unwrap();
+            let seen = watch.0.into_inner().unwrap();
+            assert!(seen.iter().all(|(done, total)| done <= total), "{seen:?}");
+            let (done, total) = seen[seen.len() - 1];
+            assert!(done == total && done > 0, "{seen:?}");
         }
     }
 

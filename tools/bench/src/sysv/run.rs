@@ -10,7 +10,7 @@ use crate::Watch;
 use crate::error::{Error, Result};
 use crate::kernel::{Kernels, line_of};
 use crate::machine::Machine;
-use crate::pace::{rounds_to_fill, warmup};
+use crate::pace::{pace, warmup};
 use crate::pingpong::SYSV_KERNEL;
 use crate::site::{Job, Ports, Side, Site, play, run_bare, run_on_pool, two_cpus};
 use crate::turns::{Order, take_turns};
@@ -106,15 +106,12 @@ impl Bench<'_> {
 
     /// How many rounds fill the batches of a contender, by a short run.
     fn rounds(&self, contender: &Contender) -> Result<u64> {
-        const ROUNDS: u64 = 2000;
         const BATCHES: u64 = 20;
         match (self.plan.rounds, contender.case.length) {
             (Some(rounds), _) => Ok(rounds),
-            (None, Length::Rounds) => {
-                let trial = self.run(contender, ROUNDS, BATCHES)?;
-                let found = trial.reading.median_ns;
-                Ok(rounds_to_fill(self.plan.batches, self.plan.batch_ns, found))
-            }
+            (None, Length::Rounds) => pace(self.plan.batches, self.plan.batch_ns, |rounds| {
+                Ok(self.run(contender, rounds, BATCHES)?.reading.trial())
+            }),
             (None, Length::Fixed { rounds }) => Ok(rounds),
             (None, _) => Ok(1),
         }

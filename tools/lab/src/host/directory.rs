@@ -36,7 +36,7 @@ impl Directory {
             return Err(Error::Argument {
                 what: "the lab's name",
                 value: name.to_owned(),
-                rule: "letters, digits, '-' and '_', at most 32 of them",
+                rule: "letters, digits, '-' and '_', at most 32 of them, as in `vshmem lab --name lab2 up --guest uml`",
             });
         }
         Ok(Directory(root().join(name)))

@@ -44,9 +44,9 @@ impl Lab {
         let directory = Directory::of(name)?;
         let not_up = |found: String| Error::NotUp { name: name.to_owned(), found };
         let record = Record::read(&directory)?
-            .ok_or_else(|| not_up(format!("nothing at {:?}", directory.path())))?;
+            .ok_or_else(|| not_up(format!("there is no {}", directory.path().display())))?;
         if record.living_keeper().is_none() {
-            return Err(not_up("its keeper has ended; `lab down` cleans up".into()));
+            return Err(not_up("its keeper has ended".into()));
         }
         Ok(Lab { directory, record })
     }
@@ -71,11 +71,14 @@ impl Lab {
     pub fn guest_named(&self, name: &str) -> Result<u32> {
         let named = || name.strip_prefix("guest").unwrap_or(name).parse().ok();
         let number = if name == domain(DOM0) { Some(DOM0) } else { named() };
-        self.known(number.unwrap_or(u32::MAX)).map_err(|_| Error::Argument {
-            what: "the guest",
-            value: name.to_owned(),
-            rule: "a guest's number (from 1) or host name, as `lab ls` shows them",
-        })
+        match number {
+            Some(number) => self.known(number),
+            None => Err(Error::Argument {
+                what: "the guest",
+                value: name.to_owned(),
+                rule: "write its number (from 1) or its name, as `vshmem lab ls` shows them",
+            }),
+        }
     }
 
     /// Runs a command in a guest with this process's standard streams. Returns its exit code; 128 +

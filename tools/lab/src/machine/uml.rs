@@ -32,9 +32,9 @@ impl Machine for Uml {
             return Vec::new();
         }
         vec![Missing::new(
-            "a User Mode Linux kernel (`linux.uml` or `linux`)",
+            "a User Mode Linux kernel (linux.uml or linux)",
             "not in PATH",
-            "apt-get install user-mode-linux",
+            "`apt-get install user-mode-linux`",
         )]
     }
 

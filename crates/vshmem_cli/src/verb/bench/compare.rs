@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use vshmem_bench::study::{Contents, report};
 
-use super::table::table;
+use super::table::{objects, table};
 use crate::failure::Outcome;
 use crate::show;
 
@@ -20,9 +20,15 @@ pub struct Compare {
     /// That of another.
     #[arg(value_name = "B")]
     other: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 const NOTE: &str = "\
+Examples:
+  vshmem bench compare before after
+
 The two were not interleaved: what the machine was like on each day is in the ratios as well. The verdicts
 are about B; where the machines differ, a line says so.";
 
@@ -30,6 +36,10 @@ impl Compare {
     /// Shows it.
     pub fn carry_out(self) -> Outcome {
         let (one, other) = (Contents::read(&self.one)?, Contents::read(&self.other)?);
+        if self.json {
+            show::json(&objects(&report::compared(&one, &other)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         for line in report::machines_apart(&one, &other) {
             show::line(line)?;
         }

@@ -17,6 +17,7 @@ use crate::failure::Outcome;
 /// Measure vshmem beside its rivals, interleaved in one run.
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
+#[command(after_help = "Examples:\n  vshmem bench --quick\n  vshmem bench sysv --only semop,msg-8")]
 pub struct Bench {
     /// Everything in some two minutes, from nothing to a report: `run` with `--quick`, in a new
     /// directory `vshmem-bench-DATE` here.

@@ -6,17 +6,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
+use serde_json::{Value, json};
+use vshmem_bench::report::write_lines;
 use vshmem_bench::{Order, Spread, ratios, take_turns};
 
 use crate::choice::{self, Choice};
 use crate::failure::{Failure, Outcome, failed};
-use crate::program::own_binary;
+use crate::program::{self, own_binary};
 use crate::show;
 use crate::table::Table;
 use crate::verb::mpi_env;
 
 /// The program that measures.
 const PROGRAM: &str = "pairs";
+/// Where guests are given it.
+const DELIVERED: &str = "/tmp/vshmem-bench-mpi";
 
 /// MPI: latency, bandwidth, message rate and collectives through a pool, beside Open MPI's own
 /// shared memory and TCP.
@@ -39,6 +43,9 @@ pub struct Mpi {
     /// Where the program is [default: build/mpi of the build that this command is from].
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
+    /// Write every run to this file, a line of JSON each.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
@@ -82,6 +89,23 @@ impl Guests {
         Ok(guests)
     }
 
+    /// Copies the program into both guests: they may not see the tree that it is in, or not where
+    /// it is (a guest has a /tmp of its own).
+    fn deliver(&self, program: &Path) -> Result<(), Failure> {
+        let line = format!(
+            "mkdir -p {DELIVERED} && cat >{DELIVERED}/{PROGRAM} && chmod 755 {DELIVERED}/{PROGRAM}"
+        );
+        for guest in ["1", "2"] {
+            let file = std::fs::File::open(program).map_err(|error| {
+                Failure::Failed(format!("{}: cannot read it: {error}", program.display()))
+            })?;
+            let mut command = Command::new(&self.command);
+            command.args(["lab", "--name", &self.name, "exec", guest, "--", "sh", "-c", &line]);
+            output_of(command.stdin(file).stderr(Stdio::inherit()))?;
+        }
+        Ok(())
+    }
+
     /// Runs a verb of `vshmem lab` and returns what it prints.
     fn run(&self, words: &[&str], error: Stdio) -> Result<String, Failure> {
         let mut command = Command::new(&self.command);
@@ -99,10 +123,12 @@ impl Drop for Guests {
 }
 
 fn output(command: &mut Command, error: Stdio) -> Result<String, Failure> {
+    output_of(command.stdin(Stdio::null()).stderr(error))
+}
+
+fn output_of(command: &mut Command) -> Result<String, Failure> {
     let shown = format!("{command:?}");
     let done = command
-        .stdin(Stdio::null())
-        .stderr(error)
         .output()
         .map_err(|error| Failure::Failed(format!("cannot run {shown}: {error}")))?;
     if !done.status.success() {
@@ -116,20 +142,29 @@ impl Mpi {
     pub fn carry_out(self) -> Outcome {
         if self.processes == 0 || !self.processes.is_multiple_of(2) {
             return Err(Failure::Usage(format!(
-                "-n {}: the processes come in pairs, one in each guest; give an even number",
+                "-n {}: the processes come in pairs, one in each guest; give an even number, as in `vshmem bench mpi -n 4`",
                 self.processes
             )));
         }
         let command = own_binary()?;
         let program = self.program(&command)?;
+        if program::find(Path::new("mpirun")).is_err() {
+            return failed(
+                "mpirun is not in PATH. `apt-get install openmpi-bin` installs it; `vshmem bench pingpong` needs no MPI",
+            );
+        }
         mpi_env::components(None)?;
         let guests = Guests::of(&command, self.lab.as_deref())?;
+        guests.deliver(&program)?;
         let runs =
             take_turns(&CONTENDERS, self.pairs as usize, Order::Rotating, |pair, contender| {
                 eprintln!("vshmem: run {} of {}: {}", pair + 1, self.pairs, contender.name());
                 self.turn(*contender, &guests, &program)
             })?;
         drop(guests);
+        if let Some(path) = &self.json {
+            write_lines(path, &lines(&runs))?;
+        }
         self.show(&runs)
     }
 
@@ -146,7 +181,7 @@ impl Mpi {
         };
         place.canonicalize().map_err(|error| {
             Failure::Failed(format!(
-                "{}: {error}. `make programs` builds it where Open MPI is installed",
+                "{}: {error}. `apt-get install vshmem-openmpi` installs it; in the source tree `make programs` builds it where Open MPI is (libopenmpi-dev, openmpi-bin)",
                 place.display()
             ))
         })
@@ -183,7 +218,7 @@ impl Mpi {
                 let half = self.processes / 2;
                 let only = if contender == Contender::Tcp { "--mca btl tcp,self" } else { "" };
                 let line = format!(
-                    "eval \"$(vshmem mpi-env)\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {n} {program} {length}"
+                    "eval \"$(vshmem mpi-env)\"; exec mpirun --oversubscribe {only} -H guest1:{half},guest2:{half} -np {n} {DELIVERED}/{PROGRAM} {length}"
                 );
                 guests.run(&["exec", "1", "--", "sh", "-c", &line], Stdio::inherit())?
             }
@@ -235,6 +270,22 @@ impl Mpi {
         show::text(&format!("\n{times}\n{factors}"))?;
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// Every figure: who, in which run, what, and nanoseconds.
+fn lines(runs: &[Vec<Readings>]) -> Vec<(&'static str, Value)> {
+    let mut lines = Vec::new();
+    for (contender, runs) in CONTENDERS.iter().zip(runs) {
+        for (run, readings) in runs.iter().enumerate() {
+            lines.extend(readings.iter().map(|((_, what), nanoseconds)| {
+                let line = json!({
+                    "contender": contender.name(), "run": run, "what": what, "ns": nanoseconds,
+                });
+                ("run", line)
+            }));
+        }
+    }
+    lines
 }
 
 impl Contender {

@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use clap::Args;
 use vshmem_bench::study::{Contents, report};
 
-use super::table::table;
+use super::table::{objects, table};
 use crate::failure::{Failure, Outcome};
 use crate::show;
 
 /// The report of a directory again: one HTML page, tables, figures.
 #[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  vshmem bench report vshmem-bench-20250101-120000")]
 pub struct Report {
     /// The directory of `vshmem bench run`. It may still be at work there.
     #[arg(value_name = "DIR")]
@@ -20,6 +21,9 @@ pub struct Report {
     /// each benchmark.
     #[arg(long)]
     all: bool,
+    /// Print all conclusions as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 impl Report {
@@ -27,6 +31,10 @@ impl Report {
     pub fn carry_out(self) -> Outcome {
         let contents = Contents::read(&self.directory)?;
         let page = report::write(&self.directory, &contents)?;
+        if self.json {
+            show::json(&objects(&report::conclusions(&contents)))?;
+            return Ok(ExitCode::SUCCESS);
+        }
         if self.all {
             show::text(&format!("{}\n", table(report::conclusions(&contents))))?;
         } else {

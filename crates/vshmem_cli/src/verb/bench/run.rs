@@ -12,7 +12,7 @@ use vshmem_bench::study::{
 };
 use vshmem_bench::{Error, Kernels};
 
-use super::table::table;
+use super::table::{objects, table};
 use super::terminal::Terminal;
 use crate::failure::{Failure, Outcome, failed};
 use crate::program::own_binary;
@@ -48,6 +48,9 @@ pub struct Run {
     /// Show what there is to measure, and measure nothing.
     #[arg(long)]
     list: bool,
+    /// With --list: as JSON.
+    #[arg(long, requires = "list")]
+    json: bool,
     /// Use guests 1 and 2 of this lab, and its pool. Without: User Mode Linux guests are booted,
     /// and taken down.
     #[arg(long, value_name = "NAME")]
@@ -88,8 +91,7 @@ impl Run {
     pub fn carry_out(self) -> Outcome {
         let cases = self.cases()?;
         if self.list {
-            show::text(&table(listed(&cases)).to_string())?;
-            return Ok(ExitCode::SUCCESS);
+            return self.show_list(&cases);
         }
         let Some(directory) = &self.directory else {
             return Err(Failure::Usage("DIR is missing".into()));
@@ -145,6 +147,16 @@ impl Run {
         Ok(ExitCode::SUCCESS)
     }
 
+    fn show_list(&self, cases: &[Case]) -> Outcome {
+        let rows = listed(cases);
+        if self.json {
+            show::json(&objects(&rows))?;
+        } else {
+            show::text(&table(rows).to_string())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
     fn extent(&self) -> Extent {
         match (self.quick, self.paper) {
             (true, _) => Extent::Quick,
@@ -171,7 +183,7 @@ impl Run {
         let environments = self.environments.iter().map(|name| {
             Environment::named(name).ok_or_else(|| {
                 let names = Environment::ALL.map(Environment::name).join(", ");
-                Failure::Usage(format!("--environments {name}: there are {names}"))
+                Failure::Usage(format!("--environments {name}: there are {names}; `vshmem bench run --list` shows what runs where"))
             })
         });
         let environments = environments.collect::<Result<Vec<_>, _>>()?;

@@ -13,7 +13,7 @@ use vshmem_bench::sysv::{
 };
 use vshmem_bench::{Between, Kernels, Materials, Memory, OwnPool, Site, open_site};
 
-use super::table::table;
+use super::table::{objects, table};
 use super::terminal::Terminal;
 use crate::failure::{Failure, Outcome, failed};
 use crate::program::own_binary;
@@ -86,8 +86,7 @@ impl Sysv {
         let all = if self.guests { between_guests() } else { catalogue(KernelLimits::here()) };
         let comparisons = chosen(all, &self.only)?;
         if self.list {
-            show::text(&table(listed(&comparisons)).to_string())?;
-            return Ok(ExitCode::SUCCESS);
+            return self.show_list(&comparisons);
         }
         let terminal = Terminal::watch()?;
         let command = own_binary()?;
@@ -140,6 +139,18 @@ impl Sysv {
                 failed(format!("not measured: {}", reasons.collect::<Vec<_>>().join("; ")))
             }
         }
+    }
+
+    fn show_list(&self, comparisons: &[Comparison]) -> Outcome {
+        let rows = listed(comparisons);
+        match &self.json {
+            Some(path) => {
+                let rows = objects(&rows).into_iter().map(|row| ("case", row));
+                write_lines(path, &rows.collect::<Vec<_>>())?;
+            }
+            None => show::text(&table(rows).to_string())?,
+        }
+        Ok(ExitCode::SUCCESS)
     }
 
     /// The pool that is measured: the one that was made for this, or the one that was named.
@@ -211,7 +222,7 @@ impl Sysv {
 fn chosen(all: Vec<Comparison>, only: &[String]) -> Result<Vec<Comparison>, Failure> {
     if let Some(name) = only.iter().find(|name| all.iter().all(|one| one.name != **name)) {
         return Err(Failure::Usage(format!(
-            "--only {name}: there is nothing of that name. `vshmem bench sysv --list`, with `--guests` or without, shows what there is"
+            "--only {name}: there is nothing of that name. `vshmem bench sysv --list` shows what there is, `vshmem bench sysv --list --guests` what there is between guests"
         )));
     }
     Ok(all.into_iter().filter(|one| only.is_empty() || only.contains(&one.name)).collect())

@@ -18,9 +18,9 @@ use crate::show;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct LabCommand {
-    /// The lab's name.
-    #[arg(long, global = true, default_value = "lab")]
-    name: String,
+    /// The lab's name [default: lab; `ls` lists all].
+    #[arg(long, global = true)]
+    name: Option<String>,
     #[command(subcommand)]
     verb: LabVerb,
 }
@@ -35,6 +35,9 @@ Examples:
   vshmem lab kill 1          kill guest 1 at once
   vshmem lab down";
 
+/// The lab that is meant when none is named.
+const USUAL: &str = "lab";
+
 #[derive(Debug, Subcommand)]
 enum LabVerb {
     /// Boot a lab.
@@ -44,14 +47,19 @@ enum LabVerb {
     /// List the labs and their guests.
     Ls(Ls),
     /// Kill a guest at once, as if its power went off.
+    #[command(after_help = "Examples:\n  vshmem lab kill 1")]
     Kill(Guest),
     /// Stop a guest where it is: silent, not dead.
+    #[command(after_help = "Examples:\n  vshmem lab pause 1")]
     Pause(Guest),
     /// Let a paused guest go on.
+    #[command(after_help = "Examples:\n  vshmem lab resume 1")]
     Resume(Guest),
     /// Boot a dead guest again.
+    #[command(after_help = "Examples:\n  vshmem lab restart 1")]
     Restart(Guest),
     /// Show the end of a guest's console.
+    #[command(after_help = "Examples:\n  vshmem lab console 1")]
     Console(Guest),
     /// Take the lab down, and its pool if it was made for it.
     Down,
@@ -78,20 +86,15 @@ pub fn hidden(words: impl Iterator<Item = OsString>) -> Option<Outcome> {
 impl LabCommand {
     /// Does it.
     pub fn carry_out(self) -> Outcome {
-        let name = &self.name;
-        let with =
-            |guest: &Guest, work: fn(&Lab, u32) -> vshmem_lab::Result<()>| -> Result<(), Failure> {
-                let lab = Lab::open(name)?;
-                Ok(work(&lab, lab.guest_named(&guest.guest)?)?)
-            };
+        let name = self.name.as_deref().unwrap_or(USUAL);
         match &self.verb {
             LabVerb::Up(up) => up.carry_out(name)?,
             LabVerb::Exec(exec) => return exec.carry_out(name),
-            LabVerb::Ls(ls) => ls.carry_out()?,
-            LabVerb::Kill(guest) => with(guest, |lab, guest| lab.kill(guest))?,
-            LabVerb::Pause(guest) => with(guest, |lab, guest| lab.pause(guest))?,
-            LabVerb::Resume(guest) => with(guest, |lab, guest| lab.resume(guest))?,
-            LabVerb::Restart(guest) => restart(name, &guest.guest)?,
+            LabVerb::Ls(ls) => ls.carry_out(self.name.as_deref())?,
+            LabVerb::Kill(guest) => change(name, guest, Lab::kill, "killed")?,
+            LabVerb::Pause(guest) => change(name, guest, Lab::pause, "paused")?,
+            LabVerb::Resume(guest) => change(name, guest, Lab::resume, "resumed")?,
+            LabVerb::Restart(guest) => change(name, guest, restart, "booted again")?,
             LabVerb::Console(guest) => {
                 let lab = Lab::open(name)?;
                 show::text(&lab.console(lab.guest_named(&guest.guest)?)?)?;
@@ -102,14 +105,29 @@ impl LabCommand {
     }
 }
 
-/// Boots a guest again. With dom0 Xen's pools are gone.
-fn restart(name: &str, guest: &str) -> Result<(), Failure> {
+/// Changes a guest, and says what was done to which.
+fn change<E>(
+    name: &str,
+    guest: &Guest,
+    work: fn(&Lab, u32) -> Result<(), E>,
+    done: &str,
+) -> Result<(), Failure>
+where
+    Failure: From<E>,
+{
     let lab = Lab::open(name)?;
-    let guest = lab.guest_named(guest)?;
+    let guest = lab.guest_named(&guest.guest)?;
+    work(&lab, guest)?;
+    let shown = if guest == DOM0 { "dom0".to_owned() } else { format!("guest{guest}") };
+    show::line(format!("lab {name}: {shown} is {done}"))
+}
+
+/// Boots a guest again. With dom0 Xen's pools are gone.
+fn restart(lab: &Lab, guest: u32) -> Result<(), Failure> {
     lab.restart(guest)?;
     let listing = lab.list()?;
     match listing.pool_name {
-        Some(pool) if listing.guest == GuestKind::Xen && guest == DOM0 => make_in_dom0(&lab, &pool),
+        Some(pool) if listing.guest == GuestKind::Xen && guest == DOM0 => make_in_dom0(lab, &pool),
         _ => Ok(()),
     }
 }
@@ -120,5 +138,10 @@ fn down(name: &str) -> Result<(), Failure> {
     if was_up || had_pool {
         return show::line(format!("lab {name}: down"));
     }
+    no_such_lab(name)
+}
+
+/// Says that there is none of that name.
+pub fn no_such_lab<T>(name: &str) -> Result<T, Failure> {
     failed(format!("lab {name}: there is none of that name. `vshmem lab ls` shows those there are"))
 }

@@ -10,6 +10,7 @@ use crate::failure::{Failure, Outcome};
 
 /// Run a command in a guest; its exit code is passed on.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Exec {
     /// The words are a line for a shell, as those of ssh: what mpirun's plm_rsh_agent needs.
     #[arg(long)]
@@ -20,6 +21,11 @@ pub struct Exec {
     #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem lab exec 1 -- uname -r
+  vshmem lab exec guest2 -- vshmem run ./consumer";
 
 impl Exec {
     /// A shell that is given the words as one line.

@@ -9,16 +9,28 @@ use crate::table::Table;
 
 /// List the labs and their guests.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Ls {
     /// As JSON.
     #[arg(long)]
     json: bool,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  vshmem lab ls                  all labs
+  vshmem lab --name lab ls       one";
+
 impl Ls {
-    /// Shows them.
-    pub fn carry_out(&self) -> Result<(), Failure> {
-        let labs = Lab::list_all()?;
+    /// Shows them, or the one of that name.
+    pub fn carry_out(&self, name: Option<&str>) -> Result<(), Failure> {
+        let mut labs = Lab::list_all()?;
+        if let Some(name) = name {
+            labs.retain(|lab| lab.name == name);
+            if labs.is_empty() {
+                return super::command::no_such_lab(name);
+            }
+        }
         if self.json {
             return show::json(&labs);
         }

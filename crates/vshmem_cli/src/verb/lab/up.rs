@@ -17,12 +17,13 @@ const SERVED: &str = "/run/vshmem/serve";
 
 /// Boot a lab.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Up {
     /// Kind of guests.
     #[arg(long)]
     guest: Kind,
     /// How many.
-    #[arg(short = 'n', default_value_t = 2)]
+    #[arg(short = 'n', default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     count: u32,
     /// The pool that the guests share. Without: one of 64M is made, and removed at `down`. With
     /// Xen: the name of the one that dom0 makes.
@@ -57,6 +58,12 @@ pub struct Up {
     #[arg(long, default_value_t = 1)]
     cpus: u32,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem lab up --guest uml -n 2
+  vshmem lab up --guest uml --mem 512M --pool job7
+  vshmem lab up --guest qemu -n 2 --device plain --device-mode 0660";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Kind {
@@ -107,7 +114,7 @@ impl From<Accel> for Acceleration {
 
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| format!("{text:?} is not a mode: write it as in 0660"))
+    mode.ok_or_else(|| format!("{text:?} is not a mode: write it in octal, as 0660"))
 }
 
 /// What the guests are made of.
@@ -132,11 +139,20 @@ impl Up {
             None if driver.is_some() => Device::Doorbell,
             None => Device::Plain,
         };
-        if let Ok(lab) = Lab::open(name) {
-            return failed(format!(
-                "lab {}: it is up already. Take it down with `vshmem lab down`, or give another --name",
-                lab.name()
-            ));
+        match Lab::open(name) {
+            Err(error @ vshmem_lab::Error::Argument { .. }) => return Err(error.into()),
+            Err(_) => {}
+            Ok(lab) => {
+                return failed(format!(
+                    "lab {0}: it is up already. `vshmem lab --name {0} down` takes it down; or give another --name",
+                    lab.name()
+                ));
+            }
+        }
+        // Before a pool is made for it.
+        match Lab::check(guest) {
+            missing if missing.is_empty() => {}
+            missing => return Err(vshmem_lab::Error::Missing(missing).into()),
         }
         if guest == GuestKind::Xen {
             return self.boot_xen(name);
@@ -159,21 +175,23 @@ impl Up {
         let qemus = self.device.is_some() || self.driver.is_some();
         let emulated = matches!(self.accel, Accel::Auto | Accel::Tcg);
         match guest {
-            GuestKind::Uml if qemus => failed(
-                "lab up: --device and --driver are for QEMU guests; a User Mode Linux guest has the pool as /dev/mmapper. Leave them out, or use --guest qemu",
+            GuestKind::Uml if qemus => usage(
+                "lab up: --device and --driver are for QEMU guests; a User Mode Linux guest has the pool as /dev/mmapper. Leave them out, or use `vshmem lab up --guest qemu --device plain`",
             ),
-            GuestKind::Qemu | GuestKind::Xen if self.swap.is_some() => failed(
-                "lab up: --swap is for User Mode Linux guests. Leave it out, or use --guest uml",
+            GuestKind::Qemu | GuestKind::Xen if self.swap.is_some() => usage(
+                "lab up: --swap is for User Mode Linux guests. Leave it out, or use `vshmem lab up --guest uml --swap 1G`",
             ),
-            GuestKind::Xen if qemus => failed(
-                "lab up: --device and --driver are for QEMU guests; Xen's domains get the pool by grants. Leave them out",
+            GuestKind::Xen if qemus => usage(
+                "lab up: --device and --driver are for QEMU guests; Xen's domains get the pool by grants. Leave them out: `vshmem lab up --guest xen`",
             ),
-            GuestKind::Xen if self.notify => failed(
-                "lab up: --notify is for guests without a doorbell; Xen's domains have event channels. Leave it out",
+            GuestKind::Xen if self.notify => usage(
+                "lab up: --notify is for guests without a doorbell; Xen's domains have event channels. Leave it out: `vshmem lab up --guest xen`",
             ),
-            GuestKind::Xen if !emulated => failed("lab up: Xen is run emulated. Leave --accel out"),
-            GuestKind::Uml if self.cpus != 1 => failed(
-                "lab up: a User Mode Linux guest has one processor. Leave --cpus out, or use --guest qemu",
+            GuestKind::Xen if !emulated => {
+                usage("lab up: Xen is run emulated. Leave --accel out: `vshmem lab up --guest xen`")
+            }
+            GuestKind::Uml if self.cpus != 1 => usage(
+                "lab up: a User Mode Linux guest has one processor. Leave --cpus out, or use `vshmem lab up --guest qemu --cpus 2`",
             ),
             _ => Ok(()),
         }
@@ -259,6 +277,10 @@ impl Up {
             lab.made_of()
         ))
     }
+}
+
+fn usage(sentence: &str) -> Result<(), Failure> {
+    Err(Failure::Usage(sentence.into()))
 }
 
 fn mebibytes(bytes: u64) -> u32 {

@@ -12,7 +12,7 @@ use crate::region::RegionError;
 pub enum XenError {
     /// Not dom0, or not Xen.
     #[error(
-        "this machine cannot make Xen domains: {device}: {errno}. Pools for Xen guests are made in dom0, as root, with the modules xen-privcmd, xen-gntdev and xen-evtchn loaded and XenStore running"
+        "this machine cannot make Xen domains: {device}: {errno}. Pools for Xen guests are made in dom0, as root, with the modules xen-privcmd, xen-gntdev and xen-evtchn loaded and XenStore running; `xl info` shows whether Xen runs"
     )]
     NotDom0 {
         /// What was opened.

@@ -17,7 +17,7 @@ impl Places {
         let beside = self.setup.kernels.find(&format!("../mpi/{program}"));
         let file = beside.or_else(|_| self.setup.kernels.find(program)).map_err(|_| Error::Absent {
             what: program.to_owned(),
-            remedy: "`make programs` builds it where Open MPI is installed (libopenmpi-dev, openmpi-bin)"
+            remedy: "`apt-get install vshmem-openmpi` installs it; in the source tree `make programs` builds it where Open MPI is (libopenmpi-dev, openmpi-bin)"
                 .into(),
         })?;
         let ranks = case.ranks.to_string();

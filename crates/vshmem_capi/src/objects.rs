@@ -1,0 +1,269 @@
+//! Segments, semaphore sets and queues by key, for programs without the preload library.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_short, c_void};
+use std::time::Duration;
+
+use vshmem_ipc::{Errno, Operation, Receive};
+
+use crate::answer;
+use crate::caller::Me;
+use crate::pool::{Pool, borrow};
+
+const SEM_UNDO: c_short = 0x1000;
+const MSG_NOERROR: c_int = 0o10000;
+const MSG_EXCEPT: c_int = 0o20000;
+const MSG_COPY: c_int = 0o40000;
+
+/// A key for a name: the same in all domains, and never IPC_PRIVATE.
+fn key_of(name: &[u8]) -> i32 {
+    // FNV-1a.
+    let hash = name
+        .iter()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    // Above 0: a negative answer would be an error.
+    ((hash & 0x7fff_ffff) as i32).max(1)
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_key(name: *const c_char) -> c_int {
+    // SAFETY: the caller passes a C string.
+    key_of(unsafe { CStr::from_ptr(name) }.to_bytes())
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_shmget(
+    pool: *const Pool,
+    key: c_int,
+    bytes: u64,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(
+        pool.session().and_then(|session| session.client().shmget(key, bytes, flags, &Me, session)),
+    )
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_shmrm(pool: *const Pool, id: c_int) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.session().and_then(|session| session.client().segment_remove(id, &Me)).map(|()| 0))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_semget(
+    pool: *const Pool,
+    key: c_int,
+    count: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.session().and_then(|session| session.client().semget(key, count, flags, &Me)))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_semop(
+    pool: *const Pool,
+    id: c_int,
+    operations: *const libc::sembuf,
+    count: usize,
+    timeout: *const libc::timespec,
+) -> c_int {
+    // SAFETY: the caller passes an open pool, and a time or null.
+    let (pool, timeout) = unsafe { (borrow(pool), timeout.as_ref()) };
+    answer(pool.session().and_then(|session| {
+        if count > session.client().pool().geometry().semopm as usize {
+            return Err(Errno::TOOBIG);
+        }
+        // SAFETY: the caller passes so many operations.
+        let raw = (0..count).map(|nth| unsafe { operations.add(nth).read() });
+        let operations: Vec<Operation> = raw.map(operation).collect();
+        if operations.is_empty() || id < 0 {
+            return Err(Errno::INVAL);
+        }
+        session.client().semop(id, &operations, timeout.map(span).transpose()?, &Me).map(|()| 0)
+    }))
+}
+
+fn operation(raw: libc::sembuf) -> Operation {
+    Operation {
+        number: raw.sem_num,
+        change: raw.sem_op,
+        no_wait: raw.sem_flg & libc::IPC_NOWAIT as c_short != 0,
+        undo: raw.sem_flg & SEM_UNDO != 0,
+    }
+}
+
+fn span(raw: &libc::timespec) -> Result<Duration, Errno> {
+    let seconds = u64::try_from(raw.tv_sec).map_err(|_| Errno::INVAL)?;
+    match u32::try_from(raw.tv_nsec) {
+        Ok(nanos) if nanos < 1_000_000_000 => Ok(Duration::new(seconds, nanos)),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_semval(pool: *const Pool, id: c_int, number: c_int) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    let value = pool.session().and_then(|one| one.client().semaphore_value(id, number, &Me));
+    answer(value.map(|value| value as c_int))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_semset(
+    pool: *const Pool,
+    id: c_int,
+    number: c_int,
+    value: c_int,
+) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    let set = pool.session().and_then(|one| one.client().set_semaphore(id, number, value, &Me));
+    answer(set.map(|()| 0))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_semrm(pool: *const Pool, id: c_int) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.session().and_then(|session| session.client().set_remove(id, &Me)).map(|()| 0))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_msgget(pool: *const Pool, key: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.session().and_then(|session| session.client().msgget(key, flags, &Me)))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_msgsnd(
+    pool: *const Pool,
+    id: c_int,
+    mtype: c_long,
+    text: *const c_void,
+    bytes: usize,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.session().and_then(|session| {
+        let this_client = session.client();
+        if bytes > this_client.pool().geometry().msgmax as usize || id < 0 || mtype < 1 {
+            return Err(Errno::INVAL);
+        }
+        let text = match bytes {
+            0 => &[][..],
+            // SAFETY: the caller passes so many bytes, which are only read, and only here.
+            _ => unsafe { std::slice::from_raw_parts(text.cast::<u8>(), bytes) },
+        };
+        let no_wait = flags & libc::IPC_NOWAIT != 0;
+        this_client.msgsnd(id, mtype, text, no_wait, &Me).map(|()| 0)
+    }))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_msgrcv(
+    pool: *const Pool,
+    id: c_int,
+    mtype: *mut c_long,
+    text: *mut c_void,
+    room: usize,
+    wanted: c_long,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    let wanted = Receive {
+        mtype: wanted,
+        room,
+        no_wait: flags & libc::IPC_NOWAIT != 0,
+        cut: flags & MSG_NOERROR != 0,
+        except: flags & MSG_EXCEPT != 0,
+        copy: flags & MSG_COPY != 0,
+    };
+    let mut deliver = |kind: i64, size: usize, copy: &dyn Fn(&mut [u8])| {
+        if !mtype.is_null() {
+            // SAFETY: the caller passes a place for the type, or null.
+            unsafe { mtype.write(kind) };
+        }
+        if size > 0 {
+            // SAFETY: the caller passes `room` bytes, and no message that is delivered is longer.
+            copy(unsafe { std::slice::from_raw_parts_mut(text.cast::<u8>(), size) });
+        }
+        Ok(size)
+    };
+    let received =
+        pool.session().and_then(|session| session.client().msgrcv(id, wanted, &Me, &mut deliver));
+    answer(received.map(|bytes| bytes as c_int))
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_msgrm(pool: *const Pool, id: c_int) -> c_int {
+    // SAFETY: the caller passes an open pool.
+    let pool = unsafe { borrow(pool) };
+    answer(pool.session().and_then(|session| session.client().queue_remove(id, &Me)).map(|()| 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_keys_of_their_own_that_never_change() {
+        assert_eq!(key_of(b"job7"), 0x2007_6ef1);
+        assert_ne!(key_of(b"job7"), key_of(b"job8"));
+        assert!(["", "a", "x/y"].iter().all(|name| key_of(name.as_bytes()) > 0));
+    }
+}
