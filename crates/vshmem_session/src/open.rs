@@ -113,7 +113,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the membership of a process that goes on.
+    /// Makes a running process no client any more.
     ///
     /// # Errors
     /// As [`Client::leave`].

@@ -13,7 +13,7 @@ use vshmem_mem::{AtomicU64, Instant, Ordering, StallProofTimeout, spin_hint};
 
 use crate::failure::TeamError;
 use crate::layout::FAILURE_AT;
-use crate::team::{Idle, Standing, Team};
+use crate::team::{Idle, RankState, Team};
 
 /// Looks before the CPU is given away.
 const LEAST_LOOKS: u32 = 32;
@@ -154,10 +154,10 @@ impl Team {
         if let Some(error) = TeamError::unpack(failure, self.shape.members()) {
             return Some(error);
         }
-        match self.standing(by) {
-            Standing::Left => Some(TeamError::Left(by)),
-            Standing::Here(person) if self.has_ended(person) => Some(TeamError::Dead(by)),
-            Standing::Here(_) | Standing::Absent => None,
+        match self.rank_state(by) {
+            RankState::Left => Some(TeamError::Left(by)),
+            RankState::Here(person) if self.has_ended(person) => Some(TeamError::Dead(by)),
+            RankState::Here(_) | RankState::Absent => None,
         }
     }
 

@@ -58,8 +58,8 @@ struct Wakeup {
     /// A PID namespace below this one has ended.
     namespace_ended: bool,
     /// The domain was notified.
-    rung: bool,
-    /// The link has told of the end of a process.
+    notified: bool,
+    /// The link has reported the end of a process.
     ends_reported: bool,
 }
 
@@ -158,7 +158,7 @@ impl<'a> Watch<'a> {
                 return;
             }
             let wakeup = self.wait(left);
-            if wakeup.rung {
+            if wakeup.notified {
                 self.doorbell.answer(self.this_client);
             }
             if self.recover(&wakeup).is_err() {
@@ -177,7 +177,7 @@ impl<'a> Watch<'a> {
         if wakeup.namespace_ended {
             self.namespaces.reap_dead(self.this_client)?;
         }
-        // The link has told of ends: maybe of processes that are too new to be known here.
+        // The link has reported ends: maybe of processes that are too new to be known here.
         if wakeup.ends_reported
             && let Some(descriptor) = self.doorbell.descriptor()
             && !self.link.ended_processes(descriptor).is_empty()
@@ -212,7 +212,7 @@ impl<'a> Watch<'a> {
             ended: ended.map(|(_, (local_client, _))| *local_client).collect(),
             namespace_ended: looks[namespaces].iter().any(has_news),
             // A device that is gone hangs up: reading it says so.
-            rung: notice.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
+            notified: notice.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             ends_reported: notice.contains(PollFlags::PRI),
         }
     }

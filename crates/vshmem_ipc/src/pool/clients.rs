@@ -6,14 +6,14 @@ use vshmem_wire::{ClientId, ClientListHead, ClientSlot, ClientState, Layout, Reg
 
 use crate::pool::open::Pool;
 
-/// Whether the process of a name may still act: it is a member, or was evicted and is not known
-/// to be dead.
-pub(crate) fn may_act(pool: &Pool, name: ClientId) -> bool {
+/// Whether the process of a client id may still act: its domain is a member, or was evicted and is
+/// not known to be dead.
+pub(crate) fn may_act(pool: &Pool, client: ClientId) -> bool {
     let look = || -> Result<bool, Fault> {
-        let slot = slot_of(pool.layout(), name)?;
+        let slot = slot_of(pool.layout(), client)?;
         let state = load_value(pool.map(), field!(slot, ClientSlot, state))?;
         let there = state == ClientState::Active as u32 || state == ClientState::Quarantined as u32;
-        Ok(there && pool.still_holds(slot, name)?)
+        Ok(there && pool.still_holds(slot, client)?)
     };
     look().unwrap_or(false)
 }
@@ -147,7 +147,7 @@ pub(crate) fn write_client(
 
 impl Pool {
     /// The client that is in a slot now.
-    pub(crate) fn named(&self, index: u32) -> Result<ClientId, Fault> {
+    pub(crate) fn client_id_in(&self, index: u32) -> Result<ClientId, Fault> {
         let slot = client_at(self.layout(), index)?;
         Ok(ClientId::new(index, load_word(self.map(), field!(slot, ClientSlot, taken))?))
     }

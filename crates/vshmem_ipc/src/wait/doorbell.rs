@@ -144,7 +144,7 @@ fn notify_domains(context: &Context, set: DomainSet) {
         return;
     }
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let mut rung = 0;
+    let mut notified = 0;
     let mut to_notify = NotifySet::default();
     for index in 0..layout.domains.count as u32 {
         if !set.has(index) || index == context.domain() || is_near(context, index).unwrap_or(false)
@@ -158,10 +158,10 @@ fn notify_domains(context: &Context, set: DomainSet) {
         let address = load_value(map, field!(slot, DomainSlot, address)).unwrap_or(0);
         if let Some(doorbell) = context.doorbell.get().filter(|_| is_address(address)) {
             // Domains that share a device mostly get one notification for all.
-            if address != rung {
+            if address != notified {
                 // Waiters of a domain that cannot be notified poll.
                 let _ = doorbell.notify(address - 1);
-                rung = address;
+                notified = address;
             }
         } else if notifies && notify::relies_on_us(context, index) {
             to_notify.add(index);

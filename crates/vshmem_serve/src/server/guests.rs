@@ -63,10 +63,10 @@ impl Server {
             // Without an answer it has no further groups.
             let groups = vshmem_link::peer_groups(socket.as_fd()).unwrap_or_default();
             if !self.admission.admits(caller, &groups) {
-                self.strangers += 1;
-                if self.strangers.is_power_of_two() {
+                self.refused += 1;
+                if self.refused.is_power_of_two() {
                     let (pid, uid) = (caller.pid, caller.uid);
-                    self.events.push(Event::Stranger { pid, uid, times: self.strangers });
+                    self.events.push(Event::Refused { pid, uid, times: self.refused });
                 }
                 continue;
             }

@@ -131,7 +131,7 @@ pub struct Server {
     next: u16,
     /// No connections are taken until the next round: there were no descriptors.
     pausing: bool,
-    strangers: u64,
+    refused: u64,
     turned_away: u64,
     nonsense: u64,
     /// The record lags behind.
@@ -187,7 +187,7 @@ impl Server {
             peers: BTreeMap::new(),
             stranded: Vec::new(),
             pausing: false,
-            strangers: 0,
+            refused: 0,
             turned_away: 0,
             nonsense: 0,
             unsaved: false,

@@ -307,10 +307,10 @@ mod tests {
 
     #[test]
     fn peers_hear_each_other_and_others_are_dropped_and_counted() {
-        let ((peer, peer_at), (stranger, _)) = (local(), local());
+        let ((peer, peer_at), (unknown, _)) = (local(), local());
         let agent = among(vec![peer_at]);
         assert!(agent.heard_within(Duration::from_secs(60)).is_empty());
-        stranger.send_to(b"!", agent.own).unwrap();
+        unknown.send_to(b"!", agent.own).unwrap();
         assert_eq!(agent.receive(), Received::Foreign);
         peer.send_to(b"too long", agent.own).unwrap();
         assert_eq!(agent.receive(), Received::Foreign);
@@ -359,10 +359,10 @@ mod tests {
 
     #[test]
     fn a_flood_is_noticed_and_then_read_without_waiting() {
-        let ((peer, peer_at), (stranger, _)) = (local(), local());
+        let ((peer, peer_at), (unknown, _)) = (local(), local());
         let agent = among(vec![peer_at]);
         loop {
-            stranger.send_to(b"!", agent.own).unwrap();
+            unknown.send_to(b"!", agent.own).unwrap();
             match agent.receive() {
                 Received::Foreign => {}
                 other => break assert_eq!(other, Received::Flood),
