@@ -167,12 +167,6 @@ impl Comparison {
         self.contenders.iter().any(|one| one.place == Place::PreparedPool)
     }
 
-    /// Whether it needs two guests.
-    #[must_use]
-    pub fn needs_guests(&self) -> bool {
-        self.contenders.iter().any(|one| one.place.is_in_guests())
-    }
-
     /// The targets, in one line.
     #[must_use]
     pub fn targets(&self) -> String {
