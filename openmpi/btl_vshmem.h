@@ -33,7 +33,7 @@ struct vshmem_modex {
 	uint32_t max_send_size;
 };
 
-/* A peer, or somebody whom only a reply goes to. */
+/* A peer, or a process that only a reply goes to. */
 struct mca_btl_base_endpoint_t {
 	opal_list_item_t super;
 	opal_mutex_t lock;
@@ -200,7 +200,7 @@ void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
 bool vshmem_alone(void);
 /* Watches the domains of all processes of the job. */
 void vshmem_watch_job(void);
-/* Says why, and ends the job. Comes back when Open MPI has not told us how. */
+/* Says why, and ends the job. Returns when Open MPI has not said how. */
 void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,4 +1,4 @@
-/* put, get and atomics. On memory of the pool they are done at once, by whoever asks: it is mapped
+/* put, get and atomics. On memory of the pool they are done at once, by the caller: it is mapped
  * here, too. On private memory its owner is asked by a message, and does them when it makes
  * progress; what it is asked is checked against what it has registered.
  *
@@ -6,8 +6,8 @@
  * its index and the generation of that entry are the token that the answer must bear. So an answer
  * is matched to one part that is outstanding, and to each once, whatever comes. Operations that are
  * not asked for in full wait in a queue of their endpoint, in order; when too many do, the caller
- * is told to come back (it then makes progress), so neither memory nor the time for each grows with
- * their number.
+ * is asked to come back (it then makes progress), so neither memory nor the time for each grows
+ * with their number.
  *
  * Locking: an endpoint's queues are used under its lock, the table and an operation's count of what
  * is left under the module's, which is taken inside the endpoint's.
@@ -64,7 +64,7 @@ OBJ_CLASS_INSTANCE(reply_t, opal_free_list_item_t, NULL, NULL);
 #define PARTS 4096
 /* Bits of a token that tell the entry; the others are its generation. */
 #define INDEX_BITS 12
-/* Operations that wait to be asked for, before callers are told to come back. */
+/* Operations that wait to be asked for, before callers are asked to come back. */
 #define QUEUED 1024
 #define NONE   UINT32_MAX
 _Static_assert(PARTS == 1 << INDEX_BITS, "an index is the low bits of a token");
@@ -197,7 +197,7 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 		return OPAL_ERR_BAD_PARAM;
 	if (endpoint->broken)
 		return OPAL_ERR_UNREACH;
-	/* Whoever is called while progress is made cannot make any: it is not told to come back. */
+	/* A caller inside progress cannot make any: it is not asked to come back. */
 	if (__atomic_load_n(&queued, __ATOMIC_RELAXED) >= QUEUED && !vshmem_makes_progress())
 		return OPAL_ERR_OUT_OF_RESOURCE;
 	operation_t *operation = (operation_t *)opal_free_list_get(&operations);
@@ -234,7 +234,7 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 	return OPAL_SUCCESS;
 }
 
-/* Whether an operation is done here. Not the smaller and the larger of two numbers: nobody says
+/* Whether an operation is done here. Not the smaller and the larger of two numbers: it is not known
  * whether they have a sign. Nor the logical ones: their numbers may be of any kind. osc/rdma then
  * does both under a lock. */
 static bool can(int op)
@@ -413,8 +413,8 @@ static void serve(uint32_t lane, const struct request *request, const void *data
 		[ATOMIC] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC,
 		[SWAP_IF] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC };
 	vshmem_endpoint *endpoint = vshmem_endpoint_of_lane(lane);
-	/* Whoever does not read its answers gets none. An honest peer has no more outstanding than
-	 * this. */
+	/* A peer that does not read its answers gets none. An honest peer has no more outstanding
+	 * than this. */
 	if (!endpoint || opal_list_get_size(&endpoint->unanswered) >= PARTS)
 		return;
 	struct request reply = *request;
@@ -484,7 +484,7 @@ static void settle(uint32_t lane, const struct request *reply, const void *data,
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 	if (!matched)
 		return;
-	/* From here on nobody else finishes it: this part is still left. */
+	/* From here on only this call finishes it: this part is still left. */
 	bool good = reply->status == 0;
 	if (is_atomic(operation->request.what)) {
 		if (good)

@@ -247,7 +247,7 @@ static void unmap_part(struct actor *a, struct segment *s, struct range r)
 }
 
 /* Whether nothing but this segment can be meant by where one of its attaches began: its first page
- * is still there, or nobody else is given addresses there. Elsewhere a handler's segment of one
+ * is still there, or no other thread is given addresses there. Elsewhere a handler's segment of one
  * page may have come to lie at the beginning, and shmdt takes the lowest. */
 static bool is_alone_at(struct segment *s, const char *base)
 {

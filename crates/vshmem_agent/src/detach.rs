@@ -35,7 +35,7 @@ pub fn detach(place: &Path) -> Result<(), AgentError> {
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut word).map_err(AgentError::Start)?;
     }
-    // Somebody else's agent may have been faster.
+    // Another process's agent may have been faster.
     if word.trim() == UP || Role::Agent.is_held(place) {
         return Ok(());
     }

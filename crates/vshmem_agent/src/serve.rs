@@ -1,4 +1,4 @@
-//! The agent's life: it locks, joins, makes its rounds until nobody is left, and takes its leave.
+//! The agent's life: it locks, joins, makes its rounds until no client is left, and leaves.
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::error::AgentError;
 use crate::notify::Notifier;
 use crate::watch::{Ending, Watch};
 
-/// Is the agent, until nobody is left. Does nothing if there is one already.
+/// Is the agent, until no client is left. Does nothing if there is one already.
 pub fn serve(place: &Path) -> Result<(), AgentError> {
     allow_many_descriptors();
     let cannot_lock = |error| AgentError::Lock { place: place.to_owned(), error };
@@ -30,7 +30,7 @@ pub fn serve(place: &Path) -> Result<(), AgentError> {
         let _ = session.client().renew_lease(0);
         let _ = session.leave();
         drop(lock);
-        // Who joined before the lock was released saw it held and has started nobody.
+        // Who joined before the lock was released saw it held and has started no agent.
         if pool.local_clients(domain).is_ok_and(|left| left.is_empty()) || ending == Ending::Broken
         {
             return Ok(());
@@ -92,7 +92,7 @@ fn allow_many_descriptors() {
     let _ = setrlimit(Resource::Nofile, most);
 }
 
-/// Measures the pool's memory where that is a device's, once per boot, for whoever lists pools.
+/// Measures the pool's memory where that is a device's, once per boot, for lists of pools.
 fn note_rates(session: &Session) {
     let this_client = session.client();
     let measured = this_client.pool().domains().is_ok_and(|rows| {

@@ -38,7 +38,7 @@ pub enum SendError {
     Corrupt,
 }
 
-/// A lane of somebody's port that this process has claimed.
+/// A lane of another's port that this process has claimed.
 #[derive(Debug)]
 pub struct Outbound {
     map: Arc<Map>,
@@ -285,7 +285,7 @@ impl Outbound {
     /// Gives the lane back. What was sent and not read yet is still read.
     pub fn close(self) {
         let at = self.base + self.shape.lane_at(self.lane);
-        // The receiver frees it once it is empty: name nobody, but keep it taken.
+        // The receiver frees it once it is empty: name no sender, but keep it taken.
         let _ = self.map.replace_cell(at + CLAIM, self.claim, LEFT);
     }
 }

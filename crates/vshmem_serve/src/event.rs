@@ -66,7 +66,7 @@ pub enum Event {
         /// Its QEMU; 0 when that is not known for certain.
         pid: u32,
     },
-    /// A domain has announced an address that is nobody's.
+    /// A domain has announced an address that no guest has.
     Unreachable {
         /// The domain's name.
         name: String,

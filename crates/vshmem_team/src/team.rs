@@ -33,7 +33,7 @@ pub(crate) struct Posted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Readers {
     #[default]
-    Nobody,
+    NoMember,
     One(u32),
     All,
 }
@@ -84,7 +84,7 @@ impl Team {
     }
 
     /// What is called again and again while this member waits, after a short look, instead of
-    /// yielding and sleeping: whoever sets this says how the CPU is given away.
+    /// yielding and sleeping: the program that sets this says how the CPU is given away.
     pub fn set_idle(&mut self, idle: Option<Box<dyn FnMut() + Send>>) {
         self.idle = idle.map(Idle);
     }

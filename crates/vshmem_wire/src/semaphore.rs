@@ -225,7 +225,7 @@ impl Adjustment {
     const MARKS: u32 = (1 << Self::MARK_BITS) - 1;
 
     /// What a prepared undo names the operation by that leaves a semaphore with `tag`: its low
-    /// bits. Why they are enough is told in `vshmem_sync`'s `semaphore/mod.rs`.
+    /// bits. The argument why they are enough is in `vshmem_sync`'s `semaphore/mod.rs`.
     #[inline]
     #[must_use]
     pub const fn mark_of(tag: u64) -> u32 {

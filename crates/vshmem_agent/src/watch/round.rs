@@ -23,7 +23,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// Why the rounds have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Nobody is left.
+    /// No client is left.
     Idle,
     /// This domain has been evicted or declared dead.
     Evicted,
@@ -130,8 +130,8 @@ impl<'a> Watch<'a> {
         Ok(self.is_idle()?.then_some(Ending::Idle))
     }
 
-    /// Without a server (`vshmem pool serve`) nobody forwards notifications to this host or from
-    /// it, so nobody is to rely on being notified.
+    /// Without a server (`vshmem pool serve`) no process forwards notifications to this host or
+    /// from it, so no waiter is to rely on being notified.
     fn check_server(&self) -> Result<(), Errno> {
         if self.on_host && !Role::Server.is_held(self.place) {
             self.this_client.lose_doorbells()?;

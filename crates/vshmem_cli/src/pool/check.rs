@@ -87,7 +87,7 @@ fn repair(name: &str) -> Result<(), Failure> {
                     this_client.reap(client.id).map_err(unreadable(name))?;
                 }
             }
-            // What is left is told by the look that follows.
+            // What is left is found by the check that follows.
             this_client.repair().map(drop).map_err(unreadable(name))
         })
         .unwrap_or(Ok(()))

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::failure::Outcome;
 
-/// Notices deaths. Started by `vshmem run`; ends by itself when nobody is left.
+/// Notices deaths. Started by `vshmem run`; ends by itself when no client is left.
 #[derive(Debug, Args)]
 pub struct Agent {
     /// The pool's file or device.

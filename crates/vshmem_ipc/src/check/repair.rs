@@ -171,7 +171,7 @@ fn repair_objects(context: &Context) -> Result<(), Failure> {
     if cleaner != 0 && !is_somebody(context, cleaner)? {
         clean::release_cleaning(context, &lock_context, cleaner)?;
     }
-    doorbell::wake_everybody(context);
+    doorbell::wake_every_waiter(context);
     Ok(())
 }
 

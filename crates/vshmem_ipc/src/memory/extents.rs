@@ -239,7 +239,7 @@ fn search(
 }
 
 /// Takes `pages` pages that begin at a multiple of `align`. `None` when there is no such extent.
-/// `choose` is told where the pages could begin and where the free extent ends, and may begin
+/// `choose` gets where the pages could begin and where the free extent ends, and may begin
 /// later.
 pub(crate) fn allocate(
     txn: &mut Txn<'_>,

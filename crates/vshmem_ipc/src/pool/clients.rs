@@ -36,7 +36,7 @@ pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: ClientId) -> Result<bo
 }
 
 /// Whether two start times are those of one process. Of what is not known nothing can be said. In
-/// time namespaces that are shifted by a part of a tick, one process may be told two that are one
+/// time namespaces that are shifted by a part of a tick, one process may see two that are one
 /// apart.
 pub(crate) fn is_same_start(one: u64, other: u64) -> bool {
     one != 0 && other != 0 && one.abs_diff(other) <= 1
@@ -53,7 +53,7 @@ pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
     layout.clients.at(index).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
 }
 
-/// Offset of a client's slot, whoever is in it by now.
+/// Offset of a client's slot, also when it has another client by now.
 pub(crate) fn slot_of(layout: &Layout, client: ClientId) -> Result<u64, Fault> {
     client_at(layout, client.slot().unwrap_or(u32::MAX))
 }

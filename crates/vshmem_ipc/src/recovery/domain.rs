@@ -109,7 +109,7 @@ pub(crate) fn reap_domain_from(
     } else {
         // Threads that wait for one of their locks, or for one of their threads that could not wake
         // them.
-        doorbell::wake_everybody(context);
+        doorbell::wake_every_waiter(context);
     }
     Ok(())
 }

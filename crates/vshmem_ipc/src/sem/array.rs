@@ -325,7 +325,7 @@ fn helps_earlier(operations: &[Operation], zero_awaited: bool) -> bool {
 }
 
 /// The operation of a waiter that has only one, and the semaphore's value, if it has to go on
-/// waiting as far as can be told at a glance: most of a long wait queue do.
+/// waiting as far as a short look shows: most of a long wait queue do.
 fn still_blocked(
     txn: &mut Txn<'_>,
     set: &Set,

@@ -68,8 +68,8 @@ pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
 /// Wakes waiters: those of this domain one by one. Notifies other domains once each. Who can be
 /// reached by neither looks again by itself.
 pub(crate) fn wake_all(context: &Context, wakes: &WakeList) {
-    if wakes.everybody {
-        wake_everybody(context);
+    if wakes.all {
+        wake_every_waiter(context);
         return;
     }
     let mut far = DomainSet::default();
@@ -86,7 +86,7 @@ pub(crate) fn wake_all(context: &Context, wakes: &WakeList) {
 }
 
 /// Wakes every thread slot that is waiting, and notifies every domain.
-pub(crate) fn wake_everybody(context: &Context) {
+pub(crate) fn wake_every_waiter(context: &Context) {
     let layout = context.pool().layout();
     for slot in 0..layout.threads.count as u32 {
         let Ok(at) = thread_at(layout, slot) else {
@@ -281,7 +281,7 @@ pub(crate) fn lose_doorbells(context: &Context) -> Result<(), Failure> {
         };
     }
     if changed {
-        wake_everybody(context);
+        wake_every_waiter(context);
     }
     Ok(())
 }

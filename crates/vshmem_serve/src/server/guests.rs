@@ -100,7 +100,7 @@ impl Server {
         self.events.push(Event::Failed { error: errno.to_string() });
     }
 
-    /// An id that nobody has or believes somebody else to have.
+    /// An id that no peer has or believes another to have.
     pub(super) fn fresh_id(&mut self) -> Option<u16> {
         for _ in 0..=u16::MAX {
             let id = self.next;
@@ -117,7 +117,7 @@ impl Server {
         None
     }
 
-    /// Tells everybody what they do not know yet.
+    /// Sends each peer what it has not been sent yet.
     pub(super) fn tell_all(&mut self) {
         let mut all = vec![(self.host, Arc::clone(&self.doorbells))];
         all.extend(self.peers.values().map(|peer| (peer.id, Arc::clone(&peer.doorbells))));
@@ -146,7 +146,7 @@ impl Server {
     }
 
     /// Ends the connection of a peer that is no guest of QEMU's. Its process may well go on in the
-    /// pool, so nobody is dead.
+    /// pool, so no domain is dead.
     fn throw_out(&mut self, id: u16) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.events.push(Event::Garbage { id });

@@ -47,7 +47,7 @@ pub struct Request {
 /// Why a server has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It was told to.
+    /// It was asked to.
     Stopped,
     /// The pool's file is gone, or is another one.
     Removed,

@@ -14,7 +14,7 @@ use super::draft::Draft;
 use super::plan::Plan;
 use super::request::{CreateError, CreateRequest};
 
-/// Makes a pool and returns its file. Nobody sees it before it is whole.
+/// Makes a pool and returns its file. It is not seen before it is whole.
 ///
 /// # Errors
 /// Says what stood in the way; nothing is left behind.
@@ -65,11 +65,11 @@ fn create_at(request: &CreateRequest, place: PathBuf) -> Result<PathBuf, CreateE
     Ok(place)
 }
 
-/// Makes a pool in a file that somebody else has made.
+/// Makes a pool in a file that exists already.
 fn fill(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
     let plan = Plan::of(request)?;
     let failed = failing(request, place);
-    // Neither a link to another file nor a pipe that nobody writes to.
+    // Neither a link to another file nor a pipe without a writer.
     let file = OpenOptions::new()
         .read(true)
         .write(true)

@@ -24,7 +24,7 @@ const BURST: u32 = 500;
 /// The kernel keeps no more than some dozens of datagrams, so that a flood does not have to be
 /// read.
 const WAITING_BYTES: usize = 16 << 10;
-/// What a datagram holds. Nobody looks at it.
+/// What a datagram holds. Its value means nothing.
 const LOOK_AGAIN: [u8; 1] = [b'!'];
 
 /// One peer.
@@ -268,7 +268,7 @@ impl Peers {
     /// Ends [`Peers::receive`], now and for good.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
-        // Wakes whoever waits, although it says that there is no connection (ENOTCONN).
+        // Wakes the thread that waits, although it says that there is no connection (ENOTCONN).
         let _ = shutdown(self.socket.as_fd(), Shutdown::Both);
     }
 

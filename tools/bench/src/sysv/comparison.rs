@@ -105,7 +105,7 @@ pub struct Contender {
 pub enum Figure {
     /// Time on the clock.
     Wall,
-    /// CPU time of everybody who took part.
+    /// CPU time of all processes that took part.
     Cpu,
 }
 

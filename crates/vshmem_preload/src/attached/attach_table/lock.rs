@@ -1,11 +1,11 @@
 //! Orders the attach table and the kernel: while pieces are cut, moved or counted for a child, no
 //! other thread attaches or detaches, and no second one cuts.
 //!
-//! Whoever attaches or detaches is one of many: it takes a slot, and may be interrupted by a
+//! A thread that attaches or detaches is one of many: it takes a slot, and may be interrupted by a
 //! handler that does the same, or more, in the middle; what a thread holds itself never keeps it
-//! waiting. Whoever changes pieces is alone, and takes no signal meanwhile: it calls the kernel and
-//! the pool, and is soon done. It waits for those in slots, but hardly for one that was interrupted
-//! by a handler: that may wait for us, or leave by longjmp.
+//! waiting. A thread that changes pieces is alone, and takes no signal meanwhile: it calls the
+//! kernel and the pool, and is soon done. It waits for those in slots, but hardly for one that was
+//! interrupted by a handler: that may wait for us, or leave by longjmp.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -36,7 +36,7 @@ const AWAITED: u32 = 2;
 
 /// Who attaches or detaches: the thread, or 0.
 static BUSY: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
-/// Whether somebody changes pieces, and whether others wait for that.
+/// Whether a thread changes pieces, and whether others wait for that.
 static WORD: AtomicU32 = AtomicU32::new(FREE);
 /// The thread that does.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
@@ -63,7 +63,7 @@ fn block_signals() -> u64 {
 
 fn set_signals(how: libc::c_int, mask: u64) -> u64 {
     let mut before = 0_u64;
-    // SAFETY: both sets are of the eight bytes that the call is told of.
+    // SAFETY: both sets are of the eight bytes whose size the call gets.
     unsafe {
         let (new, old) = (&raw const mask, &raw mut before);
         libc::syscall(libc::SYS_rt_sigprocmask, how as usize, new, old, size_of::<u64>());
@@ -109,7 +109,7 @@ pub fn read_consistent<T>(look: impl Fn() -> T) -> Option<T> {
     }
 }
 
-/// Waits until nobody changes pieces.
+/// Waits until no thread changes pieces.
 fn wait_for_change(seen: u32) {
     let awaited = seen == AWAITED
         || WORD.compare_exchange(HELD, AWAITED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
@@ -129,12 +129,12 @@ pub struct Attaching {
 }
 
 impl Attaching {
-    /// Waits until nobody changes pieces.
+    /// Waits until no thread changes pieces.
     pub fn begin() -> Self {
         let me = me();
-        // Told before the slot is taken: a handler that comes in between looks for itself.
+        // Announced before the slot is taken: a handler that comes in between looks for itself.
         let was_in_slot = IN_SLOT.replace(1);
-        // The outer call keeps others away, unless somebody has timed out on it.
+        // The outer call keeps others away, unless another thread has timed out on it.
         let outer = if OWNER.load(Ordering::Relaxed) == me {
             Outer::KeepsAway
         } else if was_in_slot != 0 {
@@ -179,7 +179,7 @@ impl Drop for Attaching {
 /// What a call finds that may stand in the middle of another one of its thread.
 #[derive(Debug)]
 enum Outer {
-    /// No other, or one that somebody has timed out on.
+    /// No other, or one that another thread has timed out on.
     None,
     /// One that keeps those who change pieces away.
     KeepsAway,
@@ -244,7 +244,7 @@ pub fn pause() -> Paused {
 pub fn resume(paused: &Paused) {
     if let Some(slot) = paused.0 {
         let me = me();
-        // Not when somebody has timed out on us.
+        // Not when another thread has timed out on this one.
         let _ = BUSY[slot].compare_exchange(me | PAUSED, me, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -264,7 +264,7 @@ fn seize(me: usize) {
     }
 }
 
-/// Waits until nobody else is in `slot`, or empties it when its thread keeps it for too long.
+/// Waits until no other thread is in `slot`, or empties it when its thread keeps it for too long.
 fn await_slot(
     slot: &AtomicUsize,
     me: usize,
@@ -283,7 +283,7 @@ fn await_slot(
             std::hint::spin_loop();
             continue;
         }
-        // Somebody else's slot, or a handler that begins or ends: the wait begins anew.
+        // Another thread's slot, or a handler that begins or ends: the wait begins anew.
         if other != seen {
             (seen, with_this) = (other, None);
         }
