@@ -53,7 +53,7 @@ static long crowd(void)
 	return cpus > 0 && processes > cpus ? (processes + cpus - 1) / cpus : 1;
 }
 
-void vshmem_patience(int events)
+void vshmem_backoff(int events)
 {
 	static unsigned looks, until_asked;
 	static long each = 1, sleep = FIRST_SLEEP;

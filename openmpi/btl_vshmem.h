@@ -146,7 +146,7 @@ void *vshmem_registered(
 	uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access);
 void vshmem_memory_close(void);
 
-/* onesided.c */
+/* rdma.c */
 int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
 	void *local_address, uint64_t remote_address,
 	mca_btl_base_registration_handle_t *local_handle,
@@ -173,6 +173,22 @@ int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
 	mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value,
 	int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
 	void *cbdata);
+
+/* onesided.c */
+/* What is asked of the owner of private memory, and its answer: as in the messages. */
+enum vshmem_onesided {
+	VSHMEM_PUT = 1,
+	VSHMEM_GET,
+	VSHMEM_ATOMIC,
+	VSHMEM_SWAP_IF,
+	VSHMEM_REPLY
+};
+/* Begins an operation on private memory of the endpoint's peer. */
+int vshmem_onesided_start(struct mca_btl_base_endpoint_t *endpoint, enum vshmem_onesided what,
+	void *local, uint64_t address, mca_btl_base_registration_handle_t *local_handle,
+	const mca_btl_base_registration_handle_t *remote, uint64_t bytes, uint16_t op, int flags,
+	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
+	void *data);
 bool vshmem_onesided_open(void);
 /* Asks for, and answers, what had to wait for room. */
 int vshmem_onesided_waiting(vshmem_endpoint *endpoint);
@@ -183,8 +199,8 @@ void vshmem_onesided_forget(vshmem_endpoint *endpoint);
 void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
 void vshmem_onesided_close(void);
 
-/* timeout.c */
-void vshmem_patience(int events);
+/* backoff.c */
+void vshmem_backoff(int events);
 /* Of a counter of one to a few GHz. */
 uint64_t vshmem_ticks(void);
 

@@ -88,7 +88,7 @@ int vshmem_btl_progress(void)
 		events = receive() + waiting();
 	progressing = false;
 	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
-	vshmem_patience(events);
+	vshmem_backoff(events);
 	vshmem_watch_look();
 	return events;
 }
