@@ -15,7 +15,7 @@ use crate::pool::id::Place;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::Caller;
 use crate::registry::table::MOST_TRIES;
-use crate::sem::array::{self, OwnRecord, StageResult, blocked_at, perform, reopen};
+use crate::sem::array::{self, OwnRecord, Staged, blocked_at, perform, reopen};
 use crate::sem::await_word::{self, Looked};
 use crate::sem::fast::{self, FEW};
 use crate::sem::operation::Operation;
@@ -206,22 +206,22 @@ fn try_under_lock(
             return Ok(Err(attempt.gone));
         }
         match perform(txn, pool, set, operations, record, process_ref)? {
-            StageResult::NoRecord => Ok(Ok(Step::Again)),
-            StageResult::Fails(errno) => {
+            Staged::NoRecord => Ok(Ok(Step::Again)),
+            Staged::Fails(errno) => {
                 reopen(txn, set, operations)?;
                 Ok(Err(errno))
             }
-            StageResult::Done => {
+            Staged::Done => {
                 txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
                 let more = array::serve(txn, pool, set, &mut wakes)?;
                 reopen(txn, set, operations)?;
                 Ok(Ok(Step::Done { more }))
             }
-            StageResult::Blocks(_) if attempt.over.is_some() => {
+            Staged::Blocks(_) if attempt.over.is_some() => {
                 reopen(txn, set, operations)?;
                 Ok(Err(attempt.over.unwrap_or(Errno::AGAIN)))
             }
-            StageResult::Blocks(index) => {
+            Staged::Blocks(index) => {
                 enqueue_self(call, txn, index, record.map(|own| own.record))?;
                 Ok(Ok(Step::Asleep))
             }
