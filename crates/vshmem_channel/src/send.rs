@@ -68,7 +68,7 @@ impl Outbound {
     /// Claims a lane of the port at `base`, which must be the one that `nonce` names.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn claim(
         map: &Arc<Map>,
         base: u64,

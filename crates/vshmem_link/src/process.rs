@@ -55,7 +55,7 @@ pub fn is_same_start(one: u64, other: u64) -> bool {
     one == 0 || other == 0 || one.abs_diff(other) <= 1
 }
 
-/// How a process stands.
+/// State of a process.
 #[derive(Debug)]
 pub enum Life {
     /// It has ended, or another one has its pid by now.

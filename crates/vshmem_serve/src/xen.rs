@@ -132,7 +132,7 @@ impl XenServer {
     /// Becomes the server.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn start(link: Box<dyn Link>, name: &str) -> Result<Self, XenServeError> {
         let name = name.to_owned();
         let xen = |error| XenServeError::Xen { name: name.clone(), error };

@@ -36,7 +36,7 @@ impl Session {
     /// Joins the pool behind `link` as this process.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn join(link: Box<dyn Link>) -> Result<Self, SessionError> {
         Self::join_in(link, own_domain()?)
     }

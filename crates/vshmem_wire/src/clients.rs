@@ -158,7 +158,7 @@ pub enum WaitKind {
     Send = 3,
 }
 
-/// How a wait stands.
+/// State of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WaitState {

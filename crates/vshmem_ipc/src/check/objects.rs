@@ -14,7 +14,7 @@ use crate::pool::id::Kind;
 use crate::registry::table::{self, SlotState, per_kind};
 use crate::shm::record::attach_at;
 
-/// How every object slot stands, kind by kind.
+/// State of every object slot, kind by kind.
 pub(super) struct Objects {
     pub slot_states: [Vec<SlotState>; 3],
 }

@@ -145,7 +145,7 @@ impl Server {
     /// in [`Server::run`].
     ///
     /// # Errors
-    /// Says what stood in the way; nothing is left behind.
+    /// Says what failed; nothing is left behind.
     pub fn start(link: Box<dyn Link>, request: &Request) -> Result<Self, ServeError> {
         let name = request.name.clone();
         if !(1..=MOST_VECTORS).contains(&request.vectors) {

@@ -17,7 +17,7 @@ use super::request::{CreateError, CreateRequest};
 /// Makes a pool and returns its file. It is not seen before it is whole.
 ///
 /// # Errors
-/// Says what stood in the way; nothing is left behind.
+/// Says what failed; nothing is left behind.
 pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
     create_at(request, Local::place_of(&request.name, request.huge_page.is_some()))
 }
@@ -27,7 +27,7 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
 /// for; its owner and mode stay.
 ///
 /// # Errors
-/// Says what stood in the way.
+/// Says what failed.
 pub fn create_in(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
     match place.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {

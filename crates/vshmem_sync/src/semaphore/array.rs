@@ -24,21 +24,21 @@
 //! * Before an array is opened over one that was done, each semaphore of that one has been
 //!   replaced, or is about to be by the new array, and names the one that was done and no older
 //!   one. All swaps of an array that is done came before its commit: none comes late.
-//! * An array that was called off may still be swapping. So before the next one is opened, each of
+//! * An array that was cancelled may still be swapping. So before the next one is opened, each of
 //!   its semaphores is written once more, which raises their tags and makes what is late fail; then
-//!   the array's word is *settled*, and no semaphore names any array.
+//!   the array's word is *decided*, and no semaphore names any array.
 //! * The thread that concludes something from a tentative word has read the semaphore, then the
 //!   array's word, and then the semaphore again, or ends in a swap of the semaphore: it was
 //!   tentative when the array's word was read.
 //!
-//! What the array's word says of an array that was done or called off stays so. So does what has
+//! What the array's word says of an array that was done or cancelled stays so. So does what has
 //! been concluded from it, until the semaphore is swapped.
 //!
 //! # Sets that go
 //! As with single operations: whether the set stands is asked after its cells were read. A thread
 //! that takes a set apart closes all its semaphores, which raises their tags. An array that is
 //! opened later, by one who is late, is of no semaphore: all its swaps fail. The next one finds it
-//! open, in whatever set has the slot by then, and calls it off.
+//! open, in whatever set has the slot by then, and cancels it.
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Map, spin_hint};
@@ -51,7 +51,7 @@ use crate::fault::Fault;
 
 /// Attempts before it is left to the lock.
 const ATTEMPTS: u32 = 3;
-/// Looks at an array that another thread has opened, before it is called off.
+/// Looks at an array that another thread has opened, before it is cancelled.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Looks at a semaphore that others keep changing.
 const MOST_LOOKS: u32 = 1 << 10;
@@ -132,7 +132,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
     ) -> Result<Attempt, Fault> {
         let last = load_cell(self.map, self.at)?;
         let known = ArrayWord::unpack(last.word);
-        if matches!(known.state, ArrayState::Open | ArrayState::CalledOff) {
+        if matches!(known.state, ArrayState::Open | ArrayState::Cancelled) {
             return self.clear_away(last, is_current);
         }
         let mut parts = Parts::new();
@@ -240,7 +240,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         for part in parts {
             let word = SemWord::tentatively(part.value, part.before, process_ref, open.mark);
             if !self.map.replace_cell(part.semaphore.at, part.seen, word.pack())? {
-                let off = ArrayWord { state: ArrayState::CalledOff, ..open };
+                let off = ArrayWord { state: ArrayState::Cancelled, ..open };
                 self.map.replace_cell(self.at, opened, off.pack())?;
                 crash_point("semop-array", "called-off");
                 return Ok(Attempt::Again);
@@ -255,7 +255,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         Ok(Attempt::Over(Operated::Done))
     }
 
-    /// Clears an array away that is open, or was called off. Its owner has a moment to finish.
+    /// Clears an array away that is open, or was cancelled. Its owner has a moment to finish.
     #[cold]
     fn clear_away(
         &self,
@@ -270,7 +270,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
                     return Ok(Attempt::Again);
                 }
             }
-            let off = ArrayWord { state: ArrayState::CalledOff, ..known };
+            let off = ArrayWord { state: ArrayState::Cancelled, ..known };
             self.map.replace_cell(self.at, seen, off.pack())?;
             return Ok(Attempt::Again);
         }
@@ -279,8 +279,8 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
                 return Ok(Attempt::Over(Operated::Closed));
             }
         }
-        let settled = ArrayWord { state: ArrayState::Settled, count: 0, ..known };
-        self.map.replace_cell(self.at, seen, settled.pack())?;
+        let decided = ArrayWord { state: ArrayState::Decided, count: 0, ..known };
+        self.map.replace_cell(self.at, seen, decided.pack())?;
         crash_point("semop-array", "undo-committed");
         Ok(Attempt::Again)
     }

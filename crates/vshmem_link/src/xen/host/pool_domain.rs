@@ -110,7 +110,7 @@ impl PoolDomain {
     /// [`PoolDomain::announce`].
     ///
     /// # Errors
-    /// Says what stood in the way; nothing is left behind.
+    /// Says what failed; nothing is left behind.
     pub fn create(wanted: &Wanted) -> Result<Self, XenError> {
         let hypervisor = open_hypervisor()?;
         let mut store = open_store()?;
@@ -162,7 +162,7 @@ impl PoolDomain {
     /// Opens a pool of this name; `None` where there is none.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn open(name: &str) -> Result<Option<Self>, XenError> {
         let mut store = open_store()?;
         let Some(domain) = find(&mut store, name)? else { return Ok(None) };
@@ -244,7 +244,7 @@ impl PoolDomain {
     /// dom0's own way to the pool's memory.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn link(&self) -> Result<Box<dyn Link>, XenError> {
         Ok(Box::new(Xen::of(self.announcement())?))
     }
