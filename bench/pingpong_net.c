@@ -149,8 +149,8 @@ static void udp_client(struct wire *w)
 	udp_rounds(w, LAST_ROUND - 1, 1);
 	w->lost = 0;
 	measure(w->run, udp_rounds, w, &w->lost);
-	/* Any of these may be lost; the server also leaves by itself when nobody has spoken for a
-	 * while. */
+	/* Any of these may be lost; the server also leaves by itself when no client has spoken for
+	 * a while. */
 	memcpy(w->buffer, &(uint64_t) { LAST_ROUND }, sizeof(uint64_t));
 	for (int i = 0; i < LAST_REPEATS; i++)
 		send(w->socket, w->buffer, w->run->size, 0);

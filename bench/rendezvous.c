@@ -13,8 +13,8 @@ static void pause_a_little(int segment)
 	nanosleep(&(struct timespec) { .tv_nsec = 500000 }, NULL);
 	if (!deadline_passed)
 		return;
-	/* Nobody came: leave nothing behind. An error means that the other role has just removed
-	 * it. */
+	/* The other role did not come: leave nothing behind. An error means that the other role has
+	 * just removed it. */
 	shmctl(segment, IPC_RMID, NULL);
 	give_up("the other role did not turn up in time (is it on the same pool, with the same --path?)");
 }

@@ -85,7 +85,7 @@ void print_reading(const struct run *run, const struct reading *reading, const c
 /* Calls rounds() batch by batch and prints the JSON line. Timing batches, not rounds: reading the
  * clock costs some 40 us in a User Mode Linux guest, and a round over shared memory a tenth of a
  * microsecond. What one reading costs is measured (clock_ns) and taken off each batch. The CPU time
- * of this role is told as well (cpu_ns a round), by its kernel. */
+ * of this role is printed as well (cpu_ns a round), by its kernel. */
 typedef void rounds_fn(void *context, uint64_t first, uint64_t count);
 void measure(const struct run *run, rounds_fn *rounds, void *context, const uint64_t *lost);
 uint64_t total_rounds(const struct run *run);

@@ -1,4 +1,5 @@
-/* What matrix_fill and matrix_check agree on. The semaphores start at 0 whoever creates the set. */
+/* What matrix_fill and matrix_check agree on. The semaphores start at 0, whichever program creates
+ * the set. */
 #ifndef MATRIX_H
 #define MATRIX_H
 

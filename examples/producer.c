@@ -20,7 +20,7 @@ static void through_ring(const struct choice *c)
 		fill_item(&ring->slot[i % SLOTS], (uint64_t)i);
 		step(set, FULL, +1);
 	}
-	/* The consumer's last word: after it nobody else uses either object. */
+	/* The consumer's last word: after it no other process uses either object. */
 	step(set, FINISHED, -1);
 	if (shmdt(ring) != 0)
 		fail("shmdt", "ring segment");

@@ -1,11 +1,11 @@
 /* Giving the CPU away where others need it.
  *
- * Nobody tells a process in a guest, or in a container, that it shares its CPU with others.
- * It finds out. As long as the pool has no more users in this kernel, in all its containers, than
- * there are CPUs, nobody yields: what runs beside them is none of their job's. (A yield takes 40 us
- * in a User Mode Linux guest.) When it has more, whoever looks in vain yields, and when that did
- * not help either, sleeps: a scheduler that is fair lets a process that only yields have its whole
- * share again and again. The more share a CPU, the longer they sleep.
+ * No kernel tells a process in a guest, or in a container, that it shares its CPU with others. It
+ * finds out. As long as the pool has no more users in this kernel, in all its containers, than
+ * there are CPUs, no process yields: what runs beside them is none of their job's. (A yield takes
+ * 40 us in a User Mode Linux guest.) When it has more, a process that polls without success yields,
+ * and when that did not help either, sleeps: a scheduler that is fair lets a process that only
+ * yields have its whole share again and again. The more share a CPU, the longer they sleep.
  *
  * Only what comes through the pool is seen here. That messages come another way, within the kernel,
  * shows in looks that take longer than looks in vain do.
@@ -53,7 +53,7 @@ static long crowd(void)
 	return cpus > 0 && processes > cpus ? (processes + cpus - 1) / cpus : 1;
 }
 
-void vshmem_patience(int events)
+void vshmem_backoff(int events)
 {
 	static unsigned looks, until_asked;
 	static long each = 1, sleep = FIRST_SLEEP;

@@ -33,7 +33,7 @@ struct vshmem_modex {
 	uint32_t max_send_size;
 };
 
-/* A peer, or somebody whom only a reply goes to. */
+/* A peer, or a process that only a reply goes to. */
 struct mca_btl_base_endpoint_t {
 	opal_list_item_t super;
 	opal_mutex_t lock;
@@ -146,7 +146,7 @@ void *vshmem_registered(
 	uint32_t slot, uint32_t key, uint64_t address, uint64_t bytes, uint32_t access);
 void vshmem_memory_close(void);
 
-/* onesided.c */
+/* rdma.c */
 int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
 	void *local_address, uint64_t remote_address,
 	mca_btl_base_registration_handle_t *local_handle,
@@ -173,6 +173,22 @@ int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
 	mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value,
 	int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
 	void *cbdata);
+
+/* onesided.c */
+/* What is asked of the owner of private memory, and its answer: as in the messages. */
+enum vshmem_onesided {
+	VSHMEM_PUT = 1,
+	VSHMEM_GET,
+	VSHMEM_ATOMIC,
+	VSHMEM_SWAP_IF,
+	VSHMEM_REPLY
+};
+/* Begins an operation on private memory of the endpoint's peer. */
+int vshmem_onesided_start(struct mca_btl_base_endpoint_t *endpoint, enum vshmem_onesided what,
+	void *local, uint64_t address, mca_btl_base_registration_handle_t *local_handle,
+	const mca_btl_base_registration_handle_t *remote, uint64_t bytes, uint16_t op, int flags,
+	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
+	void *data);
 bool vshmem_onesided_open(void);
 /* Asks for, and answers, what had to wait for room. */
 int vshmem_onesided_waiting(vshmem_endpoint *endpoint);
@@ -183,8 +199,8 @@ void vshmem_onesided_forget(vshmem_endpoint *endpoint);
 void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
 void vshmem_onesided_close(void);
 
-/* timeout.c */
-void vshmem_patience(int events);
+/* backoff.c */
+void vshmem_backoff(int events);
 /* Of a counter of one to a few GHz. */
 uint64_t vshmem_ticks(void);
 
@@ -200,7 +216,7 @@ void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
 bool vshmem_alone(void);
 /* Watches the domains of all processes of the job. */
 void vshmem_watch_job(void);
-/* Says why, and ends the job. Comes back when Open MPI has not told us how. */
+/* Says why, and ends the job. Returns when Open MPI has not said how. */
 void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

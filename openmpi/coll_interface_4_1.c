@@ -27,7 +27,7 @@ struct modex {
 	uint64_t most_bytes, piece_bytes;
 };
 static struct modex own;
-/* By name: its pool, as it has told. */
+/* By name: its pool, as it has published it. */
 static opal_hash_table_t known;
 static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 static bool ready;
@@ -93,8 +93,8 @@ static int register_parameters(void)
 	return OMPI_SUCCESS;
 }
 
-/* Only what is told now reaches the others: collectives are asked whether they can work after the
- * exchange. */
+/* Only what is published now reaches the others: collectives are asked whether they can work after
+ * the exchange. */
 static int open_component(void)
 {
 	const struct vshmem_coll_parameters *given = &vshmem_coll_parameters;

@@ -6,7 +6,7 @@
  * remembered of the component below.
  *
  * All members of a communicator take the same way in each call. So what decides is the same for all
- * of them: what they told each other at the start (their cards), the arguments that MPI wants to be
+ * of them: what they sent each other at the start (their modex), the arguments that MPI wants to be
  * equal, and, once for each communicator, an agreement that is made by the component below.
  */
 #ifndef COLL_VSHMEM_H
@@ -74,7 +74,7 @@ int vshmem_coll_allreduce(const void *mine, void *result, int count, struct ompi
 	struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
 /* coll_interface_4_1.c. All members of a group have this component, with the same parameters, and
- * the same pool for their messages; its identity is told. All members get the same answer. */
+ * the same pool for their messages; its identity is sent along. All members get the same answer. */
 bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16]);
 
 #endif

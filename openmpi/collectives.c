@@ -7,7 +7,7 @@
 #include "opal/datatype/opal_convertor.h"
 #include "opal/runtime/opal_progress.h"
 
-/* Calls after which progress is made even if nobody had to be waited for: others may need this
+/* Calls after which progress is made even if there was nothing to wait for: others may need this
  * process's. */
 #define CALLS_WITHOUT_PROGRESS 32
 

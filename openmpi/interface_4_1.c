@@ -160,8 +160,8 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 	return modules;
 }
 
-/* What a process has told; false when it has told nothing, or is in another pool, or reads it
- * otherwise. */
+/* What a process has published; false when it has published nothing, or is in another pool, or
+ * reads it otherwise. */
 static bool modex_of(const opal_process_name_t *name, bool known, struct vshmem_modex *modex)
 {
 	struct vshmem_modex *found = NULL;
@@ -248,7 +248,8 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 		endpoints[nth] = NULL;
 		if (procs[nth]->proc_arch != me->proc_arch)
 			continue;
-		/* Who has no card, or one of another pool, is somebody else's to reach. */
+		/* A process without a modex, or of another pool, is reached by another
+		 * component. */
 		if (procs[nth] != me && !modex_of(&procs[nth]->proc_name, false, &modex))
 			continue;
 		if (!is_peer(&procs[nth]->proc_name, &modex))

@@ -39,7 +39,7 @@ bool vshmem_btl_open(uint32_t peers)
 
 	int rc = vshmem_open(name, &btl->pool, message, sizeof(message));
 	if (rc != 0) {
-		/* Nobody has asked for a pool: nothing to complain about. */
+		/* No pool was asked for: no reason for a message. */
 		if (name)
 			vshmem_say("%s; messages to other guests go over the network", message);
 		return false;

@@ -1,24 +1,22 @@
-/* put, get and atomics. On memory of the pool they are done at once, by whoever asks: it is mapped
- * here, too. On private memory its owner is asked by a message, and does them when it makes
- * progress; what it is asked is checked against what it has registered.
+/* put, get and atomics on private memory of a peer (on memory of the pool: rdma.c). Its owner is
+ * asked by a message, and does them when it makes progress; what it is asked is checked against
+ * what it has registered.
  *
  * An operation is asked for in parts, a message each. A part is in a table until it is answered;
  * its index and the generation of that entry are the token that the answer must bear. So an answer
  * is matched to one part that is outstanding, and to each once, whatever comes. Operations that are
  * not asked for in full wait in a queue of their endpoint, in order; when too many do, the caller
- * is told to come back (it then makes progress), so neither memory nor the time for each grows with
- * their number.
+ * is asked to come back (it then makes progress), so neither memory nor the time for each grows
+ * with their number.
  *
  * Locking: an endpoint's queues are used under its lock, the table and an operation's count of what
  * is left under the module's, which is taken inside the endpoint's.
  */
-#include "btl_vshmem.h"
+#include "atomics.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum what { PUT = 1, GET, ATOMIC, SWAP_IF, REPLY };
 
 /* A request or a reply, followed by data. */
 struct request {
@@ -64,7 +62,7 @@ OBJ_CLASS_INSTANCE(reply_t, opal_free_list_item_t, NULL, NULL);
 #define PARTS 4096
 /* Bits of a token that tell the entry; the others are its generation. */
 #define INDEX_BITS 12
-/* Operations that wait to be asked for, before callers are told to come back. */
+/* Operations that wait to be asked for, before callers are asked to come back. */
 #define QUEUED 1024
 #define NONE   UINT32_MAX
 _Static_assert(PARTS == 1 << INDEX_BITS, "an index is the low bits of a token");
@@ -111,7 +109,7 @@ bool vshmem_onesided_open(void)
 static uint64_t chunk(void)
 { return (vshmem_btl.super.btl_max_send_size - sizeof(struct request)) & ~UINT64_C(63); }
 
-static bool is_atomic(uint8_t what) { return what == ATOMIC || what == SWAP_IF; }
+static bool is_atomic(uint8_t what) { return what == VSHMEM_ATOMIC || what == VSHMEM_SWAP_IF; }
 
 /* An entry for a part; NONE when the table is full. */
 static uint32_t enter(operation_t *operation, uint64_t at, uint64_t bytes, uint64_t *token)
@@ -147,7 +145,7 @@ static void leave(uint32_t index)
 
 /* With the endpoint's lock held: one message. The order of messages does not matter to those that
  * wait, but what was sent before is there first. */
-static int tell(
+static int send_now(
 	vshmem_endpoint *endpoint, const struct request *request, const void *data, uint64_t bytes)
 {
 	if (!opal_list_is_empty(&endpoint->waiting))
@@ -175,7 +173,8 @@ static int ask(operation_t *operation)
 			return -EAGAIN;
 		/* The answer may be there before this is done with. */
 		operation->asked = at + part.bytes;
-		int rc = tell(endpoint, &part, local + at, part.what == PUT ? part.bytes : 0);
+		uint64_t sent = part.what == VSHMEM_PUT ? part.bytes : 0;
+		int rc = send_now(endpoint, &part, local + at, sent);
 		if (rc != 0) {
 			operation->asked = at;
 			OPAL_THREAD_LOCK(&vshmem_btl.lock);
@@ -187,8 +186,8 @@ static int ask(operation_t *operation)
 	return 0;
 }
 
-static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void *local,
-	uint64_t address, mca_btl_base_registration_handle_t *local_handle,
+int vshmem_onesided_start(struct mca_btl_base_endpoint_t *endpoint, enum vshmem_onesided what,
+	void *local, uint64_t address, mca_btl_base_registration_handle_t *local_handle,
 	const mca_btl_base_registration_handle_t *remote, uint64_t bytes, uint16_t op, int flags,
 	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
 	void *data)
@@ -197,7 +196,7 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 		return OPAL_ERR_BAD_PARAM;
 	if (endpoint->broken)
 		return OPAL_ERR_UNREACH;
-	/* Whoever is called while progress is made cannot make any: it is not told to come back. */
+	/* A caller inside progress cannot make any: it is not asked to come back. */
 	if (__atomic_load_n(&queued, __ATOMIC_RELAXED) >= QUEUED && !vshmem_makes_progress())
 		return OPAL_ERR_OUT_OF_RESOURCE;
 	operation_t *operation = (operation_t *)opal_free_list_get(&operations);
@@ -234,210 +233,54 @@ static int start(struct mca_btl_base_endpoint_t *endpoint, enum what what, void 
 	return OPAL_SUCCESS;
 }
 
-/* Whether an operation is done here. Not the smaller and the larger of two numbers: nobody says
- * whether they have a sign. Nor the logical ones: their numbers may be of any kind. osc/rdma then
- * does both under a lock. */
-static bool can(int op)
-{
-	return op == MCA_BTL_ATOMIC_ADD || op == MCA_BTL_ATOMIC_AND || op == MCA_BTL_ATOMIC_OR
-	        || op == MCA_BTL_ATOMIC_XOR || op == MCA_BTL_ATOMIC_SWAP;
-}
-
-/* What an operation makes of two numbers. */
-static uint64_t combined(int op, uint64_t old, uint64_t operand)
-{
-	switch (op) {
-	case MCA_BTL_ATOMIC_ADD: return old + operand;
-	case MCA_BTL_ATOMIC_AND: return old & operand;
-	case MCA_BTL_ATOMIC_OR: return old | operand;
-	case MCA_BTL_ATOMIC_XOR: return old ^ operand;
-	case MCA_BTL_ATOMIC_SWAP: return operand;
-	default: return old;
-	}
-}
-
-static uint64_t atomically64(uint64_t *word, int op, uint64_t operand)
-{
-	uint64_t old = __atomic_load_n(word, __ATOMIC_RELAXED);
-	while (!__atomic_compare_exchange_n(
-		word, &old, combined(op, old, operand), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-		;
-	return old;
-}
-
-static uint32_t atomically32(uint32_t *word, int op, uint32_t operand)
-{
-	uint32_t old = __atomic_load_n(word, __ATOMIC_RELAXED), new;
-	do
-		new = (uint32_t)combined(op, old, operand);
-	while (!__atomic_compare_exchange_n(
-		word, &old, new, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
-	return old;
-}
-
-/* Does an atomic operation on memory that is mapped here; returns what was there. */
-static uint64_t act(void *word, enum what what, int op, int flags, uint64_t first, uint64_t second)
-{
-	if (flags & MCA_BTL_ATOMIC_FLAG_32BIT) {
-		uint32_t expected = (uint32_t)first;
-		if (what != SWAP_IF)
-			return atomically32(word, op, (uint32_t)first);
-		__atomic_compare_exchange_n((uint32_t *)word, &expected, (uint32_t)second, false,
-			__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-		return expected;
-	}
-	uint64_t expected = first;
-	if (what != SWAP_IF)
-		return atomically64(word, op, first);
-	__atomic_compare_exchange_n(
-		(uint64_t *)word, &expected, second, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	return expected;
-}
-
-static void store(void *local, int flags, uint64_t value)
-{
-	if (!local)
-		return;
-	if (flags & MCA_BTL_ATOMIC_FLAG_32BIT)
-		*(uint32_t *)local = (uint32_t)value;
-	else
-		*(uint64_t *)local = value;
-}
-
-int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
-{
-	(void)order;
-	void *there = vshmem_in_pool(remote_handle, remote_address, size);
-	if (!there && size)
-		return start(endpoint, PUT, local_address, remote_address, local_handle,
-			remote_handle, size, 0, flags, 0, 0, cbfunc, cbcontext, cbdata);
-	memcpy(there, local_address, size);
-	cbfunc(btl, endpoint, local_address, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
-	return OPAL_SUCCESS;
-}
-
-int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
-	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
-{
-	(void)order;
-	void *there = vshmem_in_pool(remote_handle, remote_address, size);
-	if (!there && size)
-		return start(endpoint, GET, local_address, remote_address, local_handle,
-			remote_handle, size, 0, flags, 0, 0, cbfunc, cbcontext, cbdata);
-	memcpy(local_address, there, size);
-	cbfunc(btl, endpoint, local_address, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
-	return OPAL_SUCCESS;
-}
-
-static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	enum what what, void *local, uint64_t address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote, mca_btl_base_atomic_op_t op, int flags,
-	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
-	void *data)
-{
-	uint64_t bytes = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4 : 8;
-	/* Open MPI asks for any, whatever btl_atomic_flags says. */
-	if (what == ATOMIC && (!can(op) || flags & MCA_BTL_ATOMIC_FLAG_FLOAT))
-		return OPAL_ERR_NOT_SUPPORTED;
-	void *there = address % bytes == 0 ? vshmem_in_pool(remote, address, bytes) : NULL;
-	if (!there)
-		return start(endpoint, what, local, address, local_handle, remote, bytes,
-			(uint16_t)op, flags, first, second, done, context, data);
-	store(local, flags, act(there, what, op, flags, first, second));
-	done(btl, endpoint, local, local_handle, context, data, OPAL_SUCCESS);
-	return OPAL_SUCCESS;
-}
-
-int vshmem_btl_aop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
-	mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
-	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
-{
-	(void)order;
-	return atomic(btl, endpoint, ATOMIC, NULL, remote_address, NULL, remote_handle, op, flags,
-		operand, 0, cbfunc, cbcontext, cbdata);
-}
-
-int vshmem_btl_afop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op,
-	uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
-	void *cbcontext, void *cbdata)
-{
-	(void)order;
-	return atomic(btl, endpoint, ATOMIC, local_address, remote_address, local_handle,
-		remote_handle, op, flags, operand, 0, cbfunc, cbcontext, cbdata);
-}
-
-int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-	void *local_address, uint64_t remote_address,
-	mca_btl_base_registration_handle_t *local_handle,
-	mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value,
-	int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
-	void *cbdata)
-{
-	(void)order;
-	return atomic(btl, endpoint, SWAP_IF, local_address, remote_address, local_handle,
-		remote_handle, 0, flags, compare, value, cbfunc, cbcontext, cbdata);
-}
-
-/* With the endpoint's lock held: sends a reply with what a GET asked for. */
+/* With the endpoint's lock held: sends a reply with what a get asked for. */
 static int answer(vshmem_endpoint *endpoint, const struct request *reply)
 {
 	void *data = NULL;
 	struct request sent = *reply;
-	if (reply->op == GET && reply->status == 0) {
+	if (reply->op == VSHMEM_GET && reply->status == 0) {
 		/* Its memory may have been given back while the reply waited. */
 		data = vshmem_registered(reply->slot, reply->key, reply->address, reply->bytes,
 			MCA_BTL_REG_FLAG_REMOTE_READ);
 		if (!data)
 			sent.status = 1;
 	}
-	return tell(endpoint, &sent, data, data ? reply->bytes : 0);
+	return send_now(endpoint, &sent, data, data ? reply->bytes : 0);
 }
 
 /* Does what a peer asks for. */
 static void serve(uint32_t lane, const struct request *request, const void *data, uint64_t bytes)
 {
-	static const uint32_t access[] = { [PUT] = MCA_BTL_REG_FLAG_REMOTE_WRITE,
-		[GET] = MCA_BTL_REG_FLAG_REMOTE_READ,
-		[ATOMIC] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC,
-		[SWAP_IF] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC };
+	static const uint32_t access[] = { [VSHMEM_PUT] = MCA_BTL_REG_FLAG_REMOTE_WRITE,
+		[VSHMEM_GET] = MCA_BTL_REG_FLAG_REMOTE_READ,
+		[VSHMEM_ATOMIC] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC,
+		[VSHMEM_SWAP_IF] = MCA_BTL_REG_FLAG_REMOTE_ATOMIC };
 	vshmem_endpoint *endpoint = vshmem_endpoint_of_lane(lane);
-	/* Whoever does not read its answers gets none. An honest peer has no more outstanding than
-	 * this. */
+	/* A peer that does not read its answers gets none. An honest peer has no more outstanding
+	 * than this. */
 	if (!endpoint || opal_list_get_size(&endpoint->unanswered) >= PARTS)
 		return;
 	struct request reply = *request;
-	reply.what = REPLY;
+	reply.what = VSHMEM_REPLY;
 	reply.op = request->what;
 	reply.status = 1;
 	uint64_t size = request->bytes;
 	bool word = is_atomic(request->what);
 	bool sane = word ? size == (request->flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4u : 8u)
 	                && request->address % size == 0
-		: request->what == PUT ? size == bytes
+		: request->what == VSHMEM_PUT ? size == bytes
 				       : size <= chunk();
 	void *there = sane ? vshmem_registered(request->slot, request->key, request->address, size,
 				     access[request->what])
 			   : NULL;
-	if (there && word && request->what == ATOMIC && !can(request->op))
+	if (there && word && request->what == VSHMEM_ATOMIC && !is_supported(request->op))
 		there = NULL;
 	if (there) {
 		reply.status = 0;
-		if (request->what == PUT)
+		if (request->what == VSHMEM_PUT)
 			memcpy(there, data, size);
 		else if (word)
-			reply.operand[1] = act(there, request->what, request->op,
+			reply.operand[1] = apply_atomic(there, request->what, request->op,
 				(int)request->flags, request->operand[0], request->operand[1]);
 	}
 	OPAL_THREAD_LOCK(&endpoint->lock);
@@ -465,7 +308,8 @@ static void finish(operation_t *operation)
 }
 
 /* A peer has answered. */
-static void settle(uint32_t lane, const struct request *reply, const void *data, uint64_t bytes)
+static void complete_part(
+	uint32_t lane, const struct request *reply, const void *data, uint64_t bytes)
 {
 	uint32_t index = (uint32_t)(reply->token % PARTS);
 	uint64_t generation = reply->token >> INDEX_BITS;
@@ -484,12 +328,13 @@ static void settle(uint32_t lane, const struct request *reply, const void *data,
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 	if (!matched)
 		return;
-	/* From here on nobody else finishes it: this part is still left. */
+	/* From here on only this call finishes it: this part is still left. */
 	bool good = reply->status == 0;
 	if (is_atomic(operation->request.what)) {
 		if (good)
-			store(operation->local, (int)operation->request.flags, reply->operand[1]);
-	} else if (operation->request.what == GET) {
+			store_result(operation->local, (int)operation->request.flags,
+				reply->operand[1]);
+	} else if (operation->request.what == VSHMEM_GET) {
 		good = good && bytes == part.bytes;
 		if (good)
 			memcpy(operation->local + part.at, data, part.bytes);
@@ -511,9 +356,9 @@ void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes)
 		return;
 	memcpy(&request, text, sizeof(request));
 	const void *data = (const char *)text + sizeof(request);
-	if (request.what == REPLY)
-		settle(lane, &request, data, bytes - sizeof(request));
-	else if (request.what >= PUT && request.what <= SWAP_IF)
+	if (request.what == VSHMEM_REPLY)
+		complete_part(lane, &request, data, bytes - sizeof(request));
+	else if (request.what >= VSHMEM_PUT && request.what <= VSHMEM_SWAP_IF)
 		serve(lane, &request, data, bytes - sizeof(request));
 }
 

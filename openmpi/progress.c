@@ -34,8 +34,8 @@ static void fail_dead(void)
 	}
 }
 
-/* Whoever waits for one message, and gets it, is let go at once. Only when the next one is there
- * already as soon as it is looked for again are more taken in one go. */
+/* A caller that waits for one message, and gets it, returns at once. Only when the next one is
+ * there already as soon as it is looked for again are more taken in one go. */
 static int receive(void)
 {
 	static bool many;
@@ -88,7 +88,7 @@ int vshmem_btl_progress(void)
 		events = receive() + waiting();
 	progressing = false;
 	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
-	vshmem_patience(events);
+	vshmem_backoff(events);
 	vshmem_watch_look();
 	return events;
 }

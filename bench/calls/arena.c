@@ -47,7 +47,7 @@ double smallest_share(const struct tally *tallies, long n)
 void tell_shared(const struct request *request, uint64_t wall, uint64_t done, double share)
 {
 	if (done == 0)
-		give_up("nobody got anything done in %ld ms", request->milliseconds);
+		give_up("no client got anything done in %ld ms", request->milliseconds);
 	double each = (double)wall / (double)done;
 	struct reading reading = {
 		.rounds = done, .batches = 1, .median = each, .mean = each, .min = each, .p99 = each

@@ -90,7 +90,7 @@ static void receive_many(struct tally *tally)
 		if (letter.value == the_end)
 			return;
 		tally->sum += letter.value;
-		/* What is only drained after the end counts for nobody. */
+		/* What is only drained after the end does not count. */
 		tally->done += !stopped(arena);
 	}
 }
@@ -149,7 +149,7 @@ void contend_for_a_queue(const struct request *request)
 	start(&crowd, 2 * n, send_many, receive_many);
 	crowd_release(&crowd);
 	uint64_t wall = let_work(arena, request->milliseconds);
-	crowd_end_some(&crowd, n); /* the senders: no receiver ends before it is told to */
+	crowd_end_some(&crowd, n); /* the senders: no receiver ends before it is asked to */
 	for (long i = 0; i < n; i++)
 		send(the_end);
 	crowd_end(&crowd);

@@ -103,7 +103,7 @@ void requests(const struct request *request)
 	crowd_await(&crowd);
 	crowd_release(&crowd);
 	uint64_t wall = let_work(arena, request->milliseconds);
-	crowd_end_some(&crowd, clients); /* the server does not end before it is told to */
+	crowd_end_some(&crowd, clients); /* the server does not end before it is asked to */
 	send(&(struct parcel) { .type = REQUEST });
 	crowd_end(&crowd);
 	struct msqid_ds state;

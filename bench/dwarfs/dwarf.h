@@ -45,7 +45,7 @@ struct job {
 	const char *model;
 	const char *path; /* for ftok */
 	long n, rounds, warmup;
-	int ranks, rank; /* rank -1: not told */
+	int ranks, rank; /* rank -1: not given */
 	int timeout, cpu; /* seconds; -1: not pinned, otherwise rank i is on CPU + i */
 	bool fork;
 };

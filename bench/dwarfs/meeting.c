@@ -41,7 +41,7 @@ static struct meeting *attach(int id)
 	return at == (void *)-1 ? NULL : at;
 }
 
-static void take_seat(struct team *team, struct meeting *meeting)
+static void take_rank(struct team *team, struct meeting *meeting)
 {
 	met = meeting;
 	team->arena = meeting->room + room_bytes(team);
@@ -88,7 +88,7 @@ static void gather_all(struct team *team, key_t key, size_t bytes, uint64_t term
 	remove_segment();
 	on_failure = NULL;
 	atomic_store(&meeting->begin, offer);
-	take_seat(team, meeting);
+	take_rank(team, meeting);
 }
 
 static void join(struct team *team, key_t key, uint64_t terms)
@@ -123,7 +123,7 @@ static void join(struct team *team, key_t key, uint64_t terms)
 		if (answered != 0 && atomic_load(&meeting->begin) == answered)
 			break;
 	}
-	take_seat(team, meeting);
+	take_rank(team, meeting);
 }
 
 void team_meet(struct team *team, const char *path, uint64_t terms)
@@ -144,7 +144,7 @@ void team_prepare_fork(struct team *team)
 		IPC_PRIVATE, sizeof *meeting + room_bytes(team) + team->bytes);
 	remove_segment();
 	on_failure = NULL;
-	take_seat(team, meeting);
+	take_rank(team, meeting);
 }
 
 void team_start(struct team *team) { team_enter(team, met->room); }

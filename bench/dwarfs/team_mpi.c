@@ -42,8 +42,8 @@ void team_halo(struct team *team, void *rows, size_t row_bytes, long n)
 	struct part own = own_part(team, n);
 	char *first = (char *)rows + (size_t)(own.first + 1) * row_bytes,
 	     *last = (char *)rows + (size_t)own.end * row_bytes;
-	/* More ranks than rows: whoever has none is no neighbour, and neither is who has none
-	 * beyond. */
+	/* More ranks than rows: a rank that has none is no neighbour, and neither is one that has
+	 * none beyond. */
 	int up = MPI_PROC_NULL, down = MPI_PROC_NULL;
 	if (own.first < own.end) {
 		for (int rank = 0; rank < team->ranks; rank++) {

@@ -1,9 +1,9 @@
 /* Pairs of MPI processes: rank r of the first half and rank r + n/2. Prints one line for each
  * measurement: pingpong BYTES private|pool NANOSECONDS        one way, the mean over pairs stream
  * BYTES private|pool NANOSECONDS          per message, 64 under way at a time, one direction
- *   barrier|bcast|reduce|allreduce BYTES private NANOSECONDS
- * Each is that of the fastest of up to sixty short repetitions: how fast it is while nobody else
- * takes the CPUs. Usage: pairs [quick|full|collectives]
+ * barrier|bcast|reduce|allreduce BYTES private NANOSECONDS Each is that of the fastest of up to
+ * sixty short repetitions: how fast it is while no other program takes the CPUs. Usage: pairs
+ * [quick|full|collectives]
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@ enum { REPETITIONS = 60, UNDER_WAY = 64 };
 /* Seconds after which a measurement is not repeated any more. */
 #define LONG_ENOUGH 0.25
 static int rank, ranks, partner, first;
-static double patience; /* seconds for a repetition */
+static double repetition; /* seconds for a repetition */
 
 static void pingpong(char *out, char *in, int bytes, int rounds)
 {
@@ -107,9 +107,9 @@ static void measure(const char *name, work *todo, int bytes, int pool)
 	int rounds = UNDER_WAY, one_way = todo == pingpong ? 2 : 1;
 	double took;
 	once(todo, out, in, bytes, rounds);
-	while ((took = once(todo, out, in, bytes, rounds)) < patience / 4 && rounds < 1 << 22)
+	while ((took = once(todo, out, in, bytes, rounds)) < repetition / 4 && rounds < 1 << 22)
 		rounds *= 2;
-	rounds = (int)(rounds * (patience / took));
+	rounds = (int)(rounds * (repetition / took));
 	rounds = rounds < UNDER_WAY ? UNDER_WAY : rounds / UNDER_WAY * UNDER_WAY;
 	MPI_Bcast(&rounds, 1, MPI_INT, 0, MPI_COMM_WORLD);
 	double fastest = 1e9, spent = 0;
@@ -146,7 +146,7 @@ int main(int argc, char **argv)
 	first = rank < ranks / 2;
 	partner = (rank + ranks / 2) % ranks;
 	int full = argc > 1 && strcmp(argv[1], "full") == 0;
-	patience = full ? 0.002 : 0.001;
+	repetition = full ? 0.002 : 0.001;
 	static const int sizes[] = { 8, 1024, 65536, 1 << 20, 4 << 20 };
 	int pairwise = argc < 2 || strcmp(argv[1], "collectives") != 0;
 	for (size_t nth = 0; pairwise && nth < sizeof(sizes) / sizeof(sizes[0]) - !full; nth++) {

@@ -35,7 +35,7 @@ static void close_channel(void)
 static void wait_ms(int ms) { nanosleep(&(struct timespec) { .tv_nsec = ms * 1000000L }, NULL); }
 
 /* What the program does while it looks is what libxenvchan offers for it: to ask for a message
- * without waiting. Each time it also asks the other side to be told. */
+ * without waiting. Each time it also asks the other side for a notice. */
 static int look(struct channel *c)
 {
 	int got = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Notice of the end of processes. A process registers; whoever has the device open is told when it
- * has ended. A file's release would come too late: a forked child holds the same open file.
+ * Notice of the end of processes. A process registers; each open file of the device gets a notice
+ * when it has ended. A file's release would come too late: a forked child holds the same open file.
  *
  * The kernel wakes the wait queue of a struct pid, which pidfds are polled on, when the last thread
  * of its process has ended. A watch is an entry in that queue.
@@ -62,7 +62,7 @@ static void forget(struct watch *watch)
 	kfree(watch);
 }
 
-/* Frees those of the dead that nobody will be told of any more. */
+/* Frees those of the dead that no open file has still to be notified of. */
 static void prune(struct vshmem_register *processes)
 {
 	struct watch *watch, *next;
@@ -153,7 +153,7 @@ long vshmem_tell_deaths(struct vshmem_file *opened, struct vshmem_deaths __user 
 	struct vshmem_register *processes = &opened->device->processes;
 	struct vshmem_deaths deaths;
 	struct watch *watch;
-	s32 told[64];
+	s32 ended[64];
 	u32 count = 0;
 	u64 oldest;
 
@@ -161,7 +161,7 @@ long vshmem_tell_deaths(struct vshmem_file *opened, struct vshmem_deaths __user 
 		return -EFAULT;
 	if (deaths.reserved)
 		return -EINVAL;
-	deaths.room = min_t(u32, deaths.room, ARRAY_SIZE(told));
+	deaths.room = min_t(u32, deaths.room, ARRAY_SIZE(ended));
 
 	mutex_lock(&opened->lock);
 	spin_lock_irq(&processes->lock);
@@ -175,14 +175,14 @@ long vshmem_tell_deaths(struct vshmem_file *opened, struct vshmem_deaths __user 
 		if (watch->number < opened->deaths_read)
 			continue;
 		/* 0 for a process of a PID namespace that the caller cannot see. */
-		told[count++] = pid_vnr(watch->pid);
+		ended[count++] = pid_vnr(watch->pid);
 		opened->deaths_read++;
 	}
 	spin_unlock_irq(&processes->lock);
 	mutex_unlock(&opened->lock);
 
 	deaths.count = count;
-	if (copy_to_user(u64_to_user_ptr(deaths.pids), told, count * sizeof(told[0]))
+	if (copy_to_user(u64_to_user_ptr(deaths.pids), ended, count * sizeof(ended[0]))
 	        || copy_to_user(argument, &deaths, sizeof(deaths)))
 		return -EFAULT;
 	prune(processes);

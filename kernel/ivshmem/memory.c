@@ -102,7 +102,7 @@ int vshmem_memory_init(struct vshmem_device *device, phys_addr_t start, u64 byte
 	return 0;
 }
 
-/* Takes the memory away from everybody who has it mapped. After `gone` is set and seen. */
+/* Takes the memory away from every process that has it mapped. After `gone` is set and seen. */
 void vshmem_memory_unmap(struct vshmem_device *device)
 { unmap_mapping_range(device->inode->i_mapping, 0, 0, 1); }
 

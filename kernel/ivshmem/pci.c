@@ -15,7 +15,7 @@ static ushort mode = 0600;
 module_param(mode, ushort, 0444);
 MODULE_PARM_DESC(mode, "mode of /dev/vshmem/NAME where no udev rule sets another (default 0600)");
 
-static irqreturn_t rung(int irq, void *cookie)
+static irqreturn_t notified(int irq, void *cookie)
 {
 	struct vshmem_device *device = cookie;
 
@@ -33,7 +33,7 @@ static int set_up_interrupts(struct pci_dev *pci, struct vshmem_device *device)
 	if (vectors < 1)
 		return 0;
 	for (i = 0; i < vectors; i++) {
-		result = pci_request_irq(pci, i, rung, NULL, device, "vshmem-%s", pci_name(pci));
+		result = pci_request_irq(pci, i, notified, NULL, device, "vshmem-%s", pci_name(pci));
 		if (result)
 			goto free;
 	}

@@ -19,7 +19,7 @@
 /* Registered processes of one device at most. */
 #define VSHMEM_WATCHES 65536
 
-/* Processes whose end is told. */
+/* Processes whose end is reported. */
 struct vshmem_register {
 	spinlock_t lock;  /* nests inside wait_pidfd.lock of a struct pid */
 	struct list_head alive;

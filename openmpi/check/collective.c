@@ -179,7 +179,7 @@ void vshmem_say(const char *format, ...) { (void)format; }
 
 void opal_progress(void) {}
 
-/* What members have told each other at the start. */
+/* What members have sent each other at the start. */
 bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16])
 {
 	must(group);

@@ -211,7 +211,7 @@ int main(int count, char **words)
 		}
 	}
 	wait_for(&board->ready, board->clients, "clients are ready");
-	/* Until the waiters sleep, and agents have found everybody. */
+	/* Until the waiters sleep, and agents have found all clients. */
 	sleep(4);
 	began = now();
 	close(gate[1]);

@@ -1,4 +1,4 @@
-/* As little as a job can do: everybody hears of everybody. */
+/* As little as a job can do: each rank hears of each. */
 #include "pattern.h"
 
 int main(int argc, char **argv)

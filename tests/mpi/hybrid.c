@@ -1,4 +1,4 @@
-/* Everybody sends everybody else so many messages of a thousand bytes. Which way they go is counted
+/* Each rank sends each other so many messages of a thousand bytes. Which way they go is counted
  * outside. */
 #include "pattern.h"
 
@@ -17,6 +17,6 @@ int main(int argc, char **argv)
 			verify(in, BYTES, (unsigned)from, (unsigned)nth, "hybrid");
 		}
 	}
-	passed("everybody to everybody");
+	passed("each rank to each");
 	return end();
 }

@@ -30,7 +30,7 @@ mpi() { # mpi SECONDS WORDS-OF-MPIRUN...
 passes() { mpi 300 "$@" && grep -q '[1-9][0-9]* passed, 0 failed' "$log"; }
 # Rank 3 is killed in the middle of an exchange, or of collective calls.
 aborts() { mpi 60 -np 4 build/mpi/victim "$@"; [ $? != 0 ] && [ $? != 124 ] && grep -q 'exited on signal 9' "$log"; }
-# No segment is left, nor anybody who uses one: the dead are buried by the domain's agent when it has seen them.
+# No segment is left, nor anybody who uses one: the dead are reaped by the domain's agent when it has seen them.
 clean() {
 	local try
 	for try in $(seq 100); do

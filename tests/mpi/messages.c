@@ -50,7 +50,7 @@ static void pairs(size_t bytes, int pool, int mode)
 	no_room(in, pool);
 }
 
-/* Whoever comes first is taken, and order from each is kept. */
+/* Messages are taken as they come, and order from each rank is kept. */
 static void wildcards(void)
 {
 	enum { EACH = 200, MOST = 9000 };

@@ -59,7 +59,7 @@ static void close_window(struct window *window)
 	free(window->at);
 }
 
-/* Each rank owns a stripe of everybody's memory. */
+/* Each rank owns a stripe of every rank's memory. */
 static void fences(struct window *window)
 {
 	size_t stripe = window->words / (size_t)ranks;

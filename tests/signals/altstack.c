@@ -102,7 +102,7 @@ static void while_asleep(void)
 	if (semop(set, &take, 1) != -1 || errno != EINTR || ran != 1)
 		fail("the handler was to end the call");
 	if (semctl(set, 0, GETNCNT) != 0)
-		fail("nobody is in the wait queue");
+		fail("no thread is in the wait queue");
 	waitpid(child, NULL, 0);
 }
 

@@ -96,7 +96,7 @@ static void confine(const char *refused)
 
 static void noted(int signal) { (void)signal; }
 
-/* A process without a filter, which posts for whoever sleeps and receives what is sent. */
+/* A process without a filter, which posts for the waiters and receives what is sent. */
 static void helper(key_t key)
 {
 	struct sembuf post = { 0, 1, 0 };

@@ -68,7 +68,7 @@ int main(void)
 	}
 	struct sembuf give = { 0, 1, 0 }, take = { 0, -1, IPC_NOWAIT };
 	if (semctl(set, 0, GETNCNT) != 0 || semop(set, &give, 1) != 0 || semop(set, &take, 1) != 0)
-		fail("nobody waits, and what is given can be taken");
+		fail("no thread waits, and what is given can be taken");
 	semctl(set, 0, IPC_RMID);
 	msgctl(queue, IPC_RMID, NULL);
 	return 0;

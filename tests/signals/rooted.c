@@ -1,8 +1,8 @@
 /* Who starts an agent, and as what: a process whose agent has been killed makes slow calls.
  *   rooted same AGENT       where it began: there is an agent again
  *   rooted closed AGENT     the same with all descriptors closed: none, and nothing breaks
- *   rooted jail AGENT DIR   after a chroot that nobody has seen, to a directory with a command of
- * somebody else's in the place of VSHMEM_COMMAND: it is not run rooted user AGENT       as another
+ *   rooted jail AGENT DIR   after a chroot that was not noticed, to a directory with a command of
+ * another in the place of VSHMEM_COMMAND: it is not run rooted user AGENT       as another
  * user: none AGENT is a command that prints the agent's pid. */
 #include <errno.h>
 #include <fcntl.h>
@@ -77,7 +77,7 @@ int main(int count, char **words)
 	slow_calls();
 	if (strcmp(way, "jail") == 0) {
 		if (access("/run-by-root", F_OK) == 0) {
-			puts("FAILED: a command of somebody else's was run, as root");
+			puts("FAILED: a command of another user was run, as root");
 			return 1;
 		}
 		return 0;

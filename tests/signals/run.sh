@@ -47,7 +47,7 @@ ok "an agent is started again" "$programs/rooted" same "$agent"
 ok "without descriptors none is started" "$programs/rooted" closed "$agent"
 if [ "$(id -u)" = 0 ]; then
 	ok "another user starts none" "$programs/rooted" user "$agent"
-	# In the jail stands a program of somebody else's where VSHMEM_COMMAND was, with all that it needs.
+	# In the jail there is a program of another user where VSHMEM_COMMAND was, with all that it needs.
 	command=$(readlink -f "${vshmem%% *}")
 	mkdir -p "$work/jail$(dirname "$command")" "$work/jail/dev/shm" "$work/jail/dev"
 	cc -O -static -o "$work/jail$command" "$here/planted/planted.c" && : >"$work/jail/dev/null" &&

@@ -1,7 +1,7 @@
 /* A signal at every instruction on the way to sleep. A child steps into semop(2) under ptrace, up
  * to the futex call that it sleeps in; its successors get SIGUSR1 one instruction later each.
- * Whatever the instruction: the handler finds nobody in the wait queue, the call ends with EINTR,
- * and the pool is whole. */
+ * Whatever the instruction: the handler finds no thread in the wait queue, the call ends with
+ * EINTR, and the pool is whole. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static void fail(const char *what)
 }
 
 /* The process that is stepped through: its first sleep. */
-static void sleeper(void)
+static void waiter(void)
 {
 	struct sembuf take = { 0, -1, 0 };
 	if (ptrace(PTRACE_TRACEME, 0, 0, 0) != 0)
@@ -83,7 +83,7 @@ static pid_t begin(void)
 	if (child < 0)
 		fail("fork");
 	if (child == 0)
-		sleeper();
+		waiter();
 	until_trap(child);
 	if (ptrace(PTRACE_SETOPTIONS, child, 0, PTRACE_O_EXITKILL) != 0)
 		fail("PTRACE_SETOPTIONS");

@@ -8,435 +8,12 @@
  * It passes on the kernel, which is how the model is known to be right: nothing in it knows a pool.
  * */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ipc.h>
-#include <sys/mman.h>
-#include <sys/msg.h>
-#include <sys/prctl.h>
-#include <sys/sem.h>
-#include <sys/shm.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-enum { PAGE = 4096, THREADS = 6, SEGMENTS = 3, PAGES = 8, MOST = 96, BYSTANDERS = 4 };
-
-#define FRESH     ((uintptr_t)1 << 44)
-#define FRESH_END (FRESH + ((uintptr_t)THREADS << 36))
-
-/* A mapping of a segment as the kernel counts it. Two neighbours are never one: the kernel does not
- * merge these. */
-struct piece {
-	char *at;
-	int pages, first; /* first: the segment's page that is seen there */
-	int attach; /* which shmat it comes from */
-	int rights;
-	bool locked, random, undumped, childless;
-};
-
-struct segment {
-	int id, number;
-	int count;
-	struct piece pieces[MOST];
-};
-
-struct actor {
-	int number;
-	uint64_t dice;
-	struct segment segments[SEGMENTS];
-	int handlers_segment, set, queue, attaches;
-	long steps, handled;
-	char last[8][96]; /* what it did last */
-	int turn;
-	pthread_t thread;
-};
+#include "mappings.h"
 
 static struct actor actors[THREADS];
 static __thread struct actor *self;
 static __thread volatile sig_atomic_t in_handler;
-static atomic_int children;    /* while one lives, counts are not ours alone */
-static atomic_long generation; /* of children */
 static pthread_mutex_t one_child = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t seed;
-
-static uint64_t throw_dice(uint64_t *dice)
-{
-	*dice ^= *dice << 13;
-	*dice ^= *dice >> 7;
-	*dice ^= *dice << 17;
-	return *dice;
-}
-
-static int chance(struct actor *a, int sides)
-{ return (int)(throw_dice(&a->dice) % (uint64_t)sides); }
-
-static void note(struct actor *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void note(struct actor *a, const char *format, ...)
-{
-	va_list list;
-	va_start(list, format);
-	vsnprintf(a->last[a->turn++ % 8], sizeof a->last[0], format, list);
-	va_end(list);
-}
-
-_Noreturn static void differs(struct actor *a, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
-_Noreturn static void differs(struct actor *a, const char *format, ...)
-{
-	char text[256];
-	va_list list;
-	va_start(list, format);
-	vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	fprintf(stderr, "thread %d, step %ld, seed %llu: %s (errno %d)\n", a ? a->number : -1,
-		a ? a->steps : 0, (unsigned long long)seed, text, errno);
-	for (int i = 0; a && i < 8; i++)
-		fprintf(stderr, "  %s\n", a->last[(a->turn + i) % 8]);
-	_exit(3);
-}
-
-/* ---- what a page must hold ---- */
-
-static uint32_t stamp(int number, int page)
-{ return 0xa5000000u | (uint32_t)number << 8 | (uint32_t)page; }
-
-/* Whether a byte can be read, without a fault: the kernel reads it for us. */
-static bool readable(const void *at)
-{
-	static __thread int ends[2];
-	static __thread pid_t owner;
-	char byte;
-	if (owner != getpid()) {
-		owner = getpid();
-		if (pipe(ends) != 0)
-			abort();
-	}
-	if (write(ends[1], at, 1) != 1)
-		return false;
-	return read(ends[0], &byte, 1) == 1;
-}
-
-static void check_page(struct actor *a, struct segment *s, struct piece *p, int page)
-{
-	int shown = p->first + page;
-	char *at = p->at + (size_t)page * PAGE;
-	bool there = p->rights & PROT_READ && shown < PAGES;
-	if (readable(at) != there)
-		differs(a, "page %d of segment %d at %p is %sreadable", shown, s->number,
-			(void *)at, there ? "not " : "");
-	if (there && *(volatile uint32_t *)at != stamp(s->number, shown))
-		differs(a, "page %d of segment %d at %p holds %x", shown, s->number, (void *)at,
-			*(volatile uint32_t *)at);
-	if (there && p->rights & PROT_WRITE)
-		((volatile uint32_t *)at)[1 + a->number] = stamp(s->number, shown);
-}
-
-static void check_count(struct actor *a, struct segment *s)
-{
-	long before = generation;
-	if (children != 0)
-		return;
-	struct shmid_ds ds;
-	if (shmctl(s->id, IPC_STAT, &ds) != 0)
-		differs(a, "IPC_STAT of segment %d", s->number);
-	if (children == 0 && generation == before && (int)ds.shm_nattch != s->count)
-		differs(a, "segment %d has %d attaches, the model %d", s->number,
-			(int)ds.shm_nattch, s->count);
-}
-
-/* ---- the model ---- */
-
-static void add(struct actor *a, struct segment *s, struct piece p)
-{
-	if (s->count == MOST)
-		differs(a, "the model is too small");
-	s->pieces[s->count++] = p;
-}
-
-static void drop(struct segment *s, int index) { s->pieces[index] = s->pieces[--s->count]; }
-
-static bool based_at(const struct piece *p, const char *base)
-{ return p->at - (ptrdiff_t)p->first * PAGE == base; }
-
-static bool alike(const struct piece *p, const struct piece *q)
-{
-	return p->rights == q->rights && p->locked == q->locked && p->random == q->random
-	        && p->undumped == q->undumped && p->childless == q->childless;
-}
-
-/* Cuts a piece so that a range of its pages is a piece of its own, and says which. */
-static int cut(struct actor *a, struct segment *s, int index, int from, int pages)
-{
-	struct piece whole = s->pieces[index], middle = whole, rest = whole;
-	middle.at += (size_t)from * PAGE, middle.first += from, middle.pages = pages;
-	s->pieces[index] = middle;
-	if (from > 0) {
-		rest.pages = from;
-		add(a, s, rest);
-	}
-	if (from + pages < whole.pages) {
-		rest = whole;
-		rest.at += (size_t)(from + pages) * PAGE, rest.first += from + pages,
-			rest.pages = whole.pages - from - pages;
-		add(a, s, rest);
-	}
-	return index;
-}
-
-/* ---- steps on a segment ---- */
-
-struct range {
-	int piece, from, pages;
-	char *at;
-	size_t bytes;
-};
-
-static struct range some_range(struct actor *a, struct segment *s)
-{
-	struct range r = { .piece = chance(a, s->count) };
-	struct piece *p = &s->pieces[r.piece];
-	r.from = chance(a, p->pages);
-	r.pages = 1 + chance(a, p->pages - r.from);
-	r.at = p->at + (size_t)r.from * PAGE;
-	r.bytes = (size_t)r.pages * PAGE;
-	return r;
-}
-
-static void attach(struct actor *a, struct segment *s)
-{
-	char *at = shmat(s->id, NULL, 0);
-	note(a, "shmat of %d: %p", s->number, (void *)at);
-	if (at == (void *)-1)
-		differs(a, "shmat");
-	add(a, s,
-		(struct piece) { .at = at,
-			.pages = PAGES,
-			.attach = ++a->attaches,
-			.rights = PROT_READ | PROT_WRITE });
-}
-
-static void unmap_part(struct actor *a, struct segment *s, struct range r)
-{
-	note(a, "munmap of %d: %p %d", s->number, (void *)r.at, r.pages);
-	bool over = chance(a, 3) == 0;
-	if (over) {
-		if (mmap(r.at, r.bytes, PROT_NONE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0)
-		        != r.at)
-			differs(a, "mmap over it");
-	} else if (munmap(r.at, r.bytes) != 0) {
-		differs(a, "munmap");
-	}
-	drop(s, cut(a, s, r.piece, r.from, r.pages));
-	if (over) {
-		check_count(a, s);
-		munmap(r.at, r.bytes);
-	}
-}
-
-/* Whether nothing but this segment can be meant by where one of its attaches began: its first page
- * is still there, or nobody else is given addresses there. Elsewhere a handler's segment of one
- * page may have come to lie at the beginning, and shmdt takes the lowest. */
-static bool is_alone_at(struct segment *s, const char *base)
-{
-	if ((uintptr_t)base >= FRESH && (uintptr_t)base < FRESH_END)
-		return true;
-	for (int i = 0; i < s->count; i++)
-		if (s->pieces[i].at == base && based_at(&s->pieces[i], base))
-			return true;
-	return false;
-}
-
-static void detach(struct actor *a, struct segment *s)
-{
-	int index = chance(a, s->count);
-	struct piece *p = &s->pieces[index];
-	char *base = p->at - (size_t)p->first * PAGE;
-	if (!is_alone_at(s, base)) {
-		unmap_part(a, s,
-			(struct range) { index, 0, p->pages, p->at, (size_t)p->pages * PAGE });
-		return;
-	}
-	note(a, "shmdt of %d: %p", s->number, (void *)base);
-	/* The lowest of them goes; of the others of that attach those that do not reach over the
-	 * segment's end. */
-	struct piece lowest = { .at = NULL };
-	for (int i = 0; i < s->count; i++)
-		if (based_at(&s->pieces[i], base)
-		        && (lowest.at == NULL || s->pieces[i].at < lowest.at))
-			lowest = s->pieces[i];
-	if (shmdt(base) != 0)
-		differs(a, "shmdt of %p", (void *)base);
-	for (int i = s->count - 1; i >= 0; i--) {
-		p = &s->pieces[i];
-		if (based_at(p, base) && p->attach == lowest.attach
-		        && (p->at == lowest.at || p->first + p->pages <= PAGES))
-			drop(s, i);
-	}
-}
-
-/* Whether a range would be like a neighbour of the same attach: newer kernels then move the border
- * between the two. */
-static bool like_a_neighbour(struct segment *s, struct range r, const struct piece *wanted)
-{
-	for (int i = 0; i < s->count; i++) {
-		struct piece *p = &s->pieces[i];
-		bool beside = p->at + (size_t)p->pages * PAGE == r.at || p->at == r.at + r.bytes;
-		if (beside && i != r.piece && alike(p, wanted))
-			return true;
-	}
-	return false;
-}
-
-static void change_part(struct actor *a, struct segment *s, struct range r)
-{
-	struct piece wanted = s->pieces[r.piece];
-	int kind = chance(a, 5), on = chance(a, 2), failed = 0;
-	wanted.rights = kind == 0
-		? (int[]) { PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE }[chance(a, 3)]
-		: wanted.rights;
-	wanted.locked = kind == 1 ? on : wanted.locked;
-	wanted.random = kind == 2 ? on : wanted.random;
-	wanted.undumped = kind == 3 ? on : wanted.undumped;
-	wanted.childless = kind == 4 ? on : wanted.childless;
-	if (like_a_neighbour(s, r, &wanted))
-		return;
-	switch (kind) {
-	case 0: failed = mprotect(r.at, r.bytes, wanted.rights); break;
-	case 1:
-		failed = on ? mlock(r.at, r.bytes) : munlock(r.at, r.bytes);
-		if (failed && (errno == ENOMEM || errno == EAGAIN)) {
-			/* Not all of it can be there: a part without rights, or behind the end. The
-			 * mark is there all the same. */
-			failed = 0;
-		}
-		break;
-	case 2: failed = madvise(r.at, r.bytes, on ? MADV_RANDOM : MADV_NORMAL); break;
-	case 3: failed = madvise(r.at, r.bytes, on ? MADV_DONTDUMP : MADV_DODUMP); break;
-	default: failed = madvise(r.at, r.bytes, on ? MADV_DONTFORK : MADV_DOFORK);
-	}
-	note(a, "change %d of %d: %p %d", kind, s->number, (void *)r.at, r.pages);
-	if (failed)
-		differs(a, "change %d", kind);
-	if (!alike(&wanted, &s->pieces[r.piece])) {
-		int index = cut(a, s, r.piece, r.from, r.pages);
-		struct piece *p = &s->pieces[index];
-		p->rights = wanted.rights, p->locked = wanted.locked, p->random = wanted.random;
-		p->undumped = wanted.undumped, p->childless = wanted.childless;
-	}
-}
-
-/* Addresses that nobody has had yet, with room around them: newer kernels make one mapping of
- * neighbours whose pages follow each other; and shmdt may mean another attach that would begin at
- * the same address. */
-static char *fresh_place(struct actor *a, size_t bytes)
-{
-	static char *next[THREADS];
-	char **mine = &next[a->number];
-	if (*mine == NULL)
-		*mine = (char *)FRESH + ((uintptr_t)a->number << 36);
-	char *place = mmap(*mine + PAGE, bytes, PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-	if (place != *mine + PAGE)
-		differs(a, "a fresh place");
-	*mine = place + bytes + 64 * PAGE;
-	return place;
-}
-
-static void move_part(struct actor *a, struct segment *s, struct range r)
-{
-	struct piece *p = &s->pieces[r.piece];
-	if (p->locked)
-		return; /* RLIMIT_MEMLOCK has a word in it */
-	int more = chance(a, 3) == 0 ? chance(a, 3) : 0;
-	size_t bytes = r.bytes + (size_t)more * PAGE;
-	note(a, "mremap of %d: %p %d to %d", s->number, (void *)r.at, r.pages, r.pages + more);
-	char *place = fresh_place(a, bytes);
-	char *to = mremap(r.at, r.bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-	if (to != place)
-		differs(a, "mremap to a place");
-	int index = cut(a, s, r.piece, r.from, r.pages);
-	s->pieces[index].at = to;
-	s->pieces[index].pages += more;
-}
-
-static void second_mapping(struct actor *a, struct segment *s, struct range r)
-{
-	if (s->pieces[r.piece].locked)
-		return;
-	note(a, "mremap of %d again: %p %d", s->number, (void *)r.at, r.pages);
-	char *place = fresh_place(a, r.bytes);
-	char *to = mremap(r.at, 0, r.bytes, MREMAP_MAYMOVE | MREMAP_FIXED, place);
-	if (to != place)
-		differs(a, "mremap of nothing");
-	struct piece p = s->pieces[r.piece];
-	p.at = to, p.first += r.from, p.pages = r.pages;
-	add(a, s, p);
-}
-
-static void other_pages(struct actor *a, struct segment *s, struct range r)
-{
-#ifdef SYS_remap_file_pages
-	struct piece *p = &s->pieces[r.piece];
-	if (p->locked)
-		return;
-	int first = chance(a, PAGES);
-	/* As for fresh_place: where the attach would begin then, nothing else may come to lie, and
-	 * no neighbour follow. */
-	if ((uintptr_t)r.at >= FRESH_END || (uintptr_t)r.at < FRESH)
-		return;
-	for (int i = 0; i < s->count; i++)
-		if (based_at(&s->pieces[i], r.at - (ptrdiff_t)first * PAGE))
-			return;
-	note(a, "remap_file_pages of %d: %p %d from page %d", s->number, (void *)r.at, r.pages,
-		first);
-	if (remap_file_pages(r.at, r.bytes, 0, (size_t)first, 0) != 0)
-		differs(a, "remap_file_pages");
-	int index = cut(a, s, r.piece, r.from, r.pages);
-	p = &s->pieces[index];
-	p->first = first;
-	p->random = p->undumped = p->childless = false;
-#else
-	(void)a, (void)s, (void)r;
-#endif
-}
-
-static void on_a_segment(struct actor *a)
-{
-	struct segment *s = &a->segments[chance(a, SEGMENTS)];
-	int kind = chance(a, 20);
-	if (s->count == 0 || (kind < 4 && s->count < 40))
-		attach(a, s);
-	else if (kind < 8 || s->count > 60)
-		detach(a, s);
-	else if (kind < 10)
-		unmap_part(a, s, some_range(a, s));
-	else if (kind < 16)
-		change_part(a, s, some_range(a, s));
-	else if (kind < 18)
-		move_part(a, s, some_range(a, s));
-	else if (kind < 19)
-		second_mapping(a, s, some_range(a, s));
-	else
-		other_pages(a, s, some_range(a, s));
-	check_count(a, s);
-	if (s->count > 0) {
-		struct piece *p = &s->pieces[chance(a, s->count)];
-		check_page(a, s, p, chance(a, p->pages));
-	}
-}
 
 /* ---- steps beside segments ---- */
 
@@ -622,18 +199,18 @@ static void *act(void *context)
 }
 
 /* Runs the threads for a while, and then ends in the middle of what they do. */
-_Noreturn static void live(uint64_t dice, long milliseconds)
+_Noreturn static void live(uint64_t random, long milliseconds)
 {
 	struct sigaction action = { .sa_handler = handler, .sa_flags = SA_RESTART };
 	sigaction(SIGUSR1, &action, NULL);
 	for (int i = 0; i < THREADS; i++) {
-		actors[i].dice = dice * 2654435761u + (uint64_t)i * 977 + 1;
+		actors[i].random = random * 2654435761u + (uint64_t)i * 977 + 1;
 		if (pthread_create(&actors[i].thread, NULL, act, &actors[i]) != 0)
 			differs(NULL, "pthread_create");
 	}
 	struct timespec nap = { 0, 1000000 };
 	for (long i = 0; i < milliseconds; i++) {
-		pthread_kill(actors[throw_dice(&dice) % THREADS].thread, SIGUSR1);
+		pthread_kill(actors[next_random(&random) % THREADS].thread, SIGUSR1);
 		nanosleep(&nap, NULL);
 	}
 	long steps = 0, handled = 0;
@@ -641,7 +218,7 @@ _Noreturn static void live(uint64_t dice, long milliseconds)
 		steps += actors[i].steps, handled += actors[i].handled;
 	printf("%ld steps, %ld signals\n", steps, handled);
 	fflush(stdout);
-	switch (throw_dice(&dice) % 4) {
+	switch (next_random(&random) % 4) {
 	case 0: exit(0);
 	case 1: _exit(0);
 	case 2: syscall(SYS_exit_group, 0); abort();
@@ -753,16 +330,16 @@ int main(int count, char **words)
 			 : (uint64_t)now.tv_nsec * 2862933555777941757u + 1;
 	printf("seed %llu\n", (unsigned long long)seed);
 	double end = (double)now.tv_sec + now.tv_nsec / 1e9 + seconds;
-	uint64_t dice = seed;
+	uint64_t random = seed;
 	long lives = 0;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	do {
 		make_objects();
 		fflush(stdout);
-		long milliseconds = 100 + (long)(throw_dice(&dice) % 900);
+		long milliseconds = 100 + (long)(next_random(&random) % 900);
 		pid_t child = fork();
 		if (child == 0)
-			live(dice, milliseconds);
+			live(random, milliseconds);
 		int status;
 		while (waitpid(child, &status, WNOHANG) == 0)
 			stand_by();

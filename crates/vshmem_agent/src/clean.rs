@@ -30,7 +30,7 @@ pub fn channel() -> (CleanerHandle, Receiver<()>) {
     (CleanerHandle(sender), receiver)
 }
 
-/// Cleans whenever it is woken, until nobody can wake any more.
+/// Cleans whenever it is woken, until no thread can wake it any more.
 pub fn serve(session: &Session, wakeups: &Receiver<()>) {
     // Without, it competes with the programs.
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST);

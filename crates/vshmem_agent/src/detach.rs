@@ -41,7 +41,7 @@ pub fn detach(place: &Path, stay: Stay) -> Result<(), AgentError> {
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut word).map_err(AgentError::Start)?;
     }
-    // Somebody else's agent may have been faster.
+    // Another process's agent may have been faster.
     if word.trim() == UP || role.is_held(place) {
         return Ok(());
     }

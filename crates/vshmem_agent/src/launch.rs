@@ -67,8 +67,8 @@ impl Launch {
     /// To be called in a child that has nothing else to do.
     unsafe fn in_child(&self, then: Then) -> usize {
         let kept = self.command as usize;
-        // SAFETY: closes what only this process has open here, and nobody in it uses any more; the
-        // grandchild makes nothing but a system call on memory that was prepared before.
+        // SAFETY: closes what only this process has open here, and no thread of it uses any more;
+        // the grandchild makes nothing but a system call on memory that was prepared before.
         unsafe {
             system_call(libc::SYS_setsid, []);
             if kept > 0 {

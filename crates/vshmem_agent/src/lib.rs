@@ -2,7 +2,7 @@
 //!
 //! The agent notices the deaths of its domain's clients, renews the domain's lease, and is the
 //! other half of waking: where a waker cannot reach a sleeping thread itself it notifies the
-//! waiter's domain, and the agent there wakes the thread. It is on nobody's data path; between its
+//! waiter's domain, and the agent there wakes the thread. It is on no data path; between its
 //! rounds, one a second, it sleeps in poll(2).
 //!
 //! | module | what it holds |

@@ -25,9 +25,9 @@ const MOST_WAITING: u32 = 256;
 const REPEAT: Duration = Duration::from_millis(2);
 /// ...up to this.
 const LAST_REPEAT: Duration = Duration::from_millis(600);
-/// While somebody asks all the time, this is looked at once in so many times.
+/// While programs ask all the time, this is looked at once in so many times.
 const LOOK_EVERY: u32 = 16;
-/// The sending thread sleeps for so long when nobody asks.
+/// The sending thread sleeps for so long when no program asks.
 const UNASKED: Duration = Duration::from_secs(3600);
 
 /// Domains that were notified, of which some thread has perhaps not noticed that it was served: a
@@ -37,7 +37,7 @@ const UNASKED: Duration = Duration::from_secs(3600);
 struct Unacknowledged {
     sent: NotifySet,
     timeout: Duration,
-    /// How often somebody asked since the last look.
+    /// How often a program asked since the last look.
     asked: u32,
 }
 
@@ -48,12 +48,12 @@ impl Default for Unacknowledged {
 }
 
 impl Unacknowledged {
-    /// How long to wait for somebody who asks.
+    /// How long to wait for a program that asks.
     fn timeout(&self) -> Duration {
         if self.sent.is_empty() { UNASKED } else { self.timeout }
     }
 
-    /// Who is to be notified now, when `asked` has been asked for: nobody, after
+    /// Who is to be notified now, when `asked` has been asked for: none, after
     /// [`Unacknowledged::timeout`].
     fn next(
         &mut self,
@@ -118,7 +118,7 @@ impl<'a> Notifier<'a> {
         let uuid = this_client.pool().superblock().uuid;
         let published = Mutex::new(Published { status: NotifyStatus::new(&uuid), greeted: None });
         let notifier = Self { this_client, peers, is_over: AtomicBool::new(false), published };
-        // Before anybody is greeted: who answers finds this domain in the pool.
+        // Before any peer is greeted: one that answers finds this domain in the pool.
         this_client.publish_listening(Some(notifier.peers.own_digest())).ok()?;
         Some(notifier)
     }
@@ -191,7 +191,8 @@ impl<'a> Notifier<'a> {
         self.this_client.deliver_wakeups();
     }
 
-    /// Until [`Notifier::end`]: notifies whom programs ask for, and again whoever has not noticed.
+    /// Until [`Notifier::end`]: notifies the domains that programs ask for, and again those that
+    /// have not noticed.
     pub fn send(&self) {
         let mut unacknowledged = Unacknowledged::default();
         loop {

@@ -1,5 +1,5 @@
-//! The agent's life: it locks, joins, makes its rounds until nobody is left, or until the pool is
-//! removed, and takes its leave.
+//! The agent's life: it locks, joins, makes its rounds until no client is left, or until the pool is
+//! removed, and leaves.
 
 use std::io::Write;
 use std::path::Path;
@@ -61,7 +61,7 @@ fn serve_once(place: &Path, lock: RoleLock, stay: Stay) -> Result<bool, AgentErr
     let _ = session.leave();
     vshmem_link::remove_notice_marks(&pool.superblock().uuid, false);
     drop(lock);
-    // Who joined before the lock was released saw it held and has started nobody.
+    // Who joined before the lock was released saw it held and has started no agent.
     Ok(pool.local_clients(domain).is_ok_and(|left| left.is_empty()) || ending == Ending::Broken)
 }
 
@@ -123,7 +123,7 @@ fn allow_many_descriptors() {
     let _ = setrlimit(Resource::Nofile, most);
 }
 
-/// Measures the pool's memory where that is a device's, once per boot, for whoever lists pools.
+/// Measures the pool's memory where that is a device's, once per boot, for lists of pools.
 fn note_rates(session: &Session) {
     let this_client = session.client();
     let measured = this_client.pool().domains().is_ok_and(|rows| {

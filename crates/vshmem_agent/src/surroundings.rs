@@ -1,7 +1,7 @@
 //! Where, and as whom, a process runs.
 //!
 //! The program may be anything, and have become anything since it began: chrooted into a directory
-//! that somebody else fills, another user, in another namespace. What a path means there, the
+//! that another process fills, another user, in another namespace. What a path means there, the
 //! dynamic linker's above all, is not what it meant. So an agent is started only while root,
 //! namespaces and user are those of the time when this library was loaded.
 
@@ -24,7 +24,7 @@ struct Surroundings {
 }
 
 impl Surroundings {
-    /// As they are now, for such a user; `None` where they cannot be told.
+    /// As they are now, for such a user; `None` where they are not known.
     fn of(ids: [u32; 4]) -> Option<Self> {
         // The call by which the dynamic linker looks at files: a filter that lets programs start
         // lets this.
@@ -53,7 +53,7 @@ impl Surroundings {
     /// As they were when the program began.
     fn at_load() -> Option<Self> {
         let kinds = [libc::AT_UID, libc::AT_EUID, libc::AT_GID, libc::AT_EGID];
-        // SAFETY: reads what the kernel has told the program, without asking it again.
+        // SAFETY: reads what the kernel has given the program, without asking it again.
         Self::of(kinds.map(|kind| unsafe { libc::getauxval(kind) } as u32))
     }
 }

@@ -49,7 +49,7 @@ fn library() -> Option<PathBuf> {
 }
 
 /// Starts an agent if there is none, and waits until it is up. Without one deaths are noticed
-/// later, by an agent that somebody else starts: no reason to fail.
+/// later, by an agent that another process starts: no reason to fail.
 pub fn ensure(session: &Session) {
     if let Some(command) = command()
         && let Some(starter) = AgentStarter::open(&command, session.link().place())

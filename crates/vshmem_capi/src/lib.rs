@@ -1,7 +1,7 @@
 //! `libvshmem.so`: what `vshmem.h` declares.
 //!
 //! Handles are boxed values of this library; a caller passes what it was given and not yet closed,
-//! as with every C library. What lies in the pool is checked here and below, whoever wrote it.
+//! as with every C library. What lies in the pool is checked here and below.
 
 #![allow(unsafe_code)] // pointers of C callers
 

@@ -13,7 +13,7 @@ use vshmem_wire::ClientId;
 
 use crate::{agent, answer, caller::Me};
 
-/// Written in a guest by whoever runs it: the name of its pool.
+/// Written in a guest by its operator: the name of its pool.
 const CONFIGURED: &str = "/run/vshmem/pool";
 
 /// A pool that this process has joined: `vshmem_pool`.
@@ -99,7 +99,7 @@ impl Pool {
         session.client().hold_memory(bytes, &Me, session)
     }
 
-    /// Attaches somebody else's memory by its id.
+    /// Attaches another client's memory by its id.
     pub fn attach(&self, id: i32) -> Result<Attachment, Errno> {
         let attachment = self.session()?.client().shmat(id, true, false, &Me)?;
         let end = attachment.offset.checked_add(attachment.bytes);

@@ -32,7 +32,7 @@ impl Argument {
 
 /// This process, as other members know it.
 fn me() -> Person {
-    // A domain that cannot be told is 0: nobody judges its members.
+    // A domain that is not known is 0: its members are never taken for dead.
     let domain = domain_facts().map_or(0, |facts| domain_number(&facts));
     let process = process_facts();
     Person { domain, pid: process.pid, start: process.start }
@@ -81,7 +81,7 @@ fn reduction(
 /// The caller's bytes; none may be anywhere.
 ///
 /// # Safety
-/// `data` has so many bytes that nobody else uses meanwhile.
+/// `data` has so many bytes that no other code uses meanwhile.
 unsafe fn bytes_at<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Errno> {
     if bytes == 0 {
         return Ok(&mut []);

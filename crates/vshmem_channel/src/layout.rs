@@ -33,7 +33,7 @@ pub(crate) const SENDER_MARK: u64 = 40;
 /// Lines that the receiver is through with, modulo 2^64.
 pub(crate) const HEAD: u64 = 64;
 
-/// In a claim: nobody has the lane.
+/// In a claim: no sender has the lane.
 pub(crate) const FREE: u64 = 0;
 /// In a claim: the sender has closed the lane, with the tag after its own.
 pub(crate) const LEFT: u64 = u64::MAX;
@@ -185,8 +185,8 @@ impl Header {
     }
 }
 
-/// What tells the line at a position under a claim from all others that lay there: nobody who
-/// held the lane before has written it.
+/// What tells the line at a position under a claim from all others that lay there: no earlier
+/// sender on the lane has written it.
 #[inline]
 pub(crate) fn stamp(claim: u64, position: u64) -> u32 {
     (position as u32) ^ (claim as u32).wrapping_mul(0x9e37_79b1)

@@ -2,7 +2,7 @@
 //!
 //! A [`Port`] lies in memory of its own, which its receiver has made. A sender claims one of its
 //! lanes with one compare-and-swap and keeps it; a lane is a ring of bytes with one writer and one
-//! reader, so nobody's death holds up anybody else. Memory grows with the number of receivers: a
+//! reader, so no death blocks another process. Memory grows with the number of receivers: a
 //! port has the size that its receiver gave it, however many send.
 //!
 //! # Who writes what

@@ -10,7 +10,7 @@ use crate::layout::{
     OWNER_AT, READY, SENDER_MARK, SENDER_NONCE, SENDER_PORT, SHAPE_AT, Shape, inside, stamp,
 };
 
-/// A lane that somebody sends on.
+/// A lane that a sender has claimed.
 #[derive(Debug)]
 struct Lane {
     index: u32,
@@ -19,7 +19,7 @@ struct Lane {
     sender: Identity,
     /// Position of the next message.
     next: u64,
-    /// Position up to which the sender has been told.
+    /// Position up to which the sender has been informed.
     published: u64,
     /// First byte of its ring in the map.
     ring: u64,
@@ -47,9 +47,9 @@ pub enum Received {
     Message(Inbound),
     /// Nothing.
     Empty,
-    /// A sender's ring is invalid; it is not read any more. Told once.
+    /// A sender's ring is invalid; it is not read any more. Reported once.
     Corrupt(Identity),
-    /// A sender is gone, and everything that it had sent is read. Told once.
+    /// A sender is gone, and everything that it had sent is read. Reported once.
     Left(Identity),
 }
 
@@ -75,7 +75,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// Makes a port in memory that nobody else uses.
+    /// Makes a port in memory that is not used for anything else.
     ///
     /// `None` when the memory does not hold it.
     pub fn make(map: &Arc<Map>, base: u64, shape: Shape, nonce: u64, owner: u64) -> Option<Self> {
@@ -206,7 +206,7 @@ impl Port {
     /// The message that was received last is no longer needed.
     #[inline]
     pub fn release(&mut self, message: &Inbound) {
-        // Whoever releases has just received: the turn is still at that lane.
+        // The caller that releases has just received: the turn is still at that lane.
         let nth = match self.lanes.get(self.turn) {
             Some(lane) if lane.index == message.lane => self.turn,
             _ => match self.lanes.iter().position(|lane| lane.index == message.lane) {
@@ -223,7 +223,8 @@ impl Port {
             // Pairs with the sender's acquire: it may write over what was read.
             let _ = self.map.store(at, lane.next, Ordering::Release);
         }
-        // The next look begins with the next lane: nobody who floods keeps the others waiting.
+        // The next look begins with the next lane: a sender that floods does not keep the others
+        // waiting.
         self.turn = nth + 1;
     }
 
@@ -245,7 +246,7 @@ impl Port {
         let word = |offset, order| inside(self.map.load(at + offset, order));
         let now = inside(self.map.load_cell(at + CLAIM))?;
         let ready = word(READY, Ordering::Acquire)?;
-        // Whoever closes the lane has written the tag after that of its claim.
+        // The sender that closes the lane has written the tag after that of its claim.
         let claim = if now.word == LEFT { now.tag.wrapping_sub(1) } else { now.tag };
         if now.word == FREE || ready != claim {
             return None;

@@ -38,7 +38,7 @@ pub enum SendError {
     Corrupt,
 }
 
-/// A lane of somebody's port that this process has claimed.
+/// A lane of another's port that this process has claimed.
 #[derive(Debug)]
 pub struct Outbound {
     map: Arc<Map>,
@@ -68,7 +68,7 @@ impl Outbound {
     /// Claims a lane of the port at `base`, which must be the one that `nonce` names.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn claim(
         map: &Arc<Map>,
         base: u64,
@@ -285,7 +285,7 @@ impl Outbound {
     /// Gives the lane back. What was sent and not read yet is still read.
     pub fn close(self) {
         let at = self.base + self.shape.lane_at(self.lane);
-        // The receiver frees it once it is empty: name nobody, but keep it taken.
+        // The receiver frees it once it is empty: name no sender, but keep it taken.
         let _ = self.map.replace_cell(at + CLAIM, self.claim, LEFT);
     }
 }

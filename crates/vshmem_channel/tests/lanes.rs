@@ -149,7 +149,7 @@ fn a_sender_whose_slot_has_been_taken_thousands_of_times_since_is_not_taken_for_
 }
 
 #[test]
-fn what_was_sent_before_the_lane_was_closed_is_read_though_nobody_had_met_the_sender() {
+fn what_was_sent_before_the_lane_was_closed_is_read_from_an_unknown_sender() {
     let (map, mut port) = port(1, 4096);
     let mut lane = claim(&map, &port, 3).unwrap();
     lane.send(&[b"in passing"], 1).unwrap();
@@ -207,9 +207,9 @@ fn old_text_is_not_read_as_a_header() {
 }
 
 proptest! {
-    /// A hostile peer writes anything anywhere: nobody crashes, reads outside, or loops.
+    /// A hostile peer writes anything anywhere: no process crashes, reads outside, or loops.
     #[test]
-    fn scribbling_harms_nobody_but_the_lane(
+    fn scribbling_harms_the_lane_only(
         writes in prop::collection::vec((0_u64..4096, any::<u64>(), 0_u8..6), 1..60),
     ) {
         let (map, mut port) = port(3, 4096);

@@ -12,7 +12,7 @@ use vshmem_session::{
 use crate::failure::{Failure, failed};
 use crate::show;
 
-/// Written in a guest by whoever runs it: the name of its pool.
+/// Written in a guest by its operator: the name of its pool.
 const CONFIGURED: &str = "/run/vshmem/pool";
 /// Bytes of a private pool, where there is memory enough.
 const PRIVATE_BYTES: u64 = 256 << 20;
@@ -22,9 +22,9 @@ const PRIVATE_LEAST: u64 = 16 << 20;
 /// The pool that a command is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Choice {
-    /// It was named: by option, by VSHMEM_POOL, or by whoever runs this domain.
+    /// It was named: by option, by VSHMEM_POOL, or by the operator of this domain.
     Named(String),
-    /// Nobody named one, and this guest was given one alone: its device.
+    /// None was named, and this guest was given one alone: its device.
     Given {
         /// File of the device.
         place: PathBuf,
@@ -46,7 +46,7 @@ impl Choice {
     }
 }
 
-/// The pool that was named: by option, by VSHMEM_POOL, by whoever runs this domain.
+/// The pool that was named: by option, by VSHMEM_POOL, by the operator of this domain.
 fn named(option: Option<&str>) -> Option<String> {
     let option = option.map(str::to_owned);
     let environment = || std::env::var("VSHMEM_POOL").ok();
@@ -56,7 +56,7 @@ fn named(option: Option<&str>) -> Option<String> {
         .or_else(|| configured().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()))
 }
 
-/// Which pool is meant. A guest that was given several has to be told which.
+/// Which pool is meant. A guest that was given several has to name one.
 pub fn choose(option: Option<&str>) -> Result<Choice, Failure> {
     match named(option) {
         Some(name) => Ok(Choice::Named(name)),
@@ -75,7 +75,7 @@ fn given(devices: Vec<Listing>) -> Result<Choice, Failure> {
             )),
             // Memory that something else uses.
             Err(FindError::Damaged { error: OpenError::Magic, .. }) => {}
-            // Whoever gave the device meant it to be used: a private pool instead would go
+            // The operator gave the device to be used: a private pool instead would go
             // unnoticed.
             Err(error) => return Err(error.into()),
         }
@@ -138,7 +138,7 @@ pub fn private_name() -> String {
 }
 
 /// Any user may create a file of that name in /dev/shm first, and would then own what is in it: one
-/// that is not this user's alone is refused by whoever opens it, at the descriptor.
+/// that is not this user's alone is refused by each process that opens it, at the descriptor.
 fn open_private() -> Result<Box<dyn Link>, Failure> {
     Ok(find(&private_name())?)
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::failure::{Failure, failed};
 
-/// Writes a text. Nobody listening any more (`| head`) is not a failure.
+/// Writes a text. A closed output (`| head`) is not a failure.
 pub fn text(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

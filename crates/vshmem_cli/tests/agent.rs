@@ -1,4 +1,4 @@
-//! The agent: it reaps dead clients, survives its own death, and goes when nobody is left.
+//! The agent: it reaps dead clients, survives its own death, and goes when no client is left.
 
 mod rig;
 

@@ -1,4 +1,4 @@
-//! Clients and agents in time namespaces and PID namespaces: nobody who lives is reaped, and what a
+//! Clients and agents in time namespaces and PID namespaces: no living client is reaped, and what a
 //! killed container held is given back.
 
 mod rig;
@@ -100,7 +100,7 @@ fn a_client_in_another_time_namespace_is_not_taken_for_dead() {
 }
 
 #[test]
-fn an_agent_in_another_time_namespace_takes_nobody_for_dead() {
+fn an_agent_in_another_time_namespace_takes_no_client_for_dead() {
     lives_and_dies("time-agent", &[], &["--time", "--boottime", "100000"]);
 }
 
@@ -119,7 +119,7 @@ fn a_client_in_a_pid_namespace_without_a_proc_of_its_own_is_not_taken_for_dead()
 }
 
 #[test]
-fn a_domain_that_cannot_be_told_from_others_is_refused() {
+fn a_domain_without_an_identity_is_refused() {
     let covered = ["--mount", "sh", "-c", "mount -t tmpfs none /proc && exec \"$@\"", "sh"];
     if !may_unshare(&covered) {
         return;
@@ -154,7 +154,7 @@ fn what_a_killed_container_held_is_given_back() {
     assert!(container.is_ready());
     let namespace = namespace_of_container(&name);
     start_agent(&name, &[]);
-    // Longer than an agent stays that has nobody to look after.
+    // Longer than an agent stays that has no clients.
     wait_for_rounds(&name, 8);
     assert_eq!((attaches(&name), value(&name)), (1, 1), "a living container was reaped");
     container.kill();
@@ -164,7 +164,7 @@ fn what_a_killed_container_held_is_given_back() {
 }
 
 #[test]
-fn what_a_container_held_that_was_killed_while_nobody_looked_is_given_back() {
+fn what_a_container_held_that_was_killed_while_no_agent_ran_is_given_back() {
     if !may_unshare(&CONTAINER) {
         return;
     }

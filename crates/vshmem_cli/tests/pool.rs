@@ -108,7 +108,7 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn damaged_pools_are_told_apart() {
+fn kinds_of_damage_are_distinguished() {
     let name = Name::with_pool("damage");
     let show = ["pool", "show", &name.0];
     let file = fs::OpenOptions::new().read(true).write(true).open(name.place()).unwrap();
@@ -143,10 +143,10 @@ fn damaged_pools_are_told_apart() {
 #[test]
 fn strangers_are_refused() {
     if !rustix::process::geteuid().is_root() {
-        println!("SKIPPED: needs root to become somebody else");
+        println!("SKIPPED: needs root to become another user");
         return;
     }
-    let name = Name::with_pool("stranger");
+    let name = Name::with_pool("other-user");
     let place = tempfile::tempdir_in("/tmp").unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let binary = place.path().join("vshmem");
@@ -220,7 +220,7 @@ fn unknown_pools_are_named() {
 }
 
 #[test]
-fn a_copy_of_a_pool_is_joined_by_nobody() {
+fn a_copy_of_a_pool_cannot_be_joined() {
     let (pool, copy) = (Name::with_pool("original"), Name::new("copy"));
     fs::copy(pool.place(), copy.place()).unwrap();
     let place = copy.place().display().to_string();

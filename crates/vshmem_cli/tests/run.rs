@@ -86,12 +86,12 @@ fn the_program_ends_as_it_likes() {
 }
 
 #[test]
-fn the_program_is_told_what_it_needs() {
+fn the_program_gets_its_environment() {
     let installed = Installed::new();
-    let name = Name::with_pool("told");
+    let name = Name::with_pool("env");
     let words = ["--share", "shm,key=1-9", "--ftok", "inode", "env"];
     let output = installed.command().args(["run", "--pool", &name.0]).args(words).output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
     let library = installed.path().join("libvshmem_preload.so");
     for line in [
         format!("LD_PRELOAD={}", library.display()),
@@ -101,7 +101,7 @@ fn the_program_is_told_what_it_needs() {
         "VSHMEM_FTOK=inode".to_owned(),
         format!("VSHMEM_COMMAND={}", installed.path().join("vshmem").display()),
     ] {
-        assert!(told.lines().any(|told| told == line), "no {line} in {told}");
+        assert!(printed.lines().any(|printed| printed == line), "no {line} in {printed}");
     }
 }
 
@@ -122,7 +122,7 @@ fn a_program_is_a_client_until_its_agent_has_reaped_it() {
     });
     let said = rig::refusal(&["pool", "rm", &name.0], &["1 clients use it", "--force"]);
     assert!(said.contains(&format!(":{pid}")), "{said}");
-    // The agent belongs to nobody that the program could wait for.
+    // The agent is no child that the program could wait for.
     let children =
         fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     assert_eq!(children, "");

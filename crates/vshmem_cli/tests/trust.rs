@@ -120,7 +120,7 @@ fn another_users_file_is_looked_into_when_that_is_asked() {
 }
 
 #[test]
-fn a_file_that_shrinks_and_grows_while_it_is_listed_harms_nobody() {
+fn a_file_that_shrinks_and_grows_while_it_is_listed_harms_no_process() {
     let name = Name::with_pool("shrinking");
     let whole = std::fs::read(name.place()).unwrap();
     let file = File::options().write(true).open(name.place()).unwrap();
@@ -149,7 +149,7 @@ fn a_file_that_shrinks_and_grows_while_it_is_listed_harms_nobody() {
 fn a_file_with_a_lease_or_of_another_kind_is_not_waited_for() {
     let name = Name::with_pool("leased");
     let file = File::open(name.place()).unwrap();
-    // F_RDLCK: whoever opens it for writing has to wait until it is given up.
+    // F_RDLCK: opening it for writing waits until it is given up.
     let script = "use Fcntl; open(F, '<', $ARGV[0]) or die; fcntl(F, 1024, F_RDLCK) or die $!; \
                   $SIG{IO} = 'IGNORE'; $| = 1; print \"held\\n\"; <STDIN>";
     drop(file);

@@ -9,7 +9,7 @@ use crate::pool::open::{FormatError, NewPool, Pool};
 use crate::pool::tag_floor;
 
 impl Pool {
-    /// Lays a pool out in zeroed memory. The magic number is written last, so that nobody opens
+    /// Lays a pool out in zeroed memory. The magic number is written last, so that no process opens
     /// a pool that is half made.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! Nothing here names a hypervisor, maps memory or makes a pointer. A [`Pool`] is opened over a
 //! [`vshmem_mem::Map`] that a link has made; a [`Client`] is this process's place in it. Everything
-//! between is functions over a context, in rooms.
+//! between is functions over a context, in layers.
 //!
 //! # Rooms
 //! Each imports only those before it, and no two files import each other:
@@ -20,7 +20,7 @@
 //! 11. `check`: whether everything in a pool agrees, and the repair; `format`: a new pool;
 //! 12. `api`: the public types, one line for each call, and the only place that makes an errno.
 //!
-//! Where a lower room has something done by a higher one, it calls through a table in the context
+//! Where a lower layer needs a step of a higher one, it calls through a table in the context
 //! (`context::Upcalls`): when it finds a call that was left by longjmp, or the heap full.
 //!
 //! # Locking

@@ -1,9 +1,9 @@
 //! What the links that have a device or a file are built on: a descriptor that survives the program
-//! it lives in, mapping by it, and how devices are told from other files and listed.
+//! it lives in, mapping by it, and how devices are recognised and listed.
 //!
 //! Programs close descriptors that they do not know (`close_range(3, ~0)`) and open others in
 //! their place. So the descriptor is kept high up, and before each use it is compared with what it
-//! was; if it means something else by now, the file is opened again and the stranger left alone.
+//! was; if it means something else by now, the file is opened again and the descriptor left alone.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ fn region_of(file: BorrowedFd<'_>) -> Result<Region, Errno> {
 }
 
 fn open_high(place: &Path) -> Result<OwnedFd, Errno> {
-    // Without waiting for somebody who has a lease on it, or for the other end of a pipe.
+    // Without waiting for a process that has a lease on it, or for the other end of a pipe.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let low = rustix::fs::open(place, flags, Mode::empty())?;
     match rustix::io::fcntl_dupfd_cloexec(&low, HIGH) {
@@ -148,7 +148,7 @@ impl Device {
         let former = self.with(|file| Ok(file.as_raw_fd()));
         self.descriptor.store(fresh.into_raw_fd(), Ordering::Relaxed);
         if let Ok(number) = former {
-            // SAFETY: just checked to be this device's own descriptor, which nobody else closes.
+            // SAFETY: just checked to be this device's own descriptor, which no other code closes.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
         }
         Ok(())
@@ -159,7 +159,7 @@ impl Drop for Device {
     fn drop(&mut self) {
         let still_ours = self.with(|file| Ok(file.as_raw_fd()));
         if let Ok(number) = still_ours {
-            // SAFETY: just checked to be this device's own descriptor, which nobody else closes.
+            // SAFETY: just checked to be this device's own descriptor, which no other code closes.
             drop(unsafe { OwnedFd::from_raw_fd(number) });
         }
     }

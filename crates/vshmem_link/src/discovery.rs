@@ -6,7 +6,7 @@ use crate::link::{Candidate, Link, LinkKind};
 use crate::region::RegionError;
 use crate::{dax, ivshmem, local, uml, xen};
 
-/// Those whose devices are told from others by looking at them. What is none of theirs is a file.
+/// Links whose devices are recognised by looking at them. What none of them recognises is a file.
 const DEVICES: [LinkKind; 4] = [uml::KIND, ivshmem::KIND, dax::KIND, xen::KIND];
 
 /// Everything that this machine was given and that might hold a pool. Superblocks are the caller's

@@ -17,7 +17,7 @@ pub struct DomainFacts {
     pub born: u64,
     /// Name for people.
     pub name: String,
-    /// Whether the name was given by whoever runs the domain.
+    /// Whether the name was given by the operator of the domain.
     pub named: bool,
 }
 
@@ -31,7 +31,7 @@ impl DomainFacts {
     }
 }
 
-/// Written by whoever runs the domain: its name.
+/// Written by the operator of the domain: its name.
 const NAME_FILE: &str = "/run/vshmem/domain";
 /// Inode of the initial PID namespace (include/linux/proc_ns.h).
 pub(crate) const INITIAL_PID_NAMESPACE: u32 = 0xEFFF_FFFC;

@@ -5,8 +5,8 @@
 //! the caller reads.
 //!
 //! # To add a link
-//! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open `device`, [`Link`]
-//!    for it with what it can ([`Capabilities`]), and `KIND`, which says how its devices are told
+//! 1. Write `NAME.rs` or `NAME/` beside `uml` and `dax`: a type with an open `device`, [`Link`] for
+//!    it with what it can ([`Capabilities`]), and `KIND`, which says how its devices are recognised
 //!    from others, found and opened.
 //! 2. Add `NAME::KIND` to the list in `discovery`, and the type to the list below.
 //! 3. Have the guests of a lab run `tests/conformance` and `tests/guests` on it, and write down in

@@ -125,7 +125,7 @@ pub trait Link: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// ENOSPC or ENOMEM when it cannot be backed.
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
-        // Where the pool is lent to this machine, whoever made it has backed the whole of it.
+        // Where the pool is lent to this machine, its maker has backed the whole of it.
         if zero { write_zeros(self, offset, bytes) } else { Ok(()) }
     }
 
@@ -163,8 +163,8 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         Ok(None)
     }
 
-    /// Has the end of this process told by [`Link::ended_processes`], where the link can. Makes no
-    /// use of the heap.
+    /// Has the end of this process reported by [`Link::ended_processes`], where the link can. Makes
+    /// no use of the heap.
     fn register_process(&self) {}
 
     /// Pids of registered processes that have ended since `descriptor`, from
@@ -191,7 +191,7 @@ pub(crate) fn write_zeros<L: Link + ?Sized>(
     vshmem_mem::Map::of(mapping).zero(0, bytes).map_err(|_| Errno::IO)
 }
 
-/// A link, in its own words: how its devices are told from others, found and opened.
+/// A link, in its own words: how its devices are recognised, found and opened.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LinkKind {
     /// Its name, as [`Link::kind`] has it.

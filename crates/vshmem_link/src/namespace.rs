@@ -1,7 +1,7 @@
 //! PID namespaces below this one: containers, and steps of jobs.
 //!
-//! A PID namespace ends with its init: the kernel first kills and reaps whoever else is in it. So a
-//! pidfd of its init tells when nobody of the domain is left.
+//! A PID namespace ends with its init: the kernel first kills and reaps all others in it. So a
+//! pidfd of its init tells when no process of the domain is left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -73,7 +73,7 @@ impl Search {
     fn look_at(&mut self, pid: Pid, wanted: &BTreeSet<u32>) {
         match namespace_of(pid) {
             Ok(namespace) if wanted.contains(&namespace) && is_init(pid) => {
-                // From the descriptor on the pid cannot mean anybody else.
+                // From the descriptor on the pid cannot mean another process.
                 let init = pidfd_open(pid, PidfdFlags::empty());
                 let born = start_in(format_args!("{}", pid.as_raw_nonzero())).unwrap_or(0);
                 if namespace_of(pid) != Ok(namespace) || !is_init(pid) {
@@ -87,7 +87,7 @@ impl Search {
             // Another namespace, or a process that has ended meanwhile: no init that lives through
             // all of this look is missed.
             Ok(_) | Err(Errno::NOENT | Errno::SRCH) => {}
-            // Somebody else's. One that is directly in this namespace is nobody that is sought.
+            // Another's. One that is directly in this namespace is none of those that are sought.
             Err(_) => self.is_complete &= !is_init(pid),
         }
     }

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use rustix::io::Errno;
 
 /// Further groups of the process that connected, as they were then (SO_PEERGROUPS). Its pid does
-/// not tell: by the time that it is looked up it may be somebody else's.
+/// not tell: by the time that it is looked up it may be another's.
 ///
 /// # Errors
 /// What getsockopt(2) says.
@@ -51,10 +51,10 @@ mod tests {
         let (near, _far) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut own: Vec<u32> =
             rustix::process::getgroups().unwrap().iter().map(|group| group.as_raw()).collect();
-        let mut told = peer_groups(near.as_fd()).unwrap();
+        let mut groups = peer_groups(near.as_fd()).unwrap();
         own.sort_unstable();
-        told.sort_unstable();
-        assert_eq!(told, own);
+        groups.sort_unstable();
+        assert_eq!(groups, own);
         assert_eq!(peer_groups(std::fs::File::open("/").unwrap().as_fd()), Err(Errno::NOTSOCK));
     }
 }

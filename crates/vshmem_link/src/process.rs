@@ -4,8 +4,8 @@
 //! Two processes that ask about a third must get the same answer though each may be in a time
 //! namespace of its own, which shifts the start times that /proc shows it, and though /proc may be
 //! that of an outer PID namespace, where pids mean others. So a process is named by a pidfd, its
-//! entry in /proc is found by way of that, and its start time is told as the initial time namespace
-//! has it. Makes no use of the heap: it is called after fork, and in signal handlers.
+//! entry in /proc is found by way of that, and its start time is given as the initial time
+//! namespace has it. Makes no use of the heap: it is called after fork, and in signal handlers.
 
 use std::ffi::CStr;
 use std::io::Write;
@@ -55,7 +55,7 @@ pub fn is_same_start(one: u64, other: u64) -> bool {
     one == 0 || other == 0 || one.abs_diff(other) <= 1
 }
 
-/// How a process stands.
+/// State of a process.
 #[derive(Debug)]
 pub enum Life {
     /// It has ended, or another one has its pid by now.
@@ -68,13 +68,13 @@ pub enum Life {
 
 impl Life {
     /// Looks at a process of this PID namespace by pid and start time (0: unknown). One that has
-    /// ended and that nobody has waited for is over.
+    /// ended and that has not been waited for is over.
     #[must_use]
     pub fn of(pid: u32, start: u64) -> Self {
         let Some(raw) = i32::try_from(pid).ok().and_then(Pid::from_raw) else {
             return Self::Over;
         };
-        // The descriptor first: from then on the pid cannot mean anybody else.
+        // The descriptor first: from then on the pid cannot mean another process.
         let handle = match pidfd_open(raw, PidfdFlags::empty()) {
             Ok(handle) => Some(handle),
             Err(Errno::SRCH) => return Self::Over,

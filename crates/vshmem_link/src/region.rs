@@ -20,7 +20,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Whether it is the same file. The number of one that is gone may be given to a stranger's.
+    /// Whether it is the same file. The number of one that is gone may be given to another.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.device, self.inode, self.owner) == (other.device, other.inode, other.owner)
     }

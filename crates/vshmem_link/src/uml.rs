@@ -2,7 +2,7 @@
 //! file (`iomem=mmapper,FILE` on the guest's command line).
 //!
 //! The device maps from offset 0 only, so a part is mapped as a prefix and moved out of it. The
-//! kernel cannot sleep on such memory, and nobody outside the guest can interrupt it.
+//! kernel cannot sleep on such memory, and no process outside the guest can interrupt it.
 
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
@@ -68,7 +68,7 @@ impl Uml {
         // All rights at first: what a PFN mapping may become is fixed when it is made.
         let whole = self.device.map(0, prefix, Protection::READ_WRITE)?;
         let start = offset as usize;
-        // SAFETY: `whole` was made here and is seen by nobody else; `at` is the caller's to vouch
+        // SAFETY: `whole` was made here and is seen by no other code; `at` is the caller's to vouch
         // for.
         let part = unsafe { remap_part(&whole, start, bytes, protection, at) }?;
         // What is left of the prefix ends before the part that was moved away.

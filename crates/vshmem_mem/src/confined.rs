@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
 /// To be called before a program confines itself (seccomp(2)), and when it could not: threads sleep
-/// on one word only, with futex(2), even if told to sleep on two, and what is asked only to be
+/// on one word only, with futex(2), even if asked to sleep on two, and what is asked only to be
 /// faster is not asked any more.
 pub fn confine(confined: bool) {
     CONFINED.store(confined, Ordering::Relaxed);

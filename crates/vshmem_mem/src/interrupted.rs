@@ -130,8 +130,8 @@ pub fn is_waiter_shown() -> bool {
     with(|here| here.is_in_wait_queue.load(Ordering::Relaxed) != 0)
 }
 
-/// Where the thread stands that this handler has interrupted. Told once: a handler that comes while
-/// another one runs has nothing to do.
+/// Where the thread stands that this handler has interrupted. Returned once: a handler that comes
+/// while another one runs has nothing to do.
 #[must_use]
 pub fn take_waiter() -> Option<WaiterRecord> {
     with(|here| {

@@ -116,7 +116,7 @@ impl Map {
         self.bytes as u64
     }
 
-    /// First byte, for whoever maps the same memory there again.
+    /// First byte, for mapping the same memory there again.
     #[must_use]
     pub fn start(&self) -> NonNull<u8> {
         self.base

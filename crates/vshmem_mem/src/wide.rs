@@ -24,16 +24,16 @@ pub fn has_wide_swap() -> bool {
 pub(crate) fn replace(cell: &[AtomicU64; 2], old: Cell, new: Cell) -> bool {
     debug_assert!(cell.as_ptr().addr().is_multiple_of(16), "a cell lies on 16 bytes");
     #[cfg(tsan)]
-    told::release(cell);
+    tsan::release(cell);
     let replaced = swap(cell, old, new);
     #[cfg(tsan)]
-    told::acquire(cell);
+    tsan::acquire(cell);
     replaced
 }
 
-/// ThreadSanitizer does not see into instructions: it is told what the swap orders.
+/// ThreadSanitizer does not see into instructions: these calls say what the swap orders.
 #[cfg(tsan)]
-mod told {
+mod tsan {
     use std::ffi::c_void;
     use std::sync::atomic::AtomicU64;
 

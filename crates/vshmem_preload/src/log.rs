@@ -7,7 +7,7 @@ pub fn line(text: &str) {
     if asked {
         // SAFETY: descriptor 2 is only borrowed for one write.
         let stderr = unsafe { std::os::fd::BorrowedFd::borrow_raw(2) };
-        // Nobody to tell if that fails.
+        // A failure of that cannot be reported.
         let _ = rustix::io::write(stderr, text.as_bytes());
     }
 }

@@ -12,7 +12,7 @@ use crate::next::system_call;
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether children do not have the mappings of their parents.
 static BARE_CHILDREN: AtomicBool = AtomicBool::new(false);
-/// A page that reads 1 here and 0 in a child that nobody has prepared.
+/// A page that reads 1 here and 0 in a child that was not prepared.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The session, if there is one already that can be used as it is. A child that has come about

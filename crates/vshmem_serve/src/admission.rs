@@ -1,7 +1,7 @@
 //! Access control: a process may connect if it may open the pool's file.
 //!
 //! The socket's own mode is the first wall, kept by the kernel. This is the second: it holds where
-//! somebody has changed the socket's mode, or handed a connected socket on.
+//! another process has changed the socket's mode, or handed a connected socket on.
 
 use std::fs::Metadata;
 use std::os::fd::BorrowedFd;
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_may_open_the_pool_may_connect() {
+    fn a_process_that_may_open_the_pool_may_connect() {
         let pool = Admission { owner: 1000, group: 100, mode: 0o660 };
         let caller = |uid, gid| Caller { pid: 0, uid, gid };
         assert!(pool.admits(caller(0, 0), &[]));
@@ -76,8 +76,8 @@ mod tests {
         assert!(!pool.admits(caller(7, 7), &[]));
         let alone = Admission { mode: 0o600, ..pool };
         assert!(!alone.admits(caller(7, 100), &[]));
-        let everybody = Admission { mode: 0o666, ..pool };
-        assert!(everybody.admits(caller(7, 7), &[]));
+        let all_users = Admission { mode: 0o666, ..pool };
+        assert!(all_users.admits(caller(7, 7), &[]));
         let read_only = Admission { mode: 0o664, ..pool };
         assert!(!read_only.admits(caller(7, 7), &[]));
         assert!(pool.admits(caller(7, 7), &[5, 100]));

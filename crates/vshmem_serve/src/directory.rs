@@ -3,8 +3,8 @@
 //! `--socket` may name a directory of another user's, who can put a link in place of anything in
 //! it, and of the directory itself, between two steps of ours. So the directory is opened once, and
 //! everything is done relative to the open descriptor; no link is followed; and what needs several
-//! steps is made in a directory of this process's own in there, which nobody else can write to, and
-//! put in its place by one rename.
+//! steps is made in a directory of this process's own in there, which no other user can write to,
+//! and put in its place by one rename.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -130,7 +130,7 @@ impl<'a> Draft<'a> {
         rustix::fs::chownat(&self.directory, FILE, owner, group, AtFlags::SYMLINK_NOFOLLOW)
     }
 
-    /// Nobody but this process's user has been able to put a link there.
+    /// Only this process's user has been able to put a link there.
     pub fn chmod(&self, mode: u32) -> Result<(), Errno> {
         rustix::fs::chmodat(&self.directory, FILE, Mode::from_raw_mode(mode), AtFlags::empty())
     }
@@ -148,7 +148,7 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// A number that nobody can know ahead.
+/// A number that cannot be known ahead.
 fn unguessable() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(std::process::id())

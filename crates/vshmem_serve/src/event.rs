@@ -14,8 +14,8 @@ pub enum Event {
         /// The user that runs it.
         uid: u32,
     },
-    /// A connection was refused: somebody who may not use the pool.
-    Stranger {
+    /// A connection was refused: its user may not use the pool.
+    Refused {
         /// The process.
         pid: u32,
         /// Its user.
@@ -66,7 +66,7 @@ pub enum Event {
         /// Its QEMU; 0 when that is not known for certain.
         pid: u32,
     },
-    /// A domain has announced an address that is nobody's.
+    /// A domain has announced an address that no guest has.
     Unreachable {
         /// The domain's name.
         name: String,
@@ -89,7 +89,7 @@ impl fmt::Display for Event {
             Self::Connected { id, pid, uid } => {
                 write!(f, "guest {id}: connected (process {pid} of user {uid})")
             }
-            Self::Stranger { pid, uid, times } => write!(
+            Self::Refused { pid, uid, times } => write!(
                 f,
                 "refused: process {pid} of user {uid} may not use the pool ({times} times in all)"
             ),

@@ -23,7 +23,7 @@ pub(crate) struct Bound {
 pub(crate) enum BindError {
     #[error("something that is not a socket lies there")]
     NotASocket,
-    #[error("somebody answers there already")]
+    #[error("a server answers there already")]
     Answered,
     #[error("its path is too long for a socket")]
     TooLong,
@@ -38,7 +38,7 @@ impl From<Errno> for BindError {
 }
 
 impl Bound {
-    /// Binds a socket at `place`. One that is left over there is replaced; one that somebody
+    /// Binds a socket at `place`. One that is left over there is replaced; one that a server
     /// answers is not.
     pub fn new(place: &Path, kind: SocketType, admission: Admission) -> Result<Self, BindError> {
         // Who connects names this path.
@@ -53,7 +53,7 @@ impl Bound {
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
-        // Nobody may write to the socket before it has its owner and mode: connecting asks for
+        // No process may write to the socket before it has its owner and mode: connecting asks for
         // write permission on the file, and binding makes it with what the umask leaves.
         rustix::fs::fchmod(&socket, rustix::fs::Mode::empty())?;
         let draft = Draft::new(&entry)?;
@@ -92,7 +92,7 @@ fn is_answered(place: &Path, kind: SocketType) -> Result<bool, BindError> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let probe = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?;
     match rustix::net::connect(&probe, &SocketAddrUnix::new(place)?) {
-        // A full backlog is somebody's, too; another kind of socket may be alive as well.
+        // A full backlog is a server's, too; another kind of socket may be alive as well.
         Ok(()) | Err(Errno::AGAIN | Errno::PROTOTYPE) => Ok(true),
         Err(_) => Ok(false),
     }

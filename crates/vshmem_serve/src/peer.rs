@@ -19,7 +19,7 @@ pub(crate) struct Peer {
     pub caller: Caller,
     /// Start time of its process, to tell it from a later one of the same pid.
     pub start: u64,
-    /// The caller has been seen to be the guest itself, not somebody who connected for it.
+    /// The caller has been seen to be the guest itself, not a process that connected for it.
     pub is_process: bool,
     pub doorbells: Arc<Doorbells>,
     /// Domains that have been seen with its address: slot and epoch.

@@ -1,8 +1,8 @@
-//! What a peer has been told about the others.
+//! What a peer has been sent about the others.
 //!
-//! There is no queue of messages: what a peer has still to be told follows from what is and what
+//! There is no queue of messages: what a peer has still to be sent follows from what is and what
 //! it knows. So a guest that is stopped, and reads nothing for hours, costs nothing and is not
-//! mistaken for a dead one; when it goes on it is told how things stand then.
+//! mistaken for a dead one; when it continues it gets the state of that moment.
 
 use std::collections::BTreeMap;
 
@@ -55,7 +55,7 @@ impl PeerView {
         (self.own < vectors).then_some(Next::Own(self.own))
     }
 
-    /// Notes that something has been told.
+    /// Notes that something has been sent.
     pub fn note(&mut self, next: Next) {
         match next {
             Next::Version | Next::Id | Next::Memory => self.opening += 1,
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_and_departures_are_told_once_however_late() {
+    fn arrivals_and_departures_are_sent_once_however_late() {
         let mut peer_view = PeerView::default();
         all(&mut peer_view, &[0], 1);
         assert_eq!(all(&mut peer_view, &[0, 5], 1), [Next::Peer(5, 0)]);

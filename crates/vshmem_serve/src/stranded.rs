@@ -1,6 +1,6 @@
 //! Guests whose server was restarted: QEMU cannot reconnect.
 //!
-//! They keep the memory and go on. Nobody else can notify them, they cannot be told of newcomers,
+//! They keep the memory and continue. No other domain can notify them, they learn of no newcomers,
 //! and no socket tells of their end. Their processes do.
 
 use std::fs::File;
@@ -13,8 +13,8 @@ use vshmem_link::process_start;
 
 use crate::record::RecordedPeer;
 
-/// Whether a process has a file mapped. Only then is its end the end of a guest: whoever made the
-/// connection may have handed it on, as a manager of virtual machines does.
+/// Whether a process has a file mapped. Only then is its end the end of a guest: the process that
+/// made the connection may have handed it on, as a manager of virtual machines does.
 pub(crate) fn has_mapped(pid: u32, file: &File) -> bool {
     if pid == 0 {
         return false;
@@ -39,10 +39,10 @@ pub(crate) struct Stranded {
 }
 
 impl Stranded {
-    /// Watches it from now on; `None` when its process has ended, or cannot be told.
+    /// Watches it from now on; `None` when its process has ended, or cannot be identified.
     pub fn watch(peer: RecordedPeer) -> Option<Self> {
         let pid = i32::try_from(peer.pid).ok().and_then(Pid::from_raw)?;
-        // The descriptor first: from then on the pid cannot mean anybody else.
+        // The descriptor first: from then on the pid cannot mean another process.
         let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
         let now = process_start(peer.pid);
         (now.abs_diff(peer.start) <= 1).then_some(Self { peer, process })

@@ -16,7 +16,7 @@ use vshmem_wire::DomainState;
 
 use crate::server::Ending;
 
-/// Between two looks at the pool: whether this domain is still in good standing.
+/// Between two looks at the pool: whether this domain is still an active member.
 const ROUND: Duration = Duration::from_secs(1);
 
 /// XenStore tells what happens. Should that be missed: between two looks at all domains, of which
@@ -132,7 +132,7 @@ impl XenServer {
     /// Becomes the server.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn start(link: Box<dyn Link>, name: &str) -> Result<Self, XenServeError> {
         let name = name.to_owned();
         let xen = |error| XenServeError::Xen { name: name.clone(), error };

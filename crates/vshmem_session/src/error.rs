@@ -56,12 +56,12 @@ pub enum SessionError {
     /// It cannot be mapped.
     #[error("pool {0}")]
     Region(#[from] RegionError),
-    /// It cannot be told whom it would be joined as.
+    /// It is not known whom it would be joined as.
     #[error(transparent)]
     Anonymous(#[from] Anonymous),
-    /// It is no pool that anybody else uses.
+    /// It is no pool that another process uses.
     #[error(
-        "pool {name}: {} is a copy of it: it was made as another file, or before this machine was booted or restored. Others may be using that one, so nobody joins this one. Use the pool itself, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", place.display(), place.display()
+        "pool {name}: {} is a copy of it: it was made as another file, or before this machine was booted or restored. Others may be using that one, so it cannot be joined. Use the pool itself, or remove the copy with `rm {}` and make a pool anew with `vshmem pool create`", place.display(), place.display()
     )]
     Copy {
         /// The pool.

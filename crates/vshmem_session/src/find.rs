@@ -53,7 +53,7 @@ pub fn identify(link: &dyn Link) -> Result<(Superblock, Layout), FindError> {
 pub enum Whose {
     /// The caller's and root's files, and what this machine was given as a device.
     Mine,
-    /// Everybody's.
+    /// All users'.
     Everybodys,
 }
 
@@ -136,7 +136,7 @@ pub fn find(name: &str) -> Result<Box<dyn Link>, FindError> {
     // Devices are known by what lies in their memory. One that cannot be read may be the one that
     // is meant; one that holds something else is not.
     let mut unreadable = None;
-    // What a device's memory says of itself its members have written: nobody's private pool is
+    // What a device's memory says of itself its members have written: no private pool is
     // found there.
     let devices =
         if name.starts_with(PRIVATE_PREFIX) { Vec::new() } else { vshmem_link::devices() };

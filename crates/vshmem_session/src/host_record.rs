@@ -1,4 +1,4 @@
-//! Which file a pool is, as it is written down in it: a copy can be told from it.
+//! Which file a pool is, as it is written down in it: a copy can be recognised.
 
 use vshmem_ipc::HostRecord;
 use vshmem_link::{Anonymous, domain_facts};

@@ -31,8 +31,8 @@ pub fn open_pool(link: &dyn Link) -> Result<Pool, SessionError> {
     Ok(pool)
 }
 
-/// A pool as it is now: enough to list it. Nothing of a file is mapped, so that nobody who shortens
-/// it or makes it large meanwhile does the caller harm.
+/// A pool as it is now: enough to list it. Nothing of a file is mapped, so that no user who
+/// shortens it or makes it large meanwhile does the caller harm.
 ///
 /// # Errors
 /// Says what is wrong with it.

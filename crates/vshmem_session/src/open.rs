@@ -15,7 +15,7 @@ use crate::error::SessionError;
 use crate::host_record::host_record_of;
 use crate::look::open_pool;
 
-/// Nobody joins a copy: the pool would be two from then on, without anybody's knowledge.
+/// A copy is not joined: the pool would be two from then on, unnoticed.
 fn refuse_copy(link: &dyn Link, pool: &Pool) -> Result<(), SessionError> {
     let Some(file) = link.file() else { return Ok(()) };
     // A map too short for these words was refused before.
@@ -36,7 +36,7 @@ impl Session {
     /// Joins the pool behind `link` as this process.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn join(link: Box<dyn Link>) -> Result<Self, SessionError> {
         Self::join_in(link, own_domain()?)
     }
@@ -57,7 +57,7 @@ impl Session {
     /// As [`Session::join`].
     pub fn join_beside(link: Box<dyn Link>) -> Result<Self, SessionError> {
         // A start time that is not known is another one than that of the process's other client,
-        // and is nobody's to compare with.
+        // and is not compared.
         Self::join_with(link, own_domain()?, Process { start: 0, ..this_process() })
     }
 
@@ -113,7 +113,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the membership of a process that goes on.
+    /// Makes a running process no client any more.
     ///
     /// # Errors
     /// As [`Client::leave`].
@@ -156,7 +156,7 @@ fn own_domain() -> Result<DomainIdentity, Anonymous> {
 /// parent's. A parent that is outside the child's PID namespace has no pid there.
 ///
 /// # Errors
-/// When it may be and cannot be told.
+/// When it may be and that is not known.
 pub fn domain_of_child() -> Result<Option<DomainIdentity>, SessionError> {
     match rustix::process::getppid() {
         Some(_) => Ok(None),
@@ -164,7 +164,7 @@ pub fn domain_of_child() -> Result<Option<DomainIdentity>, SessionError> {
     }
 }
 
-/// Whether a process of this domain has ended, or its pid is somebody else's by now.
+/// Whether a process of this domain has ended, or its pid is another's by now.
 #[must_use]
 pub fn is_gone(pid: u32, start: u64) -> bool {
     !Life::of(pid, start).goes_on()

@@ -68,10 +68,10 @@ mod tests {
         let file = seen.file().unwrap();
         let name = place.to_str().unwrap();
         let other = directory.path().join("other");
-        std::fs::write(&other, "somebody's letters").unwrap();
+        std::fs::write(&other, "another's letters").unwrap();
         std::fs::rename(&other, &place).unwrap();
         assert!(matches!(remove_seen(name, &file), Err(CreateError::Replaced { .. })));
-        assert_eq!(std::fs::read(&place).unwrap(), b"somebody's letters");
+        assert_eq!(std::fs::read(&place).unwrap(), b"another's letters");
         let file = Local::open(&place).unwrap().file().unwrap();
         remove_seen(name, &file).unwrap();
         assert!(!place.exists());

@@ -1,8 +1,9 @@
-//! Posts of a pool: locks that at most one process holds each, the agent of a domain or the server.
+//! Roles in a pool that one process at most has: the agent of a domain, the server. A lock for
+//! each.
 //!
-//! A post is a lock on one byte of the pool's own file or device: so only who may use the pool can
-//! take it, domains of one kernel do not get in each other's way, no file is left behind, and it
-//! ends with its holder however that ends. The lock belongs to the open file (F_OFD_SETLK), so
+//! A role lock is a lock on one byte of the pool's own file or device: so only who may use the pool
+//! can take it, domains of one kernel do not get in each other's way, no file is left behind, and
+//! it ends with its holder however that ends. The lock belongs to the open file (F_OFD_SETLK), so
 //! closing others changes nothing.
 
 use std::fs::{File, OpenOptions};
@@ -11,7 +12,7 @@ use std::path::Path;
 use vshmem_link::domain_facts;
 use vshmem_mem::{is_byte_locked, try_lock_byte, unlock_byte};
 
-/// What a post is for.
+/// What the process does that holds the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The agent of the calling domain: the byte that the number of its PID namespace names.
@@ -36,7 +37,7 @@ impl Role {
         }
     }
 
-    /// Whether somebody has this post for the pool at `place` now.
+    /// Whether a process has this role for the pool at `place` now.
     #[must_use]
     pub fn is_held(self, place: &Path) -> bool {
         let Ok(byte) = self.byte() else { return false };
@@ -48,7 +49,7 @@ fn open(place: &Path) -> std::io::Result<File> {
     OpenOptions::new().read(true).write(true).open(place)
 }
 
-/// A post, held. Given up on drop.
+/// A role that this process has. Given up on drop.
 #[derive(Debug)]
 pub struct RoleLock {
     byte: i64,
@@ -56,7 +57,7 @@ pub struct RoleLock {
 }
 
 impl RoleLock {
-    /// Takes the post; `None` when somebody has it.
+    /// Takes the role; `None` when another process has it.
     pub fn take(role: Role, place: &Path) -> std::io::Result<Option<Self>> {
         let (byte, file) = (role.byte()?, open(place)?);
         Ok(try_lock_byte(&file, byte)?.then_some(Self { byte, file }))

@@ -116,7 +116,7 @@ fn range_of(text: &str) -> Result<(u32, u32), &'static str> {
 }
 
 fn key_of(text: &str) -> Option<i64> {
-    // What from_str_radix allows, but nobody means.
+    // What from_str_radix allows, but is not meant.
     if text.starts_with('+') || text.starts_with("0x+") || text.starts_with("0x-") {
         return None;
     }

@@ -17,7 +17,7 @@ pub enum Fault {
         /// What was found.
         what: &'static str,
     },
-    /// This process is no client in good standing any more: it was evicted while it was paused.
+    /// This process is no active client any more: its domain was evicted while it was paused.
     Evicted,
     /// The system's: the kernel refuses the sleep, with this errno. A filter of seccomp(2) does.
     Refused(i32),

@@ -1,8 +1,8 @@
-//! Waiting for a word that somebody else raises.
+//! Waiting for a word that another member raises.
 //!
 //! First by looking, without any system call; then giving the CPU away between looks; then asleep
-//! between looks, for up to a millisecond. Nobody is woken: the other one may be in a guest where
-//! nothing can interrupt. How long it is looked at first adapts to whether that helped.
+//! between looks, for up to a millisecond. No thread is woken: the other one may be in a guest
+//! where nothing can interrupt. How long it is looked at first adapts to whether that helped.
 //!
 //! A caller who has something to do meanwhile is called instead, between looks; the CPU is then its
 //! to give away.
@@ -13,7 +13,7 @@ use vshmem_mem::{AtomicU64, Instant, Ordering, StallProofTimeout, spin_hint};
 
 use crate::failure::TeamError;
 use crate::layout::FAILURE_AT;
-use crate::team::{Idle, Standing, Team};
+use crate::team::{Idle, RankState, Team};
 
 /// Looks before the CPU is given away.
 const LEAST_LOOKS: u32 = 32;
@@ -119,7 +119,7 @@ impl Team {
                     verdict = Some(TeamError::Missing(self.missing(wanted)));
                 }
             }
-            // Whoever died or left may have written it last.
+            // A member that died or left may have written it last.
             if self.has_come(wanted)? {
                 return Ok(());
             }
@@ -154,14 +154,14 @@ impl Team {
         if let Some(error) = TeamError::unpack(failure, self.shape.members()) {
             return Some(error);
         }
-        match self.standing(by) {
-            Standing::Left => Some(TeamError::Left(by)),
-            Standing::Here(person) if self.has_ended(person) => Some(TeamError::Dead(by)),
-            Standing::Here(_) | Standing::Absent => None,
+        match self.rank_state(by) {
+            RankState::Left => Some(TeamError::Left(by)),
+            RankState::Here(person) if self.has_ended(person) => Some(TeamError::Dead(by)),
+            RankState::Here(_) | RankState::Absent => None,
         }
     }
 
-    /// Who is to blame: in a barrier, whoever has not even come to it.
+    /// The member at fault: in a barrier, one that has not even come to it.
     fn missing(&self, wanted: Wanted) -> u32 {
         let members = self.shape.members();
         let has_come = |rank: u32| {
@@ -172,7 +172,7 @@ impl Team {
         (0..members).find(late).unwrap_or(wanted.by)
     }
 
-    /// Runs a call: a failure is told to all, and stays.
+    /// Runs a call: a failure is published to all, and stays.
     pub(crate) fn guarded<T>(
         &mut self,
         call: impl FnOnce(&mut Self) -> Result<T, TeamError>,

@@ -24,11 +24,11 @@ impl Team {
             let to = (self.rank + distance) % members;
             let by = (self.rank + members - distance) % members;
             let flag = self.shape.flag(to, round);
-            // Pairs with the acquire of whoever waits for it.
+            // Pairs with the acquire of the member that waits for it.
             let stored = self.map.store(flag, self.epoch, Ordering::Release);
             stored.map_err(|_| TeamError::Corrupt(self.rank))?;
             let at = self.shape.flag(self.rank, round);
-            // Nobody passes the next barrier without us.
+            // No member passes the next barrier without this one.
             let (least, most) = (self.epoch, self.epoch + 1);
             self.wait(Wanted { at, least, most, by, is_flag: true })?;
         }

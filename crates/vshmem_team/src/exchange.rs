@@ -11,7 +11,7 @@ use crate::layout::{SLOTS, STEP, TAKEN, TEXT, WHAT};
 use crate::number::{Number, Operation, combine};
 use crate::team::{Posted, Readers, Team};
 
-/// With so many members or fewer everybody reads what everybody has; with more, one does and passes
+/// With so many members or fewer each reads what all have; with more, one does and passes
 /// it on.
 const FEW: u32 = 4;
 
@@ -60,7 +60,7 @@ impl Team {
     /// Copies the root's bytes to all. Returns as soon as this member's part is done.
     ///
     /// # Errors
-    /// [`TeamError`], when somebody does not do its part.
+    /// [`TeamError`], when a member does not do its part.
     ///
     /// # Panics
     /// When `root` is no member.
@@ -101,7 +101,7 @@ impl Team {
         self.guarded(|team| team.gather(data, Things::numbers(number, operation), &mut fold))
     }
 
-    /// The same for everybody: all get the same bytes.
+    /// The same for all: each gets the same bytes.
     ///
     /// # Errors
     /// As [`Team::collect`].
@@ -144,7 +144,7 @@ impl Team {
         self.guarded(|team| team.gather(data, Things::of_caller(unit), fold))
     }
 
-    /// The same for everybody.
+    /// The same for all.
     ///
     /// # Errors
     /// As [`Team::collect`].
@@ -304,7 +304,7 @@ impl Team {
     /// Everything of this step is read.
     fn taken(&mut self) -> Result<(), TeamError> {
         let at = self.shape.member(self.rank) + TAKEN;
-        // Pairs with the acquire of whoever writes to a slot again.
+        // Pairs with the acquire of the member that writes to a slot again.
         let stored = self.map.store(at, self.step, Ordering::Release);
         stored.map_err(|_| TeamError::Corrupt(self.rank))
     }

@@ -42,7 +42,7 @@ impl TeamError {
         kind << 32 | u64::from(self.rank())
     }
 
-    /// `None` for 0: all is well. A word that was never packed is somebody's nonsense.
+    /// `None` for 0: all is well. A word that was never packed is nonsense of a member.
     pub(crate) fn unpack(word: u64, members: u32) -> Option<Self> {
         let rank = (word as u32).min(members.saturating_sub(1));
         match word >> 32 {

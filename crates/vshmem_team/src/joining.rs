@@ -21,8 +21,8 @@ pub enum JoinError {
     /// The memory holds a team of another shape, or something else.
     #[error("the memory holds something else: it must be zero before the first member joins")]
     Mismatch,
-    /// Somebody has joined with this rank.
-    #[error("somebody has joined with this rank")]
+    /// A member has joined with this rank.
+    #[error("a member has joined with this rank")]
     Taken,
     /// The team has failed, and is not to be joined any more.
     #[error("the team has ended: {0}")]
@@ -85,7 +85,7 @@ impl Team {
         })
     }
 
-    /// Leaves. When all have left, the memory is as if nobody had ever joined.
+    /// Leaves. When all have left, the memory is as if no member had ever joined.
     pub fn leave(self) {
         let _ = self.map.store(self.shape.member(self.rank) + STATE, LEFT, Ordering::Release);
         for _ in 0..TRIES {
@@ -99,8 +99,8 @@ impl Team {
         }
     }
 
-    /// The last one out leaves zeros. Nobody joins before a rank's state is zero, and all else is
-    /// by then.
+    /// The last one out leaves zeros. No member joins before a rank's state is zero, and all else
+    /// is by then.
     fn clear(&self) {
         let ranks = 0..self.shape.members();
         for rank in ranks.clone() {

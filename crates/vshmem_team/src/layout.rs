@@ -1,6 +1,6 @@
 //! Where the words of a team lie. All offsets count from its first byte.
 
-/// Members and payload, with the version of this layout: written by whoever joins first.
+/// Members and payload, with the version of this layout: written by the first that joins.
 pub(crate) const SHAPE_AT: u64 = 0;
 /// Why the team has ended before all had left; 0 while it goes on.
 pub(crate) const FAILURE_AT: u64 = 8;

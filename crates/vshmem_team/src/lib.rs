@@ -21,7 +21,7 @@
 //!
 //! # Trust
 //! What others write is copied once, checked, and the copy is used. A value that cannot be is an
-//! error. Whoever writes nonsense spoils results and ends the team; it reaches nothing else.
+//! error. A member that writes nonsense spoils results and ends the team; it reaches nothing else.
 
 #![forbid(unsafe_code)]
 

@@ -33,7 +33,7 @@ pub(crate) struct Posted {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Readers {
     #[default]
-    Nobody,
+    NoMember,
     One(u32),
     All,
 }
@@ -49,7 +49,7 @@ impl fmt::Debug for Idle {
 
 /// What a member's block says of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Standing {
+pub(crate) enum RankState {
     Absent,
     Here(Person),
     Left,
@@ -84,7 +84,7 @@ impl Team {
     }
 
     /// What is called again and again while this member waits, after a short look, instead of
-    /// yielding and sleeping: whoever sets this says how the CPU is given away.
+    /// yielding and sleeping: the program that sets this says how the CPU is given away.
     pub fn set_idle(&mut self, idle: Option<Box<dyn FnMut() + Send>>) {
         self.idle = idle.map(Idle);
     }
@@ -107,17 +107,17 @@ impl Team {
         self.failure
     }
 
-    pub(crate) fn standing(&self, rank: u32) -> Standing {
+    pub(crate) fn rank_state(&self, rank: u32) -> RankState {
         let block = self.shape.member(rank);
         let word = |at| self.map.load(block + at, Ordering::Acquire).unwrap_or(0);
         match word(STATE) {
-            JOINED => Standing::Here(Person {
+            JOINED => RankState::Here(Person {
                 domain: word(DOMAIN),
                 pid: word(PID) as u32,
                 start: word(START),
             }),
-            LEFT => Standing::Left,
-            _ => Standing::Absent,
+            LEFT => RankState::Left,
+            _ => RankState::Absent,
         }
     }
 
@@ -132,13 +132,13 @@ impl Team {
     #[must_use]
     pub fn explain(&self, error: TeamError) -> String {
         let rank = error.rank();
-        let who = match self.standing(rank) {
-            Standing::Here(person) if person.domain == self.me.domain => {
+        let who = match self.rank_state(rank) {
+            RankState::Here(person) if person.domain == self.me.domain => {
                 format!("process {}", person.pid)
             }
-            Standing::Here(person) => format!("process {} of another domain", person.pid),
-            Standing::Absent => "which has never joined".to_owned(),
-            Standing::Left => "which has left".to_owned(),
+            RankState::Here(person) => format!("process {} of another domain", person.pid),
+            RankState::Absent => "which has never joined".to_owned(),
+            RankState::Left => "which has left".to_owned(),
         };
         let members = self.shape.members();
         format!("{error} ({who}; {members} members, this is {}). The team has ended", self.rank)

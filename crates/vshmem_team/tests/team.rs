@@ -40,7 +40,7 @@ fn numbers(rank: u32, count: usize) -> Vec<u8> {
 }
 
 #[test]
-fn nobody_passes_a_barrier_before_all_have_come() {
+fn no_member_passes_a_barrier_before_all_have_come() {
     for members in [1, 2, 3, 5, 8, 17] {
         let came = AtomicU64::new(0);
         all(members, 8, |mut team| {
@@ -147,7 +147,7 @@ fn things_of_the_caller_are_made_one_in_the_order_of_ranks() {
     }
 }
 
-/// Whoever waits makes it happen itself: here the other member acts when it is told to.
+/// The waiting member makes it happen itself: here the other member acts when it is asked to.
 #[test]
 fn a_waiting_member_does_what_its_caller_has_to_do() {
     let asked = Arc::new(AtomicU64::new(0));
@@ -357,7 +357,7 @@ fn calls_that_differ_are_noticed() {
 }
 
 #[test]
-fn who_cannot_join_is_told_why() {
+fn a_member_that_cannot_join_gets_the_reason() {
     let (map, shape) = memory(2, 8);
     let _first = join(&map, shape, 0);
     let refused = |shape, rank| Team::join(&map, shape, rank, HERE, even_are_gone).unwrap_err();

@@ -20,7 +20,7 @@ pub struct RawCell {
 
 /// What a cell held at one moment.
 ///
-/// Each write raises the tag by one, whoever makes it and for whatever reason, and the
+/// Each write raises the tag by one, by any client and for any reason, and the
 /// compare-and-swap compares both halves. So no pair ever comes back, and a write that was prepared
 /// by a thread that was stopped in between no longer finds what it expects: 64 bits do not wrap at
 /// any rate (`docs/internals/wire-format.md`, "Counters").

@@ -21,7 +21,7 @@ pub const INLINE_OPS: usize = 8;
 pub enum DomainState {
     /// No client's.
     Free = 0,
-    /// Takes part. Whether it is silent is told by its lease.
+    /// Takes part. Its lease says whether it is silent.
     Alive = 1,
     /// Declared dead: its clients are being cleaned away.
     Dead = 2,
@@ -158,7 +158,7 @@ pub enum WaitKind {
     Send = 3,
 }
 
-/// How a wait stands.
+/// State of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WaitState {

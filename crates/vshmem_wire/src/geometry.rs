@@ -54,8 +54,8 @@ macro_rules! geometry {
                 [$(u64::from(self.$name),)*]
             }
 
-            /// Sets a count by its name, to the largest number there is if it does not fit. False when
-            /// there is none of that name.
+            /// Sets a count by its name, to the largest number there is if it does not fit. False
+            /// when there is none of that name.
             pub fn set(&mut self, name: &str, value: u64) -> bool {
                 match name {
                     $(stringify!($name) => {
@@ -90,7 +90,7 @@ macro_rules! geometry {
                 }
             }
 
-            /// What a pool of so many bytes gets when nobody asks for something else.
+            /// What a pool of so many bytes gets by default.
             fn of_bytes(total_bytes: u64) -> Self {
                 $(let $name: fn(u64) -> u64 = $default;)*
                 Self { $($name: $name(total_bytes) as $type,)* }

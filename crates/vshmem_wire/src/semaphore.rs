@@ -91,25 +91,25 @@ impl SemWord {
     }
 }
 
-/// How an array of operations stands.
+/// State of an array of operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u64)]
 pub enum ArrayState {
     /// No semaphore says anything of it any more.
     #[default]
-    Settled = 0,
-    /// Under way: it has not happened, and any thread may call it off.
+    Decided = 0,
+    /// Under way: it has not happened, and any thread may cancel it.
     Open = 1,
     /// It has happened.
     Done = 2,
     /// It never will.
-    CalledOff = 3,
+    Cancelled = 3,
 }
 
 /// The last array of operations on a set that was done without its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ArrayWord {
-    /// How it stands.
+    /// Its state.
     pub state: ArrayState,
     /// Whether the array before it has happened.
     pub former_done: bool,
@@ -136,10 +136,10 @@ impl ArrayWord {
     #[must_use]
     pub const fn unpack(word: u64) -> Self {
         let state = match word & 3 {
-            0 => ArrayState::Settled,
+            0 => ArrayState::Decided,
             1 => ArrayState::Open,
             2 => ArrayState::Done,
-            _ => ArrayState::CalledOff,
+            _ => ArrayState::Cancelled,
         };
         let mut numbers = [0; Self::MOST];
         let mut nth = 0;
@@ -225,7 +225,7 @@ impl Adjustment {
     const MARKS: u32 = (1 << Self::MARK_BITS) - 1;
 
     /// What a prepared undo names the operation by that leaves a semaphore with `tag`: its low
-    /// bits. Why they are enough is told in `vshmem_sync`'s `semaphore/mod.rs`.
+    /// bits. The argument why they are enough is in `vshmem_sync`'s `semaphore/mod.rs`.
     #[inline]
     #[must_use]
     pub const fn mark_of(tag: u64) -> u32 {
@@ -287,7 +287,7 @@ mod tests {
         let word = |mark| SemWord::tentatively(5, 3, 1, mark);
         let array = ArrayWord { mark: 0, former_done: true, ..ArrayWord::default() };
         for (state, value) in
-            [(ArrayState::Open, 3), (ArrayState::CalledOff, 3), (ArrayState::Done, 5)]
+            [(ArrayState::Open, 3), (ArrayState::Cancelled, 3), (ArrayState::Done, 5)]
         {
             let array = ArrayWord { state, ..array };
             assert_eq!(array.value_of(word(0)), Some(value));
@@ -303,7 +303,7 @@ mod tests {
             assert_eq!(Adjustment::unpack(word).pack(), word);
         }
         let array = ArrayWord {
-            state: ArrayState::CalledOff,
+            state: ArrayState::Cancelled,
             former_done: true,
             mark: 2,
             count: 3,

@@ -29,7 +29,8 @@ pub struct Superblock {
     pub total_bytes: u64,
     /// Seconds since 1970 at creation.
     pub created: u64,
-    /// Seconds of silence after which a domain is evicted by the first agent that notices; 0: never.
+    /// Seconds of silence after which a domain is evicted by the first agent that notices; 0:
+    /// never.
     pub evict_after: u64,
     /// Owner of the pool: a domain-local wait file must belong to root or to this uid.
     pub owner_uid: u32,
@@ -57,7 +58,8 @@ impl Superblock {
 /// Where the host's words lie in the first page, behind the superblock.
 pub const HOST_RECORD_OFFSET: u64 = 2048;
 
-/// What the host writes down about the pool's own file, so that a copy can be told. Zeros: nothing.
+/// What the host writes down about the pool's own file, so that a copy can be recognised. Zeros:
+/// nothing.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct HostRecord {

@@ -217,7 +217,7 @@ static int tells_ends_of_processes(void)
 	int32_t pids[8];
 	struct vshmem_deaths deaths = { .pids = (uintptr_t)pids, .room = 8 };
 	struct pollfd look = { .fd = file, .events = POLLPRI };
-	pid_t child, heir = 0;
+	pid_t child, grandchild = 0;
 
 	EXPECT(pipe(ready) == 0);
 	EXPECT(poll(&look, 1, 0) == 0);
@@ -226,17 +226,17 @@ static int tells_ends_of_processes(void)
 		if (ioctl(file, VSHMEM_REGISTER) || ioctl(file, VSHMEM_REGISTER))
 			_exit(1);
 		/* Lives on with the same open file. */
-		heir = fork();
-		if (!heir) {
+		grandchild = fork();
+		if (!grandchild) {
 			for (;;)
 				pause();
 		}
-		if (write(ready[1], &heir, sizeof(heir)) < 0)
+		if (write(ready[1], &grandchild, sizeof(grandchild)) < 0)
 			_exit(1);
 		for (;;)
 			pause();
 	}
-	EXPECT(read(ready[0], &heir, sizeof(heir)) == sizeof(heir));
+	EXPECT(read(ready[0], &grandchild, sizeof(grandchild)) == sizeof(grandchild));
 	late = open_device();
 	EXPECT(ioctl(file, VSHMEM_DEATHS, &deaths) == 0 && deaths.count == 0);
 	kill(child, SIGKILL);
@@ -247,10 +247,10 @@ static int tells_ends_of_processes(void)
 	EXPECT(poll(&look, 1, 0) == 0);
 	deaths.room = 8;
 	EXPECT(ioctl(file, VSHMEM_DEATHS, &deaths) == 0 && deaths.count == 0);
-	/* Each open file is told by itself. */
+	/* Each open file gets its own notices. */
 	deaths.room = 8;
 	EXPECT(ioctl(late, VSHMEM_DEATHS, &deaths) == 0 && deaths.count == 1 && pids[0] == child);
-	kill(heir, SIGKILL);
+	kill(grandchild, SIGKILL);
 	outcome(child);
 	close(file);
 	close(late);
@@ -264,7 +264,7 @@ static int forgets_old_ends(void)
 	int file = open_device(), i;
 	int32_t pids[64];
 	struct vshmem_deaths deaths = { .pids = (uintptr_t)pids, .room = 64 };
-	unsigned told = 0;
+	unsigned reported = 0;
 
 	for (i = 0; i < 1200; i++) {
 		pid_t child = fork();
@@ -275,13 +275,13 @@ static int forgets_old_ends(void)
 	}
 	EXPECT(ioctl(file, VSHMEM_DEATHS, &deaths) == 0);
 	EXPECT(deaths.missed > 0 && deaths.count == 64);
-	told = deaths.missed + deaths.count;
+	reported = deaths.missed + deaths.count;
 	do {
 		deaths.room = 64;
 		EXPECT(ioctl(file, VSHMEM_DEATHS, &deaths) == 0);
-		told += deaths.count + deaths.missed;
+		reported += deaths.count + deaths.missed;
 	} while (deaths.count);
-	EXPECT(told == 1200);
+	EXPECT(reported == 1200);
 	close(file);
 	return 0;
 }
@@ -303,7 +303,7 @@ static int rings_and_is_rung(void)
 	EXPECT(ioctl(file, VSHMEM_RING, &ring) == 0);
 	EXPECT(poll(&look, 1, -1) == 1 && look.revents == POLLIN);
 	EXPECT(read(file, &count, sizeof(count)) == sizeof(count) && count >= 1);
-	/* Nobody of that number: lost, and no harm done. */
+	/* No peer of that number: lost, and no harm done. */
 	ring.peer = 65535;
 	EXPECT(ioctl(file, VSHMEM_RING, &ring) == 0);
 	ring.peer = 65536;
@@ -336,7 +336,7 @@ static int waits_for_a_word(void)
 		_exit(ioctl(file, VSHMEM_WAIT, &wait) ? errno : 0);
 	while (!sleeps(child))
 		sched_yield();
-	/* A ring for nothing wakes nobody for good. */
+	/* A spurious notification does not wake a waiter for good. */
 	EXPECT(ioctl(file, VSHMEM_RING, &ring) == 0);
 	while (!sleeps(child))
 		sched_yield();

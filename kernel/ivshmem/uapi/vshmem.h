@@ -46,12 +46,12 @@ struct vshmem_wait {
 	__s64 timeout_ns; /* negative: for ever */
 };
 
-/* Ends of registered processes that this open file has not been told of. */
+/* Ends of registered processes that this open file has not been notified of. */
 struct vshmem_deaths {
 	__u64 pids;  /* address of __s32[room]: pids as the caller's PID namespace sees them */
 	__u32 room;
 	__u32 count;  /* out: how many were written */
-	__u32 missed;  /* out: how many ended that can no longer be told */
+	__u32 missed;  /* out: how many ended that can no longer be reported */
 	__u32 reserved;  /* 0 */
 };
 
@@ -59,7 +59,7 @@ struct vshmem_deaths {
 #define VSHMEM_INFO  _IOR(VSHMEM_MAGIC, 16, struct vshmem_info)
 #define VSHMEM_RING  _IOW(VSHMEM_MAGIC, 17, struct vshmem_ring)
 #define VSHMEM_WAIT  _IOW(VSHMEM_MAGIC, 18, struct vshmem_wait)
-/* Have the caller's end told to whoever reads deaths. Not inherited by fork; lasts over exec. */
+/* Have the caller's end reported to the readers of deaths. Lasts over exec, not over fork. */
 #define VSHMEM_REGISTER _IO(VSHMEM_MAGIC, 19)
 #define VSHMEM_DEATHS   _IOWR(VSHMEM_MAGIC, 20, struct vshmem_deaths)
 

@@ -2,7 +2,7 @@
  * back.
  *
  * Numbers may be written in C's ways (01600, 0x100). A call that fails prints "-1" and the errno's
- * name. Objects are not looked after: whoever gives the orders removes them. */
+ * name. Objects are not kept track of: the process that gives the orders removes them. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

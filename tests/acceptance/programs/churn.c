@@ -1,7 +1,7 @@
 /* Works on one semaphore set, one queue and one segment until it is killed: churn SET QUEUE SEGMENT
  * SEED.
  *
- * What must hold at any instant, whoever is killed when:
+ * What must hold at any instant, for each process killed at any time:
  *   semaphores 0 and 1 together hold what they held at first, once all adjustments are applied (0:
  * tokens taken with SEM_UNDO; between 0 and 1: atomic moves without it); every message is whole;
  * the segment's attaches are counted. */

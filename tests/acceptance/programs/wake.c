@@ -77,7 +77,7 @@ static void report(uint64_t turns, double per_tick)
 		(unsigned long)turns);
 }
 
-static void sleeper(struct table *table, int set, uint64_t turns)
+static void waiter(struct table *table, int set, uint64_t turns)
 {
 	struct sembuf down = { 0, -1, 0 };
 	double since = seconds();
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	if (table == (void *)-1)
 		fail("shmat");
 	if (strcmp(argv[1], "sleep") == 0) {
-		sleeper(table, set, turns);
+		waiter(table, set, turns);
 		shmctl(segment, IPC_RMID, NULL);
 		semctl(set, 0, IPC_RMID);
 	} else {

@@ -72,7 +72,7 @@ pub fn crashing_binaries() -> &'static Path {
             cargo()
                 .args(["build", "--release", "-p", "vshmem_preload", "--features", "crash-points"])
                 .env("CARGO_TARGET_DIR", &apart)
-                // Nobody measures with it.
+                // It is not used to measure.
                 .envs([
                     ("CARGO_PROFILE_RELEASE_LTO", "off"),
                     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),

@@ -1,4 +1,4 @@
-//! Wakers that die at a named step of their change, while somebody sleeps for it.
+//! Wakers that die at a named step of their change, while a waiter sleeps for it.
 
 use std::time::{Duration, Instant};
 
@@ -18,18 +18,18 @@ const FOR_EVER: Duration = Duration::from_secs(20);
 /// How long a waiter is given to wake from a change that never happened: it must not.
 const NOT_YET: Duration = Duration::from_millis(300);
 
-/// For each call and step: somebody sleeps, a waker dies at the step, and either its change has
+/// For each call and step: a waiter sleeps, a waker dies at the step, and either its change has
 /// happened and the waiter wakes, or it has not and the next waker wakes it. One line a case.
 ///
 /// # Panics
-/// When somebody sleeps for ever, or a change is lost or doubled.
+/// When a waiter sleeps for ever, or a change is lost or doubled.
 pub fn wakers(
     pool: &Pool,
     dying: impl Fn(&str) -> Actor,
     sound: impl Fn() -> Actor,
 ) -> Vec<String> {
     let mut report = Vec::new();
-    let mut sleeper = sound();
+    let mut waiter = sound();
     let mut next = sound();
     // A message for a receiver that sleeps beside a ring is handed to it.
     for (call, change) in [("semop", "semop"), ("msgsnd", "msg-hand-over")] {
@@ -39,18 +39,18 @@ pub fn wakers(
             waker.pid();
             let (id, sleep, wake, left) = match call {
                 "semop" => {
-                    let set = sleeper.number("semget 0 1 01600");
+                    let set = waiter.number("semget 0 1 01600");
                     let left = format!("semctl {set} 0 getval");
                     (set, format!("semop {set} 0,-1"), format!("semop {set} 0,1"), left)
                 }
                 _ => {
-                    let queue = sleeper.number("msgget 0 01600");
+                    let queue = waiter.number("msgget 0 01600");
                     let left = format!("msgctl {queue} stat");
                     (queue, format!("msgrcv {queue} 0 0"), format!("msgsnd {queue} 3 text"), left)
                 }
             };
-            sleeper.tell(&sleep);
-            until("the waiter sleeps", || pool.sleepers(id) == 1);
+            waiter.tell(&sleep);
+            until("the waiter sleeps", || pool.waiters(id) == 1);
             let start = Instant::now();
             waker.tell(&wake);
             if !happened {
@@ -58,7 +58,7 @@ pub fn wakers(
                 waker.hear_its_end();
             }
             let timeout = if happened { FOR_EVER } else { NOT_YET };
-            let heard = sleeper.hear_within(timeout);
+            let heard = waiter.hear_within(timeout);
             let answer = match (heard, happened) {
                 (Some((answer, when)), true) => {
                     let took = when.duration_since(start).as_secs_f64();
@@ -72,7 +72,7 @@ pub fn wakers(
                         "waker killed at {order}: nothing had happened; the next waker wakes"
                     ));
                     assert_eq!(next.ask(&wake), "0", "{order}");
-                    sleeper.hear()
+                    waiter.hear()
                 }
                 (Some(_), false) => {
                     panic!("{order}: a change that had not happened woke the waiter")
@@ -95,7 +95,7 @@ pub fn wakers(
             assert_eq!(next.ask(&remove), "0");
         }
     }
-    sleeper.end();
+    waiter.end();
     next.end();
     pool.assert_clean();
     report

@@ -100,13 +100,13 @@ pub fn matrix(
     assert_eq!(member.ask(&format!("msgsnd {} 1 secret", of.queue)), "0");
     let before = look(&mut member, &of, at);
 
-    let mut stranger = on_second();
+    let mut other_user = on_second();
     // The same path gives the same key; it opens nothing.
-    assert_eq!(stranger.number("ftok /etc/passwd 7"), key);
+    assert_eq!(other_user.number("ftok /etc/passwd 7"), key);
     let mut wrong = Vec::new();
     say(&format!("{:22} {:8} {}", "CALL IN POOL 2", "BY", "OF WHAT LIES IN POOL 1"));
     for attempt in attempts(&of) {
-        let answer = stranger.ask(&attempt.order);
+        let answer = other_user.ask(&attempt.order);
         say(&format!("{:22} {:8} {answer}", attempt.call, attempt.by));
         if answer != attempt.expected {
             wrong.push(format!("{}: {answer} instead of {}", attempt.order, attempt.expected));
@@ -117,28 +117,28 @@ pub fn matrix(
     assert_eq!(before, after, "what lies in pool 1 has changed");
 
     // Objects of its own under the same key, and by chance under the same ids, are other objects.
-    let own = stranger.number(&format!("shmget {key} 4096 01600"));
-    let own_set = stranger.number(&format!("semget {key} 1 01600"));
-    let own_queue = stranger.number(&format!("msgget {key} 01600"));
+    let own = other_user.number(&format!("shmget {key} 4096 01600"));
+    let own_set = other_user.number(&format!("semget {key} 1 01600"));
+    let own_queue = other_user.number(&format!("msgget {key} 01600"));
     assert_eq!((own, own_set, own_queue), (of.segment, of.set, of.queue), "the ids are alike");
-    let place = stranger.number(&format!("shmat {own} 0"));
-    assert_eq!(stranger.number(&format!("peek {place} 0")), 0);
-    assert_eq!(stranger.number(&format!("semctl {own_set} 0 getval")), 0);
-    assert_eq!(stranger.ask(&format!("msgrcv {own_queue} 0 04000")), "-1 ENOMSG");
-    assert_eq!(stranger.number(&format!("poke {place} 0 1")), 1);
-    // Somebody asleep in one pool is not woken from the other.
+    let place = other_user.number(&format!("shmat {own} 0"));
+    assert_eq!(other_user.number(&format!("peek {place} 0")), 0);
+    assert_eq!(other_user.number(&format!("semctl {own_set} 0 getval")), 0);
+    assert_eq!(other_user.ask(&format!("msgrcv {own_queue} 0 04000")), "-1 ENOMSG");
+    assert_eq!(other_user.number(&format!("poke {place} 0 1")), 1);
+    // A waiter in one pool is not woken from the other.
     member.tell(&format!("semop {} 0,-9", of.set));
-    until("the member sleeps", || first.sleepers(of.set) == 1);
-    assert_eq!(stranger.ask(&format!("semop {own_set} 0,9")), "0");
-    assert_eq!(first.sleepers(of.set), 1);
+    until("the member sleeps", || first.waiters(of.set) == 1);
+    assert_eq!(other_user.ask(&format!("semop {own_set} 0,9")), "0");
+    assert_eq!(first.waiters(of.set), 1);
     for order in [
         format!("shmctl {own} rmid"),
         format!("semctl {own_set} 0 rmid"),
         format!("msgctl {own_queue} rmid"),
     ] {
-        assert_eq!(stranger.ask(&order), "0");
+        assert_eq!(other_user.ask(&order), "0");
     }
-    assert_eq!(first.sleepers(of.set), 1);
+    assert_eq!(first.waiters(of.set), 1);
     let mut colleague = on_first();
     assert_eq!(colleague.ask(&format!("semop {} 0,6", of.set)), "0");
     assert_eq!(member.hear(), "0");
@@ -148,7 +148,7 @@ pub fn matrix(
     let mut outside = Actor::start(Command::new("env").arg("-u").arg("LD_PRELOAD"));
     assert_eq!(outside.ask(&format!("shmctl {} stat", of.segment)), "-1 EINVAL");
     assert_eq!(outside.ask(&format!("shmget {key} 0 0")), "-1 ENOENT");
-    drop(stranger);
+    drop(other_user);
     until("nothing is left in pool 2", || {
         ["segments", "semaphores", "queues"].iter().all(|table| second.rows(table).is_empty())
     });

@@ -85,7 +85,7 @@ impl Pool {
     }
 
     /// How many sleep at the object with that id.
-    pub fn sleepers(&self, id: i64) -> usize {
+    pub fn waiters(&self, id: i64) -> usize {
         let ls = self.ls();
         let tables = ["queues", "semaphores"];
         let rows = tables.iter().filter_map(|table| ls[*table].as_array()).flatten();

@@ -100,7 +100,7 @@ static void end_under_a_stranger(void *context)
 
 CASE(end_exit_seen_by_others_at_once)
 {
-	/* Whoever learns of the end by a file that it had open asks after it. */
+	/* A process that learns of the end by a file that it had open asks after it. */
 	struct ending e = { .segment = segment_of(PAGES * PAGE), .set = set_of(1) };
 	if (pipe(e.text) != 0)
 		broken("pipe");

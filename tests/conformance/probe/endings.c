@@ -9,7 +9,7 @@
 
 enum { PAGE = 4096 };
 
-struct sleeper {
+struct waiter {
 	int id;
 	volatile pid_t thread;
 	long result;
@@ -17,11 +17,11 @@ struct sleeper {
 	volatile int cleaned;
 };
 
-static void note_cleaning(void *context) { ((struct sleeper *)context)->cleaned = 1; }
+static void note_cleaning(void *context) { ((struct waiter *)context)->cleaned = 1; }
 
 static void *sleep_on_semaphore(void *context)
 {
-	struct sleeper *s = context;
+	struct waiter *s = context;
 	pthread_cleanup_push(note_cleaning, s);
 	s->thread = (pid_t)syscall(SYS_gettid);
 	s->result = step(s->id, 0, -1, 0);
@@ -32,7 +32,7 @@ static void *sleep_on_semaphore(void *context)
 
 static void *sleep_to_receive(void *context)
 {
-	struct sleeper *s = context;
+	struct waiter *s = context;
 	struct message m;
 	pthread_cleanup_push(note_cleaning, s);
 	s->thread = (pid_t)syscall(SYS_gettid);
@@ -44,7 +44,7 @@ static void *sleep_to_receive(void *context)
 
 static void *sleep_to_send(void *context)
 {
-	struct sleeper *s = context;
+	struct waiter *s = context;
 	pthread_cleanup_push(note_cleaning, s);
 	s->thread = (pid_t)syscall(SYS_gettid);
 	s->result = put(s->id, 1, "0123456789", 0);
@@ -53,7 +53,7 @@ static void *sleep_to_send(void *context)
 	return NULL;
 }
 
-static pthread_t asleep_in(void *(*role)(void *), struct sleeper *s)
+static pthread_t asleep_in(void *(*role)(void *), struct waiter *s)
 {
 	pthread_t t;
 	if (pthread_create(&t, NULL, role, s) != 0)
@@ -77,7 +77,7 @@ static int full_queue(void)
 
 static void cancel(void *(*role)(void *), int id)
 {
-	struct sleeper s = { .id = id };
+	struct waiter s = { .id = id };
 	pthread_t t = asleep_in(role, &s);
 	pthread_cancel(t);
 	void *how;
@@ -107,7 +107,7 @@ CASE(end_cancel_sender)
 
 static void *receive_when_told(void *context)
 {
-	struct sleeper *s = context;
+	struct waiter *s = context;
 	struct message m;
 	pthread_cleanup_push(note_cleaning, s);
 	while (s->thread == 0)
@@ -120,7 +120,7 @@ static void *receive_when_told(void *context)
 CASE(end_cancel_before_the_call)
 {
 	/* A cancellation that is pending acts at the call, even when it would not sleep. */
-	struct sleeper s = { .id = queue_of() };
+	struct waiter s = { .id = queue_of() };
 	pthread_t t;
 	put(s.id, 1, "x", 0);
 	pthread_create(&t, NULL, receive_when_told, &s);
@@ -140,7 +140,7 @@ static void *disabled_to_receive(void *context)
 
 CASE(end_cancel_disabled)
 {
-	struct sleeper s = { .id = queue_of() };
+	struct waiter s = { .id = queue_of() };
 	pthread_t t = asleep_in(disabled_to_receive, &s);
 	pthread_cancel(t);
 	put(s.id, 1, "four", 0);
@@ -156,7 +156,7 @@ static void *asynchronously_on_semaphore(void *context)
 
 CASE(end_cancel_asynchronous)
 {
-	struct sleeper s = { .id = set_of(1) };
+	struct waiter s = { .id = set_of(1) };
 	pthread_t t = asleep_in(asynchronously_on_semaphore, &s);
 	pthread_cancel(t);
 	void *how;
@@ -169,16 +169,16 @@ CASE(end_cancel_asynchronous)
 
 /* ---- a process that ends, or becomes another program, while a thread of it sleeps ---- */
 
-static void exit_with_sleeper(void *context)
+static void exit_with_waiter(void *context)
 {
-	struct sleeper s = { .id = *(int *)context };
+	struct waiter s = { .id = *(int *)context };
 	asleep_in(sleep_on_semaphore, &s);
 }
 
 CASE(end_exit_while_a_thread_sleeps)
 {
 	int a = set_of(1);
-	finish(start(exit_with_sleeper, &a));
+	finish(start(exit_with_waiter, &a));
 	say("ncnt %d", asked(a, 0, GETNCNT));
 	step(a, 0, 1, 0);
 	say("value %d", value(a, 0));
@@ -190,10 +190,10 @@ struct exec_scene {
 	                     count */
 };
 
-static void exec_with_sleeper(void *context)
+static void exec_with_waiter(void *context)
 {
 	struct exec_scene *scene = context;
-	struct sleeper s = { .id = scene->set };
+	struct waiter s = { .id = scene->set };
 	asleep_in(sleep_on_semaphore, &s);
 	while (!*scene->go)
 		sched_yield();
@@ -209,7 +209,7 @@ static void await_count(int set, int count)
 CASE(end_exec_while_a_thread_sleeps)
 {
 	struct exec_scene scene = { set_of(1), shared_ints() };
-	pid_t child = start(exec_with_sleeper, &scene);
+	pid_t child = start(exec_with_waiter, &scene);
 	await_count(scene.set, 1);
 	*scene.go = 1;
 	await_count(scene.set, 0);
@@ -220,7 +220,7 @@ CASE(end_exec_while_a_thread_sleeps)
 
 static void exec_with_receiver(void *context)
 {
-	struct sleeper s = { .id = *(int *)context };
+	struct waiter s = { .id = *(int *)context };
 	int tell = s.id;
 	asleep_in(sleep_to_receive, &s);
 	become("send one", tell);

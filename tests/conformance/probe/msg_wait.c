@@ -154,7 +154,7 @@ CASE(msg_wait_receivers_of_their_types)
 	finish(one);
 }
 
-CASE(msg_wait_message_goes_to_the_sleeper)
+CASE(msg_wait_message_goes_to_the_waiter)
 {
 	/* The send hands it over: nobody can take it away afterwards. */
 	struct receiver r = receiver_of(queue_of(), 0, "receiver");

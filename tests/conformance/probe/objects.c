@@ -63,7 +63,7 @@ int track_queue(int id) { return track(id, QUEUE); }
 key_t fresh_key(void)
 {
 	uint32_t r = 0;
-	/* 31 random bits: a clash with somebody else's key is beyond belief. Never IPC_PRIVATE. */
+	/* 31 random bits: a clash with another's key is next to impossible. Never IPC_PRIVATE. */
 	if (getrandom(&r, sizeof r, 0) != sizeof r)
 		broken("getrandom");
 	return (key_t)(r >> 1 | 1);

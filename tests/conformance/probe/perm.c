@@ -441,7 +441,7 @@ CASE(perm_undo_needs_no_permission)
 static void wait_without_rights(void *context)
 { say("the waiter: %s", got(step(*(int *)context, 0, -1, 0))); }
 
-CASE(perm_taken_from_a_sleeper)
+CASE(perm_taken_from_a_waiter)
 {
 	/* Checked when the call begins, not when it wakes. */
 	int a = set_mode(0606);

@@ -1,8 +1,8 @@
 /* sem_otime and the counts of waiters, as others leave them: a waiter's operations are done by
- * whoever lets it go on. */
+ * the process that lets it continue. */
 #include "case.h"
 
-struct sleeper {
+struct waiter {
 	int set;
 	struct sembuf operations[2];
 	int count;
@@ -11,7 +11,7 @@ struct sleeper {
 
 static void sleep_and_say(void *context)
 {
-	struct sleeper *s = context;
+	struct waiter *s = context;
 	say("%s: %s", s->name, got(semop(s->set, s->operations, (size_t)s->count)));
 }
 
@@ -20,7 +20,7 @@ static void operated(int set, const char *after)
 
 CASE(sem_stamp_setval_that_wakes)
 {
-	struct sleeper s = { set_of(1), { { 0, -2, 0 } }, 1, "takes 2" };
+	struct waiter s = { set_of(1), { { 0, -2, 0 } }, 1, "takes 2" };
 	pid_t child = start(sleep_and_say, &s);
 	await_waiters(s.set, 0, GETNCNT, 1, child);
 	operated(s.set, "asleep");
@@ -34,7 +34,7 @@ CASE(sem_stamp_setval_that_wakes)
 
 CASE(sem_stamp_setval_zero_that_wakes)
 {
-	struct sleeper s = { set_of(1), { { 0, 0, 0 } }, 1, "for zero" };
+	struct waiter s = { set_of(1), { { 0, 0, 0 } }, 1, "for zero" };
 	set_value(s.set, 0, 2);
 	pid_t child = start(sleep_and_say, &s);
 	await_waiters(s.set, 0, GETZCNT, 1, child);
@@ -48,7 +48,7 @@ CASE(sem_stamp_setval_zero_that_wakes)
 
 CASE(sem_stamp_setall_that_wakes)
 {
-	struct sleeper s = { set_of(2), { { 0, -1, 0 }, { 1, -1, 0 } }, 2, "takes both" };
+	struct waiter s = { set_of(2), { { 0, -1, 0 }, { 1, -1, 0 } }, 2, "takes both" };
 	pid_t child = start(sleep_and_say, &s);
 	await_waiters(s.set, 0, GETNCNT, 1, child);
 	semctl(s.set, 0, SETALL, (union semun) { .array = (unsigned short[]) { 1, 0 } });
@@ -62,7 +62,7 @@ CASE(sem_stamp_setall_that_wakes)
 /* A waiter that can never go on ends with an error: nothing has been operated. */
 CASE(sem_stamp_setval_that_refuses)
 {
-	struct sleeper s = { set_of(2), { { 0, -1, 0 }, { 1, 1, 0 } }, 2, "raises too high" };
+	struct waiter s = { set_of(2), { { 0, -1, 0 }, { 1, 1, 0 } }, 2, "raises too high" };
 	set_value(s.set, 1, 32767);
 	pid_t child = start(sleep_and_say, &s);
 	await_waiters(s.set, 0, GETNCNT, 1, child);
@@ -114,8 +114,8 @@ static void counts(int set, const char *after, pid_t went_on)
 
 CASE(sem_count_of_the_overtaken)
 {
-	struct sleeper a = { set_of(2), { { 0, -1, 0 }, { 1, -1, 0 } }, 2, "takes both" };
-	struct sleeper b = { a.set, { { 0, -1, 0 } }, 1, "takes the first" };
+	struct waiter a = { set_of(2), { { 0, -1, 0 }, { 1, -1, 0 } }, 2, "takes both" };
+	struct waiter b = { a.set, { { 0, -1, 0 } }, 1, "takes the first" };
 	pid_t both = start(sleep_and_say, &a);
 	await_waiters(a.set, 0, GETNCNT, 1, both);
 	pid_t one = start(sleep_and_say, &b);
@@ -128,9 +128,9 @@ CASE(sem_count_of_the_overtaken)
 
 CASE(sem_count_of_the_overtaken_by_setval)
 {
-	struct sleeper a = { set_of(2), { { 0, -1, 0 }, { 1, 0, 0 } }, 2,
+	struct waiter a = { set_of(2), { { 0, -1, 0 }, { 1, 0, 0 } }, 2,
 		"takes one when the other is zero" };
-	struct sleeper b = { a.set, { { 0, -1, 0 } }, 1, "takes the first" };
+	struct waiter b = { a.set, { { 0, -1, 0 } }, 1, "takes the first" };
 	set_value(a.set, 1, 1);
 	pid_t mixed = start(sleep_and_say, &a);
 	await_waiters(a.set, 0, GETNCNT, 1, mixed);

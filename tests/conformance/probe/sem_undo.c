@@ -245,7 +245,7 @@ CASE(undo_setval_clears_only_its_own)
 
 static void take_one(void *context) { say("the waiter: %s", got(step(*(int *)context, 0, -1, 0))); }
 
-CASE(undo_wakes_a_sleeper)
+CASE(undo_wakes_a_waiter)
 {
 	struct undoer u = scene(1, -1, true);
 	pid_t holder = changing(&u), waiter = start(take_one, &u.set);
@@ -258,7 +258,7 @@ CASE(undo_wakes_a_sleeper)
 static void wait_for_zero(void *context)
 { say("the waiter for zero: %s", got(step(*(int *)context, 0, 0, 0))); }
 
-CASE(undo_wakes_a_sleeper_for_zero)
+CASE(undo_wakes_a_waiter_for_zero)
 {
 	struct undoer u = scene(0, 2, true);
 	pid_t holder = changing(&u), waiter = start(wait_for_zero, &u.set);
@@ -270,7 +270,7 @@ CASE(undo_wakes_a_sleeper_for_zero)
 
 static void sleep_with_undo(void *context) { step(*(int *)context, 0, -1, SEM_UNDO); }
 
-CASE(undo_sleeper_killed)
+CASE(undo_waiter_killed)
 {
 	/* It never got the semaphore: there is nothing to give back. */
 	int a = set_of(1);

@@ -187,7 +187,7 @@ CASE(shm_msync_and_mincore)
 
 CASE(shm_munmap_by_system_call)
 {
-	/* Without libc's munmap: the count is the kernel's, whoever unmaps. */
+	/* Without libc's munmap: the count is the kernel's, whichever thread unmaps. */
 	int a = segment_of(PAGE);
 	char *at = attach(a);
 	say("%s", got(syscall(SYS_munmap, at, PAGE)));

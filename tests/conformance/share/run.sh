@@ -1,6 +1,6 @@
 #!/bin/bash
 # What --share says: tests/conformance/share/run.sh SHARE-PROGRAM 'VSHMEM COMMAND' POOL
-# The pool must be empty, and nobody else's.
+# The pool must be empty, and not used by others.
 probe=$1 vshmem=$2 pool=$3 passed=0 failed=0 skipped=0
 if [ ! -x "$probe" ] || [ -z "$pool" ]; then
 	echo "usage: $0 SHARE-PROGRAM 'VSHMEM COMMAND' POOL" >&2

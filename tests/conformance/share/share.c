@@ -189,7 +189,7 @@ static int walked(enum kind kind, int id, bool any)
 
 static key_t key_of(const char *text) { return (key_t)strtoll(text, NULL, 0); }
 
-/* A key that is nobody else's, in the range that the tests give to none. */
+/* A key that no other program has, in the range that the tests give to none. */
 static key_t other_key(int n) { return (key_t)(0x5a000000 + (getpid() & 0xffff) * 16 + n); }
 
 static int kinds(char **words)

@@ -93,7 +93,7 @@ static uint32_t sum_of(const unsigned char *text, size_t bytes, uint32_t sum)
 	return sum;
 }
 
-/* Tokens held with SEM_UNDO: they come back, whoever dies. */
+/* Tokens held with SEM_UNDO: they come back when a process dies. */
 static void hold(void)
 {
 	unsigned short a = (unsigned short)(next() % TOKENS),
@@ -174,7 +174,7 @@ static void exclude(void)
 	shared->count = before + 1;
 	mine->left++;
 	if (shared->inside != me)
-		wrong("somebody else came into the critical section");
+		wrong("another process came into the critical section");
 	shared->inside = 0;
 	if (semop(on.mutex, &leave, 1) != 0)
 		fail("the mutex left");
@@ -264,7 +264,7 @@ static void own_segment(void)
 		sched_yield();
 	for (size_t i = 0; i < bytes / 8; i++)
 		if (at[i] != 0xa5a5a5a5a5a5a5a5u)
-			wrong("somebody wrote into a segment of its own");
+			wrong("another process wrote into a segment of its own");
 	if (shmdt(at) != 0)
 		fail("shmdt of its own");
 }
@@ -330,7 +330,7 @@ static void own_queue(void)
 
 static void begin_life(void)
 {
-	/* Whoever kills the father kills the son. */
+	/* The parent's end ends the child. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	random_state ^= (uint64_t)getpid() * 2654435761u;
 }

@@ -58,7 +58,7 @@ pub fn room(pool: &Pool) -> Result<PoolSpace, String> {
     Ok(PoolSpace { slabs_used: 0, slabs_free: 0, pages_clean: 0, ..room })
 }
 
-/// Receives everything of the strict queue until told to end: (sender, number) in order.
+/// Receives everything of the strict queue until asked to end: (sender, number) in order.
 fn collect(me: &Client, queue: i32) -> Result<Vec<(u32, u32)>, String> {
     let mut all = Vec::new();
     loop {
@@ -101,7 +101,8 @@ pub fn run(ground: &Ground, seconds: u64, seed: u64) -> Result<Tally, String> {
     strict_queue(&strict, &accounts)?;
     mixed_queue(ground, me, &accounts)?;
     ground.on.remove_others(me)?;
-    // What a worker had claimed and not yet listed when it was killed waits for whoever needs it.
+    // What a worker had claimed and not yet listed when it was killed waits for a process that
+    // needs it.
     me.reclaim_all().map_err(said("reclaiming"))?;
     let wrong = me.pool().check().map_err(said("a look"))?;
     if !wrong.is_empty() {
@@ -130,7 +131,7 @@ fn nothing_left(ground: &Ground) -> Result<(), String> {
     }
 }
 
-/// Kills at random for that long, and then everybody.
+/// Kills at random for that long, and then all.
 fn load(
     ground: &Ground,
     session: &Session,
@@ -175,7 +176,7 @@ fn end_agent(me: &Client) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Waits until nobody else is a client, as an agent reaps dead clients.
+/// Waits until no other process is a client, as an agent reaps dead clients.
 fn quiet(session: &Session) -> Result<(), String> {
     let me = session.client();
     let begun = Instant::now();
@@ -221,7 +222,7 @@ fn semaphores(ground: &Ground, me: &Client, accounts: &Accounts) -> Result<(), S
     if !(least..=most).contains(&fast) {
         return Err(format!("single operations: {fast}, not within {least}..={most}"));
     }
-    // Whoever died between down and up has kept its token: given back for the next epoch.
+    // A process that died between down and up has kept its token: given back for the next epoch.
     me.set_semaphore(on.fast, 0, FAST as i32, &Superuser).map_err(said("SETVAL"))
 }
 
@@ -273,7 +274,7 @@ fn strict_queue(strict: &[(u32, u32)], accounts: &Accounts) -> Result<(), String
     if missing.is_empty() { Ok(()) } else { Err(format!("messages lost: {missing:?}")) }
 }
 
-/// As the strict one, but whoever receives may die with a message in its hands.
+/// As the strict one, but the receiver may die with a message in its hands.
 fn mixed_queue(ground: &Ground, me: &Client, accounts: &Accounts) -> Result<(), String> {
     let mut seen = accounts.received.clone();
     loop {

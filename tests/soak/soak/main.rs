@@ -1,6 +1,6 @@
 //! Processes under load on one pool, killed and stopped at random, and accounts that must balance.
 //!
-//! SOAK_SECONDS says for how long (25 s unless told), SOAK_SEED repeats a run's dice, though not
+//! SOAK_SECONDS says for how long (25 s by default), SOAK_SEED repeats a run's dice, though not
 //! its timing. See tests/soak/README.md.
 
 #![forbid(unsafe_code)]

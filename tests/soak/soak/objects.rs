@@ -1,4 +1,4 @@
-//! What everybody works on, and shorter calls.
+//! What all processes work on, and shorter calls.
 
 use vshmem_ipc::{Client, Errno, Kind, Operation, Receive, Superuser};
 use vshmem_session::Session;
@@ -63,7 +63,7 @@ impl Objects {
         Some(Self { tokens, moved, fast, mutex, strict, mixed, segment })
     }
 
-    /// Removes everything else, as what was made by somebody who died before removing it.
+    /// Removes everything else, as what was made by a process that died before removing it.
     pub fn remove_others(&self, me: &Client) -> Result<(), String> {
         for kind in Kind::ALL {
             for row in me.pool().objects(kind).map_err(|errno| errno.to_string())? {

@@ -44,13 +44,13 @@ pub use site::{Between, Job, Materials, Memory, Side, Site, open as open_site};
 pub use statistics::{Spread, ratios};
 pub use turns::{Order, take_turns};
 
-/// How a benchmark is told to break off, and tells how far it is.
+/// How a benchmark is asked to stop, and says how far it is.
 pub trait Watch: Sync {
     /// True when the user wants to stop.
     fn stopped(&self) -> bool;
     /// One line for the user.
     fn tell(&self, line: &str);
-    /// So many of so many runs are done, this is what remains as far as can be told, and `now` is
+    /// So many of so many runs are done, this is what remains as far as is known, and `now` is
     /// at work.
     fn advance(&self, done: usize, of: usize, left: Option<std::time::Duration>, now: &str) {
         let left = left.map_or(String::new(), |left| format!(", {} s left", left.as_secs()));

@@ -19,7 +19,7 @@ impl OwnPool {
     /// guests cannot back memory.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn make(bytes: u64, limits: &[(&str, u64)]) -> Result<Self> {
         Self::make_prepared(bytes, limits, 0)
     }

@@ -5,7 +5,7 @@ use fastrand::Rng;
 /// In which order the contenders of one pair index have their turns.
 #[derive(Debug)]
 pub enum Order {
-    /// Each index begins with the next contender: everybody has every place.
+    /// Each index begins with the next contender: all have every place.
     Rotating,
     /// By lot: no rhythm of the machine can fall in with it.
     Shuffled(Rng),

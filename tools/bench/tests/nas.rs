@@ -76,7 +76,7 @@ fn run(directory: &Path, scratch: &Path, bench: &str) -> Result<(Case, Outcome),
 #[test]
 fn what_a_nas_benchmark_prints_is_read_and_its_own_check_counts() {
     if !Command::new("mpirun").arg("--version").output().is_ok_and(|said| said.status.success()) {
-        // Not by a macro: that is kept from whoever reads the log of a test that passed.
+        // Not by a macro: that is not shown in the log of a test that passed.
         let line = "SKIPPED: NAS benchmarks: there is no mpirun (apt-get install openmpi-bin)\n";
         std::io::stderr().write_all(line.as_bytes()).unwrap();
         return;

@@ -175,7 +175,7 @@ fn a_browser_shows_it_on_desks_phones_and_paper() {
             Command::new(name).arg("--version").output().is_ok_and(|said| said.status.success())
         })
     else {
-        // Not by a macro: that is kept from whoever reads the log of a test that passed.
+        // Not by a macro: that is not shown in the log of a test that passed.
         let line =
             "SKIPPED: the report in a browser: there is no chromium (apt-get install chromium)\n";
         std::io::stderr().write_all(line.as_bytes()).unwrap();
@@ -228,7 +228,7 @@ fn a_browser_shows_it_on_desks_phones_and_paper() {
     keep(&paper);
 }
 
-/// For somebody to look at: in the directory that `VSHMEM_SCREENSHOTS` names.
+/// To be looked at: in the directory that `VSHMEM_SCREENSHOTS` names.
 fn keep(file: &Path) {
     if let Some(place) = std::env::var_os("VSHMEM_SCREENSHOTS") {
         let place = Path::new(&place);

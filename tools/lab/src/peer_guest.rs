@@ -37,7 +37,7 @@ pub fn exec_in_peer(guest: u32, request: &ExecRequest, streams: Streams) -> Resu
     let to = SocketAddr::from((address(guest), AGENT_PORT));
     let connection = TcpStream::connect_timeout(&to, Duration::from_secs(5))
         .map_err(|error| GuestFault::Unreachable { guest, why: error.to_string() })?;
-    // Nobody tells a guest that its peer guest has died, so the connection must find out.
+    // A guest gets no notice that its peer guest has died, so the connection must find out.
     let watched = || -> rustix::io::Result<()> {
         rustix::net::sockopt::set_socket_keepalive(&connection, true)?;
         rustix::net::sockopt::set_tcp_keepidle(&connection, Duration::from_secs(30))?;

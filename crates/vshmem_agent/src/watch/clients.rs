@@ -13,7 +13,7 @@ use super::period::ROUND;
 
 /// How long a child may take to come for the slot that its parent, dead by now, has kept for it.
 const ORPHAN: Duration = Duration::from_secs(5);
-/// How long somebody else may take to recover a dead client before the agent sees to it.
+/// How long others may take to recover a dead client before the agent sees to it.
 const RECOVERY: Duration = Duration::from_secs(2);
 
 /// One client.
@@ -21,7 +21,7 @@ const RECOVERY: Duration = Duration::from_secs(2);
 struct WatchedClient {
     local_client: LocalClient,
     handle: Option<OwnedFd>,
-    /// Its process (while reserved, its parent) is known to be dead, or somebody is known to
+    /// Its process (while reserved, its parent) is known to be dead, or another process is known to
     /// recover it: how long it is left alone yet. Who could come for it, or recovers it, may be
     /// stopped together with this agent.
     over: Option<StallProofTimeout>,
@@ -60,7 +60,7 @@ impl WatchedClient {
 
     /// Whether it is time to recover it.
     fn is_due(&mut self, now: Instant) -> bool {
-        // Its attaches stay until somebody confirms the death of its domain.
+        // Its attaches stay until an operator confirms the death of its domain.
         if matches!(self.local_client.state, ClientState::Free | ClientState::Quarantined) {
             return false;
         }
@@ -136,7 +136,7 @@ mod tests {
         let me = vshmem_session::this_process();
         let former = LocalClient {
             index: 3,
-            name: vshmem_wire::ClientId::new(3, 1),
+            id: vshmem_wire::ClientId::new(3, 1),
             domain: 0,
             pid: me.pid,
             start: me.start,
@@ -156,7 +156,7 @@ mod tests {
         let me = vshmem_session::this_process();
         let mut watched = WatchedClient::of(LocalClient {
             index: 3,
-            name: vshmem_wire::ClientId::new(3, 1),
+            id: vshmem_wire::ClientId::new(3, 1),
             domain: 0,
             pid: me.pid,
             start: me.start,

@@ -28,16 +28,16 @@ impl Doorbell {
         self.descriptor.as_ref().map(AsFd::as_fd)
     }
 
-    /// Once a second: wakes whoever was missed. A notification may have been lost, or whoever was
-    /// to notify may have died or been stopped.
+    /// Once a second: wakes waiters that were missed. A notification may have been lost, or the
+    /// waker was to notify may have died or been stopped.
     pub fn round(&mut self, this_client: &Client) -> Result<(), Errno> {
         this_client.deliver_wakeups();
         this_client.recover_waiters()?;
         let before = self.all_can_notify;
         self.all_can_notify = this_client.is_woken_by_all()?;
         if before && !self.all_can_notify {
-            // Somebody has come who cannot notify: waiters look for themselves from now on.
-            this_client.wake_everybody();
+            // A client has come that cannot notify: waiters look for themselves from now on.
+            this_client.wake_every_waiter();
         }
         Ok(())
     }

@@ -21,7 +21,7 @@ impl Host {
 
     /// On the host, attends to the pool. In a guest, sees whether the host's memory is still behind
     /// the device; if it is a copy, evicts this domain in it, so that its programs get EIO instead
-    /// of waiting for nobody, and returns true.
+    /// of waiting for no process, and returns true.
     pub fn check(&mut self, this_client: &Client) -> Result<bool, Errno> {
         let pool = this_client.pool();
         if self.is_local {
@@ -58,7 +58,7 @@ impl Host {
 /// agents do falls silent with the host's beat, as one agent may be behind both.
 fn foreign_peers(this_client: &Client) -> Result<Vec<Peer>, Errno> {
     let pool = this_client.pool();
-    // Who the host is was not written down: then nobody can be told from it.
+    // Who the host is was not written down: then no process can be distinguished from it.
     let Some(host) = pool.host_boot().map_err(|_| Errno::IO)? else { return Ok(Vec::new()) };
     let rows = pool.domains()?;
     let own = rows.iter().find(|row| row.index == this_client.domain()).map(|row| row.boot);

@@ -1,8 +1,8 @@
 //! Whether the memory behind a guest's device is still the host's.
 //!
 //! A guest that is migrated, or restored from a snapshot, with a pool on an nvdimm or virtio-pmem
-//! device continues with a copy of it. It is told nothing: its boot id, its clocks and its
-//! processes are what they were. What it can see is that nobody else writes any more, from one
+//! device continues with a copy of it. It gets no notice: its boot id, its clocks and its
+//! processes are what they were. What it can see is that no other domain writes any more, from one
 //! moment on. One silent member proves nothing (it may be paused, or dead); so two witnesses are
 //! needed that were heard before and have not taken their leave: the host, which attends to the
 //! pool once a second while `vshmem pool serve` or a process of the host runs on it, and the
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_in_which_nobody_writes_any_more_is_noticed() {
+    fn a_copy_without_writers_is_noticed() {
         assert!(ends_alone(&mut with_company(), Some(3), 3));
         // Their last words need not come in one round.
         let mut host_monitor = with_company();

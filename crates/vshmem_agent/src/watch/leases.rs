@@ -16,7 +16,7 @@ struct Lease {
     epoch: u32,
     value: u32,
     /// With a value that stays as it is. Rounds are counted: while this agent is stopped it hears
-    /// nobody.
+    /// no other.
     timeout: StallProofTimeout,
 }
 
@@ -77,7 +77,7 @@ mod tests {
     /// All machines go on together, and this agent looks before the others have renewed their
     /// leases.
     #[test]
-    fn a_stop_of_the_agent_evicts_nobody() {
+    fn a_stop_of_the_agent_evicts_no_domain() {
         let after = 30 * ROUND;
         let mut now = Instant::now();
         let mut lease = Lease::new(1, 7, after, now);

@@ -1,6 +1,6 @@
 //! Domains that are PID namespaces below the agent's own: containers, and steps of jobs.
 //!
-//! Whatever kills a container kills its agent as well, so nobody in it can tell of its end. The
+//! Whatever kills a container kills its agent as well, so no process in it can report its end. The
 //! agent of a namespace around it sees its init end, and declares the domain dead.
 
 use std::collections::{BTreeSet, HashMap};

@@ -24,7 +24,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// Why the rounds have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// Nobody is left.
+    /// No client is left.
     Idle,
     /// This domain has been evicted or declared dead.
     Evicted,
@@ -60,8 +60,8 @@ struct Wakeup {
     /// A PID namespace below this one has ended.
     namespace_ended: bool,
     /// The domain was notified.
-    rung: bool,
-    /// The link has told of the end of a process.
+    notified: bool,
+    /// The link has reported the end of a process.
     ends_reported: bool,
 }
 
@@ -134,8 +134,8 @@ impl<'a> Watch<'a> {
         Ok(self.is_idle()?.then_some(Ending::Idle))
     }
 
-    /// Without a server (`vshmem pool serve`) nobody forwards notifications to this host or from
-    /// it, so nobody is to rely on being notified.
+    /// Without a server (`vshmem pool serve`) no process forwards notifications to this host or
+    /// from it, so no waiter is to rely on being notified.
     fn check_server(&self) -> Result<(), Errno> {
         if self.on_host && !Role::Server.is_held(self.place) {
             self.this_client.lose_doorbells()?;
@@ -163,7 +163,7 @@ impl<'a> Watch<'a> {
                 return;
             }
             let wakeup = self.wait(left);
-            if wakeup.rung {
+            if wakeup.notified {
                 self.doorbell.answer(self.this_client);
             }
             if self.recover(&wakeup).is_err() {
@@ -182,7 +182,7 @@ impl<'a> Watch<'a> {
         if wakeup.namespace_ended {
             self.namespaces.reap_dead(self.this_client)?;
         }
-        // The link has told of ends: maybe of processes that are too new to be known here.
+        // The link has reported ends: maybe of processes that are too new to be known here.
         if wakeup.ends_reported
             && let Some(descriptor) = self.doorbell.descriptor()
             && !self.link.ended_processes(descriptor).is_empty()
@@ -217,7 +217,7 @@ impl<'a> Watch<'a> {
             ended: ended.map(|(_, (local_client, _))| *local_client).collect(),
             namespace_ended: looks[namespaces].iter().any(has_news),
             // A device that is gone hangs up: reading it says so.
-            rung: notice.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
+            notified: notice.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR),
             ends_reported: notice.contains(PollFlags::PRI),
         }
     }

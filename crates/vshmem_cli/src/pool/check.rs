@@ -90,10 +90,10 @@ fn repair(name: &str) -> Result<(), Failure> {
             for client in &participants.clients {
                 if client.state == vshmem_wire::ClientState::Active && participants.is_over(client)
                 {
-                    this_client.reap(client.name).map_err(unreadable(name))?;
+                    this_client.reap(client.id).map_err(unreadable(name))?;
                 }
             }
-            // What is left is told by the look that follows.
+            // What is left is found by the check that follows.
             this_client.repair().map(drop).map_err(unreadable(name))
         })
         .unwrap_or(Ok(()))

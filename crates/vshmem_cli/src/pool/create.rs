@@ -43,7 +43,7 @@ pub struct Create {
     #[arg(long = "limit", value_name = "NAME=VALUE", value_parser = limit)]
     limits: Vec<(String, u64)>,
     /// Evict a domain after this many seconds of silence, without asking. 0: never. For links
-    /// where nobody can tell that a domain is dead: a paused guest looks the same.
+    /// where the death of a domain cannot be noticed: a paused guest looks the same.
     #[arg(long, value_name = "SECS", default_value_t = 0)]
     evict_after: u64,
     /// Back memory when a segment is made rather than now. Guests cannot use such a pool.

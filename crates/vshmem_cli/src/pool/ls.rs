@@ -56,7 +56,7 @@ pub struct Overview {
     slow: Option<String>,
     /// Why it cannot be read.
     pub error: Option<String>,
-    /// It belongs to somebody who has not let this user in: nothing is wrong with it.
+    /// It belongs to a user that has not let this one in: nothing is wrong with it.
     #[serde(skip)]
     pub denied: bool,
     /// It is another user's file, and was not looked into.

@@ -41,7 +41,7 @@ Examples:
   vshmem pool serve job7 --vectors 1";
 
 impl Serve {
-    /// Serves until it is told to stop.
+    /// Serves until it is asked to stop.
     pub fn carry_out(self) -> Outcome {
         let name = self.name;
         if name.contains('/') {
@@ -72,7 +72,7 @@ impl Serve {
         let mut gone = false;
         let ending = server.run(stop.as_fd(), &mut |event| {
             let line = show::clean(&format!("pool {name}: {event}"));
-            // Nobody reads any more: no reason to leave the guests alone.
+            // The output is closed: no reason to leave the guests alone.
             gone = gone || show::line(line).is_err();
         })?;
         drop(server);
@@ -135,7 +135,7 @@ fn cannot_catch(error: &std::io::Error) -> Failure {
 /// A guest takes a descriptor for its connection and one for each vector.
 fn allow_many_descriptors() {
     let now = getrlimit(Resource::Nofile);
-    // Without, fewer guests can connect, and are told so.
+    // Without, fewer guests can connect, and get a message that says so.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
 }
 

@@ -114,7 +114,7 @@ impl Datagrams {
         let here = self.here.iter().map(|here| show::clean(here));
         let domains = self.domains.iter().map(|one| {
             let hears: Vec<String> = one.hears.iter().map(|name| show::clean(name)).collect();
-            let hears = if hears.is_empty() { "nobody".to_owned() } else { hears.join(", ") };
+            let hears = if hears.is_empty() { "no other".to_owned() } else { hears.join(", ") };
             format!("{} hears {hears}", show::clean(&one.domain))
         });
         let said: Vec<String> = here.chain(domains).collect();

@@ -32,7 +32,7 @@ Examples:
   mpirun -H guest1,guest2 ./program
 
 Programs are not changed. Within a kernel messages go through Open MPI's own shared memory, between
-guests of the pool through the pool, and to everybody else over the network.";
+guests of the pool through the pool, and to all others over the network.";
 
 /// Where the components are: in `directory`, or where a build or an installation leaves them.
 pub fn components(directory: Option<&Path>) -> Result<PathBuf, Failure> {

@@ -15,7 +15,7 @@ use crate::visit::Visit;
 #[command(after_help = EXAMPLES)]
 #[command(group(clap::ArgGroup::new("wishes").required(true).multiple(true)))]
 pub struct Rm {
-    /// Remove the segment with this id (once nobody has it attached any more).
+    /// Remove the segment with this id (once no process has it attached any more).
     #[arg(group = "wishes", short = 'm', long = "shmem-id", value_name = "ID")]
     shm_ids: Vec<i32>,
     /// Remove the segment with this key.
@@ -109,7 +109,7 @@ impl Rm {
             }
             for entry in entries {
                 match remove(this_client, kind, entry.id, &caller) {
-                    // Removed by somebody else meanwhile, or not ours: `all` is all that may be.
+                    // Removed by another process meanwhile, or not ours: `all` is all that may be.
                     Ok(()) | Err(Errno::INVAL | Errno::IDRM | Errno::PERM) => {}
                     Err(errno) => troubles.push(trouble(kind, entry.id, errno)),
                 }
@@ -130,7 +130,7 @@ fn trouble(kind: Kind, id: i32, errno: Errno) -> String {
     let noun = noun(kind);
     match errno {
         Errno::INVAL | Errno::IDRM => format!("there is no {noun} with id {id}"),
-        Errno::PERM | Errno::ACCESS => format!("{noun} {id} belongs to somebody else"),
+        Errno::PERM | Errno::ACCESS => format!("{noun} {id} belongs to another user"),
         errno => format!("cannot remove {noun} {id}: {errno}"),
     }
 }

@@ -1,7 +1,7 @@
 //! `vshmem run`: an unmodified program on a pool.
 //!
 //! This process joins the pool and then becomes the program, which finds the membership again by
-//! its pid and start time. So there is no moment at which the agent could find nobody and go.
+//! its pid and start time. So there is no moment at which the agent could find no client and end.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -172,7 +172,7 @@ fn join(link: Box<dyn Link>) -> Result<Session, Failure> {
             Err(SessionError::Join { error: JoinError::Full { .. }, .. })
                 if !timeout.is_over(Instant::now()) =>
             {
-                // Without one, nobody empties it.
+                // Without one, it is not emptied.
                 let _ = vshmem_agent::start(&place);
                 std::thread::sleep(Duration::from_millis(100));
             }

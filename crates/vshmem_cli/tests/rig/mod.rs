@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A pool name that no other test and nobody else has; its file is removed at the end.
+/// A pool name that no other test and no other program has; its file is removed at the end.
 pub struct Name(pub String);
 
 impl Name {

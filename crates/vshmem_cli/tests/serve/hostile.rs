@@ -31,9 +31,7 @@ fn a_peer_that_sends_something_is_disconnected_and_its_domain_lives_on() {
         // The server may hang up halfway.
         let _ = peer.socket.write_all(garbage);
         server.until_said(&format!("guest {}: disconnected, because it has sent", peer.id()));
-        until("its doorbell is nobody's", || {
-            address_of(process.pool(), process.domain()).is_none()
-        });
+        until("its doorbell is lost", || address_of(process.pool(), process.domain()).is_none());
         assert_eq!(state_of(process.pool(), process.domain()), DomainState::Alive);
         until("the others know", || host_monitor.peers() == [0]);
         process.leave().unwrap();
@@ -90,7 +88,7 @@ fn there_are_no_more_peers_than_domains() {
     let id = peers.pop().unwrap().id();
     server.until_said(&format!("guest {id}: gone"));
     let next = Qemu::connect(&server.socket, 1);
-    assert_ne!(next.id(), id, "an id that somebody may still believe in was given again");
+    assert_ne!(next.id(), id, "an id that a peer may still know was given again");
     server.stop();
 }
 
@@ -141,7 +139,7 @@ fn strangers_are_kept_out_by_the_socket_and_by_their_credentials() {
     let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups"];
     let said = connect_as(&server, &nobody);
     assert!(said.contains("refused: Permission denied"), "{said}");
-    // Somebody opens the socket by mistake: the pool's own mode still counts.
+    // The socket's mode is opened by mistake: the pool's own mode still counts.
     std::fs::set_permissions(&server.socket, std::fs::Permissions::from_mode(0o666)).unwrap();
     let said = connect_as(&server, &nobody);
     assert!(said.contains("got 0"), "{said}");

@@ -74,7 +74,7 @@ fn a_guest_gets_version_id_memory_and_doorbells_in_this_order() {
 }
 
 #[test]
-fn nothing_is_left_after_a_server_that_was_told_to_stop() {
+fn nothing_is_left_after_a_server_that_was_asked_to_stop() {
     if !is_root() {
         return;
     }
@@ -131,7 +131,7 @@ fn the_host_notifies_guests_and_guests_notify_the_host() {
     let doorbell = Served::of(&name.0);
     doorbell.notify(guest.id()).unwrap();
     until("a notification at the guest", || guest.was_notified());
-    // Nobody is there: harmless.
+    // No server is there: harmless.
     doorbell.notify(4711).unwrap();
     doorbell.notify(u32::MAX).unwrap();
     doorbell.notify(guest.id()).unwrap();
@@ -196,7 +196,7 @@ fn a_guest_that_is_reset_is_a_new_domain_and_its_former_self_is_dead() {
 }
 
 #[test]
-fn a_guest_that_stands_still_is_not_dead_and_is_told_everything_later() {
+fn a_stopped_guest_is_not_dead_and_gets_everything_later() {
     if !is_root() {
         return;
     }
@@ -214,7 +214,7 @@ fn a_guest_that_stands_still_is_not_dead_and_is_told_everything_later() {
     server.until_said(&format!("guest {last}: gone"));
     assert_eq!(state_of(process.pool(), process.domain()), DomainState::Alive);
     let newcomer = Qemu::connect(&server.socket, 64);
-    until("all is told", || still.peers() == [0, i64::from(newcomer.id())]);
+    until("all is sent", || still.peers() == [0, i64::from(newcomer.id())]);
     assert_eq!(still.learnt.lock().unwrap().peers[&i64::from(newcomer.id())].len(), 64);
     process.leave().unwrap();
     server.stop();

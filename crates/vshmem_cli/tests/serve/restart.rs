@@ -31,7 +31,7 @@ fn served(test: &str) -> (Name, Server) {
 }
 
 #[test]
-fn without_the_server_nobody_relies_on_being_notified() {
+fn without_the_server_no_waiter_relies_on_being_notified() {
     if !is_root() {
         return;
     }
@@ -79,7 +79,7 @@ fn a_restarted_server_serves_newcomers_and_does_not_harm_who_is_there() {
     });
     // A guest's agent may start again and announce what it reads from its device.
     old.announce(&before);
-    until("its doorbell is nobody's", || address_of(after.pool(), before.domain()).is_none());
+    until("its doorbell is lost", || address_of(after.pool(), before.domain()).is_none());
     let set = new_set(host.client());
     hand_over(&before, &after, set, 20);
     hand_over(host.client(), &before, set, 20);

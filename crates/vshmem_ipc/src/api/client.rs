@@ -155,7 +155,7 @@ impl Client {
         fork::renounce(&self.context)
     }
 
-    /// Ends the membership of a process that goes on: gives up what it holds, and its slot.
+    /// Makes a running process no client any more: gives up what it holds, and its slot.
     ///
     /// Nothing happens when the domain has been evicted or reaped meanwhile: what lies in the slot
     /// is not this process's any more.
@@ -166,11 +166,11 @@ impl Client {
         answer(self.pool(), leave::leave(&self.context))
     }
 
-    /// Whether the process of a name may still act: it is a member, or was evicted and is not known
-    /// to be dead.
+    /// Whether the process of a client id may still act: its domain is a member, or was evicted and
+    /// is not known to be dead.
     #[must_use]
-    pub fn may_act(&self, name: ClientId) -> bool {
-        clients::may_act(self.pool(), name)
+    pub fn may_act(&self, client: ClientId) -> bool {
+        clients::may_act(self.pool(), client)
     }
 
     /// Whether this process has to start an agent for its domain: there is none, and no other
@@ -195,7 +195,7 @@ impl Client {
         answer(self.pool(), lease::renew_lease(&self.context, agent_pid))
     }
 
-    /// Whether this domain is still a member in good standing: it may have been evicted while it
+    /// Whether this domain is still an active member: it may have been evicted while it
     /// was paused.
     ///
     /// # Errors

@@ -11,7 +11,7 @@ use crate::pool::open::Pool;
 use crate::pool::superblock::Text;
 use crate::pool::tables::table_of;
 
-/// What the program is told.
+/// What the program gets.
 #[inline(always)]
 pub(crate) fn answer<T, E: Into<Failure>>(pool: &Pool, result: Result<T, E>) -> Result<T, Errno> {
     result.map_err(|failure| match failure.into() {

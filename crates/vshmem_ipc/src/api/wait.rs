@@ -46,8 +46,8 @@ impl Client {
     }
 
     /// Wakes every thread slot that is waiting, and notifies every domain.
-    pub fn wake_everybody(&self) {
-        doorbell::wake_everybody(&self.context)
+    pub fn wake_every_waiter(&self) {
+        doorbell::wake_every_waiter(&self.context)
     }
 
     /// Wakes those threads of this domain, or of this kernel, that sleep although they have been

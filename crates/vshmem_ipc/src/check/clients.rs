@@ -4,66 +4,15 @@ use std::collections::HashSet;
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    ClientId, ClientListHead, ClientSlot, ClientState, DomainSlot, DomainState, Registry,
-    ThreadSlot, WaitKind, WaitState,
+    ClientId, ClientSlot, ClientState, DomainSlot, DomainState, Registry, ThreadSlot, WaitKind,
+    WaitState,
 };
 
+use crate::check::client_lists::Listed;
+use crate::check::client_table::{ClientTable, Owner};
 use crate::check::look::Checker;
 use crate::pool::clients::{client_at, slot_of};
 use crate::pool::threads::thread_at;
-
-/// How every client slot stands.
-pub(super) struct ClientTable {
-    /// A [`ClientState`] per slot.
-    pub clients: Vec<u32>,
-    /// How often each has been taken.
-    taken: Vec<u64>,
-    /// Slots of threads that wait.
-    pub waiting: Vec<u32>,
-}
-
-/// Whose name a word is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// A client's that has not been reaped.
-    Client,
-    /// A process's that is only just joining.
-    Joining,
-    /// A client's that has ended: the thread that meets what carries it takes it back.
-    Ended,
-    /// No client's ever.
-    Nobody,
-}
-
-impl ClientTable {
-    /// Whose name an owner cell carries.
-    pub fn owner(&self, word: u64) -> Owner {
-        let Some(client) = ClientId::of(word) else { return Owner::Nobody };
-        let Some(slot) = client.slot() else { return Owner::Joining };
-        let (Some(state), Some(taken)) =
-            (self.clients.get(slot as usize), self.taken.get(slot as usize))
-        else {
-            return Owner::Nobody;
-        };
-        let current = ClientId::new(slot, *taken);
-        match client.count().cmp(&current.count()) {
-            std::cmp::Ordering::Less => Owner::Ended,
-            std::cmp::Ordering::Equal if *state == ClientState::Free as u32 => Owner::Ended,
-            std::cmp::Ordering::Equal => Owner::Client,
-            std::cmp::Ordering::Greater => Owner::Nobody,
-        }
-    }
-
-    /// The client that is in a slot now.
-    pub fn name(&self, slot: u32) -> Option<ClientId> {
-        self.taken.get(slot as usize).map(|taken| ClientId::new(slot, *taken))
-    }
-
-    /// Whether a client slot is a client's, alive or not.
-    pub fn is_in_use(&self, slot: u32) -> bool {
-        self.clients.get(slot as usize).is_some_and(|state| *state != ClientState::Free as u32)
-    }
-}
 
 impl Checker<'_> {
     /// Whether an owner cell carries the id of a client that is not dying.
@@ -214,47 +163,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Which thread slots are on the list of their client.
-    fn listed_threads(&mut self, client_table: &ClientTable) -> Result<Vec<bool>, Fault> {
-        let layout = self.layout;
-        let mut listed = vec![false; layout.threads.count as usize];
-        for client in 0..layout.clients.count as u32 {
-            let Some(name) = client_table.name(client).filter(|_| client_table.is_in_use(client))
-            else {
-                continue;
-            };
-            let slot = client_at(layout, client)?;
-            let mut client_list_head =
-                ClientListHead::unpack(self.word(field!(slot, ClientSlot, threads))?);
-            while let Some(thread) = client_list_head.first.checked_sub(1) {
-                let Some(seen) =
-                    listed.get_mut(thread as usize).filter(|_| client_list_head.is_of(name))
-                else {
-                    self.wrong(format!(
-                        "the thread slots of client {client} lead to {thread}, which is not its own"
-                    ));
-                    break;
-                };
-                if std::mem::replace(seen, true) {
-                    self.wrong(format!("thread slot {thread} is listed twice"));
-                    break;
-                }
-                let at = thread_at(layout, thread)?;
-                if self.word(field!(at, ThreadSlot, owner))? != name.word() {
-                    self.wrong(format!(
-                        "client {client} lists thread slot {thread}, which is not its own"
-                    ));
-                    break;
-                }
-                client_list_head =
-                    ClientListHead::unpack(self.word(field!(at, ThreadSlot, sibling))?);
-            }
-        }
-        Ok(listed)
-    }
-
     fn threads(&mut self, client_table: &mut ClientTable) -> Result<(), Fault> {
-        let listed = self.listed_threads(client_table)?;
+        let listed = self.listed(Listed::ThreadSlots, client_table)?;
         for (thread, listed) in (0..).zip(listed) {
             let at = thread_at(self.layout, thread)?;
             let owner = self.word(field!(at, ThreadSlot, owner))?;
@@ -280,7 +190,7 @@ impl Checker<'_> {
                 Owner::Joining => self.unfinished(format!(
                     "thread slot {thread} is held by a process that was joining"
                 )),
-                Owner::Nobody => self.wrong(format!(
+                Owner::NoClient => self.wrong(format!(
                     "thread slot {thread} is held by {owner:#x}, which is not the id of a client"
                 )),
                 Owner::Ended if wait != WaitState::Idle as u32 => {

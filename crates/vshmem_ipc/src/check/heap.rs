@@ -4,16 +4,16 @@ use std::collections::HashMap;
 
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, ClientListHead, ClientSlot, MSG_HEADER_BYTES,
-    MsgSlot, ObjectState, SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
+    Adjustment, ArrayWord, CELL_BYTES, CHUNK_CLASSES, MSG_HEADER_BYTES, MsgSlot, ObjectState,
+    SLAB_BYTES, SemSlot, SemWord, SlabMeta, UNIT_BYTES, UndoSlot,
 };
 
-use crate::check::clients::{ClientTable, Owner};
+use crate::check::client_lists::Listed;
+use crate::check::client_table::{ClientTable, Owner};
 use crate::check::look::Checker;
 use crate::check::objects::Objects;
 use crate::msg::message::Header;
 use crate::pool::chunk::{self, Chunk, IN_OBJECT, LONGEST_RUN, SLAB_UNITS};
-use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
 use crate::registry::table;
 use crate::sem::undo_records;
@@ -105,7 +105,7 @@ impl Checker<'_> {
         listed: &[bool],
     ) -> Result<(), Fault> {
         let layout = self.layout;
-        let held = self.held_undos(client_table)?;
+        let held = self.listed(Listed::UndoRecords, client_table)?;
         for (record, listed) in listed.iter().enumerate() {
             let at = undo_records::undo_at(layout, record as u32)?;
             let client = self.word(field!(at, UndoSlot, client))?;
@@ -127,45 +127,6 @@ impl Checker<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Which undo records are on the list of their client.
-    fn held_undos(&mut self, client_table: &ClientTable) -> Result<Vec<bool>, Fault> {
-        let layout = self.layout;
-        let mut held = vec![false; layout.undos.count as usize];
-        for client in 0..layout.clients.count as u32 {
-            let Some(name) = client_table.name(client).filter(|_| client_table.is_in_use(client))
-            else {
-                continue;
-            };
-            let slot = client_at(layout, client)?;
-            let mut client_list_head =
-                ClientListHead::unpack(self.word(field!(slot, ClientSlot, undos))?);
-            while let Some(record) = client_list_head.first.checked_sub(1) {
-                let Some(seen) =
-                    held.get_mut(record as usize).filter(|_| client_list_head.is_of(name))
-                else {
-                    self.wrong(format!(
-                        "the undo records of client {client} lead to {record}, which is not its own"
-                    ));
-                    break;
-                };
-                if std::mem::replace(seen, true) {
-                    self.wrong(format!("undo record {record} is held twice"));
-                    break;
-                }
-                let at = undo_records::undo_at(layout, record)?;
-                if self.word(field!(at, UndoSlot, client))? != name.word() {
-                    self.wrong(format!(
-                        "client {client} lists undo record {record}, which is not its own"
-                    ));
-                    break;
-                }
-                client_list_head =
-                    ClientListHead::unpack(self.word(field!(at, UndoSlot, sibling))?);
-            }
-        }
-        Ok(held)
     }
 
     fn adjustments(&mut self, record: u32, unit: u32, count: u32) -> Result<(), Fault> {
@@ -449,7 +410,7 @@ impl Checker<'_> {
             Owner::Joining => self.unfinished(format!(
                 "the chunk at unit {unit} is held by a process that was joining"
             )),
-            Owner::Nobody => self.wrong(format!(
+            Owner::NoClient => self.wrong(format!(
                 "the chunk at unit {unit} belongs to {owner:#x}, which is not the id of a client"
             )),
         }

@@ -5,6 +5,8 @@
 //! bounded by the size of its table, and every index is checked: a pool full of garbage yields
 //! findings and nothing else.
 
+mod client_lists;
+mod client_table;
 mod clients;
 mod heap;
 pub(crate) mod look;

@@ -7,14 +7,14 @@ use vshmem_wire::{
     AttachSlot, CELL_BYTES, ClientId, ClientSlot, ObjectHeader, ObjectState, ShmSlot,
 };
 
-use crate::check::clients::{ClientTable, Owner};
+use crate::check::client_table::{ClientTable, Owner};
 use crate::check::look::{Checker, name_of};
 use crate::pool::clients::client_at;
 use crate::pool::id::Kind;
 use crate::registry::table::{self, SlotState, per_kind};
 use crate::shm::record::attach_at;
 
-/// How every object slot stands, kind by kind.
+/// State of every object slot, kind by kind.
 pub(super) struct Objects {
     pub slot_states: [Vec<SlotState>; 3],
 }
@@ -229,7 +229,7 @@ impl Checker<'_> {
                     objects.is(Kind::Segment, segment, ObjectState::Live)
                         || objects.is(Kind::Segment, segment, ObjectState::Doomed)
                 });
-                if client_table.name(client).map(ClientId::word) != Some(owner)
+                if client_table.id(client).map(ClientId::word) != Some(owner)
                     || count == 0
                     || !there
                     || !segments.insert(segment)

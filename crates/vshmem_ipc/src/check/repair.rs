@@ -90,17 +90,17 @@ fn repair_clients(context: &Context) -> Result<(), Failure> {
         ))
     };
     for client in 0..layout.clients.count as u32 {
-        // The name first: if the slot gets a new owner now, reaping sees another client in it.
-        let name = context.pool().named(client)?;
+        // The client id first: if the slot gets a new owner now, reaping sees another client in it.
+        let id = context.pool().client_id_in(client)?;
         let row = look(client)?;
         if row.0 == ClientState::Active as u32 {
             parents.insert((row.1, row.2));
         }
         if row.0 != ClientState::Free as u32 {
-            rows.push((name, row));
+            rows.push((id, row));
         }
     }
-    for (name, (state, domain, pid, joined)) in rows {
+    for (id, (state, domain, pid, joined)) in rows {
         let domain_state = domain_state_of(context, domain)?;
         let gone = state == ClientState::Dying as u32
             || domain_state.is_none_or(|(domain, epoch)| {
@@ -110,7 +110,7 @@ fn repair_clients(context: &Context) -> Result<(), Failure> {
             })
             || (state == ClientState::Reserved as u32 && !parents.contains(&(domain, pid)));
         if gone {
-            reap::reap(context, name)?;
+            reap::reap(context, id)?;
         }
     }
     for index in 0..layout.domains.count as u32 {
@@ -171,7 +171,7 @@ fn repair_objects(context: &Context) -> Result<(), Failure> {
     if cleaner != 0 && !is_somebody(context, cleaner)? {
         clean::release_cleaning(context, &lock_context, cleaner)?;
     }
-    doorbell::wake_everybody(context);
+    doorbell::wake_every_waiter(context);
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use vshmem_wire::{
     WaitKind, WaitState,
 };
 
-use crate::check::clients::ClientTable;
+use crate::check::client_table::ClientTable;
 use crate::check::look::{Checker, name_of};
 use crate::check::objects::Objects;
 use crate::msg::awaited_types::{AwaitedTypes, says_list};

@@ -200,7 +200,7 @@ fn reap_gone(context: &Context, gone: &dyn Fn(u32, u64) -> bool) -> Result<(), J
         JoinError::Damaged(Fault::corrupt(context.pool.layout().clients.offset, "client table"))
     })?;
     for row in rows.into_iter().filter(|row| gone(row.pid, row.start)) {
-        reap::reap_client(context, &lock_context, row.name)?;
+        reap::reap_client(context, &lock_context, row.id)?;
     }
     Ok(())
 }
@@ -285,7 +285,7 @@ pub(crate) fn join(
     Ok(context)
 }
 
-/// What lower rooms have done by upper ones.
+/// Steps of upper layers that lower ones call.
 static UPCALLS: Upcalls = Upcalls {
     recover_thread: threads::recover_thread,
     free_spare_chunks: msg::stock::free_spare_chunks,

@@ -68,7 +68,7 @@ pub(crate) fn renew_lease(context: &Context, agent_pid: u32) -> Result<(), Failu
     renew().map_err(Failure::from)
 }
 
-/// Whether this domain is still a member in good standing: it may have been evicted while it
+/// Whether this domain is still an active member: it may have been evicted while it
 /// was paused.
 pub(crate) fn is_active_member(context: &Context) -> Result<bool, Failure> {
     let look = || -> Result<bool, Fault> {

@@ -10,7 +10,7 @@ use crate::recovery::reap;
 use crate::recovery::steps::{self, Ended, Occasion};
 use crate::sem::recover;
 
-/// Ends the membership of a process that goes on: gives up what it holds, and its slot.
+/// Makes a running process no client any more: gives up what it holds, and its slot.
 ///
 /// Nothing happens when the domain has been evicted or reaped meanwhile: what lies in the slot is
 /// not this process's any more.

@@ -1,7 +1,7 @@
 //! What one process needs to work in a pool: the map, its own slots and name, and what it remembers
 //! between calls.
 //!
-//! Nothing in the rooms above this one keeps state of its own; all of them are functions over a
+//! Nothing in the layers above this one keeps state of its own; all of them are functions over a
 //! [`Context`].
 
 pub(crate) mod chunk_cache;
@@ -43,7 +43,7 @@ pub enum WakeScope {
     Domain,
 }
 
-/// Steps of upper rooms that lower ones begin: rare, and out of line. One table, given to the
+/// Steps of upper layers that lower ones begin: rare, and out of line. One table, given to the
 /// context when it joins.
 #[derive(Debug)]
 pub(crate) struct Upcalls {
@@ -147,7 +147,7 @@ impl Context {
         ClientId::joining(digest, self.pid.load(Ordering::Relaxed))
     }
 
-    /// Whether this process is still the member that it was: it may have been evicted, with its
+    /// Whether this process is still the client that it was: it may have been evicted, with its
     /// domain, while it was paused.
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
@@ -169,7 +169,7 @@ impl Context {
     /// Index of this domain.
     #[must_use]
     pub(crate) fn domain(&self) -> u32 {
-        // Written before this process is a member, and in a child before it is one.
+        // Written before this process is a client, and in a child before it is one.
         self.domain.load(Ordering::Relaxed)
     }
 
@@ -209,7 +209,7 @@ impl Context {
         ProcessRef { domain: self.domain(), pid: self.pid.load(Ordering::Relaxed) }
     }
 
-    /// The pid that this domain's programs are told for `process_ref`: 0 for one of another domain,
+    /// The pid that this domain's programs see for `process_ref`: 0 for one of another domain,
     /// as Linux does across PID namespaces.
     #[must_use]
     pub(crate) fn pid_here(&self, process_ref: u32) -> u32 {

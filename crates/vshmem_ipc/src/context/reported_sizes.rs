@@ -48,7 +48,7 @@ impl ReportedSizes {
     /// The size of an object in `slot` as any other call sees it.
     ///
     /// # Errors
-    /// Corrupt when it is not what this process has been told before.
+    /// Corrupt when it is not what this process has reported before.
     pub(crate) fn check_size(
         &self,
         kind: Kind,

@@ -17,14 +17,14 @@ pub(crate) fn clients(pool: &Pool) -> Result<Vec<ClientRow>, Fault> {
     let mut rows = Vec::new();
     for index in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, index)?;
-        // The name first: if the slot gets a new owner now, the id no longer matches.
-        let name = pool.named(index)?;
+        // The client id first: if the slot gets a new owner now, the id no longer matches.
+        let id = pool.client_id_in(index)?;
         let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?) else {
             continue;
         };
         rows.push(ClientRow {
             index,
-            name,
+            id,
             domain: load_value(map, field!(slot, ClientSlot, domain))?,
             pid: load_value(map, field!(slot, ClientSlot, pid))?,
             start: pool.start_of(slot)?,
@@ -128,8 +128,8 @@ pub(crate) fn local_clients(pool: &Pool, domain: u32) -> Result<Vec<LocalClient>
         let mut found = Vec::new();
         for index in 0..clients_high.min(layout.clients.count as u32) {
             let slot = client_at(layout, index)?;
-            // The name first: if the slot gets a new owner now, the id no longer matches.
-            let name = pool.named(index)?;
+            // The client id first: if the slot gets a new owner now, the id no longer matches.
+            let id = pool.client_id_in(index)?;
             let Some(state) = client_state(load_value(map, field!(slot, ClientSlot, state))?)
             else {
                 continue;
@@ -139,7 +139,7 @@ pub(crate) fn local_clients(pool: &Pool, domain: u32) -> Result<Vec<LocalClient>
             }
             found.push(LocalClient {
                 index,
-                name,
+                id,
                 domain,
                 pid: load_value(map, field!(slot, ClientSlot, pid))?,
                 start: pool.start_of(slot)?,

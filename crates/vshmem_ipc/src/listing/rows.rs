@@ -60,8 +60,8 @@ pub struct DomainKey {
 pub struct ClientRow {
     /// Slot.
     pub index: u32,
-    /// Its name, by which it can be reaped.
-    pub name: ClientId,
+    /// Its client id, by which it can be reaped.
+    pub id: ClientId,
     /// Slot of its domain.
     pub domain: u32,
     /// Pid inside the domain; while reserved, the parent's.
@@ -70,7 +70,7 @@ pub struct ClientRow {
     pub start: u64,
     /// User.
     pub uid: u32,
-    /// Standing.
+    /// Its state.
     pub state: ClientState,
     /// Seconds since 1970 when it joined.
     pub joined: u32,
@@ -86,14 +86,14 @@ pub struct LocalClient {
     /// Slot.
     pub index: u32,
     /// Its name.
-    pub name: ClientId,
+    pub id: ClientId,
     /// Slot of its domain.
     pub domain: u32,
     /// Pid inside the domain; while reserved, the parent's.
     pub pid: u32,
     /// Start time in clock ticks since boot.
     pub start: u64,
-    /// Standing.
+    /// Its state.
     pub state: ClientState,
 }
 

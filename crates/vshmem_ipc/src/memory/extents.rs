@@ -239,7 +239,7 @@ fn search(
 }
 
 /// Takes `pages` pages that begin at a multiple of `align`. `None` when there is no such extent.
-/// `choose` is told where the pages could begin and where the free extent ends, and may begin
+/// `choose` gets where the pages could begin and where the free extent ends, and may begin
 /// later.
 pub(crate) fn allocate(
     txn: &mut Txn<'_>,
@@ -358,7 +358,7 @@ pub(crate) fn begin_cleaning(
     Ok(Some(extent))
 }
 
-/// Gives back what the client cleans whose name the word is. False when it cleans nothing.
+/// Gives back what the client cleans whose client id the word is. False when it cleans nothing.
 pub(crate) fn end_cleaning(txn: &mut Txn<'_>, layout: &Layout, client: u64) -> Result<bool, Fault> {
     let (cleaning_at, cleaner_at) = (registry!(layout, cleaning), registry!(layout, cleaner));
     let Some(slot) = txn.get(cleaning_at)?.checked_sub(1) else { return Ok(false) };

@@ -6,14 +6,14 @@ use vshmem_wire::{ClientId, ClientListHead, ClientSlot, ClientState, Layout, Reg
 
 use crate::pool::open::Pool;
 
-/// Whether the process of a name may still act: it is a member, or was evicted and is not known
-/// to be dead.
-pub(crate) fn may_act(pool: &Pool, name: ClientId) -> bool {
+/// Whether the process of a client id may still act: its domain is a member, or was evicted and is
+/// not known to be dead.
+pub(crate) fn may_act(pool: &Pool, client: ClientId) -> bool {
     let look = || -> Result<bool, Fault> {
-        let slot = slot_of(pool.layout(), name)?;
+        let slot = slot_of(pool.layout(), client)?;
         let state = load_value(pool.map(), field!(slot, ClientSlot, state))?;
         let there = state == ClientState::Active as u32 || state == ClientState::Quarantined as u32;
-        Ok(there && pool.still_holds(slot, name)?)
+        Ok(there && pool.still_holds(slot, client)?)
     };
     look().unwrap_or(false)
 }
@@ -36,7 +36,7 @@ pub(crate) fn is_in(txn: &mut Txn<'_>, slot: u64, client: ClientId) -> Result<bo
 }
 
 /// Whether two start times are those of one process. Of what is not known nothing can be said. In
-/// time namespaces that are shifted by a part of a tick, one process may be told two that are one
+/// time namespaces that are shifted by a part of a tick, one process may see two that are one
 /// apart.
 pub(crate) fn is_same_start(one: u64, other: u64) -> bool {
     one != 0 && other != 0 && one.abs_diff(other) <= 1
@@ -53,7 +53,7 @@ pub(crate) fn client_at(layout: &Layout, index: u32) -> Result<u64, Fault> {
     layout.clients.at(index).ok_or(Fault::corrupt(layout.clients.offset, "no such client slot"))
 }
 
-/// Offset of a client's slot, whoever is in it by now.
+/// Offset of a client's slot, also when it has another client by now.
 pub(crate) fn slot_of(layout: &Layout, client: ClientId) -> Result<u64, Fault> {
     client_at(layout, client.slot().unwrap_or(u32::MAX))
 }
@@ -147,7 +147,7 @@ pub(crate) fn write_client(
 
 impl Pool {
     /// The client that is in a slot now.
-    pub(crate) fn named(&self, index: u32) -> Result<ClientId, Fault> {
+    pub(crate) fn client_id_in(&self, index: u32) -> Result<ClientId, Fault> {
         let slot = client_at(self.layout(), index)?;
         Ok(ClientId::new(index, load_word(self.map(), field!(slot, ClientSlot, taken))?))
     }

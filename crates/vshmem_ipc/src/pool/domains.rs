@@ -19,7 +19,7 @@ pub struct DomainIdentity {
     pub born: u64,
     /// Name for people. At most 32 bytes.
     pub name: String,
-    /// Whether the name was given by whoever runs the domain, so that two of one name are
+    /// Whether the name was given by the operator of the domain, so that two of one name are
     /// two boots of the same machine.
     pub named: bool,
 }

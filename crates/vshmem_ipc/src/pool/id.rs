@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_the_kernel_are_told_apart() {
+    fn ids_of_the_kernel_are_distinguished() {
         for id in [-1, 0, 1, 16383, 32768, 32768 + 5] {
             assert_eq!(Place::of(id), None, "{id}");
         }

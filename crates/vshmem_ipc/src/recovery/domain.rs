@@ -109,25 +109,25 @@ pub(crate) fn reap_domain_from(
     } else {
         // Threads that wait for one of their locks, or for one of their threads that could not wake
         // them.
-        doorbell::wake_everybody(context);
+        doorbell::wake_every_waiter(context);
     }
     Ok(())
 }
 
-/// The clients of a domain in one of its boot epochs, by name.
+/// The clients of a domain in one of its boot epochs.
 fn clients_of(context: &Context, domain: u32, epoch: u32) -> Result<Vec<ClientId>, Fault> {
     let (layout, map) = (context.pool().layout(), context.pool().map());
     let high = load_value(map, field!(layout.registry, Registry, clients_high))?;
     let mut clients = Vec::new();
     for client in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, client)?;
-        // The name first: if the slot gets a new owner now, the id no longer matches.
-        let name = context.pool().named(client)?;
+        // The client id first: if the slot gets a new owner now, the id no longer matches.
+        let id = context.pool().client_id_in(client)?;
         let same = load_value(map, field!(slot, ClientSlot, state))? != ClientState::Free as u32
             && load_value(map, field!(slot, ClientSlot, domain))? == domain
             && load_value(map, field!(slot, ClientSlot, epoch))? == epoch;
         if same {
-            clients.push(name);
+            clients.push(id);
         }
     }
     Ok(clients)

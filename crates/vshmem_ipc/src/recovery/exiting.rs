@@ -55,9 +55,9 @@ fn reap_announced(
     let (mut found, mut others_leave) = (false, false);
     for index in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, index)?;
-        // The name first: if the slot changes hands after this, the reaping finds another one
+        // The client id first: if the slot changes hands after this, the reaping finds another one
         // there.
-        let client = context.pool().named(index)?;
+        let client = context.pool().client_id_in(index)?;
         let state = load_value(map, field!(slot, ClientSlot, state))?;
         let leaves = load_value(map, field!(slot, ClientSlot, leaving))? != 0;
         if !leaves || state == ClientState::Free as u32 {

@@ -35,22 +35,22 @@ fn reap_pid(
     let mut found = false;
     for client in 0..high.min(layout.clients.count as u32) {
         let slot = client_at(layout, client)?;
-        // The name first: if the slot gets a new owner now, reaping sees another client in it.
+        // The client id first: if the slot gets a new owner now, reaping sees another client in it.
         // Whether the process lives is asked last: its pid may be another's by then.
-        let name = context.pool().named(client)?;
+        let id = context.pool().client_id_in(client)?;
         let state = load_value(map, field!(slot, ClientSlot, state))?;
         let same = state != ClientState::Free as u32
             && load_value(map, field!(slot, ClientSlot, domain))? == context.domain()
             && load_value(map, field!(slot, ClientSlot, pid))? == pid;
         if same && gone(pid, context.pool().start_of(slot)?) {
-            reap_client(context, lock_context, name)?;
+            reap_client(context, lock_context, id)?;
             found = true;
         }
     }
     Ok(found)
 }
 
-/// Reaps one client. By name: its slot may have changed hands since it was found dead.
+/// Reaps one client. By its id: its slot may have changed hands since it was found dead.
 pub(crate) fn reap(context: &Context, client: ClientId) -> Result<(), Failure> {
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
@@ -66,10 +66,10 @@ pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, 
         let slot = client_at(context.pool().layout(), dead.index)?;
         with_lock(lock_context, context.pool().registry_lock(), "reap-claim", |txn| {
             let state_at = field!(slot, ClientSlot, state);
-            // A child may have taken the slot over that was kept for it, or got its name.
+            // A child may have taken the slot over that was kept for it, or got its client id.
             let same = txn.get(state_at)? == dead.state as u32
                 && txn.get(field!(slot, ClientSlot, pid))? == dead.pid
-                && clients::is_in(txn, slot, dead.name)?;
+                && clients::is_in(txn, slot, dead.id)?;
             if same {
                 txn.update(state_at, ClientState::Dying as u32)?;
             }
@@ -79,11 +79,11 @@ pub(crate) fn reap_local(context: &Context, dead: &LocalClient) -> Result<bool, 
     if !claim()? {
         return Ok(false);
     }
-    flatten(reap_client(context, &lock_context, dead.name).map(|()| Ok(true)))
+    flatten(reap_client(context, &lock_context, dead.id).map(|()| Ok(true)))
 }
 
-/// Reaps a client, named by slot and incarnation. If the slot has changed hands since, it has been
-/// done: every step acts on what names the same incarnation alone.
+/// Reaps a client, identified by slot and incarnation. If the slot has changed hands since, it has
+/// been done: every step acts on what names the same incarnation alone.
 pub(crate) fn reap_client(
     context: &Context,
     lock_context: &LockContext<'_>,

@@ -190,7 +190,7 @@ fn wakes_of(context: &Context, dead: Dead, head: u64) -> Result<WakeList, Fault>
     let mut wakes = WakeList::default();
     let entries = LogHead::entries_of(head);
     // Further entries are those of a change to many semaphores: its waiters are looked for.
-    wakes.everybody = entries > LOG_ENTRIES as u64;
+    wakes.all = entries > LOG_ENTRIES as u64;
     for nth in 0..entries.min(LOG_ENTRIES as u64) {
         let entry = field!(dead.at, ThreadSlot, log) + nth * size_of::<LogEntry>() as u64;
         let offset = map.load(field!(entry, LogEntry, offset), Ordering::Relaxed)?;

@@ -16,7 +16,7 @@ use crate::wait::wait_queue::{self, WakeList, result_of};
 
 /// What an array of operations would do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trial {
+pub(super) enum Staged {
     /// All of them can be done.
     Done,
     /// Operation number so-and-so has to wait.
@@ -103,14 +103,14 @@ pub(super) fn perform(
     operations: &[Operation],
     record: Option<OwnRecord>,
     process_ref: u32,
-) -> Result<Trial, Fault> {
+) -> Result<Staged, Fault> {
     let highest = pool.geometry().semvmx as i32;
     let mut values = Values::new(operations.len())?;
     let mut totals = Values::new(if record.is_some() { operations.len() } else { 0 })?;
     let mut adjustments = None;
     if let Some(OwnRecord { record, client }) = record {
         if !undo::belongs(txn, pool.layout(), set, record, client)? {
-            return Ok(Trial::NoRecord);
+            return Ok(Staged::NoRecord);
         }
         adjustments = Some((record, undo::adjustments(txn, pool.layout(), record)?));
     }
@@ -123,13 +123,13 @@ pub(super) fn perform(
             }
         };
         let blocked =
-            if operation.no_wait { Trial::Fails(Errno::AGAIN) } else { Trial::Blocks(index) };
+            if operation.no_wait { Staged::Fails(Errno::AGAIN) } else { Staged::Blocks(index) };
         let change = i32::from(operation.change);
         if (change == 0 && value != 0) || value + change < 0 {
             return Ok(blocked);
         }
         if value + change > highest {
-            return Ok(Trial::Fails(Errno::RANGE));
+            return Ok(Staged::Fails(Errno::RANGE));
         }
         // In the kernel's order: an adjustment that leaves its range counts before whatever comes
         // later in the array.
@@ -145,7 +145,7 @@ pub(super) fn perform(
                 }
             };
             if i16::try_from(known - change).is_err() {
-                return Ok(Trial::Fails(Errno::RANGE));
+                return Ok(Staged::Fails(Errno::RANGE));
             }
             totals.put(operation.number, known - change);
         }
@@ -154,7 +154,7 @@ pub(super) fn perform(
     // Nothing is written before all of them are known to be possible.
     let mut wanted = Wanted { values, totals, adjustments };
     stage(txn, pool, set, operations, &mut wanted, process_ref)?;
-    Ok(Trial::Done)
+    Ok(Staged::Done)
 }
 
 /// What operations come to, before any of it is written.
@@ -296,16 +296,16 @@ fn operate_for(
         return Err(Fault::corrupt(at, "a waiter at no semaphore"));
     }
     Ok(match perform(txn, pool, set, &operations, record, process_ref)? {
-        Trial::Blocks(index) => {
+        Staged::Blocks(index) => {
             let operation = operations[index];
             walk.zero_awaited |= operation.change == 0;
             txn.update(field!(at, ThreadSlot, blocked), blocked_at(operation))?;
             walk.several_passed |= count > 1;
             None
         }
-        Trial::Fails(errno) => Some((WaitState::Done, result_of(errno))),
-        Trial::NoRecord => Some((WaitState::Retry, 0)),
-        Trial::Done => {
+        Staged::Fails(errno) => Some((WaitState::Done, result_of(errno))),
+        Staged::NoRecord => Some((WaitState::Retry, 0)),
+        Staged::Done => {
             txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
             walk.again = helps_earlier(&operations, walk.zero_awaited);
             walk.recount |= walk.several_passed;
@@ -322,7 +322,7 @@ fn helps_earlier(operations: &[Operation], zero_awaited: bool) -> bool {
 }
 
 /// The operation of a waiter that has only one, and the semaphore's value, if it has to go on
-/// waiting as far as can be told at a glance: most of a long wait queue do.
+/// waiting as far as a short look shows: most of a long wait queue do.
 fn still_blocked(
     txn: &mut Txn<'_>,
     set: &Set,

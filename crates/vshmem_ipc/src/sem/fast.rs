@@ -113,7 +113,8 @@ pub(crate) fn semop_array_fast(
     Ok(true)
 }
 
-/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds, whoever writes it last.
+/// Writes down when the set was operated on. Not part of the step: a clock of whole seconds; the
+/// last writer wins.
 #[inline(always)]
 fn stamp(map: &Map, set: &Set) -> Result<(), Fault> {
     let stamp = field!(set.slot, ObjectHeader, used);

@@ -15,7 +15,7 @@ use crate::pool::id::Place;
 use crate::pool::threads::thread_at;
 use crate::registry::permission::Caller;
 use crate::registry::table::MOST_TRIES;
-use crate::sem::array::{self, OwnRecord, Trial, blocked_at, perform, reopen};
+use crate::sem::array::{self, OwnRecord, Staged, blocked_at, perform, reopen};
 use crate::sem::await_word::{self, Looked};
 use crate::sem::fast::{self, FEW};
 use crate::sem::operation::Operation;
@@ -25,7 +25,7 @@ use crate::wait::doorbell;
 use crate::wait::sleep::{self, Woken};
 use crate::wait::wait_queue::{self, WakeList, errno_of};
 
-/// How a try to do operations under the lock ended.
+/// How an attempt at the operations under the lock ended.
 enum Step {
     /// They are done; `more` waiters may be able to go on.
     Done { more: bool },
@@ -130,7 +130,7 @@ struct Call<'a> {
     slot_guard: &'a SlotGuard<'a>,
 }
 
-/// What a try under the lock goes by.
+/// What an attempt under the lock needs.
 #[derive(Debug, Clone, Copy)]
 struct Attempt {
     /// What the call returns when the set has gone.
@@ -206,22 +206,22 @@ fn try_under_lock(
             return Ok(Err(attempt.gone));
         }
         match perform(txn, pool, set, operations, record, process_ref)? {
-            Trial::NoRecord => Ok(Ok(Step::Again)),
-            Trial::Fails(errno) => {
+            Staged::NoRecord => Ok(Ok(Step::Again)),
+            Staged::Fails(errno) => {
                 reopen(txn, set, operations)?;
                 Ok(Err(errno))
             }
-            Trial::Done => {
+            Staged::Done => {
                 txn.update(field!(set.slot, ObjectHeader, used), seconds_now())?;
                 let more = array::serve(txn, pool, set, &mut wakes)?;
                 reopen(txn, set, operations)?;
                 Ok(Ok(Step::Done { more }))
             }
-            Trial::Blocks(_) if attempt.over.is_some() => {
+            Staged::Blocks(_) if attempt.over.is_some() => {
                 reopen(txn, set, operations)?;
                 Ok(Err(attempt.over.unwrap_or(Errno::AGAIN)))
             }
-            Trial::Blocks(index) => {
+            Staged::Blocks(index) => {
                 enqueue_self(call, txn, index, record.map(|own| own.record))?;
                 Ok(Ok(Step::Asleep))
             }

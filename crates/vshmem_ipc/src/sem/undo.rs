@@ -126,13 +126,13 @@ pub(crate) fn close_all(
 }
 
 /// Takes a record, whose adjustments are closed, off its set's list; its client keeps it. Its room
-/// passes to `heir`, who discards it.
+/// passes to `new_owner`, which discards it.
 pub(crate) fn unlink(
     txn: &mut Txn<'_>,
     layout: &Layout,
     set: &Set,
     record: u32,
-    heir: ClientId,
+    new_owner: ClientId,
 ) -> Result<Option<Chunk>, Fault> {
     let mut link = field!(set.slot, SemSlot, undos);
     for _ in 0..=layout.undos.count {
@@ -148,7 +148,7 @@ pub(crate) fn unlink(
         txn.set(link, next)?;
         let room = txn.get(field!(at, UndoSlot, adjustments))?.checked_sub(1).map(Chunk);
         if let Some(chunk) = room {
-            heap::pass(txn, layout, chunk, IN_OBJECT, heir.word())?;
+            heap::pass(txn, layout, chunk, IN_OBJECT, new_owner.word())?;
         }
         txn.set(field!(at, UndoSlot, adjustments), 0)?;
         txn.set(field!(at, UndoSlot, set), 0)?;

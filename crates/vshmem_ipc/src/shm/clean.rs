@@ -61,7 +61,7 @@ fn clean(
     Ok(())
 }
 
-/// Gives back what a client was cleaning, if anything; by the word of its name.
+/// Gives back what a client was cleaning, if anything; by the word of its client id.
 pub(crate) fn release_cleaning(
     context: &Context,
     lock_context: &LockContext<'_>,

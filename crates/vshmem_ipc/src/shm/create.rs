@@ -24,10 +24,11 @@ const LARGE_PAGES: u32 = 512;
 /// costs less than touching for the first time what none does. Above, the clearing is what costs.
 const CACHED_PAGES: u32 = 4096;
 
-/// How often one who finds no room looks again while pages are being cleaned, and how long it sleeps before: together a tenth of a second.
+/// A thread that finds no room while other threads clean pages looks again so many times. With
+/// `LOOK_INTERVAL` that is a tenth of a second.
 const LOOKS: u32 = 1000;
 
-const NAP: std::time::Duration = std::time::Duration::from_micros(100);
+const LOOK_INTERVAL: std::time::Duration = std::time::Duration::from_micros(100);
 
 /// shmget(2). New memory is made ready by `backing`.
 pub(crate) fn shmget(
@@ -100,7 +101,7 @@ pub(super) fn begin_patiently(
         match begin_segment(context, lock_context, pages, at_hand) {
             Err(Failure::Errno(Errno::NOSPC)) if missing && looks < LOOKS => {
                 // No thread wakes it: a word of its own, which stays as it is.
-                let _ = futex_wait(&AtomicU32::new(0), 0, NAP);
+                let _ = futex_wait(&AtomicU32::new(0), 0, LOOK_INTERVAL);
             }
             other => return other,
         }

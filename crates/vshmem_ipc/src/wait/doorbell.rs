@@ -68,8 +68,8 @@ pub(crate) fn publish_address(context: &Context) -> Result<(), Failure> {
 /// Wakes waiters: those of this domain one by one. Notifies other domains once each. Who can be
 /// reached by neither looks again by itself.
 pub(crate) fn wake_all(context: &Context, wakes: &WakeList) {
-    if wakes.everybody {
-        wake_everybody(context);
+    if wakes.all {
+        wake_every_waiter(context);
         return;
     }
     let mut far = DomainSet::default();
@@ -86,7 +86,7 @@ pub(crate) fn wake_all(context: &Context, wakes: &WakeList) {
 }
 
 /// Wakes every thread slot that is waiting, and notifies every domain.
-pub(crate) fn wake_everybody(context: &Context) {
+pub(crate) fn wake_every_waiter(context: &Context) {
     let layout = context.pool().layout();
     for slot in 0..layout.threads.count as u32 {
         let Ok(at) = thread_at(layout, slot) else {
@@ -144,7 +144,7 @@ fn notify_domains(context: &Context, set: DomainSet) {
         return;
     }
     let (layout, map) = (context.pool().layout(), context.pool().map());
-    let mut rung = 0;
+    let mut notified = 0;
     let mut to_notify = NotifySet::default();
     for index in 0..layout.domains.count as u32 {
         if !set.has(index) || index == context.domain() || is_near(context, index).unwrap_or(false)
@@ -158,10 +158,10 @@ fn notify_domains(context: &Context, set: DomainSet) {
         let address = load_value(map, field!(slot, DomainSlot, address)).unwrap_or(0);
         if let Some(doorbell) = context.doorbell.get().filter(|_| is_address(address)) {
             // Domains that share a device mostly get one notification for all.
-            if address != rung {
+            if address != notified {
                 // Waiters of a domain that cannot be notified poll.
                 let _ = doorbell.notify(address - 1);
-                rung = address;
+                notified = address;
             }
         } else if notifies && notify::relies_on_us(context, index) {
             to_notify.add(index);
@@ -281,7 +281,7 @@ pub(crate) fn lose_doorbells(context: &Context) -> Result<(), Failure> {
         };
     }
     if changed {
-        wake_everybody(context);
+        wake_every_waiter(context);
     }
     Ok(())
 }

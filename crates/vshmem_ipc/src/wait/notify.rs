@@ -178,13 +178,13 @@ pub(crate) fn await_asked(context: &Context, within: Duration) -> Result<NotifyS
         outcome = futex_wait(agent_words, announced, within);
         taken = take();
     }
-    let rung = agent_words.fetch_and(!SLEEPING, Ordering::SeqCst) / WAKE != announced / WAKE;
-    let by_another_user = outcome == FutexOutcome::Woken && !rung;
+    let notified = agent_words.fetch_and(!SLEEPING, Ordering::SeqCst) / WAKE != announced / WAKE;
+    let by_another_user = outcome == FutexOutcome::Woken && !notified;
     // Another user's programs leave no bits, and are not distinguished from this one's when both
     // ask.
-    let anybody = by_another_user
+    let notify_all = by_another_user
         || outcome == FutexOutcome::Woken && domain_users::is_shared_by_users(context);
-    Ok(if anybody { NotifySet::ALL } else { taken })
+    Ok(if notify_all { NotifySet::ALL } else { taken })
 }
 
 /// Those of some domains that have threads which have been served and have not noticed yet: what

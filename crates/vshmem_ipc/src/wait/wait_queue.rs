@@ -125,18 +125,18 @@ pub(crate) fn walk(
 #[derive(Debug, Default)]
 pub(crate) struct WakeList {
     pub slots: arrayvec::ArrayVec<u32, 16>,
-    pub everybody: bool,
+    pub all: bool,
 }
 
 impl WakeList {
     pub fn clear(&mut self) {
         self.slots.clear();
-        self.everybody = false;
+        self.all = false;
     }
 
     pub fn add(&mut self, slot: u32) {
         if self.slots.try_push(slot).is_err() {
-            self.everybody = true;
+            self.all = true;
         }
     }
 }

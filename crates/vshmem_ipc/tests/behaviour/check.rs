@@ -77,9 +77,9 @@ fn most_single_changes_of_a_table_are_noticed() {
         let word = pool.map().load(at, Ordering::Relaxed).unwrap();
         pool.map().store(at, word ^ 0x13, Ordering::Relaxed).unwrap();
         let findings = pool.check().unwrap();
-        // The hint of the undo record is elsewhere: it may be a record that nobody uses.
+        // The hint of the undo record is elsewhere: it may be a record that is not in use.
         if name != "undo record" {
-            assert!(!findings.is_empty(), "nobody noticed: {name}");
+            assert!(!findings.is_empty(), "not noticed: {name}");
         }
         pool.map().store(at, word, Ordering::Relaxed).unwrap();
         sound(&pool);

@@ -121,7 +121,7 @@ impl Backing for Meanwhile<'_> {
         let (other, done) = (self.1, std::sync::atomic::AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // One that waits in vain for longer than anybody cleans.
+                // One that waits without success for longer than cleaning takes.
                 assert_eq!(other.segment(PRIVATE, 256 * PAGE, 0), Err(Errno::NOSPC));
                 done.store(true, Ordering::Release);
             });
@@ -249,7 +249,7 @@ fn a_live_segment_that_is_marked_clean_is_noticed() {
 }
 
 #[test]
-fn a_cleaner_that_nobody_is_is_mended() {
+fn a_cleaner_that_does_not_exist_is_repaired() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = make(&me, 3);

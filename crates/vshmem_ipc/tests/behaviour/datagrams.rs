@@ -109,7 +109,7 @@ fn an_agent_asleep_is_woken_by_who_asks() {
 }
 
 #[test]
-fn nobody_is_asked_to_notify_a_domain_that_does_not_rely_on_it() {
+fn no_agent_is_asked_to_notify_a_domain_that_does_not_rely_on_it() {
     let pool = pool();
     let (a, b) = (Guest::new(&pool, "a"), Guest::new(&pool, "b"));
     with_agent(&a, 1, 11, |agent_a| {
@@ -117,7 +117,7 @@ fn nobody_is_asked_to_notify_a_domain_that_does_not_rely_on_it() {
         let set = me.set(1);
         let agent_b = b.join(2);
         for listens in [None, Some(22)] {
-            // It listens, and has heard nobody: its waiters look for themselves.
+            // It listens, and has heard no other: its waiters look for themselves.
             agent_b.publish_listening(listens).unwrap();
             std::thread::scope(|scope| {
                 let waiter = scope.spawn(|| other.op(set, &[down(0)]));
@@ -153,7 +153,7 @@ fn with_a_domain_without_configuration_all_look_while_it_has_clients() {
 }
 
 #[test]
-fn nobody_relies_on_what_a_dead_agent_has_heard() {
+fn no_waiter_relies_on_what_a_dead_agent_has_heard() {
     let pool = pool();
     let (a, b) = (Guest::new(&pool, "a"), Guest::new(&pool, "b"));
     let other = b.join(20);
@@ -172,7 +172,7 @@ fn nobody_relies_on_what_a_dead_agent_has_heard() {
 }
 
 #[test]
-fn the_next_domain_in_a_slot_listens_to_nobody() {
+fn the_next_domain_in_a_slot_listens_to_no_peer() {
     let pool = pool();
     let (a, b) = (Guest::new(&pool, "a"), Guest::new(&pool, "b"));
     let me = a.join(10);

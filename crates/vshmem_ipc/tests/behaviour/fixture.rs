@@ -278,12 +278,12 @@ pub fn sound(pool: &Pool) {
     assert!(findings.is_empty(), "{findings:#?}");
 }
 
-/// Asserts that nothing is left: `last` reaps everybody else, and then itself.
+/// Asserts that nothing is left: `last` reaps all others, and then itself.
 pub fn empty(pool: &Arc<Pool>, last: &Client) {
     sound(pool);
     for row in pool.clients().expect("a list") {
         if row.index != last.client() {
-            last.reap(row.name).expect("reaping");
+            last.reap(row.id).expect("reaping");
         }
     }
     last.reap(last.client_id()).expect("reaping");

@@ -88,7 +88,7 @@ fn a_child_in_a_pid_namespace_of_its_own_is_a_client_of_another_domain() {
 }
 
 #[test]
-fn a_child_that_finds_no_place_is_nobody_in_the_pool() {
+fn a_child_that_finds_no_slot_is_no_client() {
     let pool = pool();
     let (parent, last) = (join(&pool, 12), join(&pool, 11));
     let others: Vec<_> =
@@ -102,7 +102,7 @@ fn a_child_that_finds_no_place_is_nobody_in_the_pool() {
     assert_eq!(child.op(set, &[undone(up(0))]), Err(Errno::IO));
     assert_eq!(child.shmat(segment, true, false, &ROOT).map(drop), Err(Errno::IO));
     assert_eq!(last.value(set, 0), 0);
-    assert!(!is_joining_anywhere(&pool), "a thread slot is kept by nobody's name");
+    assert!(!is_joining_anywhere(&pool), "a thread slot is kept by no client's id");
     last.set_remove(set, &ROOT).unwrap();
     last.segment_remove(segment, &ROOT).unwrap();
     for other in others {

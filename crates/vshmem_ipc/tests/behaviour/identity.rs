@@ -1,4 +1,4 @@
-//! Who is who: names that do not come back, and what carries the name of somebody who has ended.
+//! Client ids are never used again; what carries the id of a client that has ended.
 
 use std::collections::HashSet;
 use std::mem::offset_of;
@@ -11,7 +11,7 @@ use vshmem_wire::{ClientId, ThreadSlot, domain_digest};
 use crate::fixture::*;
 
 #[test]
-fn the_names_of_those_who_had_one_slot_all_differ() {
+fn the_client_ids_of_one_slot_all_differ() {
     let pool = pool();
     let me = join(&pool, 10);
     let mut names = HashSet::new();
@@ -61,7 +61,7 @@ fn slots_are_taken_again_in_the_order_in_which_they_became_free() {
     empty(&pool, &me);
 }
 
-/// The eight bits that told the domains of joining processes apart once.
+/// The eight bits that once distinguished the domains of joining clients.
 fn former_mark(boot: [u32; 4], pid_namespace: u32) -> u32 {
     let all = boot.iter().fold(pid_namespace, |all, word| all.rotate_left(7) ^ word);
     all.wrapping_mul(0x9e37_79b9) >> 24

@@ -24,7 +24,7 @@ fn keys_of_the_three_kinds_do_not_meet() {
 }
 
 #[test]
-fn chains_of_colliding_keys_lose_nobody() {
+fn chains_of_colliding_keys_lose_no_object() {
     // Few enough buckets that some keys always share one: removed and made again in every order.
     let pool = pool();
     let me = join(&pool, 10);

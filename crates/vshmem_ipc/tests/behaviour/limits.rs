@@ -132,7 +132,7 @@ fn too_many_threads_at_once_are_enomem() {
         while !waiters.iter().all(|waiter| waiter.is_finished()) {
             refused |= me.op(id, &[now(zero(0)), now(zero(0))]) == Err(Errno::NOMEM);
         }
-        // On a machine so busy that the four never slept together nobody is refused.
+        // On a machine so busy that the four never slept together no call is refused.
         let _ = refused;
     });
     sound(&pool);

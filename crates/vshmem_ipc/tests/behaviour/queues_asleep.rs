@@ -23,7 +23,7 @@ fn a_message_goes_to_the_waiter_that_accepts_it() {
 }
 
 #[test]
-fn a_waiter_with_too_little_room_is_told_and_the_message_stays() {
+fn a_waiter_with_too_small_a_buffer_fails_and_the_message_stays() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = me.queue();

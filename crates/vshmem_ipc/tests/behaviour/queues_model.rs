@@ -116,7 +116,7 @@ proptest! {
             prop_assert_eq!(stat.bytes as usize, model.bytes());
             sound(&pool);
         }
-        // Whoever has sent something may go: it stays.
+        // A sender may end: its message stays.
         all_clients[0].reap(all_clients[1].client_id()).unwrap();
         sound(&pool);
         while let Some(expected) = model.messages.pop_front() {

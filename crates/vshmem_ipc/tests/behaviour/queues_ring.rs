@@ -25,7 +25,7 @@ fn messages_of_a_sender_that_died_arrive() {
 }
 
 #[test]
-fn whoever_was_thought_dead_sends_nothing_with_what_it_held() {
+fn a_sender_that_was_thought_dead_sends_nothing_with_what_it_held() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join(&pool, 11));
     let id = me.queue();
@@ -33,7 +33,7 @@ fn whoever_was_thought_dead_sends_nothing_with_what_it_held() {
     assert_eq!(me.receive(id, 0).unwrap().1, b"before");
     me.reap(other.client_id()).unwrap();
     sound(&pool);
-    // The chunk that its message went with is free, and may be anybody's.
+    // The chunk that its message went with is free, and may be any client's.
     assert_eq!(room(&pool).chunks_held, 0);
     me.send(id, 1, b"mine").unwrap();
     assert_eq!(me.receive(id, 0).unwrap().1, b"mine");
@@ -80,7 +80,7 @@ fn a_ninth_message_waits_behind_the_eight() {
 }
 
 #[test]
-fn a_receiver_that_lies_down_hears_of_the_next_message() {
+fn a_receiver_that_enters_the_wait_queue_gets_the_next_message() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join(&pool, 11));
     let id = me.queue();
@@ -93,7 +93,7 @@ fn a_receiver_that_lies_down_hears_of_the_next_message() {
             other.send(id, 3, b"wake up").unwrap();
             assert_eq!(receiver.join().unwrap().unwrap(), (3, b"wake up".to_vec()));
             sound(&pool);
-            // And after it messages need nobody to go to sleep.
+            // And after it messages need no sleeping receiver.
             other.send(id, 4, b"next").unwrap();
             assert_eq!(me.receive_now(id, 4).unwrap(), (4, b"next".to_vec()));
         }
@@ -182,10 +182,10 @@ fn what_one_may_not_do_is_refused_before_anything_happens() {
     empty(&pool, &me);
 }
 
-/// Senders, receivers of every kind, and somebody who closes the ring all the time: each message
+/// Senders, receivers of every kind, and a thread that closes the ring all the time: each message
 /// arrives once, those of one sender in order.
 #[test]
-fn every_message_arrives_once_whoever_closes_the_ring() {
+fn every_message_arrives_once_while_the_ring_is_closed_and_opened() {
     const EACH: u32 = 3000;
     let pool = pool();
     let all_clients: Vec<_> = (10..14).map(|pid| join(&pool, pid)).collect();

@@ -91,7 +91,7 @@ fn a_receiver_takes_its_type_from_behind_others_and_the_ring_stays() {
 }
 
 #[test]
-fn the_ring_stays_in_use_beside_those_who_sleep() {
+fn the_ring_stays_in_use_while_receivers_sleep() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join_in(&pool, "b", 11));
     let id = me.queue();
@@ -126,7 +126,7 @@ fn the_ring_stays_in_use_beside_those_who_sleep() {
             sound(&pool);
         }
         assert!(in_ring(&pool, 0));
-        // Nobody is awaited any more, whatever the queue says.
+        // No type is awaited any more, whatever the queue says.
         for n in 0..6_u8 {
             other.send(id, 1000 + i64::from(n), &[n]).unwrap();
             assert_eq!(me.receive_now(id, 0), Ok((1000 + i64::from(n), vec![n])));
@@ -242,7 +242,7 @@ fn a_signal_that_comes_while_a_receiver_looks_is_eintr() {
 }
 
 /// Clients that ask a server over one queue, each with answers of its own type; some look, some
-/// sleep, and somebody closes the ring now and then.
+/// sleep, and a thread closes the ring now and then.
 #[test]
 fn each_client_has_the_answers_to_its_own_questions_in_order() {
     const CLIENTS: i64 = 6;

@@ -19,7 +19,7 @@ fn the_clients_of_a_dead_domain_are_reaped() {
     let (set, segment) = (me.set(1), me.segment(PRIVATE, 1, 0).unwrap());
     dead.op(set, &[undone(up(0))]).unwrap();
     dead.shmat(segment, true, false, &ROOT).unwrap();
-    // Whoever reaped the domain has died after marking it.
+    // The client that reaped the domain has died after marking it.
     let state = pool.layout().domains.at(dead.domain()).unwrap();
     let word = pool.map().load(state, Ordering::Relaxed).unwrap();
     pool.map().store(state, (word & !0xffff_ffff) | 2, Ordering::Relaxed).unwrap();
@@ -49,7 +49,7 @@ fn counters_are_counted_again() {
 }
 
 #[test]
-fn a_child_slot_of_nobody_is_given_back() {
+fn a_child_slot_without_a_process_is_given_back() {
     let pool = pool();
     let (me, parent) = (join(&pool, 10), join(&pool, 11));
     let segment = parent.segment(PRIVATE, 1, 0).unwrap();

@@ -189,7 +189,7 @@ fn shm_info_counts_segments_and_pages() {
 }
 
 #[test]
-fn held_memory_goes_with_its_last_attach_whoever_dies() {
+fn held_memory_is_freed_with_its_last_attach_after_any_death() {
     let pool = pool();
     let (me, maker, user) = (join(&pool, 10), join(&pool, 11), join(&pool, 12));
     let backing = Zeroing(&pool);
@@ -209,7 +209,7 @@ fn held_memory_goes_with_its_last_attach_whoever_dies() {
 }
 
 #[test]
-fn a_name_may_act_until_its_process_is_reaped_and_never_again() {
+fn a_client_id_is_valid_until_its_process_is_reaped_and_never_again() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join(&pool, 11));
     let (name, slot) = (other.client_id(), other.client());

@@ -181,7 +181,7 @@ fn one_rise_serves_as_many_as_it_can_in_order() {
 }
 
 #[test]
-fn a_waiter_whose_rise_would_overflow_is_told_so() {
+fn a_waiter_whose_rise_would_overflow_gets_an_error() {
     let pool = pool();
     let me = join(&pool, 10);
     let id = me.set(2);

@@ -105,7 +105,7 @@ fn every_message_arrives_once_and_in_order_of_its_type() {
     empty(&pool, &all_clients[0]);
 }
 
-/// One object of each kind of a key, used and removed, whoever else does so.
+/// One object of each kind of a key, used and removed, while others do the same.
 fn make_and_remove(me: &Client, key: i32, round: usize) {
     let gone = |error: &Errno| {
         matches!(*error, Errno::INVAL | Errno::IDRM | Errno::EXIST | Errno::NOENT | Errno::NOSPC)
@@ -150,7 +150,7 @@ fn make_and_remove(me: &Client, key: i32, round: usize) {
 }
 
 #[test]
-fn objects_are_made_and_removed_by_everybody_at_once() {
+fn objects_are_made_and_removed_by_all_clients_at_once() {
     let pool = pool();
     let all_clients: Vec<_> =
         (0..4).map(|n| join_in(&pool, ["a", "a", "b", "c"][n], 10 + n as u32)).collect();

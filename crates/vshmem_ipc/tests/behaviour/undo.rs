@@ -152,7 +152,7 @@ fn a_release_at_exit_applies_adjustments_once() {
 }
 
 #[test]
-fn the_last_operator_is_told_while_an_adjustment_is_prepared() {
+fn getpid_names_the_last_operator_while_an_adjustment_is_prepared() {
     let pool = pool();
     let (me, other, last) = (join(&pool, 10), join(&pool, 11), join(&pool, 12));
     let id = me.set(1);

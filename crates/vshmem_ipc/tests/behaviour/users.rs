@@ -1,4 +1,4 @@
-//! Users of one domain whose wait words lie apart: nobody touches those of another.
+//! Users of one domain whose wait words lie apart: none touches those of another.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +11,7 @@ use vshmem_sync::{WaitWords, WakeOtherUsers, WordsOwner};
 #[derive(Debug, Default)]
 struct House {
     files: Mutex<Vec<(WordsOwner, Arc<Map>)>>,
-    /// Who was woken by somebody else.
+    /// Who was woken by another process.
     rung: Mutex<Vec<WordsOwner>>,
 }
 
@@ -53,7 +53,7 @@ fn join_as(house: &Arc<House>, pool: &Arc<Pool>, owner: WordsOwner, pid: u32) ->
         .unwrap()
 }
 
-/// One sleeps, the other posts. Returns who was woken as somebody else.
+/// One sleeps, the other posts. Returns who was woken as another user.
 fn handover(house: &House, me: &Client, other: &Client) -> Vec<WordsOwner> {
     let set = me.set(1);
     std::thread::scope(|scope| {
@@ -68,7 +68,7 @@ fn handover(house: &House, me: &Client, other: &Client) -> Vec<WordsOwner> {
 }
 
 #[test]
-fn users_of_a_domain_wake_each_other_and_a_user_alone_asks_nobody() {
+fn users_of_a_domain_wake_each_other_and_a_single_user_makes_no_call() {
     let (pool, house) = (pool(), Arc::new(House::default()));
     let root = join_as(&house, &pool, owner(0, 0), 10);
     let (one, same) =
@@ -90,7 +90,7 @@ fn a_user_whose_name_was_taken_is_found_by_its_number() {
 }
 
 #[test]
-fn a_child_sleeps_where_its_parent_did_whoever_it_is_by_then() {
+fn a_child_sleeps_where_its_parent_did_under_any_user() {
     let (pool, house) = (pool(), Arc::new(House::default()));
     let root = join_as(&house, &pool, owner(0, 0), 10);
     let this_client = join_as(&house, &pool, owner(7, 3), 11);
@@ -132,7 +132,7 @@ fn a_waiter_whose_words_are_out_of_reach_looks_by_itself() {
     let (pool, house) = (pool(), Arc::new(House::default()));
     let root = join_as(&house, &pool, owner(0, 0), 10);
     let one = join_as(&house, &pool, owner(7, 0), 11);
-    // It has them mapped; nobody else finds them.
+    // It has them mapped; no other process finds them.
     house.files.lock().unwrap().retain(|(of, _)| *of != owner(7, 0));
     assert_eq!(handover(&house, &root, &one), [owner(7, 0)]);
 }

@@ -1,4 +1,4 @@
-//! Where whoever a waiter waits for can run meanwhile.
+//! On which CPU the client that a waiter waits for can run.
 
 use std::process::{Child, Command};
 

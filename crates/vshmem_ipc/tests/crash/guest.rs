@@ -196,7 +196,7 @@ fn bring(
             let pid = runner.ask(&format!("start {share} victim -"), || ())?;
             let pid = pid.parse().map_err(|_| format!("victim: {pid}"))?;
             let begun = Instant::now();
-            while run::sleeping(survivor, pid) < scenario::VICTIM_SLEEPERS {
+            while run::sleeping(survivor, pid) < scenario::VICTIM_WAITERS {
                 if begun.elapsed() > TIMEOUT {
                     return Err("the victim never slept".to_owned());
                 }
@@ -288,7 +288,7 @@ pub fn kill_whole(ground: &Ground, batch: &Batch, tally: &mut Tally) -> Result<(
     bring(&session, &mut runner, batch, tally)?;
     ground.lab.kill(1).map_err(|error| error.to_string())?;
     runner.end();
-    // Before anybody has declared the guest dead.
+    // Before the guest is declared dead.
     survive(&session, batch)?;
     let wrong = findings(session.client(), true);
     if !wrong.is_empty() {
@@ -333,7 +333,7 @@ pub fn evict_paused(ground: &Ground, batch: &Batch, tally: &mut Tally) -> Result
     reap_and_verify(&session, batch, Fate::Evicted)
 }
 
-/// Inside the guest: starts clients as it is told.
+/// Inside the guest: starts the clients that it is asked for.
 ///
 /// `start SHARE SCENARIO ORDER` answers with its pid, `rest` with how the last one came to rest;
 /// `kill` ends the last one, and `continue` lets all go on and answers when they have ended.

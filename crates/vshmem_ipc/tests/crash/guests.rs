@@ -2,9 +2,9 @@
 //! and stop there; then the guest is killed with all of them, or paused, evicted and resumed. The
 //! host is the member that goes on.
 //!
-//! CRASH_GUEST_BOOTS says how many boots each of the two may take: 4 unless told, with 16 clients
+//! CRASH_GUEST_BOOTS says how many boots each of the two may take: 4 by default, with 16 clients
 //! in each; `all`: as many as it takes to come to every crash point; `each`: one for every crash
-//! point, so that nobody who comes next finishes what the one before has left (about 25 minutes for
+//! point, so that no later client finishes what the one before has left (about 25 minutes for
 //! each of the two).
 
 #[path = "../behaviour/fixture.rs"]

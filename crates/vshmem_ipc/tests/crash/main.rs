@@ -91,7 +91,7 @@ fn nothing_is_lost_when_a_process_is_killed_at_any_step() {
 }
 
 #[test]
-fn a_process_that_stops_at_any_step_holds_nobody_up_and_spoils_nothing() {
+fn a_process_that_stops_at_any_step_blocks_no_client_and_spoils_nothing() {
     everywhere(Fate::Stopped);
 }
 
@@ -100,7 +100,7 @@ fn a_process_that_wakes_up_after_its_eviction_spoils_nothing() {
     everywhere(Fate::Evicted);
 }
 
-/// It was asleep, somebody did its work for it, and others have used what that brought.
+/// It was asleep, another thread did its work for it, and others have used what that brought.
 #[test]
 fn what_was_done_for_a_dead_waiter_is_taken_back_whole_or_not_at_all() {
     let scenario = &SCENARIOS[1];
@@ -133,7 +133,7 @@ fn what_was_done_for_a_dead_waiter_is_taken_back_whole_or_not_at_all() {
     clippy::zombie_processes,
     reason = "`await_child` waits, by pid: it must also see it stop"
 )]
-fn whoever_is_stopped_after_its_commit_finds_nothing_that_came_back() {
+fn a_client_that_was_stopped_after_its_commit_finds_no_old_content() {
     const OPERATIONS: u32 = 1 << 18;
     let run = Run::new(&SCENARIOS[3]);
     let session = run.join();
@@ -141,7 +141,7 @@ fn whoever_is_stopped_after_its_commit_finds_nothing_that_came_back() {
     scenario::prepare(&session);
     let set = scenario::tokens(me);
     std::thread::scope(|scope| {
-        // As long as somebody sleeps, all operations go under the lock, and each is one write.
+        // As long as a thread sleeps, all operations go under the lock, and each is one write.
         let waiter = scope.spawn(|| me.op(set, &[down(2)]));
         until("asleep", || run::sleeping(me, std::process::id()) == 1);
         me.op(set, &[up(0)]).expect("a token more");

@@ -1,5 +1,5 @@
 //! Reaping that is stopped anywhere, finished by others, and goes on when all that the dead had is
-//! somebody else's.
+//! another client's.
 
 use rustix::process::{Signal, kill_process};
 use vshmem_ipc::{Client, DomainIdentity, Process, WakeScope};
@@ -47,7 +47,7 @@ fn live(session: &Session, resume: impl FnOnce()) -> Result<(), String> {
         resume();
         for (what, is, should) in [
             ("tokens", me.value(set, 2), before + NEXT),
-            ("sleepers", asleep(me.pool()) as u32, NEXT),
+            ("waiters", asleep(me.pool()) as u32, NEXT),
             ("attaches", me.segment_stat(segment, &ROOT).expect("a segment").attached, NEXT),
         ] {
             if is != should {

@@ -7,7 +7,7 @@ use crate::run;
 use crate::scenario::{SCENARIOS, Scenario};
 
 /// Scenarios that want the pool for themselves: they fill its heap or count its clean pages, or see
-/// to everybody's dead.
+/// to all dead ones.
 const ALONE: [&str; 6] =
     ["large-sets", "full-heap", "cleans", "buries", "buries-domain", "repairs"];
 

@@ -129,7 +129,7 @@ impl Run {
         let mut child = self.spawn("victim", environment);
         let pid = child.id();
         let begun = Instant::now();
-        while sleeping(session.client(), pid) < scenario::VICTIM_SLEEPERS {
+        while sleeping(session.client(), pid) < scenario::VICTIM_WAITERS {
             assert!(begun.elapsed() < Duration::from_secs(60), "the victim never slept");
             std::thread::yield_now();
         }
@@ -158,7 +158,7 @@ impl Run {
         if order.fate == Fate::Evicted && rest == Rest::Stopped {
             self.evict_and_revive(&session, child)?;
         } else if rest == Rest::Stopped {
-            // Everybody else goes on: none of these calls may need the one that is stopped.
+            // All others continue: none of these calls may need the one that is stopped.
             let begun = Instant::now();
             (self.scenario.survive)(&session);
             let took = begun.elapsed();
@@ -271,7 +271,7 @@ impl Run {
     pub fn reap(&self, session: &Session) -> Result<(), String> {
         let survivor = session.client();
         // Twice, as an agent that looks now and then: what a change that was committed by the dead
-        // has brought about is seen once somebody has carried it out.
+        // has brought about is seen once a client has carried it out.
         for _ in 0..2 {
             for row in survivor.pool().clients().expect("a list") {
                 if row.domain == survivor.domain() && is_gone(row.pid, 0) {

@@ -377,7 +377,7 @@ fn wake(me: &Client, pid: u32) {
     }
 }
 
-/// Waits until so many threads of this process sleep. Once it is evicted, nobody does.
+/// Waits until so many threads of this process sleep. Once it is evicted, none does.
 fn asleep(me: &Client, threads: u32) {
     until("asleep", || {
         assert_eq!(me.is_active_member(), Ok(true), "evicted");
@@ -449,7 +449,7 @@ fn leaves(session: Session) {
 }
 
 /// Threads of the victim that sleep.
-pub const VICTIM_SLEEPERS: u32 = 3;
+pub const VICTIM_WAITERS: u32 = 3;
 
 /// Holds a bit of everything, and sleeps.
 pub fn victim(session: &Session) {

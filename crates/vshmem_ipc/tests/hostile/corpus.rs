@@ -40,7 +40,7 @@ fn superblocks_of_the_fuzzer_are_refused_or_possible() {
 }
 
 #[test]
-fn a_superblock_that_is_told_otherwise_opens_nothing_else() {
+fn a_changed_superblock_opens_nothing_else() {
     let watchdog = Watchdog::new(1);
     let mut header = vec![0; Pool::HEADER_BYTES];
     Setup::new().lay_out().map().read(0, &mut header).unwrap();

@@ -1,4 +1,4 @@
-//! Everything that a member can do, once. What comes back is nobody's business here.
+//! Everything that a member can do, once. The results do not matter here.
 
 use std::sync::Arc;
 
@@ -156,7 +156,7 @@ pub const ALL: &[Operation] = &[
     ("agent", |s| {
         let _ = (s.me.renew_lease(9), s.me.is_active_member(), s.me.must_start_agent(|_| false));
         let _ = s.me.free_joining_slots(s.me.domain(), &|_| true);
-        s.me.wake_everybody();
+        s.me.wake_every_waiter();
         s.me.interrupt();
     }),
     ("detach", |s| {
@@ -167,7 +167,7 @@ pub const ALL: &[Operation] = &[
     ("bury", |s| {
         let rows = s.pool.clients().unwrap_or_default();
         if let Some(row) = rows.iter().find(|row| row.index == s.nth as u32 % 10) {
-            let _ = s.me.reap(row.name);
+            let _ = s.me.reap(row.id);
         }
         let _ = s.far.reap_process(20, |_, _| true);
         if let Ok(rows) = s.pool.local_clients(s.nth as u32 % 4) {

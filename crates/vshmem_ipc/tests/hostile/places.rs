@@ -59,7 +59,7 @@ fn cell(old: u64, value: u32) -> u64 {
 /// How many kinds of nonsense [`nasty`] knows.
 pub const NASTY: u64 = 20;
 
-/// A value that somebody who means harm would write over `old`.
+/// A value that a hostile member would write over `old`.
 pub fn nasty(old: u64, nth: u64) -> u64 {
     let value = old as u32;
     match nth % NASTY {

@@ -1,4 +1,4 @@
-//! Locks that seem to be held or committed by somebody, with intent records of all kinds behind
+//! Locks that seem to be held or committed by a client, with intent records of all kinds behind
 //! them.
 
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! Somebody who scribbles all the time while members work and sleep.
+//! A hostile member that scribbles all the time while clients work and sleep.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -84,7 +84,7 @@ fn call_all(
     }
 }
 
-/// Makes calls that really sleep, until somebody wakes them.
+/// Makes calls that really sleep, until another thread wakes them.
 fn sleep_often(setup: &Setup, pool: &Arc<Pool>, thread: usize, over: &AtomicBool) {
     let mut nth = 0usize;
     while !over.load(Ordering::Relaxed) {

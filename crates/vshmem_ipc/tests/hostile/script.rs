@@ -51,7 +51,7 @@ pub const TARGETS: &[Target] = &[
 /// Steps of a sequence that are played at most.
 const STEPS: usize = 48;
 
-/// Gives a superblock the checksum that its other bytes ask for: whoever lies about them can too.
+/// Gives a superblock the checksum that its other bytes ask for: a hostile member can do that, too.
 pub fn seal(header: &mut [u8]) {
     let at = std::mem::offset_of!(vshmem_wire::Superblock, checksum);
     if header.len() < at + 8 {
@@ -109,7 +109,7 @@ pub fn play(
 ) {
     let pool = &setup.lay_out();
     let mut bytes = Bytes(sequence);
-    // Some scribbles come before anybody joins.
+    // Some scribbles come before the first client joins.
     let early = bytes.byte().unwrap_or(0) % 4;
     let scribble = |bytes: &mut Bytes<'_>, how: u64| {
         let place = places[(how >> 3) as usize % places.len()];

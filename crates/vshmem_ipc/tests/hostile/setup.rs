@@ -126,5 +126,5 @@ fn fill_queues([me, peer, far]: [&Client; 3], queues: &[i32; 4]) {
     me.receive(queues[3], 0).unwrap();
 }
 
-/// How long those wait who have nobody to wake them.
+/// How long those wait that no other thread wakes.
 pub const SHORT: Duration = Duration::from_micros(300);

@@ -1,4 +1,4 @@
-//! What a process has been told about an object's size holds, or calls fail.
+//! An object's size, once reported to a process, does not change for it, or calls fail.
 
 use std::sync::atomic::Ordering;
 

@@ -113,9 +113,9 @@ pub fn ended_processes(file: BorrowedFd<'_>) -> Vec<u32> {
             reserved: 0,
         };
         // SAFETY: the driver writes at most `room` numbers to `pids`, which is as large.
-        let told = unsafe { ioctl(file, Updater::<DEATHS, Deaths>::new(&mut deaths)) };
+        let read = unsafe { ioctl(file, Updater::<DEATHS, Deaths>::new(&mut deaths)) };
         let count = (deaths.count as usize).min(ROOM);
-        if told.is_err() || count == 0 {
+        if read.is_err() || count == 0 {
             return ended;
         }
         ended.extend(pids[..count].iter().filter_map(|&pid| u32::try_from(pid).ok()));

@@ -1,7 +1,7 @@
 //! Link `ivshmem`: the memory of a PCI device that QEMU makes of a pool's file.
 //!
 //! It works in three grades. With the driver (`kernel/ivshmem`) the device is `/dev/vshmem/NAME`:
-//! cached, in huge pages, for whoever its mode lets in; on ivshmem-doorbell with interrupts
+//! cached, in huge pages, for the users that its mode lets in; on ivshmem-doorbell with interrupts
 //! (`interrupts`), on ivshmem-plain without (`driver`). Without the driver root maps the resource
 //! file in sysfs (`sysfs`). That is `resource2`, not `resource2_wc`: write-combining memory has not
 //! the memory ordering that locks are built on.
@@ -153,7 +153,7 @@ impl Link for Ivshmem {
         if matches!(self.grade, Grade::Sysfs) {
             return Ok(None);
         }
-        // An open file of its own: each is told by itself.
+        // An open file of its own: each gets the notices by itself.
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
         rustix::fs::open(self.place(), flags, Mode::empty()).map(Some)
     }

@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_pool_is_its_users_and_nobody_elses() {
+    fn a_private_pool_belongs_to_its_user_only() {
         if !rustix::process::geteuid().is_root() {
             return;
         }

@@ -2,15 +2,16 @@
 //! user.
 //!
 //! `/dev/shm/vshmem-wait.UUID.UID` belongs to the user that is its name, and that user alone may
-//! write to it: who may write to a file may shorten it, and whoever touches the pages that are gone
-//! ends with SIGBUS. So a process maps its own user's file to touch it, and those of others for the
-//! kernel alone (`vshmem_mem::ForeignWords`): waking takes no more than leave to read. Whoever is first makes
-//! its own user's file. It appears under its name when it is whole, and is never made longer.
+//! write to it: who may write to a file may shorten it, and a process that touches the pages that
+//! are gone ends with SIGBUS. So a process maps its own user's file to touch it, and those of
+//! others for the kernel alone (`vshmem_mem::ForeignWords`): waking takes no more than the right to
+//! read. The first one makes its own user's file. It appears under its name when it is whole, and
+//! is never made longer.
 //!
 //! A program that has confined itself opens no further files: it wakes whom it has woken before,
 //! and others look by themselves.
 //!
-//! Somebody else may have put something there before. Then the user takes another file with a
+//! Another user may have put something there before. Then the user takes another file with a
 //! number that cannot be known ahead behind its name, and the pool says which.
 
 pub(crate) mod names;

@@ -63,7 +63,7 @@ impl WakeOtherUsers for Files {
                     return;
                 }
                 match unless_confined(|| words.read(at)) {
-                    // It is awake and will look; or nobody is left whose file this was.
+                    // It is awake and will look; or the process whose file this was has ended.
                     Some(Ok(word)) if word & SLEEPING == 0 => return,
                     Some(Err(Errno::FAULT | Errno::INVAL)) => return,
                     // It may be about to sleep. So it may where a filter does not let us look.
@@ -81,7 +81,7 @@ struct Others([Other; Self::ROOM]);
 
 #[derive(Debug)]
 struct Other {
-    /// Whose: 0 for nobody's.
+    /// Whose: 0 for none.
     key: AtomicU64,
     /// Where: 0 until it is known.
     start: AtomicUsize,

@@ -48,7 +48,7 @@ pub fn open_any(
     Err(("make it: something lies at every name", Errno::EXIST))
 }
 
-/// `None`: somebody else has that name.
+/// `None`: another user has that name.
 fn open_or_make(names: &Names, owner: WordsOwner, audience: &Stat) -> Attempt<Option<OwnedFd>> {
     match open_own(names, owner) {
         Err(Errno::NOENT) => {}
@@ -61,7 +61,7 @@ fn open_or_make(names: &Names, owner: WordsOwner, audience: &Stat) -> Attempt<Op
 
 /// A file that is this user's in every respect.
 fn open_own(names: &Names, owner: WordsOwner) -> Result<Option<OwnedFd>, Errno> {
-    // Without waiting for whoever has a lease on what lies there.
+    // Without waiting for a process that has a lease on what lies there.
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::open(names.place(owner), flags, Mode::empty()) {
         Ok(file) => file,
@@ -113,7 +113,7 @@ pub fn readers(audience: &Stat, uid: u32, has_group: bool) -> Mode {
     mode
 }
 
-/// A number that nobody can know ahead, other than 0.
+/// A number that cannot be known ahead, other than 0.
 fn unguessable() -> u32 {
     use std::hash::{BuildHasher, RandomState};
     (RandomState::new().hash_one(0) as u32).max(1)

@@ -58,7 +58,7 @@ impl Setup {
     }
 }
 
-/// Somebody else's file, where this test may make one.
+/// Another user's file, where this test may make one.
 fn planted(place: &Path, bytes: u64) -> bool {
     let file = std::fs::File::create(place).unwrap();
     file.set_len(bytes).unwrap();
@@ -66,7 +66,7 @@ fn planted(place: &Path, bytes: u64) -> bool {
 }
 
 #[test]
-fn processes_of_a_user_share_a_file_that_nobody_else_may_write() {
+fn processes_of_a_user_share_a_file_that_no_other_user_may_write() {
     let setup = Setup::new();
     let (one, other) = (setup.open(&none), setup.open(&none));
     assert_eq!((one.owner, other.owner.nonce), (other.owner, 0));
@@ -139,7 +139,7 @@ fn who_may_use_the_device_may_wake() {
 }
 
 #[test]
-fn a_waiter_of_another_file_is_woken_and_a_shortened_file_harms_nobody() {
+fn a_waiter_of_another_file_is_woken_and_a_shortened_file_harms_no_process() {
     let setup = Setup::new();
     let owner = setup.open(&none);
     let waker = setup.files();

@@ -1,7 +1,7 @@
 //! The file in which a domain keeps what XenStore says about a pool: `/run/vshmem/xen/NAME`.
 //!
 //! XenStore is root's alone. So whatever root does with pools brings these files up to date, and
-//! everybody else reads them. Mode and group are those that the pool was made with; they decide who
+//! all other users read them. Mode and group are those that the pool was made with; they decide who
 //! may use the pool, together with those of `/dev/xen/gntdev`. The file is also what the pool's
 //! place is called, and what its agent locks.
 
@@ -220,7 +220,7 @@ mod tests {
         let inode = |path: &Path| std::fs::metadata(path).unwrap().ino();
         let before = inode(&place);
         assert_eq!(inode(&again), before);
-        // Another pool of the same name is another file: whoever has this one open can tell.
+        // Another pool of the same name is another file: a process that has this one open can tell.
         let other = Announcement { grants: Grants { domain: 6, ..one().grants }, ..one() };
         let kept = std::fs::File::open(&place).unwrap();
         other.publish_in(directory.path()).unwrap();

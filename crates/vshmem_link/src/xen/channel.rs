@@ -72,7 +72,7 @@ impl Channels {
                     any = true;
                     rustix::io::write(&self.file, &ports[..used])?;
                 }
-                // Too many came at once: the device wants to be told to begin anew.
+                // Too many came at once: the device has to be reset.
                 Err(Errno::FBIG) => {
                     any = true;
                     self.operate::<0>(5, [])?;

@@ -22,7 +22,7 @@ use super::doorbell::socket_of;
 use super::keys;
 use super::store::Store;
 
-/// XenStore tells of whoever comes. Should that be missed: how long until the next look for members
+/// XenStore reports new members. Should that be missed: how long until the next look for members
 /// that are not connected yet, at first and at most. Each look costs the daemon in dom0 several
 /// requests, and a member without an agent is normal.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -203,12 +203,12 @@ impl Work {
     }
 
     fn run(mut self) {
-        // What is watched is told once at the start, too.
+        // XenStore reports each watched path once at the start, too.
         let (mut complete, mut pause) = (false, RETRY.0);
         loop {
             // What came while an answer was awaited has been read already.
-            let told_before = self.store.has_changes();
-            let wait = if told_before { Duration::ZERO } else { pause };
+            let reported_before = self.store.has_changes();
+            let wait = if reported_before { Duration::ZERO } else { pause };
             let timeout = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: 0 };
             let mut looks = [
                 PollFd::from_borrowed_fd(self.stop.as_fd(), PollFlags::IN),
@@ -216,10 +216,10 @@ impl Work {
                 PollFd::from_borrowed_fd(self.requests.socket.as_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(self.store.descriptor(), PollFlags::IN),
             ];
-            let told =
-                poll(&mut looks, if complete && !told_before { None } else { Some(&timeout) });
+            let polled =
+                poll(&mut looks, if complete && !reported_before { None } else { Some(&timeout) });
             let ready = looks.map(|look| !look.revents().is_empty());
-            if ready[0] || matches!(told, Err(errno) if errno != Errno::INTR) {
+            if ready[0] || matches!(polled, Err(errno) if errno != Errno::INTR) {
                 break;
             }
             if ready[1] && self.pass_in().is_err() {
@@ -228,8 +228,8 @@ impl Work {
             if ready[2] {
                 self.pass_out();
             }
-            let overdue = matches!(told, Ok(0)) && !told_before;
-            if ready[3] || told_before || overdue {
+            let overdue = matches!(polled, Ok(0)) && !reported_before;
+            if ready[3] || reported_before || overdue {
                 pause = if overdue { (pause * 2).min(RETRY.1) } else { RETRY.0 };
                 match self.store.take_changes().and_then(|_| self.connect()) {
                     Ok(now) => complete = now,
@@ -250,19 +250,19 @@ impl Work {
 
     /// Carries out what was asked for, each domain once.
     fn pass_out(&mut self) {
-        let mut rung = Vec::new();
+        let mut to_notify = Vec::new();
         let mut word = [0; 64];
         for _ in 0..BATCH {
             let Ok(used) = self.requests.socket.recv(&mut word) else { break };
             if let Some(id) = wanted(&word[..used])
-                && !rung.contains(&id)
+                && !to_notify.contains(&id)
             {
-                rung.push(id);
+                to_notify.push(id);
             }
         }
-        for id in rung {
+        for id in to_notify {
             if let Some(line) = self.lines.get(&id) {
-                // Nobody at the other end: looks for itself.
+                // No agent is at the other end: its waiters look for themselves.
                 let _ = self.channels.notify(line.port);
             }
         }

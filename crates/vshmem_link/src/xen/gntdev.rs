@@ -126,7 +126,7 @@ impl Gntdev {
                 self.with(|file| map_request(file, part, protection, Some(at)))
             };
             if let Err(errno) = mapped.map(Mapping::leak) {
-                // SAFETY: nobody has seen the range yet.
+                // SAFETY: no other thread has seen the range yet.
                 let _ = unsafe { vshmem_mem::unmap(whole, pages as usize * PAGE as usize) };
                 return Err(errno);
             }

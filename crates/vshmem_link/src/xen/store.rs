@@ -206,7 +206,7 @@ impl Store {
         self.ask(Kind::SetPermissions, &body).map(drop)
     }
 
-    /// Has changes of a path and below it told. One is told at once.
+    /// Watches a path and what is below it. One change is reported at once.
     ///
     /// # Errors
     /// What the daemon says.
@@ -218,14 +218,14 @@ impl Store {
         }
     }
 
-    /// Whether changes have been told that nobody has taken note of, although [`Store::descriptor`]
-    /// may not be readable: they came in front of an answer.
+    /// Whether changes have been reported that this process has not read yet, although
+    /// [`Store::descriptor`] may not be readable: they came in front of an answer.
     #[must_use]
     pub fn has_changes(&self) -> bool {
         !self.changed.is_empty()
     }
 
-    /// Takes note of all changes that have been told; whether there were any.
+    /// Reads all changes that have been reported; whether there were any.
     ///
     /// # Errors
     /// When the connection has ended.

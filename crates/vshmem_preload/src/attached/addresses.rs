@@ -8,7 +8,7 @@ use vshmem_ipc::Errno;
 use crate::next::system_call;
 use crate::process;
 
-/// Unmaps a range of the pool without telling anybody, with what the device had to map around it.
+/// Unmaps a range of the pool without a notice, with what the device had to map around it.
 pub fn drop_mapping(start: usize, bytes: usize) {
     let range = match process::joined() {
         Some(session) => session.link().footprint(start, bytes),

@@ -12,7 +12,7 @@
 //! is, before they get to it.
 //!
 //! A fixed table without a lock, because shmat and shmdt may be called from signal handlers:
-//! whoever does not get an entry does without.
+//! a thread that does not get an entry does without.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ use crate::process;
 const MOST: usize = 16;
 /// Bytes of all of them at most: they count for the program's address space.
 const MOST_BYTES: usize = 32 << 20;
-/// Bytes of one at most: what lies here untouched is of no use to anybody.
+/// Bytes of one at most: what lies here untouched is of no use.
 const LARGEST: usize = 16 << 20;
 /// Bytes of a new segment from which its pages are cleared through a mapping: fewer are cleared
 /// faster by a write(2).
@@ -125,7 +125,7 @@ impl Entry {
             })
     }
 
-    /// The claimer gives the entry up: what it said is somebody else's, or no more.
+    /// The claimer gives the entry up: what it said is another's, or no more.
     fn vacate(&self) {
         TOTAL.fetch_sub(self.bytes.load(Ordering::Relaxed), Ordering::AcqRel);
         self.state.store(FREE, Ordering::Release);
@@ -350,6 +350,6 @@ impl Backing for Through<'_> {
 /// Writes zeros into a range of a mapping that the caller has claimed.
 fn clear(start: usize, bytes: usize) {
     // SAFETY: the range lies inside a mapping for loads and stores that is the caller's alone; the
-    // pages are a segment's that nobody else can attach yet.
+    // pages are a segment's that no other process can attach yet.
     unsafe { std::ptr::write_bytes(start as *mut u8, 0, bytes) };
 }

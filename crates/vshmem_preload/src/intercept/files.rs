@@ -65,7 +65,7 @@ pub fn opening(path: *const c_char, call: impl FnOnce() -> c_int) -> c_int {
     } else {
         return file;
     };
-    // SAFETY: the descriptor was just opened, and nobody knows it.
+    // SAFETY: the descriptor was just opened, and no other code knows it.
     unsafe { system_call(libc::SYS_close, [file as usize]) };
     errno::set(refusal);
     -1
@@ -77,7 +77,7 @@ fn opening_stream(path: *const c_char, call: impl FnOnce() -> *mut FILE) -> *mut
     if stream.is_null() || !is_hidden(read_by_kernel(path)) {
         return stream;
     }
-    // SAFETY: the stream was just opened, and nobody knows it.
+    // SAFETY: the stream was just opened, and no other code knows it.
     unsafe { libc::fclose(stream) };
     errno::set(Errno::NOENT);
     std::ptr::null_mut()

@@ -146,9 +146,9 @@ pub unsafe extern "C" fn pthread_cancel(thread: pthread_t) -> c_int {
     let result = next!(c"pthread_cancel": fn(pthread_t) -> c_int, (thread), libc::ESRCH);
     if result == 0 {
         vshmem_mem::cancellation_requested();
-        // Nobody knows where the thread sleeps: all look up.
+        // It is not known where the thread sleeps: all look up.
         if let Some(session) = process::joined() {
-            errno::untouched(|| session.client().wake_everybody());
+            errno::untouched(|| session.client().wake_every_waiter());
         }
     }
     result

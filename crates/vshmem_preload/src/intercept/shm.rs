@@ -113,7 +113,7 @@ fn replaced_by_kernels(id: c_int, start: usize, flags: c_int) -> usize {
     }
     // SAFETY: all-zero bytes are a valid shmid_ds.
     let mut state: libc::shmid_ds = unsafe { std::mem::zeroed() };
-    // Whoever may attach may ask.
+    // A user who may attach may ask.
     let asked = errno::untouched(|| kernels(id, libc::IPC_STAT, &raw mut state));
     if asked == 0 { state.shm_segsz } else { 0 }
 }

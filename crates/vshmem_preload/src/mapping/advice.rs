@@ -35,7 +35,7 @@ pub fn synchronize(
 ) -> c_int {
     mapping_cache::drop_range(start, bytes);
     let result = call();
-    // Other flags are refused by everybody.
+    // Other flags are refused everywhere.
     let known = [libc::MS_SYNC, libc::MS_ASYNC, 0].contains(&(flags & !libc::MS_INVALIDATE));
     if result == -1 && known && is_device_memory(start, bytes) {
         return 0;

@@ -44,7 +44,7 @@ fn target(address: usize, flags: c_int) -> Result<Option<usize>, Errno> {
     }
     match address & !(BOUNDARY - 1) {
         0 if replace => Err(Errno::INVAL),
-        // Only root may have anything there (mmap_min_addr), and nobody wants it.
+        // Only root may have anything there (mmap_min_addr), and it is of no use.
         0 => Err(Errno::PERM),
         rounded => Ok(Some(rounded)),
     }
@@ -142,7 +142,7 @@ fn map_segment(
             if !replace {
                 reserve(start, bytes)?;
             }
-            // SAFETY: without REMAP the place was just reserved and is nobody's; with it the
+            // SAFETY: without REMAP the place was just reserved and is not used; with it the
             // program has asked for what lies there to be replaced.
             unsafe { session.link().map_at(offset, bytes, protection, at) }
         }

@@ -3,7 +3,7 @@
 //! mremap(2) and mmap(2) with a place of the program's choice may unmap what lies there, and fail
 //! afterwards; since Linux 6.17 an mremap(2) of several mappings may have moved some of them. The
 //! kernel alone knows, and tells in /proc/self/maps. The caller holds the attach table
-//! ([`crate::mapping::change::change`]), so that nobody attaches there meanwhile.
+//! ([`crate::mapping::change::change`]), so that no thread attaches there meanwhile.
 
 use rustix::fs::{Mode, OFlags};
 use vshmem_ipc::Client;
@@ -65,7 +65,7 @@ fn each_mapping(mut each: impl FnMut(Mapping)) -> Option<()> {
     }
 }
 
-/// The first part of a range in which no mapping is as `wanted`. `None`: there is none, or nobody
+/// The first part of a range in which no mapping is as `wanted`. `None`: there is none, or nothing
 /// can say.
 fn first_gap(start: usize, end: usize, wanted: impl Fn(Mapping) -> bool) -> Option<(usize, usize)> {
     let (mut at, mut until) = (start, end);

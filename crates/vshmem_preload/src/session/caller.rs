@@ -16,8 +16,8 @@ static CHANGES: AtomicU32 = AtomicU32::new(1);
 /// number and capset those of one.
 static BY_THREAD: AtomicBool = AtomicBool::new(false);
 
-/// Credentials, and the value of `CHANGES` that they belong to: 0 while they are being written.
-/// Whoever finds them being written, which may be by the very thread that a signal handler has
+/// Credentials, and the value of `CHANGES` that they belong to: 0 while they are being written. A
+/// thread that finds them being written, which may be by the very thread that a signal handler has
 /// interrupted, asks for itself.
 #[derive(Debug)]
 struct Known {
@@ -25,7 +25,7 @@ struct Known {
     uid: AtomicU32,
     gid: AtomicU32,
     capabilities: AtomicU32,
-    /// 1 while somebody writes.
+    /// 1 while a thread writes.
     busy: AtomicU32,
 }
 
@@ -55,7 +55,7 @@ impl Known {
         (self.changes.load(Ordering::Relaxed) == changes).then_some(me)
     }
 
-    /// Not if somebody else is at it.
+    /// Not if another thread does it.
     fn set(&self, changes: u32, me: Me) {
         let mine = self.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok();
         if !mine {

@@ -51,7 +51,8 @@ pub fn remembered(name: &CStr) -> Option<&'static CStr> {
 }
 
 /// A list that a child of vfork has made in its parent's memory, and left there as its program was
-/// replaced: whose, where, and how long. The thread whose child it was gives it back when it executes the next program or makes its next child.
+/// replaced: whose, where, and how long. The thread whose child it was gives it back when it
+/// executes the next program or makes its next child.
 struct LeftBehind {
     list: Cell<(usize, usize)>,
     preload: Cell<(usize, usize)>,
@@ -72,7 +73,7 @@ impl LeftBehind {
                 let (start, bytes) = range.replace(NOWHERE);
                 if let Some(start) = NonNull::new(start as *mut u8) {
                     // SAFETY: the child that has made it does not run in this memory any more, and
-                    // nobody else knows it.
+                    // no other code knows it.
                     let _ = unsafe { vshmem_mem::unmap(start, bytes) };
                 }
             }

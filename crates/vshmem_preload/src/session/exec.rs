@@ -1,11 +1,11 @@
 //! execve(2) and its family: a program that is replaced detaches its segments and keeps its
 //! adjustments.
 //!
-//! Attaches are given up before the kernel is asked, because nobody is left to do it after;
+//! Attaches are given up before the kernel is asked, because no code is left to do it after;
 //! if exec fails, they are taken again. A program that plainly cannot be executed is not even
 //! tried. What must not go as long as exec may fail is left alone: all attaches while other threads
 //! run, which may store into them; and those that keep a removed segment, whose memory would be
-//! somebody else's at once. The new program finds the attaches of the one before it, and gives them
+//! another's at once. The new program finds the attaches of the one before it, and gives them
 //! up when it begins.
 
 use libc::{c_char, c_int};

@@ -3,8 +3,9 @@
 //! As long as it runs, its threads may store into what it has attached, and may hold what a
 //! semaphore guards; so may destructors that come after ours. It gives up nothing, then, but leaves
 //! a note, and who sees that it has ended gives back what it held: a parent that waits for it
-//! ([`crate::session::reap`]), whoever asks about objects first, or else the agent. A process that
-//! runs nothing any more but its own way out gives its attaches and adjustments back itself.
+//! ([`crate::session::reap`]), the first process that asks about objects, or else the agent. A
+//! process that runs nothing any more but its own way out gives its attaches and adjustments back
+//! itself.
 
 use libc::c_int;
 use vshmem_ipc::{Client, Errno};
@@ -23,13 +24,13 @@ pub fn ending() -> Option<&'static Client> {
 
 /// Whether the calling thread is the only one of its process.
 pub fn is_alone() -> bool {
-    // Without /proc, nobody can say so. The kernel counts a process's threads as links of this
+    // Without /proc, that is not known. The kernel counts a process's threads as links of this
     // folder, beside the two that every folder has.
     let is_one = || rustix::fs::stat(c"/proc/self/task").is_ok_and(|folder| folder.st_nlink == 3);
     unless_confined(is_one).unwrap_or(false)
 }
 
-/// Before destructors and the writing of what was printed: nothing of ours is told of the last.
+/// Before destructors and the writing of what was printed: the library does not learn of the last.
 fn on_exit() {
     let Some(this_client) = ending() else { return };
     // The agent makes up for what fails here.
@@ -52,7 +53,7 @@ static AT_EXIT: extern "C" fn() = {
 fn block_signals() {
     let (all, no_matter) = (u64::MAX, 0);
     let how = libc::SIG_SETMASK as usize;
-    // SAFETY: the set is of the eight bytes that the call is told of.
+    // SAFETY: the set is of the eight bytes whose size the call gets.
     unsafe {
         let words = [how, (&raw const all).addr(), no_matter, size_of::<u64>()];
         system_call(libc::SYS_rt_sigprocmask, words);

@@ -88,7 +88,7 @@ thread_local! {
 static HANDLERS: AtomicBool = AtomicBool::new(false);
 
 /// Has forks come by here. Before any other library registers handlers: what registers last is
-/// called first before a fork, and the attach table must not be held while a handler of somebody
+/// called first before a fork, and the attach table must not be held while a handler of another
 /// else's waits for one of the program's threads.
 pub fn register() {
     if !HANDLERS.swap(true, Ordering::AcqRel) {

@@ -16,7 +16,7 @@
 //! | `join::SETUP` | one word, which says who sets up: a handler that has interrupted it gets ENOSYS and does not wait for itself |
 //! | `process::HOME`, `BARE_CHILDREN`, `mapping_cache::ALLOWED`, `CLOSED`, `future_locks::LATER`, `agent::LAST`, `vshmem_mem`'s `CONFINED`, `CANCELLATIONS`, `ONE_WORD`, the clock's `WAY`, `vshmem_link`'s descriptor numbers | one word each |
 //! | the clock's remembered second | 0 while it is written with its tick |
-//! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; whoever finds them so asks the kernel |
+//! | `caller::KNOWN` and `OWN` | `changes` is 0 while they are written; a thread that finds them so asks the kernel |
 //! | `fork::UNDER_WAY` | one level for each fork inside another; the depth is raised before a level is used |
 //! | `pieces::PIECES`, `mapping_cache::ENTRIES` | an entry is its claimer's until its state word says so; a handler passes over it |
 //! | `user::PAGES` | one word each: page and rights |
@@ -113,7 +113,7 @@ fn interrupted_stack(context: &libc::ucontext_t) -> Option<usize> {
 /// Calls a function on another stack.
 ///
 /// # Safety
-/// Below `top` there is a stack that nobody uses.
+/// Below `top` there is a stack that is not used.
 unsafe fn call_on(top: usize, function: extern "C" fn()) {
     // SAFETY: the function keeps the register that the former stack pointer is in, as every C
     // function does.

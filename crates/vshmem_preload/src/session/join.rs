@@ -40,7 +40,7 @@ pub fn begin() {
 /// its first.
 pub fn join_in_time() {
     if process::joined().is_none() && process::is_home() {
-        // What stands in the way is told at the first call.
+        // What fails is reported at the first call.
         let _ = errno::untouched(|| cancel::uncancelled(set_up));
     }
 }

@@ -20,7 +20,7 @@ fn give_back(session: &Session, child: pid_t, status: Option<c_int>) {
         && pid > 0
         && over
     {
-        // Somebody else may have the pid already. The agent makes up for what fails here.
+        // Another process may have the pid already. The agent makes up for what fails here.
         let reap = || session.client().reap_process(pid, vshmem_session::is_gone);
         let _ = errno::untouched(|| vshmem_mem::unless_confined(reap));
     }

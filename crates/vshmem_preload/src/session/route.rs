@@ -55,8 +55,8 @@ pub fn index_in_pool(index: c_int) -> u32 {
 }
 
 /// An id that the kernel has given out, where keys of the kind lie here and there. One that looks
-/// like the pool's could not be told from it afterwards, so the program must not have it; the
-/// kernel comes to those with more than 10,900 objects of a kind.
+/// like the pool's could not be distinguished from it afterwards, so the program must not have it;
+/// the kernel comes to those with more than 10,900 objects of a kind.
 pub fn told_apart(kind: Kind, key: i32, flags: c_int, id: c_int, remove: impl FnOnce()) -> c_int {
     if id == -1 || !is_pool_id(id) || owner(kind) != Owner::ByKey {
         return id;

@@ -114,7 +114,7 @@ fn threads_that_attach_and_threads_that_cut_lose_nothing() {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            // A fork now and then: nobody is in the middle of anything then.
+            // A fork now and then: no thread is in the middle of anything then.
             while !over.load(Ordering::Relaxed) {
                 attach_table::hold_for_fork();
                 let pieces = {
@@ -146,7 +146,7 @@ fn threads_that_attach_and_threads_that_cut_lose_nothing() {
     assert_eq!((pieces, COUNT.load(Ordering::Relaxed)), (7, 7));
 }
 
-/// An allocator gives memory back under a lock that fork waits for, too: it must be told that
+/// An allocator gives memory back under a lock that fork waits for, too: it must be shown that
 /// nothing is attached there.
 #[test]
 fn who_asks_about_a_range_does_not_wait_for_a_fork() {
@@ -167,7 +167,7 @@ fn who_asks_about_a_range_does_not_wait_for_a_fork() {
             asking.store(true, Ordering::Release);
             attach_table::read_consistent(|| PIECES.find(|piece| piece.holds(1, 1)).is_some())
         });
-        // Whoever comes first when the change is over.
+        // In any order when the change is over.
         attach_table::hold_for_fork();
         assert_eq!(asker.join().unwrap(), Some(false));
         attach_table::release_after_fork();

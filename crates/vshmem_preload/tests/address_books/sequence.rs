@@ -1,4 +1,4 @@
-//! Stories of mappings, told by bytes: what the attach table say after each step is held against a
+//! Sequences of mappings, made from bytes: after each step the attach table is compared with a
 //! model that knows single pages only.
 //!
 //! The fuzz target `attach_table` tells them, and so does the test beside this file.

@@ -44,7 +44,7 @@ impl Server {
             }
         }
         if changed && let Some(this_client) = self.client() {
-            this_client.wake_everybody();
+            this_client.wake_every_waiter();
         }
         if self.unsaved {
             self.save();

@@ -63,10 +63,10 @@ impl Server {
             // Without an answer it has no further groups.
             let groups = vshmem_link::peer_groups(socket.as_fd()).unwrap_or_default();
             if !self.admission.admits(caller, &groups) {
-                self.strangers += 1;
-                if self.strangers.is_power_of_two() {
+                self.refused += 1;
+                if self.refused.is_power_of_two() {
                     let (pid, uid) = (caller.pid, caller.uid);
-                    self.events.push(Event::Stranger { pid, uid, times: self.strangers });
+                    self.events.push(Event::Refused { pid, uid, times: self.refused });
                 }
                 continue;
             }
@@ -100,7 +100,7 @@ impl Server {
         self.events.push(Event::Failed { error: errno.to_string() });
     }
 
-    /// An id that nobody has or believes somebody else to have.
+    /// An id that no peer has or believes another to have.
     pub(super) fn fresh_id(&mut self) -> Option<u16> {
         for _ in 0..=u16::MAX {
             let id = self.next;
@@ -117,7 +117,7 @@ impl Server {
         None
     }
 
-    /// Tells everybody what they do not know yet.
+    /// Sends each peer what it has not been sent yet.
     pub(super) fn tell_all(&mut self) {
         let mut all = vec![(self.host, Arc::clone(&self.doorbells))];
         all.extend(self.peers.values().map(|peer| (peer.id, Arc::clone(&peer.doorbells))));
@@ -146,7 +146,7 @@ impl Server {
     }
 
     /// Ends the connection of a peer that is no guest of QEMU's. Its process may well go on in the
-    /// pool, so nobody is dead.
+    /// pool, so no domain is dead.
     fn throw_out(&mut self, id: u16) {
         let Some(mut peer) = self.peers.remove(&id) else { return };
         self.events.push(Event::Garbage { id });

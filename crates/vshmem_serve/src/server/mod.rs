@@ -47,7 +47,7 @@ pub struct Request {
 /// Why a server has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It was told to.
+    /// It was asked to.
     Stopped,
     /// The pool's file is gone, or is another one.
     Removed,
@@ -131,7 +131,7 @@ pub struct Server {
     next: u16,
     /// No connections are taken until the next round: there were no descriptors.
     pausing: bool,
-    strangers: u64,
+    refused: u64,
     turned_away: u64,
     nonsense: u64,
     /// The record lags behind.
@@ -145,7 +145,7 @@ impl Server {
     /// in [`Server::run`].
     ///
     /// # Errors
-    /// Says what stood in the way; nothing is left behind.
+    /// Says what failed; nothing is left behind.
     pub fn start(link: Box<dyn Link>, request: &Request) -> Result<Self, ServeError> {
         let name = request.name.clone();
         if !(1..=MOST_VECTORS).contains(&request.vectors) {
@@ -187,7 +187,7 @@ impl Server {
             peers: BTreeMap::new(),
             stranded: Vec::new(),
             pausing: false,
-            strangers: 0,
+            refused: 0,
             turned_away: 0,
             nonsense: 0,
             unsaved: false,

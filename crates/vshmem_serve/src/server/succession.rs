@@ -9,7 +9,7 @@ use crate::record::{Record, RecordedPeer};
 use crate::stranded::Stranded;
 
 impl Server {
-    /// Takes over from an earlier server: its guests go on, and nobody can notify them any more.
+    /// Takes over from an earlier server: its guests continue, and cannot be notified any more.
     pub(super) fn succeed(&mut self, identity: &str) -> Result<(), Errno> {
         let Some(session) = &self.session else { return Ok(()) };
         let this_client = session.client();
@@ -36,7 +36,7 @@ impl Server {
             } else if pid == 0 {
                 self.events.push(Event::Stranded { id, pid });
             } else {
-                // It has ended while nobody was looking.
+                // It has ended while no server ran.
                 self.reap(id, &peer.domains, "its virtual machine has ended");
             }
         }

@@ -53,7 +53,7 @@ fn lay_out(file: &File, front: u64, bytes: u64, new: &NewPool) -> std::io::Resul
     Pool::format(&Map::of(mapping), new).map_err(std::io::Error::other)
 }
 
-/// Writes down which file the pool is, so that a copy can be told from it.
+/// Writes down which file the pool is, so that a copy can be recognised.
 fn write_host_record(file: &File, front: u64) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let facts = file.metadata()?;

@@ -1,4 +1,4 @@
-//! A file that is seen by nobody before it is whole.
+//! A file that is not seen before it is whole.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
 
-/// A file that has no name yet: nobody opens it half made, and it is gone if this process dies.
+/// A file that has no name yet: it is not opened half made, and it is gone if this process dies.
 pub struct Draft {
     pub file: File,
     /// Its temporary name, where the file system has no files without.
@@ -32,8 +32,8 @@ impl Draft {
         Ok(Self { file, name: Some(name) })
     }
 
-    /// Gives it its name. A link, unlike a rename, does not replace a pool that somebody else made
-    /// meanwhile.
+    /// Gives it its name. A link, unlike a rename, does not replace a pool that another process
+    /// made meanwhile.
     pub fn publish(&self, place: &Path) -> Result<(), Errno> {
         let itself = || PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()));
         let from = self.name.clone().unwrap_or_else(itself);

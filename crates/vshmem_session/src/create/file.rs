@@ -15,10 +15,10 @@ use super::draft::Draft;
 use super::plan::Plan;
 use super::request::{CreateError, CreateRequest};
 
-/// Makes a pool and returns its file. Nobody sees it before it is whole.
+/// Makes a pool and returns its file. It is not seen before it is whole.
 ///
 /// # Errors
-/// Says what stood in the way; nothing is left behind.
+/// Says what failed; nothing is left behind.
 pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
     create_at(request, Local::place_of(&request.name, request.huge_page.is_some()))
 }
@@ -28,7 +28,7 @@ pub fn create(request: &CreateRequest) -> Result<PathBuf, CreateError> {
 /// for; its owner and mode stay.
 ///
 /// # Errors
-/// Says what stood in the way.
+/// Says what failed.
 pub fn create_in(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
     match place.symlink_metadata() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -66,11 +66,11 @@ fn create_at(request: &CreateRequest, place: PathBuf) -> Result<PathBuf, CreateE
     Ok(place)
 }
 
-/// Makes a pool in a file that somebody else has made.
+/// Makes a pool in a file that exists already.
 fn fill(request: &CreateRequest, place: &Path) -> Result<PathBuf, CreateError> {
     let plan = Plan::of(request)?;
     let failed = failing(request, place);
-    // Neither a link to another file nor a pipe that nobody writes to.
+    // Neither a link to another file nor a pipe without a writer.
     let file = OpenOptions::new()
         .read(true)
         .write(true)

@@ -29,7 +29,7 @@ pub struct XenPool {
 /// there is room for.
 ///
 /// # Errors
-/// Says what stood in the way; nothing is left behind.
+/// Says what failed; nothing is left behind.
 pub fn create_xen(
     request: &CreateRequest,
     slots: Option<u32>,

@@ -117,7 +117,7 @@ impl NotifyConfig {
 
     fn read(file: &Path) -> Result<Self, NotifyError> {
         let cannot = |error| NotifyError::Unreadable { file: file.to_owned(), error };
-        // A pipe or a device in its place must not hold anybody up.
+        // A pipe or a device in its place must not block.
         let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let opened = File::options().read(true).custom_flags(flags).open(file).map_err(cannot)?;
         let meta = opened.metadata().map_err(cannot)?;

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_stands_still_or_goes_back_gives_nothing() {
+    fn a_clock_that_stops_or_goes_back_gives_nothing() {
         let start = Instant::now() + Duration::from_secs(10);
         let mut bucket = TokenBucket::new(1000, 5, start);
         assert_eq!(taken(&mut bucket, start), 5);

@@ -6,7 +6,7 @@
 //! | `config` | the operator's file: where this agent listens, and who its peers are |
 //! | `limit` | token buckets |
 //! | `peers` | the socket: what comes from peers and what goes to them |
-//! | `status` | what an agent tells about it to whoever asks |
+//! | `status` | what an agent publishes about it |
 
 mod config;
 mod limit;

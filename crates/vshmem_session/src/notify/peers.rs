@@ -24,7 +24,7 @@ const BURST: u32 = 500;
 /// The kernel keeps no more than some dozens of datagrams, so that a flood does not have to be
 /// read.
 const WAITING_BYTES: usize = 16 << 10;
-/// What a datagram holds. Nobody looks at it.
+/// What a datagram holds. Its value means nothing.
 const LOOK_AGAIN: [u8; 1] = [b'!'];
 
 /// One peer.
@@ -268,7 +268,7 @@ impl Peers {
     /// Ends [`Peers::receive`], now and for good.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
-        // Wakes whoever waits, although it says that there is no connection (ENOTCONN).
+        // Wakes the thread that waits, although it says that there is no connection (ENOTCONN).
         let _ = shutdown(self.socket.as_fd(), Shutdown::Both);
     }
 
@@ -307,10 +307,10 @@ mod tests {
 
     #[test]
     fn peers_hear_each_other_and_others_are_dropped_and_counted() {
-        let ((peer, peer_at), (stranger, _)) = (local(), local());
+        let ((peer, peer_at), (unknown, _)) = (local(), local());
         let agent = among(vec![peer_at]);
         assert!(agent.heard_within(Duration::from_secs(60)).is_empty());
-        stranger.send_to(b"!", agent.own).unwrap();
+        unknown.send_to(b"!", agent.own).unwrap();
         assert_eq!(agent.receive(), Received::Foreign);
         peer.send_to(b"too long", agent.own).unwrap();
         assert_eq!(agent.receive(), Received::Foreign);
@@ -359,10 +359,10 @@ mod tests {
 
     #[test]
     fn a_flood_is_noticed_and_then_read_without_waiting() {
-        let ((peer, peer_at), (stranger, _)) = (local(), local());
+        let ((peer, peer_at), (unknown, _)) = (local(), local());
         let agent = among(vec![peer_at]);
         loop {
-            stranger.send_to(b"!", agent.own).unwrap();
+            unknown.send_to(b"!", agent.own).unwrap();
             match agent.receive() {
                 Received::Foreign => {}
                 other => break assert_eq!(other, Received::Flood),

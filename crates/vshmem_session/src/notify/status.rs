@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 4096;
 pub struct NotifyStatus {
     place: PathBuf,
     file: Option<File>,
-    told: String,
+    written: String,
 }
 
 fn place_of(directory: &Path, uuid: &[u8; 16]) -> Option<PathBuf> {
@@ -44,7 +44,7 @@ impl NotifyStatus {
         // Of an agent before, if it was this user's: the directory is sticky.
         let _ = std::fs::remove_file(&place);
         let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&place).ok();
-        Self { place, file, told: String::new() }
+        Self { place, file, written: String::new() }
     }
 
     /// Tells a sentence, and what has come and gone.
@@ -56,13 +56,13 @@ impl NotifyStatus {
             ));
         }
         text.push('\n');
-        let Some(file) = self.file.as_mut().filter(|_| text != self.told) else { return };
+        let Some(file) = self.file.as_mut().filter(|_| text != self.written) else { return };
         // Readers may see the end of a longer one before, cut at its line.
         let written =
             file.write_all_at(text.as_bytes(), 0).and_then(|()| file.set_len(text.len() as u64));
         if written.is_ok() {
             let _ = file.flush();
-            self.told = text;
+            self.written = text;
         }
     }
 
@@ -83,7 +83,7 @@ impl NotifyStatus {
         let file = OpenOptions::new().read(true).custom_flags(flags).open(place).ok()?;
         let meta = file.metadata().ok()?;
         let me = rustix::process::geteuid().as_raw();
-        // Somebody else's sentences are shown to root alone, who can look whose they are.
+        // Another user's sentences are shown to root alone, who can find out whose they are.
         if !meta.is_file() || ![0, me].contains(&meta.uid()) && me != 0 {
             return None;
         }
@@ -108,7 +108,7 @@ mod tests {
     const POOL: [u8; 16] = [3; 16];
 
     #[test]
-    fn what_is_told_is_read_until_the_agent_ends() {
+    fn the_status_is_read_until_the_agent_ends() {
         let directory = tempfile::tempdir().unwrap();
         let read = || NotifyStatus::read_in(directory.path(), &POOL);
         assert_eq!(read(), None);

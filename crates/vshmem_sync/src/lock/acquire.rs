@@ -159,12 +159,12 @@ fn acquire_contended(
         } else if looks <= LOOKS + YIELDS {
             yield_cpu();
         } else {
-            nap();
+            pause();
         }
     }
 }
 
-fn nap() {
+fn pause() {
     #[cfg(not(loom))]
     {
         let span = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000 };

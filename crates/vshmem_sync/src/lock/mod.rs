@@ -39,9 +39,10 @@
 //!   thread carries out an entry of a newer record.
 //! * HAND-OVER: the swap to FREE (`change.rs`). Pairs with acquire of the lock's cell
 //!   (`acquire.rs`): the next holder sees all that the change has written.
-//! * EVICT: sequentially consistent load of the process's standing after the lock was taken (`SlotCache::check_current`). Pairs with the evictor's swap of that word, and its look at the lock
-//!   after it: either the holder sees that it is evicted, or the evictor sees the lock held, and
-//!   takes it over.
+//! * EVICT: sequentially consistent load of the process's validity cell after the lock was taken
+//!   (`SlotCache::check_current`). Pairs with the evictor's swap of that word, and its look at the
+//!   lock after it: either the holder sees that it is evicted, or the evictor sees the lock held,
+//!   and takes it over.
 //!
 //! # Model
 //! `tests/loom/lock.rs`: three actors on a lock; in one of them, memory that a change writes to is

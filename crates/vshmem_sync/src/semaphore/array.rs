@@ -2,9 +2,9 @@
 //!
 //! An array happens at once or not at all, and several semaphores are several cells. So each of
 //! them gets a *tentative* word first: it holds the value before and the value after, and which of
-//! them counts is decided by one cell of the set, the array's word. Turning that from *open* to *done*
-//! is the commit. The tentative words stay as they are: the thread that operates next replaces
-//! them, as it would replace any word.
+//! them counts is decided by one cell of the set, the array's word. Turning that from *open* to
+//! *done* is the commit. The tentative words stay as they are: the thread that operates next
+//! replaces them, as it would replace any word.
 //!
 //! 1. Read the array's word, and then the semaphores. What they would become is worked out; if it
 //!    cannot be, the lock decides.
@@ -15,7 +15,7 @@
 //! That is two swaps more than there are semaphores. A thread that is killed or stopped leaves an
 //! open array behind: nothing has happened, and the next thread that needs one of its semaphores
 //! *cancels* it, by a swap of the array's word, and continues. Its owner starts again, or leaves it
-//! to the lock after some tries, which closes the semaphores first.
+//! to the lock after some attempts, which closes the semaphores first.
 //!
 //! # Whom a mark names
 //! An array's word tells about its own array and about the one before, and marks have two bits.
@@ -24,21 +24,21 @@
 //! * Before an array is opened over one that was done, each semaphore of that one has been
 //!   replaced, or is about to be by the new array, and names the one that was done and no older
 //!   one. All swaps of an array that is done came before its commit: none comes late.
-//! * An array that was called off may still be swapping. So before the next one is opened, each of
+//! * An array that was cancelled may still be swapping. So before the next one is opened, each of
 //!   its semaphores is written once more, which raises their tags and makes what is late fail; then
-//!   the array's word is *settled*, and no semaphore names any array.
+//!   the array's word is *decided*, and no semaphore names any array.
 //! * The thread that concludes something from a tentative word has read the semaphore, then the
 //!   array's word, and then the semaphore again, or ends in a swap of the semaphore: it was
 //!   tentative when the array's word was read.
 //!
-//! What the array's word says of an array that was done or called off stays so. So does what has
+//! What the array's word says of an array that was done or cancelled stays so. So does what has
 //! been concluded from it, until the semaphore is swapped.
 //!
 //! # Sets that go
 //! As with single operations: whether the set stands is asked after its cells were read. A thread
 //! that takes a set apart closes all its semaphores, which raises their tags. An array that is
 //! opened later, by one who is late, is of no semaphore: all its swaps fail. The next one finds it
-//! open, in whatever set has the slot by then, and calls it off.
+//! open, in whatever set has the slot by then, and cancels it.
 
 use arrayvec::ArrayVec;
 use vshmem_mem::{Map, spin_hint};
@@ -49,9 +49,9 @@ use crate::cell::load_cell;
 use crate::crash::crash_point;
 use crate::fault::Fault;
 
-/// Tries before it is left to the lock.
-const TRIES: u32 = 3;
-/// Looks at an array that another thread has opened, before it is called off.
+/// Attempts before it is left to the lock.
+const ATTEMPTS: u32 = 3;
+/// Looks at an array that another thread has opened, before it is cancelled.
 const LOOKS: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Looks at a semaphore that others keep changing.
 const MOST_LOOKS: u32 = 1 << 10;
@@ -81,8 +81,8 @@ struct Part<R> {
 
 type Parts<'a, R> = ArrayVec<Part<Semaphore<'a, R>>, { ArrayWord::MOST }>;
 
-/// What came of a try.
-enum Try {
+/// What came of an attempt.
+enum Attempt {
     Over(Operated),
     /// Another thread has come between.
     Again,
@@ -112,8 +112,8 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
             };
             return (self.find)(first.into())?.replace_value(process_ref, is_current, all);
         }
-        for _ in 0..TRIES {
-            if let Try::Over(operated) =
+        for _ in 0..ATTEMPTS {
+            if let Attempt::Over(operated) =
                 self.attempt(operations, highest, process_ref, &is_current)?
             {
                 return Ok(operated);
@@ -129,10 +129,10 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         highest: u32,
         process_ref: u32,
         is_current: &impl Fn() -> Result<bool, Fault>,
-    ) -> Result<Try, Fault> {
+    ) -> Result<Attempt, Fault> {
         let last = load_cell(self.map, self.at)?;
         let known = ArrayWord::unpack(last.word);
-        if matches!(known.state, ArrayState::Open | ArrayState::CalledOff) {
+        if matches!(known.state, ArrayState::Open | ArrayState::Cancelled) {
             return self.clear_away(last, is_current);
         }
         let mut parts = Parts::new();
@@ -146,7 +146,7 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
                         Err(instead) => return Ok(instead),
                     };
                     if parts.try_push(part).is_err() {
-                        return Ok(Try::Over(Operated::Closed));
+                        return Ok(Attempt::Over(Operated::Closed));
                     }
                     parts.len() - 1
                 }
@@ -154,17 +154,17 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
             let part = &mut parts[nth];
             match sum(part.value, change, highest) {
                 Ok(value) => part.value = value,
-                Err(_) => return Ok(Try::Over(Operated::Closed)),
+                Err(_) => return Ok(Attempt::Over(Operated::Closed)),
             }
         }
         if !is_current()? {
-            return Ok(Try::Over(Operated::Closed));
+            return Ok(Attempt::Over(Operated::Closed));
         }
         for part in parts.iter().filter(|part| SemWord::unpack(part.seen.word).undo) {
             part.semaphore.commit_prepared(part.seen)?;
         }
         if !self.leave(known, &parts, is_current)? {
-            return Ok(Try::Again);
+            return Ok(Attempt::Again);
         }
         let mut numbers = [0; ArrayWord::MOST];
         for (to, part) in numbers.iter_mut().zip(&parts) {
@@ -180,26 +180,26 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         self.carry_through(last, open, &parts, process_ref)
     }
 
-    /// Reads a semaphore, or says how the try ends instead.
+    /// Reads a semaphore, or says how the attempt ends instead.
     #[inline]
     fn read(
         &self,
         number: u16,
         known: ArrayWord,
-    ) -> Result<Result<Part<Semaphore<'a, R>>, Try>, Fault> {
+    ) -> Result<Result<Part<Semaphore<'a, R>>, Attempt>, Fault> {
         if u32::from(number) >= ArrayWord::NUMBERS {
-            return Ok(Err(Try::Over(Operated::Closed)));
+            return Ok(Err(Attempt::Over(Operated::Closed)));
         }
         let semaphore = (self.find)(number.into())?;
         let seen = load_cell(self.map, semaphore.at)?;
         let word = SemWord::unpack(seen.word);
         if word.slow {
-            return Ok(Err(Try::Over(Operated::Closed)));
+            return Ok(Err(Attempt::Over(Operated::Closed)));
         }
         let value = if word.tentative { known.value_of(word) } else { Some(word.value) };
         // Otherwise it is of an array that was opened since.
         let part = value.map(|value| Part { number, semaphore, seen, before: value, value });
-        Ok(part.ok_or(Try::Again))
+        Ok(part.ok_or(Attempt::Again))
     }
 
     /// Sees to it that no semaphore but those of `parts` names the array that is `known` and done.
@@ -231,58 +231,58 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         open: ArrayWord,
         parts: &Parts<'a, R>,
         process_ref: u32,
-    ) -> Result<Try, Fault> {
+    ) -> Result<Attempt, Fault> {
         if !self.map.replace_cell(self.at, last, open.pack())? {
-            return Ok(Try::Again);
+            return Ok(Attempt::Again);
         }
         let opened = last.successor(open.pack());
         crash_point("semop-array", "opened");
         for part in parts {
             let word = SemWord::tentatively(part.value, part.before, process_ref, open.mark);
             if !self.map.replace_cell(part.semaphore.at, part.seen, word.pack())? {
-                let off = ArrayWord { state: ArrayState::CalledOff, ..open };
+                let off = ArrayWord { state: ArrayState::Cancelled, ..open };
                 self.map.replace_cell(self.at, opened, off.pack())?;
                 crash_point("semop-array", "called-off");
-                return Ok(Try::Again);
+                return Ok(Attempt::Again);
             }
             crash_point("semop-array", "tentative");
         }
         let done = ArrayWord { state: ArrayState::Done, ..open };
         if !self.map.replace_cell(self.at, opened, done.pack())? {
-            return Ok(Try::Again);
+            return Ok(Attempt::Again);
         }
         crash_point("semop-array", "done");
-        Ok(Try::Over(Operated::Done))
+        Ok(Attempt::Over(Operated::Done))
     }
 
-    /// Clears an array away that is open, or was called off. Its owner has a moment to finish.
+    /// Clears an array away that is open, or was cancelled. Its owner has a moment to finish.
     #[cold]
     fn clear_away(
         &self,
         seen: Cell,
         is_current: &impl Fn() -> Result<bool, Fault>,
-    ) -> Result<Try, Fault> {
+    ) -> Result<Attempt, Fault> {
         let known = ArrayWord::unpack(seen.word);
         if known.state == ArrayState::Open {
             for _ in 0..LOOKS {
                 spin_hint();
                 if load_cell(self.map, self.at)? != seen {
-                    return Ok(Try::Again);
+                    return Ok(Attempt::Again);
                 }
             }
-            let off = ArrayWord { state: ArrayState::CalledOff, ..known };
+            let off = ArrayWord { state: ArrayState::Cancelled, ..known };
             self.map.replace_cell(self.at, seen, off.pack())?;
-            return Ok(Try::Again);
+            return Ok(Attempt::Again);
         }
         for &number in known.list() {
             if !self.make_plain(number, is_current, true)? {
-                return Ok(Try::Over(Operated::Closed));
+                return Ok(Attempt::Over(Operated::Closed));
             }
         }
-        let settled = ArrayWord { state: ArrayState::Settled, count: 0, ..known };
-        self.map.replace_cell(self.at, seen, settled.pack())?;
+        let decided = ArrayWord { state: ArrayState::Decided, count: 0, ..known };
+        self.map.replace_cell(self.at, seen, decided.pack())?;
         crash_point("semop-array", "undo-committed");
-        Ok(Try::Again)
+        Ok(Attempt::Again)
     }
 
     /// Makes a semaphore's word one that names no array; with `anyhow` it is written in any case.

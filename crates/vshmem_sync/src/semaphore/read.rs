@@ -37,7 +37,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
             let seen = load_cell(self.map, self.at)?;
             let word = SemWord::unpack(seen.word);
             if word.tentative {
-                // A thread that had operated before an array that was called off is not known any
+                // A thread that had operated before an array that was cancelled is not known any
                 // more.
                 match self.amount(seen)? {
                     Some((value, _)) => {

@@ -58,7 +58,7 @@ pub struct Semaphore<'a, R> {
 
 impl<R> Semaphore<'_, R> {
     pub(super) fn restless(&self) -> Fault {
-        Fault::corrupt(self.at, "a semaphore that never stands still")
+        Fault::corrupt(self.at, "a semaphore that never stays the same")
     }
 }
 

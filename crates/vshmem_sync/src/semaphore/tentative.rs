@@ -24,14 +24,14 @@ impl<R: UndoRecords> Semaphore<'_, R> {
         Ok(Some((value, is_open.then_some(array))))
     }
 
-    /// What a tentative word amounts to for good: an array that is open is called off. `None` when
+    /// What a tentative word amounts to for good: an array that is open is cancelled. `None` when
     /// the semaphore is no longer `seen`.
     #[cold]
     #[inline(never)]
     pub(super) fn decided(&self, seen: Cell) -> Result<Option<u32>, Fault> {
         let Some((value, open)) = self.amount(seen)? else { return Ok(None) };
         if let Some(open) = open {
-            let off = ArrayWord { state: ArrayState::CalledOff, ..ArrayWord::unpack(open.word) };
+            let off = ArrayWord { state: ArrayState::Cancelled, ..ArrayWord::unpack(open.word) };
             if !self.map.replace_cell(self.array, open, off.pack())? {
                 return Ok(None);
             }

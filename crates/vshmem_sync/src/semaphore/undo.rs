@@ -106,7 +106,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
                 return Ok(old.successor(closed));
             }
         }
-        Err(Fault::corrupt(adjustment_at, "an adjustment that never stands still"))
+        Err(Fault::corrupt(adjustment_at, "an adjustment that never stays the same"))
     }
 
     /// What has gone while its lock was held has gone because the lock was lost, or a peer has

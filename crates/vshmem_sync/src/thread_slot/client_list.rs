@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_adds_to_the_list_of_a_successor() {
+    fn no_client_adds_to_the_list_of_a_successor() {
         let map = Map::anonymous(4096);
         let list = 64;
         let held = |number: u32| ListEntry {

@@ -29,7 +29,7 @@
 //! # Barriers
 //! * IDLE: release store of a place's `busy` (`SlotGuard::drop`). Pairs with acquire of the swap
 //!   that takes it (`SlotCache::take`): the next call sees which slot the place has.
-//! * STANDING: release stores in `SlotCache::bind_to`: the offset 0, the tag, the offset. Pairs
+//! * VALIDITY: release stores in `SlotCache::bind_to`: the offset 0, the tag, the offset. Pairs
 //!   with acquire load of the offset in `SlotCache::check_current`: no thread compares the tag of
 //!   one cell with another cell.
 //! * EVICT: see `lock`.

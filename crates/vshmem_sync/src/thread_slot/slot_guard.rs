@@ -41,9 +41,8 @@ struct Place {
 #[derive(Debug)]
 pub struct SlotCache {
     places: Box<[Place]>,
-    /// Where the pool says how often that cell was written which says how this process stands, and
-    /// how often that is as long as it may go on. Private to the process: nothing for a model
-    /// checker to order.
+    /// The cell that says whether this process may make changes: its offset, and its tag as long
+    /// as it may. Private to the process: nothing for a model checker to order.
     validity: (AtomicU64, AtomicU64),
 }
 
@@ -74,19 +73,20 @@ impl SlotCache {
     /// From now on changes are made only while the cell at `offset` is still `cell`: has not been
     /// written since.
     pub fn bind_to(&self, offset: u64, cell: Cell) {
-        // Barrier STANDING: pairs with the acquire in `check_current`. The thread that reads the
+        // Barrier VALIDITY: pairs with the acquire in `check_current`. The thread that reads the
         // new offset reads the new tag.
         self.validity.0.store(0, Ordering::Relaxed);
         self.validity.1.store(cell.tag, Ordering::Release);
         self.validity.0.store(tag_at(offset), Ordering::Release);
     }
 
-    /// From now on changes are made come what may.
+    /// From now on changes are made without this check.
     pub fn unbind(&self) {
         self.validity.0.store(0, Ordering::Release);
     }
 
-    /// Whether this process may go on as the member that it was.
+    /// Whether this process may still make changes: its domain has not been evicted since it
+    /// joined.
     ///
     /// Asked again under every lock. The thread that evicts it changes the word first and looks for
     /// the locks that it holds then; both in the one order of sequentially consistent accesses, so
@@ -96,7 +96,7 @@ impl SlotCache {
     /// [`Fault::Evicted`] when not.
     #[inline]
     pub fn check_current(&self, map: &Map) -> Result<(), Fault> {
-        // Pairs with STANDING in `bind_to`.
+        // Pairs with VALIDITY in `bind_to`.
         let offset = self.validity.0.load(Ordering::Acquire);
         if offset == 0 {
             return Ok(());
@@ -120,8 +120,7 @@ impl SlotCache {
         }
     }
 
-    /// Gives the slots back to the pool that one who is only just joining has claimed and does not
-    /// use.
+    /// Gives the slots back to the pool that a joining client has claimed and does not use.
     pub fn give_back(&self, map: &Map, threads: Area, client: ClientId) {
         for place in &self.places {
             let taken = place.busy.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
@@ -302,7 +301,8 @@ impl Drop for SlotGuard<'_> {
 }
 
 /// Claims a free thread slot, and notes it in the claimant's list, by which the slot is found when
-/// it dies. A thread that dies in between leaves a slot that carries its name and was never used.
+/// it dies. A thread that dies in between leaves a slot that carries its client id and was never
+/// used.
 fn claim(map: &Map, threads: Area, slot_owner: SlotOwner) -> Result<Option<u32>, Fault> {
     let count = threads.count as u32;
     let client = slot_owner.client;

@@ -16,7 +16,7 @@
 //!                            (the sleep ends: woken, timed out, or a signal handler ran)
 //! ```
 //! How long a waiter spins is a matter of cost (`spin.rs`, `sleep_cost.rs`, `yielding.rs`). Whom a
-//! wake-up reaches that sleeps on another user's words, or in another domain, is told by two traits
+//! wake-up reaches that sleeps on another user's words, or in another domain, is said by two traits
 //! that the layers above fill in (`wake_other_users.rs`, `doorbell.rs`).
 //!
 //! # Widths

@@ -17,8 +17,8 @@ const FIRST_GUESS: u32 = 1 << 16;
 const LEAST_COST: u32 = 1 << 11;
 /// A sleep never counts as more; on a counter of at least 1 GHz this is half a millisecond.
 const MOST_COST: u32 = 1 << 19;
-/// The longest try.
-pub(super) const MOST_TRY: u32 = 1 << 20;
+/// The longest trial.
+pub(super) const LONGEST_TRIAL: u32 = 1 << 20;
 /// Sleeps of which the CPU time is measured: the first ones, then one in so many.
 const SAMPLED_FIRST: u32 = 4;
 const SAMPLED_EVERY: u32 = 64;
@@ -116,7 +116,7 @@ impl SleepCost {
         let span = u32::try_from(span).unwrap_or(u32::MAX).max(1);
         let known = self.span.load(Relaxed);
         // The shortest counts, and is forgotten slowly.
-        self.span.store(span.min(known.saturating_add(known / 16)).min(MOST_TRY), Relaxed);
+        self.span.store(span.min(known.saturating_add(known / 16)).min(LONGEST_TRIAL), Relaxed);
     }
 
     /// Takes note of the CPU time of a sleep.

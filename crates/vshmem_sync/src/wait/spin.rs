@@ -3,21 +3,21 @@
 //! A thread that spins for as long as a sleep costs, and then sleeps, spends at most twice what the
 //! better of both would have cost, however long the wait turns out to be: before that time is over
 //! spinning is the cheaper one, and after it the sleep is paid on top of as much again. That is as
-//! good as can be done without knowing the future, and no wait but a try (below) spins for longer.
-//! What a sleep costs is measured (`sleep_cost.rs`). Waits that look for less do so to spend less
-//! on sleeps: docs/internals/design.md says what that costs whom.
+//! good as can be done without knowing the future, and no wait but a trial (below) spins for
+//! longer. What a sleep costs is measured (`sleep_cost.rs`). Waits that look for less do so to
+//! spend less on sleeps: docs/internals/design.md says what that costs whom.
 //!
 //! # Less after it was without success
-//! A thread that has spun without success spins for a quarter of that next time, and when tries
+//! A thread that has spun without success spins for a quarter of that next time, and when trials
 //! (below) fail as well for a sixteenth, until a poll succeeds. So one that is always answered late
 //! spends little more than one that sleeps at once.
 //!
-//! # Tries
+//! # Trials
 //! Two that wait for each other and both sleep take a wake-up each to answer, which on most
 //! machines is longer than its CPU time: spinning for that would never show either of them that the
-//! other is quick. So one wait in some is a *try* that spins for as long as a sleep lasts that is
-//! woken at once. A try that succeeds is followed by some more, so that the try of the one meets
-//! that of the other. Tries are so rare that they cost an eighth of a sleep for each wait.
+//! other is quick. So one wait in some is a *trial* that spins for as long as a sleep lasts that is
+//! woken at once. A trial that succeeds is followed by some more, so that the trial of the one
+//! meets that of the other. Trials are so rare that they cost an eighth of a sleep for each wait.
 //!
 //! # A crowded CPU
 //! A thread that finds a gap between two polls was not running meanwhile: another thread wants this
@@ -32,20 +32,20 @@
 use vshmem_mem::unmodelled::{AtomicU32, Ordering::Relaxed};
 use vshmem_mem::{is_confined, spin_hint, ticks};
 
-use super::sleep_cost::{MOST_TRY, SleepCost, SleepMeter};
+use super::sleep_cost::{LONGEST_TRIAL, SleepCost, SleepMeter};
 use super::yielding::{Yielding, store_changed, yield_cpu};
 
 /// A thread that has spun without success still spins for the time in which a peer answers that is
 /// spinning itself.
 const PROMPT: u32 = 1 << 13;
-/// Tries that are so many waits apart have failed some times: there is no such peer.
-const TRY_IN_VAIN: u32 = 256;
-/// Tries on end, after one that has succeeded.
+/// Trials that are so many waits apart have failed some times: there is no such peer.
+const TRIALS_FAIL: u32 = 256;
+/// Trials on end, after one that has succeeded.
 const STREAK: u32 = 8;
-/// One wait in so many is a try, at first and at least.
-const TRY_EVERY: u32 = 32;
-/// Tries that fail come to be so many waits apart.
-const TRY_SELDOM: u32 = 1024;
+/// One wait in so many is a trial, at first and at least.
+const TRIAL_EVERY: u32 = 32;
+/// Trials that fail come to be so many waits apart.
+const TRIAL_SELDOM: u32 = 1024;
 /// A thread that has not spun for so long, or for as long as a sleep costs, was not running: no
 /// poll takes a tenth of that.
 const GAP: u64 = 1 << 15;
@@ -72,7 +72,7 @@ enum Plan {
     /// It gives the CPU away, once.
     Yield,
     /// It spins, for so many ticks.
-    SpinWait { length: u64, is_try: bool },
+    SpinWait { length: u64, is_trial: bool },
 }
 
 /// Whether this thread may spin before it sleeps, and for how long: private to a process.
@@ -82,11 +82,11 @@ pub struct Spin {
     sleeping: SleepCost,
     /// Whether the last poll was without success.
     in_vain: AtomicU32,
-    /// Waits until the next try.
+    /// Waits until the next trial.
     left: AtomicU32,
-    /// Waits from one try to the next.
+    /// Waits from one trial to the next.
     apart: AtomicU32,
-    /// Tries on end that have succeeded.
+    /// Trials on end that have succeeded.
     streak: AtomicU32,
     /// Waits that sleep at once because the CPU is crowded.
     rest: AtomicU32,
@@ -103,8 +103,8 @@ impl Spin {
             is_forbidden,
             sleeping: SleepCost::new(is_forbidden),
             in_vain: AtomicU32::new(0),
-            left: AtomicU32::new(TRY_EVERY),
-            apart: AtomicU32::new(TRY_EVERY),
+            left: AtomicU32::new(TRIAL_EVERY),
+            apart: AtomicU32::new(TRIAL_EVERY),
             streak: AtomicU32::new(0),
             rest: AtomicU32::new(0),
             next_rest: AtomicU32::new(REST),
@@ -167,8 +167,8 @@ impl Spin {
             if rest > 0 {
                 self.rest.store(rest - 1, Relaxed);
             } else if self.in_vain.load(Relaxed) == 0 || !may_yield || !self.yielding.is_due() {
-                let (length, is_try) = self.length();
-                return Plan::SpinWait { length, is_try };
+                let (length, is_trial) = self.length();
+                return Plan::SpinWait { length, is_trial };
             } else {
                 return Plan::Yield;
             }
@@ -176,17 +176,17 @@ impl Spin {
         if may_yield && self.yielding.is_due() { Plan::Yield } else { Plan::Sleep }
     }
 
-    /// How long a wait may spin, and whether it is a try.
+    /// How long a wait may spin, and whether it is a trial.
     fn length(&self) -> (u64, bool) {
         let cost = self.cost();
-        if self.is_try(cost) {
+        if self.is_trial(cost) {
             // A little longer, as no two wake-ups last the same.
             let span = self.sleeping.span();
-            return ((span + span / 4).clamp(cost, MOST_TRY).into(), true);
+            return ((span + span / 4).clamp(cost, LONGEST_TRIAL).into(), true);
         }
         let length = if self.in_vain.load(Relaxed) == 0 {
             cost
-        } else if self.apart.load(Relaxed) < TRY_IN_VAIN {
+        } else if self.apart.load(Relaxed) < TRIALS_FAIL {
             (cost / 4).max(PROMPT).min(cost)
         } else {
             cost / 16
@@ -194,8 +194,9 @@ impl Spin {
         (length.into(), false)
     }
 
-    /// Whether this wait is a try. Other threads may count the same wait: it is only now and then.
-    fn is_try(&self, cost: u32) -> bool {
+    /// Whether this wait is a trial. Other threads may count the same wait: it is only now and
+    /// then.
+    fn is_trial(&self, cost: u32) -> bool {
         let left = self.left.load(Relaxed).saturating_sub(1);
         self.left.store(left, Relaxed);
         if left > 0 {
@@ -203,10 +204,10 @@ impl Spin {
         }
         let apart = self.apart.load(Relaxed);
         // Those that went before this one without a pause count as well.
-        let tries = self.streak.load(Relaxed) + 1;
-        let affordable = tries * (self.sleeping.span().min(MOST_TRY) / (cost / 8));
+        let trials = self.streak.load(Relaxed) + 1;
+        let affordable = trials * (self.sleeping.span().min(LONGEST_TRIAL) / (cost / 8));
         self.left.store(apart.max(affordable), Relaxed);
-        self.apart.store((apart * 2).min(TRY_SELDOM), Relaxed);
+        self.apart.store((apart * 2).min(TRIAL_SELDOM), Relaxed);
         true
     }
 }
@@ -279,17 +280,17 @@ impl<T: Fn() -> u64> SpinWait<'_, T> {
     pub fn succeed(self) {
         let spin = self.spin;
         let took = self.last.wrapping_sub(self.began);
-        let Plan::SpinWait { is_try, .. } = self.plan else { return spin.yielding.succeed(took) };
+        let Plan::SpinWait { is_trial, .. } = self.plan else { return spin.yielding.succeed(took) };
         spin.yielding.look_has_succeeded();
         store_changed(&spin.next_rest, REST);
-        // What takes longer than a sleep costs is found by tries alone.
-        if !is_try || took < spin.cost().into() {
+        // What takes longer than a sleep costs is found by trials alone.
+        if !is_trial || took < spin.cost().into() {
             store_changed(&spin.in_vain, 0);
             store_changed(&spin.streak, 0);
-            store_changed(&spin.apart, TRY_EVERY);
+            store_changed(&spin.apart, TRIAL_EVERY);
             return;
         }
-        spin.apart.store(TRY_EVERY, Relaxed);
+        spin.apart.store(TRIAL_EVERY, Relaxed);
         let streak = spin.streak.load(Relaxed) + 1;
         spin.streak.store(streak % STREAK, Relaxed);
         if streak < STREAK {

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn who_yields_in_vain_hardly_yields() {
+    fn a_thread_that_yields_without_success_hardly_yields() {
         let yielding = Yielding::new();
         let mut rests = Vec::new();
         for _ in 0..20 {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_after_a_slice_of_somebody_else_is_one_in_vain() {
+    fn an_answer_after_a_slice_of_another_program_is_no_success() {
         let yielding = Yielding::new();
         next_rest(&yielding);
         yielding.succeed(LONG);

@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 #[test]
-fn a_change_happens_once_whoever_takes_the_lock_over() {
+fn a_change_happens_once_whichever_client_takes_the_lock_over() {
     explore(3, || {
         let map = cells_and_slots();
         let (one, two) = (Process::new(&map, 0), Process::new(&map, 1));
@@ -155,9 +155,9 @@ fn a_fast_operation_and_a_change_under_the_lock_both_count() {
 }
 
 #[test]
-fn nobody_lies_down_past_a_fast_rise() {
-    // One wants a token and lies down when there is none; the other brings one. In the end either
-    // it has the token, or it was told to try again.
+fn no_waiter_enters_the_queue_past_a_fast_rise() {
+    // One wants a token and enters the wait queue when there is none; the other brings one. In the end either
+    // it has the token, or it was asked to try again.
     explore(3, || {
         let map = cells_and_slots();
         let (waiter, riser) = (Process::new(&map, 0), Process::new(&map, 1));

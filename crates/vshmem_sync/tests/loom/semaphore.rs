@@ -98,10 +98,10 @@ fn a_thread_never_takes_an_operation_of_another_for_its_own() {
     // Two threads of one client, and another client between their operations.
     explore(2, || {
         let map = cells(END);
-        let (two, stranger) = (Arc::clone(&map), Arc::clone(&map));
+        let (two, other_client) = (Arc::clone(&map), Arc::clone(&map));
         let other = thread::spawn(move || assert!(up_undoably(&two, 1, 3)));
         let third = thread::spawn(move || {
-            semaphore(&stranger).operate(1, 100, 7, || Ok(true)).expect("an operation");
+            semaphore(&other_client).operate(1, 100, 7, || Ok(true)).expect("an operation");
         });
         assert!(up_undoably(&map, 1, 5));
         other.join().expect("a thread");
@@ -148,15 +148,15 @@ fn take_apart(map: &Map, cells: &[u64]) {
 fn nothing_is_stored_into_a_record_that_was_given_up() {
     explore(3, || {
         let map = cells(END);
-        let (late, stranger) = (Arc::clone(&map), Arc::clone(&map));
+        let (late, other_client) = (Arc::clone(&map), Arc::clone(&map));
         let other = thread::spawn(move || {
             let is_current = || Passing(&late).check_current();
             let done = passing(&late).operate_undoable(5, 100, 1, B, is_current);
             done.expect("an operation");
         });
         let third = thread::spawn(move || {
-            let is_current = || Passing(&stranger).check_current();
-            passing(&stranger).operate(1, 100, 7, is_current).expect("an operation");
+            let is_current = || Passing(&other_client).check_current();
+            passing(&other_client).operate(1, 100, 7, is_current).expect("an operation");
         });
         take_apart(&map, &[B]);
         other.join().expect("a thread");
@@ -234,7 +234,7 @@ fn reaping_meets_an_operation_with_undo_before_or_after_never_halfway() {
 }
 
 #[test]
-fn a_closed_semaphore_and_its_adjustment_stand_still() {
+fn a_closed_semaphore_and_its_adjustment_do_not_change() {
     explore(3, || {
         let map = cells(END);
         let two = Arc::clone(&map);

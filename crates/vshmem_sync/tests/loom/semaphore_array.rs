@@ -130,7 +130,7 @@ fn who_closes_the_semaphores_finds_all_of_an_array_or_nothing() {
 }
 
 #[test]
-fn arrays_of_one_killed_half_way_come_to_nothing_whoever_clears_them_away() {
+fn arrays_of_a_client_killed_half_way_have_no_effect() {
     explore(2, || {
         let map = pool(5);
         // Opened, and one of two semaphores swapped.
@@ -153,7 +153,7 @@ fn arrays_of_one_killed_half_way_come_to_nothing_whoever_clears_them_away() {
 }
 
 #[test]
-fn no_late_swap_of_an_array_that_was_called_off_is_taken_for_one_of_a_later_array() {
+fn no_late_swap_of_a_cancelled_array_is_taken_for_one_of_a_later_array() {
     explore(2, || {
         let map = pool(5);
         open_array(&map);
@@ -196,9 +196,9 @@ fn take_apart(map: &Map) {
 fn an_array_stores_nothing_into_a_set_that_was_removed() {
     explore(2, || {
         let map = pool(5);
-        let (late, stranger) = (Arc::clone(&map), Arc::clone(&map));
+        let (late, other_client) = (Arc::clone(&map), Arc::clone(&map));
         let other = thread::spawn(move || operate(&late, &[(0, 1), (1, 1)]));
-        let third = thread::spawn(move || operate_one(&stranger, 1, 1));
+        let third = thread::spawn(move || operate_one(&other_client, 1, 1));
         take_apart(&map);
         other.join().expect("a thread");
         third.join().expect("a thread");

@@ -4,7 +4,7 @@
 mod sequence;
 
 #[test]
-fn members_that_write_anything_harm_nobody_but_the_team() {
+fn members_that_write_anything_harm_their_team_only() {
     let mut dice: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut throw = || {
         dice ^= dice << 13;

@@ -47,7 +47,7 @@ struct Others {
     /// steps has.
     steps: u64,
     kinds: Vec<u64>,
-    /// Somebody has written nonsense.
+    /// A member has written nonsense.
     spoiled: bool,
 }
 
@@ -185,7 +185,7 @@ pub fn play(bytes: &[u8]) {
     }
     let me = Person { domain: 1, pid: 7, start: 9 };
     let Ok(mut team) = Team::join(&map, shape, rank, me, lives) else {
-        assert!(spoiled, "nobody joins an empty team");
+        assert!(spoiled, "no member joins an empty team");
         return;
     };
     let (barriers, steps, kinds) = (0, 0, Vec::new());

@@ -25,5 +25,5 @@ pub const TESTS: &[Test] = &[
     ("killed_at_random_in_two_guests_and_on_the_host_nothing_is_lost", soak::soak),
     ("any_user_of_a_guest_uses_its_pool_whoever_comes_first", users::all),
     ("a_guest_that_was_given_one_pool_takes_it_without_a_name", users::only_pool),
-    ("idle_sleepers_wake_seldom", idle::sleepers),
+    ("idle_waiters_wake_seldom", idle::waiters),
 ];

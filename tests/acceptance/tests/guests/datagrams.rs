@@ -21,7 +21,7 @@ const FLOOD: &str = "5000";
 /// what is forged.
 struct Setup {
     guests: Guests,
-    sleeper: Actor,
+    waiter: Actor,
     pid: i64,
     waker: Actor,
     set: i64,
@@ -33,13 +33,13 @@ impl Setup {
         let stage = ["datagrams", "wake"].map(|name| programs.join(name));
         let pool = Pool::new("32M", &[]);
         let guests = Guests::boot_notifying(crate::machine(), "datagrams", 3, pool, &stage);
-        let mut sleeper = Actor::in_guest(&guests, 2, RUN, &[]);
+        let mut waiter = Actor::in_guest(&guests, 2, RUN, &[]);
         let waker = Actor::in_guest(&guests, 1, RUN, &[]);
-        let (pid, set) = asleep(&mut sleeper, guests.pool());
-        Self { guests, sleeper, pid, waker, set }
+        let (pid, set) = asleep(&mut waiter, guests.pool());
+        Self { guests, waiter, pid, waker, set }
     }
 
-    /// Whom the agent of a guest says that it hears, as anybody sees it in the pool.
+    /// Whom the agent of a guest says that it hears, as the pool shows it.
     fn hears(&self, guest: &str) -> Vec<String> {
         let line = self.guests.pool().show();
         let domains = line["datagrams"]["domains"].as_array().cloned().unwrap_or_default();
@@ -74,9 +74,9 @@ impl Setup {
     fn wake(&mut self) {
         let set = self.set;
         assert_eq!(self.waker.ask(&format!("semop {set} 0,1")), "0");
-        assert_eq!(self.sleeper.hear(), "0");
-        self.sleeper.tell(&format!("semop {set} 0,-1"));
-        until("it sleeps", || self.guests.pool().sleepers(set) == 1);
+        assert_eq!(self.waiter.hear(), "0");
+        self.waiter.tell(&format!("semop {set} 0,-1"));
+        until("it sleeps", || self.guests.pool().waiters(set) == 1);
     }
 
     /// As the limit is on what comes, this guest has to send what it has at once.
@@ -97,7 +97,7 @@ impl Setup {
         until("ten datagrams have come", || self.count(2, "received") >= before + 10);
     }
 
-    /// What comes from nobody's address, and what comes from a peer's, and more of both than the
+    /// What comes from an unknown address, and what comes from a peer's, and more of both than the
     /// limit lets in.
     fn is_flooded(&mut self) {
         let foreign = self.count(2, "dropped");
@@ -112,7 +112,7 @@ impl Setup {
         self.until_they_hear_each_other();
     }
 
-    /// A program of the host, which nobody has configured, can wake waiters and notifies nobody.
+    /// A program of the host, which has no configuration, can wake waiters and notifies no domain.
     fn meets_somebody_without_configuration(&mut self) {
         let mut here = Actor::on(self.guests.pool());
         here.pid();
@@ -123,9 +123,9 @@ impl Setup {
         });
         let set = self.set;
         assert_eq!(here.ask(&format!("semop {set} 0,1")), "0");
-        assert_eq!(self.sleeper.hear(), "0");
-        self.sleeper.tell(&format!("semop {set} 0,-1"));
-        until("it sleeps", || self.guests.pool().sleepers(set) == 1);
+        assert_eq!(self.waiter.hear(), "0");
+        self.waiter.tell(&format!("semop {set} 0,-1"));
+        until("it sleeps", || self.guests.pool().waiters(set) == 1);
         here.end();
         self.spot().report_rest("link uml, datagrams, the host's program having ended");
     }
@@ -148,7 +148,7 @@ impl Setup {
         let agent = self.agent(&name);
         self.guests.shell(guest, &format!("kill -9 {agent}")).ok();
         self.wake();
-        // Whoever sleeps there, or makes a call, starts the next one.
+        // A process that sleeps there, or makes a call, starts the next one.
         until("there is another agent", || {
             self.waker.ask(&format!("semctl {} 0 getval", self.set));
             let now = self.agent(&name);
@@ -174,10 +174,10 @@ fn guests_that_notify() {
     setup.loses_datagrams();
     setup.has_its_agent_killed(2);
     setup.has_its_agent_killed(1);
-    let Setup { guests, mut waker, mut sleeper, set, .. } = setup;
+    let Setup { guests, mut waker, mut waiter, set, .. } = setup;
     assert_eq!(waker.ask(&format!("semctl {set} 0 rmid")), "0");
-    assert_eq!(sleeper.hear(), "-1 EIDRM");
-    sleeper.end();
+    assert_eq!(waiter.hear(), "-1 EIDRM");
+    waiter.end();
     waker.end();
     let shown = guests.run(1, &["vshmem", "doctor"]).out;
     let line = shown.lines().find(|line| line.contains("datagrams")).unwrap_or_default();

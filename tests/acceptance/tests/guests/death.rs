@@ -27,7 +27,7 @@ fn held(guests: &Guests) -> Held {
     assert_eq!(holder.ask(&format!("semctl {set} 0 setval 1")), "0");
     assert_eq!(holder.ask(&format!("semop {set} 0,-1,u")), "0");
     waiter.tell(&format!("semop {set} 0,-1,u"));
-    until("the waiter sleeps", || guests.pool().sleepers(set) == 1);
+    until("the waiter sleeps", || guests.pool().waiters(set) == 1);
     Held { holder, waiter, set }
 }
 
@@ -89,7 +89,7 @@ pub fn agent_and_client() {
     let mut colleague = Actor::in_guest(&guests, 1, RUN, &[]);
     let other = colleague.number("semget 0 1 01600");
     colleague.tell(&format!("semop {other} 0,-1"));
-    until("the other client sleeps", || guests.pool().sleepers(other) == 1);
+    until("the other client sleeps", || guests.pool().waiters(other) == 1);
     let (pid, agent) = (holder.pid(), agent_of(&guests, "guest1"));
     let start = Instant::now();
     guests.shell(1, &format!("kill -9 {pid} {agent}")).ok();
@@ -100,8 +100,8 @@ pub fn agent_and_client() {
     clear(&guests, waiter, set);
 }
 
-/// Nobody is left in the domain to notice. The next program that comes there does, and an operator
-/// may (`vshmem pool evict`); a pool made with --evict-after finds out by itself.
+/// No process is left in the domain to notice. The next program that comes there does, and an
+/// operator may (`vshmem pool evict`); a pool made with --evict-after finds out by itself.
 pub fn agent_and_last() {
     let guests = shared();
     let Held { mut holder, mut waiter, set } = held(&guests);
@@ -112,7 +112,7 @@ pub fn agent_and_last() {
     let start = Instant::now();
     guests.run(1, &[RUN, &["true"]].concat()).ok();
     assert_woken(
-        "holder and agent killed at once, nobody left; counted from the next program's start",
+        "holder and agent killed at once, none left; counted from the next program's start",
         &mut waiter,
         start,
     );
@@ -152,7 +152,7 @@ pub fn guest() {
     assert!(alive["epoch"].as_u64().unwrap() > epoch, "{alive}: it was {epoch}");
     // And it works with the other one as before.
     fresh.tell(&format!("semop {set} 0,-1"));
-    until("the fresh guest's process sleeps", || guests.pool().sleepers(set) == 1);
+    until("the fresh guest's process sleeps", || guests.pool().waiters(set) == 1);
     assert_eq!(waiter.ask(&format!("semop {set} 0,1,u")), "0");
     assert_eq!(fresh.hear(), "0");
     assert_eq!(fresh.ask(&format!("shmdt {at}")), "0");

@@ -39,31 +39,31 @@ pub fn matrix() {
 
 pub fn semop() {
     let guests = shared();
-    let mut sleeper = Actor::in_guest(&guests, 2, RUN, &[]);
+    let mut waiter = Actor::in_guest(&guests, 2, RUN, &[]);
     let mut waker = Actor::in_guest(&guests, 1, RUN, &[]);
-    let set = sleeper.number("semget 0x5e01 1 01600");
+    let set = waiter.number("semget 0x5e01 1 01600");
     assert_eq!(waker.number("semget 0x5e01 1 0"), set);
-    sleeper.tell(&format!("semop {set} 0,-1"));
+    waiter.tell(&format!("semop {set} 0,-1"));
     until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
     let start = Instant::now();
     assert_eq!(waker.ask(&format!("semop {set} 0,1")), "0");
-    assert_eq!(sleeper.hear(), "0");
+    assert_eq!(waiter.hear(), "0");
     say(&format!("released across guests; heard of on the host after {:?}", start.elapsed()));
     // The last operation was the waiter's: its own pid to itself, 0 to the other domain.
-    let pid = sleeper.pid();
-    assert_eq!(sleeper.number(&format!("semctl {set} 0 getpid")), pid);
+    let pid = waiter.pid();
+    assert_eq!(waiter.number(&format!("semctl {set} 0 getpid")), pid);
     assert_eq!(waker.number(&format!("semctl {set} 0 getpid")), 0);
     // Zero-waiters too.
     assert_eq!(waker.ask(&format!("semctl {set} 0 setval 2")), "0");
-    sleeper.tell(&format!("semop {set} 0,0"));
+    waiter.tell(&format!("semop {set} 0,0"));
     until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getzcnt")) == 1);
     assert_eq!(waker.ask(&format!("semop {set} 0,-2")), "0");
-    assert_eq!(sleeper.hear(), "0");
+    assert_eq!(waiter.hear(), "0");
     // And removal.
-    sleeper.tell(&format!("semop {set} 0,-1"));
+    waiter.tell(&format!("semop {set} 0,-1"));
     until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
     assert_eq!(waker.ask(&format!("semctl {set} 0 rmid")), "0");
-    assert_eq!(sleeper.hear(), "-1 EIDRM");
+    assert_eq!(waiter.hear(), "-1 EIDRM");
 }
 
 pub fn types() {
@@ -82,9 +82,9 @@ pub fn types() {
     // Asleep: a message of another type leaves it so, the right one wakes it.
     for (wanted, wrong, right) in [("7", 6, 7), ("-2", 3, 1)] {
         receiver.tell(&format!("msgrcv {queue} {wanted} 0"));
-        until("the receiver sleeps", || guests.pool().sleepers(queue) == 1);
+        until("the receiver sleeps", || guests.pool().waiters(queue) == 1);
         assert_eq!(sender.ask(&format!("msgsnd {queue} {wrong} wrong")), "0");
-        assert_eq!(guests.pool().sleepers(queue), 1);
+        assert_eq!(guests.pool().waiters(queue), 1);
         assert_eq!(sender.ask(&format!("msgsnd {queue} {right} right")), "0");
         assert_eq!(receiver.hear(), format!("{right} right"));
         assert_eq!(receiver.ask(&format!("msgrcv {queue} 0 0")), format!("{wrong} wrong"));
@@ -153,19 +153,19 @@ pub fn host_and_guest() {
     assert_eq!(guest.number("msgget 0x5e03 0"), queue);
     // Semaphores both ways.
     for round in 0..20 {
-        let (sleeper, waker) =
+        let (waiter, waker) =
             if round % 2 == 0 { (&mut guest, &mut host) } else { (&mut host, &mut guest) };
-        sleeper.tell(&format!("semop {set} 0,-1"));
+        waiter.tell(&format!("semop {set} 0,-1"));
         until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
         assert_eq!(waker.ask(&format!("semop {set} 0,1")), "0");
-        assert_eq!(sleeper.hear(), "0");
+        assert_eq!(waiter.hear(), "0");
     }
     // Messages both ways.
     for round in 0..20 {
         let (receiver, sender) =
             if round % 2 == 0 { (&mut guest, &mut host) } else { (&mut host, &mut guest) };
         receiver.tell(&format!("msgrcv {queue} 9 0"));
-        until("the receiver sleeps", || guests.pool().sleepers(queue) == 1);
+        until("the receiver sleeps", || guests.pool().waiters(queue) == 1);
         assert_eq!(sender.ask(&format!("msgsnd {queue} 9 round-{round}")), "0");
         assert_eq!(receiver.hear(), format!("9 round-{round}"));
     }

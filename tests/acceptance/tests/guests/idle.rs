@@ -46,7 +46,8 @@ impl Spot<'_> {
         assert!(rate < MOST, "{what}: {rate} wake-ups a second");
     }
 
-    /// A waiter that everybody can notify: it comes to rest, and then wakes once a minute at most.
+    /// A waiter that all domains can notify: it comes to rest, and then wakes once a minute at
+    /// most.
     pub fn report_rest(&self, what: &str) {
         until("it rests", || {
             let before = self.switches();
@@ -70,19 +71,19 @@ pub fn asleep(actor: &mut Actor, pool: &Pool) -> (i64, i64) {
     let pid = actor.pid();
     let set = actor.number("semget 0 1 01600");
     actor.tell(&format!("semop {set} 0,-1"));
-    until("it sleeps", || pool.sleepers(set) == 1);
+    until("it sleeps", || pool.waiters(set) == 1);
     (pid, set)
 }
 
 /// Wakes a waiter, makes it sleep again and reports: the back-off starts anew.
-fn again(sleeper: &mut Actor, waker: &mut Actor, set: i64, pool: &Pool) {
+fn again(waiter: &mut Actor, waker: &mut Actor, set: i64, pool: &Pool) {
     assert_eq!(waker.ask(&format!("semop {set} 0,1")), "0");
-    assert_eq!(sleeper.hear(), "0");
-    sleeper.tell(&format!("semop {set} 0,-1"));
-    until("it sleeps", || pool.sleepers(set) == 1);
+    assert_eq!(waiter.hear(), "0");
+    waiter.tell(&format!("semop {set} 0,-1"));
+    until("it sleeps", || pool.waiters(set) == 1);
 }
 
-pub fn sleepers() {
+pub fn waiters() {
     // On the host alone first.
     let alone = Pool::new("32M", &[]);
     let mut here = Actor::on(&alone);
@@ -96,7 +97,7 @@ pub fn sleepers() {
     let machine = crate::machine();
     let guests = Guests::boot(machine, "idle", 2, machine.pool("32M"), &[]);
     let pool = guests.pool();
-    // Across kernels nobody is notified without interrupts.
+    // Across kernels no domain is notified without interrupts.
     let among = |spot: Spot<'_>, what: &str| {
         if machine.has_interrupts() { spot.report_rest(what) } else { spot.report(what) }
     };

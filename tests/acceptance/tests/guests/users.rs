@@ -1,4 +1,4 @@
-//! Several users of one guest on one pool, whoever comes first.
+//! Several users of one guest on one pool, in any order.
 
 use vshmem_acceptance::guests::Machine;
 use vshmem_acceptance::suite::say;
@@ -51,15 +51,15 @@ fn everybody_wakes_everybody(guests: &Guests, users: &mut [Actor]) {
     let set = users[0].number("semget 0 1 0666");
     let queue = users[0].number("msgget 0 0666");
     for waker in 0..users.len() {
-        for sleeper in (0..users.len()).filter(|&sleeper| sleeper != waker) {
-            users[sleeper].tell(&format!("semop {set} 0,-1"));
-            until("it sleeps", || guests.pool().sleepers(set) == 1);
+        for waiter in (0..users.len()).filter(|&waiter| waiter != waker) {
+            users[waiter].tell(&format!("semop {set} 0,-1"));
+            until("it sleeps", || guests.pool().waiters(set) == 1);
             assert_eq!(users[waker].ask(&format!("semop {set} 0,1")), "0");
-            assert_eq!(users[sleeper].hear(), "0", "{waker} wakes {sleeper}");
-            users[sleeper].tell(&format!("msgrcv {queue} 0 0"));
-            until("it waits", || guests.pool().sleepers(queue) == 1);
+            assert_eq!(users[waiter].hear(), "0", "{waker} wakes {waiter}");
+            users[waiter].tell(&format!("msgrcv {queue} 0 0"));
+            until("it waits", || guests.pool().waiters(queue) == 1);
             assert_eq!(users[waker].ask(&format!("msgsnd {queue} 3 text")), "0");
-            assert_eq!(users[sleeper].hear(), "3 text");
+            assert_eq!(users[waiter].hear(), "3 text");
         }
     }
     assert_eq!(users[0].ask(&format!("semctl {set} 0 rmid")), "0");
@@ -75,7 +75,7 @@ fn a_user_who_shortens_its_file_harms_nobody_else(guests: &Guests) {
     let set = root.number("semget 0 2 0666");
     one.tell(&format!("semop {set} 0,-1"));
     root.tell(&format!("semop {set} 1,-1"));
-    until("they sleep", || guests.pool().sleepers(set) == 2);
+    until("they sleep", || guests.pool().waiters(set) == 2);
     let shorten = "for file in /dev/shm/vshmem-wait.*; do true >$file; done 2>/dev/null; true";
     guests.run(guest, &[ONE, &["sh", "-c", shorten]].concat()).ok();
     assert_eq!(two.ask(&format!("semop {set} 0,1")), "0", "it wakes whom it cannot reach");
@@ -87,8 +87,8 @@ fn a_user_who_shortens_its_file_harms_nobody_else(guests: &Guests) {
     assert_eq!(root.ask(&format!("semctl {set} 0 rmid")), "0");
 }
 
-/// As nobody has named a pool: the guest's only device is taken, not a private pool that its
-/// programs would share with nobody.
+/// As no pool is named: the guest's only device is taken, not a private pool that its
+/// programs would share with no other domain.
 pub fn only_pool() {
     let guests = crate::shared();
     let unnamed = "unset VSHMEM_POOL; mv /run/vshmem/pool /run/vshmem/pool.away; ";

@@ -53,12 +53,12 @@ pub fn two() {
     assert_eq!(domains, 2, "{:?}", pool.rows("domains"));
     // Hand-over, and whose pid is seen.
     for round in 0..50 {
-        let (sleeper, waker) =
+        let (waiter, waker) =
             if round % 2 == 0 { (&mut one, &mut other) } else { (&mut other, &mut one) };
-        sleeper.tell(&format!("semop {set} 0,-1"));
+        waiter.tell(&format!("semop {set} 0,-1"));
         until("the waiter is counted", || waker.number(&format!("semctl {set} 0 getncnt")) == 1);
         assert_eq!(waker.ask(&format!("semop {set} 0,1")), "0");
-        assert_eq!(sleeper.hear(), "0");
+        assert_eq!(waiter.hear(), "0");
     }
     assert_eq!(one.ask(&format!("semop {set} 1,1")), "0");
     let pid = one.pid();
@@ -92,8 +92,8 @@ pub fn two() {
     drop(one);
 }
 
-/// A container whose processes, the agent among them, are all killed at once: nobody is left in it
-/// to say so. A pool that was made with --evict-after finds out by the lease.
+/// A container whose processes, the agent among them, are all killed at once: no process is left in
+/// it to say so. A pool that was made with --evict-after finds out by the lease.
 pub fn silent() {
     if !possible("a container that is killed whole") {
         return;
@@ -105,7 +105,7 @@ pub fn silent() {
     assert_eq!(holder.ask(&format!("semctl {set} 0 setval 1")), "0");
     assert_eq!(holder.ask(&format!("semop {set} 0,-1,u")), "0");
     waiter.tell(&format!("semop {set} 0,-1"));
-    until("the waiter sleeps", || pool.sleepers(set) == 1);
+    until("the waiter sleeps", || pool.waiters(set) == 1);
     let start = Instant::now();
     // unshare kills its child, PID 1 of the namespace, and so everything in it.
     holder.kill();

@@ -35,7 +35,7 @@ fn held() -> Held {
     assert_eq!(holder.ask(&format!("semctl {set} 0 setval 1")), "0");
     assert_eq!(holder.ask(&format!("semop {set} 0,-1,u")), "0");
     waiter.tell(&format!("semop {set} 0,-1,u"));
-    until("the waiter sleeps", || pool.sleepers(set) == 1);
+    until("the waiter sleeps", || pool.waiters(set) == 1);
     Held { pool, holder, waiter, set }
 }
 
@@ -106,10 +106,10 @@ pub fn agent_of_many() {
     let pool = Pool::new("32M", &[]);
     let mut waker = Actor::on(&pool);
     let set = waker.number("semget 0 1 01600");
-    let mut sleepers: Vec<Actor> = (0..5).map(|_| Actor::on(&pool)).collect();
-    let pids: Vec<i64> = sleepers.iter_mut().map(Actor::pid).collect();
-    for sleeper in &mut sleepers {
-        sleeper.tell(&format!("semop {set} 0,-1"));
+    let mut waiters: Vec<Actor> = (0..5).map(|_| Actor::on(&pool)).collect();
+    let pids: Vec<i64> = waiters.iter_mut().map(Actor::pid).collect();
+    for waiter in &mut waiters {
+        waiter.tell(&format!("semop {set} 0,-1"));
     }
     until("all are at rest", || pids.iter().all(|&pid| rests(pid)));
     for turn in ["first", "second"] {
@@ -121,8 +121,8 @@ pub fn agent_of_many() {
         until("all are at rest again", || pids.iter().all(|&pid| rests(pid)));
     }
     assert_eq!(waker.ask(&format!("semop {set} 0,5")), "0");
-    for sleeper in &mut sleepers {
-        assert_eq!(sleeper.hear(), "0");
+    for waiter in &mut waiters {
+        assert_eq!(waiter.hear(), "0");
     }
     assert_eq!(waker.ask(&format!("semctl {set} 0 rmid")), "0");
     pool.assert_clean();

@@ -27,7 +27,7 @@ const TESTS: &[Test] = &[
     ("a_waker_killed_at_any_step_leaves_nobody_asleep", death::wakers),
     ("a_killed_process_gives_its_semaphore_to_a_waiter", death::process),
     ("an_agent_killed_alone_is_replaced", death::agent_alone),
-    ("sleepers_at_rest_wake_when_their_agent_ends_and_start_the_next", death::agent_of_many),
+    ("waiters_at_rest_wake_when_their_agent_ends_and_start_the_next", death::agent_of_many),
     ("an_agent_and_a_client_killed_together_leave_nobody_asleep", death::agent_and_client),
     ("a_domain_that_falls_silent_whole_is_evicted_where_the_pool_asks_for_it", containers::silent),
     ("a_member_that_scribbles_over_the_pool_crashes_nobody", hostile::scribbler),

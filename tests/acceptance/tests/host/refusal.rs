@@ -1,4 +1,4 @@
-//! What a running program is told when a pool cannot serve it.
+//! What a running program gets when a pool cannot serve it.
 
 use std::process::Command;
 
@@ -97,13 +97,13 @@ pub fn unusable() {
         assert_eq!(ran.code, 0, "{what}: {ran:?}");
         assert_eq!(ran.out, "-1 ENOSYS\n".repeat(3), "{what}: {}", ran.err);
         assert!(ran.err.contains(words), "{what}: {words:?} is not in: {}", ran.err);
-        let told = run(Command::new(build::vshmem())
+        let ran = run(Command::new(build::vshmem())
             .args(["run", "--pool"])
             .arg(&scratch)
             .args(["--", "true"]));
-        assert_eq!(told.code, 1, "{what}: {told:?}");
-        assert_eq!(told.err.trim_end().lines().count(), 1, "{what}: {}", told.err);
-        assert!(told.err.contains(words), "{what}: {words:?} is not in: {}", told.err);
+        assert_eq!(ran.code, 1, "{what}: {ran:?}");
+        assert_eq!(ran.err.trim_end().lines().count(), 1, "{what}: {}", ran.err);
+        assert!(ran.err.contains(words), "{what}: {words:?} is not in: {}", ran.err);
     }
     let _ = std::fs::remove_file(&scratch);
     run(Command::new(build::vshmem()).args(["pool", "create", "acceptance-small", "--size", "8K"]))

@@ -16,7 +16,7 @@ fn worker(pool: &Pool, ids: &[i64; 3], seed: u64) -> Child {
     command.stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// How a worker ended that nobody has killed.
+/// How a worker ended that was not killed.
 fn complaint(worker: &mut Child) -> Option<String> {
     use std::io::Read;
     let status = worker.try_wait().unwrap()?;
@@ -72,7 +72,8 @@ pub fn soak() {
         worker.wait().unwrap();
         kills += 1;
     }
-    // Nobody is left but the keeper, whose calls start an agent if the last one has been killed.
+    // No process is left but the keeper, whose calls start an agent if the last one has been
+    // killed.
     until("all dead clients are reaped", || {
         keeper.ask(&format!("semctl {set} 0 stat"));
         let clients = pool.rows("clients");

@@ -1,4 +1,4 @@
-//! What a program meets that was made, or is limited, by somebody else.
+//! What a program meets that was made, or is limited, by another user.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::Command;

@@ -6,12 +6,12 @@ use vshmem_acceptance::suite::{root, say};
 use vshmem_acceptance::{Pool, Ran, build, run};
 
 /// A user that has no private pool, no home and no name.
-const STRANGER: [&str; 5] = ["--reuid", "61234", "--regid", "61234", "--clear-groups"];
+const OTHER_USER: [&str; 5] = ["--reuid", "61234", "--regid", "61234", "--clear-groups"];
 const PRIVATE: &str = "private-61234";
 
-fn stranger(words: &[&str]) -> Ran {
+fn other_user(words: &[&str]) -> Ran {
     let mut command = Command::new("setpriv");
-    command.args(STRANGER).args(words).env_remove("VSHMEM_POOL").current_dir("/tmp");
+    command.args(OTHER_USER).args(words).env_remove("VSHMEM_POOL").current_dir("/tmp");
     run(&mut command)
 }
 
@@ -20,7 +20,7 @@ pub fn all() {
         return;
     }
     let vshmem = build::public().join("vshmem").display().to_string();
-    let v = |words: &[&str]| stranger(&[&[vshmem.as_str()], words].concat());
+    let v = |words: &[&str]| other_user(&[&[vshmem.as_str()], words].concat());
     let _ = v(&["pool", "rm", "--force", PRIVATE]);
     // Nothing named and nothing set up.
     v(&["ls"]).refused(1, &["vshmem run"]);
@@ -38,16 +38,16 @@ pub fn all() {
     assert!(!v(&["ls"]).ok().contains("0x00000001"));
     let _ = v(&["doctor"]);
     // Its own named pool, with the stock programs on it.
-    v(&["pool", "create", "acceptance-stranger", "--size", "16M"]).ok();
+    v(&["pool", "create", "acceptance-other-user", "--size", "16M"]).ok();
     let flood = build::public_program("bench", "flood").display().to_string();
     let ran =
-        v(&["run", "--pool", "acceptance-stranger", "--", &flood, "--both", "--rounds", "5000"]);
+        v(&["run", "--pool", "acceptance-other-user", "--", &flood, "--both", "--rounds", "5000"]);
     assert_eq!(ran.code, 0, "{ran:?}");
-    v(&["pool", "check", "acceptance-stranger"]).ok();
+    v(&["pool", "check", "acceptance-other-user"]).ok();
     // What only the host's root can do says so.
-    let lab = v(&["lab", "up", "--guest", "uml", "--pool", "acceptance-stranger"]);
+    let lab = v(&["lab", "up", "--guest", "uml", "--pool", "acceptance-other-user"]);
     lab.refused(1, &["root"]);
-    v(&["pool", "rm", "--force", "acceptance-stranger"]).ok();
+    v(&["pool", "rm", "--force", "acceptance-other-user"]).ok();
     // The oracle, as this user.
     let probe = build::public_program("tests/conformance/probe", "probe").display().to_string();
     let compare = build::public_program("tests/conformance", "compare.sh").display().to_string();
@@ -55,7 +55,7 @@ pub fn all() {
         .display()
         .to_string();
     let setting = format!("EXPECTED_DIFFERENCES={expected}");
-    let ran = stranger(&["env", &setting, &compare, &probe, &format!("{vshmem} run --")]);
+    let ran = other_user(&["env", &setting, &compare, &probe, &format!("{vshmem} run --")]);
     say(&format!("probe as an ordinary user: {}", ran.out.lines().last().unwrap_or_default()));
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.err);
     v(&["pool", "check", PRIVATE]).ok();

@@ -5,7 +5,7 @@ use vshmem_acceptance::{Actor, Guests, guests, until};
 
 use crate::exchange::RUN;
 use crate::machine;
-use crate::turns::{Seat, Table, play};
+use crate::turns::{Place, Table, play};
 
 const HAND_OVERS: i64 = 2000;
 
@@ -13,8 +13,8 @@ pub fn turns() {
     crate::close_shared();
     let guests = Guests::boot(machine(), "four", 4, machine().pool("64M"), &guests::programs());
     let mut table = Table::lay(&guests);
-    let seats = [Seat::Here, Seat::Guest(1), Seat::Guest(2), Seat::Guest(3), Seat::Guest(4)];
-    let ran = play(&guests, table.game, &seats, HAND_OVERS, || ());
+    let places = [Place::Here, Place::Guest(1), Place::Guest(2), Place::Guest(3), Place::Guest(4)];
+    let ran = play(&guests, table.game, &places, HAND_OVERS, || ());
     let had: Vec<String> = ran.into_iter().map(|ran| ran.ok().trim().to_owned()).collect();
     say(&format!("{HAND_OVERS} hand-overs; the host and four guests had {}", had.join(", ")));
     table.assert_counted(0);
@@ -29,7 +29,7 @@ pub fn turns() {
         for at in 0..members.len() {
             let next = (at + 1) % members.len();
             members[next].tell(&format!("msgrcv {queue} {} 0", next + 1));
-            until("the next one sleeps", || guests.pool().sleepers(queue) == 1);
+            until("the next one sleeps", || guests.pool().waiters(queue) == 1);
             let answer = members[at].ask(&format!("msgsnd {queue} {} lap-{lap}", next + 1));
             assert_eq!(answer, "0");
             assert_eq!(members[next].hear(), format!("{} lap-{lap}", next + 1));

@@ -40,11 +40,11 @@ pub fn ordinary() {
     assert_eq!(root.number(&format!("peek {there} 0")), 42);
     // It sleeps and is woken from the other guest, and the other way round.
     nobody.tell(&format!("semop {set} 0,-1"));
-    until("it sleeps", || guests.pool().sleepers(set) == 1);
+    until("it sleeps", || guests.pool().waiters(set) == 1);
     assert_eq!(root.ask(&format!("semop {set} 0,1")), "0");
     assert_eq!(nobody.hear(), "0");
     root.tell(&format!("msgrcv {queue} 0 0"));
-    until("the other one sleeps", || guests.pool().sleepers(queue) == 1);
+    until("the other one sleeps", || guests.pool().waiters(queue) == 1);
     assert_eq!(nobody.ask(&format!("msgsnd {queue} 3 text")), "0");
     assert_eq!(root.hear(), "3 text");
     assert_eq!(root.ask(&format!("shmdt {there}")), "0");

@@ -15,7 +15,7 @@ const NAMES: i64 = 16;
 
 /// Where a player sits. Guests have their number for a name, the host has this one.
 #[derive(Debug, Clone, Copy)]
-pub enum Seat {
+pub enum Place {
     Here,
     Guest(u32),
 }
@@ -31,18 +31,18 @@ pub struct Game {
 
 impl Game {
     /// Plays until the semaphore has changed hands so often.
-    pub fn play(self, guests: &Guests, seat: Seat, hand_overs: i64) -> Ran {
-        let name = match seat {
-            Seat::Here => HOST,
-            Seat::Guest(guest) => i64::from(guest),
+    pub fn play(self, guests: &Guests, place: Place, hand_overs: i64) -> Ran {
+        let name = match place {
+            Place::Here => HOST,
+            Place::Guest(guest) => i64::from(guest),
         };
         let words = [self.set, self.segment, name, hand_overs].map(|word| word.to_string());
-        match seat {
-            Seat::Here => {
+        match place {
+            Place::Here => {
                 let program = build::programs("tests/acceptance/programs").join("turns");
                 run(guests.pool().run().arg(program).args(words))
             }
-            Seat::Guest(guest) => {
+            Place::Guest(guest) => {
                 let [set, segment, name, hand_overs] = &words;
                 guests.run(guest, &["vshmem", "run", "turns", set, segment, name, hand_overs])
             }
@@ -50,7 +50,7 @@ impl Game {
     }
 }
 
-/// The game, and somebody on the host who looks on.
+/// The game, and a process of the host that watches.
 pub struct Table {
     pub game: Game,
     looker: Actor,
@@ -76,7 +76,7 @@ impl Table {
         self.word(0)
     }
 
-    /// How many turns somebody had.
+    /// How many turns a name had.
     pub fn turns_of(&mut self, name: i64) -> i64 {
         self.word(3 + name)
     }
@@ -101,14 +101,14 @@ impl Table {
 pub fn play(
     guests: &Guests,
     game: Game,
-    seats: &[Seat],
+    places: &[Place],
     hand_overs: i64,
     meanwhile: impl FnOnce(),
 ) -> Vec<Ran> {
     thread::scope(|scope| {
-        let players: Vec<_> = seats
+        let players: Vec<_> = places
             .iter()
-            .map(|&seat| scope.spawn(move || game.play(guests, seat, hand_overs)))
+            .map(|&place| scope.spawn(move || game.play(guests, place, hand_overs)))
             .collect();
         meanwhile();
         players.into_iter().map(|player| player.join().unwrap()).collect()
@@ -119,9 +119,9 @@ pub fn killed() {
     let guests = shared();
     let lab = guests.open();
     let mut table = Table::lay(&guests);
-    let seats = [Seat::Guest(1), Seat::Here, Seat::Guest(2)];
+    let places = [Place::Guest(1), Place::Here, Place::Guest(2)];
     let game = table.game;
-    let ran = play(&guests, game, &seats, HAND_OVERS, || {
+    let ran = play(&guests, game, &places, HAND_OVERS, || {
         until("guest 2 plays, and half of the hand-overs are done", || {
             table.turns_of(2) > 0 && table.hand_overs() >= HAND_OVERS / 2
         });
@@ -140,7 +140,7 @@ pub fn killed() {
 
     lab.restart(2).unwrap();
     let more = table.hand_overs() + HAND_OVERS;
-    let ran = play(&guests, game, &[Seat::Guest(1), Seat::Guest(2)], more, || ());
+    let ran = play(&guests, game, &[Place::Guest(1), Place::Guest(2)], more, || ());
     let [first, second] = &ran[..] else { panic!("{ran:?}") };
     say(&format!(
         "it is booted again; {HAND_OVERS} more hand-overs: guest 1 had {}, guest 2 {}",
@@ -169,7 +169,7 @@ pub fn served_anew() {
     let mut table = Table::lay(&guests);
     let game = table.game;
     let hand_overs = 4 * HAND_OVERS;
-    let ran = play(&guests, game, &[Seat::Guest(1), Seat::Here], hand_overs, || {
+    let ran = play(&guests, game, &[Place::Guest(1), Place::Here], hand_overs, || {
         until("they play", || table.hand_overs() >= HAND_OVERS / 2);
         let first = server(&guests).expect("a server");
         kill(first as i32);
@@ -189,8 +189,8 @@ pub fn served_anew() {
     lab.kill(1).unwrap();
     lab.restart(1).unwrap();
     let more = table.hand_overs() + HAND_OVERS;
-    let seats = [Seat::Guest(1), Seat::Guest(2), Seat::Here];
-    for ran in play(&guests, game, &seats, more, || ()) {
+    let places = [Place::Guest(1), Place::Guest(2), Place::Here];
+    for ran in play(&guests, game, &places, more, || ()) {
         ran.ok();
     }
     table.assert_counted(0);

@@ -19,7 +19,7 @@ const TESTS: &[Test] = &[
     ("what_does_not_fit_is_refused_before_anything_is_made", pool::too_large),
     ("a_pool_is_granted_to_dom0_and_two_guests", pool::granted),
     ("a_producer_and_a_consumer_in_two_domains_lose_nothing", turns::exchange),
-    ("a_sleeper_in_one_guest_is_rung_from_the_other", turns::rung),
+    ("a_waiter_in_one_guest_is_woken_from_the_other", turns::woken),
     ("a_child_has_what_its_parent_has_attached", turns::child),
     ("a_guest_that_is_created_later_joins_and_one_is_destroyed_among_hand_overs", turns::destroyed),
     ("an_ordinary_user_uses_a_pool_whose_mode_allows_it", user::all),

@@ -169,7 +169,7 @@ impl Xen {
         self.shell(DOM0, "cat /tmp/serve.log").out.contains(words)
     }
 
-    /// Removes the pool, whoever uses it.
+    /// Removes the pool, also while it is used.
     pub fn remove_pool(&self) {
         self.shell(DOM0, &format!("vshmem pool rm --force {POOL}")).ok();
     }

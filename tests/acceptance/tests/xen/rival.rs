@@ -20,7 +20,7 @@ struct Contender {
     pool: bool,
 }
 
-/// Nobody looks without end: the guests may share one emulated processor.
+/// No side looks without end: the guests may share one emulated processor.
 const CONTENDERS: [Contender; 6] = [
     Contender {
         what: "libxenvchan, asleep",
@@ -98,8 +98,8 @@ pub fn beside() {
         let id = xen.shell(DOM0, &format!("xl domid guest{guest}")).ok();
         id.trim().parse().expect("the number of a domain")
     });
-    // Agents stay for as long as somebody uses the pool: notifications are forwarded from the first
-    // round.
+    // Agents stay for as long as a process uses the pool: notifications are forwarded from the
+    // first round.
     let agents = [1, 2]
         .map(|guest| xen.start(guest, &format!("vshmem run --pool {POOL} tail -f /dev/null")));
     let mut medians = vec![Vec::new(); CONTENDERS.len()];

@@ -27,23 +27,23 @@ pub fn exchange() {
 }
 
 /// Waits until so many sleep at a semaphore.
-fn await_sleepers(xen: &Xen, set: &str, count: u32) {
-    until("somebody sleeps", || {
+fn await_waiters(xen: &Xen, set: &str, count: u32) {
+    until("a waiter sleeps", || {
         xen.call(DOM0, &format!("semctl {set} 0 getncnt")) == count.to_string()
     });
 }
 
-pub fn rung() {
+pub fn woken() {
     let xen = shared();
     let set = xen.call(DOM0, "semget 0 1 01600");
-    let sleeper = xen.start(1, &format!("echo 'semop {set} 0,-1' | {}", on_pool("actor")));
-    await_sleepers(&xen, &set, 1);
+    let waiter = xen.start(1, &format!("echo 'semop {set} 0,-1' | {}", on_pool("actor")));
+    await_waiters(&xen, &set, 1);
     // Both agents hold event channels: what the waiter waits for is a notification.
     until("its agent can be notified", || {
         xen.shell(1, "vshmem pool ls").ok().contains("xen (event channels)")
     });
     assert_eq!(xen.call(2, &format!("semop {set} 0,1")), "0");
-    assert_eq!(sleeper.end().ok().trim(), "0");
+    assert_eq!(waiter.end().ok().trim(), "0");
     assert_eq!(xen.call(DOM0, &format!("semctl {set} 0 rmid")), "0");
 }
 

@@ -6,7 +6,7 @@ use crate::rig::{DOM0, Xen};
 use crate::shared;
 
 const POOL: &str = "people";
-/// Somebody else again.
+/// A third user.
 const THIRD: &str = "setpriv --reuid 6001 --regid 6001 --clear-groups";
 
 /// A command on the pool by a user that has no rights, in a guest.

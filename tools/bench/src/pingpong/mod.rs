@@ -110,7 +110,7 @@ struct Bench<'a> {
     site: &'a dyn Site,
     sysv: std::path::PathBuf,
     net: std::path::PathBuf,
-    /// The file from which the rival's key is made: nobody else on this kernel has it.
+    /// The file from which the rival's key is made: no other program on this kernel has it.
     meeting_place: String,
     timeout: String,
     ports: Ports,

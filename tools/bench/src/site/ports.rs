@@ -17,7 +17,7 @@ pub(crate) struct Ports {
 }
 
 impl Ports {
-    /// A port that nobody uses at the second side.
+    /// A free port at the second side.
     ///
     /// # Errors
     /// When this machine has none.

@@ -142,8 +142,8 @@ impl Journal {
     /// of the journal if it has one, else the one given.
     ///
     /// # Errors
-    /// When the directory cannot be made or the journal not be read or written; when somebody else
-    /// is writing it; when a line in its middle is invalid.
+    /// When the directory cannot be made or the journal not be read or written; when another
+    /// process is writing it; when a line in its middle is invalid.
     pub fn open(directory: &Path, study: impl FnOnce() -> Study) -> Result<(Self, Contents)> {
         std::fs::create_dir_all(directory)
             .map_err(Error::io(format!("make the directory {}", directory.display())))?;

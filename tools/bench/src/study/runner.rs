@@ -206,7 +206,7 @@ impl Progress {
         self.took += took;
     }
 
-    /// Seconds to go, as far as can be told.
+    /// Seconds to go, as far as is known.
     fn left(&self) -> Option<Duration> {
         const TELLING: usize = 5;
         if self.done < TELLING {
@@ -285,9 +285,9 @@ mod tests {
     }
 
     /// A user who waits for so many runs to begin.
-    struct Patience(AtomicUsize);
+    struct RunsLeft(AtomicUsize);
 
-    impl Watch for Patience {
+    impl Watch for RunsLeft {
         fn stopped(&self) -> bool {
             self.0.load(Ordering::Relaxed) == 0
         }
@@ -301,7 +301,7 @@ mod tests {
 
     fn carry_on_for(directory: &Path, runs: usize, study: &Study) -> (Contents, Result<()>) {
         let (mut journal, mut contents) = Journal::open(directory, || study.clone()).unwrap();
-        let (mut environments, watch) = (Counting::default(), Patience(AtomicUsize::new(runs)));
+        let (mut environments, watch) = (Counting::default(), RunsLeft(AtomicUsize::new(runs)));
         let ended = resume(&mut journal, &mut contents, session(), &mut environments, &watch);
         (contents, ended)
     }

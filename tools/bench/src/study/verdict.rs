@@ -40,7 +40,7 @@ impl Verdict {
             Self::Faster => "faster",
             Self::Slower => "slower",
             Self::NoDifferenceShown => "no difference shown",
-            Self::TooFew => "cannot be told",
+            Self::TooFew => "undecided",
             Self::Emulated => "emulated: no conclusion",
         }
     }

@@ -11,7 +11,7 @@ use super::trips;
 const MOST_OBJECTS: u64 = 10_000;
 /// Clients that there are at most.
 const MOST_CLIENTS: u64 = 1000;
-/// Objects and clients that somebody else may have while the kernel is measured.
+/// Objects and clients that other programs may have while the kernel is measured.
 const SPARE: u64 = 100;
 
 /// How many objects the kernel lets there be, and so how many it is compared among.

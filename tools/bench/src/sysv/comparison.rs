@@ -105,7 +105,7 @@ pub struct Contender {
 pub enum Figure {
     /// Time on the clock.
     Wall,
-    /// CPU time of everybody who took part.
+    /// CPU time of all processes that took part.
     Cpu,
 }
 
@@ -165,12 +165,6 @@ impl Comparison {
     #[must_use]
     pub fn needs_prepared_pool(&self) -> bool {
         self.contenders.iter().any(|one| one.place == Place::PreparedPool)
-    }
-
-    /// Whether it needs two guests.
-    #[must_use]
-    pub fn needs_guests(&self) -> bool {
-        self.contenders.iter().any(|one| one.place.is_in_guests())
     }
 
     /// The targets, in one line.

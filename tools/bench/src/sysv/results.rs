@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_of_everybody_counts() {
+    fn cpu_time_of_all_processes_counts() {
         let all = [100.0, 50.0, 10.0].map(|ns| samples(&[ns], Some(1.0))).to_vec();
         let rows = results("shm-1m-touched", all).answers().rows;
         assert_eq!(

@@ -18,7 +18,7 @@ use crate::turns::{Order, take_turns};
 /// Seconds after which a program gives up, beyond what it was asked to last.
 const TIMEOUT: u64 = 60;
 
-/// Measures. A comparison that fails is told about and left out; the others go on.
+/// Measures. A comparison that fails is reported and left out; the others continue.
 ///
 /// # Errors
 /// [`Watch::stopped`] ends it, and so does a missing program.
@@ -66,7 +66,7 @@ pub fn measure(
 struct Bench<'a> {
     environments: &'a RunCase<'a>,
     kernels: &'a Kernels,
-    /// The file from which the round trips' keys are made: nobody else on this kernel has it.
+    /// The file from which the round trips' keys are made: no other program on this kernel has it.
     meeting_place: String,
     cpus: [usize; 2],
     ports: Ports,

@@ -1,5 +1,5 @@
 //! Who may open what: the guests' users are nobody on the host, so a pool file that they shall have
-//! is opened to them by an entry in its access control list while they boot, and to nobody else. An
+//! is opened to them by an entry in its access control list while they boot, and to no others. An
 //! open file stays open: once the guests run the entry goes away again, and owner and mode are what
 //! the pool's creator made them.
 
@@ -168,7 +168,7 @@ impl Acl {
         bytes
     }
 
-    /// Lets one more user read and write, and widens nobody else's rights.
+    /// Lets one more user read and write, and widens no other's rights.
     fn admit(&mut self, uid: u32) {
         let masked = |entry: &Entry| matches!(entry.tag, USER | GROUP_OBJ | GROUP);
         if let Some(mask) = self.0.iter().find(|entry| entry.tag == MASK).map(|entry| entry.rights)

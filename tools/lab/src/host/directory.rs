@@ -106,7 +106,7 @@ impl Directory {
         self.guest(guest).join("console.log")
     }
 
-    /// What the guest's PID 1 is told.
+    /// The orders for the guest's PID 1.
     pub(crate) fn boot(&self, guest: u32) -> PathBuf {
         self.guest(guest).join("boot.json")
     }

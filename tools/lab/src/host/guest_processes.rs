@@ -1,4 +1,4 @@
-//! Which processes belong to a lab: those of its guests' users, which are given to nobody else, and
+//! Which processes belong to a lab: those of its guests' users, which are given to no others, and
 //! those that still carry its mark in their environment because they have not become the guest's
 //! user yet.
 
@@ -56,7 +56,7 @@ impl GuestProcesses {
     }
 
     /// Everyone who is to be signalled: a starter ends by itself when its guest has, and takes the
-    /// corpse with it, so it is left alone while there are inmates.
+    /// remains with it, so it is left alone while there are inmates.
     pub(crate) fn targets(&self) -> &[i32] {
         if self.inmates.is_empty() { &self.starters } else { &self.inmates }
     }

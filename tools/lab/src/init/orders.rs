@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::host::json;
 use crate::model::boot::{Boot, ORDERS};
 
-/// What the agent and clients of the peer guests are told.
+/// The orders for the agent and for clients of the peer guests.
 pub(crate) fn orders() -> Result<Boot> {
     json::read(Path::new(ORDERS))?.ok_or_else(|| Error::Io {
         action: format!("read {ORDERS}"),

@@ -40,8 +40,8 @@ fn find() -> Option<PathBuf> {
     Some(Path::new("/dev").join(entry.file_name()))
 }
 
-/// While nobody is connected at the host's side, reading such a port gives nothing, which is not
-/// its end.
+/// While no process is connected at the host's side, reading such a port gives nothing, which is
+/// not its end.
 struct Port(File);
 
 impl Read for Port {

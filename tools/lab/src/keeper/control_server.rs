@@ -120,7 +120,7 @@ fn listing(lab: &Shared, supervised: &SupervisedGuest) -> GuestListing {
 fn connect(lab: &Shared, guest: u32, control: &Control) -> Result<()> {
     let supervised = lab.supervised(guest)?;
     let line = control.stream().try_clone().doing(|| "keep a client's line".into())?;
-    // Before the look at the state: a death in between is told.
+    // Before the look at the state: a death in between is reported.
     let number = supervised.watch(line);
     let result = hand_over(lab, supervised, control);
     if result.is_ok() {

@@ -172,7 +172,7 @@ fn set_clock(guest: u32, orders: &Path) -> Result<()> {
     let line = TcpStream::connect_timeout(&to, ANSWER)
         .doing(|| format!("connect to {}'s agent", domain(guest)))?;
     let connection = Connection::new(line);
-    // If the domain ends now, nobody says so on this line.
+    // If the domain ends now, that is not reported on this line.
     connection.set_timeout(ANSWER).doing(|| "set a limit".into())?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let words = ["date".into(), "-s".into(), format!("@{:.3}", now.as_secs_f64())];
@@ -217,7 +217,7 @@ impl Life for Created {
         drop(self.keyboard.take());
         let _ = fs::remove_dir_all(&self.directory);
         match ended {
-            Ok(Ok(0)) => "shut down by itself, or destroyed by somebody else".into(),
+            Ok(Ok(0)) => "shut down by itself, or destroyed from outside".into(),
             Ok(Ok(code)) => format!("`xl create` ended with exit code {code}"),
             // Which of the two is seen first when dom0 dies is left to chance.
             _ if self.dom0.await_end(END) => {

@@ -94,7 +94,7 @@ fn expect_acknowledgement(lab: Arc<Shared>) {
 }
 
 fn tell(outcome: &Outcome) {
-    // If nobody listens any more, the missing acknowledgement says so too.
+    // If the other side is closed, the missing acknowledgement says so too.
     if let Ok(mut line) = serde_json::to_vec(outcome) {
         line.push(b'\n');
         let _ = std::io::stdout().write_all(&line);
@@ -134,7 +134,7 @@ fn write_orders(record: &Record, directory: &Directory) -> Result<()> {
             swap: machine.swap(record),
             interface: machine.interface().to_owned(),
             token: tokens[guest as usize].clone(),
-            // Nobody gives orders to dom0 but the keeper.
+            // Only the keeper gives orders to dom0.
             peers: if record.peer_exec { tokens[1..].to_vec() } else { Vec::new() },
         };
         let path = directory.boot(guest);

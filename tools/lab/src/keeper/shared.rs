@@ -39,7 +39,7 @@ impl Shared {
         machine(self.record.guest).end();
     }
 
-    /// Ends all guests and clears the lab away, when there is nobody left to do it.
+    /// Ends all guests and clears the lab away, when no other process is left to do it.
     pub(super) fn close(&self) {
         self.end_guests();
         namespace::leave(&self.directory);

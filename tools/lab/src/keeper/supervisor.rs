@@ -168,7 +168,7 @@ impl SupervisedGuest {
         ended(waited.unwrap_or_else(PoisonError::into_inner).0.state)
     }
 
-    /// Has the guest's death told on that line; the number ends it.
+    /// Has the guest's death reported on that line; the number ends it.
     pub(super) fn watch(&self, line: UnixStream) -> u64 {
         let number = self.next_watcher.fetch_add(1, Ordering::Relaxed);
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner).insert(number, line);

@@ -1,11 +1,11 @@
-//! What the host and PID 1 of a guest agree on: what PID 1 is told, what it says, and what is where
+//! What the host and PID 1 of a guest agree on: what PID 1 gets, what it says, and what is where
 //! in the guest.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What PID 1 of a guest is told, in a file that only the guest's user can read.
+/// The orders for PID 1 of a guest, in a file that only the guest's user can read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Boot {
     pub(crate) guest: u32,

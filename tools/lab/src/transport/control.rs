@@ -20,7 +20,7 @@ use crate::model::GuestListing;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum ControlRequest {
     /// A connection to the guest's agent. The line stays open after the answer: the guest's death
-    /// is told on it.
+    /// is reported on it.
     Connect(u32),
     List,
     Kill(u32),

@@ -3,7 +3,7 @@
 //!
 //! A frame is one byte of kind, four of the connection's number, four of length (little endian),
 //! payload. A side sends no more on a connection than it has credit for, and takes what comes off
-//! the line at once; so a connection that nobody reads holds up no other.
+//! the line at once; so an unread connection blocks no other.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -275,7 +275,7 @@ impl Mux {
                     return Err(broken());
                 }
                 if let Some(inbox) = &channel.inbox {
-                    // Whoever delivers has given up: it has said so.
+                    // The delivering side has given up: it has said so.
                     let _ = inbox.send(payload);
                 }
             }
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_nobody_reads_holds_up_no_other() {
+    fn an_unread_connection_blocks_no_other() {
         // The first is never read at the far side; it keeps its end.
         let (mux, _line) = line(|mut end| {
             let mut first = [0];
@@ -374,8 +374,8 @@ mod tests {
         let mut got = Vec::new();
         end.read_to_end(&mut got).unwrap();
         assert_eq!(got, b"x");
-        // What is written now is wanted by nobody: it fails, or is taken and dropped, but nobody
-        // waits for ever.
+        // What is written now is not read any more: it fails, or is taken and dropped, but no
+        // thread waits for ever.
         while end.write_all(&[0; 65_536]).is_ok() {}
     }
 

@@ -21,7 +21,7 @@ const PIECE: usize = 64 << 10;
 /// How long the keeper may take to notice that a guest is dead whose connections have ended.
 const DEATH: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
-/// As of a program that wrote to a pipe that nobody reads.
+/// As of a program that wrote to a pipe without a reader.
 const BROKEN_PIPE: i32 = 128 + 13;
 
 /// Runs a command over a connection to the agent. `keeper` tells of the guest's death.

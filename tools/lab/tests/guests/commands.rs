@@ -134,9 +134,9 @@ fn a_peer_guest_runs_commands() {
         &ExecRequest::new([program, EXEC, "this", "guest2", "sh", "-c", "hostname; exit 9"]),
     );
     assert_eq!((ran.text(), ran.code), ("guest2", 9));
-    let stranger =
+    let other_user =
         ExecRequest { user: Some((1234, 1234)), ..ExecRequest::shell("cat /run/vshmem/lab.json") };
-    assert_ne!(run(lab, 1, &stranger).code, 0);
+    assert_ne!(run(lab, 1, &other_user).code, 0);
 }
 
 pub fn latency() {

@@ -161,7 +161,7 @@ pub fn a_guest_swaps_to_a_disk_that_goes_with_it() {
         .unwrap()
         .flatten()
         .any(|entry| entry.file_name().to_string_lossy().contains(&name("swap")));
-    assert!(!named, "the disk's file has a name that somebody would have to remove");
+    assert!(!named, "the disk's file has a name that would have to be removed");
     lab.down().unwrap();
     let qemu = UpOptions { guest: GuestKind::Qemu, swap_mib: 96, ..options("swap") };
     assert!(Lab::up(&qemu).unwrap_err().to_string().contains("User Mode Linux"));

@@ -24,12 +24,12 @@ fn writable_and_read_only_places() {
     for path in ["/tmp/probe", "/etc/probe"] {
         assert!(!std::path::Path::new(path).exists(), "{path} was written on the host");
     }
-    let stranger = ExecRequest {
+    let other_user = ExecRequest {
         user: Some((1234, 1234)),
         cwd: Some("/".into()),
         ..ExecRequest::shell("echo x > /tmp/p && echo x > /dev/shm/p && echo x > /dev/null")
     };
-    assert_eq!(run(lab, 1, &stranger).code, 0);
+    assert_eq!(run(lab, 1, &other_user).code, 0);
     assert_eq!(
         shell(lab, 2, "test -e /tmp/probe").code,
         1,

@@ -106,7 +106,7 @@ pub fn kill_and_restart() {
     assert_eq!(domains(&lab), ["guest1", "guest2"]);
     assert_ne!(shell(&lab, 1, "cat /proc/sys/kernel/random/boot_id").out, boot);
 
-    // One that somebody in dom0 destroys is as dead.
+    // One that is destroyed from dom0 is as dead.
     assert_eq!(shell(&lab, DOM0, "xl destroy guest2").code, 0);
     until("guest2 is dead", || state(&lab, 2) == GuestState::Dead);
     assert!(given("guest2"));

@@ -1,4 +1,4 @@
-//! A pool as the host has it: what a monitor must be told about it.
+//! A pool as the host has it: what a monitor needs to know of it.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

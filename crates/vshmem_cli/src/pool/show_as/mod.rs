@@ -85,7 +85,7 @@ fn show_xl(name: &str, device: Option<Device>) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a guest of this monitor is given when nobody says.
+/// What a guest of this monitor is given when none is named.
 fn usual_device(pool: &HostPool, form: Form) -> Device {
     match (pool.labelled, pool.served) {
         (true, _) => Device::Dax,

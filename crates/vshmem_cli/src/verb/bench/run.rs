@@ -99,7 +99,7 @@ impl Run {
         let extent = self.extent();
         let study = || {
             let repetitions = self.repetitions.unwrap_or(extent.repetitions());
-            // Whoever asks for a number gets it.
+            // A number that is asked for is used.
             let seconds = extent.seconds().filter(|_| self.repetitions.is_none());
             Study::new(extent.name(), self.seed.unwrap_or_else(now), repetitions, seconds, cases)
         };

@@ -90,7 +90,7 @@ fn shared_memory() -> Line {
         Ok(stat) => {
             let (free, total) = (stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize);
             let found = format!("{} free of {}", size::show(free), size::show(total));
-            // In a guest that has been given a pool nobody makes a private one.
+            // In a guest that has been given a pool no private one is made.
             let given = !vshmem_session::list_devices().is_empty();
             match (free >= ENOUGH, given) {
                 (true, _) => Line::good(WHAT, found),
@@ -159,7 +159,7 @@ fn chosen() -> Line {
             let manned = if vshmem_session::Role::Agent.is_held(link.place()) {
                 "its agent runs"
             } else {
-                "no agent runs, as nobody uses it here"
+                "no agent runs, as no process uses it here"
             };
             Line::good(WHAT, format!("{name}; {manned}"))
         }

@@ -33,7 +33,7 @@ fn line(config: NotifyConfig) -> Line {
         let link = find(&place.to_string_lossy()).ok()?;
         NotifyStatus::read(&identify(link.as_ref()).ok()?.0.uuid)
     });
-    let status = said.next().unwrap_or_else(|| "no agent has told of them".to_owned());
+    let status = said.next().unwrap_or_else(|| "no agent has reported them".to_owned());
     let found = format!(
         "{}: listens at {}, peers {}; {status}",
         config.file.display(),

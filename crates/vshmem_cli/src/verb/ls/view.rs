@@ -34,7 +34,7 @@ impl View {
         }
     }
 
-    /// A process as `domain:pid`; nobody when there has been none.
+    /// A process as `domain:pid`; `-` when there has been none.
     fn process(&self, process_ref: ProcessRef) -> Option<String> {
         (process_ref.pid != 0)
             .then(|| self.participants.process(process_ref.domain, process_ref.pid))

@@ -22,7 +22,7 @@ pub(super) fn reaps_only_marks(session: &Session) {
     let _ = me.op(tokens(me), &[up(1), down(1)]);
 }
 
-/// Name of the domain of which nobody is left.
+/// Name of the domain of which no process is left.
 pub(super) const GONE: &str = "gone";
 
 pub(super) fn other_domain(name: &str) -> DomainIdentity {
@@ -35,7 +35,7 @@ pub(super) fn other_domain(name: &str) -> DomainIdentity {
     }
 }
 
-/// A domain of which nobody is left.
+/// A domain of which no process is left.
 pub(super) fn prepare_domain(session: &Session) {
     prepare(session);
     let pool = session.client().pool();

@@ -209,7 +209,7 @@ pub(super) fn verify_taken(session: &Session, order: &Order) -> Result<(), Strin
     let sent = me.value(wide(me), 59) == 1;
     let there = me.receive_now(queue(me), GIFT).is_ok();
     if sent && !there && !seen(1) {
-        return Err("a message is lost that nobody has seen".to_owned());
+        return Err("a message is lost that no client has seen".to_owned());
     }
     if there && me.value(gate(me), 1) == 1 {
         return Err("a message is there that the child has seen".to_owned());
@@ -217,7 +217,7 @@ pub(super) fn verify_taken(session: &Session, order: &Order) -> Result<(), Strin
     let sum: u32 = (0..3).map(|n| me.value(tokens(me), n)).sum();
     let taken = me.value(gate(me), 0) == 1;
     if sum != ALL_TOKENS && !seen(0) {
-        return Err("a token is lost that nobody has seen".to_owned());
+        return Err("a token is lost that no client has seen".to_owned());
     }
     let expected = if taken || sum < ALL_TOKENS { ALL_TOKENS - 1 } else { ALL_TOKENS };
     verify_all(session, expected)
@@ -227,5 +227,5 @@ pub(super) fn prepare_waiters(session: &Session) {
     prepare(session);
 }
 
-/// Nobody sleeps on its own here: the child wakes threads of the survivor.
+/// No thread sleeps on its own here: the child wakes threads of the survivor.
 pub(super) fn send_to_sleep(_: &Client, _: u32) {}

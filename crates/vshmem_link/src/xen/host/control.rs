@@ -108,7 +108,7 @@ pub fn allow_pages(hypervisor: &Hypervisor, domain: u16, pages: u32) -> Result<(
     request.ask(hypervisor).map(drop)
 }
 
-/// Ends a domain. Pages that somebody has mapped stay until they are unmapped.
+/// Ends a domain. Pages that a domain has mapped stay until they are unmapped.
 pub fn destroy(hypervisor: &Hypervisor, domain: u16) -> Result<(), Errno> {
     loop {
         match Request::new(DESTROY, domain).ask(hypervisor) {

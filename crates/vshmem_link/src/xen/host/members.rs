@@ -33,33 +33,34 @@ pub struct Slot {
     pub member: Option<(u16, String)>,
     /// Pages that are granted.
     pub granted: u32,
-    /// Pages that are mapped by somebody, granted or not.
+    /// Pages that are mapped by a domain, granted or not.
     pub mapped: u32,
 }
 
 impl PoolDomain {
-    /// Tells dom0 and whoever is to be a member. Returns the new members, and why others are none.
+    /// Writes for dom0 and each domain that is to be a member. Returns the new members, and why
+    /// others are none.
     ///
     /// # Errors
-    /// When XenStore does not do as it is told.
+    /// When XenStore refuses a request.
     pub fn announce(&mut self) -> Result<(Vec<Member>, Vec<XenError>), XenError> {
         self.publish(self.own, OWN_SLOT)?;
-        let told = self.admit()?;
+        let admitted = self.admit()?;
         self.list_members()?;
         self.announcement().publish()?;
-        Ok(told)
+        Ok(admitted)
     }
 
     /// Grants the pool to guests that are to be members and are not yet.
     ///
     /// # Errors
-    /// When XenStore does not do as it is told.
+    /// When XenStore refuses a request.
     pub fn admit(&mut self) -> Result<(Vec<Member>, Vec<XenError>), XenError> {
         let members = self.members()?;
         for member in &members {
             // What was begun when XenStore did not answer.
-            let told = format!("{}/pool-dom", membership(Some(member.domain), &self.name));
-            if self.store.read(&told)?.is_none() && self.is_same_life(member)? {
+            let announced = format!("{}/pool-dom", membership(Some(member.domain), &self.name));
+            if self.store.read(&announced)?.is_none() && self.is_same_life(member)? {
                 self.publish(member.domain, member.slot)?;
             }
         }
@@ -187,18 +188,18 @@ impl PoolDomain {
         Ok(found)
     }
 
-    /// Notes the boot ids that members have told since, so that it is known what dies with them;
-    /// those that they tell later are changes ([`PoolDomain::changes`]).
+    /// Notes the boot ids that members have published since, so that it is known what dies with
+    /// them; those that they tell later are changes ([`PoolDomain::changes`]).
     ///
     /// # Errors
     /// When XenStore does not answer.
     pub fn note_boots(&mut self) -> Result<(), XenError> {
         for member in self.members()? {
             self.store.watch(&boot(Some(member.domain)))?;
-            let told = self.store.read(&boot(Some(member.domain)))?;
-            if told.is_some() && told != member.boot && self.is_same_life(&member)? {
+            let published = self.store.read(&boot(Some(member.domain)))?;
+            if published.is_some() && published != member.boot && self.is_same_life(&member)? {
                 let key = format!("{}/boot", self.slot_key(member.slot));
-                self.store.write(&key, &told.unwrap_or_default())?;
+                self.store.write(&key, &published.unwrap_or_default())?;
             }
         }
         Ok(())
@@ -213,10 +214,10 @@ impl PoolDomain {
     pub(super) fn forget(&mut self, domain: u16) -> Result<(), XenError> {
         self.store.remove(&membership(Some(domain), &self.name))?;
         self.store.remove(&ports(Some(domain), &self.name))?;
-        let (pools, told) = (format!("{}/vshmem", home(domain)), ports_home(domain));
+        let (pools, ports) = (format!("{}/vshmem", home(domain)), ports_home(domain));
         if self.store.list(&pools)?.is_empty() {
             self.store.remove(&pools)?;
-            self.store.remove(&told)?;
+            self.store.remove(&ports)?;
             self.store.remove(&boot(Some(domain)))?;
         }
         Ok(())
@@ -229,7 +230,7 @@ impl PoolDomain {
     pub fn dead(&mut self) -> Result<Vec<Member>, XenError> {
         let mut dead = Vec::new();
         for member in self.members()? {
-            // Its id may be somebody else's by now.
+            // Its id may be another's by now.
             if !self.is_alive(member.domain)? || !self.is_same_life(&member)? {
                 dead.push(member);
             }
@@ -241,7 +242,7 @@ impl PoolDomain {
     /// how many pages those are.
     ///
     /// # Errors
-    /// When XenStore does not do as it is told.
+    /// When XenStore refuses a request.
     pub fn release(&mut self, member: &Member) -> Result<u32, XenError> {
         let first = self.room.first(member.slot);
         let mapped = self.table.revoke(first, self.room.pages).map_err(failed("revoke grants"))?;

@@ -3,7 +3,7 @@
 //! A pool's pages belong to a domain that dom0 has made for them and that never runs. Its grant
 //! table permits every member every page: one row of entries for each slot, so that a member's
 //! references are contiguous. dom0 writes the table through the hypervisor's own mapping of it, and
-//! is a member itself, in slot 0. The pool outlives whoever made it.
+//! is a member itself, in slot 0. The pool outlives its maker.
 
 use std::io;
 
@@ -106,11 +106,11 @@ impl PoolDomain {
         Store::is_there() && std::path::Path::new("/dev/xen/privcmd").exists()
     }
 
-    /// Makes the domain and grants dom0 its pages. Nobody else sees it before
+    /// Makes the domain and grants dom0 its pages. No other domain sees it before
     /// [`PoolDomain::announce`].
     ///
     /// # Errors
-    /// Says what stood in the way; nothing is left behind.
+    /// Says what failed; nothing is left behind.
     pub fn create(wanted: &Wanted) -> Result<Self, XenError> {
         let hypervisor = open_hypervisor()?;
         let mut store = open_store()?;
@@ -162,7 +162,7 @@ impl PoolDomain {
     /// Opens a pool of this name; `None` where there is none.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn open(name: &str) -> Result<Option<Self>, XenError> {
         let mut store = open_store()?;
         let Some(domain) = find(&mut store, name)? else { return Ok(None) };
@@ -218,7 +218,7 @@ impl PoolDomain {
             (format!("{directory}/group"), self.group.to_string()),
             (format!("{directory}/admit"), self.admission.text()),
             (format!("{directory}/slot/{OWN_SLOT}/domain"), self.own.to_string()),
-            // The name last: whoever finds it finds the rest.
+            // The name last: a reader that finds it finds the rest.
             (format!("{directory}/name"), self.name.clone()),
         ];
         for (key, value) in pairs {
@@ -244,7 +244,7 @@ impl PoolDomain {
     /// dom0's own way to the pool's memory.
     ///
     /// # Errors
-    /// Says what stood in the way.
+    /// Says what failed.
     pub fn link(&self) -> Result<Box<dyn Link>, XenError> {
         Ok(Box::new(Xen::of(self.announcement())?))
     }
@@ -258,11 +258,11 @@ impl PoolDomain {
         Ok(named.as_deref() == Some(self.name.as_str()))
     }
 
-    /// Has arrivals and departures of domains told, and the end of the pool:
+    /// Watches arrivals and departures of domains, and the end of the pool:
     /// [`PoolDomain::changes`] is readable then.
     ///
     /// # Errors
-    /// When XenStore does not do as it is told.
+    /// When XenStore refuses a request.
     pub fn watch(&mut self) -> Result<(), XenError> {
         for event in ["@introduceDomain", "@releaseDomain"] {
             self.store.watch(event)?;
@@ -277,7 +277,7 @@ impl PoolDomain {
         self.store.descriptor()
     }
 
-    /// Takes note of what was told.
+    /// Takes note of what was reported.
     ///
     /// # Errors
     /// When the connection has ended.
@@ -289,7 +289,7 @@ impl PoolDomain {
     /// on.
     ///
     /// # Errors
-    /// When XenStore does not do as it is told.
+    /// When XenStore refuses a request.
     pub fn retire(&mut self) -> Result<(), XenError> {
         Ok(self.store.remove(&format!("{}/name", pool(self.domain)))?)
     }

@@ -5,7 +5,7 @@ use vshmem_mem::{Map, Ordering};
 
 /// Access is granted.
 const PERMIT: u16 = 1;
-/// Somebody has it mapped.
+/// A domain has it mapped.
 const READING: u16 = 1 << 3;
 const WRITING: u16 = 1 << 4;
 
@@ -95,7 +95,7 @@ impl Table {
         Ok(())
     }
 
-    /// Takes a row of entries back. Those that are mapped can be mapped by nobody else any more,
+    /// Takes a row of entries back. Those that are mapped can be mapped by no other any more,
     /// but stay until they are unmapped. Says how many those are.
     pub fn revoke(&self, first: u32, pages: u32) -> Result<u32, Errno> {
         let mut mapped = 0;

@@ -34,7 +34,7 @@ pub fn recut<const MOST: usize>(
             (piece.end() > end).then(|| Piece { start: end, bytes: piece.end() - end, ..piece });
         let mut parts = 0;
         for part in [before, each(inside), behind].into_iter().flatten() {
-            // Failures have nobody to go to: the mapping has changed whatever we say.
+            // Failures cannot be reported: the mapping has changed whatever we say.
             if table.add(part).is_ok() {
                 parts += 1;
             }

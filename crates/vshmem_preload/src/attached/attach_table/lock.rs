@@ -1,11 +1,11 @@
 //! Orders the attach table and the kernel: while pieces are cut, moved or counted for a child, no
 //! other thread attaches or detaches, and no second one cuts.
 //!
-//! Whoever attaches or detaches is one of many: it takes a slot, and may be interrupted by a
+//! A thread that attaches or detaches is one of many: it takes a slot, and may be interrupted by a
 //! handler that does the same, or more, in the middle; what a thread holds itself never keeps it
-//! waiting. Whoever changes pieces is alone, and takes no signal meanwhile: it calls the kernel and
-//! the pool, and is soon done. It waits for those in slots, but hardly for one that was interrupted
-//! by a handler: that may wait for us, or leave by longjmp.
+//! waiting. A thread that changes pieces is alone, and takes no signal meanwhile: it calls the
+//! kernel and the pool, and is soon done. It waits for those in slots, but hardly for one that was
+//! interrupted by a handler: that may wait for us, or leave by longjmp.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
@@ -16,18 +16,19 @@ use vshmem_mem::{Instant, StallProofTimeout};
 
 /// Threads that attach or detach at the same time. More wait.
 const SLOTS: usize = 64;
-/// How long to wait for one who attaches or detaches: as long as a thread may not be scheduled.
+/// How long to wait for a thread that attaches or detaches: as long as a thread may not be
+/// scheduled.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How long to wait for one whose handler runs.
+/// How long to wait for a thread whose handler runs.
 const TIMEOUT_WITH_HANDLERS: Duration = Duration::from_millis(10);
-/// What passes from one look to the next counts for so much at most. A nap takes a tenth of it;
-/// longer than that, this process was stopped, and so was the one that is waited for, or there is
-/// no CPU for either.
+/// The time between two looks counts for so much at most. A pause between two looks takes a tenth
+/// of it; longer than that, this process was stopped, and so was the thread that is waited for, or
+/// there is no CPU for either.
 const MOST_OF_A_LOOK: Duration = Duration::from_millis(1);
 /// Set in a slot while a handler runs in the middle. Names of threads are addresses of words.
 const PAUSED: usize = 1;
 
-const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
+const LOOK_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 const FREE: u32 = 0;
 const HELD: u32 = 1;
@@ -35,7 +36,7 @@ const AWAITED: u32 = 2;
 
 /// Who attaches or detaches: the thread, or 0.
 static BUSY: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
-/// Whether somebody changes pieces, and whether others wait for that.
+/// Whether a thread changes pieces, and whether others wait for that.
 static WORD: AtomicU32 = AtomicU32::new(FREE);
 /// The thread that does.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
@@ -62,7 +63,7 @@ fn block_signals() -> u64 {
 
 fn set_signals(how: libc::c_int, mask: u64) -> u64 {
     let mut before = 0_u64;
-    // SAFETY: both sets are of the eight bytes that the call is told of.
+    // SAFETY: both sets are of the eight bytes whose size the call gets.
     unsafe {
         let (new, old) = (&raw const mask, &raw mut before);
         libc::syscall(libc::SYS_rt_sigprocmask, how as usize, new, old, size_of::<u64>());
@@ -103,12 +104,12 @@ pub fn read_consistent<T>(look: impl Fn() -> T) -> Option<T> {
         if looks < 100 {
             rustix::thread::sched_yield();
         } else {
-            let _ = rustix::thread::nanosleep(&NAP);
+            let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
         }
     }
 }
 
-/// Waits until nobody changes pieces.
+/// Waits until no thread changes pieces.
 fn wait_for_change(seen: u32) {
     let awaited = seen == AWAITED
         || WORD.compare_exchange(HELD, AWAITED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
@@ -128,12 +129,12 @@ pub struct Attaching {
 }
 
 impl Attaching {
-    /// Waits until nobody changes pieces.
+    /// Waits until no thread changes pieces.
     pub fn begin() -> Self {
         let me = me();
-        // Told before the slot is taken: a handler that comes in between looks for itself.
+        // Announced before the slot is taken: a handler that comes in between looks for itself.
         let was_in_slot = IN_SLOT.replace(1);
-        // The outer call keeps others away, unless somebody has timed out on it.
+        // The outer call keeps others away, unless another thread has timed out on it.
         let outer = if OWNER.load(Ordering::Relaxed) == me {
             Outer::KeepsAway
         } else if was_in_slot != 0 {
@@ -178,7 +179,7 @@ impl Drop for Attaching {
 /// What a call finds that may stand in the middle of another one of its thread.
 #[derive(Debug)]
 enum Outer {
-    /// No other, or one that somebody has timed out on.
+    /// No other, or one that another thread has timed out on.
     None,
     /// One that keeps those who change pieces away.
     KeepsAway,
@@ -243,7 +244,7 @@ pub fn pause() -> Paused {
 pub fn resume(paused: &Paused) {
     if let Some(slot) = paused.0 {
         let me = me();
-        // Not when somebody has timed out on us.
+        // Not when another thread has timed out on this one.
         let _ = BUSY[slot].compare_exchange(me | PAUSED, me, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -258,18 +259,18 @@ fn seize(me: usize) {
     for slot in &BUSY {
         await_slot(slot, me, &mut looks, Instant::now, || {
             // Not libc's, which a cancellation would end.
-            let _ = rustix::thread::nanosleep(&NAP);
+            let _ = rustix::thread::nanosleep(&LOOK_INTERVAL);
         });
     }
 }
 
-/// Waits until nobody else is in `slot`, or empties it when its thread keeps it for too long.
+/// Waits until no other thread is in `slot`, or empties it when its thread keeps it for too long.
 fn await_slot(
     slot: &AtomicUsize,
     me: usize,
     looks: &mut u32,
     mut now: impl FnMut() -> Instant,
-    mut nap: impl FnMut(),
+    mut pause: impl FnMut(),
 ) {
     let (mut seen, mut with_this, mut in_all) = (0, None, None);
     loop {
@@ -282,7 +283,7 @@ fn await_slot(
             std::hint::spin_loop();
             continue;
         }
-        // Somebody else's slot, or a handler that begins or ends: the wait begins anew.
+        // Another thread's slot, or a handler that begins or ends: the wait begins anew.
         if other != seen {
             (seen, with_this) = (other, None);
         }
@@ -299,7 +300,7 @@ fn await_slot(
         if *looks < 200 {
             rustix::thread::sched_yield();
         } else {
-            nap();
+            pause();
         }
     }
 }
@@ -380,21 +381,21 @@ mod tests {
     const WAITER: usize = 0x2000;
     const AN_HOUR: Duration = Duration::from_secs(3600);
 
-    /// Waits for a slot that holds `word`, by a clock that goes on by what `nap` says of the naps
-    /// so far. Returns the naps.
-    fn wait_by(slot: &AtomicUsize, mut nap: impl FnMut(u32) -> Duration) -> u32 {
-        let (clock, naps) = (Cell::new(Instant::now()), Cell::new(0));
+    /// Waits for a slot that holds `word`, by a clock that goes on by what `pause` says of the
+    /// pauses so far. Returns the pauses.
+    fn wait_by(slot: &AtomicUsize, mut pause: impl FnMut(u32) -> Duration) -> u32 {
+        let (clock, pauses) = (Cell::new(Instant::now()), Cell::new(0));
         await_slot(
             slot,
             WAITER,
             &mut 0,
             || clock.get(),
             || {
-                naps.set(naps.get() + 1);
-                clock.set(clock.get().after(nap(naps.get())));
+                pauses.set(pauses.get() + 1);
+                clock.set(clock.get().after(pause(pauses.get())));
             },
         );
-        naps.get()
+        pauses.get()
     }
 
     /// The whole process is stopped in the middle: who attaches was stopped as well, and keeps its
@@ -403,7 +404,7 @@ mod tests {
     fn a_stop_of_the_process_takes_no_slot_from_who_was_stopped_with_it() {
         for word in [HOLDER, HOLDER | PAUSED] {
             let slot = AtomicUsize::new(word);
-            let naps = wait_by(&slot, |nap| match nap {
+            let pauses = wait_by(&slot, |pause| match pause {
                 1 => AN_HOUR,
                 5 => {
                     let left = slot.swap(0, Ordering::Relaxed);
@@ -412,18 +413,18 @@ mod tests {
                 }
                 _ => Duration::from_micros(100),
             });
-            assert_eq!(naps, 5);
+            assert_eq!(pauses, 5);
         }
     }
 
     #[test]
     fn a_slot_that_is_never_left_is_emptied() {
-        let nap = Duration::from_micros(100);
+        let pause = Duration::from_micros(100);
         for (word, timeout) in [(HOLDER, TIMEOUT), (HOLDER | PAUSED, TIMEOUT_WITH_HANDLERS)] {
             let slot = AtomicUsize::new(word);
-            assert_eq!(nap * wait_by(&slot, |_| nap), timeout);
+            assert_eq!(pause * wait_by(&slot, |_| pause), timeout);
             assert_eq!(slot.load(Ordering::Relaxed), 0);
-            // However long naps are that find no CPU.
+            // However long pauses are that find no CPU.
             let slot = AtomicUsize::new(word);
             assert_eq!(MOST_OF_A_LOOK * wait_by(&slot, |_| AN_HOUR), timeout);
         }
@@ -432,10 +433,10 @@ mod tests {
     #[test]
     fn a_handler_that_comes_and_goes_is_waited_for_as_long_as_a_call() {
         let slot = AtomicUsize::new(HOLDER);
-        let naps = wait_by(&slot, |_| {
+        let pauses = wait_by(&slot, |_| {
             slot.fetch_xor(PAUSED, Ordering::Relaxed);
             MOST_OF_A_LOOK
         });
-        assert_eq!(MOST_OF_A_LOOK * naps, TIMEOUT);
+        assert_eq!(MOST_OF_A_LOOK * pauses, TIMEOUT);
     }
 }

@@ -1,8 +1,8 @@
 //! A table of pieces without a lock for those who look, because shmat and shmdt may be called from
-//! signal handlers, and a check of an address must wait for nobody.
+//! signal handlers, and a check of an address must not wait.
 //!
-//! An entry is claimed by its state word, which also counts how often it has changed hands: whoever
-//! reads an entry sees by that whether all its words are of one piece.
+//! An entry is claimed by its state word, which also counts how often it has changed hands: a
+//! thread that reads an entry sees by that whether all its words are of one piece.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -71,7 +71,7 @@ impl Entry {
         }
     }
 
-    /// Writes a piece into an entry that was free in `state`; false when somebody else has it.
+    /// Writes a piece into an entry that was free in `state`; false when another thread has it.
     fn fill(&self, state: u64, piece: Piece) -> bool {
         if self
             .state
@@ -80,7 +80,7 @@ impl Entry {
         {
             return false;
         }
-        // Whoever sees one of the words below sees that the entry is claimed.
+        // A thread that sees one of the words below sees that the entry is claimed.
         fence(Ordering::Release);
         self.id.store(piece.id, Ordering::Relaxed);
         self.attach.store(piece.attach, Ordering::Relaxed);

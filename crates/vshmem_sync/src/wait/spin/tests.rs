@@ -91,7 +91,7 @@ fn at_most_twice_the_better_choice() {
 }
 
 #[test]
-fn hardly_more_than_sleeping_at_once_whoever_answers_when() {
+fn hardly_more_than_sleeping_at_once_for_any_answers() {
     for (cost, span, most) in [
         (10_000_u64, 20_000, 2.1),
         (40_000, 40_000, 1.4),
@@ -143,7 +143,7 @@ fn two_that_sleep_find_each_other_again() {
 }
 
 #[test]
-fn who_is_never_answered_while_it_looks_hardly_looks() {
+fn a_thread_that_is_never_answered_while_it_spins_hardly_spins() {
     let spin = spin_of_cost(10_000, 12_000);
     (0..1000).for_each(|_| _ = wait(&spin, u64::MAX));
     let spent: u64 = (0..10_000).map(|_| wait(&spin, u64::MAX).0).sum();
@@ -179,7 +179,7 @@ fn a_waiter_alone_on_its_cpu_yields_once_and_never_looks() {
 }
 
 #[test]
-fn who_looks_in_vain_finds_out_that_yielding_helps() {
+fn a_thread_that_spins_without_success_finds_out_that_yielding_helps() {
     let spin = spin_of_cost(10_000, 12_000);
     let count = || {
         let waits = (0..1000).map(|_| wait_here(&spin, WakerCpu::OnAnotherCpu, true));

@@ -6,7 +6,7 @@ use super::draft::{COLD_AND_WARM, Draft, Extent, words};
 
 /// Order of the matrices of pairs of products.
 const PAIRED: u64 = 512;
-/// Memory of whoever has little, in MiB. The kernel and the programs of a guest take more than a
+/// Memory of a small guest, in MiB. The kernel and the programs of a guest take more than a
 /// third of it.
 const LITTLE: u64 = 64;
 /// Orders up to and beyond it: three matrices of order 1024 have 24 MiB, of order 1792 they have

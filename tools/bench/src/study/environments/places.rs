@@ -38,7 +38,7 @@ pub struct Setup {
 /// The places of a study.
 pub struct Places {
     pub(super) setup: Setup,
-    /// A file from which keys are made: nobody else on this kernel has it.
+    /// A file from which keys are made: no other program on this kernel has it.
     pub(super) meeting_place: tempfile::NamedTempFile,
     pub(super) processes: Option<Processes>,
     pub(super) guests: Option<GuestLab>,

@@ -96,7 +96,7 @@ fn is_net(case: &Case) -> bool {
     matches!(case.model, Model::Tcp | Model::Udp)
 }
 
-/// A port of this machine that nobody uses.
+/// A free port of this machine.
 fn free_port() -> Result<String> {
     let free = || -> std::io::Result<u16> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();

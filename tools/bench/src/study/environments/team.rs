@@ -20,7 +20,7 @@ impl Places {
     ) -> Result<String> {
         let program = self.setup.kernels.find(program)?;
         // Of the same name in every domain, and of this run alone: what a run that failed has left
-        // is nobody's.
+        // is not used.
         let path =
             PathBuf::from(format!("/tmp/vshmem-bench-{}-{}", std::process::id(), self.fresh()));
         let (own, guests) = match case.environment {

@@ -42,7 +42,7 @@ pub const NARROW: Format = Format { width: 360, height: 320, text: 15 };
 /// One of several beside each other.
 pub const SMALL: Format = Format { width: 370, height: 290, text: 15 };
 
-/// Told apart by those who see few colours, too (Okabe and Ito).
+/// Distinguishable for those who see few colours, too (Okabe and Ito).
 const PALETTE: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),

@@ -21,7 +21,7 @@ const VERDICTS: [Verdict; 5] = [
 pub fn rows(answers: &[Answer<'_>]) -> (Rows, usize) {
     let title = "Conclusions: ratio of medians";
     let mut rows = Rows::new(title, ["question", "what", "size", "ratio", "verdict"]);
-    let mut told = 0;
+    let mut counted = 0;
     for question in Question::ALL {
         let of: Vec<Answer<'_>> =
             answers.iter().filter(|answer| answer.question == question).cloned().collect();
@@ -38,13 +38,13 @@ pub fn rows(answers: &[Answer<'_>]) -> (Rows, usize) {
             let chosen =
                 headings.into_iter().min_by_key(|(_, of)| !of.iter().any(|one| is_named(one)));
             let Some((heading, of)) = chosen else { continue };
-            told += of.len();
+            counted += of.len();
             let mut row = vec![question.word().to_owned(), heading];
             row.extend([sizes(&of), ratios(&of), verdicts(&of)]);
             rows.rows.push(row);
         }
     }
-    (rows, answers.len() - told)
+    (rows, answers.len() - counted)
 }
 
 /// What a line is about: with little memory, the benchmark that has enough.

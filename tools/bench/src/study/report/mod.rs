@@ -61,7 +61,7 @@ pub fn headlines(contents: &Contents) -> (Rows, usize) {
     headlines::rows(&conclusions::answers(&all, contents.study.seed))
 }
 
-/// In one piece: nobody reads half a page.
+/// In one piece: a reader never sees half a page.
 fn put(path: &Path, text: &str) -> Result<()> {
     let failed = || Error::io(format!("write {}", path.display()));
     let beside = path.with_extension("part");

@@ -76,8 +76,8 @@ pub(super) fn choose(
     }
 }
 
-/// What is known of KVM since this machine booted: whether a guest boots under it. `None` while
-/// nobody has tried.
+/// What is known of KVM since this machine booted: whether a guest boots under it. `None`: never
+/// tried.
 #[must_use]
 pub fn kvm_boots_guests() -> Option<bool> {
     let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
@@ -114,14 +114,14 @@ fn boots(qemu: &Path, kernel: &Path, ramdisk: &Path) -> Result<bool> {
         .spawn()
         .doing(|| format!("try {qemu:?} with KVM"))?;
     let console = guest.stdout.take();
-    let (tell, told) = channel();
+    let (tell, hear) = channel();
     std::thread::spawn(move || {
         let lines = console.map(BufReader::new).into_iter().flat_map(BufRead::lines);
         if lines.map_while(std::io::Result::ok).any(|line| line.trim_end() == BOOTED) {
             let _ = tell.send(());
         }
     });
-    let booted = told.recv_timeout(DEADLINE).is_ok();
+    let booted = hear.recv_timeout(DEADLINE).is_ok();
     let _ = guest.kill();
     let _ = guest.wait();
     Ok(booted)

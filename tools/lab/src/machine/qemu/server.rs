@@ -32,8 +32,8 @@ pub(super) fn connect(server: &Server, directory: &Directory) -> Result<UnixStre
             Ok(line) => return Ok(line),
             Err(error) => error,
         };
-        let nobody = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused);
-        if !nobody || Instant::now() > end {
+        let refused = matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused);
+        if !refused || Instant::now() > end {
             return Err(error)
                 .doing(|| format!("connect to the ivshmem server at {:?}", server.socket));
         }

@@ -14,7 +14,7 @@ use crate::machine::qemu::words::hardware_address;
 use crate::model::boot::{BOOT_VARIABLE, CONNECT, LAB};
 use crate::model::names::{INIT_VERB, domain};
 
-/// What every domain's kernel is told.
+/// What every domain's kernel gets on its command line.
 pub(super) const KERNEL_WORDS: &str = "quiet panic=-1 mitigations=off random.trust_cpu=on";
 
 /// Where a domain finds its orders.

@@ -1,0 +1,94 @@
+/* put, get and atomics, as Open MPI calls them. On memory of the pool they are done at once, by the
+ * caller: it is mapped here, too. On private memory its owner is asked (onesided.c).
+ */
+#include "atomics.h"
+
+#include <string.h>
+
+int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+	(void)order;
+	void *there = vshmem_in_pool(remote_handle, remote_address, size);
+	if (!there && size)
+		return vshmem_onesided_start(endpoint, VSHMEM_PUT, local_address, remote_address,
+			local_handle, remote_handle, size, 0, flags, 0, 0, cbfunc, cbcontext,
+			cbdata);
+	memcpy(there, local_address, size);
+	cbfunc(btl, endpoint, local_address, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
+	return OPAL_SUCCESS;
+}
+
+int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+	(void)order;
+	void *there = vshmem_in_pool(remote_handle, remote_address, size);
+	if (!there && size)
+		return vshmem_onesided_start(endpoint, VSHMEM_GET, local_address, remote_address,
+			local_handle, remote_handle, size, 0, flags, 0, 0, cbfunc, cbcontext,
+			cbdata);
+	memcpy(local_address, there, size);
+	cbfunc(btl, endpoint, local_address, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
+	return OPAL_SUCCESS;
+}
+
+static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	enum vshmem_onesided what, void *local, uint64_t address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote, mca_btl_base_atomic_op_t op, int flags,
+	uint64_t first, uint64_t second, mca_btl_base_rdma_completion_fn_t done, void *context,
+	void *data)
+{
+	uint64_t bytes = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4 : 8;
+	/* Open MPI asks for any, whatever btl_atomic_flags says. */
+	if (what == VSHMEM_ATOMIC && (!is_supported(op) || flags & MCA_BTL_ATOMIC_FLAG_FLOAT))
+		return OPAL_ERR_NOT_SUPPORTED;
+	void *there = address % bytes == 0 ? vshmem_in_pool(remote, address, bytes) : NULL;
+	if (!there)
+		return vshmem_onesided_start(endpoint, what, local, address, local_handle, remote,
+			bytes, (uint16_t)op, flags, first, second, done, context, data);
+	store_result(local, flags, apply_atomic(there, what, op, flags, first, second));
+	done(btl, endpoint, local, local_handle, context, data, OPAL_SUCCESS);
+	return OPAL_SUCCESS;
+}
+
+int vshmem_btl_aop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
+	mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
+{
+	(void)order;
+	return atomic(btl, endpoint, VSHMEM_ATOMIC, NULL, remote_address, NULL, remote_handle, op,
+		flags, operand, 0, cbfunc, cbcontext, cbdata);
+}
+
+int vshmem_btl_afop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, mca_btl_base_atomic_op_t op,
+	uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc,
+	void *cbcontext, void *cbdata)
+{
+	(void)order;
+	return atomic(btl, endpoint, VSHMEM_ATOMIC, local_address, remote_address, local_handle,
+		remote_handle, op, flags, operand, 0, cbfunc, cbcontext, cbdata);
+}
+
+int vshmem_btl_acswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	void *local_address, uint64_t remote_address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote_handle, uint64_t compare, uint64_t value,
+	int flags, int order, mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext,
+	void *cbdata)
+{
+	(void)order;
+	return atomic(btl, endpoint, VSHMEM_SWAP_IF, local_address, remote_address, local_handle,
+		remote_handle, 0, flags, compare, value, cbfunc, cbcontext, cbdata);
+}
