@@ -43,7 +43,9 @@ pub struct ObjectHeader {
     pub next: RawCell,
     /// Sequence and [`ObjectState`].
     pub state: RawCell,
-    /// Of a semaphore set: seconds since 1970 of the last semop.
+    /// Of a semaphore set: seconds since 1970 of the last semop. Of a queue: a word that is added
+    /// to outside of changes, once it is made. With the position of its ring's tail it comes to the
+    /// messages that were sent since.
     pub used: RawCell,
     /// Creator, and in the upper half its group.
     pub creator: RawCell,
@@ -115,8 +117,14 @@ pub struct SemSlot {
     pub mixed: RawCell,
     /// The last array of operations that was done without the lock, an [`crate::ArrayWord`].
     pub array: RawCell,
+    /// A word that is added to outside of changes: how much more the tags of the semaphores have
+    /// risen than operations were done.
+    pub other_writes: RawCell,
+    /// What to take from the sum of the tags, beside [`SemSlot::other_writes`], for the operations
+    /// since the set was made, 64 bits.
+    pub tags_before: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 6],
+    pub spare: [RawCell; 4],
 }
 
 /// A message queue.

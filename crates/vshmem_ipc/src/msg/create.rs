@@ -62,6 +62,7 @@ pub(crate) fn msgget(
                 txn.update(cell, 0)?;
             }
             new_ring(txn, &queue, pool.geometry().msgmnb)?;
+            queue.count_from_here(txn)?;
             if key != 0 {
                 table::enter_key(txn, layout, Kind::Queue, place.index, key)?;
             }

@@ -30,7 +30,6 @@ use vshmem_wire::{
 
 use crate::context::Context;
 use crate::error::Verdict;
-use crate::memory::change;
 use crate::msg::awaited_types::{AwaitedTypes, says_list};
 use crate::msg::list::last;
 use crate::msg::message::Header;
@@ -141,8 +140,8 @@ impl RingChunk {
 
 /// The chunk of the message that was taken last from a slot, if no thread has claimed it since.
 #[derive(Debug, Clone, Copy)]
-struct SpareChunk {
-    chunk: Chunk,
+pub(super) struct SpareChunk {
+    pub chunk: Chunk,
     owner_at: u64,
     owner: Cell,
     header: u64,
@@ -151,7 +150,7 @@ struct SpareChunk {
 impl SpareChunk {
     /// What the slot at `ring_slot` notes.
     #[inline]
-    fn of(
+    pub fn of(
         map: &Map,
         layout: &Layout,
         index: u32,
@@ -485,7 +484,7 @@ pub(crate) fn change_list<'a, T>(
         if !is_in_list(context, queue)? {
             MessageRing::close(lock_context.map, queue.ring())?;
         }
-        let done = change::run(context, lock_context, queue.lock(), name, |txn| {
+        let done = queue.change(context, lock_context, name, |txn| {
             if !leave_ring(txn, layout, queue)? {
                 // Opened since, by a thread that was faster.
                 return Ok(Ok(None));

@@ -73,7 +73,10 @@ pub(crate) fn msgsnd(
         }
         let seen = *signals_seen.get_or_insert_with(signals_handled);
         match send_to_list(context, &queue, mtype, payload, no_wait, seen, &mut gone, caller)? {
-            Sent::Yes | Sent::AfterSleep => return Ok(()),
+            Sent::Yes | Sent::AfterSleep => {
+                queue.count_sent(pool.map(), 1);
+                return Ok(());
+            }
             Sent::RingIsOpen => {}
         }
     }

@@ -9,7 +9,7 @@ use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
-use crate::memory::{change, chunks};
+use crate::memory::chunks;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Place;
 use crate::pool::threads::thread_at;
@@ -111,10 +111,22 @@ fn semop_slow(
         slot_guard: &slot_guard,
     };
     let result = semop_until(&call, has_looked);
+    if result.is_ok() {
+        count_operations(context, set, operations);
+    }
     if let Some(chunk) = long {
         let _ = chunks::release(context, &lock_context, chunk);
     }
     result
+}
+
+/// Counts what was done under the lock, by this thread or on its behalf: an operation for each
+/// semaphore, as the tags of semaphores count what is done without it.
+fn count_operations(context: &Context, set: &Set, operations: &[Operation]) {
+    let is_first = |nth: usize, number| operations[..nth].iter().all(|one| one.number != number);
+    let semaphores = operations.iter().enumerate();
+    let done = semaphores.filter(|(nth, one)| is_first(*nth, one.number)).count();
+    set.count_other_writes(context.pool().map(), (done as u64).wrapping_neg());
 }
 
 /// One call's worth of state.
@@ -200,7 +212,7 @@ fn try_under_lock(
     let (pool, lock_context) = (context.pool(), context.lock_context_of(call.slot_guard));
     let process_ref = context.process_ref().pack();
     let mut wakes = WakeList::default();
-    let step = change::run(context, &lock_context, set.lock(), "semop", |txn| {
+    let step = set.change(context, &lock_context, "semop", |txn| {
         wakes.clear();
         if !set.alive(txn)? {
             return Ok(Err(attempt.gone));
@@ -306,7 +318,7 @@ fn reopen_all(
     set: &Set,
     operations: &[Operation],
 ) -> Result<(), Failure> {
-    flatten(change::run(context, lock_context, set.lock(), "semop-reopen", |txn| {
+    flatten(set.change(context, lock_context, "semop-reopen", |txn| {
         if set.alive(txn)? {
             reopen(txn, set, operations)?;
         }

@@ -214,6 +214,19 @@ impl<'a> Txn<'a> {
         if self.get_word(offset)? == word { Ok(()) } else { self.set_word(offset, word) }
     }
 
+    /// Shows what this change has written so far: the offset of each cell, its word before, and
+    /// after.
+    pub fn each_written(&mut self, mut each: impl FnMut(u64, u64, u64)) {
+        for entry in &self.near {
+            each(entry.offset, entry.old, entry.new);
+        }
+        if let Some(far) = &mut self.far {
+            for entry in &far.values()[..self.far_used] {
+                each(entry.offset, entry.old, entry.new);
+            }
+        }
+    }
+
     /// Forgets everything staged: for a refusal that comes late.
     pub fn clear(&mut self) {
         self.near.clear();

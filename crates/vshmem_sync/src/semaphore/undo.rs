@@ -51,7 +51,11 @@ impl<R: UndoRecords> Semaphore<'_, R> {
             }
         }
         let next = SemWord::of(value, operator, slow).pack();
-        Ok(self.map.replace_cell(self.at, seen, next)?.then(|| seen.successor(next)))
+        if !self.map.replace_cell(self.at, seen, next)? {
+            return Ok(None);
+        }
+        self.records.count_other_writes(1);
+        Ok(Some(seen.successor(next)))
     }
 
     /// Decides whether the prepared undo of an adjustment counts that was `old` before the
