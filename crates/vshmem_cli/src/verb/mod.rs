@@ -6,6 +6,8 @@ pub mod doctor;
 pub mod lab;
 pub mod ls;
 pub mod manual;
+pub mod metrics;
 pub mod mpi_env;
 pub mod rm;
 pub mod run;
+pub mod top;
