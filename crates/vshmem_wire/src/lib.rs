@@ -32,7 +32,8 @@ pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitM
 pub use object::{
     AttachSlot, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, ObjectHeader, ObjectState,
     PERM_BITS, QueueMode, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT,
-    RING_PAYLOAD_BYTES, RING_SHORT_BYTES, RING_SLOTS, RingReserve, SemSlot, ShmSlot, UndoSlot,
+    RING_PAYLOAD_BYTES, RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_AT, SemSlot,
+    ShmSlot, UndoSlot,
 };
 pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
 pub use superblock::{

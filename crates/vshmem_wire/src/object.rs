@@ -43,9 +43,7 @@ pub struct ObjectHeader {
     pub next: RawCell,
     /// Sequence and [`ObjectState`].
     pub state: RawCell,
-    /// Of a semaphore set: seconds since 1970 of the last semop. Of a queue: a word that is added
-    /// to outside of changes, once it is made. With the position of its ring's tail it comes to the
-    /// messages that were sent since.
+    /// Of a semaphore set: seconds since 1970 of the last semop.
     pub used: RawCell,
     /// Creator, and in the upper half its group.
     pub creator: RawCell,
@@ -139,7 +137,8 @@ pub struct MsgSlot {
     pub mode: RawCell,
     /// Bytes queued.
     pub bytes: RawCell,
-    /// Messages queued.
+    /// Messages queued, 32 bits. Above them what the position of the ring's tail does not count of
+    /// the messages that were sent since the queue was made, [`SENT_PAST_RING_AT`].
     pub count: RawCell,
     /// First message: unit of the heap plus one.
     pub head: RawCell,
@@ -168,6 +167,10 @@ pub struct MsgSlot {
     pub ring: [RawCell; RING_SLOTS],
 }
 
+/// Where in [`MsgSlot::count`] the number is that makes the position of the ring's tail, modulo
+/// 2^32, the number of messages sent: a message that went past the ring is one more, a position
+/// that was skipped one less.
+pub const SENT_PAST_RING_AT: u32 = 32;
 /// Slots in the ring of a queue: two cache lines of cells.
 pub const RING_SLOTS: usize = 8;
 /// Payload bytes of a message in the ring at most.

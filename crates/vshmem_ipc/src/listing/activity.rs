@@ -2,7 +2,7 @@
 //! anyway, without a store on their fast paths and without joining.
 
 use vshmem_mem::Ordering;
-use vshmem_sync::{Fault, MessageRing, field, load_value, load_word};
+use vshmem_sync::{Fault, field, load_value, load_word};
 use vshmem_wire::{
     ClientId, MsgSlot, ProcessRef, ShmSlot, ThreadSlot, WaitCounts, WaitKind, WaitState, tag_at,
 };
@@ -10,6 +10,7 @@ use vshmem_wire::{
 use crate::error::Failure;
 use crate::listing::object_rows::objects;
 use crate::listing::rows::{Awaited, ObjectActivity, ObjectRow, ThreadActivity, ThreadWait};
+use crate::msg::count::sent;
 use crate::msg::queue::Queue;
 use crate::msg::sizes::sizes;
 use crate::pool::id::{Kind, Place};
@@ -50,7 +51,7 @@ fn object_activity(
         Kind::Queue => {
             let queue = Queue::at(place, slot);
             seen = sizes(map, pool.layout(), &queue)?;
-            (queue.sent(map)?, MessageRing::POSITIONS)
+            (sent(map, &queue)?.into(), 1 << 32)
         }
     };
     let id = place.id();

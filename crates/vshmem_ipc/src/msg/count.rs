@@ -1,66 +1,80 @@
-//! What goes through a queue, read off without a store of its own on the way through the ring.
+//! How many messages a queue holds under its lock, and how many were ever sent to it.
 //!
 //! Each message that is sent through the ring takes a position, and so the position of the tail
-//! counts them. What is added to beside it, in [`ObjectHeader::used`], is written under the lock
-//! alone: a message that went past the ring is one more, a position that was skipped one less.
+//! counts them, without a store of its own. What goes past the ring, or skips a position, is
+//! counted beside it under the lock: in the upper half of the cell that holds the length of the
+//! list.
 
 use vshmem_mem::Map;
-use vshmem_sync::{Fault, LockContext, MessageRing, Txn, field, load_word};
-use vshmem_wire::{CELL_BYTES, ObjectHeader, RING_SLOTS};
+use vshmem_sync::{Fault, MessageRing, RingSlot, Txn, load_word};
+use vshmem_wire::{CELL_BYTES, RING_SLOTS, SENT_PAST_RING_AT};
 
-use crate::context::Context;
-use crate::error::Verdict;
-use crate::memory::change;
-use crate::msg::queue::Queue;
+use crate::msg::queue::{Queue, at};
 
-impl Queue {
-    /// Counts messages that were sent past the ring; fewer than positions that were skipped are a
-    /// negative number.
-    pub(super) fn count_sent(&self, map: &Map, messages: u64) {
-        // A number that is only shown: what is outside the pool is found by others.
-        let _ = map.add(field!(self.slot, ObjectHeader, used), messages);
+/// Looks at both numbers, until nothing has come between.
+const MOST_LOOKS: u32 = 16;
+
+fn past_ring(word: u64) -> u32 {
+    (word >> SENT_PAST_RING_AT) as u32
+}
+
+fn packed(past_ring: u32, count: u32) -> u64 {
+    u64::from(past_ring) << SENT_PAST_RING_AT | u64::from(count)
+}
+
+/// Stages that the list has so many messages more, or fewer.
+pub(crate) fn lengthen(txn: &mut Txn<'_>, queue: &Queue, by: i32) -> Result<(), Fault> {
+    let word = txn.get_word(at!(queue, count))?;
+    let count = (word as u32).saturating_add_signed(by);
+    txn.set_word(at!(queue, count), packed(past_ring(word), count))
+}
+
+/// Stages that a message was sent past the ring.
+pub(crate) fn sent_past_ring(txn: &mut Txn<'_>, queue: &Queue) -> Result<(), Fault> {
+    let word = txn.get_word(at!(queue, count))?;
+    txn.set_word(at!(queue, count), packed(past_ring(word).wrapping_add(1), word as u32))
+}
+
+/// Stages the word that opens a closed slot of the ring. No message was sent to the position if that
+/// is skipped.
+pub(crate) fn open_slot(
+    txn: &mut Txn<'_>,
+    queue: &Queue,
+    ring_slot: RingSlot,
+    word: u64,
+) -> Result<(), Fault> {
+    if MessageRing::is_skip(ring_slot.word, word) {
+        let word = txn.get_word(at!(queue, count))?;
+        txn.set_word(at!(queue, count), packed(past_ring(word).wrapping_sub(1), word as u32))?;
     }
+    let map = txn.lock_context().map;
+    txn.replace(ring_slot.at, ring_slot.cell(map)?, word)
+}
 
-    /// Runs a change under the queue's lock, and counts the positions of the ring that it skips.
-    pub(super) fn change<'a, T>(
-        &self,
-        context: &'a Context,
-        lock_context: &LockContext<'a>,
-        name: &'static str,
-        mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
-    ) -> Verdict<T> {
-        let ring = self.ring()..self.ring() + RING_SLOTS as u64 * CELL_BYTES;
-        let mut skips = 0_u64;
-        let done = change::run(context, lock_context, self.lock(), name, |txn| {
-            let answer = body(txn);
-            skips = 0;
-            txn.each_written(|offset, before, after| {
-                let is_skip = ring.contains(&offset) && MessageRing::is_skip(before, after);
-                skips += u64::from(is_skip);
-            });
-            answer
-        })?;
-        if skips != 0 {
-            self.count_sent(context.pool().map(), skips.wrapping_neg());
+/// Stages that a new queue is empty, and that no message was sent yet: where its ring begins is
+/// taken away.
+pub(crate) fn begin_count(txn: &mut Txn<'_>, queue: &Queue) -> Result<(), Fault> {
+    let mut words = [0; RING_SLOTS];
+    for (nth, word) in words.iter_mut().enumerate() {
+        *word = txn.get_word(queue.ring() + nth as u64 * CELL_BYTES)?;
+    }
+    let position = MessageRing::of(queue.ring(), words).next_position();
+    txn.set_word(at!(queue, count), packed((position as u32).wrapping_neg(), 0))
+}
+
+/// Messages sent since the queue was made, modulo 2^32.
+pub(crate) fn sent(map: &Map, queue: &Queue) -> Result<u32, Fault> {
+    let mut past_ring_word = load_word(map, at!(queue, count))?;
+    let mut sent = 0;
+    for _ in 0..MOST_LOOKS {
+        let position = MessageRing::look(map, queue.ring())?.next_position();
+        let now = load_word(map, at!(queue, count))?;
+        sent = (position as u32).wrapping_add(past_ring(now));
+        // The same before and after: they belong together.
+        if past_ring(now) == past_ring(past_ring_word) {
+            break;
         }
-        Ok(done)
+        past_ring_word = now;
     }
-
-    /// Stages that no message was sent yet: where the ring begins is taken away from what is
-    /// counted.
-    pub(super) fn count_from_here(&self, txn: &mut Txn<'_>) -> Result<(), Fault> {
-        let mut words = [0; RING_SLOTS];
-        for (nth, word) in words.iter_mut().enumerate() {
-            *word = txn.get_word(self.ring() + nth as u64 * CELL_BYTES)?;
-        }
-        let position = MessageRing::of(self.ring(), words).next_position();
-        txn.set_word(field!(self.slot, ObjectHeader, used), position.wrapping_neg())
-    }
-
-    /// Messages sent since the queue was made, modulo [`MessageRing::POSITIONS`].
-    pub(crate) fn sent(&self, map: &Map) -> Result<u64, Fault> {
-        let past_ring = load_word(map, field!(self.slot, ObjectHeader, used))?;
-        let position = MessageRing::look(map, self.ring())?.next_position();
-        Ok(position.wrapping_add(past_ring) % MessageRing::POSITIONS)
-    }
+    Ok(sent)
 }

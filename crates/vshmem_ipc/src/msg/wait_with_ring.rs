@@ -22,7 +22,7 @@ use vshmem_wire::{Cell, MSG_HEADER_BYTES, RING_SHORT_BYTES};
 
 use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
-use crate::memory::chunks;
+use crate::memory::{change, chunks};
 use crate::msg::awaited_types::{AwaitedTypes, says_list};
 use crate::msg::fast_send;
 use crate::msg::message::Header;
@@ -67,7 +67,7 @@ pub(crate) fn enqueue_with_ring(
         return Ok(Ok(Joined::List));
     }
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    queue.change(context, lock_context, "msg-wait", |txn| {
+    change::run(context, lock_context, queue.lock(), "msg-wait", |txn| {
         let mode = txn.get_word(at!(queue, mode))?;
         if !queue.alive(txn)? || says_list(mode) {
             return Ok(Ok(Joined::List));
@@ -117,7 +117,7 @@ pub(crate) fn hand_to_waiter(
     let mut hand_to_waiter = || -> Verdict<HandOff> {
         Header::write_payload(pool.map(), layout, chunk, mtype, payload)?;
         let header = Header { mtype, size: payload.len() as u64 };
-        queue.change(context, &lock_context, "msg-hand-over", |txn| {
+        change::run(context, &lock_context, queue.lock(), "msg-hand-over", |txn| {
             wakes.clear();
             let mode = txn.get_word(at!(queue, mode))?;
             if !queue.alive(txn)? || says_list(mode) {
@@ -151,9 +151,7 @@ pub(crate) fn hand_to_waiter(
     };
     let offered = flatten(hand_to_waiter());
     doorbell::wake_all(context, &wakes);
-    if offered == Ok(HandOff::Taken) {
-        queue.count_sent(pool.map(), 1);
-    } else {
+    if offered != Ok(HandOff::Taken) {
         let _ = chunks::release(context, &lock_context, chunk);
     }
     offered

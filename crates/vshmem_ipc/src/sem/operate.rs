@@ -1,5 +1,6 @@
 //! semop(2) and semtimedop(2).
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -109,10 +110,13 @@ fn semop_slow(
         deadline,
         signals_seen,
         slot_guard: &slot_guard,
+        writes: Cell::new(0),
     };
     let result = semop_until(&call, has_looked);
-    if result.is_ok() {
-        count_operations(context, set, operations);
+    let done = if result.is_ok() { semaphores_of(operations) } else { 0 };
+    let other_writes = call.writes.get().wrapping_sub(done);
+    if other_writes != 0 {
+        set.count_other_writes(context.pool().map(), other_writes);
     }
     if let Some(chunk) = long {
         let _ = chunks::release(context, &lock_context, chunk);
@@ -120,13 +124,12 @@ fn semop_slow(
     result
 }
 
-/// Counts what was done under the lock, by this thread or on its behalf: an operation for each
-/// semaphore, as the tags of semaphores count what is done without it.
-fn count_operations(context: &Context, set: &Set, operations: &[Operation]) {
+/// How many semaphores operations are on: so much do their tags count what is done without the
+/// lock.
+fn semaphores_of(operations: &[Operation]) -> u64 {
     let is_first = |nth: usize, number| operations[..nth].iter().all(|one| one.number != number);
     let semaphores = operations.iter().enumerate();
-    let done = semaphores.filter(|(nth, one)| is_first(*nth, one.number)).count();
-    set.count_other_writes(context.pool().map(), (done as u64).wrapping_neg());
+    semaphores.filter(|(nth, one)| is_first(*nth, one.number)).count() as u64
 }
 
 /// One call's worth of state.
@@ -140,6 +143,9 @@ struct Call<'a> {
     deadline: Option<Instant>,
     signals_seen: u32,
     slot_guard: &'a SlotGuard<'a>,
+    /// Semaphores that this call has written under the lock, also on behalf of waiters, who count
+    /// their own operations.
+    writes: Cell<u64>,
 }
 
 /// What a try under the lock goes by.
@@ -212,7 +218,8 @@ fn try_under_lock(
     let (pool, lock_context) = (context.pool(), context.lock_context_of(call.slot_guard));
     let process_ref = context.process_ref().pack();
     let mut wakes = WakeList::default();
-    let step = set.change(context, &lock_context, "semop", |txn| {
+    let mut writes = call.writes.get();
+    let step = set.change_counting(context, &lock_context, "semop", &mut writes, |txn| {
         wakes.clear();
         if !set.alive(txn)? {
             return Ok(Err(attempt.gone));
@@ -239,6 +246,7 @@ fn try_under_lock(
             }
         }
     });
+    call.writes.set(writes);
     let step = flatten(step)?;
     if let Step::Done { more } = step {
         doorbell::wake_all(context, &wakes);

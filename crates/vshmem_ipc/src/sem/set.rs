@@ -172,7 +172,11 @@ impl Set {
         if txn.has_written(at) {
             return Err(Fault::corrupt(at, "a semaphore where something else lies"));
         }
-        Ok((at, self.semaphore(pool, number)?.close()?))
+        let (closed, has_written) = self.semaphore(pool, number)?.close_uncounted()?;
+        if has_written {
+            txn.note_written_aside();
+        }
+        Ok((at, closed))
     }
 
     /// Counts writes of semaphores that are no operations; fewer writes than operations are a
@@ -206,35 +210,42 @@ impl Set {
         Ok(operations)
     }
 
-    /// How many semaphores this change writes.
-    fn writes_in(&self, txn: &mut Txn<'_>) -> u64 {
-        let end = self.words + u64::from(self.count) * CELL_BYTES;
-        let mut writes = 0;
-        txn.each_written(|offset, _, _| {
-            writes += u64::from((self.words..end).contains(&offset));
-        });
-        writes
-    }
-
-    /// Runs a change under the set's lock. The semaphores that it writes are counted: whoever calls
-    /// takes away again what were operations.
+    /// Runs a change under the set's lock, and counts the semaphores that it writes.
     pub(super) fn change<'a, T>(
         &self,
         context: &'a Context,
         lock_context: &LockContext<'a>,
         name: &'static str,
-        mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
+        body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
     ) -> Verdict<T> {
         let mut writes = 0;
-        let done = change::run(context, lock_context, self.lock(), name, |txn| {
-            let answer = body(txn);
-            writes = self.writes_in(txn);
-            answer
-        })?;
+        let done = self.change_counting(context, lock_context, name, &mut writes, body);
         if writes != 0 {
             self.count_other_writes(context.pool().map(), writes);
         }
-        Ok(done)
+        done
+    }
+
+    /// As [`Set::change`]; adds what it writes to `writes`.
+    pub(super) fn change_counting<'a, T>(
+        &self,
+        context: &'a Context,
+        lock_context: &LockContext<'a>,
+        name: &'static str,
+        writes: &mut u64,
+        mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
+    ) -> Verdict<T> {
+        let semaphores = self.words..self.words + u64::from(self.count) * CELL_BYTES;
+        let (mut aside, mut staged) = (0, 0);
+        let done = change::run(context, lock_context, self.lock(), name, |txn| {
+            let answer = body(txn);
+            // Closing is no part of the change: it stays, also where the change is begun again.
+            aside += txn.take_written_aside();
+            staged = txn.writes_within(semaphores.clone());
+            answer
+        });
+        *writes += aside + if done.is_ok() { staged } else { 0 };
+        done
     }
 
     /// Stages a new word over one that was closed before.

@@ -28,6 +28,8 @@ pub struct Txn<'a> {
     overflow: Option<Overflow>,
     /// Words looked at since the change was begun.
     steps: u32,
+    /// What was written beside the change, and stays if that is dropped.
+    written_aside: u64,
 }
 
 /// Words that one change may look at. Honest ones stay far below; a change that goes round in
@@ -44,6 +46,7 @@ impl<'a> Txn<'a> {
             far_used: 0,
             overflow: None,
             steps: 0,
+            written_aside: 0,
         }
     }
 
@@ -214,17 +217,25 @@ impl<'a> Txn<'a> {
         if self.get_word(offset)? == word { Ok(()) } else { self.set_word(offset, word) }
     }
 
-    /// Shows what this change has written so far: the offset of each cell, its word before, and
-    /// after.
-    pub fn each_written(&mut self, mut each: impl FnMut(u64, u64, u64)) {
-        for entry in &self.near {
-            each(entry.offset, entry.old, entry.new);
-        }
-        if let Some(far) = &mut self.far {
-            for entry in &far.values()[..self.far_used] {
-                each(entry.offset, entry.old, entry.new);
-            }
-        }
+    /// How many cells between two offsets this change writes.
+    pub fn writes_within(&mut self, range: std::ops::Range<u64>) -> u64 {
+        let is_within = |entry: &&LogEntry| range.contains(&entry.offset);
+        let near = self.near.iter().filter(is_within).count();
+        let far = self
+            .far
+            .as_mut()
+            .map_or(0, |far| far.values()[..self.far_used].iter().filter(is_within).count());
+        (near + far) as u64
+    }
+
+    /// Notes a write that was made beside the change, and is not dropped with it.
+    pub fn note_written_aside(&mut self) {
+        self.written_aside += 1;
+    }
+
+    /// How many such writes there were since this was last asked.
+    pub fn take_written_aside(&mut self) -> u64 {
+        std::mem::take(&mut self.written_aside)
     }
 
     /// Forgets everything staged: for a refusal that comes late.

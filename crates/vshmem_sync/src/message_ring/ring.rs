@@ -36,9 +36,6 @@ pub struct MessageRing {
 }
 
 impl MessageRing {
-    /// How many positions there are before they come back.
-    pub const POSITIONS: u64 = POSITIONS;
-
     /// Reads the ring at `base`.
     ///
     /// # Errors
@@ -126,8 +123,7 @@ impl MessageRing {
         }
     }
 
-    /// The position that the next message is sent to, counted from the ring's first, modulo
-    /// [`MessageRing::POSITIONS`].
+    /// The position that the next message is sent to, counted from the ring's first.
     #[must_use]
     pub fn next_position(&self) -> u64 {
         let ring_slot = self.slot_of(self.tail);

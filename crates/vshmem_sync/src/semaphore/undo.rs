@@ -39,6 +39,15 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     ///
     /// That the set still stands was asked after `seen` was read.
     pub(super) fn restate(&self, seen: Cell, slow: bool) -> Result<Option<Cell>, Fault> {
+        let stands = self.rewrite(seen, slow)?;
+        if stands.is_some() {
+            self.records.count_other_writes(1);
+        }
+        Ok(stands)
+    }
+
+    /// As [`Self::restate`]; the caller counts the write.
+    pub(super) fn rewrite(&self, seen: Cell, slow: bool) -> Result<Option<Cell>, Fault> {
         let word = SemWord::unpack(seen.word);
         let (mut value, mut operator) = (word.value, word.operator);
         if word.undo {
@@ -51,11 +60,7 @@ impl<R: UndoRecords> Semaphore<'_, R> {
             }
         }
         let next = SemWord::of(value, operator, slow).pack();
-        if !self.map.replace_cell(self.at, seen, next)? {
-            return Ok(None);
-        }
-        self.records.count_other_writes(1);
-        Ok(Some(seen.successor(next)))
+        Ok(self.map.replace_cell(self.at, seen, next)?.then(|| seen.successor(next)))
     }
 
     /// Decides whether the prepared undo of an adjustment counts that was `old` before the

@@ -4,6 +4,7 @@ mod exposition;
 mod listen;
 mod sample;
 
+use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -61,9 +62,13 @@ impl Metrics {
             [] => vec![None],
             names => names.iter().map(|name| Some(name.as_str())).collect(),
         };
+        let mut told = HashSet::new();
         for name in named {
-            let link = choice::open(name)?;
-            sample::add(&open_pool(link.as_ref())?, &mut exposition)?;
+            let pool = open_pool(choice::open(name)?.as_ref())?;
+            // A pool that is named twice, by name and by path, has its samples once.
+            if told.insert(pool.superblock().uuid) {
+                sample::add(&pool, &mut exposition)?;
+            }
         }
         Ok(exposition.text())
     }

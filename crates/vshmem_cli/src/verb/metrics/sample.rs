@@ -69,7 +69,10 @@ pub fn add(pool: &Pool, to: &mut Exposition) -> Result<(), Failure> {
     let waiting: Vec<_> = threads.iter().filter(|thread| thread.wait.is_some()).collect();
     for domain in &view.participants.domains {
         let line = view.domain(domain);
-        let labels = [("pool", name.as_str()), ("domain", line.name.as_str())];
+        let slot = domain.index.to_string();
+        // Several domains may have had the same name.
+        let labels =
+            [("pool", name.as_str()), ("domain", line.name.as_str()), ("slot", slot.as_str())];
         to.add(ALIVE, &labels, f64::from(u8::from(domain.state == DomainState::Alive)));
         to.add(CLIENTS, &labels, line.clients as f64);
         let clients = &view.participants.clients;
