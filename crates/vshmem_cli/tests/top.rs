@@ -149,7 +149,7 @@ fn sample(line: &str) -> (&str, &str, f64) {
 }
 
 /// Checks every line, and returns the value of a series by its beginning.
-fn checked(text: &str) -> impl Fn(&str) -> f64 {
+fn checked(text: &str) -> impl Fn(&str) -> f64 + use<> {
     let mut family = String::new();
     let mut families = HashSet::new();
     let mut series = Vec::new();
