@@ -34,7 +34,7 @@ impl Machine for Uml {
         vec![Missing::new(
             "a User Mode Linux kernel (`linux.uml` or `linux`)",
             "not in PATH",
-            "apt-get install user-mode-linux",
+            "`apt-get install user-mode-linux`",
         )]
     }
 

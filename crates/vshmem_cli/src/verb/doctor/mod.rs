@@ -17,7 +17,7 @@ use vshmem_session::Whose;
 
 use crate::choice::{self, Choice};
 use crate::failure::Outcome;
-use crate::{pool, show, size};
+use crate::{pool, show};
 
 use line::Line;
 use origin::Origin;
@@ -115,7 +115,7 @@ fn pools() -> Line {
         // They are in nobody's way: the one that `vshmem run` takes has a line of its own.
         let sentences: Vec<&str> = broken.iter().filter_map(|row| row.error.as_deref()).collect();
         let removals: Vec<String> =
-            broken.iter().map(|row| format!("`vshmem pool rm {}`", row.place)).collect();
+            broken.iter().map(|row| format!("`vshmem pool rm {}`", row.place.display())).collect();
         Line::note(
             WHAT,
             format!("{found}, of which {} cannot be read: {}", broken.len(), sentences.join("; ")),

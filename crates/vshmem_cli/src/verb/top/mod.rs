@@ -4,13 +4,14 @@ mod rates;
 mod reading;
 mod report;
 mod screen;
+mod sort;
 mod tables;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use vshmem_ipc::Pool;
 use vshmem_session::open_pool;
 
@@ -21,6 +22,7 @@ use reading::Reading;
 use report::Report;
 pub use report::noun;
 use screen::{Key, Screen};
+use sort::Sort;
 
 /// Show what goes on in a pool: operations, messages, waits, and who waits for whom.
 #[derive(Debug, Args)]
@@ -60,30 +62,6 @@ they are read off what calls leave in the pool anyway. BYTES/S is estimated: mes
 mean size of those that could be seen. WAITS/S: threads that had to enter a wait queue;
 WAKEUPS/S: waits that another thread has ended. LAST is the process that operated, sent or received
 there last: the wait is likely to end by it.";
-
-/// What comes first in each table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Sort {
-    /// Operations, messages and attaches per second; of clients and domains, waits per second.
-    Rate,
-    /// Bytes of messages per second.
-    Bytes,
-    /// Threads that wait.
-    Waiting,
-    /// Id, name.
-    Id,
-}
-
-impl Sort {
-    fn next(self) -> Self {
-        match self {
-            Self::Rate => Self::Bytes,
-            Self::Bytes => Self::Waiting,
-            Self::Waiting => Self::Id,
-            Self::Id => Self::Rate,
-        }
-    }
-}
 
 fn interval(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is not a number of seconds".to_owned())?;
@@ -171,14 +149,5 @@ mod tests {
         for wrong in ["0", "-1", "soon", "nan", "1e9"] {
             assert!(interval(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn every_order_comes_round() {
-        let mut sort = Sort::Rate;
-        for _ in 0..4 {
-            sort = sort.next();
-        }
-        assert_eq!(sort, Sort::Rate);
     }
 }

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use vshmem_ipc::{Awaited, Entry, Kind, Particulars, Pool, ThreadActivity, ThreadWait};
 
-use super::Sort;
 use super::rates::Rates;
 use super::reading::Reading;
+use super::sort::Sort;
 use crate::verb::ls::view::View;
 
 #[derive(Debug, Serialize)]

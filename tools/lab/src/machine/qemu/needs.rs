@@ -17,18 +17,22 @@ pub(crate) fn missing_for_emulation() -> Vec<Missing> {
         missing.push(Missing::new(
             "an x86-64 host",
             std::env::consts::ARCH,
-            "use --guest uml where there is User Mode Linux",
+            "where there is User Mode Linux: `vshmem lab up --guest uml`",
         ));
     }
     if qemu().is_none() {
         missing.push(Missing::new(
             "QEMU (`qemu-system-x86_64`)",
             "not in PATH",
-            "apt-get install qemu-system-x86",
+            "`apt-get install qemu-system-x86`",
         ));
     }
     if tool::find("ldd").is_none() {
-        missing.push(Missing::new("the command `ldd`", "not in PATH", "apt-get install libc-bin"));
+        missing.push(Missing::new(
+            "the command `ldd`",
+            "not in PATH",
+            "`apt-get install libc-bin`",
+        ));
     }
     missing
 }
@@ -38,7 +42,7 @@ pub(crate) fn no_kernel(found: String) -> Missing {
         "a kernel for the guests, with its modules",
         found,
         format!(
-            "run scripts/setup guests, or name a directory that has boot/vmlinuz-RELEASE and lib/modules/RELEASE in {}",
+            "in vshmem's sources `scripts/setup guests`, or name a directory that has boot/vmlinuz-RELEASE and lib/modules/RELEASE in {}",
             kernel::VARIABLE
         ),
     )
