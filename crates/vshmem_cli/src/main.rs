@@ -38,6 +38,7 @@ Examples:
   vshmem pool create job7 --size 1G         a pool that several programs and guests share
   vshmem run --pool job7 -- ./consumer -n 3
   vshmem ls --pool job7                     what lies in it, and who uses it
+  vshmem top --pool job7                    what goes on in it
   vshmem doctor                             what this machine lacks, and what to do
 
 Environment: VSHMEM_POOL names the pool when no --pool is given; VSHMEM_LOG=info or debug says more;
@@ -54,6 +55,10 @@ enum Verb {
     Pool(pool::PoolVerb),
     /// Show what is in a pool and who uses it (as ipcs does).
     Ls(verb::ls::Ls),
+    /// Show what goes on in a pool: operations, messages, waits, and who waits for whom.
+    Top(verb::top::Top),
+    /// Write what has been counted in pools for Prometheus.
+    Metrics(verb::metrics::Metrics),
     /// Remove objects from a pool (as ipcrm does).
     Rm(verb::rm::Rm),
     /// Boot guests on this machine to try a pool across kernels.
@@ -79,6 +84,8 @@ impl Verb {
             Self::Run(run) => run.carry_out(),
             Self::Pool(pool) => pool.carry_out(),
             Self::Ls(ls) => ls.carry_out(),
+            Self::Top(top) => top.carry_out(),
+            Self::Metrics(metrics) => metrics.carry_out(),
             Self::Rm(rm) => rm.carry_out(),
             Self::Lab(lab) => lab.carry_out(),
             Self::Bench(bench) => bench.carry_out(),

@@ -8,12 +8,24 @@ use crate::failure::{Failure, failed};
 
 /// Writes a text. A closed output (`| head`) is not a failure.
 pub fn text(text: &str) -> Result<(), Failure> {
+    is_listened_to(text).map(|_| ())
+}
+
+/// Writes one of several texts. False when nobody listens any more.
+pub fn is_listened_to(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-            failed(format!("cannot write to standard output: {error}"))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => failed(format!("cannot write to standard output: {error}")),
+    }
+}
+
+/// A value as JSON on a line.
+pub fn json_line<T: Serialize>(value: &T) -> Result<String, Failure> {
+    match serde_json::to_string(value) {
+        Ok(json) => Ok(format!("{json}\n")),
+        Err(error) => failed(format!("cannot write the result as JSON: {error}")),
     }
 }
 

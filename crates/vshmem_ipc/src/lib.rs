@@ -14,7 +14,7 @@
 //! 5. `registry`: slots, keys and permissions of objects;
 //! 6. `wait`: wait queues, sleeping, waking, doorbells;
 //! 7. `shm`, `sem`, `msg`: the three kinds, which do not know each other;
-//! 8. `listing`: rows for `vshmem ls`;
+//! 8. `listing`: rows for `vshmem ls` and `vshmem top`;
 //! 9. `recovery`: what a client or a domain that has ended left behind;
 //! 10. `client`: joining, forking, leaving;
 //! 11. `check`: whether everything in a pool agrees, and the repair; `format`: a new pool;
@@ -55,8 +55,8 @@ pub use client::join::JoinError;
 pub use context::WakeScope;
 pub use context::wait_file::{WAIT_WORDS_BEYOND, WaitFile};
 pub use listing::rows::{
-    ClientRow, DomainKey, DomainRow, Entry, LocalClient, LockRow, ObjectRow, Particulars, Usage,
-    WaiterRow,
+    Awaited, ClientRow, DomainKey, DomainRow, Entry, LocalClient, LockRow, ObjectActivity,
+    ObjectRow, Particulars, ThreadActivity, ThreadWait, Usage, WaiterRow,
 };
 pub use memory::backing::Backing;
 pub use msg::queue::{MsgInfo, QueueStat, Receive};

@@ -309,6 +309,16 @@ impl Map {
         Ok(())
     }
 
+    /// Adds to a word of statistics, and wraps around. Orders nothing.
+    ///
+    /// # Errors
+    /// When the word is not inside.
+    #[inline]
+    pub fn add(&self, offset: u64, more: u64) -> Result<(), OutOfPool> {
+        self.word(offset)?.fetch_add(more, Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Replaces `old` by `new`; says whether it did. Acquires and releases, and takes part in the
     /// single order of sequentially consistent accesses, which waking relies on.
     ///

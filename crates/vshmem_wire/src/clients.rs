@@ -305,10 +305,34 @@ pub struct ThreadSlot {
     pub log_more: u64,
     /// Futex word of the waiter on links where the kernel can sleep on pool memory.
     pub doorbell: u64,
-    /// Room for later.
-    pub spare: u64,
+    /// How often threads have waited in this slot, a [`WaitCounts`]. Only the slot's thread writes
+    /// it; it goes on when the slot changes hands.
+    pub waits: u64,
     /// The intent record.
     pub log: [LogEntry; LOG_ENTRIES],
+}
+
+/// How often threads have waited in a thread slot. Both numbers wrap.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WaitCounts {
+    /// Times that a thread has joined a wait queue.
+    pub waits: u32,
+    /// Times that another thread has ended such a wait.
+    pub wakeups: u32,
+}
+
+impl WaitCounts {
+    /// One word.
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        (self.wakeups as u64) << 32 | self.waits as u64
+    }
+
+    /// The reverse.
+    #[must_use]
+    pub const fn unpack(word: u64) -> Self {
+        Self { waits: word as u32, wakeups: (word >> 32) as u32 }
+    }
 }
 
 /// A process as other domains see it: domain and pid in one value.

@@ -24,7 +24,7 @@ pub use clients::{
     AGENT_ASKED_AT, AGENT_STARTER, AGENT_THREAD_AT, AGENT_WAKE_AT, ClientSlot, ClientState,
     DOMAIN_NAME_BYTES, DOMAIN_NAME_CELLS, DOORBELL_LOST, DomainSlot, DomainState, INLINE_OPS,
     LOG_ENTRIES, LogEntry, LogHead, MORE_LOG_ENTRIES, ProcessRef, RATES, Task, ThreadSlot,
-    WaitKind, WaitState,
+    WaitCounts, WaitKind, WaitState,
 };
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use geometry::{Area, Geometry, GeometryError, Layout, Limit};
@@ -32,7 +32,8 @@ pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitM
 pub use object::{
     AttachSlot, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, ObjectHeader, ObjectState,
     PERM_BITS, QueueMode, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT,
-    RING_PAYLOAD_BYTES, RING_SHORT_BYTES, RING_SLOTS, RingReserve, SemSlot, ShmSlot, UndoSlot,
+    RING_PAYLOAD_BYTES, RING_SHORT_BYTES, RING_SLOTS, RingReserve, SENT_PAST_RING_AT, SemSlot,
+    ShmSlot, UndoSlot,
 };
 pub use semaphore::{Adjustment, ArrayState, ArrayWord, SemWord};
 pub use superblock::{

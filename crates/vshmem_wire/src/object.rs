@@ -115,8 +115,14 @@ pub struct SemSlot {
     pub mixed: RawCell,
     /// The last array of operations that was done without the lock, an [`crate::ArrayWord`].
     pub array: RawCell,
+    /// A word that is added to outside of changes: how much more the tags of the semaphores have
+    /// risen than operations were done.
+    pub other_writes: RawCell,
+    /// What to take from the sum of the tags, beside [`SemSlot::other_writes`], for the operations
+    /// since the set was made, 64 bits.
+    pub tags_before: RawCell,
     /// Room for later.
-    pub spare: [RawCell; 6],
+    pub spare: [RawCell; 4],
 }
 
 /// A message queue.
@@ -131,7 +137,8 @@ pub struct MsgSlot {
     pub mode: RawCell,
     /// Bytes queued.
     pub bytes: RawCell,
-    /// Messages queued.
+    /// Messages queued, 32 bits. Above them what the position of the ring's tail does not count of
+    /// the messages that were sent since the queue was made, [`SENT_PAST_RING_AT`].
     pub count: RawCell,
     /// First message: unit of the heap plus one.
     pub head: RawCell,
@@ -160,6 +167,10 @@ pub struct MsgSlot {
     pub ring: [RawCell; RING_SLOTS],
 }
 
+/// Where in [`MsgSlot::count`] the number is that makes the position of the ring's tail, modulo
+/// 2^32, the number of messages sent: a message that went past the ring is one more, a position
+/// that was skipped one less.
+pub const SENT_PAST_RING_AT: u32 = 32;
 /// Slots in the ring of a queue: two cache lines of cells.
 pub const RING_SLOTS: usize = 8;
 /// Payload bytes of a message in the ring at most.

@@ -40,7 +40,7 @@ pub(crate) fn missing(kind: GuestKind) -> Vec<Missing> {
         missing.push(Missing::new(
             "/dev/net/tun, for the guests' network",
             error.to_string(),
-            "`modprobe tun` (in a container: give it that device)",
+            "`modprobe tun`; for a container: `--device /dev/net/tun`",
         ));
     }
     if let Some(unshare) = tool::find("unshare") {
@@ -56,7 +56,7 @@ pub(crate) fn missing(kind: GuestKind) -> Vec<Missing> {
             missing.push(Missing::new(
                 "network, mount and PID namespaces",
                 error.to_string(),
-                "give this process CAP_SYS_ADMIN and CAP_NET_ADMIN",
+                "give this process CAP_SYS_ADMIN and CAP_NET_ADMIN; for a container: `--privileged`",
             ));
         }
     }

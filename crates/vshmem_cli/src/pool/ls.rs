@@ -36,7 +36,7 @@ pub struct Overview {
     link: &'static str,
     /// How well the link works here, where it can be had in several ways.
     grade: &'static str,
-    place: PathBuf,
+    pub place: PathBuf,
     uuid: Option<String>,
     size: Option<u64>,
     used: Option<u64>,

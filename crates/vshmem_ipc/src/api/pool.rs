@@ -7,9 +7,10 @@ use crate::check;
 use crate::check::look::Finding;
 use crate::check::space::{self, PoolSpace};
 use crate::listing::rows::{
-    ClientRow, DomainKey, DomainRow, Entry, LocalClient, LockRow, ObjectRow, Usage, WaiterRow,
+    ClientRow, DomainKey, DomainRow, Entry, LocalClient, LockRow, ObjectActivity, ObjectRow,
+    ThreadActivity, Usage, WaiterRow,
 };
-use crate::listing::{client_rows, domain_rows, object_rows};
+use crate::listing::{activity, client_rows, domain_rows, object_rows};
 use crate::pool::id::Kind;
 use crate::pool::open::Pool;
 
@@ -86,6 +87,23 @@ impl Pool {
     /// EIO when the pool is corrupt.
     pub fn entries(&self, kind: Kind) -> Result<Vec<Entry>, Errno> {
         answer(self, object_rows::entries(self, kind))
+    }
+
+    /// What has been done with each object. The difference of two readings is what was done between
+    /// them.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn object_activities(&self) -> Result<Vec<ObjectActivity>, Errno> {
+        answer(self, activity::object_activities(self))
+    }
+
+    /// What threads have waited, and what those wait for that do.
+    ///
+    /// # Errors
+    /// EIO when the pool is corrupt.
+    pub fn thread_activities(&self) -> Result<Vec<ThreadActivity>, Errno> {
+        answer(self, activity::thread_activities(self))
     }
 
     /// How much of the pool is used.

@@ -1,6 +1,7 @@
 //! Rows about the domains, clients and objects of a pool, for `vshmem ls` and the agent. Looked at
 //! without a lock.
 
+pub(crate) mod activity;
 pub(crate) mod client_rows;
 pub(crate) mod domain_rows;
 pub(crate) mod object_rows;

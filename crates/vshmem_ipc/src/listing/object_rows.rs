@@ -44,7 +44,7 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
         Kind::Semaphore => Particulars::Semaphore {
             count: get(field!(slot, SemSlot, count))?,
             operated: get(field!(slot, ObjectHeader, used))?,
-            last: set::last_operator(pool, &Set::read(pool, place, slot)?)?,
+            last: set::last_operator(pool, &Set::read(pool, place, slot)?, 0)?,
         },
         Kind::Queue => {
             let (count, bytes) = crate::msg::status::totals(map, pool.layout(), slot)?;

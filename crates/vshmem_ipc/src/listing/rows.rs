@@ -193,3 +193,78 @@ pub struct WaiterRow {
     /// Slot of that object.
     pub object: u32,
 }
+
+/// What has been done with an object since it was made, for rates: the difference of two readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ObjectActivity {
+    /// Kind.
+    pub kind: Kind,
+    /// System V id.
+    pub id: i32,
+    /// Of a semaphore set its operations, one for each semaphore that an array of them has; of a
+    /// queue the messages that were sent; of a segment the attaches and detaches since its slot was
+    /// first used.
+    pub count: u64,
+    /// What the count is taken modulo of; 0: of 2^64.
+    pub modulus: u64,
+    /// Of a queue: messages whose sizes can be seen at this moment.
+    pub messages_seen: u32,
+    /// Their bytes.
+    pub bytes_seen: u64,
+}
+
+impl ObjectActivity {
+    /// How much more has been done than at an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> u64 {
+        let more = self.count.wrapping_sub(earlier.count);
+        let more = if self.modulus == 0 { more } else { more % self.modulus };
+        // A reading may have been a few too high: no count falls by so much.
+        let most = if self.modulus == 0 { u64::MAX } else { self.modulus } / 2;
+        if more > most { 0 } else { more }
+    }
+}
+
+/// What the threads that had a slot have waited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadActivity {
+    /// Thread slot.
+    pub slot: u32,
+    /// Whose it is now.
+    pub client: Option<ClientId>,
+    /// Times that a thread has joined a wait queue, ever since the pool was made; wraps.
+    pub waits: u32,
+    /// Times that another thread has ended such a wait; wraps.
+    pub wakeups: u32,
+    /// What the thread waits for at this moment.
+    pub wait: Option<ThreadWait>,
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadWait {
+    /// Kind of the object.
+    pub kind: Kind,
+    /// Its System V id.
+    pub id: i32,
+    /// What has to come.
+    pub awaited: Awaited,
+    /// The process that last operated there, sent, or received: it can be expected to end the wait.
+    pub last: Option<ProcessRef>,
+}
+
+/// What a thread waits for at an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awaited {
+    /// A semaphore's value.
+    Semaphore {
+        /// Its number in the set.
+        number: u32,
+        /// The value 0; otherwise one that is high enough.
+        zero: bool,
+    },
+    /// A message.
+    Message,
+    /// Room for a message.
+    Room,
+}

@@ -8,6 +8,7 @@ use vshmem_wire::{ObjectHeader, ObjectState};
 use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::change;
+use crate::msg::count::begin_count;
 use crate::msg::queue::{self, Queue, at};
 use crate::msg::ring::new_ring;
 use crate::pool::id::Kind;
@@ -51,7 +52,6 @@ pub(crate) fn msgget(
             txn.update(at!(queue, limit), pool.geometry().msgmnb)?;
             for cell in [
                 at!(queue, bytes),
-                at!(queue, count),
                 at!(queue, head),
                 at!(queue, tail),
                 at!(queue, sender),
@@ -62,6 +62,7 @@ pub(crate) fn msgget(
                 txn.update(cell, 0)?;
             }
             new_ring(txn, &queue, pool.geometry().msgmnb)?;
+            begin_count(txn, &queue)?;
             if key != 0 {
                 table::enter_key(txn, layout, Kind::Queue, place.index, key)?;
             }

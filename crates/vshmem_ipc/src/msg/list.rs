@@ -4,6 +4,7 @@ use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{ClientId, Layout, ThreadSlot, WaitState};
 
+use crate::msg::count::lengthen;
 use crate::msg::message::{Header, Search};
 use crate::msg::queue::{Queue, at};
 use crate::pool::chunk::Chunk;
@@ -80,8 +81,7 @@ pub(crate) fn take(
     pass_from_list(txn, layout, found.chunk, client.word())?;
     let bytes = txn.get(at!(queue, bytes))?;
     txn.set(at!(queue, bytes), bytes.saturating_sub(found.header.size as u32))?;
-    let count = txn.get(at!(queue, count))?;
-    txn.set(at!(queue, count), count.saturating_sub(1))
+    lengthen(txn, queue, -1)
 }
 
 /// Stages the passage of a message's chunk out of the list.

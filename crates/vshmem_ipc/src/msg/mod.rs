@@ -21,6 +21,7 @@
 //! again.
 
 pub(crate) mod awaited_types;
+pub(crate) mod count;
 pub(crate) mod create;
 pub(crate) mod fast;
 pub(crate) mod fast_receive;
@@ -35,6 +36,7 @@ pub(crate) mod reserve;
 pub(crate) mod ring;
 pub(crate) mod send;
 pub(crate) mod serve;
+pub(crate) mod sizes;
 pub(crate) mod status;
 pub(crate) mod stock;
 pub(crate) mod wait_with_ring;

@@ -7,6 +7,7 @@ use vshmem_wire::{ThreadSlot, WaitKind, WaitState};
 use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::heap;
+use crate::msg::count::lengthen;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
 use crate::msg::{ring, serve};
@@ -50,8 +51,7 @@ pub(crate) fn put_back(
         }
         let bytes = txn.get(at!(queue, bytes))?;
         txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
-        let count = txn.get(at!(queue, count))?;
-        txn.set(at!(queue, count), count.saturating_add(1))?;
+        lengthen(txn, queue, 1)?;
         txn.set(field!(at, ThreadSlot, wait), WaitState::Idle as u32)?;
         Ok(Ok(()))
     });

@@ -32,6 +32,7 @@ use crate::context::Context;
 use crate::error::Verdict;
 use crate::memory::change;
 use crate::msg::awaited_types::{AwaitedTypes, says_list};
+use crate::msg::count::{lengthen, open_slot};
 use crate::msg::list::last;
 use crate::msg::message::Header;
 use crate::msg::queue::{Queue, at};
@@ -141,8 +142,8 @@ impl RingChunk {
 
 /// The chunk of the message that was taken last from a slot, if no thread has claimed it since.
 #[derive(Debug, Clone, Copy)]
-struct SpareChunk {
-    chunk: Chunk,
+pub(super) struct SpareChunk {
+    pub chunk: Chunk,
     owner_at: u64,
     owner: Cell,
     header: u64,
@@ -151,7 +152,7 @@ struct SpareChunk {
 impl SpareChunk {
     /// What the slot at `ring_slot` notes.
     #[inline]
-    fn of(
+    pub fn of(
         map: &Map,
         layout: &Layout,
         index: u32,
@@ -250,7 +251,7 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
     if !ring.is_frozen() {
         return Ok(false);
     }
-    let (mut bytes, mut count) = (0u32, 0u32);
+    let (mut bytes, mut count) = (0u32, 0);
     let mut end = last(txn, queue)?;
     let mut reserve = Reserve::of(txn, queue)?;
     for ring_slot in ring.messages() {
@@ -286,8 +287,7 @@ fn empty_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<bool,
         txn.update(at!(queue, tail), last.0 + 1)?;
         let before = txn.get(at!(queue, bytes))?;
         txn.update(at!(queue, bytes), before.saturating_add(bytes))?;
-        let before = txn.get(at!(queue, count))?;
-        txn.set(at!(queue, count), before.saturating_add(count))?;
+        lengthen(txn, queue, count)?;
     }
     txn.set(at!(queue, mode), QueueMode::List as u32)?;
     Ok(true)
@@ -306,7 +306,7 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
         return Ok(());
     }
     let roomy = u64::from(txn.get(at!(queue, limit))?) >= RING_LEAST_LIMIT;
-    if !roomy || txn.room() < 5 {
+    if !roomy || txn.room() < 6 {
         return Ok(());
     }
     let map = txn.lock_context().map;
@@ -322,7 +322,7 @@ fn open_ring(txn: &mut Txn<'_>, layout: &Layout, queue: &Queue) -> Result<(), Fa
     txn.set_word(at!(queue, mode), awaited_types.mode())?;
     // Nothing is in reserve.
     txn.update(at!(queue, tail), 0)?;
-    txn.replace(ring_slot.at, ring_slot.cell(map)?, word)
+    open_slot(txn, queue, ring_slot, word)
 }
 
 /// Stages that senders pass a tail that is closed: the slot and its new word.
@@ -332,9 +332,8 @@ pub(crate) fn let_senders_pass(
     queue: &Queue,
     (ring_slot, word): (RingSlot, u64),
 ) -> Result<(), Fault> {
-    let map = txn.lock_context().map;
     forget_spare(txn, layout, queue, ring_slot)?;
-    txn.replace(ring_slot.at, ring_slot.cell(map)?, word)
+    open_slot(txn, queue, ring_slot, word)
 }
 
 /// Stages that the chunk is free that a slot notes: it is about to forget it.

@@ -8,6 +8,7 @@ use vshmem_wire::{MSG_HEADER_BYTES, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind};
 use crate::context::Context;
 use crate::error::{Failure, Verdict, flatten};
 use crate::memory::{chunks, heap};
+use crate::msg::count::{lengthen, sent_past_ring};
 use crate::msg::fast_send::{self, InRing};
 use crate::msg::list::{fits, last};
 use crate::msg::message::Header;
@@ -284,6 +285,6 @@ fn append(
     txn.update(at!(queue, tail), chunk.0 + 1)?;
     let bytes = txn.get(at!(queue, bytes))?;
     txn.update(at!(queue, bytes), bytes.saturating_add(header.size as u32))?;
-    let count = txn.get(at!(queue, count))?;
-    txn.set(at!(queue, count), count.saturating_add(1))
+    lengthen(txn, queue, 1)?;
+    sent_past_ring(txn, queue)
 }

@@ -8,6 +8,7 @@ use vshmem_wire::{ClientId, RING_PAYLOAD_BYTES, ThreadSlot, WaitKind, WaitState}
 
 use crate::context::Context;
 use crate::memory::heap;
+use crate::msg::count::sent_past_ring;
 use crate::msg::message::{Header, Search};
 use crate::msg::queue::{Queue, Receive, at};
 use crate::msg::ring::enter_ring;
@@ -111,6 +112,7 @@ pub(crate) fn hand_over(
         let receiver = txn.get(field!(at, ThreadSlot, process_ref))?;
         txn.update(at!(queue, receiver), receiver)?;
         txn.update(at!(queue, received), seconds_now())?;
+        sent_past_ring(txn, queue)?;
         wait_queue::dequeue(txn, layout, queue.receivers(), slot, WaitState::Done, 0)?;
         handed = Handed::Yes;
         plain = Search::unpack(mode, mtype).is_plain();

@@ -27,21 +27,22 @@ pub(crate) fn format(map: &Map, layout: &Layout, uuid: [u8; 16]) -> Result<(), F
     Ok(map.lay_cell(tag_floor_at(layout), Cell { word: start >> 2, tag: 0 })?)
 }
 
-/// Lays `count` cells of one word into memory that has just become the caller's.
+/// Lays `count` cells of one word into memory that has just become the caller's; returns the tag
+/// that each of them has.
 pub(crate) fn lay_cells(
     map: &Map,
     layout: &Layout,
     base: u64,
     count: u32,
     word: u64,
-) -> Result<(), Fault> {
+) -> Result<u64, Fault> {
     // Read after the memory was claimed: the thread that had it before has raised it before giving
     // it back.
     let tag = load_cell(map, tag_floor_at(layout))?.word.wrapping_add(1);
     for number in 0..u64::from(count) {
         map.lay_cell(base + number * CELL_BYTES, Cell { word, tag })?;
     }
-    Ok(())
+    Ok(tag)
 }
 
 /// Raises the floor above `tag`, that of a cell which is closed and may be written once more, by a

@@ -188,7 +188,7 @@ fn write_values(
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
     let mut wakes = WakeList::default();
-    let step = change::run(context, &lock_context, set.lock(), name, |txn| {
+    let step = set.change(context, &lock_context, name, |txn| {
         wakes.clear();
         if !set.alive(txn)? {
             return Ok(Err(Errno::IDRM));

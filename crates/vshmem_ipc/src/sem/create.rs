@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vshmem_mem::seconds_now;
-use vshmem_sync::{Fault, LockContext, Txn, field};
+use vshmem_sync::{Fault, LockContext, Txn, field, load_word};
 use vshmem_wire::{CELL_BYTES, Geometry, Layout, ObjectHeader, ObjectState, SemSlot, SemWord};
 
 use crate::context::Context;
@@ -83,7 +83,7 @@ fn make_set(
     let (layout, geometry) = (pool.layout(), pool.geometry());
     let New { key, flags, count, chunk } = *new;
     let base = chunk.offset(layout)?;
-    tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
+    let tag = tag_floor::lay_cells(pool.map(), layout, base, count, SemWord::default().pack())?;
     let permission = Permission::of_new(key, flags, caller);
     change::run(context, lock_context, pool.registry_lock(), "semget", |txn| {
         let exists =
@@ -102,6 +102,9 @@ fn make_set(
         txn.update(field!(slot, SemSlot, count), count)?;
         txn.update(field!(slot, SemSlot, words), chunk.0)?;
         txn.update(field!(slot, ObjectHeader, used), 0)?;
+        let other_writes = load_word(pool.map(), field!(slot, SemSlot, other_writes))?;
+        let tags = tag.wrapping_mul(u64::from(count));
+        txn.set_word(field!(slot, SemSlot, tags_before), tags.wrapping_sub(other_writes))?;
         heap::pass(txn, layout, chunk, context.me().word(), IN_OBJECT)?;
         if key != 0 {
             table::enter_key(txn, layout, Kind::Semaphore, place.index, key)?;

@@ -1,5 +1,6 @@
 //! semop(2) and semtimedop(2).
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -9,7 +10,7 @@ use vshmem_wire::{INLINE_OPS, ObjectHeader, SemSlot, ThreadSlot, WaitKind};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
-use crate::memory::{change, chunks};
+use crate::memory::chunks;
 use crate::pool::chunk::Chunk;
 use crate::pool::id::Place;
 use crate::pool::threads::thread_at;
@@ -109,12 +110,26 @@ fn semop_slow(
         deadline,
         signals_seen,
         slot_guard: &slot_guard,
+        writes: Cell::new(0),
     };
     let result = semop_until(&call, has_looked);
+    let done = if result.is_ok() { semaphores_of(operations) } else { 0 };
+    let other_writes = call.writes.get().wrapping_sub(done);
+    if other_writes != 0 {
+        set.count_other_writes(context.pool().map(), other_writes);
+    }
     if let Some(chunk) = long {
         let _ = chunks::release(context, &lock_context, chunk);
     }
     result
+}
+
+/// How many semaphores operations are on: so much do their tags count what is done without the
+/// lock.
+fn semaphores_of(operations: &[Operation]) -> u64 {
+    let is_first = |nth: usize, number| operations[..nth].iter().all(|one| one.number != number);
+    let semaphores = operations.iter().enumerate();
+    semaphores.filter(|(nth, one)| is_first(*nth, one.number)).count() as u64
 }
 
 /// One call's worth of state.
@@ -128,6 +143,9 @@ struct Call<'a> {
     deadline: Option<Instant>,
     signals_seen: u32,
     slot_guard: &'a SlotGuard<'a>,
+    /// Semaphores that this call has written under the lock, also on behalf of waiters, who count
+    /// their own operations.
+    writes: Cell<u64>,
 }
 
 /// What an attempt under the lock needs.
@@ -200,7 +218,8 @@ fn try_under_lock(
     let (pool, lock_context) = (context.pool(), context.lock_context_of(call.slot_guard));
     let process_ref = context.process_ref().pack();
     let mut wakes = WakeList::default();
-    let step = change::run(context, &lock_context, set.lock(), "semop", |txn| {
+    let mut writes = call.writes.get();
+    let step = set.change_counting(context, &lock_context, "semop", &mut writes, |txn| {
         wakes.clear();
         if !set.alive(txn)? {
             return Ok(Err(attempt.gone));
@@ -227,6 +246,7 @@ fn try_under_lock(
             }
         }
     });
+    call.writes.set(writes);
     let step = flatten(step)?;
     if let Step::Done { more } = step {
         doorbell::wake_all(context, &wakes);
@@ -306,7 +326,7 @@ fn reopen_all(
     set: &Set,
     operations: &[Operation],
 ) -> Result<(), Failure> {
-    flatten(change::run(context, lock_context, set.lock(), "semop-reopen", |txn| {
+    flatten(set.change(context, lock_context, "semop-reopen", |txn| {
         if set.alive(txn)? {
             reopen(txn, set, operations)?;
         }

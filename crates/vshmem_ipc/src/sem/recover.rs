@@ -9,7 +9,7 @@ use vshmem_wire::{
 
 use crate::context::Context;
 use crate::error::{Failure, broken, flatten};
-use crate::memory::{change, chunks};
+use crate::memory::chunks;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
 use crate::pool::open::Pool;
@@ -36,7 +36,7 @@ pub(crate) fn apply_undo(
     loop {
         let mut freed = None;
         let mut next = from;
-        let step = change::run(context, lock_context, set.lock(), "undo-apply", |txn| {
+        let step = set.change(context, lock_context, "undo-apply", |txn| {
             freed = None;
             let slot_state = SlotState::unpack(txn.get(field!(set.slot, ObjectHeader, state))?);
             let same = undo::belongs(txn, layout, set, record, client)?;
@@ -119,7 +119,7 @@ pub(crate) fn take_back(
 ) -> Result<(), Failure> {
     let pool = context.pool();
     let highest = pool.geometry().semvmx as i32;
-    let step = change::run(context, lock_context, set.lock(), "sem-take-back", |txn| {
+    let step = set.change(context, lock_context, "sem-take-back", |txn| {
         let at = dead.at;
         let map = txn.lock_context().map;
         let count = map.load(field!(at, ThreadSlot, count), Ordering::Relaxed)?;

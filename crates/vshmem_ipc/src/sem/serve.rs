@@ -5,7 +5,6 @@ use vshmem_wire::ObjectState;
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
-use crate::memory::change;
 use crate::registry::table;
 use crate::sem::array::serve;
 use crate::sem::remove;
@@ -22,7 +21,7 @@ pub(crate) fn serve_rest(
     // Each round but the last takes another thread off the wait queue.
     for _ in 0..=context.pool().layout().threads.count {
         let mut wakes = WakeList::default();
-        let more = change::run(context, lock_context, set.lock(), "semop-serve", |txn| {
+        let more = set.change(context, lock_context, "semop-serve", |txn| {
             wakes.clear();
             if !set.alive(txn)? {
                 return Ok(Ok(false));

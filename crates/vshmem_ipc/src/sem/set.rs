@@ -4,14 +4,17 @@ use std::mem::offset_of;
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, Ordering, WordsRef};
-use vshmem_sync::{Fault, Semaphore, Txn, UndoRecords, field, load_value, load_word, structure};
+use vshmem_sync::{
+    Fault, LockContext, Semaphore, Txn, UndoRecords, field, load_value, load_word, structure,
+};
 use vshmem_wire::{
     CELL_BYTES, Cell, ClientId, ClientSlot, ObjectHeader, ObjectState, ProcessRef, SemSlot,
     SemWord, UndoSlot, WORD_BYTES, tag_at,
 };
 
 use crate::context::Context;
-use crate::error::{Failure, flatten};
+use crate::error::{Failure, Verdict, flatten};
+use crate::memory::change;
 use crate::pool::chunk::Chunk;
 use crate::pool::clients::slot_of;
 use crate::pool::id::{Kind, Place};
@@ -20,6 +23,9 @@ use crate::registry::permission::Permission;
 use crate::registry::table::{self, SlotState};
 use crate::sem::undo_records;
 use crate::wait::wait_queue::WaitQueue;
+
+/// Looks at what was counted, until nothing has come between.
+const MOST_LOOKS: u32 = 64;
 
 /// A set that has been looked up: a private copy of what does not change while it lives.
 #[derive(Debug, Clone, Copy)]
@@ -166,7 +172,80 @@ impl Set {
         if txn.has_written(at) {
             return Err(Fault::corrupt(at, "a semaphore where something else lies"));
         }
-        Ok((at, self.semaphore(pool, number)?.close()?))
+        let (closed, has_written) = self.semaphore(pool, number)?.close_uncounted()?;
+        if has_written {
+            txn.note_written_aside();
+        }
+        Ok((at, closed))
+    }
+
+    /// Counts writes of semaphores that are no operations; fewer writes than operations are a
+    /// negative number.
+    pub(super) fn count_other_writes(&self, map: &Map, writes: u64) {
+        // A number that is only shown: what is outside the pool is found by others.
+        let _ = map.add(field!(self.slot, SemSlot, other_writes), writes);
+    }
+
+    /// Operations since the set was made: one for each semaphore that an array of them has.
+    pub(crate) fn operations(&self, map: &Map) -> Result<u64, Fault> {
+        let other_writes_at = field!(self.slot, SemSlot, other_writes);
+        let before = load_word(map, field!(self.slot, SemSlot, tags_before))?;
+        let mut other_writes = load_word(map, other_writes_at)?;
+        let mut operations = 0;
+        for _ in 0..MOST_LOOKS {
+            let mut tags = 0_u64;
+            for number in 0..self.count {
+                let tag = map.load(tag_at(self.word(number)?), Ordering::Acquire)?;
+                tags = tags.wrapping_add(tag);
+            }
+            // The same before and after: what was taken away belongs to these tags.
+            let now = load_word(map, other_writes_at)?;
+            operations = tags.wrapping_sub(before).wrapping_sub(now);
+            if now == other_writes {
+                break;
+            }
+            other_writes = now;
+        }
+        // On a set that never stands still it may be a few off.
+        Ok(operations)
+    }
+
+    /// Runs a change under the set's lock, and counts the semaphores that it writes.
+    pub(super) fn change<'a, T>(
+        &self,
+        context: &'a Context,
+        lock_context: &LockContext<'a>,
+        name: &'static str,
+        body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
+    ) -> Verdict<T> {
+        let mut writes = 0;
+        let done = self.change_counting(context, lock_context, name, &mut writes, body);
+        if writes != 0 {
+            self.count_other_writes(context.pool().map(), writes);
+        }
+        done
+    }
+
+    /// As [`Set::change`]; adds what it writes to `writes`.
+    pub(super) fn change_counting<'a, T>(
+        &self,
+        context: &'a Context,
+        lock_context: &LockContext<'a>,
+        name: &'static str,
+        writes: &mut u64,
+        mut body: impl FnMut(&mut Txn<'a>) -> Verdict<T>,
+    ) -> Verdict<T> {
+        let semaphores = self.words..self.words + u64::from(self.count) * CELL_BYTES;
+        let (mut aside, mut staged) = (0, 0);
+        let done = change::run(context, lock_context, self.lock(), name, |txn| {
+            let answer = body(txn);
+            // Closing is no part of the change: it stays, also where the change is begun again.
+            aside += txn.take_written_aside();
+            staged = txn.writes_within(semaphores.clone());
+            answer
+        });
+        *writes += aside + if done.is_ok() { staged } else { 0 };
+        done
     }
 
     /// Stages a new word over one that was closed before.
@@ -221,6 +300,11 @@ impl UndoRecords for Records<'_> {
         let pid = load_value(map, field!(slot, ClientSlot, pid))?;
         Ok(ProcessRef { domain, pid }.pack())
     }
+
+    #[cold]
+    fn count_other_writes(&self, writes: u64) {
+        self.set.count_other_writes(self.pool.map(), writes);
+    }
 }
 
 #[inline(always)]
@@ -251,9 +335,9 @@ pub(crate) fn wait_queue_of(slot: u64) -> WaitQueue {
     }
 }
 
-/// Who last operated, for listings.
-pub(crate) fn last_operator(pool: &Pool, set: &Set) -> Result<ProcessRef, Fault> {
-    Ok(ProcessRef::unpack(set.semaphore(pool, 0)?.read()?.1))
+/// Who last operated on a semaphore, for listings.
+pub(crate) fn last_operator(pool: &Pool, set: &Set, number: u32) -> Result<ProcessRef, Fault> {
+    Ok(ProcessRef::unpack(set.semaphore(pool, number)?.read()?.1))
 }
 
 /// The cell that counts the waiters of the set in a slot.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use vshmem_mem::{Instant, Ordering, hide_waiter, signals_handled, take_waiter};
 use vshmem_sync::{Fault, LockContext, ParkResult, SlotGuard, field, load_value, park, with_lock};
-use vshmem_wire::{ThreadSlot, WaitState};
+use vshmem_wire::{ThreadSlot, WaitCounts, WaitState};
 
 use crate::context::Context;
 use crate::pool::threads::thread_at;
@@ -28,11 +28,29 @@ pub(crate) fn sleep_in_wait_queue(
     signals_seen: u32,
     recover: impl FnMut() -> Result<(), Fault>,
 ) -> Result<Woken, Fault> {
+    count(context, slot_guard, |counts| counts.waits = counts.waits.wrapping_add(1))?;
     let woken = sleep_until(context, slot_guard, has_looked, deadline, signals_seen, recover);
     let ended = end_sleep(context, slot_guard, wait_queue, woken);
+    if matches!(ended, Ok(Woken::Done(_) | Woken::Retry)) {
+        count(context, slot_guard, |counts| counts.wakeups = counts.wakeups.wrapping_add(1))?;
+    }
     // Only now: a handler that does not return must not leave a thread in the wait queue.
     hide_waiter();
     ended
+}
+
+/// Counts a wait, or its end. Only this thread writes the word.
+fn count(
+    context: &Context,
+    slot_guard: &SlotGuard<'_>,
+    raise: impl FnOnce(&mut WaitCounts),
+) -> Result<(), Fault> {
+    let map = context.pool().map();
+    let at = thread_at(context.pool().layout(), slot_guard.slot)?;
+    let counts_at = field!(at, ThreadSlot, waits);
+    let mut counts = WaitCounts::unpack(map.load(counts_at, Ordering::Relaxed)?);
+    raise(&mut counts);
+    Ok(map.store(counts_at, counts.pack(), Ordering::Relaxed)?)
 }
 
 /// Takes the thread out of the wait queue, however its sleep has ended.

@@ -2,6 +2,7 @@
 
 mod fixture;
 
+mod activity;
 mod check;
 mod clean;
 mod datagrams;

@@ -28,6 +28,8 @@ pub struct Txn<'a> {
     overflow: Option<Overflow>,
     /// Words looked at since the change was begun.
     steps: u32,
+    /// What was written beside the change, and stays if that is dropped.
+    written_aside: u64,
 }
 
 /// Words that one change may look at. Honest ones stay far below; a change that goes round in
@@ -44,6 +46,7 @@ impl<'a> Txn<'a> {
             far_used: 0,
             overflow: None,
             steps: 0,
+            written_aside: 0,
         }
     }
 
@@ -212,6 +215,27 @@ impl<'a> Txn<'a> {
     #[inline]
     pub fn update_word(&mut self, offset: u64, word: u64) -> Result<(), Fault> {
         if self.get_word(offset)? == word { Ok(()) } else { self.set_word(offset, word) }
+    }
+
+    /// How many cells between two offsets this change writes.
+    pub fn writes_within(&mut self, range: std::ops::Range<u64>) -> u64 {
+        let is_within = |entry: &&LogEntry| range.contains(&entry.offset);
+        let near = self.near.iter().filter(is_within).count();
+        let far = self
+            .far
+            .as_mut()
+            .map_or(0, |far| far.values()[..self.far_used].iter().filter(is_within).count());
+        (near + far) as u64
+    }
+
+    /// Notes a write that was made beside the change, and is not dropped with it.
+    pub fn note_written_aside(&mut self) {
+        self.written_aside += 1;
+    }
+
+    /// How many such writes there were since this was last asked.
+    pub fn take_written_aside(&mut self) -> u64 {
+        std::mem::take(&mut self.written_aside)
     }
 
     /// Forgets everything staged: for a refusal that comes late.

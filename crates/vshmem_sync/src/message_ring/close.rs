@@ -4,7 +4,7 @@ use vshmem_mem::{Map, spin_hint};
 use vshmem_wire::RING_SLOTS;
 
 use super::ring::MessageRing;
-use super::slot::{CHUNK, CLOSED, LAP, LAP_SHIFT, RingSlot, laps_from};
+use super::slot::{CHUNK, CLOSED, FULL, LAP, LAP_SHIFT, RingSlot, laps_from};
 use crate::crash::crash_point;
 use crate::fault::Fault;
 
@@ -90,6 +90,14 @@ impl MessageRing {
             None => ring_slot.word.wrapping_add(LAP) & !(CLOSED | CHUNK),
         };
         ring_slot.is_closed().then_some((ring_slot, next))
+    }
+
+    /// Whether a change of the word of a slot is such a skip: a position that no message was sent
+    /// to.
+    #[inline]
+    #[must_use]
+    pub fn is_skip(before: u64, after: u64) -> bool {
+        before & FULL == 0 && laps_from(before, after) == 1
     }
 
     /// What a change under the lock has to write to take all messages out of a frozen ring: the

@@ -4,7 +4,7 @@ use vshmem_mem::{Map, Ordering, fence};
 use vshmem_wire::{CELL_BYTES, RING_SLOTS};
 
 use super::send_backoff::RingSpace;
-use super::slot::{CLOSED, FULL, LARGE, RingSlot, laps_from};
+use super::slot::{CLOSED, FULL, LARGE, POSITIONS, RingSlot, laps_from};
 use crate::fault::Fault;
 
 /// Slots on one cache line.
@@ -121,6 +121,14 @@ impl MessageRing {
             FULL => Tail::Full,
             _ => Tail::Closed,
         }
+    }
+
+    /// The position that the next message is sent to, counted from the ring's first.
+    #[must_use]
+    pub fn next_position(&self) -> u64 {
+        let ring_slot = self.slot_of(self.tail);
+        let ahead = if ring_slot.is_full() { RING_SLOTS as u64 } else { 0 };
+        (ring_slot.position() + ahead) % POSITIONS
     }
 
     /// The slot behind one.

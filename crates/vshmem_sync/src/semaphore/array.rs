@@ -237,18 +237,22 @@ impl<'a, R: UndoRecords, F: Fn(u32) -> Result<Semaphore<'a, R>, Fault>> Semaphor
         }
         let opened = last.successor(open.pack());
         crash_point("semop-array", "opened");
-        for part in parts {
+        for (nth, part) in parts.iter().enumerate() {
             let word = SemWord::tentatively(part.value, part.before, process_ref, open.mark);
             if !self.map.replace_cell(part.semaphore.at, part.seen, word.pack())? {
                 let off = ArrayWord { state: ArrayState::Cancelled, ..open };
                 self.map.replace_cell(self.at, opened, off.pack())?;
                 crash_point("semop-array", "called-off");
+                part.semaphore.records.count_other_writes(nth as u64);
                 return Ok(Attempt::Again);
             }
             crash_point("semop-array", "tentative");
         }
         let done = ArrayWord { state: ArrayState::Done, ..open };
         if !self.map.replace_cell(self.at, opened, done.pack())? {
+            if let Some(part) = parts.first() {
+                part.semaphore.records.count_other_writes(parts.len() as u64);
+            }
             return Ok(Attempt::Again);
         }
         crash_point("semop-array", "done");

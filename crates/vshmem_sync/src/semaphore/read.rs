@@ -63,14 +63,26 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     /// # Errors
     /// When the pool is corrupt, or the set has gone.
     pub fn close(&self) -> Result<Cell, Fault> {
+        let (closed, has_written) = self.close_uncounted()?;
+        if has_written {
+            self.records.count_other_writes(1);
+        }
+        Ok(closed)
+    }
+
+    /// As [`Self::close`]; says whether it has written the word, which the caller counts.
+    ///
+    /// # Errors
+    /// As [`Self::close`].
+    pub fn close_uncounted(&self) -> Result<(Cell, bool), Fault> {
         for _ in 0..MOST_TURNS {
             let seen = load_cell(self.map, self.at)?;
             if SemWord::unpack(seen.word).slow {
-                return Ok(seen);
+                return Ok((seen, false));
             }
             self.require(self.records.check_current()?)?;
-            if let Some(closed) = self.restate(seen, true)? {
-                return Ok(closed);
+            if let Some(closed) = self.rewrite(seen, true)? {
+                return Ok((closed, true));
             }
         }
         Err(self.restless())

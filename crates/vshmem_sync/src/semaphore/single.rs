@@ -28,6 +28,11 @@ pub trait UndoRecords {
     /// # Errors
     /// When the record cannot be read.
     fn operator(&self, record: u32) -> Result<u32, Fault>;
+
+    /// Counts `writes` of semaphores of the set that are no operations: their tags count both.
+    fn count_other_writes(&self, writes: u64) {
+        let _ = writes;
+    }
 }
 
 /// How an operation went.

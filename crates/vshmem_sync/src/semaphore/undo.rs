@@ -39,6 +39,15 @@ impl<R: UndoRecords> Semaphore<'_, R> {
     ///
     /// That the set still stands was asked after `seen` was read.
     pub(super) fn restate(&self, seen: Cell, slow: bool) -> Result<Option<Cell>, Fault> {
+        let stands = self.rewrite(seen, slow)?;
+        if stands.is_some() {
+            self.records.count_other_writes(1);
+        }
+        Ok(stands)
+    }
+
+    /// As [`Self::restate`]; the caller counts the write.
+    pub(super) fn rewrite(&self, seen: Cell, slow: bool) -> Result<Option<Cell>, Fault> {
         let word = SemWord::unpack(seen.word);
         let (mut value, mut operator) = (word.value, word.operator);
         if word.undo {

@@ -20,13 +20,13 @@ struct Ivshmem {
     interrupts: bool,
 }
 
-/// One line for each ivshmem device; none where there is none.
-pub fn ivshmem() -> Vec<Line> {
+/// One line for each ivshmem device; none where there is none. `driver`: how the driver comes here.
+pub fn ivshmem(driver: &str) -> Vec<Line> {
     let entries = fs::read_dir(DEVICES).into_iter().flatten().flatten();
     let mut found: Vec<Ivshmem> = entries.filter_map(|entry| Ivshmem::at(&entry.path())).collect();
     found.sort_by(|one, other| one.address.cmp(&other.address));
     let root = rustix::process::geteuid().is_root();
-    found.iter().map(|device| device.line(root)).collect()
+    found.iter().map(|device| device.line(root, driver)).collect()
 }
 
 impl Ivshmem {
@@ -48,7 +48,7 @@ impl Ivshmem {
         })
     }
 
-    fn line(&self, root: bool) -> Line {
+    fn line(&self, root: bool, driver: &str) -> Line {
         const WHAT: &str = "ivshmem device";
         let kind = if self.interrupts { "with interrupts" } else { "no interrupts" };
         // By the rules of memory types only a place above 4 GiB is certain to be cached.
@@ -58,7 +58,9 @@ impl Ivshmem {
         if self.bound {
             return Line::good(WHAT, format!("{found}; the driver has it: /dev/vshmem"));
         }
-        let remedy = "load the driver for unprivileged use, interrupts and cached memory: `make -C kernel/ivshmem` in vshmem's sources, then `insmod kernel/ivshmem/build/module/vshmem.ko` (docs: kernel/ivshmem)";
+        let remedy = format!(
+            "load the driver, for use without root, interrupts and cached memory: {driver}"
+        );
         if root {
             let found = format!(
                 "{found}; without the driver, so for root alone, through {}",
@@ -100,7 +102,7 @@ pub fn nvdimm() -> Option<Line> {
         return Some(Line::good(WHAT, format!("/dev/{}", dax.join(", /dev/"))));
     }
     let found = format!("{dimms} there, none of them a dax device");
-    let remedy = "on the host, make the pool with `vshmem pool create --dax`, which writes the label; in the guest: modprobe dax_pmem device_dax. Never use /dev/pmemN itself: what is written there stays in the page cache";
+    let remedy = "on the host, make the pool with `vshmem pool create --dax`, which writes the label; in the guest: `modprobe -a dax_pmem device_dax`. Never use /dev/pmemN itself: what is written there stays in the page cache";
     Some(Line::bad(WHAT, found, remedy))
 }
 
@@ -151,8 +153,20 @@ fn judge(hypervisor: Option<&str>, possible: &str, xen: bool) -> Line {
                 "QEMU emulates this machine (TCG) with room for CPUs {possible}: atomic for others, too, unless it was started with thread=single"
             ),
         ),
-        Some(name) => Line::good(WHAT, format!("the processor's own, under {name}")),
+        Some(name) => Line::good(WHAT, format!("the processor's own, under {}", known_name(name))),
     }
+}
+
+/// A hypervisor as people call it.
+fn known_name(signature: &str) -> &str {
+    const KNOWN: [(&str, &str); 5] = [
+        ("KVMKVMKVM", "KVM"),
+        ("XenVMMXenVMM", "Xen"),
+        ("VMwareVMware", "VMware"),
+        ("Microsoft Hv", "Hyper-V"),
+        ("VBoxVBoxVBox", "VirtualBox"),
+    ];
+    KNOWN.iter().find(|(known, _)| *known == signature).map_or(signature, |(_, name)| name)
 }
 
 #[cfg(test)]
@@ -161,7 +175,8 @@ mod tests {
 
     #[test]
     fn tcg_with_room_for_one_cpu_is_a_trap() {
-        assert!(!judge(Some("TCGTCGTCGTCG"), "0", false).good);
+        let trap = judge(Some("TCGTCGTCGTCG"), "0", false);
+        assert!(!trap.good && trap.has_command());
         assert!(judge(Some("TCGTCGTCGTCG"), "0-1", false).good);
         assert!(judge(Some("KVMKVMKVM"), "0", false).good);
         assert!(judge(None, "0", false).good);
@@ -185,10 +200,13 @@ mod tests {
     #[test]
     fn a_device_without_its_driver_names_it_as_the_remedy() {
         let device = Ivshmem { address: "0000:00:05.0".into(), ..Ivshmem::default() };
-        assert!(!device.line(false).good);
-        let line = device.line(true);
-        assert!(line.good && line.remedy.is_some_and(|remedy| remedy.contains("kernel/ivshmem")));
+        let driver = "`modprobe vshmem`";
+        let closed = device.line(false, driver);
+        assert!(!closed.good && closed.has_command());
+        let line = device.line(true, driver);
+        assert!(line.good && line.remedy.is_some_and(|remedy| remedy.contains(driver)));
         let bound = Ivshmem { bound: true, interrupts: true, ..device };
-        assert!(bound.line(false).good && bound.line(false).found.contains("with interrupts"));
+        let line = bound.line(false, driver);
+        assert!(line.good && line.found.contains("with interrupts"));
     }
 }

@@ -27,6 +27,12 @@ impl Line {
         Self { good: true, ..Self::bad(what, found, remedy) }
     }
 
+    /// Whether the remedy has a command to be pasted.
+    #[cfg(test)]
+    pub fn has_command(&self) -> bool {
+        self.remedy.as_ref().is_some_and(|remedy| remedy.matches('`').count() >= 2)
+    }
+
     /// Something that is missing, or wrong.
     pub fn bad(what: &'static str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { what, good: false, found: found.into(), remedy: Some(remedy.into()) }

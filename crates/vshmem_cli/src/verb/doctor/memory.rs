@@ -8,7 +8,8 @@ use super::line::Line;
 use crate::{choice, size};
 
 /// A line for the pool that `vshmem run` takes, and for each that this machine has from outside.
-pub fn speeds() -> Vec<Line> {
+/// `driver`: how the driver comes here.
+pub fn speeds(driver: &str) -> Vec<Line> {
     let chosen = choice::choose(None)
         .ok()
         .and_then(|choice| choice.word())
@@ -24,12 +25,12 @@ pub fn speeds() -> Vec<Line> {
         .filter_map(|place| {
             let link = vshmem_link::open(&place).ok()?;
             let rates = measure_rates(link.as_ref()).ok()?;
-            Some(speed(&place.display().to_string(), link.kind(), rates))
+            Some(speed(&place.display().to_string(), link.kind(), rates, driver))
         })
         .collect()
 }
 
-fn speed(place: &str, kind: &str, rates: Rates) -> Line {
+fn speed(place: &str, kind: &str, rates: Rates, driver: &str) -> Line {
     const WHAT: &str = "memory of a pool";
     let Rates { pool, private, pool_write, private_write } = rates;
     let found = format!(
@@ -39,15 +40,11 @@ fn speed(place: &str, kind: &str, rates: Rates) -> Line {
         return Line::good(WHAT, found);
     }
     let remedy = match kind {
-        "ivshmem" => {
-            "it is not cached. Load the driver (kernel/ivshmem), which maps it write-back; place the device above 4 GiB (a pool of 1G or more, or QEMU's `-global q35-pcihost.pci-hole64-size`); or use an nvdimm (`vshmem pool show NAME --as qemu --device dax`)"
-        }
-        "dax" => {
-            "it is not cached, which an nvdimm of QEMU's always is: is its file on memory (/dev/shm, hugetlbfs) on the host?"
-        }
-        _ => {
-            "is its file on memory (/dev/shm, hugetlbfs), and does the machine swap? See `free -m`"
-        }
+        "ivshmem" => format!(
+            "it is not cached. Load the driver, which maps it write-back: {driver}; place the device above 4 GiB (a pool of 1G or more, or QEMU's `-global q35-pcihost.pci-hole64-size=8G`); or use an nvdimm (`vshmem pool show NAME --as qemu --device dax`)"
+        ),
+        "dax" => "it is not cached, which an nvdimm of QEMU's always is. Is its file on memory? On the host: `df /dev/shm /dev/hugepages`".to_owned(),
+        _ => "is its file on memory (`df /dev/shm /dev/hugepages`), and does the machine swap (`free -m`)?".to_owned(),
     };
     Line::bad(WHAT, found, remedy)
 }
@@ -86,7 +83,7 @@ fn judge(what: &'static str, found: &[(u64, u64, u64)]) -> Line {
     Line::note(
         what,
         text.join(", "),
-        "for `vshmem pool create --hugepages 2M`: echo 512 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages, and mount -t hugetlbfs none /dev/hugepages",
+        "for `vshmem pool create --hugepages 2M`: `echo 512 >/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages`, and where nothing is mounted there `mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages`",
     )
 }
 
@@ -97,18 +94,19 @@ mod tests {
     #[test]
     fn uncached_memory_has_a_remedy_for_its_link() {
         let slow = Rates { pool: 12, private: 9000, pool_write: 12, private_write: 500 };
-        let line = speed("/dev/vshmem/x", "ivshmem", slow);
-        assert!(!line.good && line.remedy.is_some_and(|remedy| remedy.contains("driver")));
-        assert!(
-            speed("/dev/vshmem/x", "ivshmem", Rates { pool: 8000, pool_write: 400, ..slow }).good
-        );
+        let driver = "`modprobe vshmem`";
+        let line = speed("/dev/vshmem/x", "ivshmem", slow, driver);
+        assert!(!line.good && line.has_command());
+        assert!(line.remedy.is_some_and(|remedy| remedy.contains(driver)));
+        let fast = Rates { pool: 8000, pool_write: 400, ..slow };
+        assert!(speed("/dev/vshmem/x", "ivshmem", fast, driver).good);
     }
 
     #[test]
     fn no_huge_pages_is_no_fault() {
         assert!(judge("", &[]).good && judge("", &[]).remedy.is_none());
         let none = judge("", &[(2 << 20, 0, 0), (1 << 30, 0, 0)]);
-        assert!(none.good && none.remedy.is_some());
+        assert!(none.good && none.has_command());
         assert!(judge("", &[(2 << 20, 3, 4)]).remedy.is_none());
     }
 }

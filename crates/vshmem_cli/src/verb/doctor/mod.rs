@@ -4,7 +4,10 @@ mod devices;
 mod limits;
 mod line;
 mod memory;
+mod monitors;
 mod notify;
+mod origin;
+mod shared_memory;
 
 use std::process::ExitCode;
 
@@ -14,9 +17,10 @@ use vshmem_session::Whose;
 
 use crate::choice::{self, Choice};
 use crate::failure::Outcome;
-use crate::{pool, show, size};
+use crate::{pool, show};
 
 use line::Line;
+use origin::Origin;
 
 use super::run;
 
@@ -37,18 +41,23 @@ pub struct Doctor {
 impl Doctor {
     /// Looks. Exit code 1 when `vshmem run` cannot work, or not well; the lab is an extra.
     pub fn carry_out(self) -> Outcome {
-        let mut needed = vec![links(), shared_memory(), library(), pools(), chosen()];
+        let origin = Origin::find();
+        let mut needed = vec![links(), shared_memory::line(), library(&origin), pools(), chosen()];
         needed.push(devices::atomics());
-        needed.extend(devices::ivshmem());
+        needed.extend(devices::ivshmem(&origin.driver()));
         needed.extend(devices::nvdimm());
-        needed.extend(memory::speeds());
+        needed.extend(monitors::xen());
+        needed.extend(memory::speeds(&origin.driver()));
         needed.extend(limits::all());
         let works = needed.iter().all(|line| line.good);
         needed.push(memory::huge_pages());
         needed.extend(notify::all());
-        if !vshmem_lab::in_guest() {
+        needed.push(monitors::mpi(&origin));
+        if origin != Origin::LabGuest {
+            needed.extend(monitors::libvirt());
             needed.extend([lab("lab, UML guests (optional)", GuestKind::Uml)]);
-            needed.extend([lab("lab, QEMU guests (optional)", GuestKind::Qemu), driver()]);
+            needed.extend([lab("lab, QEMU guests (optional)", GuestKind::Qemu)]);
+            needed.extend([driver(&origin)]);
         }
         let lines = needed;
         if self.json {
@@ -80,35 +89,11 @@ fn links() -> Line {
     Line::good("links", links.join("; "))
 }
 
-fn shared_memory() -> Line {
-    const WHAT: &str = "/dev/shm";
-    const REMEDY: &str =
-        "mount -t tmpfs -o size=50%,mode=1777 tmpfs /dev/shm (in a container: --shm-size)";
-    /// What a private pool should have, below which it is made smaller.
-    const ENOUGH: u64 = 256 << 20;
-    match rustix::fs::statvfs(WHAT) {
-        Ok(stat) => {
-            let (free, total) = (stat.f_bavail * stat.f_frsize, stat.f_blocks * stat.f_frsize);
-            let found = format!("{} free of {}", size::show(free), size::show(total));
-            // In a guest that has been given a pool no private one is made.
-            let given = !vshmem_session::list_devices().is_empty();
-            match (free >= ENOUGH, given) {
-                (true, _) => Line::good(WHAT, found),
-                (false, true) => Line::note(WHAT, found, REMEDY),
-                (false, false) => Line::bad(WHAT, found, REMEDY),
-            }
-        }
-        Err(errno) => Line::bad(WHAT, errno.to_string(), REMEDY),
-    }
-}
-
-fn library() -> Line {
+fn library(origin: &Origin) -> Line {
     const WHAT: &str = "preload library";
     match run::library() {
         Ok(place) => Line::good(WHAT, place.display().to_string()),
-        Err(failure) => {
-            Line::bad(WHAT, failure.to_string(), "make build, or put it beside the vshmem command")
-        }
+        Err(failure) => Line::bad(WHAT, failure.to_string(), origin.library()),
     }
 }
 
@@ -117,8 +102,7 @@ fn pools() -> Line {
     let rows = pool::overview(Whose::Mine);
     let unread = rows.iter().filter(|row| row.unread).count();
     let denied = rows.iter().filter(|row| row.denied).count();
-    let broken: Vec<String> =
-        rows.iter().filter(|row| !row.denied).filter_map(|row| row.error.clone()).collect();
+    let broken: Vec<_> = rows.iter().filter(|row| !row.denied && row.error.is_some()).collect();
     let mut found = format!("{} on this machine", rows.len());
     for (count, what) in [(denied, "closed to you"), (unread, "other users', not looked into")] {
         if count > 0 {
@@ -128,10 +112,17 @@ fn pools() -> Line {
     if broken.is_empty() {
         Line::good(WHAT, found)
     } else {
-        Line::bad(
+        // They are in nobody's way: the one that `vshmem run` takes has a line of its own.
+        let sentences: Vec<&str> = broken.iter().filter_map(|row| row.error.as_deref()).collect();
+        let removals: Vec<String> =
+            broken.iter().map(|row| format!("`vshmem pool rm {}`", row.place.display())).collect();
+        Line::note(
             WHAT,
-            format!("{found}, of which {} cannot be read: {}", broken.len(), broken.join("; ")),
-            "what each sentence says; `vshmem pool ls` lists them",
+            format!("{found}, of which {} cannot be read: {}", broken.len(), sentences.join("; ")),
+            format!(
+                "what each sentence says, or, as nobody needs it any more: {}",
+                removals.join(", ")
+            ),
         )
     }
 }
@@ -151,7 +142,11 @@ fn chosen() -> Line {
             );
         }
         Err(error) => {
-            return Line::bad(WHAT, error.to_string(), "set VSHMEM_POOL to the pool that is meant");
+            return Line::bad(
+                WHAT,
+                error.to_string(),
+                "`export VSHMEM_POOL=NAME` with the pool that is meant; `vshmem pool ls` lists them",
+            );
         }
     };
     match vshmem_session::find(&word) {
@@ -163,9 +158,11 @@ fn chosen() -> Line {
             };
             Line::good(WHAT, format!("{name}; {manned}"))
         }
-        Err(error) => {
-            Line::bad(WHAT, error.to_string(), "set VSHMEM_POOL to another one, or unset it")
-        }
+        Err(error) => Line::bad(
+            WHAT,
+            error.to_string(),
+            "`unset VSHMEM_POOL`, or `export VSHMEM_POOL=NAME` with one that `vshmem pool ls` lists",
+        ),
     }
 }
 
@@ -181,14 +178,14 @@ fn lab(what: &'static str, kind: GuestKind) -> Line {
 }
 
 /// The driver that the lab gives to its QEMU guests.
-fn driver() -> Line {
+fn driver(origin: &Origin) -> Line {
     const WHAT: &str = "driver for QEMU guests (optional)";
     match super::lab::built_driver() {
         Some(place) => Line::good(WHAT, place.display().to_string()),
         None => Line::note(
             WHAT,
             "not built: the lab's QEMU guests have no interrupts, and only root can use a pool there",
-            "apt-get install linux-headers-amd64, then make -C kernel/ivshmem",
+            origin.lab_driver(),
         ),
     }
 }

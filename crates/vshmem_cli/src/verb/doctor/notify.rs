@@ -23,7 +23,7 @@ fn broken(error: &str) -> Line {
     Line::bad(
         WHAT,
         format!("off: {error}"),
-        "what the sentence says; docs/guide/datagrams.md has examples",
+        "correct the file that the sentence names; it is in one of `ls /etc/vshmem/notify.d /run/vshmem/notify.d`",
     )
 }
 
@@ -41,7 +41,14 @@ fn line(config: NotifyConfig) -> Line {
         peers.join(" ")
     );
     if status.starts_with("off") {
-        Line::bad(WHAT, found, "what the sentence says; an agent reads the file when it starts")
+        Line::bad(
+            WHAT,
+            found,
+            format!(
+                "correct what the sentence names: `ls -l {}`; an agent reads the file when it starts",
+                config.file.display()
+            ),
+        )
     } else {
         Line::good(WHAT, found)
     }

@@ -1,8 +1,8 @@
 //! `vshmem ls`: ipcs for a pool, with the domains and clients behind it. Looks without joining.
 
-mod lines;
+pub mod lines;
 mod tables;
-mod view;
+pub mod view;
 
 use std::process::ExitCode;
 

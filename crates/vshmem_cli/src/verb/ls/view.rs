@@ -24,7 +24,8 @@ pub struct View {
 }
 
 impl View {
-    fn common(row: &Entry) -> Common {
+    /// What every object shows.
+    pub fn common(row: &Entry) -> Common {
         Common {
             key: format!("{:#010x}", row.permission.key),
             id: row.id,

@@ -17,7 +17,7 @@ pub(crate) fn missing_for_emulation() -> Vec<Missing> {
         missing.push(Missing::new(
             "an x86-64 host",
             std::env::consts::ARCH,
-            "use --guest uml where there is User Mode Linux",
+            "where there is User Mode Linux: `vshmem lab up --guest uml`",
         ));
     }
     if qemu().is_none() {

@@ -73,7 +73,7 @@ impl Machine for Xen {
                     "Xen, unpacked",
                     format!("there is no {}", place.join(file).display()),
                     format!(
-                        "run scripts/setup guests xen, or name a directory that has `xen` and `files` in {VARIABLE}"
+                        "in vshmem's sources `scripts/setup guests xen`, or name a directory that has `xen` and `files` in {VARIABLE}"
                     ),
                 ));
                 break;

@@ -1,0 +1,100 @@
+//! `vshmem metrics`: what has been counted in pools, as Prometheus reads it. Looks without joining.
+
+mod exposition;
+mod listen;
+mod sample;
+
+use std::collections::HashSet;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use vshmem_session::open_pool;
+
+use crate::failure::{Failure, Outcome, failed};
+use crate::{choice, show};
+
+use exposition::Exposition;
+
+/// Write what has been counted in pools for Prometheus.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Metrics {
+    /// A pool; may be given several times. Without: as `vshmem run` finds it.
+    #[arg(long)]
+    pool: Vec<String>,
+    /// Answer requests of GET /metrics at this address until stopped. Whoever reaches it may read
+    /// it.
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with = "output")]
+    listen: Option<String>,
+    /// Write it to this file, whole or not at all, as node_exporter's textfile collector wants it.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  vshmem metrics --pool job7                         on standard output
+  vshmem metrics --pool job7 --listen 127.0.0.1:9809
+  vshmem metrics --pool job7 --output /var/lib/prometheus/node-exporter/vshmem.prom
+
+Names that end in _total only rise, until an object is removed; rate() makes rates of them. They
+are counted as `vshmem top` counts. Bytes of messages are not counted: multiply the rate of
+vshmem_queue_messages_total by vshmem_queue_message_bytes_mean.";
+
+impl Metrics {
+    /// Writes them.
+    pub fn carry_out(self) -> Outcome {
+        match (&self.listen, &self.output) {
+            (Some(address), _) => listen::serve(address, || self.text())?,
+            (None, Some(place)) => write(place, &self.text()?)?,
+            (None, None) => show::text(&self.text()?)?,
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Of all pools that were named, as they are now.
+    fn text(&self) -> Result<String, Failure> {
+        let mut exposition = Exposition::new();
+        let named: Vec<Option<&str>> = match &self.pool[..] {
+            [] => vec![None],
+            names => names.iter().map(|name| Some(name.as_str())).collect(),
+        };
+        let mut told = HashSet::new();
+        for name in named {
+            let pool = open_pool(choice::open(name)?.as_ref())?;
+            // A pool that is named twice, by name and by path, has its samples once.
+            if told.insert(pool.superblock().uuid) {
+                sample::add(&pool, &mut exposition)?;
+            }
+        }
+        Ok(exposition.text())
+    }
+}
+
+/// Writes a file whole or not at all: beside its place first.
+fn write(place: &Path, text: &str) -> Result<(), Failure> {
+    let Some(name) = place.file_name() else {
+        return failed(format!("--output {}: it is not a file", place.display()));
+    };
+    let mut draft_name = std::ffi::OsString::from(".");
+    draft_name.push(name);
+    draft_name.push(format!(".{}", std::process::id()));
+    let draft = place.with_file_name(draft_name);
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&draft)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|()| std::fs::rename(&draft, place));
+    if let Err(error) = written {
+        let _ = std::fs::remove_file(&draft);
+        return failed(format!(
+            "--output {}: it cannot be written ({error}). Name a file in a directory that is there and that you may write to, as in `vshmem metrics --output /tmp/vshmem.prom`",
+            place.display()
+        ));
+    }
+    Ok(())
+}

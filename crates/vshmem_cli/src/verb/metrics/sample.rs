@@ -1,0 +1,131 @@
+//! What is told of one pool.
+
+use vshmem_ipc::{Entry, Kind, ObjectActivity, Particulars, Pool};
+use vshmem_wire::DomainState;
+
+use super::exposition::{Exposition, Family, Type};
+use crate::failure::{Failure, unreadable};
+use crate::pool::Participants;
+use crate::verb::ls::view::View;
+use crate::verb::top::noun;
+
+const fn counter(name: &'static str, help: &'static str) -> Family {
+    Family { name, help, kind: Type::Counter }
+}
+
+const fn gauge(name: &'static str, help: &'static str) -> Family {
+    Family { name, help, kind: Type::Gauge }
+}
+
+const SIZE: Family = gauge("vshmem_pool_bytes", "Bytes that segments of the pool can have in all.");
+const USED: Family = gauge("vshmem_pool_used_bytes", "Bytes that segments of the pool have.");
+const OBJECTS: Family = gauge("vshmem_pool_objects", "Objects in the pool.");
+const WAITS: Family =
+    counter("vshmem_pool_waits_total", "Times that a thread has entered a wait queue.");
+const WAKEUPS: Family =
+    counter("vshmem_pool_wakeups_total", "Times that another thread has ended such a wait.");
+const ALIVE: Family = gauge(
+    "vshmem_domain_alive",
+    "1 for a domain that takes part, 0 for one that is dead or evicted.",
+);
+const CLIENTS: Family =
+    gauge("vshmem_domain_clients", "Processes of the domain that use the pool.");
+const DOMAIN_WAITING: Family =
+    gauge("vshmem_domain_waiting_threads", "Threads of the domain that wait.");
+const OPERATIONS: Family = counter(
+    "vshmem_semaphore_operations_total",
+    "Operations on the semaphore set, one for each semaphore of an array.",
+);
+const SENT: Family = counter("vshmem_queue_messages_total", "Messages sent to the queue.");
+const ATTACHES: Family = counter(
+    "vshmem_segment_attaches_total",
+    "Attaches and detaches of segments in this slot of the pool.",
+);
+const QUEUED: Family = gauge("vshmem_queue_messages", "Messages in the queue.");
+const QUEUED_BYTES: Family = gauge("vshmem_queue_bytes", "Bytes of the messages in the queue.");
+const MEAN: Family = gauge(
+    "vshmem_queue_message_bytes_mean",
+    "Mean bytes of the messages of the queue that can be seen.",
+);
+const SEGMENT_BYTES: Family = gauge("vshmem_segment_bytes", "Bytes of the segment.");
+const ATTACHED: Family = gauge("vshmem_segment_attached", "Attaches of the segment.");
+const WAITING: Family = gauge("vshmem_object_waiting_threads", "Threads that wait at the object.");
+
+/// Adds what is told of a pool.
+pub fn add(pool: &Pool, to: &mut Exposition) -> Result<(), Failure> {
+    let name = pool.name();
+    let view = View { participants: Participants::of(pool)?, waiters: Vec::new() };
+    let threads = pool.thread_activities().map_err(unreadable(&name))?;
+    let usage = pool.usage().map_err(unreadable(&name))?;
+    let labels = [("pool", name.as_str())];
+    to.add(SIZE, &labels, pool.geometry().pages as f64 * vshmem_wire::PAGE_BYTES as f64);
+    to.add(USED, &labels, usage.bytes as f64);
+    for kind in [Kind::Segment, Kind::Semaphore, Kind::Queue] {
+        let labels = [("pool", name.as_str()), ("kind", noun(kind))];
+        to.add(OBJECTS, &labels, usage.objects[kind as usize].into());
+    }
+    to.add(WAITS, &labels, threads.iter().map(|thread| f64::from(thread.waits)).sum());
+    to.add(WAKEUPS, &labels, threads.iter().map(|thread| f64::from(thread.wakeups)).sum());
+    let waiting: Vec<_> = threads.iter().filter(|thread| thread.wait.is_some()).collect();
+    for domain in &view.participants.domains {
+        let line = view.domain(domain);
+        let slot = domain.index.to_string();
+        // Several domains may have had the same name.
+        let labels =
+            [("pool", name.as_str()), ("domain", line.name.as_str()), ("slot", slot.as_str())];
+        to.add(ALIVE, &labels, f64::from(u8::from(domain.state == DomainState::Alive)));
+        to.add(CLIENTS, &labels, line.clients as f64);
+        let clients = &view.participants.clients;
+        let is_of = |slot: Option<u32>| {
+            clients.iter().any(|row| Some(row.index) == slot && row.domain == domain.index)
+        };
+        let slots =
+            waiting.iter().map(|thread| thread.client.and_then(vshmem_wire::ClientId::slot));
+        to.add(DOMAIN_WAITING, &labels, slots.filter(|slot| is_of(*slot)).count() as f64);
+    }
+    for kind in [Kind::Segment, Kind::Semaphore, Kind::Queue] {
+        let entries = pool.entries(kind).map_err(unreadable(&name))?;
+        let activities = pool.object_activities().map_err(unreadable(&name))?;
+        for entry in &entries {
+            let id = entry.id;
+            let at = |wait: &&vshmem_ipc::ThreadWait| wait.kind == kind && wait.id == id;
+            let waits = threads.iter().filter_map(|thread| thread.wait.as_ref());
+            let is_it = |row: &&ObjectActivity| row.kind == kind && row.id == id;
+            if let Some(activity) = activities.iter().find(is_it) {
+                object(to, &name, entry, activity, waits.filter(at).count());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn object(
+    to: &mut Exposition,
+    pool: &str,
+    entry: &Entry,
+    activity: &ObjectActivity,
+    waiting: usize,
+) {
+    let (id, key) = (entry.id.to_string(), View::common(entry).key);
+    let labels =
+        [("pool", pool), ("kind", noun(entry.kind)), ("id", id.as_str()), ("key", key.as_str())];
+    let count = activity.count as f64;
+    match entry.particulars {
+        Particulars::Segment { bytes, attached, .. } => {
+            to.add(ATTACHES, &labels, count);
+            to.add(SEGMENT_BYTES, &labels, bytes as f64);
+            to.add(ATTACHED, &labels, attached.into());
+        }
+        Particulars::Semaphore { .. } => to.add(OPERATIONS, &labels, count),
+        Particulars::Queue { bytes, count: queued, .. } => {
+            to.add(SENT, &labels, count);
+            to.add(QUEUED, &labels, queued.into());
+            to.add(QUEUED_BYTES, &labels, bytes.into());
+            if activity.messages_seen > 0 {
+                let mean = activity.bytes_seen as f64 / f64::from(activity.messages_seen);
+                to.add(MEAN, &labels, mean);
+            }
+        }
+    }
+    to.add(WAITING, &labels, waiting as f64);
+}

@@ -1,0 +1,128 @@
+//! How much has been done in a pool, and who waits for whom: read off what calls leave behind
+//! anyway, without a store on their fast paths and without joining.
+
+use vshmem_mem::Ordering;
+use vshmem_sync::{Fault, field, load_value, load_word};
+use vshmem_wire::{
+    ClientId, MsgSlot, ProcessRef, ShmSlot, ThreadSlot, WaitCounts, WaitKind, WaitState, tag_at,
+};
+
+use crate::error::Failure;
+use crate::listing::object_rows::objects;
+use crate::listing::rows::{Awaited, ObjectActivity, ObjectRow, ThreadActivity, ThreadWait};
+use crate::msg::count::sent;
+use crate::msg::queue::Queue;
+use crate::msg::sizes::sizes;
+use crate::pool::id::{Kind, Place};
+use crate::pool::open::Pool;
+use crate::pool::threads::thread_at;
+use crate::registry::table;
+use crate::sem::set::{Set, last_operator};
+
+/// What has been done with each object. One that changes hands at this moment is left out.
+pub(crate) fn object_activities(pool: &Pool) -> Result<Vec<ObjectActivity>, Failure> {
+    let mut rows = Vec::new();
+    for kind in Kind::ALL {
+        for row in objects(pool, kind)? {
+            let slot = table::slot_at(pool.layout(), row.kind, row.index)?;
+            let before = table::slot_state(pool.map(), slot)?;
+            let place = Place { index: row.index, sequence: before.sequence };
+            let activity = object_activity(pool, row, place, slot)?;
+            if table::slot_state(pool.map(), slot)?.sequence == before.sequence {
+                rows.push(activity);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn object_activity(
+    pool: &Pool,
+    row: ObjectRow,
+    place: Place,
+    slot: u64,
+) -> Result<ObjectActivity, Fault> {
+    let map = pool.map();
+    let mut seen = (0, 0);
+    let (count, modulus) = match row.kind {
+        // Each attach and each detach writes the number of attaches.
+        Kind::Segment => (map.load(tag_at(field!(slot, ShmSlot, attached)), Ordering::Acquire)?, 0),
+        Kind::Semaphore => (Set::read(pool, place, slot)?.operations(map)?, 0),
+        Kind::Queue => {
+            let queue = Queue::at(place, slot);
+            seen = sizes(map, pool.layout(), &queue)?;
+            (sent(map, &queue)?.into(), 1 << 32)
+        }
+    };
+    let id = place.id();
+    let (messages_seen, bytes_seen) = seen;
+    Ok(ObjectActivity { kind: row.kind, id, count, modulus, messages_seen, bytes_seen })
+}
+
+/// What the threads of clients have waited, and what those wait for that do.
+pub(crate) fn thread_activities(pool: &Pool) -> Result<Vec<ThreadActivity>, Failure> {
+    let (map, layout) = (pool.map(), pool.layout());
+    let mut rows = Vec::new();
+    for slot in 0..layout.threads.count as u32 {
+        let at = thread_at(layout, slot)?;
+        let word =
+            map.load(field!(at, ThreadSlot, waits), Ordering::Relaxed).map_err(Fault::from)?;
+        let client = ClientId::of(load_word(map, field!(at, ThreadSlot, owner))?);
+        if word == 0 && client.is_none() {
+            continue;
+        }
+        let WaitCounts { waits, wakeups } = WaitCounts::unpack(word);
+        let wait = match client {
+            Some(_) => thread_wait(pool, at)?,
+            None => None,
+        };
+        rows.push(ThreadActivity { slot, client, waits, wakeups, wait });
+    }
+    Ok(rows)
+}
+
+/// What the thread in a slot waits for, if it does, as far as its own words say.
+fn thread_wait(pool: &Pool, at: u64) -> Result<Option<ThreadWait>, Fault> {
+    let map = pool.map();
+    if load_value(map, field!(at, ThreadSlot, wait))? != WaitState::Waiting as u32 {
+        return Ok(None);
+    }
+    let kind = load_value(map, field!(at, ThreadSlot, kind))?;
+    let index = load_value(map, field!(at, ThreadSlot, object))?;
+    let (object, awaited) = if kind == WaitKind::Semaphore as u32 {
+        let blocked = load_value(map, field!(at, ThreadSlot, blocked))?;
+        let number = blocked & !(1 << 31);
+        (Kind::Semaphore, Awaited::Semaphore { number, zero: blocked >> 31 == 1 })
+    } else if kind == WaitKind::Receive as u32 {
+        (Kind::Queue, Awaited::Message)
+    } else {
+        (Kind::Queue, Awaited::Room)
+    };
+    // What it waits at may have gone just now, or be what a peer has made up.
+    let Ok(slot) = table::slot_at(pool.layout(), object, index) else { return Ok(None) };
+    let place = Place { index, sequence: table::slot_state(map, slot)?.sequence };
+    let last = last_active(pool, place, slot, awaited)?;
+    Ok(Some(ThreadWait { kind: object, id: place.id(), awaited, last }))
+}
+
+/// Who can be expected to end a wait: the process that did the opposite there last.
+fn last_active(
+    pool: &Pool,
+    place: Place,
+    slot: u64,
+    awaited: Awaited,
+) -> Result<Option<ProcessRef>, Fault> {
+    let map = pool.map();
+    let process_ref = match awaited {
+        Awaited::Semaphore { number, .. } => {
+            let Ok(set) = Set::read(pool, place, slot) else { return Ok(None) };
+            if number >= set.count {
+                return Ok(None);
+            }
+            last_operator(pool, &set, number)?
+        }
+        Awaited::Message => ProcessRef::unpack(load_value(map, field!(slot, MsgSlot, sender))?),
+        Awaited::Room => ProcessRef::unpack(load_value(map, field!(slot, MsgSlot, receiver))?),
+    };
+    Ok((process_ref.pid != 0).then_some(process_ref))
+}
