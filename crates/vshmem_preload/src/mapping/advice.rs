@@ -5,10 +5,11 @@ use libc::{c_int, c_uint};
 use vshmem_ipc::Client;
 use vshmem_link::Memory;
 
+use crate::attached::addresses::PAGE;
 use crate::attached::attach_table::{Marks, Piece};
 use crate::attached::future_locks::{self, ON_FAULT};
 use crate::attached::{fixed, mapping_cache, pieces};
-use crate::mapping::change::{PAGE, change};
+use crate::mapping::change::change;
 use crate::next::system_call;
 use crate::{errno, process};
 

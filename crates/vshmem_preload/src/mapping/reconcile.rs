@@ -11,11 +11,10 @@ use rustix::fs::{Mode, OFlags};
 use vshmem_ipc::Client;
 use vshmem_mem::unless_confined;
 
-use crate::attached::addresses::{drop_range, no_access};
+use crate::attached::addresses::{PAGE, drop_range, no_access};
 use crate::attached::attach_table::Piece;
 use crate::attached::pieces;
 use crate::errno;
-use crate::mapping::change::PAGE;
 
 /// A line of /proc/self/maps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
