@@ -124,7 +124,7 @@ fn an_agent_is_started_by_a_command_that_was_removed_or_replaced() {
     let client = Client::start(&name);
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().join("vshmem");
-    std::fs::copy(env!("CARGO_BIN_EXE_vshmem"), &place).unwrap();
+    rig::copy_command(&place);
     let kept = std::fs::File::open(&place).unwrap();
     std::fs::remove_file(&place).unwrap();
     let start = || {

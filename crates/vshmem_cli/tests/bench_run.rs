@@ -1,9 +1,10 @@
 //! `vshmem bench run` when it is killed: nothing that was measured is lost, and what remains is
 //! done once.
 
+mod rig;
+
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -15,8 +16,7 @@ fn stubs(directory: &Path) {
         let line = r#"#!/bin/sh
 echo '{"bench":"stub","seconds":0.5,"mflops":1234.5678901234567,"median_ns":12.25}'
 "#;
-        fs::write(&path, line).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        rig::write_program(&path, line.as_bytes());
     }
 }
 

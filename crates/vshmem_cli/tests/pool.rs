@@ -159,7 +159,7 @@ fn strangers_are_refused() {
     let place = tempfile::tempdir_in("/tmp").unwrap();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let binary = place.path().join("vshmem");
-    fs::copy(env!("CARGO_BIN_EXE_vshmem"), &binary).unwrap();
+    rig::copy_command(&binary);
     let output = std::process::Command::new("setpriv")
         .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
         .arg(binary)

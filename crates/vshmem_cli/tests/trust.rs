@@ -43,8 +43,7 @@ fn private_of(user: u32, owner: u32, mode: u32) -> (String, Planted) {
 fn public(directory: &Path) -> Command {
     std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755)).unwrap();
     let place = directory.join("vshmem");
-    std::fs::copy(env!("CARGO_BIN_EXE_vshmem"), &place).unwrap();
-    std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
+    rig::copy_command(&place);
     let mut command = Command::new(place);
     for variable in ["VSHMEM_POOL", "VSHMEM_LOG", "LD_PRELOAD"] {
         command.env_remove(variable);

@@ -1,10 +1,8 @@
 //! NAS benchmarks from a directory: scripts that print what the real ones print, run under mpirun.
 
-use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use vshmem_bench::study::{Case, Environment, Extent, Outcome, Places, RunCase, Setup, catalogue};
 use vshmem_bench::{Error, Kernels};
@@ -46,8 +44,16 @@ fn put(directory: &Path, name: &str, text: &str) {
     let path = directory.join(name);
     let script =
         format!("#!/bin/sh\n[ \"$OMPI_COMM_WORLD_RANK\" = 0 ] || exit 0\ncat <<'END'{text}END\n");
-    fs::write(&path, script).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    // Written by a process of its own: a child that another test's thread has just forked would
+    // have this process's descriptors open, and `execve` would fail with ETXTBSY.
+    let mut install = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(&path)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    install.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
+    assert!(install.wait().unwrap().success(), "{path:?} was not written");
 }
 
 fn run(directory: &Path, scratch: &Path, bench: &str) -> Result<(Case, Outcome), Error> {

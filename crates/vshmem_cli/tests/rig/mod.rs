@@ -4,9 +4,10 @@
 pub mod client;
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// A pool name that no other test and nobody else has; its file is removed at the end.
@@ -84,6 +85,29 @@ pub fn json(words: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&expect(0, words).stdout).unwrap()
 }
 
+/// Writes a program that others may run. A process of its own writes it: a file that this process
+/// had open for writing could still be open in a child that another test's thread has just forked,
+/// and `execve` would fail with ETXTBSY.
+pub fn write_program(place: &Path, bytes: &[u8]) {
+    let mut install = Command::new("install")
+        .args(["-m", "755", "/dev/stdin"])
+        .arg(place)
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    install.stdin.take().unwrap().write_all(bytes).unwrap();
+    assert!(install.wait().unwrap().success(), "{place:?} was not written");
+}
+
+/// Writes a copy of the command that others may run, as [`write_program`] does.
+pub fn copy_command(place: &Path) {
+    let copied = Command::new("install")
+        .args(["-m", "755", env!("CARGO_BIN_EXE_vshmem")])
+        .arg(place)
+        .status();
+    assert!(copied.unwrap().success(), "{place:?} was not written");
+}
+
 /// Waits for a state; the bound only ends a test that has failed.
 pub fn until(what: &str, mut state: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(60);
@@ -102,7 +126,7 @@ impl Installed {
     pub fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let binary = directory.path().join("vshmem");
-        fs::copy(env!("CARGO_BIN_EXE_vshmem"), &binary).unwrap();
+        copy_command(&binary);
         let source = directory.path().join("nothing.c");
         fs::write(&source, "int vshmem_nothing;\n").unwrap();
         let library = directory.path().join("libvshmem_preload.so");
@@ -122,7 +146,7 @@ impl Installed {
     /// Writes an executable file.
     pub fn program(&self, name: &str, bytes: &[u8], mode: u32) -> PathBuf {
         let place = self.directory.path().join(name);
-        fs::write(&place, bytes).unwrap();
+        write_program(&place, bytes);
         fs::set_permissions(&place, fs::Permissions::from_mode(mode)).unwrap();
         place
     }

@@ -1,6 +1,6 @@
 //! Whatever happens, nothing is left behind.
 
-use std::fs::Permissions;
+use std::fs::{File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -91,26 +91,39 @@ pub fn labs_without_a_keeper_give_way() {
     };
     let first_uid = |record: &serde_json::Value| record["first_uid"].as_u64().unwrap();
     let mut ghost = read(living.name()).unwrap();
-    let taken: Vec<u64> = std::fs::read_dir(root)
-        .unwrap()
-        .filter_map(|entry| Some(first_uid(&read(entry.ok()?.file_name().to_str()?)?)))
-        .collect();
-    // All other users, as if the keepers of their labs had been killed.
     let (base, labs) =
         if first_uid(&ghost) < 2_000_000_000 { (60_600, 8) } else { (2_000_000_000, 64) };
-    let free = (0..labs).map(|slot| base + slot * 64).filter(|first| !taken.contains(first));
     let mut ghosts = Vec::new();
-    for first in free {
-        let name = name(&format!("ghost{first}"));
-        ghost["name"] = name.as_str().into();
-        ghost["first_uid"] = first.into();
-        ghost["keeper"] = serde_json::Value::Null;
-        std::fs::create_dir(root.join(&name)).unwrap();
-        std::fs::write(record(&name), ghost.to_string()).unwrap();
-        ghosts.push(name);
-    }
-    let lab = Lab::up(&UpOptions { count: 1, ..options("late") }).unwrap();
-    for name in &ghosts {
+    // Another lab of this machine may end meanwhile. Then the new lab takes that one's users and
+    // leaves the others alone, rightly; so once more, with those users taken as well.
+    let lab = loop {
+        // Nobody takes users while those that are free are looked for.
+        let naming = File::open(root).unwrap();
+        naming.lock().unwrap();
+        let taken: Vec<u64> = std::fs::read_dir(root)
+            .unwrap()
+            .filter_map(|entry| Some(first_uid(&read(entry.ok()?.file_name().to_str()?)?)))
+            .collect();
+        // All other users, as if the keepers of their labs had been killed.
+        let free = (0..labs).map(|slot| base + slot * 64).filter(|first| !taken.contains(first));
+        for first in free {
+            let name = name(&format!("ghost{first}"));
+            ghost["name"] = name.as_str().into();
+            ghost["first_uid"] = first.into();
+            ghost["keeper"] = serde_json::Value::Null;
+            std::fs::create_dir(root.join(&name)).unwrap();
+            std::fs::write(record(&name), ghost.to_string()).unwrap();
+            ghosts.push((name, first));
+        }
+        drop(naming);
+        let lab = Lab::up(&UpOptions { count: 1, ..options("late") }).unwrap();
+        let given = first_uid(&read(lab.name()).unwrap());
+        if ghosts.iter().any(|(_, first)| *first == given) {
+            break lab;
+        }
+        lab.down().unwrap();
+    };
+    for (name, _) in &ghosts {
         assert!(!record(name).exists(), "{name} still has its users");
     }
     assert_eq!(shell(living, 1, "hostname").text(), "guest1");
@@ -122,7 +135,7 @@ pub fn a_closed_pool_is_refused() {
     let closed = tempfile::tempdir().unwrap();
     std::fs::set_permissions(closed.path(), Permissions::from_mode(0o700)).unwrap();
     let file = closed.path().join(pool().file_name().unwrap());
-    std::fs::File::create(&file).unwrap().set_len(1 << 20).unwrap();
+    File::create(&file).unwrap().set_len(1 << 20).unwrap();
     let refused = Lab::up(&UpOptions { pool: Some(file), ..options("closed") });
     assert!(matches!(refused, Err(Error::PoolClosed { guest: 1, .. })), "{refused:?}");
     assert_nothing_left("closed");
