@@ -3,7 +3,8 @@
  * the process: all twelve calls, sleeps, signals, a child, the end of the process confined late the
  * same, and the first System V call comes after the filter confined errno CALL   that one call is
  * refused with EPERM: every call comes back confined closed     no descriptor is left, and the file
- * may not be opened again: an errno */
+ * may not be opened again: an errno confined remap     an mremap(2) fails that has unmapped a
+ * segment on its way: that is no attach any more */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -214,12 +215,43 @@ static void child(void)
 	}
 }
 
+/* More than any machine has is to be mapped where a segment lies. Whether the kernel has unmapped
+ * that by the time it refuses differs from kernel to kernel: the addresses are free then. */
+static void remap(void)
+{
+	const size_t page = 4096, much = 1UL << 38;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	char *small = mmap(NULL, page, PROT_READ | PROT_WRITE, flags & ~MAP_NORESERVE, -1, 0),
+	     *room = mmap(NULL, much, PROT_NONE, flags, -1, 0);
+	shm = shmget(IPC_PRIVATE, 3 * page, IPC_CREAT | 0600);
+	char *at = shmat(shm, room + 16 * page, SHM_REMAP), *other = shmat(shm, NULL, 0);
+	if (room == MAP_FAILED || at != room + 16 * page || other == (char *)-1)
+		fail("to attach");
+	confine(NULL);
+	if (mremap(small, page, much, MREMAP_MAYMOVE | MREMAP_FIXED, room) != MAP_FAILED)
+		fail("mremap was to fail");
+	struct shmid_ds status;
+	if (shmctl(shm, IPC_STAT, &status) != 0)
+		fail("shmctl");
+	int there = mmap(at, page, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED;
+	unsigned long attaches = status.shm_nattch;
+	char line[100];
+	int length = snprintf(line, sizeof line, "the segment is %s: %lu attaches\n",
+		there ? "there" : "gone", attaches);
+	if (write(1, line, length) != length || (there && shmdt(at) != 0) || shmdt(other) != 0
+	        || shmctl(shm, IPC_RMID, NULL) != 0)
+		fail("to detach");
+	_exit(attaches == (there ? 2 : 1) ? 0 : 1);
+}
+
 int main(int count, char **words)
 {
 	const char *way = count > 1 ? words[1] : "kill",
 		   *refused = strcmp(way, "errno") == 0 && count > 2 ? words[2] : NULL;
 	key_t key = 0x51600000 | getpid();
 	unconfined = 1;
+	if (strcmp(way, "remap") == 0)
+		remap();
 	pid_t poster = fork();
 	if (poster == 0)
 		helper(key);

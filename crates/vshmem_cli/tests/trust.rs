@@ -149,8 +149,11 @@ fn a_file_that_shrinks_and_grows_while_it_is_listed_harms_no_process() {
 fn a_file_with_a_lease_or_of_another_kind_is_not_waited_for() {
     let name = Name::with_pool("leased");
     let file = File::open(name.place()).unwrap();
-    // F_RDLCK: opening it for writing waits until it is given up.
-    let script = "use Fcntl; open(F, '<', $ARGV[0]) or die; fcntl(F, 1024, F_RDLCK) or die $!; \
+    // F_RDLCK: opening it for writing waits until it is given up. There is none while
+    // a process has it open for writing, as a listing by another test may for the moment.
+    let script = "use Fcntl; open(F, '<', $ARGV[0]) or die; my $tries = 0; \
+                  until (fcntl(F, 1024, F_RDLCK)) { ++$tries < 3000 or die $!; \
+                  select(undef, undef, undef, 0.01) } \
                   $SIG{IO} = 'IGNORE'; $| = 1; print \"held\\n\"; <STDIN>";
     drop(file);
     let mut holder = Command::new("perl")

@@ -1,8 +1,19 @@
 //! Removing a pool's file: the host's privilege.
+//!
+//! The directory is opened once, so that no link on the way to it leads elsewhere a moment later.
+//! The file is first given a name that nobody else uses, then looked at, and removed only if it is
+//! the right one: between a look at a name that others use and its removal, another file could come
+//! to it. Who may write in the directory could still interfere under the new name, but only with
+//! files that it may remove itself.
 
-use std::os::unix::fs::MetadataExt;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{
+    AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
+};
+use rustix::io::Errno;
 use vshmem_link::{Local, Region};
 
 use crate::create::CreateError;
@@ -13,7 +24,7 @@ use crate::error::FindError;
 /// # Errors
 /// Says why not.
 pub fn remove(name: &str) -> Result<PathBuf, CreateError> {
-    remove_if(name, |_| true)
+    remove_if(name, None)
 }
 
 /// As [`remove`], if it is the file that was looked at: another may have come to its place since.
@@ -21,36 +32,74 @@ pub fn remove(name: &str) -> Result<PathBuf, CreateError> {
 /// # Errors
 /// Says why not.
 pub fn remove_seen(name: &str, seen: &Region) -> Result<PathBuf, CreateError> {
-    remove_if(name, |place| {
-        let now = place.metadata().map(|meta| (meta.dev(), meta.ino()));
-        now.is_ok_and(|now| now == (seen.device, seen.inode))
-    })
+    remove_if(name, Some(seen))
 }
 
-fn remove_if(name: &str, may_go: impl Fn(&Path) -> bool) -> Result<PathBuf, CreateError> {
+fn remove_if(name: &str, seen: Option<&Region>) -> Result<PathBuf, CreateError> {
     let places = match name.contains('/') {
         true => vec![PathBuf::from(name)],
         false => [false, true].map(|huge| Local::place_of(name, huge)).to_vec(),
     };
     for place in places {
-        let is_there = place.symlink_metadata().is_ok();
-        if is_there && !may_go(&place) {
-            return Err(CreateError::Replaced { name: name.to_owned(), place });
-        }
-        match std::fs::remove_file(&place) {
-            Ok(()) => return Ok(place),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        let removed = Entry::of(&place).and_then(|entry| entry.remove(seen));
+        let name = name.to_owned();
+        match removed {
+            Ok(true) => return Ok(place),
+            Ok(false) => return Err(CreateError::Replaced { name, place }),
+            Err(Errno::NOENT) => {}
             Err(error) => {
-                return Err(CreateError::Failed {
-                    name: name.to_owned(),
-                    place,
-                    tried: "remove",
-                    error,
-                });
+                let error = error.into();
+                return Err(CreateError::Failed { name, place, tried: "remove", error });
             }
         }
     }
     Err(FindError::Unknown { name: name.to_owned() }.into())
+}
+
+/// A name in a directory that is held open.
+#[derive(Debug)]
+struct Entry<'a> {
+    directory: OwnedFd,
+    name: &'a OsStr,
+}
+
+impl<'a> Entry<'a> {
+    fn of(place: &'a Path) -> Result<Self, Errno> {
+        let name = place.file_name().ok_or(Errno::INVAL)?;
+        let parent = place.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(CWD, parent.unwrap_or(Path::new(".")), flags, Mode::empty())?;
+        Ok(Self { directory, name })
+    }
+
+    /// Removes the file of this name, if it is the one that was `seen`. Whether it was.
+    fn remove(&self, seen: Option<&Region>) -> Result<bool, Errno> {
+        let Some(seen) = seen else {
+            unlinkat(&self.directory, self.name, AtFlags::empty())?;
+            return Ok(true);
+        };
+        let is_seen = |name: &OsStr| {
+            let now = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok::<bool, Errno>((now.st_dev, now.st_ino) == (seen.device, seen.inode))
+        };
+        if !is_seen(self.name)? {
+            return Ok(false);
+        }
+        let aside = format!(".vshmem-removed.{}", uuid::Uuid::new_v4());
+        let aside = OsStr::new(&aside);
+        self.rename(self.name, aside)?;
+        if is_seen(aside)? {
+            unlinkat(&self.directory, aside, AtFlags::empty())?;
+            return Ok(true);
+        }
+        // Unless there is another one by now, which is not to be lost either.
+        self.rename(aside, self.name)?;
+        Ok(false)
+    }
+
+    fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
+        renameat_with(&self.directory, from, &self.directory, to, RenameFlags::NOREPLACE)
+    }
 }
 
 #[cfg(test)]
@@ -75,5 +124,57 @@ mod tests {
         let file = Local::open(&place).unwrap().file().unwrap();
         remove_seen(name, &file).unwrap();
         assert!(!place.exists());
+    }
+
+    /// A directory with a pool in `pool`, its file as it was seen.
+    fn directory_of_a_pool() -> (tempfile::TempDir, Region) {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("pool");
+        std::fs::write(&place, [0; 4096]).unwrap();
+        let seen = Local::open(&place).unwrap().file().unwrap();
+        (directory, seen)
+    }
+
+    #[test]
+    fn a_file_that_comes_in_the_very_moment_stays() {
+        let (directory, seen) = directory_of_a_pool();
+        let [place, kept, letters] =
+            ["pool", "kept", "letters"].map(|name| directory.path().join(name));
+        std::fs::hard_link(&place, &kept).unwrap();
+        for turn in 0..3000 {
+            std::fs::write(&letters, "somebody's letters").unwrap();
+            let both = std::sync::Barrier::new(2);
+            let removed = std::thread::scope(|scope| {
+                let comes = scope.spawn(|| {
+                    both.wait();
+                    (0..turn % 300).for_each(|_| std::hint::spin_loop());
+                    std::fs::rename(&letters, &place).unwrap();
+                });
+                both.wait();
+                let removed = remove_seen(place.to_str().unwrap(), &seen);
+                comes.join().unwrap();
+                removed
+            });
+            let left = std::fs::read(&place);
+            assert_eq!(left.ok().as_deref(), Some(&b"somebody's letters"[..]), "{removed:?}");
+            std::fs::remove_file(&place).unwrap();
+            std::fs::hard_link(&kept, &place).unwrap();
+        }
+        assert_eq!(directory.path().read_dir().unwrap().count(), 2, "nothing is left aside");
+    }
+
+    #[test]
+    fn a_directory_that_has_become_a_link_leads_nowhere_else() {
+        let (directory, seen) = directory_of_a_pool();
+        let (other, _) = directory_of_a_pool();
+        let way = directory.path().join("way");
+        std::os::unix::fs::symlink(directory.path(), &way).unwrap();
+        let place = way.join("pool");
+        let entry = Entry::of(&place).unwrap();
+        std::fs::remove_file(&way).unwrap();
+        std::os::unix::fs::symlink(other.path(), &way).unwrap();
+        assert_eq!(entry.remove(Some(&seen)), Ok(true));
+        assert!(!directory.path().join("pool").exists());
+        assert!(other.path().join("pool").exists());
     }
 }

@@ -288,6 +288,36 @@ CASE(shm_mremap_with_a_neighbour)
 	say("attaches %ld and %ld", attaches(a), attaches(b));
 }
 
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
+
+CASE(shm_seal_of_a_part)
+{
+	/* What is sealed can neither be unmapped nor moved, and is a mapping of its own. */
+	char *room = mmap(NULL, 4 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const int move = MREMAP_MAYMOVE | MREMAP_FIXED;
+	int a = segment_of(4 * PAGE);
+	char *at = attach(a);
+	if (syscall(SYS_mseal, at + 2 * PAGE, (size_t)PAGE, 0L) != 0)
+		skip("no mseal");
+	say("attaches %ld", attaches(a));
+	say("mremap of all: %s", made((long)mremap(at, 4 * PAGE, 4 * PAGE, move, room)));
+	say("attaches %ld", attaches(a));
+	say("the first page: %s", faults(write_there, at) == 0 ? "there" : "gone");
+	say("mremap of what is sealed: %s",
+		made((long)mremap(at + 2 * PAGE, PAGE, PAGE, move, room)));
+	say("mprotect of all: %s", got(mprotect(at, 4 * PAGE, PROT_READ)));
+	say("munmap of all: %s", got(munmap(at, 4 * PAGE)));
+	say("attaches %ld", attaches(a));
+	say("shmdt: %s", got(shmdt(at)));
+	say("attaches %ld", attaches(a));
+	say("shmdt again: %s", got(shmdt(at)));
+	say("attaches %ld", attaches(a));
+	say("what is sealed: %s", faults(write_there, at + 2 * PAGE) == 0 ? "there" : "gone");
+	say("what is not: %s", faults(write_there, at) == 0 ? "there" : "gone");
+}
+
 CASE(shm_mmap_over_fails)
 {
 	/* A file that nobody may map for writing any more. */

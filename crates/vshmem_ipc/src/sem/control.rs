@@ -15,21 +15,34 @@ use crate::sem::{serve, undo};
 use crate::wait::wait_queue::{self, WakeList};
 
 /// GETVAL.
-#[inline(never)]
+///
+/// In the place of its call, and every failure in the other part: a result that can be a failure is
+/// returned in memory, and who reads it waits until it lies there.
+#[inline(always)]
 pub(crate) fn semaphore_value(
     context: &Context,
     id: i32,
     number: i32,
     caller: &dyn Caller,
 ) -> Result<u32, Failure> {
-    let (set, nth) = look_up_readable(context, id, number, caller)?;
-    let load = || Ok(Ok(context.pool().map().load(set.word(nth)?, Ordering::Acquire)?));
-    let word = SemWord::unpack(flatten(load())?);
-    if word.tentative { decided_value(context, id, number, caller) } else { Ok(word.value) }
+    match plain_value(context, id, number, caller) {
+        Some(value) => Ok(value),
+        None => decided_value(context, id, number, caller),
+    }
 }
 
-/// The value of a semaphore that an array of operations has written. It looks the set up again: one
-/// that is handed on by reference lies in memory, and GETVAL waits until it does.
+/// The value, if nothing is in the way of reading it.
+#[inline(always)]
+fn plain_value(context: &Context, id: i32, number: i32, caller: &dyn Caller) -> Option<u32> {
+    let (set, number) = look_up_readable(context, id, number, caller).ok()?;
+    let at = set.word(number).ok()?;
+    let word = SemWord::unpack(context.pool().map().load(at, Ordering::Acquire).ok()?);
+    (!word.tentative).then_some(word.value)
+}
+
+/// Why there is no value, or the value of a semaphore that an array of operations has written. It
+/// looks the set up again: one that is handed on by reference lies in memory, and GETVAL waits
+/// until it does.
 #[cold]
 #[inline(never)]
 fn decided_value(

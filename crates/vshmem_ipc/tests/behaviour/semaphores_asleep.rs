@@ -8,7 +8,7 @@ fn a_waiter_is_released_by_another_thread_and_another_client() {
     let pool = pool();
     let (me, other) = (join(&pool, 10), join(&pool, 11));
     let id = me.set(1);
-    for _ in 0..50 {
+    for _ in 0..if cfg!(miri) { 3 } else { 50 } {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| me.op(id, &[down(0)]));
             until("a waiter", || other.waiters(id, 0, false) == 1);

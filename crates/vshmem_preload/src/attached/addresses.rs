@@ -8,6 +8,9 @@ use vshmem_ipc::Errno;
 use crate::next::system_call;
 use crate::process;
 
+/// Mappings begin and end at multiples of it.
+pub const PAGE: usize = 4096;
+
 /// Unmaps a range of the pool without a notice, with what the device had to map around it.
 pub fn drop_mapping(start: usize, bytes: usize) {
     let range = match process::joined() {

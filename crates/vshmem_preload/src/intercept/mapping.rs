@@ -1,11 +1,11 @@
 //! The calls on the address space: munmap(2), mmap(2), mremap(2), mprotect(2), madvise(2), mlock(2)
 //! and their kin.
 
-use libc::{c_int, c_uint, c_void, off_t, size_t};
+use libc::{c_int, c_uint, c_ulong, c_void, off_t, size_t};
 
 use crate::attached::attach_table::Marks;
 use crate::mapping::{advice, protect, remap, unmap};
-use crate::next::next;
+use crate::next::{next, system_call};
 
 /// munmap(2).
 ///
@@ -194,6 +194,17 @@ pub unsafe extern "C" fn munlock(start: *const c_void, bytes: size_t) -> c_int {
         Marks::none(),
         || next!(c"munlock": fn(*const c_void, size_t) -> c_int, (start, bytes), -1),
     )
+}
+
+/// mseal(2): newer than most libcs.
+///
+/// # Safety
+/// As the call's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mseal(start: *mut c_void, bytes: size_t, flags: c_ulong) -> c_int {
+    let words = [start.addr(), bytes, flags as usize];
+    // SAFETY: the arguments are those that the program has passed for this call.
+    advice::seal(words[0], bytes, || unsafe { system_call(libc::SYS_mseal, words) as c_int })
 }
 
 /// mlockall(2): would count what is kept.

@@ -117,6 +117,7 @@ impl Call {
             libc::SYS_mlock2 => advice::lock(a, b, advice::locks_of(c as u32), by_int).into(),
             libc::SYS_munlock => advice::lock(a, b, Marks::none(), by_int).into(),
             libc::SYS_mlockall => advice::lock_all(int(a), by_int).into(),
+            libc::SYS_mseal => advice::seal(a, b, by_int).into(),
             libc::SYS_munlockall => advice::unlock_all(by_int).into(),
             _ => return None,
         })

@@ -1,14 +1,15 @@
-//! madvise(2), msync(2), mlock(2) and their kin: what the kernel keeps of a mapping beside its
+//! madvise(2), msync(2), mlock(2), mseal(2) and their kin: what the kernel keeps of a mapping beside its
 //! rights cuts it in pieces as other rights do, and decides whether a child inherits it.
 
 use libc::{c_int, c_uint};
 use vshmem_ipc::Client;
 use vshmem_link::Memory;
 
+use crate::attached::addresses::PAGE;
 use crate::attached::attach_table::{Marks, Piece};
 use crate::attached::future_locks::{self, ON_FAULT};
 use crate::attached::{fixed, mapping_cache, pieces};
-use crate::mapping::change::{PAGE, change};
+use crate::mapping::change::change;
 use crate::next::system_call;
 use crate::{errno, process};
 
@@ -136,6 +137,25 @@ pub fn lock(start: usize, bytes: usize, locks: Marks, call: impl FnOnce() -> c_i
         let change = |marks: Marks| marks.without(LOCKS).and(locks);
         let done = |piece: Piece| result == 0 || is_locked(piece.start.max(first)) == locks_any;
         pieces::mark(session.client(), first, length, done, change);
+    }
+    result
+}
+
+/// mseal(2), by whatever call: what is sealed can neither be unmapped nor moved nor be given other
+/// rights.
+pub fn seal(start: usize, bytes: usize, call: impl FnOnce() -> c_int) -> c_int {
+    let length = bytes.checked_next_multiple_of(PAGE).unwrap_or(usize::MAX);
+    errno::untouched(|| mapping_cache::drop_range(start, length));
+    let changing = change(start, length);
+    if changing.is_some() {
+        stays(start, length);
+    }
+    let result = call();
+    if result == 0
+        && let Some((_, session)) = &changing
+    {
+        let sealed = |marks: Marks| marks.and(Marks::SEALED);
+        pieces::mark(session.client(), start, length, |_| true, sealed);
     }
     result
 }

@@ -9,7 +9,7 @@ use vshmem_mem::Protection;
 use vshmem_session::Session;
 
 use crate::attached::addresses::{drop_mapping, drop_range};
-use crate::attached::attach_table::{Attaching, Changing, Piece, Rights};
+use crate::attached::attach_table::{Attaching, Changing, Marks, Piece, Rights};
 use crate::attached::{future_locks, mapping_cache, pieces};
 use crate::errno;
 use crate::mapping::user;
@@ -194,15 +194,13 @@ pub fn detach(session: &Session, base: usize, kernel: impl FnOnce() -> c_int) ->
             lowest = Some(piece);
         }
     });
-    let mut found = false;
     if let Some(lowest) = lowest {
-        while let Some(piece) = pieces::take(|piece| piece.goes_with(lowest)) {
+        // What is sealed stays mapped, and counts.
+        let sealed = |piece: Piece| piece.rights.marks.has(Marks::SEALED);
+        while let Some(piece) = pieces::take(|piece| piece.goes_with(lowest) && !sealed(piece)) {
             mapping_cache::detach(piece);
             let _ = session.client().shmdt(piece.id);
-            found = true;
         }
-    }
-    if found {
         user::forget();
         return 0;
     }

@@ -3,14 +3,12 @@
 
 use vshmem_session::Session;
 
+use crate::attached::addresses::PAGE;
 use crate::attached::attach_table::Changing;
 use crate::attached::{mapping_cache, pieces};
 use crate::mapping::{reconcile, user};
 use crate::session::current;
 use crate::{errno, process};
-
-/// Mappings begin and end at multiples of it.
-pub const PAGE: usize = 4096;
 
 /// The attach table for this thread alone, if a call is about to change a range in which something
 /// is attached. It is to live until both the kernel and the attach table have changed: a thread

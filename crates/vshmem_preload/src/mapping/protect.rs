@@ -3,11 +3,12 @@
 use libc::c_int;
 use vshmem_ipc::Errno;
 
+use crate::attached::addresses::PAGE;
 use crate::attached::attach_table::{Piece, Rights};
 use crate::attached::fixed::touches as is_fixed;
 use crate::attached::{mapping_cache, pieces};
 use crate::errno;
-use crate::mapping::change::{PAGE, change};
+use crate::mapping::change::change;
 use crate::mapping::{fixed, user};
 use crate::next::system_call;
 

@@ -2,13 +2,16 @@
 //!
 //! mremap(2) and mmap(2) with a place of the program's choice may unmap what lies there, and fail
 //! afterwards; since Linux 6.17 an mremap(2) of several mappings may have moved some of them. The
-//! kernel alone knows, and tells in /proc/self/maps. The caller holds the attach table
+//! kernel alone knows. It tells in /proc/self/maps; where that cannot be read, or must not be
+//! because the program has confined itself, each page is asked for: the kernel does not map over
+//! another mapping unless it is told to. The caller holds the attach table
 //! ([`crate::mapping::change::change`]), so that no thread attaches there meanwhile.
 
 use rustix::fs::{Mode, OFlags};
 use vshmem_ipc::Client;
 use vshmem_mem::unless_confined;
 
+use crate::attached::addresses::{PAGE, drop_range, no_access};
 use crate::attached::attach_table::Piece;
 use crate::attached::pieces;
 use crate::errno;
@@ -65,11 +68,15 @@ fn each_mapping(mut each: impl FnMut(Mapping)) -> Option<()> {
     }
 }
 
-/// The first part of a range in which no mapping is as `wanted`. `None`: there is none, or nothing
-/// can say.
-fn first_gap(start: usize, end: usize, wanted: impl Fn(Mapping) -> bool) -> Option<(usize, usize)> {
+/// The first part of a range in which no mapping is as `wanted`; `Some(None)`: there is no such
+/// part. `None`: the mappings cannot be read.
+fn first_gap_by_maps(
+    start: usize,
+    end: usize,
+    wanted: impl Fn(Mapping) -> bool,
+) -> Option<Option<(usize, usize)>> {
     let (mut at, mut until) = (start, end);
-    each_mapping(|mapping| {
+    let look = |mapping: Mapping| {
         if mapping.end <= at || mapping.start >= until || !wanted(mapping) {
             return;
         }
@@ -78,40 +85,79 @@ fn first_gap(start: usize, end: usize, wanted: impl Fn(Mapping) -> bool) -> Opti
         } else {
             until = mapping.start;
         }
-    })?;
-    (at < until).then_some((at, until))
+    };
+    unless_confined(|| each_mapping(look)).flatten()?;
+    Some((at < until).then_some((at, until)))
+}
+
+/// Whether nothing is mapped in a range of whole pages: it can be had then.
+fn is_free(start: usize, bytes: usize) -> bool {
+    let Ok(got) = no_access(start, bytes, libc::MAP_FIXED_NOREPLACE) else { return false };
+    drop_range(got, bytes);
+    got == start
+}
+
+/// The first part of a range in which nothing is mapped.
+fn first_gap_by_asking(start: usize, end: usize) -> Option<(usize, usize)> {
+    if start < end && is_free(start, end - start) {
+        return Some((start, end));
+    }
+    let mut pages = (start..end).step_by(PAGE);
+    let first = pages.find(|&page| is_free(page, PAGE))?;
+    Some((first, pages.find(|&page| !is_free(page, PAGE)).unwrap_or(end)))
 }
 
 /// Calls `each` with every part of a range at which no piece can lie any more.
 fn each_gone(start: usize, bytes: usize, mut each: impl FnMut(usize, usize)) {
     let (mut at, end) = (start, start.saturating_add(bytes));
     let may_be_attached = |mapping: Mapping| mapping.is_shared_file || mapping.is_reserved;
-    while let Some((from, to)) = first_gap(at, end, may_be_attached) {
+    while let Some(gap) = first_gap_by_maps(at, end, may_be_attached) {
+        let Some((from, to)) = gap else { return };
         each(from, to);
+        at = to;
+    }
+    each_attached(at, end, |mut at, end| {
+        while let Some((from, to)) = first_gap_by_asking(at, end) {
+            each(from, to);
+            at = to;
+        }
+    });
+}
+
+/// Calls `each` with every part of a range in which there is a piece.
+fn each_attached(mut at: usize, end: usize, mut each: impl FnMut(usize, usize)) {
+    while at < end {
+        let mut lowest: Option<Piece> = None;
+        pieces::each(|piece| {
+            if piece.touches(at, end) && lowest.is_none_or(|lowest| piece.start < lowest.start) {
+                lowest = Some(piece);
+            }
+        });
+        let Some(piece) = lowest else { return };
+        let to = piece.end().min(end);
+        each(piece.start.max(at), to);
         at = to;
     }
 }
 
 /// Takes what a failed call has unmapped of a range out of the attach table.
 pub fn unmapped(this_client: &Client, start: usize, bytes: usize) {
-    let look = || {
+    errno::untouched(|| {
         each_gone(start, bytes, |from, to| pieces::forget_range(this_client, from, to - from));
-    };
-    errno::untouched(|| unless_confined(look));
+    });
 }
 
 /// Follows a failed mremap(2) of a range to a given place in the attach table: what it has moved,
 /// and what it has unmapped.
 pub fn half_moved(this_client: &Client, start: usize, bytes: usize, target: usize) {
-    let look = || {
+    errno::untouched(|| {
         each_gone(start, bytes, |from, to| {
             while let Some(piece) = pieces::find(|piece| piece.touches(from, to)) {
                 let (first, end) = (piece.start.max(from), piece.end().min(to));
                 follow(this_client, first, end, first - start + target);
             }
         });
-    };
-    errno::untouched(|| unless_confined(look));
+    });
 }
 
 /// Follows the part of a piece that has gone from its place: to `target`, if a segment is shown
@@ -119,7 +165,9 @@ pub fn half_moved(this_client: &Client, start: usize, bytes: usize, target: usiz
 fn follow(this_client: &Client, start: usize, end: usize, target: usize) {
     let bytes = end - start;
     let shows_segment = |mapping: Mapping| mapping.is_shared_file;
-    let has_moved = first_gap(target, target + bytes, shows_segment).is_none();
+    let gap = first_gap_by_maps(target, target + bytes, shows_segment)
+        .unwrap_or_else(|| first_gap_by_asking(target, target + bytes));
+    let has_moved = gap.is_none();
     if has_moved {
         pieces::forget_range(this_client, target, bytes);
     }

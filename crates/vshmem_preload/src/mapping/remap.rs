@@ -14,11 +14,11 @@ use vshmem_link::Memory;
 use vshmem_mem::Protection;
 use vshmem_session::Session;
 
-use crate::attached::addresses::{drop_range, no_access};
+use crate::attached::addresses::{PAGE, drop_range, no_access};
 use crate::attached::attach_table::{Marks, Piece, Rights};
 use crate::attached::{fixed as attached_fixed, mapping_cache, pieces};
 use crate::errno;
-use crate::mapping::change::{PAGE, change};
+use crate::mapping::change::change;
 use crate::mapping::remap_request::RemapRequest;
 use crate::mapping::{fixed, reconcile, user};
 use crate::next::system_call;

@@ -5,9 +5,8 @@ use std::ptr::NonNull;
 use libc::c_int;
 use vshmem_ipc::Errno;
 
-use crate::attached::addresses::no_access;
+use crate::attached::addresses::{PAGE, no_access};
 use crate::attached::pieces;
-use crate::mapping::change::PAGE;
 
 /// What mremap(2) is asked for; lengths are whole pages.
 #[derive(Debug, Clone, Copy)]

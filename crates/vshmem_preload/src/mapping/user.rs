@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use vshmem_ipc::Errno;
 
+use crate::attached::addresses::PAGE;
 use crate::attached::pieces;
 use crate::next::system_call;
 
 /// Pages that are remembered; a power of two.
 const REMEMBERED: usize = 512;
-const PAGE: usize = 4096;
 /// MADV_POPULATE_READ and MADV_POPULATE_WRITE (Linux 5.14).
 const POPULATE_READ: libc::c_int = 22;
 const POPULATE_WRITE: libc::c_int = 23;

@@ -24,7 +24,9 @@ impl Marks {
     pub const NOT_INHERITED: Self = Self(128);
     const KEY_SHIFT: u32 = 8;
     const KEYS: Self = Self(0xff << Self::KEY_SHIFT);
-    const ALL: u32 = 0xffff;
+    /// mseal(2): neither moved nor unmapped any more.
+    pub const SEALED: Self = Self(1 << 16);
+    const ALL: u32 = 0x1_ffff;
 
     /// None of them.
     pub const fn none() -> Self {

@@ -99,7 +99,7 @@ impl Machine for Xen {
 
     fn boot_time(&self) -> Duration {
         // Emulated, on a busy machine, and one processor for all domains.
-        Duration::from_secs(240)
+        Duration::from_secs(600)
     }
 
     fn prepare(
