@@ -56,6 +56,7 @@ test: setup-all build programs
 # TEST_LONG names some of its steps.
 TEST_LONG ?=
 test-long: setup-all build programs
+	@scripts/setup packages libvirt slurm
 	@tests/run_long $(TEST_LONG)
 
 check:
@@ -79,9 +80,9 @@ clean:
 DEVICES ?= doorbell plain plain-sysfs dax
 .PHONY: test-qemu
 test-qemu: setup-all build programs
-	@for device in $(DEVICES); do \
-		VSHMEM_TEST_DEVICE=$$device VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test qemu -- --test-threads=1 --nocapture || exit 1; \
-	done
+	@status=0; for device in $(DEVICES); do \
+		VSHMEM_TEST_DEVICE=$$device VSHMEM_BIN_DIR=$(CURDIR)/target/release $(CARGO) test --quiet --profile quick -p vshmem_acceptance --test qemu -- --test-threads=1 --nocapture || status=1; \
+	done; exit $$status
 
 # The same under Xen, emulated: dom0 makes the pool and grants it to two guests.
 .PHONY: test-xen

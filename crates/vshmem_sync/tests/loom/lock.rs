@@ -156,8 +156,8 @@ fn a_fast_operation_and_a_change_under_the_lock_both_count() {
 
 #[test]
 fn no_waiter_enters_the_queue_past_a_fast_rise() {
-    // One wants a token and enters the wait queue when there is none; the other brings one. In the end either
-    // it has the token, or it was asked to try again.
+    // One wants a token and enters the wait queue when there is none; the other brings one. In the
+    // end either it has the token, or it was asked to try again.
     explore(3, || {
         let map = cells_and_slots();
         let (waiter, riser) = (Process::new(&map, 0), Process::new(&map, 1));

@@ -7,11 +7,11 @@ use clap::{Args, Subcommand};
 use vshmem_lab::{GuestKind, INIT_VERB, KEEPER_VERB, Lab};
 
 use super::exec::Exec;
-use super::ls::Ls;
+use super::ls::{Ls, no_such_lab};
 use super::own_pool::OwnPool;
 use super::up::Up;
 use super::xen::{DOM0, make_in_dom0};
-use crate::failure::{Failure, Outcome, failed};
+use crate::failure::{Failure, Outcome};
 use crate::show;
 
 /// Boot guests on this machine to try a pool across kernels.
@@ -139,9 +139,4 @@ fn down(name: &str) -> Result<(), Failure> {
         return show::line(format!("lab {name}: down"));
     }
     no_such_lab(name)
-}
-
-/// Says that there is none of that name.
-pub fn no_such_lab<T>(name: &str) -> Result<T, Failure> {
-    failed(format!("lab {name}: there is none of that name. `vshmem lab ls` shows those there are"))
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use vshmem_lab::{Lab, Listing};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, failed};
 use crate::show;
 use crate::table::Table;
 
@@ -28,7 +28,7 @@ impl Ls {
         if let Some(name) = name {
             labs.retain(|lab| lab.name == name);
             if labs.is_empty() {
-                return super::command::no_such_lab(name);
+                return no_such_lab(name);
             }
         }
         if self.json {
@@ -64,4 +64,9 @@ fn add(table: &mut Table, lab: &Listing) {
         ];
         table.row([&first[..], &rest[..]].concat());
     }
+}
+
+/// Says that there is none of that name.
+pub fn no_such_lab<T>(name: &str) -> Result<T, Failure> {
+    failed(format!("lab {name}: there is none of that name. `vshmem lab ls` shows those there are"))
 }
