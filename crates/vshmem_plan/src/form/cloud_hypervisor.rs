@@ -1,4 +1,4 @@
-//! Cloud Hypervisor's words (its docs/cpu.md, docs/memory.md). Not tried here.
+//! Cloud Hypervisor's words (its own pages on CPUs and memory). Not tried here.
 
 use crate::result::{Guest, Plan};
 

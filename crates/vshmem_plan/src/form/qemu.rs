@@ -1,4 +1,4 @@
-//! QEMU's own words (qemu(1): -smp, -object, -numa; docs/pcie.txt and docs/pci_expander_bridge.txt).
+//! QEMU's own words (qemu(1): -smp, -object, -numa).
 //! QEMU pins no thread itself: the command starts stopped, and `vshmem plan apply` pins and starts.
 
 use crate::result::{Cell, Guest, Plan, Pool};
