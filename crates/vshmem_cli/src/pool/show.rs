@@ -44,7 +44,7 @@ Examples:
   qemu-system-x86_64 ... $(vshmem pool show job7 --as qemu)
   vshmem pool show job7 --as libvirt --device plain     an element for <devices>
   podman run $(vshmem pool show job7 --as podman) ...
-  vshmem pool show job7 --as cdi > /etc/cdi/vshmem-job7.json";
+  vshmem pool show job7 --as cdi                        for /etc/cdi/vshmem-job7.json";
 
 #[derive(Debug, Serialize)]
 struct Facts {

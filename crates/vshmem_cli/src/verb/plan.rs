@@ -60,7 +60,6 @@ Examples:
   vshmem plan                                      a guest for each socket of this machine
   vshmem plan --guests per-node --pool 4G --hugepages 1G
   vshmem plan --guests 2 --pool 1G --as libvirt --output plans
-  vshmem plan --topology 'synthetic:package:2 [numa(memory=68719476736)] core:16 pu:2'
   vshmem plan --topology xml:other-host.xml --as json
 
 A plan changes nothing. Its text names what to do on the host before the guests start.";

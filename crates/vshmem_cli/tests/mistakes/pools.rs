@@ -152,7 +152,7 @@ pub const ROWS: &[Mistake] = &[
         setup: nothing,
         line: "pool create {pool} --size 8M --numa 63",
         code: 1,
-        says: &["cannot lie on node 63", "EINVAL"],
+        says: &["cannot lie on node 63", "Invalid argument"],
         proposes: "cat /sys/devices/system/node/has_memory",
     },
     Mistake {

@@ -102,7 +102,7 @@ pub enum CreateError {
     },
     /// Its pages cannot lie there.
     #[error(
-        "pool {name}: its pages cannot lie on node {nodes} ({errno:?}). `cat /sys/devices/system/node/has_memory` shows the nodes that have memory"
+        "pool {name}: its pages cannot lie on node {nodes} ({errno}). `cat /sys/devices/system/node/has_memory` shows the nodes that have memory"
     )]
     Nodes {
         /// The name.
