@@ -31,6 +31,7 @@ mod rates;
 mod region;
 mod served;
 mod uml;
+mod uuid;
 mod wait_words;
 mod xen;
 
@@ -53,6 +54,7 @@ pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
 pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
+pub use uuid::uuid_digits;
 pub use wait_words::{OwnWords, open_wait_words, wait_files};
 pub use xen::host::{
     Admission as XenAdmission, GrantTableSize as XenRoom, Member as XenMember, PoolDomain,
