@@ -48,7 +48,7 @@ pub fn clean(text: &str) -> String {
 }
 
 /// Whether to write in colours there: on a terminal, and when nobody has forbidden it
-/// (https://no-color.org).
+/// (<https://no-color.org>).
 pub fn colours(to: &impl IsTerminal) -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|word| !word.is_empty());
     to.is_terminal() && !forbidden
