@@ -8,11 +8,11 @@ use crate::failure::{Failure, failed};
 
 /// Writes a text. A closed output (`| head`) is not a failure.
 pub fn text(text: &str) -> Result<(), Failure> {
-    is_listened_to(text).map(|_| ())
+    write(text).map(|_| ())
 }
 
-/// Writes one of several texts. False when nobody listens any more.
-pub fn is_listened_to(text: &str) -> Result<bool, Failure> {
+/// As [`text`]. False when nobody reads it any more.
+pub fn write(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),

@@ -109,6 +109,17 @@ pub struct Step {
     pub undo: String,
 }
 
+impl Plan {
+    /// The pools of the guest with this number from 0, and the node of the guest that each device is
+    /// shown on.
+    pub(crate) fn pools_of(&self, guest: usize) -> impl Iterator<Item = (&Pool, u32)> {
+        self.pools.iter().filter_map(move |pool| {
+            let (_, cell) = pool.guests.iter().find(|(of, _)| *of == guest)?;
+            Some((pool, *cell))
+        })
+    }
+}
+
 impl Guest {
     /// Its memory in bytes.
     #[must_use]

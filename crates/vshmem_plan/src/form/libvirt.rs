@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use crate::number_set::NumberSet;
-use crate::result::{Cell, Guest, Plan, Pool};
+use crate::result::{Cell, Guest, Plan};
 
 /// A file of domain XML for each guest, as (name, text). `emulated`: without hardware
 /// virtualisation, so without the host's own CPU model.
@@ -123,10 +123,8 @@ fn numa_cell(number: usize, cell: &Cell) -> Vec<String> {
 /// that is nearest to the pool's pages.
 fn pool_devices(plan: &Plan, guest: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let own = |pool: &Pool| pool.guests.iter().find(|(of, _)| *of == guest).map(|(_, cell)| *cell);
-    let own = plan.pools.iter().filter_map(|pool| Some((pool, own(pool)?)));
     let many = plan.guests[guest].cells.len() > 1;
-    for (place, (pool, cell)) in own.enumerate() {
+    for (place, (pool, cell)) in plan.pools_of(guest).enumerate() {
         let (expander, port) = (2 * place + 1, 2 * place + 2);
         if many {
             lines.push("<controller type='pci' index='0' model='pcie-root'/>".to_owned());
