@@ -17,6 +17,9 @@ pub struct Plan {
     pub unused: Vec<Unused>,
     /// The size of the pages that back guests and pools, in bytes.
     pub page_bytes: u64,
+    /// Whether a monitor has to name the CPU feature `topoext`: a guest sees the threads of AMD's
+    /// cores only with it.
+    pub topoext: bool,
     /// What to know about this plan.
     pub notes: Vec<String>,
     /// What to do on the host before the guests start, in this order.

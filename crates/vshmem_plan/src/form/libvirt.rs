@@ -52,7 +52,7 @@ fn domain(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> String {
     line(2, "<features>".into());
     line(4, "<acpi/>".into());
     line(2, "</features>".into());
-    for text in cpu(guest, emulated) {
+    for text in cpu(plan, guest, emulated) {
         line(2, text);
     }
     line(2, "<devices>".into());
@@ -81,7 +81,7 @@ fn memory_backing(plan: &Plan, guest: &Guest) -> Vec<String> {
     lines
 }
 
-fn cpu(guest: &Guest, emulated: bool) -> Vec<String> {
+fn cpu(plan: &Plan, guest: &Guest, emulated: bool) -> Vec<String> {
     let topology = guest.topology;
     let mut lines = vec![if emulated {
         "<cpu mode='maximum'>".to_owned()
@@ -94,6 +94,9 @@ fn cpu(guest: &Guest, emulated: bool) -> Vec<String> {
     ));
     if !emulated {
         lines.push("  <cache mode='passthrough'/>".into());
+        if plan.topoext && topology.threads > 1 {
+            lines.push("  <feature policy='require' name='topoext'/>".into());
+        }
     }
     lines.push("  <numa>".into());
     for (number, cell) in guest.cells.iter().enumerate() {

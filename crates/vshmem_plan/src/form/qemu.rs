@@ -40,7 +40,12 @@ fn list(cpus: &[u32]) -> String {
 /// An option and its value each.
 fn arguments(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> Vec<String> {
     let topology = guest.topology;
-    let (accelerator, cpu) = if emulated { ("tcg", "max") } else { ("kvm", "host") };
+    let (accelerator, cpu) = match (emulated, plan.topoext && topology.threads > 1) {
+        // The emulated CPU is one of AMD's, whose threads are seen as cores.
+        (true, _) => ("tcg", "max,vendor=GenuineIntel"),
+        (false, true) => ("kvm", "host,topoext=on"),
+        (false, false) => ("kvm", "host"),
+    };
     let mut words = vec![
         format!("-name {},debug-threads=on -S", guest.name),
         format!("-qmp unix:/run/vshmem/{}.qmp,server=on,wait=off", guest.name),

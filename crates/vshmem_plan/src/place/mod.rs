@@ -45,6 +45,7 @@ pub fn plan(machine: &Machine, request: &Request) -> Result<Plan, Impossible> {
         guests,
         pools,
         page_bytes,
+        topoext: machine.vendor == "AuthenticAMD",
         notes,
     })
 }
