@@ -204,6 +204,14 @@ fn metrics_are_what_prometheus_reads_and_count_exactly() {
         &["metrics", "--pool", &name.0, "--output", "/nowhere/vshmem.prom"],
         &["/nowhere/vshmem.prom", "vshmem metrics --output"],
     );
+    // What is no file stays what it is: /dev/null would be a file afterwards.
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    rig::refusal(
+        &["metrics", "--pool", &name.0, "--output", link.to_str().unwrap()],
+        &["is no regular file"],
+    );
+    assert!(link.is_symlink());
     load.session.leave().unwrap();
 }
 

@@ -79,18 +79,26 @@ fn write(place: &Path, text: &str) -> Result<(), Failure> {
     let Some(name) = place.file_name() else {
         return failed(format!("--output {}: it is not a file", place.display()));
     };
+    // Renaming would put a file where a device or a link was: also where /dev/null was.
+    if std::fs::symlink_metadata(place).is_ok_and(|meta| !meta.is_file()) {
+        return failed(format!(
+            "--output {}: it is there, and is no regular file. Name a file, or leave --output out for standard output",
+            place.display()
+        ));
+    }
     let mut draft_name = std::ffi::OsString::from(".");
     draft_name.push(name);
     draft_name.push(format!(".{}", std::process::id()));
     let draft = place.with_file_name(draft_name);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&draft)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| std::fs::rename(&draft, place));
+    let opened = OpenOptions::new().write(true).create_new(true).open(&draft);
+    let written = opened.and_then(|mut file| {
+        let written = file.write_all(text.as_bytes());
+        written.and_then(|()| std::fs::rename(&draft, place)).inspect_err(|_| {
+            // Only what was made here.
+            let _ = std::fs::remove_file(&draft);
+        })
+    });
     if let Err(error) = written {
-        let _ = std::fs::remove_file(&draft);
         return failed(format!(
             "--output {}: it cannot be written ({error}). Name a file in a directory that is there and that you may write to, as in `vshmem metrics --output /tmp/vshmem.prom`",
             place.display()
