@@ -54,7 +54,13 @@ impl MappedAs {
 
     fn is_in(&self, maps: &Path) -> bool {
         let Ok(file) = File::open(maps) else { return false };
-        BufReader::new(file).lines().map_while(Result::ok).any(|line| self.is_line(&line))
+        self.is_among(BufReader::new(file))
+    }
+
+    /// Whether it is in one of the lines. The paths in them may be of any bytes.
+    fn is_among(&self, maps: impl BufRead) -> bool {
+        let mut lines = maps.split(b'\n').map_while(Result::ok);
+        lines.any(|line| self.is_line(&String::from_utf8_lossy(&line)))
     }
 
     /// `ADDRESSES MODE OFFSET DEVICE INODE PATH`
@@ -85,5 +91,13 @@ mod tests {
         ] {
             assert_eq!(mapped.is_line(line), is, "{line}");
         }
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_hides_no_mapping_behind_it() {
+        let mapped = MappedAs { device: "00:18".into(), inode: "77".into() };
+        let maps =
+            b"7f00-7f01 r--p 0 00:19 5   /tmp/\xff\n7f02-7f03 rw-s 0 00:18 77   /dev/shm/x\n";
+        assert!(mapped.is_among(&maps[..]));
     }
 }
