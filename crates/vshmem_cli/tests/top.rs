@@ -248,6 +248,27 @@ fn metrics_are_served_over_http() {
     assert!(gone.starts_with("HTTP/1.1 503 ") && gone.contains("there is none of that name"));
 }
 
+/// The members of a pool write what its UUID and its name are, and may spoil it.
+#[test]
+fn a_pool_hides_no_other_one_from_metrics() {
+    let [name, forged] = ["metrics-honest", "metrics-forged"].map(Name::new);
+    expect(0, &["pool", "create", &name.0, "--size", "8M"]);
+    fs::copy(name.place(), forged.place()).unwrap();
+    let words = ["metrics", "--pool", &forged.0, "--pool", &name.0];
+    let metrics = || String::from_utf8(expect(0, &words).stdout).unwrap();
+    let text = metrics();
+    let value = checked(&text);
+    for name in [&name.0, &forged.0] {
+        assert_eq!(value(&format!("vshmem_pool_readable{{pool=\"{name}\"}}")), 1.0);
+        assert!(value(&format!("vshmem_pool_bytes{{pool=\"{name}\"}}")) > 0.0);
+    }
+    fs::write(forged.place(), [0; 8192]).unwrap();
+    let text = metrics();
+    let value = checked(&text);
+    assert_eq!(value(&format!("vshmem_pool_readable{{pool=\"{}\"}}", forged.0)), 0.0);
+    assert!(value(&format!("vshmem_pool_bytes{{pool=\"{}\"}}", name.0)) > 0.0);
+}
+
 #[test]
 fn who_may_not_open_a_pool_is_told_so() {
     const NOBODY: u32 = 65_534;

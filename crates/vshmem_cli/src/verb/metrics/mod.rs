@@ -62,15 +62,56 @@ impl Metrics {
             [] => vec![None],
             names => names.iter().map(|name| Some(name.as_str())).collect(),
         };
-        let mut told = HashSet::new();
+        let mut told = Told::default();
+        let (mut failed, mut has_read) = (None, false);
         for name in named {
-            let pool = open_pool(choice::open(name)?.as_ref())?;
-            // A pool that is named twice, by name and by path, has its samples once.
-            if told.insert(pool.superblock().uuid) {
-                sample::add(&pool, &mut exposition)?;
+            match told.with(name, &exposition) {
+                Ok(more) => (exposition, has_read) = (more, true),
+                // What the members of one pool have spoilt hides no other pool.
+                Err(failure) => {
+                    let name = name.unwrap_or_default();
+                    if told.names.insert(name.to_owned()) {
+                        sample::readable(name, false, &mut exposition);
+                    }
+                    failed = Some(failure);
+                }
             }
         }
-        Ok(exposition.text())
+        match failed {
+            Some(failure) if !has_read => Err(failure),
+            _ => Ok(exposition.text()),
+        }
+    }
+}
+
+/// What was told so far. A pool's UUID and name in its memory are its members' words, who may name
+/// another pool: what counts is the file or device, and its name.
+#[derive(Debug, Default)]
+struct Told {
+    places: HashSet<PathBuf>,
+    names: HashSet<String>,
+}
+
+impl Told {
+    /// The samples so far, and those of one more pool.
+    fn with(&mut self, name: Option<&str>, so_far: &Exposition) -> Result<Exposition, Failure> {
+        let mut exposition = so_far.clone();
+        let link = choice::open(name)?;
+        let place = link.place().canonicalize().unwrap_or_else(|_| link.place().to_owned());
+        let pool = open_pool(link.as_ref())?;
+        // A pool that is named twice, by name and by path, has its samples once.
+        if !self.places.insert(place.clone()) {
+            return Ok(exposition);
+        }
+        let of_file = place.file_name().and_then(|file| file.to_str()?.strip_prefix("vshmem."));
+        let mut label = of_file.map_or_else(|| pool.name(), str::to_owned);
+        if self.names.contains(&label) {
+            label = place.display().to_string();
+        }
+        sample::readable(&label, true, &mut exposition);
+        sample::add(&pool, &label, &mut exposition)?;
+        self.names.insert(label);
+        Ok(exposition)
     }
 }
 
