@@ -301,7 +301,7 @@ fn a_pool_that_says_it_is_another_takes_nothing_of_that_one_with_it() {
     let uuid =
         json(&["pool", "show", &name.0, "--json"])["uuid"].as_str().unwrap().replace('-', "");
     let forged = Name::new("pool-same-uuid-forged");
-    fs::copy(name.place(), forged.place()).unwrap();
+    rig::forge(&name, &forged);
     let wait_file = std::path::PathBuf::from(format!("/dev/shm/vshmem-wait.{uuid}.test"));
     fs::write(&wait_file, "").unwrap();
     expect(0, &["pool", "rm", &forged.0]);

@@ -253,7 +253,7 @@ fn metrics_are_served_over_http() {
 fn a_pool_hides_no_other_one_from_metrics() {
     let [name, forged] = ["metrics-honest", "metrics-forged"].map(Name::new);
     expect(0, &["pool", "create", &name.0, "--size", "8M"]);
-    fs::copy(name.place(), forged.place()).unwrap();
+    rig::forge(&name, &forged);
     let words = ["metrics", "--pool", &forged.0, "--pool", &name.0];
     let metrics = || String::from_utf8(expect(0, &words).stdout).unwrap();
     let text = metrics();
