@@ -3,16 +3,9 @@
 #   tests/containers/debian.sh VSHMEM    after `make deb`; as root; needs mmdebstrap and a mirror of Debian
 # PACKAGES: where the packages are (build/packages). The last line counts: `N passed, N failed`.
 cd "$(dirname "$0")/../.." || exit 1
-vshmem=$(realpath "$1") passed=0 failed=0 pool=debian-$$ packages=${PACKAGES:-build/packages}
+vshmem=$(realpath "$1") pool=debian-$$ packages=${PACKAGES:-build/packages}
 work=$(mktemp -d /tmp/vshmem-containers.XXXXXX) || exit 1
-podman=(false)
 . tests/containers/engine.sh
-cleanup() {
-	stop_engine
-	"$vshmem" pool rm "$pool" --force >/dev/null 2>&1
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
 
 # Instead of the small tree of the other tests.
 tree() {
@@ -29,15 +22,6 @@ command -v mmdebstrap >/dev/null || skip "no mmdebstrap here (scripts/setup cont
 [ -e "$(ls "$packages"/vshmem-tools_*.deb 2>/dev/null | head -1)" ] || skip "no packages in $packages (make deb)"
 start_engine
 
-ok() { # ok WHAT COMMAND...
-	local what=$1
-	shift
-	if "$@" >"$work/out" 2>&1; then
-		passed=$((passed + 1)); echo "ok: $what"
-	else
-		failed=$((failed + 1)); echo "FAILED: $what"; tail -n 20 "$work/out" "$work/mmdebstrap.log"
-	fi
-}
 "$vshmem" pool create "$pool" --size 32M --mode 0666 >/dev/null || exit 1
 "$vshmem" agent --keep --pool "/dev/shm/vshmem.$pool"
 given=($("$vshmem" pool show "$pool" --as podman 2>/dev/null))

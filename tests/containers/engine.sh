@@ -1,7 +1,31 @@
 # To be sourced: Podman with a store of its own, and an image that holds vshmem and the test's program.
-# Wants $vshmem (the command) and $work (a directory); sets $podman (an array) and $image.
+# Wants $vshmem (the command), $pool (the test's pool, which need not be there yet) and $work (a directory); sets $podman (an array)
+# and $image. What it has made, and the pool, is removed when the test ends.
 # PODMAN_RUN: more words for each `podman run`, such as --cgroup-parent=PATH.
 skip() { echo "    SKIPPED: containers: $1"; echo "1 passed, 0 failed"; exit 0; }
+
+passed=0 failed=0
+
+ok() { # ok WHAT COMMAND...
+	local what=$1
+	shift
+	if "$@" >"$work/out" 2>&1; then
+		passed=$((passed + 1)); echo "ok: $what"
+	else
+		failed=$((failed + 1)); echo "FAILED: $what"; cat "$work/out"
+		"$vshmem" ls --pool "$pool"
+	fi
+}
+
+# Waits for a state; the bound only ends a test that has failed.
+until_true() { # until_true COMMAND...
+	local try
+	for try in {1..600}; do
+		"$@" && return 0
+		sleep 0.1
+	done
+	return 1
+}
 
 # Podman's own files stay below $work; its locks would be in /dev/shm otherwise.
 configure() { # configure RUNTIME
@@ -60,4 +84,8 @@ stop_engine() {
 	"${podman[@]}" rmi -fa >/dev/null 2>&1
 	umount "$work/store/overlay" 2>/dev/null
 	rm -rf "$work"
+	"$vshmem" pool rm "$pool" --force >/dev/null 2>&1
 }
+podman=(false)
+trap stop_engine EXIT
+trap 'exit 130' INT TERM

@@ -6,14 +6,7 @@
 cd "$(dirname "$0")/../.." || exit 1
 vshmem=$(realpath "$1") count=${2:-1000} pool=many-$$
 work=$(mktemp -d /tmp/vshmem-containers.XXXXXX) || exit 1
-podman=(false)
 . tests/containers/engine.sh
-cleanup() {
-	stop_engine
-	"$vshmem" pool rm "$pool" --force >/dev/null 2>&1
-}
-trap cleanup EXIT
-trap 'exit 130' INT TERM
 make -s -C tests/containers || exit 1
 start_engine
 
@@ -23,14 +16,6 @@ left() {
 	"$vshmem" ls --pool "$pool" --json >"$work/ls" && "$vshmem" pool show "$pool" --json >"$work/show" &&
 		echo "domains $(grep -c '"state": "alive"' "$work/ls"), clients $(grep -c '"state": "active"' "$work/ls"), $(grep '"nattch"' "$work/ls" | tr -d ' ,'), $(grep '"free"' "$work/show" | tr -d ' ,')"
 }
-waits_for() { # waits_for COMMAND...: for a state; the bound only ends a test that has failed
-	local try
-	for try in {1..600}; do
-		"$@" && return
-		sleep 0.1
-	done
-	return 1
-}
 ready() { "${podman[@]}" logs "$1" 2>/dev/null | grep -q ready; }
 back() { [ "$(left)" = "$before" ]; }
 
@@ -39,20 +24,20 @@ back() { [ "$(left)" = "$before" ]; }
 given=($("$vshmem" pool show "$pool" --as podman 2>/dev/null))
 one() { # one NAME: starts a container, kills it when it holds something, removes it
 	container -d --name "$1" "${given[@]}" $image /bin/vshmem run /bin/member hold >/dev/null 2>"$work/out" || { cat "$work/out"; return 1; }
-	waits_for ready "$1" || { "${podman[@]}" logs "$1"; return 1; }
+	until_true ready "$1" || { "${podman[@]}" logs "$1"; return 1; }
 	"${podman[@]}" kill "$1" >/dev/null && "${podman[@]}" rm -f -t 0 "$1" >/dev/null
 }
 detached() { left | grep -q 'clients 0, "nattch":0'; }
 
 one first || fail "the first container failed"
-waits_for detached || fail "what the first container held is not given back: $(left)"
+until_true detached || fail "what the first container held is not given back: $(left)"
 before=$(left)
 echo "after 1 container: $before"
 for nth in $(seq 2 "$count"); do
 	one "nth$nth" || fail "container $nth failed"
 	[ $((nth % 100)) != 0 ] || echo "$nth containers: $(left)"
 done
-waits_for back || fail "after $count containers it is not what it was: $(left)"
+until_true back || fail "after $count containers it is not what it was: $(left)"
 echo "after $count containers: $(left)"
 "$vshmem" pool check "$pool" || fail "the pool is damaged"
 echo "1 passed, 0 failed"

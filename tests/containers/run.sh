@@ -4,41 +4,18 @@
 #   tests/containers/run.sh VSHMEM
 # The last line counts: `N passed, N failed`.
 cd "$(dirname "$0")/../.." || exit 1
-vshmem=$(realpath "$1") passed=0 failed=0 pool=containers-$$
+vshmem=$(realpath "$1") pool=containers-$$
 work=$(mktemp -d /tmp/vshmem-containers.XXXXXX) || exit 1
-podman=(false) cdi=/run/cdi/vshmem-$pool.json
+cdi=/run/cdi/vshmem-$pool.json
 . tests/containers/engine.sh
 cleanup() {
 	rm -f "$cdi"
 	rmdir --ignore-fail-on-non-empty /run/cdi 2>/dev/null
 	stop_engine
-	"$vshmem" pool rm "$pool" --force >/dev/null 2>&1
 }
 trap cleanup EXIT
-trap 'exit 130' INT TERM
 make -s -C tests/containers || exit 1
 start_engine
-
-ok() { # ok WHAT COMMAND...
-	local what=$1
-	shift
-	if "$@" >"$work/out" 2>&1; then
-		passed=$((passed + 1)); echo "ok: $what"
-	else
-		failed=$((failed + 1)); echo "FAILED: $what"; cat "$work/out"
-		"$vshmem" ls --pool "$pool"
-	fi
-}
-
-# Waits for a state; the bound only ends a test that has failed.
-until_true() { # until_true COMMAND...
-	local try
-	for try in {1..600}; do
-		"$@" && return 0
-		sleep 0.1
-	done
-	return 1
-}
 
 state() { "$vshmem" ls --pool "$pool" --json; }
 is_ready() { "${podman[@]}" logs "$1" 2>/dev/null | grep -q ready; }

@@ -24,11 +24,19 @@ if [ "${1:-}" != inside ]; then
 	done
 	[ -n "$image" ] || skip "there is no kernel for guests, installed or unpacked (scripts/guest-kernel)"
 	work=$(mktemp -d /var/tmp/vshmem-libvirt.XXXXXX)
-	trap 'rm -rf "$work"' EXIT
-	# With --kill-child everything in the namespaces ends with this script. QEMU runs as a user of its own and has to get here.
+	inside=
+	# unshare lets no signal but this one end it; with --kill-child everything in the namespaces ends with it.
+	trap '[ -z "$inside" ] || kill -KILL "$inside" 2>/dev/null; rm -rf "$work"' EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM HUP
+	# QEMU runs as a user of its own and has to get here.
 	chmod 755 "$work"
-	unshare --mount --net --ipc --uts --pid --fork --kill-child --mount-proc bash "$here/run.sh" inside "$vshmem" "$work" "$image" "$PWD" "${parts[@]}"
-	exit
+	unshare --mount --net --ipc --uts --pid --fork --kill-child --mount-proc bash "$here/run.sh" inside "$vshmem" "$work" "$image" "$PWD" "${parts[@]}" &
+	inside=$!
+	wait "$inside"
+	status=$?
+	inside=
+	exit $status
 fi
 shift
 vshmem=$1 work=$2 image=$3 tree=$4

@@ -1,10 +1,18 @@
 /* A program that confines itself with seccomp(2): after that the library makes the calls that
- * docs/reference/sysv-differences.md lists and no others. confined kill       any other call ends
- * the process: all twelve calls, sleeps, signals, a child, the end of the process confined late the
- * same, and the first System V call comes after the filter confined errno CALL   that one call is
- * refused with EPERM: every call comes back confined closed     no descriptor is left, and the file
- * may not be opened again: an errno confined remap     an mremap(2) fails that has unmapped a
- * segment on its way: that is no attach any more */
+ * docs/reference/sysv-differences.md lists and no others.
+ *
+ *   confined kill        any other call ends the process: all twelve calls, sleeps, signals, a
+ *                        child, the end of the process
+ *
+ *   confined late        the same, and the first System V call comes after the filter
+ *
+ *   confined errno CALL  that one call is refused with EPERM: every call comes back
+ *
+ *   confined closed      no descriptor is left, and the file may not be opened again: an errno
+ *
+ *   confined remap       an mremap(2) fails that has unmapped a segment on its way: that is no
+ *                        attach any more
+ */
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>

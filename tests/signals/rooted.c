@@ -1,9 +1,15 @@
-/* Who starts an agent, and as what: a process whose agent has been killed makes slow calls.
- *   rooted same AGENT       where it began: there is an agent again
- *   rooted closed AGENT     the same with all descriptors closed: none, and nothing breaks
- *   rooted jail AGENT DIR   after a chroot that was not noticed, to a directory with a command of
- * another in the place of VSHMEM_COMMAND: it is not run rooted user AGENT       as another
- * user: none AGENT is a command that prints the agent's pid. */
+/* Who starts an agent, and as what: a process whose agent has been killed makes slow calls. AGENT
+ * is a command that prints the agent's pid.
+ *
+ *   rooted same AGENT      where it began: there is an agent again
+ *
+ *   rooted closed AGENT    the same with all descriptors closed: none, and nothing breaks
+ *
+ *   rooted jail AGENT DIR  after a chroot that was not noticed, to a directory with a command of
+ *                          another in the place of VSHMEM_COMMAND: it is not run
+ *
+ *   rooted user AGENT      as another user: none
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

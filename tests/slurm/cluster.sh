@@ -74,7 +74,8 @@ start_cluster() {
 		command -v $command >/dev/null || skip "no $command here (scripts/setup slurm)"
 	done
 	[ "$(id -u)" = 0 ] || skip "this test runs as root"
-	port=$((20000 + $$ % 10000 * 2))
+	# Below those that the kernel gives to connections.
+	port=$((20000 + $$ % 6000 * 2))
 	write_configuration
 	start_munge || skip "munged does not start: $(tail -1 "$work/munge/out")"
 	slurmctld -D >"$work/slurmctld.out" 2>&1 &

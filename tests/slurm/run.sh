@@ -65,7 +65,8 @@ is_removed_after() { # is_removed_after COMMAND OF A JOB, WHAT TO DO WHEN IT RUN
 	local number
 	number=$(queued /dev/null "$1") && until_true runs "$number" && eval "$2" && until_true has_none "$number"
 }
-ok "a job that fails" is_removed_after 'sleep 1; vshmem run ipcmk -M 4096; exit 3' true
+# It goes on when it was seen to run.
+ok "a job that fails" is_removed_after "until [ -e $work/seen ]; do sleep 0.1; done; vshmem run ipcmk -M 4096; exit 3" 'touch "$work/seen"'
 ok "a job that is cancelled" is_removed_after 'vshmem run sleep 1000' 'as $user scancel $number'
 ok "a job whose program is killed" is_removed_after 'vshmem run sleep 1000' 'until_true sleeps && kill -9 $(sleeping)'
 

@@ -8,11 +8,11 @@ use crate::failure::{Failure, failed};
 
 /// Writes a text. A closed output (`| head`) is not a failure.
 pub fn text(text: &str) -> Result<(), Failure> {
-    is_listened_to(text).map(|_| ())
+    write(text).map(|_| ())
 }
 
-/// Writes one of several texts. False when nobody listens any more.
-pub fn is_listened_to(text: &str) -> Result<bool, Failure> {
+/// As [`text`]. False when nobody reads it any more.
+pub fn write(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -48,7 +48,7 @@ pub fn clean(text: &str) -> String {
 }
 
 /// Whether to write in colours there: on a terminal, and when nobody has forbidden it
-/// (https://no-color.org).
+/// (<https://no-color.org>).
 pub fn colours(to: &impl IsTerminal) -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|word| !word.is_empty());
     to.is_terminal() && !forbidden

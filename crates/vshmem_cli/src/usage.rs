@@ -282,18 +282,17 @@ pub fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Whether an option is one of the parser's own.
-#[cfg(test)]
-pub fn is_builtin(argument: &Arg) -> bool {
-    ["help", "version"].contains(&argument.get_id().as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
     use super::*;
     use crate::CommandLine;
+
+    /// Whether an option is one of the parser's own.
+    fn is_builtin(argument: &Arg) -> bool {
+        ["help", "version"].contains(&argument.get_id().as_str())
+    }
 
     fn verbs(command: &Command, above: &str, into: &mut Vec<(String, Command)>) {
         let name = format!("{above} {}", command.get_name()).trim().to_owned();

@@ -22,6 +22,7 @@ mod file_limit;
 mod ivshmem;
 mod link;
 mod local;
+mod mapped_file;
 mod namespace;
 mod notice;
 mod peer;
@@ -30,6 +31,7 @@ mod rates;
 mod region;
 mod served;
 mod uml;
+mod uuid;
 mod wait_words;
 mod xen;
 
@@ -41,6 +43,7 @@ pub use ivshmem::Ivshmem;
 pub use link::{Candidate, Capabilities, Changes, Link, Memory, Sleeping};
 pub use local::{DAX_FRONT, dax_label};
 pub use local::{Local, PRIVATE_PREFIX};
+pub use mapped_file::MappedFile;
 pub use namespace::{Sighting, sight};
 pub use notice::{is_notice_mark, notice_mark, remove_notice_marks};
 pub use peer::peer_groups;
@@ -51,6 +54,7 @@ pub use rates::{Rates, measure_rates};
 pub use region::{Region, RegionError};
 pub use served::{Served, control_socket};
 pub use uml::{SIZE_AT, Uml};
+pub use uuid::uuid_digits;
 pub use wait_words::{OwnWords, open_wait_words, wait_files};
 pub use xen::host::{
     Admission as XenAdmission, GrantTableSize as XenRoom, Member as XenMember, PoolDomain,

@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::domain::domain_facts;
+use crate::uuid::uuid_digits;
 use crate::wait_words::names::DIRECTORY;
 
 /// What the names of a pool's marks begin with.
 fn notice_marks(uuid: &[u8; 16]) -> String {
-    let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("vshmem-notice.{digits}.")
+    format!("vshmem-notice.{}.", uuid_digits(uuid))
 }
 
-/// A mark that no other program has: to be made by whoever says something first.
+/// A mark that no other program has: to be made by the program that says something first.
 #[must_use]
 pub fn notice_mark(uuid: &[u8; 16]) -> Option<PathBuf> {
     let namespace = domain_facts().ok()?.pid_namespace;

@@ -70,39 +70,6 @@ pub fn place_pages(file: BorrowedFd<'_>, bytes: usize, nodes: &PageNodes) -> Res
     }
 }
 
-/// How many pages of a mapping lie on which node: (node, pages). Pages that are not there, and
-/// those that this process has not touched, count nowhere.
-///
-/// # Errors
-/// What move_pages(2) says.
-pub fn pages_by_node(mapping: &Mapping, page_bytes: usize) -> Result<Vec<(u32, u64)>, Errno> {
-    const AT_ONCE: usize = 4096;
-    let mut counts: Vec<(u32, u64)> = Vec::new();
-    let starts: Vec<usize> = (0..mapping.bytes())
-        .step_by(page_bytes)
-        .map(|offset| mapping.start().as_ptr() as usize + offset)
-        .collect();
-    for pages in starts.chunks(AT_ONCE) {
-        let mut status = [-1_i32; AT_ONCE];
-        let words = [0, pages.len(), pages.as_ptr() as usize, 0, status.as_mut_ptr() as usize, 0];
-        // SAFETY: both arrays have room for so many pages and outlive the call; without nodes it
-        // moves nothing.
-        let result = unsafe { system_call(libc::SYS_move_pages, words) };
-        if result < 0 {
-            let number = i32::try_from(-result).unwrap_or(libc::EINVAL);
-            return Err(Errno::from_raw_os_error(number));
-        }
-        for node in status[..pages.len()].iter().filter_map(|node| u32::try_from(*node).ok()) {
-            match counts.iter_mut().find(|(other, _)| *other == node) {
-                Some((_, count)) => *count += 1,
-                None => counts.push((node, 1)),
-            }
-        }
-    }
-    counts.sort_unstable();
-    Ok(counts)
-}
-
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::os::fd::AsFd;
@@ -125,6 +92,37 @@ mod tests {
         let maps = std::fs::read_to_string("/proc/self/numa_maps").unwrap();
         let line = maps.lines().find(|line| line.starts_with(&start)).unwrap_or_default();
         line.split(' ').nth(1).unwrap_or_default().to_owned()
+    }
+
+    /// How many pages of a mapping lie on which node: (node, pages). Pages that are not there, and
+    /// those that this process has not touched, count nowhere.
+    fn pages_by_node(mapping: &Mapping, page_bytes: usize) -> Result<Vec<(u32, u64)>, Errno> {
+        const AT_ONCE: usize = 4096;
+        let mut counts: Vec<(u32, u64)> = Vec::new();
+        let starts: Vec<usize> = (0..mapping.bytes())
+            .step_by(page_bytes)
+            .map(|offset| mapping.start().as_ptr() as usize + offset)
+            .collect();
+        for pages in starts.chunks(AT_ONCE) {
+            let mut status = [-1_i32; AT_ONCE];
+            let words =
+                [0, pages.len(), pages.as_ptr() as usize, 0, status.as_mut_ptr() as usize, 0];
+            // SAFETY: both arrays have room for so many pages and outlive the call; without nodes it
+            // moves nothing.
+            let result = unsafe { system_call(libc::SYS_move_pages, words) };
+            if result < 0 {
+                let number = i32::try_from(-result).unwrap_or(libc::EINVAL);
+                return Err(Errno::from_raw_os_error(number));
+            }
+            for node in status[..pages.len()].iter().filter_map(|node| u32::try_from(*node).ok()) {
+                match counts.iter_mut().find(|(other, _)| *other == node) {
+                    Some((_, count)) => *count += 1,
+                    None => counts.push((node, 1)),
+                }
+            }
+        }
+        counts.sort_unstable();
+        Ok(counts)
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub struct Plan {
     pub unused: Vec<Unused>,
     /// The size of the pages that back guests and pools, in bytes.
     pub page_bytes: u64,
+    /// Whether a monitor has to name the CPU feature `topoext`: a guest sees the threads of AMD's
+    /// cores only with it.
+    pub topoext: bool,
     /// What to know about this plan.
     pub notes: Vec<String>,
     /// What to do on the host before the guests start, in this order.
@@ -107,6 +110,17 @@ pub struct Step {
     pub command: String,
     /// The command that undoes it.
     pub undo: String,
+}
+
+impl Plan {
+    /// The pools of the guest with this number from 0, and the node of the guest that each device is
+    /// shown on.
+    pub(crate) fn pools_of(&self, guest: usize) -> impl Iterator<Item = (&Pool, u32)> {
+        self.pools.iter().filter_map(move |pool| {
+            let (_, cell) = pool.guests.iter().find(|(of, _)| *of == guest)?;
+            Some((pool, *cell))
+        })
+    }
 }
 
 impl Guest {

@@ -36,6 +36,7 @@ fn machine(shape: &Shape) -> Option<Machine> {
     let all: usize = caches.flatten().sum();
     let mut machine = Machine {
         model: String::new(),
+        vendor: String::new(),
         architecture: String::new(),
         nodes: Vec::new(),
         cores: Vec::new(),

@@ -7,9 +7,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
-use rustix::fs::{major, minor};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use vshmem_link::process_start;
+use vshmem_link::{MappedFile, process_start};
 
 use crate::record::RecordedPeer;
 
@@ -20,14 +19,7 @@ pub(crate) fn has_mapped(pid: u32, file: &File) -> bool {
         return false;
     }
     let Ok(meta) = file.metadata() else { return false };
-    let device = format!("{:02x}:{:02x}", major(meta.dev()), minor(meta.dev()));
-    let inode = meta.ino().to_string();
-    // address perms offset dev inode pathname
-    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().any(|line| {
-        let mut fields = line.split_whitespace().skip(3);
-        fields.next() == Some(device.as_str()) && fields.next() == Some(inode.as_str())
-    })
+    MappedFile::new(meta.dev(), meta.ino()).is_mapped_by(pid)
 }
 
 /// A guest without a server.

@@ -88,8 +88,8 @@ fn remedy(place: &Path, error: &OpenError) -> String {
     }
     let file = place.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let name = file.strip_prefix("vshmem.");
-    if name.is_some_and(|name| name.starts_with(PRIVATE_PREFIX)) {
-        return format!(". `vshmem pool rm {}` removes it; it is made again by itself", &file[7..]);
+    if let Some(name) = name.filter(|name| name.starts_with(PRIVATE_PREFIX)) {
+        return format!(". `vshmem pool rm {name}` removes it; it is made again by itself");
     }
     match name {
         Some(name)

@@ -1,5 +1,5 @@
-//! Roles in a pool that one process at most has: the agent of a domain, the server. A lock for
-//! each.
+//! Roles in a pool that one process at most has: the agent of a domain, its keeper, the server. A
+//! lock for each.
 //!
 //! A role lock is a lock on one byte of the pool's own file or device: so only who may use the pool
 //! can take it, domains of one kernel do not get in each other's way, no file is left behind, and
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_at_a_time_has_a_post_and_posts_are_apart() {
+    fn one_at_a_time_has_a_role_and_roles_are_apart() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (role, other) in
             [(Role::Agent, Role::Server), (Role::Server, Role::Agent), (Role::Keeper, Role::Agent)]
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_left_is_free_though_a_child_still_has_the_file_open() {
+    fn a_role_left_is_free_though_a_child_still_has_the_file_open() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let role_lock = RoleLock::take(Role::Agent, file.path()).unwrap().unwrap();
         let inherited = role_lock.file.try_clone().unwrap();

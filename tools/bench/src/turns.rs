@@ -32,16 +32,10 @@ impl Order {
 pub fn take_turns<C, T, E>(
     contenders: &[C],
     pairs: usize,
-    mut order: Order,
-    mut turn: impl FnMut(usize, &C) -> Result<T, E>,
+    order: Order,
+    turn: impl FnMut(usize, &C) -> Result<T, E>,
 ) -> Result<Vec<Vec<T>>, E> {
-    let mut taken: Vec<Vec<T>> = contenders.iter().map(|_| Vec::with_capacity(pairs)).collect();
-    for pair in 0..pairs {
-        for nth in order.of(contenders.len(), pair) {
-            taken[nth].push(turn(pair, &contenders[nth])?);
-        }
-    }
-    Ok(taken)
+    take_turns_or_enough(contenders, (pairs, pairs), order, turn).map(|(taken, _)| taken)
 }
 
 /// As [`take_turns`], but an error after `enough` pairs ends the turns and is returned beside what

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use rustix::fs::{major, minor};
 use vshmem_link::Region;
 
+use super::processes::{command, pids};
+
 /// A container that has the pool's file mounted.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Container {
@@ -29,10 +31,7 @@ pub fn with_file(file: &Region) -> Vec<Container> {
     let own = mounts_of("self");
     // One process of each mount namespace: the first one.
     let mut namespaces: BTreeMap<PathBuf, u32> = BTreeMap::new();
-    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let Some(pid) = name.to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+    for pid in pids() {
         let Some(namespace) = mounts_of(&pid.to_string()) else { continue };
         let first = namespaces.entry(namespace).or_insert(pid);
         *first = pid.min(*first);
@@ -48,11 +47,6 @@ fn mounts_of(pid: &str) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()
 }
 
-fn command(pid: u32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    crate::show::clean(name.trim_end())
-}
-
 /// How a mount of the file itself is known in /proc/PID/mountinfo.
 struct MountedAs {
     device: String,
@@ -66,7 +60,9 @@ impl MountedAs {
     }
 
     fn is_in_namespace_of(&self, pid: u32) -> bool {
-        let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        // Paths of other mounts may be any bytes.
+        let mounts = std::fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
+        let mounts = String::from_utf8_lossy(&mounts);
         let place_here = |place: &str| format!("/proc/{pid}/root{place}");
         mounts.lines().filter_map(|line| self.place(line)).any(|place| {
             std::fs::metadata(place_here(place)).is_ok_and(|meta| meta.ino() == self.inode)

@@ -7,6 +7,7 @@ mod evict;
 mod holders;
 mod ls;
 mod participants;
+mod processes;
 mod rm;
 mod serve;
 mod show;

@@ -92,11 +92,10 @@ impl Rm {
         if users.is_empty() {
             return Ok(());
         }
-        let more = if users.len() > NAMED { ", ..." } else { "" };
         failed(format!(
-            "pool {name}: {} clients use it ({}{more}). `vshmem ls --pool {name}` shows what they hold; end them first, or remove it all the same: `vshmem pool rm {name} --force`",
+            "pool {name}: {} clients use it ({}). `vshmem ls --pool {name}` shows what they hold; end them first, or remove it all the same: `vshmem pool rm {name} --force`",
             users.len(),
-            users[..users.len().min(NAMED)].join(", ")
+            first_of(&users)
         ))
     }
 
@@ -119,12 +118,10 @@ impl Rm {
         if holders.is_empty() {
             return Ok(());
         }
-        let shown: Vec<String> = holders.iter().take(NAMED).map(ToString::to_string).collect();
-        let more = if holders.len() > NAMED { ", ..." } else { "" };
         failed(format!(
-            "pool {name}: {} processes have its file mapped, as a virtual machine that was given it does ({}{more}). End these first, or remove it all the same: `vshmem pool rm {name} --force`",
+            "pool {name}: {} processes have its file mapped, as a virtual machine that was given it does ({}). End these first, or remove it all the same: `vshmem pool rm {name} --force`",
             holders.len(),
-            shown.join(", ")
+            first_of(&holders)
         ))
     }
 }
@@ -135,13 +132,18 @@ fn require_no_containers(name: &str, file: &Region) -> Result<(), Failure> {
     if found.is_empty() {
         return Ok(());
     }
-    let shown: Vec<String> = found.iter().take(NAMED).map(ToString::to_string).collect();
-    let more = if found.len() > NAMED { ", ..." } else { "" };
     failed(format!(
-        "pool {name}: {} containers were given it ({}{more}). Stop them first, or remove it all the same: `vshmem pool rm {name} --force`",
+        "pool {name}: {} containers were given it ({}). Stop them first, or remove it all the same: `vshmem pool rm {name} --force`",
         found.len(),
-        shown.join(", ")
+        first_of(&found)
     ))
+}
+
+/// Those that a refusal names.
+fn first_of(users: &[impl ToString]) -> String {
+    let shown: Vec<String> = users.iter().take(NAMED).map(ToString::to_string).collect();
+    let more = if users.len() > NAMED { ", ..." } else { "" };
+    format!("{}{more}", shown.join(", "))
 }
 
 /// Removes a pool's file, and this domain's wait file for it: the file that was found and looked

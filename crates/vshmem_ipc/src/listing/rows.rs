@@ -85,7 +85,7 @@ pub struct ClientRow {
 pub struct LocalClient {
     /// Slot.
     pub index: u32,
-    /// Its name.
+    /// Its client id.
     pub id: ClientId,
     /// Slot of its domain.
     pub domain: u32,

@@ -267,7 +267,7 @@ mod tests {
         let made = std::process::Command::new("mkfifo").arg(&place).status();
         if made.is_ok_and(|made| made.success()) {
             let said = Local::open(&place).unwrap_err().to_string();
-            assert!(said.contains("no file"), "{said}");
+            assert!(said.contains("no regular file"), "{said}");
         }
     }
 

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Stat};
 use vshmem_sync::WordsOwner;
 
+use crate::uuid::uuid_digits;
+
 /// Where the files are.
 pub const DIRECTORY: &str = "/dev/shm";
 
 /// What the names of a pool's wait files begin with, in their directory.
 #[must_use]
 pub fn wait_files(uuid: &[u8; 16]) -> (PathBuf, String) {
-    let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
-    (PathBuf::from(DIRECTORY), format!("vshmem-wait.{digits}"))
+    (PathBuf::from(DIRECTORY), format!("vshmem-wait.{}", uuid_digits(uuid)))
 }
 
 /// The names of one pool's files in this domain, and their length.

@@ -57,7 +57,7 @@ fn arguments(plan: &Plan, number: usize, guest: &Guest) -> Vec<String> {
         )
     });
     words.push(format!("--numa {}", nodes.collect::<Vec<_>>().join(" ")));
-    for pool in plan.pools.iter().filter(|pool| pool.guests.iter().any(|(of, _)| *of == number)) {
+    for (pool, _) in plan.pools_of(number) {
         words.push(format!("--pmem file=/dev/shm/vshmem.{}", pool.name));
     }
     words

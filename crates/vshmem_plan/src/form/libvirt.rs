@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use crate::number_set::NumberSet;
-use crate::result::{Cell, Guest, Plan, Pool};
+use crate::result::{Cell, Guest, Plan};
 
 /// A file of domain XML for each guest, as (name, text). `emulated`: without hardware
 /// virtualisation, so without the host's own CPU model.
@@ -52,7 +52,7 @@ fn domain(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> String {
     line(2, "<features>".into());
     line(4, "<acpi/>".into());
     line(2, "</features>".into());
-    for text in cpu(guest, emulated) {
+    for text in cpu(plan, guest, emulated) {
         line(2, text);
     }
     line(2, "<devices>".into());
@@ -81,7 +81,7 @@ fn memory_backing(plan: &Plan, guest: &Guest) -> Vec<String> {
     lines
 }
 
-fn cpu(guest: &Guest, emulated: bool) -> Vec<String> {
+fn cpu(plan: &Plan, guest: &Guest, emulated: bool) -> Vec<String> {
     let topology = guest.topology;
     let mut lines = vec![if emulated {
         "<cpu mode='maximum'>".to_owned()
@@ -94,6 +94,9 @@ fn cpu(guest: &Guest, emulated: bool) -> Vec<String> {
     ));
     if !emulated {
         lines.push("  <cache mode='passthrough'/>".into());
+        if plan.topoext && topology.threads > 1 {
+            lines.push("  <feature policy='require' name='topoext'/>".into());
+        }
     }
     lines.push("  <numa>".into());
     for (number, cell) in guest.cells.iter().enumerate() {
@@ -123,10 +126,8 @@ fn numa_cell(number: usize, cell: &Cell) -> Vec<String> {
 /// that is nearest to the pool's pages.
 fn pool_devices(plan: &Plan, guest: usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let own = |pool: &Pool| pool.guests.iter().find(|(of, _)| *of == guest).map(|(_, cell)| *cell);
-    let own = plan.pools.iter().filter_map(|pool| Some((pool, own(pool)?)));
     let many = plan.guests[guest].cells.len() > 1;
-    for (place, (pool, cell)) in own.enumerate() {
+    for (place, (pool, cell)) in plan.pools_of(guest).enumerate() {
         let (expander, port) = (2 * place + 1, 2 * place + 2);
         if many {
             lines.push("<controller type='pci' index='0' model='pcie-root'/>".to_owned());

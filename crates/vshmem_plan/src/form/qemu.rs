@@ -1,12 +1,19 @@
 //! QEMU's own words (qemu(1): -smp, -object, -numa).
-//! QEMU pins no thread itself: the command starts stopped, and `vshmem plan apply` pins and starts.
+//! QEMU pins no thread itself, so each guest starts stopped, for the user to pin its threads first.
 
 use crate::result::{Cell, Guest, Plan, Pool};
+
+/// What the script begins with.
+const HEAD: &str = "\
+#!/bin/sh -e
+# Each guest starts stopped (-S). query-cpus-fast at its QMP socket names the threads of its vCPUs:
+# pin each with taskset -p -c CPU THREAD, then let the guest run with cont.
+";
 
 /// A shell script with a command for each guest. `emulated`: without hardware virtualisation.
 #[must_use]
 pub fn qemu(plan: &Plan, emulated: bool) -> String {
-    let mut text = String::from("#!/bin/sh -e\n");
+    let mut text = String::from(HEAD);
     for (number, guest) in plan.guests.iter().enumerate() {
         let words = arguments(plan, number, guest, emulated);
         text += &format!(
@@ -33,7 +40,12 @@ fn list(cpus: &[u32]) -> String {
 /// An option and its value each.
 fn arguments(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> Vec<String> {
     let topology = guest.topology;
-    let (accelerator, cpu) = if emulated { ("tcg", "max") } else { ("kvm", "host") };
+    let (accelerator, cpu) = match (emulated, plan.topoext && topology.threads > 1) {
+        // The emulated CPU is one of AMD's, whose threads are seen as cores.
+        (true, _) => ("tcg", "max,vendor=GenuineIntel"),
+        (false, true) => ("kvm", "host,topoext=on"),
+        (false, false) => ("kvm", "host"),
+    };
     let mut words = vec![
         format!("-name {},debug-threads=on -S", guest.name),
         format!("-qmp unix:/run/vshmem/{}.qmp,server=on,wait=off", guest.name),
@@ -56,11 +68,7 @@ fn arguments(plan: &Plan, number: usize, guest: &Guest, emulated: bool) -> Vec<S
             words.push(format!("-numa dist,src={cell},dst={other},val={distance}"));
         }
     }
-    let own = plan.pools.iter().filter_map(|pool| {
-        let (_, cell) = pool.guests.iter().find(|(of, _)| *of == number)?;
-        Some((pool, *cell))
-    });
-    for (place, (pool, cell)) in own.enumerate() {
+    for (place, (pool, cell)) in plan.pools_of(number).enumerate() {
         words.extend(device(place, pool, cell, guest.cells.len() > 1));
     }
     words

@@ -37,7 +37,7 @@ pub fn text(machine: &Machine, plan: &Plan) -> String {
     }
     text += "\nBefore the guests start, as root:\n";
     for step in &plan.steps {
-        let _ = writeln!(text, "  {:<72} # {}", step.command, step.purpose);
+        let _ = writeln!(text, "  # {}\n  {}", step.purpose, step.command);
     }
     text += "To undo it:\n";
     for step in plan.steps.iter().rev() {

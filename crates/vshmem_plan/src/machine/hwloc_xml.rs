@@ -166,6 +166,7 @@ fn machine(
     };
     let mut machine = Machine {
         model: info("CPUModel").split_whitespace().collect::<Vec<_>>().join(" "),
+        vendor: info("CPUVendor"),
         architecture: info("Architecture"),
         nodes: found.nodes,
         cores: Vec::new(),

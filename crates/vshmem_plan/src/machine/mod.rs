@@ -12,6 +12,8 @@ pub use source::Source;
 pub struct Machine {
     /// Its CPU, as it calls itself; may be empty.
     pub model: String,
+    /// Who made the CPU, as its CPUID has it (`AuthenticAMD`); may be empty.
+    pub vendor: String,
     /// The processor architecture, as `uname -m` has it; may be empty.
     pub architecture: String,
     /// All nodes, by number.

@@ -45,6 +45,7 @@ pub fn plan(machine: &Machine, request: &Request) -> Result<Plan, Impossible> {
         guests,
         pools,
         page_bytes,
+        topoext: machine.vendor == "AuthenticAMD",
         notes,
     })
 }
@@ -62,7 +63,7 @@ fn unused(machine: &Machine, smt: Smt, guests: &[Vec<usize>]) -> Vec<Unused> {
     vec![Unused { cpus, reason: "further threads of the guests' cores (--smt off)".into() }]
 }
 
-/// What to know about nodes and kinds of cores.
+/// What to know about nodes, kinds of cores and the processor.
 fn notes(
     machine: &Machine,
     guests: &[crate::result::Guest],
@@ -101,6 +102,12 @@ fn notes(
                 kinds.len()
             ));
         }
+    }
+    if !matches!(machine.architecture.as_str(), "" | "x86_64") {
+        notes.push(format!(
+            "this machine is {}: what is written for libvirt and QEMU is for x86_64 (q35) and has to be changed",
+            machine.architecture
+        ));
     }
     if request.huge_pages.is_some() && request.pool.is_some() {
         notes

@@ -13,16 +13,11 @@ pub(super) fn of(
     request: &Request,
 ) -> Vec<Step> {
     let mut steps = vec![
-        Step {
-            purpose: "the kernel moves no pages of pinned guests".into(),
-            command: "sysctl -w kernel.numa_balancing=0".into(),
-            undo: "sysctl -w kernel.numa_balancing=1".into(),
-        },
-        Step {
-            purpose: "the kernel merges no pages of different guests".into(),
-            command: "echo 0 >/sys/kernel/mm/ksm/run".into(),
-            undo: "echo 1 >/sys/kernel/mm/ksm/run".into(),
-        },
+        switched_off(
+            "the kernel moves no pages of pinned guests",
+            "/proc/sys/kernel/numa_balancing",
+        ),
+        switched_off("the kernel merges no pages of different guests", "/sys/kernel/mm/ksm/run"),
     ];
     if let Some(page) = request.huge_pages {
         let kilobytes = page.bytes() >> 10;
@@ -54,4 +49,14 @@ pub(super) fn of(
         undo: format!("vshmem pool rm {}", pool.name),
     }));
     steps
+}
+
+/// What was there is kept in a file, so that it comes back whatever it was.
+fn switched_off(purpose: &str, file: &str) -> Step {
+    let kept = format!("/run/vshmem-plan{}", file.replace('/', "."));
+    Step {
+        purpose: purpose.into(),
+        command: format!("cat {file} >{kept} && echo 0 >{file}"),
+        undo: format!("cat {kept} >{file} && rm {kept}"),
+    }
 }

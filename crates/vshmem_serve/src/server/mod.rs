@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use vshmem_ipc::Client;
-use vshmem_link::Link;
+use vshmem_link::{Link, uuid_digits};
 use vshmem_session::{Role, RoleLock, Session};
 
 use crate::admission::Admission;
@@ -166,7 +166,7 @@ impl Server {
         let session = Session::join(link)?;
         let superblock = session.client().pool().superblock();
         let most = superblock.geometry.domains as usize;
-        let identity: String = superblock.uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        let identity = uuid_digits(&superblock.uuid);
         let doorbells = Doorbells::new(request.vectors)
             .map_err(|errno| failed("make event descriptors")(errno.into()))?;
         let listener = bind(&places.socket, SocketType::STREAM)?;

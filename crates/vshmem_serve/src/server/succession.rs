@@ -1,6 +1,7 @@
 //! The state that a server leaves for its successor, and how the successor uses it.
 
 use rustix::io::Errno;
+use vshmem_link::uuid_digits;
 
 use super::Server;
 use crate::event::Event;
@@ -54,7 +55,7 @@ impl Server {
         let uuid = self.client()?.pool().superblock().uuid;
         let gone = self.stranded.iter().map(|stranded| stranded.peer.clone());
         Some(Record {
-            pool: uuid.iter().map(|byte| format!("{byte:02x}")).collect(),
+            pool: uuid_digits(&uuid),
             socket: self.places.socket.clone(),
             vectors: self.vectors,
             host: self.host,

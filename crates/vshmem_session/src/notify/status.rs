@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
-use vshmem_link::domain_facts;
+use vshmem_link::{domain_facts, uuid_digits};
 
 use super::peers::Counts;
 
@@ -26,7 +26,7 @@ pub struct NotifyStatus {
 }
 
 fn place_of(directory: &Path, uuid: &[u8; 16]) -> Option<PathBuf> {
-    let pool: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+    let pool = uuid_digits(uuid);
     // Domains of one kernel may share the directory.
     let domain = domain_facts().ok()?.pid_namespace;
     Some(directory.join(format!("vshmem-notify.{pool}.{domain}")))

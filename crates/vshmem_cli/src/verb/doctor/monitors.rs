@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::line::Line;
 use super::origin::Origin;
+use crate::program;
 use crate::verb::mpi_env;
 
 /// Whether a command is in PATH.
 fn is_command(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|place| place.join(name).is_file())
+    program::find(Path::new(name)).is_ok()
 }
 
 fn text(place: &str) -> String {

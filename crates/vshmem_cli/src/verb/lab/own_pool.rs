@@ -28,7 +28,7 @@ impl OwnPool {
     fn identity(&self) -> Option<String> {
         let link = find(&self.name).ok()?;
         let (superblock, _) = vshmem_session::identify(link.as_ref()).ok()?;
-        Some(superblock.uuid.iter().map(|byte| format!("{byte:02x}")).collect())
+        Some(vshmem_link::uuid_digits(&superblock.uuid))
     }
 
     /// Makes it; its name.

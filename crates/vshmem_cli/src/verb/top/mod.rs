@@ -98,7 +98,7 @@ impl Top {
                 let gap = if nth == 0 { "" } else { "\n" };
                 format!("{gap}{}", tables::text(&report))
             };
-            if !show::is_listened_to(&text)? {
+            if !show::write(&text)? {
                 break;
             }
             before = now;

@@ -56,8 +56,7 @@ impl Screen {
             let _ = tcsetattr(&stdin, OptionalActions::Now, &now);
         }
         let _ = show::text(ENTER);
-        let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { before, ended, has_colour }
+        Self { before, ended, has_colour: show::colours(&std::io::stdout()) }
     }
 
     /// Waits for a key for so long.
@@ -94,7 +93,7 @@ impl Screen {
         let size = tcgetwinsize(std::io::stdout()).ok();
         let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));
         let frame = frame(text, sort, (rows.into(), columns.into()), self.has_colour);
-        show::is_listened_to(&frame)
+        show::write(&frame)
     }
 }
 

@@ -6,7 +6,7 @@ pub(super) fn reaps(session: Session) {
     let me = session.client();
     for row in me.pool().clients().expect("a list") {
         if row.domain == me.domain() && vshmem_session::is_gone(row.pid, row.start) {
-            me.reap(row.name).expect("reaping");
+            me.reap(row.id).expect("reaping");
         }
     }
 }
