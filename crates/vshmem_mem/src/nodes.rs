@@ -107,8 +107,8 @@ mod tests {
             let mut status = [-1_i32; AT_ONCE];
             let words =
                 [0, pages.len(), pages.as_ptr() as usize, 0, status.as_mut_ptr() as usize, 0];
-            // SAFETY: both arrays have room for so many pages and outlive the call; without nodes it
-            // moves nothing.
+            // SAFETY: both arrays have room for so many pages and outlive the call; without nodes
+            // it moves nothing.
             let result = unsafe { system_call(libc::SYS_move_pages, words) };
             if result < 0 {
                 let number = i32::try_from(-result).unwrap_or(libc::EINVAL);

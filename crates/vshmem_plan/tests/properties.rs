@@ -31,10 +31,8 @@ fn number(number: usize) -> u32 {
     u32::try_from(number).unwrap()
 }
 
-fn machine(shape: &Shape) -> Option<Machine> {
-    let caches = shape.sockets.iter().flatten().map(|(_, caches)| caches);
-    let all: usize = caches.flatten().sum();
-    let mut machine = Machine {
+fn empty() -> Machine {
+    Machine {
         model: String::new(),
         vendor: String::new(),
         architecture: String::new(),
@@ -42,7 +40,13 @@ fn machine(shape: &Shape) -> Option<Machine> {
         cores: Vec::new(),
         kinds: 1,
         distances: Vec::new(),
-    };
+    }
+}
+
+fn machine(shape: &Shape) -> Option<Machine> {
+    let caches = shape.sockets.iter().flatten().map(|(_, caches)| caches);
+    let all: usize = caches.flatten().sum();
+    let mut machine = empty();
     let mut cache = 100;
     for (socket, nodes) in shape.sockets.iter().enumerate() {
         for (megabytes, caches) in nodes {
