@@ -5,26 +5,36 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 VSHMEM=vshmem POOL_SIZE=1G POOL_OPTIONS=
 # One file for each pool that the prolog has made. Gone after a reboot, as the pools are.
 RECORDS=/run/vshmem/slurm
+POOLS=/dev/shm HUGE_POOLS=/dev/hugepages
 conf=${VSHMEM_SLURM_CONF:-/etc/vshmem/slurm.conf}
 if [ -r "$conf" ]; then . "$conf"; fi
 
 report() { logger -t vshmem "job $SLURM_JOB_ID: $1" 2>/dev/null; }
 
+# Where `vshmem pool create` puts a pool, and where with --hugepages.
+files_of() { printf '%s\n' "$POOLS/vshmem.job$1" "$HUGE_POOLS/vshmem.job$1"; }
+
 remove_pool() { # remove_pool JOB
-	if [ -e "/dev/shm/vshmem.job$1" ] && ! said=$("$VSHMEM" pool rm "job$1" --force 2>&1); then
-		report "its pool is not removed: $said"
-		return
-	fi
+	for file in $(files_of "$1"); do
+		[ -e "$file" ] || continue
+		# By its path: under the same name there may be another file in the other directory.
+		if ! said=$("$VSHMEM" pool rm "$file" --force 2>&1) && ! rm -f "$file" 2>/dev/null; then
+			report "its pool is not removed: $said"
+			return
+		fi
+	done
 	rm -f "$RECORDS/$1"
 }
 
 # After a crash of slurmd and its jobs alone, no epilog runs for them. The controller is asked only where other jobs have
-# pools here; when it does not answer nothing is removed.
+# pools here; when it does not answer nothing is removed. The records are read first: a job whose prolog runs meanwhile
+# is not in the controller's answer.
 remove_leftovers() {
-	[ -n "$(find "$RECORDS" -type f ! -name "$SLURM_JOB_ID" 2>/dev/null)" ] || return
+	records=$(find "$RECORDS" -type f ! -name "$SLURM_JOB_ID" 2>/dev/null)
+	[ -n "$records" ] || return
 	jobs=$(squeue -h -w "${SLURMD_NODENAME:-$(hostname -s)}" -o %A 2>/dev/null) || return
-	for record in "$RECORDS"/*; do
+	for record in $records; do
 		job=${record##*/}
-		printf '%s\n' "$SLURM_JOB_ID" "$jobs" | grep -qx "$job" || remove_pool "$job"
+		printf '%s\n' "$SLURM_JOB_ID" "$jobs" | grep -qxF "$job" || remove_pool "$job"
 	done
 }

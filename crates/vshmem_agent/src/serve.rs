@@ -33,11 +33,15 @@ pub fn serve(place: &Path, stay: Stay) -> Result<(), AgentError> {
         }
     };
     loop {
+        // Before the path is opened again: another user's file may lie there by now.
+        if keeper.as_ref().is_some_and(|keeper| keeper.is_orphaned(place)) {
+            return Ok(());
+        }
         if let Some(lock) = RoleLock::take(Role::Agent, place).map_err(cannot_lock)? {
             if serve_once(place, lock, stay)? {
                 return Ok(());
             }
-        } else if keeper.as_ref().is_some_and(|keeper| !keeper.is_orphaned(place)) {
+        } else if keeper.is_some() {
             // A program's agent, which leaves some time after the last program.
             report_up();
             std::thread::sleep(LOOK);

@@ -2,7 +2,8 @@
  *
  * Functions that return int return 0 or more when they did what they were asked, and a negative
  * errno otherwise. A pool may be used by any number of threads at once; a port or a lane by one at
- * a time. A process that was forked uses none of what its parent has opened.
+ * a time. A process that was forked uses none of what its parent has opened: calls for objects give
+ * -EIO there, and vshmem_open opens the pool anew.
  */
 #ifndef VSHMEM_H
 #define VSHMEM_H

@@ -7,6 +7,7 @@
 
 mod agent;
 mod caller;
+mod fork_mark;
 mod lane;
 mod objects;
 mod pool;

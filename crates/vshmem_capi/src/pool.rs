@@ -11,6 +11,7 @@ use vshmem_mem::{Map, Protection};
 use vshmem_session::{Session, SessionError};
 use vshmem_wire::ClientId;
 
+use crate::fork_mark::ForkMark;
 use crate::{agent, answer, caller::Me};
 
 /// Written in a guest by its operator: the name of its pool.
@@ -20,6 +21,7 @@ const CONFIGURED: &str = "/run/vshmem/pool";
 #[derive(Debug)]
 pub struct Pool {
     session: Option<Session>,
+    mark: ForkMark,
     place: PathBuf,
     /// The whole pool.
     map: Arc<Map>,
@@ -59,9 +61,12 @@ impl Pool {
         let place = link.place().to_owned();
         let mut open = locked(&OPEN);
         open.retain(|pool| pool.strong_count() > 0);
-        if let Some(pool) = open.iter().filter_map(Weak::upgrade).find(|pool| pool.place == place) {
+        // What a parent has opened is none of its child's.
+        let is_it = |pool: &Arc<Self>| pool.place == place && pool.mark.is_of_this_process();
+        if let Some(pool) = open.iter().filter_map(Weak::upgrade).find(is_it) {
             return Ok(pool);
         }
+        let mark = ForkMark::new().map_err(|errno| format!("cannot mark this process: {errno}"))?;
         let session = Session::join_beside(link).map_err(said)?;
         let bytes = session.client().pool().layout().total_bytes as usize;
         let mapping = session
@@ -72,14 +77,15 @@ impl Pool {
         let map = Arc::new(Map::of(mapping));
         agent::ensure(&session);
         let held = Mutex::new(HashMap::new());
-        let pool = Arc::new(Self { session: Some(session), place, map, base, held });
+        let pool = Arc::new(Self { session: Some(session), mark, place, map, base, held });
         open.push(Arc::downgrade(&pool));
         Ok(pool)
     }
 
-    /// The session; there until the pool is dropped.
+    /// The session; there until the pool is dropped. EIO in a child of the process that has it.
     pub fn session(&self) -> Result<&Session, Errno> {
-        self.session.as_ref().ok_or(Errno::IO)
+        let is_ours = |_: &&Session| self.mark.is_of_this_process();
+        self.session.as_ref().filter(is_ours).ok_or(Errno::IO)
     }
 
     /// The whole pool.
@@ -125,7 +131,11 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        if let Some(session) = self.session.take() {
+        let session = self.session.take();
+        if !self.mark.is_of_this_process() {
+            // The parent still takes part.
+            std::mem::forget(session);
+        } else if let Some(session) = session {
             // What cannot be given back now is when this process ends.
             let _ = session.leave();
         }

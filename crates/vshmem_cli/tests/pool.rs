@@ -294,3 +294,18 @@ fn a_pool_lies_on_the_nodes_that_were_asked_for_or_is_not_made() {
     let wrong = ["pool", "create", &name.0, "--size", "8M", "--numa", "far"];
     assert!(rig::complaint(&expect(2, &wrong)).contains("names no node"));
 }
+
+#[test]
+fn a_pool_that_says_it_is_another_takes_nothing_of_that_one_with_it() {
+    let name = Name::with_pool("pool-same-uuid");
+    let uuid =
+        json(&["pool", "show", &name.0, "--json"])["uuid"].as_str().unwrap().replace('-', "");
+    let forged = Name::new("pool-same-uuid-forged");
+    rig::forge(&name, &forged);
+    let wait_file = std::path::PathBuf::from(format!("/dev/shm/vshmem-wait.{uuid}.test"));
+    fs::write(&wait_file, "").unwrap();
+    expect(0, &["pool", "rm", &forged.0]);
+    assert!(wait_file.exists());
+    expect(0, &["pool", "rm", &name.0]);
+    assert!(!wait_file.exists());
+}

@@ -209,5 +209,14 @@ fn containers_are_given_the_file() {
     let volume = format!("hostPath:\n      path: {place}\n      type: File\n");
     assert!(template.contains(&volume) && template.contains("mountPath: "), "{template}");
     expect(2, &["pool", "show", &pool.0, "--as", "podman", "--device", "plain"]);
+    // These are pasted into shells and into templates.
+    let directory = tempfile::tempdir().unwrap();
+    for name in ["a;b", "a$(b)", "a\nb", "a#b"] {
+        let odd = directory.path().join(name);
+        std::fs::copy(pool.place(), &odd).unwrap();
+        for form in ["docker", "cdi", "kubernetes"] {
+            refusal(&["pool", "show", odd.to_str().unwrap(), "--as", form], &["a path with other"]);
+        }
+    }
     refusal(&["pool", "show", "clitest-nowhere", "--as", "cdi"], &["there is none of that name"]);
 }

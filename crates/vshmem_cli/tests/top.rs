@@ -204,6 +204,14 @@ fn metrics_are_what_prometheus_reads_and_count_exactly() {
         &["metrics", "--pool", &name.0, "--output", "/nowhere/vshmem.prom"],
         &["/nowhere/vshmem.prom", "vshmem metrics --output"],
     );
+    // What is no file stays what it is: /dev/null would be a file afterwards.
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+    rig::refusal(
+        &["metrics", "--pool", &name.0, "--output", link.to_str().unwrap()],
+        &["is no regular file"],
+    );
+    assert!(link.is_symlink());
     load.session.leave().unwrap();
 }
 
@@ -238,6 +246,27 @@ fn metrics_are_served_over_http() {
     expect(0, &["pool", "rm", &name.0]);
     let gone = ask("GET /metrics");
     assert!(gone.starts_with("HTTP/1.1 503 ") && gone.contains("there is none of that name"));
+}
+
+/// The members of a pool write what its UUID and its name are, and may spoil it.
+#[test]
+fn a_pool_hides_no_other_one_from_metrics() {
+    let [name, forged] = ["metrics-honest", "metrics-forged"].map(Name::new);
+    expect(0, &["pool", "create", &name.0, "--size", "8M"]);
+    rig::forge(&name, &forged);
+    let words = ["metrics", "--pool", &forged.0, "--pool", &name.0];
+    let metrics = || String::from_utf8(expect(0, &words).stdout).unwrap();
+    let text = metrics();
+    let value = checked(&text);
+    for name in [&name.0, &forged.0] {
+        assert_eq!(value(&format!("vshmem_pool_readable{{pool=\"{name}\"}}")), 1.0);
+        assert!(value(&format!("vshmem_pool_bytes{{pool=\"{name}\"}}")) > 0.0);
+    }
+    fs::write(forged.place(), [0; 8192]).unwrap();
+    let text = metrics();
+    let value = checked(&text);
+    assert_eq!(value(&format!("vshmem_pool_readable{{pool=\"{}\"}}", forged.0)), 0.0);
+    assert!(value(&format!("vshmem_pool_bytes{{pool=\"{}\"}}", name.0)) > 0.0);
 }
 
 #[test]

@@ -45,7 +45,7 @@ pub use local::{DAX_FRONT, dax_label};
 pub use local::{Local, PRIVATE_PREFIX};
 pub use mapped_file::MappedFile;
 pub use namespace::{Sighting, sight};
-pub use notice::{notice_mark, notice_marks, remove_notice_marks};
+pub use notice::{is_notice_mark, notice_mark, remove_notice_marks};
 pub use peer::peer_groups;
 pub use process::{
     Life, ProcessFacts, command_name, is_same_start, process_exists, process_facts, process_start,

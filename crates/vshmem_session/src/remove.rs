@@ -4,14 +4,18 @@
 //! The file is first given a name that nobody else uses, then looked at, and removed only if it is
 //! the right one: between a look at a name that others use and its removal, another file could come
 //! to it. Who may write in the directory could still interfere under the new name, but only with
-//! files that it may remove itself.
+//! files that it may remove itself. What a process has left under such a name that was killed in
+//! between is removed by the next one.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, CWD, Mode, OFlags, RenameFlags, openat, renameat_with, statat, unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, openat, renameat_with, statat,
+    unlinkat,
 };
 use rustix::io::Errno;
 use vshmem_link::{Local, Region};
@@ -34,6 +38,12 @@ pub fn remove(name: &str) -> Result<PathBuf, CreateError> {
 pub fn remove_seen(name: &str, seen: &Region) -> Result<PathBuf, CreateError> {
     remove_if(name, Some(seen))
 }
+
+/// What the names begin with that are used in between.
+const ASIDE: &str = ".vshmem-removed.";
+
+/// After this time, who has given a file such a name does not look at it any more.
+const LEFT_BEHIND_AFTER: Duration = Duration::from_secs(60);
 
 fn remove_if(name: &str, seen: Option<&Region>) -> Result<PathBuf, CreateError> {
     let places = match name.contains('/') {
@@ -85,7 +95,8 @@ impl<'a> Entry<'a> {
         if !is_seen(self.name)? {
             return Ok(false);
         }
-        let aside = format!(".vshmem-removed.{}", uuid::Uuid::new_v4());
+        let _ = self.remove_left_behind(LEFT_BEHIND_AFTER);
+        let aside = format!("{ASIDE}{}", uuid::Uuid::new_v4());
         let aside = OsStr::new(&aside);
         self.rename(self.name, aside)?;
         if is_seen(aside)? {
@@ -95,6 +106,38 @@ impl<'a> Entry<'a> {
         // Unless there is another one by now, which is not to be lost either.
         self.rename(aside, self.name)?;
         Ok(false)
+    }
+
+    /// Removes pools that have been under a name of that kind for so long, as far as this user may.
+    fn remove_left_behind(&self, after: Duration) -> Result<(), Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let directory = openat(&self.directory, c".", flags, Mode::empty())?;
+        for entry in Dir::read_from(&directory)? {
+            let entry = entry?;
+            let is_aside = entry.file_name().to_bytes().starts_with(ASIDE.as_bytes());
+            if is_aside
+                && self.is_left_behind(OsStr::from_bytes(entry.file_name().to_bytes()), after)?
+            {
+                let _ = unlinkat(&self.directory, entry.file_name(), AtFlags::empty());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this is a pool that was given its name so long ago. Anything else is not ours.
+    fn is_left_behind(&self, name: &OsStr, after: Duration) -> Result<bool, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = openat(&self.directory, name, flags, Mode::empty()) else {
+            return Ok(false);
+        };
+        let stat = fstat(&file)?;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let since = now.unwrap_or_default().as_secs().saturating_sub(stat.st_ctime as u64);
+        let mut magic = [0; 8];
+        Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+            && since >= after.as_secs()
+            && rustix::io::pread(&file, &mut magic, 0)? == magic.len()
+            && magic == vshmem_wire::MAGIC)
     }
 
     fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
@@ -161,6 +204,21 @@ mod tests {
             std::fs::hard_link(&kept, &place).unwrap();
         }
         assert_eq!(directory.path().read_dir().unwrap().count(), 2, "nothing is left aside");
+    }
+
+    #[test]
+    fn what_a_killed_process_has_left_aside_is_removed_by_the_next() {
+        let (directory, _) = directory_of_a_pool();
+        let place = directory.path().join("pool");
+        let [left, letters] = [1, 2].map(|nth| directory.path().join(format!("{ASIDE}{nth}")));
+        std::fs::write(&left, [&vshmem_wire::MAGIC[..], &[0; 4088]].concat()).unwrap();
+        std::fs::write(&letters, "somebody's letters").unwrap();
+        let entry = Entry::of(&place).unwrap();
+        // It has only just been put there.
+        entry.remove_left_behind(LEFT_BEHIND_AFTER).unwrap();
+        assert!(left.exists());
+        entry.remove_left_behind(Duration::ZERO).unwrap();
+        assert!(!left.exists() && letters.exists() && place.exists());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use vshmem_link::{Link, PoolDomain, Region};
 use vshmem_mem::{Instant, StallProofTimeout};
-use vshmem_session::{FindError, Role, find, identify, open_pool};
+use vshmem_session::{FindError, Role, Whose, find, identify, list, open_pool};
 
 use crate::failure::{Failure, Outcome, failed};
 use crate::here::is_here;
@@ -163,13 +163,23 @@ fn remove(name: &str, found: Result<Box<dyn Link>, FindError>) -> Result<(), Fai
         (None, Some(file)) => drop(vshmem_session::remove_seen(name, &file)?),
         (None, None) => drop(vshmem_session::remove(name)?),
     }
-    // Left by a server whose guests went on.
-    let _ = std::fs::remove_file(vshmem_serve::Places::usual(name).record);
-    if let Some(uuid) = uuid {
+    if !by_path {
+        // Left by a server whose guests went on. Beside a path lies another file of such a name.
+        let _ = std::fs::remove_file(vshmem_serve::Places::usual(name).record);
+    }
+    if let Some(uuid) = uuid.filter(|uuid| !is_of_another(uuid)) {
         remove_wait_files(&uuid);
         vshmem_link::remove_notice_marks(&uuid, true);
     }
     Ok(())
+}
+
+/// Whether another pool that can be seen here has this UUID. A pool's members write what its UUID
+/// is: they could name that of another pool, and have root remove the files by which its threads
+/// sleep.
+fn is_of_another(uuid: &[u8; 16]) -> bool {
+    let pools = list(Whose::Everybodys).into_iter();
+    pools.filter_map(|row| row.found.ok()).any(|(superblock, _)| superblock.uuid == *uuid)
 }
 
 /// Only domains that cannot sleep on pool memory have any, one for each user.

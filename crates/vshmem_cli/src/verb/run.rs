@@ -138,10 +138,8 @@ impl Run {
 /// outer one.
 fn notice_mark(uuid: &[u8; 16]) -> PathBuf {
     let outer = std::env::var_os("VSHMEM_NOTICE").map(PathBuf::from);
-    let is_of_pool = |mark: &PathBuf| {
-        let name = mark.file_name().unwrap_or_default().as_encoded_bytes();
-        name.starts_with(vshmem_link::notice_marks(uuid).as_bytes())
-    };
+    // Another directory is no place for what the agent does not remove.
+    let is_of_pool = |mark: &PathBuf| vshmem_link::is_notice_mark(mark, uuid);
     // An empty path: the mark cannot be made, and each program says it once.
     outer.filter(is_of_pool).or_else(|| vshmem_link::notice_mark(uuid)).unwrap_or_default()
 }

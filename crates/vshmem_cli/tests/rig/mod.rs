@@ -85,6 +85,16 @@ pub fn json(words: &[&str]) -> serde_json::Value {
     serde_json::from_slice(&expect(0, words).stdout).unwrap()
 }
 
+/// Makes a pool that says of itself what another one does, as a member can write it.
+pub fn forge(pool: &Name, forged: &Name) {
+    use std::os::unix::fs::FileExt;
+    fs::copy(pool.place(), forged.place()).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(forged.place()).unwrap();
+    // Else it would be known for a copy.
+    let nothing = [0; size_of::<vshmem_wire::HostRecord>()];
+    file.write_all_at(&nothing, vshmem_wire::HOST_RECORD_OFFSET).unwrap();
+}
+
 /// Writes a program that others may run. A process of its own writes it: a file that this process
 /// had open for writing could still be open in a child that another test's thread has just forked,
 /// and `execve` would fail with ETXTBSY.

@@ -20,10 +20,12 @@ pub fn show(name: &str, form: Form, device: Option<Device>) -> Outcome {
         )));
     }
     let pool = HostPool::of(name)?;
-    if pool.place.to_string_lossy().contains([':', '"', '\\']) {
+    // What it says is pasted into shells and templates, where other characters mean something.
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%=~".contains(c);
+    if !pool.place.to_string_lossy().chars().all(is_plain) {
         return failed(format!(
-            "{}: a path with colons, quotes or backslashes cannot be written down for a container engine. Move the pool's file",
-            pool.place.display()
+            "{}: a path with other characters than letters, digits and /._-+@%=~ cannot be written down for a container engine. Move the pool's file",
+            show::clean(&pool.place.to_string_lossy())
         ));
     }
     for hint in hints(&pool, form) {

@@ -20,7 +20,7 @@ pub struct Family {
 }
 
 /// Families in the order of their first sample: the samples of a family have to stand together.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Exposition {
     families: Vec<(Family, String)>,
 }

@@ -62,15 +62,56 @@ impl Metrics {
             [] => vec![None],
             names => names.iter().map(|name| Some(name.as_str())).collect(),
         };
-        let mut told = HashSet::new();
+        let mut told = Told::default();
+        let (mut failed, mut has_read) = (None, false);
         for name in named {
-            let pool = open_pool(choice::open(name)?.as_ref())?;
-            // A pool that is named twice, by name and by path, has its samples once.
-            if told.insert(pool.superblock().uuid) {
-                sample::add(&pool, &mut exposition)?;
+            match told.with(name, &exposition) {
+                Ok(more) => (exposition, has_read) = (more, true),
+                // What the members of one pool have spoilt hides no other pool.
+                Err(failure) => {
+                    let name = name.unwrap_or_default();
+                    if told.names.insert(name.to_owned()) {
+                        sample::readable(name, false, &mut exposition);
+                    }
+                    failed = Some(failure);
+                }
             }
         }
-        Ok(exposition.text())
+        match failed {
+            Some(failure) if !has_read => Err(failure),
+            _ => Ok(exposition.text()),
+        }
+    }
+}
+
+/// What was told so far. A pool's UUID and name in its memory are its members' words, who may name
+/// another pool: what counts is the file or device, and its name.
+#[derive(Debug, Default)]
+struct Told {
+    places: HashSet<PathBuf>,
+    names: HashSet<String>,
+}
+
+impl Told {
+    /// The samples so far, and those of one more pool.
+    fn with(&mut self, name: Option<&str>, so_far: &Exposition) -> Result<Exposition, Failure> {
+        let mut exposition = so_far.clone();
+        let link = choice::open(name)?;
+        let place = link.place().canonicalize().unwrap_or_else(|_| link.place().to_owned());
+        let pool = open_pool(link.as_ref())?;
+        // A pool that is named twice, by name and by path, has its samples once.
+        if !self.places.insert(place.clone()) {
+            return Ok(exposition);
+        }
+        let of_file = place.file_name().and_then(|file| file.to_str()?.strip_prefix("vshmem."));
+        let mut label = of_file.map_or_else(|| pool.name(), str::to_owned);
+        if self.names.contains(&label) {
+            label = place.display().to_string();
+        }
+        sample::readable(&label, true, &mut exposition);
+        sample::add(&pool, &label, &mut exposition)?;
+        self.names.insert(label);
+        Ok(exposition)
     }
 }
 
@@ -79,18 +120,26 @@ fn write(place: &Path, text: &str) -> Result<(), Failure> {
     let Some(name) = place.file_name() else {
         return failed(format!("--output {}: it is not a file", place.display()));
     };
+    // Renaming would put a file where a device or a link was: also where /dev/null was.
+    if std::fs::symlink_metadata(place).is_ok_and(|meta| !meta.is_file()) {
+        return failed(format!(
+            "--output {}: it is there, and is no regular file. Name a file, or leave --output out for standard output",
+            place.display()
+        ));
+    }
     let mut draft_name = std::ffi::OsString::from(".");
     draft_name.push(name);
     draft_name.push(format!(".{}", std::process::id()));
     let draft = place.with_file_name(draft_name);
-    let written = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&draft)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
-        .and_then(|()| std::fs::rename(&draft, place));
+    let opened = OpenOptions::new().write(true).create_new(true).open(&draft);
+    let written = opened.and_then(|mut file| {
+        let written = file.write_all(text.as_bytes());
+        written.and_then(|()| std::fs::rename(&draft, place)).inspect_err(|_| {
+            // Only what was made here.
+            let _ = std::fs::remove_file(&draft);
+        })
+    });
     if let Err(error) = written {
-        let _ = std::fs::remove_file(&draft);
         return failed(format!(
             "--output {}: it cannot be written ({error}). Name a file in a directory that is there and that you may write to, as in `vshmem metrics --output /tmp/vshmem.prom`",
             place.display()

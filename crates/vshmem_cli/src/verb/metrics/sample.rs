@@ -1,5 +1,7 @@
 //! What is told of one pool.
 
+use std::collections::HashMap;
+
 use vshmem_ipc::{Entry, Kind, ObjectActivity, Particulars, Pool};
 use vshmem_wire::DomainState;
 
@@ -17,6 +19,8 @@ const fn gauge(name: &'static str, help: &'static str) -> Family {
     Family { name, help, kind: Type::Gauge }
 }
 
+const READABLE: Family =
+    gauge("vshmem_pool_readable", "1 for a pool that could be read, 0 for one that could not.");
 const SIZE: Family = gauge("vshmem_pool_bytes", "Bytes that segments of the pool can have in all.");
 const USED: Family = gauge("vshmem_pool_used_bytes", "Bytes that segments of the pool have.");
 const OBJECTS: Family = gauge("vshmem_pool_objects", "Objects in the pool.");
@@ -51,17 +55,21 @@ const SEGMENT_BYTES: Family = gauge("vshmem_segment_bytes", "Bytes of the segmen
 const ATTACHED: Family = gauge("vshmem_segment_attached", "Attaches of the segment.");
 const WAITING: Family = gauge("vshmem_object_waiting_threads", "Threads that wait at the object.");
 
-/// Adds what is told of a pool.
-pub fn add(pool: &Pool, to: &mut Exposition) -> Result<(), Failure> {
-    let name = pool.name();
+/// Whether a pool could be read.
+pub fn readable(name: &str, is_readable: bool, to: &mut Exposition) {
+    to.add(READABLE, &[("pool", name)], f64::from(u8::from(is_readable)));
+}
+
+/// Adds what is told of a pool, under this name.
+pub fn add(pool: &Pool, name: &str, to: &mut Exposition) -> Result<(), Failure> {
     let view = View { participants: Participants::of(pool)?, waiters: Vec::new() };
-    let threads = pool.thread_activities().map_err(unreadable(&name))?;
-    let usage = pool.usage().map_err(unreadable(&name))?;
-    let labels = [("pool", name.as_str())];
+    let threads = pool.thread_activities().map_err(unreadable(name))?;
+    let usage = pool.usage().map_err(unreadable(name))?;
+    let labels = [("pool", name)];
     to.add(SIZE, &labels, pool.geometry().pages as f64 * vshmem_wire::PAGE_BYTES as f64);
     to.add(USED, &labels, usage.bytes as f64);
     for kind in [Kind::Segment, Kind::Semaphore, Kind::Queue] {
-        let labels = [("pool", name.as_str()), ("kind", noun(kind))];
+        let labels = [("pool", name), ("kind", noun(kind))];
         to.add(OBJECTS, &labels, usage.objects[kind as usize].into());
     }
     to.add(WAITS, &labels, threads.iter().map(|thread| f64::from(thread.waits)).sum());
@@ -71,8 +79,7 @@ pub fn add(pool: &Pool, to: &mut Exposition) -> Result<(), Failure> {
         let line = view.domain(domain);
         let slot = domain.index.to_string();
         // Several domains may have had the same name.
-        let labels =
-            [("pool", name.as_str()), ("domain", line.name.as_str()), ("slot", slot.as_str())];
+        let labels = [("pool", name), ("domain", line.name.as_str()), ("slot", slot.as_str())];
         to.add(ALIVE, &labels, f64::from(u8::from(domain.state == DomainState::Alive)));
         to.add(CLIENTS, &labels, line.clients as f64);
         let clients = &view.participants.clients;
@@ -83,16 +90,20 @@ pub fn add(pool: &Pool, to: &mut Exposition) -> Result<(), Failure> {
             waiting.iter().map(|thread| thread.client.and_then(vshmem_wire::ClientId::slot));
         to.add(DOMAIN_WAITING, &labels, slots.filter(|slot| is_of(*slot)).count() as f64);
     }
+    // Counted once: with as many objects as a pool may have, each with each takes minutes.
+    let activities = pool.object_activities().map_err(unreadable(name))?;
+    let activities: HashMap<(u32, i32), &ObjectActivity> =
+        activities.iter().map(|row| ((row.kind as u32, row.id), row)).collect();
+    let mut waiting_at: HashMap<(u32, i32), usize> = HashMap::new();
+    for wait in threads.iter().filter_map(|thread| thread.wait.as_ref()) {
+        *waiting_at.entry((wait.kind as u32, wait.id)).or_default() += 1;
+    }
     for kind in [Kind::Segment, Kind::Semaphore, Kind::Queue] {
-        let entries = pool.entries(kind).map_err(unreadable(&name))?;
-        let activities = pool.object_activities().map_err(unreadable(&name))?;
-        for entry in &entries {
-            let id = entry.id;
-            let at = |wait: &&vshmem_ipc::ThreadWait| wait.kind == kind && wait.id == id;
-            let waits = threads.iter().filter_map(|thread| thread.wait.as_ref());
-            let is_it = |row: &&ObjectActivity| row.kind == kind && row.id == id;
-            if let Some(activity) = activities.iter().find(is_it) {
-                object(to, &name, entry, activity, waits.filter(at).count());
+        for entry in &pool.entries(kind).map_err(unreadable(name))? {
+            let key = (kind as u32, entry.id);
+            if let Some(activity) = activities.get(&key) {
+                let waiting = waiting_at.get(&key).copied().unwrap_or_default();
+                object(to, name, entry, activity, waiting);
             }
         }
     }

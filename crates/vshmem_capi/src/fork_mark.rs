@@ -1,0 +1,62 @@
+//! Whether this process has opened a pool itself, or is a child of the one that has: known without a
+//! system call. A child that went on as its parent's client would write its parent's intent record.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::mm::{Advice, madvise};
+use vshmem_ipc::Errno;
+use vshmem_mem::Mapping;
+
+/// A page that a child finds empty.
+#[derive(Debug)]
+pub struct ForkMark {
+    page: Mapping,
+}
+
+impl ForkMark {
+    /// Of this process.
+    pub fn new() -> Result<Self, Errno> {
+        const BYTES: usize = 4096;
+        let page = Mapping::anonymous(BYTES)?;
+        // SAFETY: the page is ours, and holds nothing yet.
+        unsafe { madvise(page.start().as_ptr().cast(), BYTES, Advice::LinuxWipeOnFork)? };
+        let mark = Self { page };
+        mark.word().store(1, Ordering::Relaxed);
+        Ok(mark)
+    }
+
+    /// Whether it was made in this process.
+    #[inline]
+    pub fn is_of_this_process(&self) -> bool {
+        self.word().load(Ordering::Relaxed) != 0
+    }
+
+    #[inline]
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: the page is aligned, stays mapped as long as this does, and is used as this word
+        // alone.
+        unsafe { self.page.start().cast::<AtomicU32>().as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_has_not_opened_what_its_parent_has() {
+        let mark = ForkMark::new().unwrap();
+        assert!(mark.is_of_this_process());
+        // SAFETY: the child reads one word and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: it ends without anything of its parent's.
+            unsafe { libc::_exit(i32::from(mark.is_of_this_process())) };
+        }
+        let mut status = -1;
+        // SAFETY: the status is a word of this function.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
+        assert!(mark.is_of_this_process());
+    }
+}

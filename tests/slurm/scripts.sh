@@ -1,0 +1,73 @@
+#!/bin/bash
+# The scripts for Slurm without Slurm: what other jobs, other users and huge pages do to them.
+#   tests/slurm/scripts.sh
+# The last line counts: `N passed, N failed`.
+cd "$(dirname "$0")/../.." || exit 1
+passed=0 failed=0
+work=$(mktemp -d /tmp/vshmem-slurm-scripts.XXXXXX) || exit 1
+trap 'rm -rf "$work"' EXIT
+scripts=$PWD/packaging/slurm
+mkdir "$work/bin" "$work/records" "$work/shm" "$work/huge"
+cat >"$work/conf" <<-EOF
+	PATH=$work/bin:$PATH RECORDS=$work/records POOLS=$work/shm HUGE_POOLS=$work/huge
+EOF
+# As the command: `pool rm FILE --force`, `pool create NAME ...`.
+cat >"$work/bin/vshmem" <<-EOF
+	#!/bin/sh
+	if [ "\$2" = rm ]; then exec rm "\$3"; fi
+	set -C
+	: >"$work/shm/vshmem.\$3"
+EOF
+# Everybody is this user.
+cat >"$work/bin/setpriv" <<-'EOF'
+	#!/bin/sh
+	while [ "${1#/}" = "$1" ] && [ "$1" != vshmem ]; do shift; done
+	exec "$@"
+EOF
+# While it answers, the prolog of job 200 makes its record and its pool.
+cat >"$work/bin/squeue" <<-EOF
+	#!/bin/sh
+	echo 300
+	: >"$work/records/200"
+	: >"$work/shm/vshmem.job200"
+EOF
+chmod +x "$work/bin/"*
+
+script() { # script NAME JOB
+	VSHMEM_SLURM_CONF=$work/conf SLURM_JOB_ID=$2 SLURM_JOB_UID=$(id -u) "$scripts/$1"
+}
+ok() { # ok WHAT COMMAND...
+	local what=$1
+	shift
+	if "$@" >"$work/out" 2>&1; then
+		passed=$((passed + 1)); echo "ok: $what"
+	else
+		failed=$((failed + 1)); echo "FAILED: $what"; cat "$work/out"; ls -lR "$work/shm" "$work/huge" "$work/records"
+	fi
+}
+
+leaves_new_ones() {
+	: >"$work/records/100"; : >"$work/shm/vshmem.job100"
+	script epilog 300
+	[ ! -e "$work/shm/vshmem.job100" ] && [ ! -e "$work/records/100" ] && [ -e "$work/shm/vshmem.job200" ] && [ -e "$work/records/200" ]
+}
+ok "a job that begins while the controller is asked keeps its pool" leaves_new_ones
+rm -f "$work/records/"* "$work/shm/"*
+
+removes_huge() {
+	: >"$work/records/7"; : >"$work/huge/vshmem.job7"
+	script epilog 7
+	[ ! -e "$work/huge/vshmem.job7" ] && [ ! -e "$work/records/7" ]
+}
+ok "a pool of huge pages is removed" removes_huge
+
+puts_aside() {
+	mkdir -p "$work/shm/vshmem.job8/full"
+	ln -s /nowhere "$work/huge/vshmem.job8"
+	script prolog 8
+	[ -f "$work/shm/vshmem.job8" ] && [ ! -L "$work/huge/vshmem.job8" ]
+}
+ok "a directory and a link that are in the way are put aside" puts_aside
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]
