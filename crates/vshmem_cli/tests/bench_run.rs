@@ -52,10 +52,16 @@ fn a_killed_run_goes_on_and_loses_nothing() {
     let mut before: Vec<String> = Vec::new();
     // Killed three times, each time after some more.
     for round in 1..=3 {
-        let mut child =
-            run(place.path(), 30).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let said = place.path().join("said");
+        let mut child = run(place.path(), 30)
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&said).unwrap())
+            .spawn()
+            .unwrap();
         while lines(&read(), "sample").len() < round * 20 {
-            assert_eq!(child.try_wait().unwrap(), None, "it ended before it was killed");
+            let ended = child.try_wait().unwrap();
+            let said = fs::read_to_string(&said).unwrap();
+            assert_eq!(ended, None, "it ended before it was killed: {said}");
             std::thread::sleep(Duration::from_millis(1));
         }
         child.kill().unwrap();

@@ -12,9 +12,10 @@
 //! A line that was torn when the machine or the process died is dropped when the file is opened
 //! again; its run is done once more.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -137,6 +138,23 @@ pub struct Journal {
     path: PathBuf,
 }
 
+/// How long a lock may outlive the run that had it: a run that is killed may just have forked a
+/// program, which closes the journal when it executes.
+const LOCK_OF_THE_DEAD: Duration = Duration::from_secs(2);
+
+/// Locks the journal for this run.
+fn lock(file: &File) -> std::result::Result<(), TryLockError> {
+    let end = Instant::now() + LOCK_OF_THE_DEAD;
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            locked => return locked,
+        }
+    }
+}
+
 impl Journal {
     /// Makes the directory and the journal in it, or opens the one that is there. The study is that
     /// of the journal if it has one, else the one given.
@@ -156,10 +174,10 @@ impl Journal {
             .truncate(false)
             .open(&path)
             .map_err(failed("open"))?;
-        if let Err(error) = file.try_lock() {
+        lock(&file).map_err(|error| {
             let why = format!("{error}; is another `vshmem bench run` at work there?");
-            return Err(Error::Journal { path, why });
-        }
+            Error::Journal { path: path.clone(), why }
+        })?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(failed("read"))?;
         let whole = whole_lines(&bytes);
