@@ -51,7 +51,7 @@ pub fn serve(place: &Path, stay: Stay) -> Result<(), AgentError> {
     }
 }
 
-/// Is the agent once, with its lock. Returns whether nobody needs another one.
+/// Is the agent once, with its lock. Returns whether no client needs another one.
 fn serve_once(place: &Path, lock: RoleLock, stay: Stay) -> Result<bool, AgentError> {
     let session = Session::join(find(&place.to_string_lossy())?)?;
     let pool = Arc::clone(session.client().pool());

@@ -11,7 +11,7 @@ pub fn text(text: &str) -> Result<(), Failure> {
     write(text).map(|_| ())
 }
 
-/// As [`text`]. False when nobody reads it any more.
+/// As [`text`]. False when the reader has closed it.
 pub fn write(text: &str) -> Result<bool, Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -47,7 +47,7 @@ pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Whether to write in colours there: on a terminal, and when nobody has forbidden it
+/// Whether to write in colours there: on a terminal, and when NO_COLOR is not set
 /// (<https://no-color.org>).
 pub fn colours(to: &impl IsTerminal) -> bool {
     let forbidden = std::env::var_os("NO_COLOR").is_some_and(|word| !word.is_empty());

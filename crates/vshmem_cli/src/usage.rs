@@ -14,7 +14,7 @@ pub fn tell(error: &Error, whole: &Command, words: &[OsString]) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            // Nobody who listens is no reason to fail.
+            // A closed output is no reason to fail.
             let _ = error.print();
         }
         _ => eprintln!("vshmem: {}", sentence(error, whole, words)),

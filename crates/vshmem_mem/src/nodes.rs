@@ -59,7 +59,7 @@ pub fn place_pages(file: BorrowedFd<'_>, bytes: usize, nodes: &PageNodes) -> Res
         mapping.bytes(),
         mode,
         mask.as_ptr() as usize,
-        // The kernel takes one bit less than it is told.
+        // The kernel takes one bit less than the call says.
         mask.len() * 64 + 1,
         0,
     ];

@@ -13,7 +13,7 @@ pub struct Plan {
     pub guests: Vec<Guest>,
     /// The pools that they share.
     pub pools: Vec<Pool>,
-    /// What nobody has, and why.
+    /// What is left idle, and why.
     pub unused: Vec<Unused>,
     /// The size of the pages that back guests and pools, in bytes.
     pub page_bytes: u64,
@@ -44,7 +44,7 @@ pub struct Guest {
     pub vcpus: Vec<u32>,
     /// Where the emulator's and the I/O threads run: CPUs of the host's share.
     pub emulator: NumberSet,
-    /// What it is told of its processors.
+    /// The processors that it sees.
     pub topology: Topology,
     /// Its nodes.
     pub cells: Vec<Cell>,
@@ -92,7 +92,7 @@ pub struct Pool {
     pub reason: String,
 }
 
-/// CPUs that nobody has.
+/// CPUs that stay idle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Unused {
     /// Which.

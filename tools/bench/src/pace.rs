@@ -10,7 +10,7 @@ const LONGEST_RUN_NS: f64 = 5e9;
 /// What a trial found, in nanoseconds a round.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial {
-    /// Median over its batches: what a round takes when nobody disturbs it.
+    /// Median over its batches: what a round takes when nothing disturbs it.
     pub median_ns: f64,
     /// Mean: what it takes on this machine now.
     pub mean_ns: f64,

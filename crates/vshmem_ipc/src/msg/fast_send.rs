@@ -238,7 +238,7 @@ fn await_bytes(
     context.send_backoff.look_for_room(|| {
         let read = ring.refresh(context.pool().map());
         let has_room = read.and_then(|()| has_room(context, queue, &ring, bytes));
-        // What is invalid is told by the caller's next attempt; so is a ring that was closed.
+        // The caller's next attempt reports what is invalid; so is a ring that was closed.
         let is_over = ring.tail() == Tail::Closed || has_room.unwrap_or(true);
         if is_over { RingSpace::Plenty } else { RingSpace::None }
     })

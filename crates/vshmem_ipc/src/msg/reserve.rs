@@ -51,7 +51,7 @@ impl Reserve {
         let map = txn.lock_context().map;
         let missing =
             Fault::corrupt(ring_slot.at, "a message for which there is no chunk in reserve");
-        // What is invalid under a lock that was lost is not told: the change begins again.
+        // What is invalid under a lock that was lost is not reported: the change begins again.
         let moves = Fault::corrupt(ring_slot.at, "a message that moves while its ring is closed");
         let chunk = self.take(txn, layout)?.ok_or(missing)?;
         let (mtype, size) = ring_slot.inline().unwrap_or_default();

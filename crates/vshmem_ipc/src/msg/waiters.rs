@@ -92,7 +92,7 @@ pub(crate) fn hand_over(
             return Ok(true);
         }
         if txn.room() < 16 {
-            // Many receivers with too small a buffer in a row: they are told, and the message
+            // Many receivers with too small a buffer in a row: they are woken, and the message
             // goes on to the rest in another change.
             handed = Handed::Undecided;
             return Ok(false);

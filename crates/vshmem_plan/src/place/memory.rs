@@ -10,7 +10,7 @@ use crate::result::{Guest, Pool};
 const GRANULE: u64 = 2 << 20;
 /// Less does not boot.
 const LEAST: u64 = 64 << 20;
-/// What the host keeps when nobody says: this, and that for each guest's monitor.
+/// What the host keeps without a request: this, and that for each guest's monitor.
 const USUAL_HOST: u64 = 2 << 30;
 const USUAL_MONITOR: u64 = 512 << 20;
 

@@ -4,7 +4,7 @@
 //! afterwards; since Linux 6.17 an mremap(2) of several mappings may have moved some of them. The
 //! kernel alone knows. It tells in /proc/self/maps; where that cannot be read, or must not be
 //! because the program has confined itself, each page is asked for: the kernel does not map over
-//! another mapping unless it is told to. The caller holds the attach table
+//! another mapping unless the call asks for it. The caller holds the attach table
 //! ([`crate::mapping::change::change`]), so that no thread attaches there meanwhile.
 
 use rustix::fs::{Mode, OFlags};

@@ -59,7 +59,7 @@
 //!
 //! For the same reasons there is none at all if it accepts none below the tail, and the tail's word
 //! is the same *after* the types were read: nothing has been filled since. That one word is what a
-//! waiter watches: whatever is sent, and whoever closes the ring, changes it first. (If all
+//! waiter watches: whatever is sent, and every change that closes the ring, changes it first. (If all
 //! slots are full, the tail's holds the oldest message.)
 //!
 //! # Closing

@@ -1,4 +1,4 @@
-//! What a container engine must be told: the pool's file, at the same path as on the host. The options
+//! What a container engine needs: the pool's file, at the same path as on the host. The options
 //! are alike in docker-run(1) and podman-run(1).
 
 use std::process::ExitCode;

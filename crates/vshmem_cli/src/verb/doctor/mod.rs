@@ -112,7 +112,7 @@ fn pools() -> Line {
     if broken.is_empty() {
         Line::good(WHAT, found)
     } else {
-        // They are in nobody's way: the one that `vshmem run` takes has a line of its own.
+        // They do no harm: the one that `vshmem run` takes has a line of its own.
         let sentences: Vec<&str> = broken.iter().filter_map(|row| row.error.as_deref()).collect();
         let removals: Vec<String> =
             broken.iter().map(|row| format!("`vshmem pool rm {}`", row.place.display())).collect();

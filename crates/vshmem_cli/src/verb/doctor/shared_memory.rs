@@ -23,7 +23,7 @@ struct Place {
 
 /// How it is here.
 pub fn line() -> Line {
-    // In a guest that has been given a pool nobody makes a private one.
+    // In a guest that has been given a pool no private one is made.
     let is_given = !vshmem_session::list_devices().is_empty();
     judge(look(), is_given)
 }

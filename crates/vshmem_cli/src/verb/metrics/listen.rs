@@ -14,7 +14,7 @@ const MOST_BYTES: u64 = 8192;
 
 /// Answers requests, one after the other, until the command is stopped.
 pub fn serve(address: &str, text: impl Fn() -> Result<String, Failure>) -> Result<(), Failure> {
-    // What cannot be read now is said now, and not to whoever asks first.
+    // What cannot be read now is said now, and not to the first client.
     text()?;
     let listener = match TcpListener::bind(address) {
         Ok(listener) => listener,

@@ -62,15 +62,15 @@ impl Metrics {
             [] => vec![None],
             names => names.iter().map(|name| Some(name.as_str())).collect(),
         };
-        let mut told = Told::default();
+        let mut written = Written::default();
         let (mut failed, mut has_read) = (None, false);
         for name in named {
-            match told.with(name, &exposition) {
+            match written.with(name, &exposition) {
                 Ok(more) => (exposition, has_read) = (more, true),
                 // What the members of one pool have spoilt hides no other pool.
                 Err(failure) => {
                     let name = name.unwrap_or_default();
-                    if told.names.insert(name.to_owned()) {
+                    if written.names.insert(name.to_owned()) {
                         sample::readable(name, false, &mut exposition);
                     }
                     failed = Some(failure);
@@ -84,15 +84,15 @@ impl Metrics {
     }
 }
 
-/// What was told so far. A pool's UUID and name in its memory are its members' words, who may name
+/// What was written so far. A pool's UUID and name in its memory are its members' words, who may name
 /// another pool: what counts is the file or device, and its name.
 #[derive(Debug, Default)]
-struct Told {
+struct Written {
     places: HashSet<PathBuf>,
     names: HashSet<String>,
 }
 
-impl Told {
+impl Written {
     /// The samples so far, and those of one more pool.
     fn with(&mut self, name: Option<&str>, so_far: &Exposition) -> Result<Exposition, Failure> {
         let mut exposition = so_far.clone();

@@ -1,4 +1,4 @@
-//! What is told of one pool.
+//! The samples of one pool.
 
 use std::collections::HashMap;
 
@@ -60,7 +60,7 @@ pub fn readable(name: &str, is_readable: bool, to: &mut Exposition) {
     to.add(READABLE, &[("pool", name)], f64::from(u8::from(is_readable)));
 }
 
-/// Adds what is told of a pool, under this name.
+/// Adds the samples of a pool, under this name.
 pub fn add(pool: &Pool, name: &str, to: &mut Exposition) -> Result<(), Failure> {
     let view = View { participants: Participants::of(pool)?, waiters: Vec::new() };
     let threads = pool.thread_activities().map_err(unreadable(name))?;

@@ -85,7 +85,7 @@ impl Top {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// One report after the other, until nobody listens any more.
+    /// One report after the other, until the output is closed.
     fn print(&self, pool: &Pool) -> Result<(), Failure> {
         let mut before = Reading::of(pool)?;
         for nth in 0..self.count.unwrap_or(u64::MAX) {

@@ -88,7 +88,7 @@ impl Screen {
         }
     }
 
-    /// Draws a text over what was there. False when nobody looks any more.
+    /// Draws a text over what was there. False when the terminal is gone.
     pub fn draw(&self, text: &str, sort: Sort) -> Result<bool, Failure> {
         let size = tcgetwinsize(std::io::stdout()).ok();
         let (rows, columns) = size.map_or((24, 80), |size| (size.ws_row, size.ws_col));

@@ -232,7 +232,7 @@ impl Executable {
         if gains && stat.st_mode & setgid == setgid {
             next_gid = stat.st_gid;
         }
-        // A file of somebody whom this user namespace does not know gives nothing.
+        // A file of a user whom this user namespace does not know gives nothing.
         const UNKNOWN: u32 = 65534;
         if next_uid == UNKNOWN || next_gid == UNKNOWN {
             return None;

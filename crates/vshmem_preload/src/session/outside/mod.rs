@@ -1,5 +1,5 @@
 //! Programs that run outside of the pool: what is executed and does not load this library uses the
-//! kernel's System V IPC, and nobody would know. So it is said, once for all that a `vshmem run`
+//! kernel's System V IPC, without a word. So it is said, once for all that a `vshmem run`
 //! has started, before the program is executed.
 //!
 //! It is said on standard error when that is a terminal, or when VSHMEM_LOG asks for it; otherwise
@@ -43,7 +43,7 @@ pub fn tell(program: Program) {
     });
 }
 
-/// Whether somebody reads what is said.
+/// Whether a user reads what is said.
 fn is_heard() -> bool {
     // SAFETY: the name is a C string; getenv only reads.
     let is_asked = unsafe { !libc::getenv(c"VSHMEM_LOG".as_ptr()).is_null() };
@@ -82,7 +82,7 @@ fn say(outside: Outside, culprit: &CStr) {
         " and uses the kernel's System V IPC. {} (this is said once)",
         outside.remedy()
     );
-    // Nobody to tell if that fails.
+    // There is no place to report a failure.
     let _ = rustix::io::write(standard_error(), line.written());
 }
 
@@ -100,7 +100,7 @@ impl Line {
         Self { bytes: [0; 640], used: 0 }
     }
 
-    /// Text of somebody else's, for a terminal. Behind 0xc2, in UTF-8, 0x80 to 0x9f are control
+    /// Another user's text, for a terminal. Behind 0xc2, in UTF-8, 0x80 to 0x9f are control
     /// characters as well; and by themselves on a terminal of 8-bit characters.
     fn put(&mut self, text: &[u8]) {
         let mut before = 0;
