@@ -5,6 +5,24 @@
 
 #include <string.h>
 
+static int copy(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+	enum vshmem_onesided what, void *local, uint64_t address,
+	mca_btl_base_registration_handle_t *local_handle,
+	mca_btl_base_registration_handle_t *remote, size_t size, int flags,
+	mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
+{
+	void *there = vshmem_in_pool(remote, address, size);
+	if (!there && size)
+		return vshmem_onesided_start(endpoint, what, local, address, local_handle, remote,
+			size, 0, flags, 0, 0, done, context, data);
+	if (what == VSHMEM_PUT)
+		memcpy(there, local, size);
+	else
+		memcpy(local, there, size);
+	done(btl, endpoint, local, local_handle, context, data, OPAL_SUCCESS);
+	return OPAL_SUCCESS;
+}
+
 int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
 	void *local_address, uint64_t remote_address,
 	mca_btl_base_registration_handle_t *local_handle,
@@ -12,14 +30,8 @@ int vshmem_btl_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoi
 	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
 	(void)order;
-	void *there = vshmem_in_pool(remote_handle, remote_address, size);
-	if (!there && size)
-		return vshmem_onesided_start(endpoint, VSHMEM_PUT, local_address, remote_address,
-			local_handle, remote_handle, size, 0, flags, 0, 0, cbfunc, cbcontext,
-			cbdata);
-	memcpy(there, local_address, size);
-	cbfunc(btl, endpoint, local_address, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
-	return OPAL_SUCCESS;
+	return copy(btl, endpoint, VSHMEM_PUT, local_address, remote_address, local_handle,
+		remote_handle, size, flags, cbfunc, cbcontext, cbdata);
 }
 
 int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -29,14 +41,8 @@ int vshmem_btl_get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoi
 	mca_btl_base_rdma_completion_fn_t cbfunc, void *cbcontext, void *cbdata)
 {
 	(void)order;
-	void *there = vshmem_in_pool(remote_handle, remote_address, size);
-	if (!there && size)
-		return vshmem_onesided_start(endpoint, VSHMEM_GET, local_address, remote_address,
-			local_handle, remote_handle, size, 0, flags, 0, 0, cbfunc, cbcontext,
-			cbdata);
-	memcpy(local_address, there, size);
-	cbfunc(btl, endpoint, local_address, local_handle, cbcontext, cbdata, OPAL_SUCCESS);
-	return OPAL_SUCCESS;
+	return copy(btl, endpoint, VSHMEM_GET, local_address, remote_address, local_handle,
+		remote_handle, size, flags, cbfunc, cbcontext, cbdata);
 }
 
 static int atomic(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,

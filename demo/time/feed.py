@@ -1,4 +1,4 @@
-"""A receiver of satellite time, pretended: NMEA sentences with this machine's time, each second, to whoever connects to port 4000."""
+"""A receiver of satellite time, pretended: NMEA sentences with this machine's time, each second, to each client that connects to port 4000."""
 import functools
 import operator
 import socket

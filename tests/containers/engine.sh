@@ -4,18 +4,9 @@
 # PODMAN_RUN: more words for each `podman run`, such as --cgroup-parent=PATH.
 skip() { echo "    SKIPPED: containers: $1"; echo "1 passed, 0 failed"; exit 0; }
 
-passed=0 failed=0
+. tests/checks.sh
 
-ok() { # ok WHAT COMMAND...
-	local what=$1
-	shift
-	if "$@" >"$work/out" 2>&1; then
-		passed=$((passed + 1)); echo "ok: $what"
-	else
-		failed=$((failed + 1)); echo "FAILED: $what"; cat "$work/out"
-		"$vshmem" ls --pool "$pool"
-	fi
-}
+explain() { "$vshmem" ls --pool "$pool"; }
 
 # Waits for a state; the bound only ends a test that has failed.
 until_true() { # until_true COMMAND...

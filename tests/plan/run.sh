@@ -46,13 +46,8 @@ fi
 for tool in qemu-system-x86_64 busybox cpio lstopo-no-graphics; do
 	command -v $tool >/dev/null || { skip "guests from a plan: $tool is not installed"; finish; }
 done
-# Installed, or unpacked by scripts/guest-kernel.
-image=
-for kernels in "" /var/lib/vshmem/guest-kernel; do
-	image=$(find "$kernels/boot" -maxdepth 1 -name 'vmlinuz-*' 2>/dev/null | sort -V | tail -1)
-	[ -z "$image" ] || break
-done
-[ -n "$image" ] || { skip "guests from a plan: no kernel image, installed or unpacked (scripts/guest-kernel)"; finish; }
+. tests/guests/find_kernel.sh
+find_kernel || { skip "guests from a plan: no kernel image, installed or unpacked (scripts/guest-kernel)"; finish; }
 
 root=$work/root
 mkdir -p "$root"/{bin,dev,proc,sys}

@@ -3,9 +3,10 @@
 #   tests/slurm/run.sh VSHMEM
 # The last line counts: `N passed, N failed`.
 cd "$(dirname "$0")/../.." || exit 1
-vshmem=$(realpath "$1") passed=0 failed=0 user=games other=daemon
+vshmem=$(realpath "$1") user=games other=daemon
 work=$(mktemp -d /tmp/vshmem-slurm.XXXXXX) || exit 1
 chmod 755 "$work"
+. tests/checks.sh
 . tests/slurm/cluster.sh
 cleanup() {
 	local record
@@ -16,16 +17,7 @@ trap cleanup EXIT
 trap 'exit 130' INT TERM
 start_cluster
 
-ok() { # ok WHAT COMMAND...
-	local what=$1
-	shift
-	if "$@" >"$work/out" 2>&1; then
-		passed=$((passed + 1)); echo "ok: $what"
-	else
-		failed=$((failed + 1)); echo "FAILED: $what"; cat "$work/out"
-		tail -n 5 "$work/slurmd.log" "$work/slurmctld.log"
-	fi
-}
+explain() { tail -n 5 "$work/slurmd.log" "$work/slurmctld.log"; }
 as() { # as USER COMMAND...
 	local name=$1
 	shift

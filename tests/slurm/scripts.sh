@@ -3,7 +3,7 @@
 #   tests/slurm/scripts.sh
 # The last line counts: `N passed, N failed`.
 cd "$(dirname "$0")/../.." || exit 1
-passed=0 failed=0
+. tests/checks.sh
 work=$(mktemp -d /tmp/vshmem-slurm-scripts.XXXXXX) || exit 1
 trap 'rm -rf "$work"' EXIT
 scripts=$PWD/packaging/slurm
@@ -36,15 +36,7 @@ chmod +x "$work/bin/"*
 script() { # script NAME JOB
 	VSHMEM_SLURM_CONF=$work/conf SLURM_JOB_ID=$2 SLURM_JOB_UID=$(id -u) "$scripts/$1"
 }
-ok() { # ok WHAT COMMAND...
-	local what=$1
-	shift
-	if "$@" >"$work/out" 2>&1; then
-		passed=$((passed + 1)); echo "ok: $what"
-	else
-		failed=$((failed + 1)); echo "FAILED: $what"; cat "$work/out"; ls -lR "$work/shm" "$work/huge" "$work/records"
-	fi
-}
+explain() { ls -lR "$work/shm" "$work/huge" "$work/records"; }
 
 leaves_new_ones() {
 	: >"$work/records/100"; : >"$work/shm/vshmem.job100"

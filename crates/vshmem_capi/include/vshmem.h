@@ -71,8 +71,8 @@ int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
 
 /* Objects: segments, semaphore sets and queues, for programs without the preload library, static
  * ones too. Keys, flags, ids and errors are those of the calls of libc with these names, and the
- * objects are those of programs under `vshmem run`. An object stays until it is removed, whoever
- * made it. Waiting ends with -EINTR when a signal was handled. */
+ * objects are those of programs under `vshmem run`. An object stays until it is removed, also
+ * after its maker has ended. Waiting ends with -EINTR when a signal was handled. */
 
 /* The key of a name, the same for all processes and domains. Two names may have one key, as with
  * ftok(3). */

@@ -10,9 +10,6 @@ use crate::caller::Me;
 use crate::pool::{Pool, borrow};
 
 const SEM_UNDO: c_short = 0x1000;
-const MSG_NOERROR: c_int = 0o10000;
-const MSG_EXCEPT: c_int = 0o20000;
-const MSG_COPY: c_int = 0o40000;
 
 /// A key for a name: the same in all domains, and never IPC_PRIVATE.
 fn key_of(name: &[u8]) -> i32 {
@@ -221,14 +218,7 @@ pub unsafe extern "C" fn vshmem_msgrcv(
 ) -> c_int {
     // SAFETY: the caller passes an open pool.
     let pool = unsafe { borrow(pool) };
-    let wanted = Receive {
-        mtype: wanted,
-        room,
-        no_wait: flags & libc::IPC_NOWAIT != 0,
-        cut: flags & MSG_NOERROR != 0,
-        except: flags & MSG_EXCEPT != 0,
-        copy: flags & MSG_COPY != 0,
-    };
+    let wanted = Receive::of(wanted, room, flags);
     let mut deliver = |kind: i64, size: usize, copy: &dyn Fn(&mut [u8])| {
         if !mtype.is_null() {
             // SAFETY: the caller passes a place for the type, or null.

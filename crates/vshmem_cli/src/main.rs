@@ -6,6 +6,7 @@ mod account;
 mod choice;
 mod failure;
 mod here;
+mod huge_page;
 mod pool;
 mod program;
 mod show;

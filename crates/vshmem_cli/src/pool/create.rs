@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use vshmem_link::{DAX_FRONT, XenAdmission};
 use vshmem_mem::PageNodes;
 use vshmem_plan::NumberSet;
 use vshmem_session::CreateRequest;
 
 use crate::failure::{Failure, Outcome, failed};
+use crate::huge_page::HugePage;
 use crate::{account, show, size};
 
 /// Make a pool.
@@ -84,26 +85,6 @@ Examples:
   vshmem pool create job7 --file /dev/shm/pve-shm-job7
   vshmem pool create grid --size 16M --xen --member web1 --member web2";
 
-/// Sizes of huge pages.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum HugePage {
-    /// 2 MiB.
-    #[value(name = "2M")]
-    Large,
-    /// 1 GiB.
-    #[value(name = "1G")]
-    Giant,
-}
-
-impl HugePage {
-    fn bytes(self) -> u64 {
-        match self {
-            Self::Large => 2 << 20,
-            Self::Giant => 1 << 30,
-        }
-    }
-}
-
 fn mode(text: &str) -> Result<u32, String> {
     match u32::from_str_radix(text.trim_start_matches("0o"), 8) {
         Ok(mode) if mode & !0o666 == 0 && mode & 0o600 == 0o600 => Ok(mode),
@@ -160,7 +141,7 @@ impl Create {
     /// Makes it.
     pub fn carry_out(self) -> Outcome {
         if let Some(page) = self.hugepages {
-            require_huge_pages(page.bytes())?;
+            require_huge_pages(page.size().bytes())?;
         }
         let bytes = self.bytes()?;
         let request = CreateRequest {
@@ -168,7 +149,7 @@ impl Create {
             bytes,
             mode: self.mode,
             group: self.group.as_deref().map(account::group).transpose()?,
-            huge_page: self.hugepages.map(HugePage::bytes),
+            huge_page: self.hugepages.map(|page| page.size().bytes()),
             nodes: self.numa.clone(),
             limits: self.limits,
             evict_after: self.evict_after,

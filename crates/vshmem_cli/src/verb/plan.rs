@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use vshmem_plan::machine::Source;
-use vshmem_plan::{Cut, Error, HugePage, PoolPlacement, PoolRequest, Request, Smt, form};
+use vshmem_plan::{Cut, Error, PoolPlacement, PoolRequest, Request, Smt, form};
 
 use crate::failure::{Failure, Outcome};
+use crate::huge_page::HugePage;
 use crate::{show, size};
 
 /// Cut a host into guests along its sockets, nodes or caches, with the pools that they share.
@@ -32,7 +33,7 @@ pub struct Plan {
     host_memory: Option<u64>,
     /// Back the guests with huge pages of this size.
     #[arg(long)]
-    hugepages: Option<Page>,
+    hugepages: Option<HugePage>,
     /// The size of the pool that the guests share: a power of two.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pool: Option<u64>,
@@ -63,17 +64,6 @@ Examples:
   vshmem plan --topology xml:other-host.xml --as json
 
 A plan changes nothing. Its text names what to do on the host before the guests start.";
-
-/// Sizes of huge pages.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Page {
-    /// 2 MiB.
-    #[value(name = "2M")]
-    Mega2,
-    /// 1 GiB.
-    #[value(name = "1G")]
-    Giga1,
-}
 
 /// What becomes of further threads of a core.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -160,10 +150,7 @@ impl Plan {
             cut: self.guests,
             host_cpus: self.host_cpus,
             host_memory: self.host_memory,
-            huge_pages: self.hugepages.map(|page| match page {
-                Page::Mega2 => HugePage::Mega2,
-                Page::Giga1 => HugePage::Giga1,
-            }),
+            huge_pages: self.hugepages.map(HugePage::size),
             pool: self.pool.map(|bytes| PoolRequest { bytes, placement }),
             smt: match self.smt {
                 Threads::Keep => Smt::Keep,

@@ -29,6 +29,27 @@ pub struct Receive {
     pub copy: bool,
 }
 
+impl Receive {
+    /// As the words of msgrcv(2) have it: its msgtyp, msgsz and msgflg.
+    #[inline]
+    #[must_use]
+    pub fn of(mtype: i64, room: usize, flags: i32) -> Self {
+        // <sys/msg.h> and <sys/ipc.h> of Linux.
+        const IPC_NOWAIT: i32 = 0o4000;
+        const MSG_NOERROR: i32 = 0o10000;
+        const MSG_EXCEPT: i32 = 0o20000;
+        const MSG_COPY: i32 = 0o40000;
+        Self {
+            mtype,
+            room,
+            no_wait: flags & IPC_NOWAIT != 0,
+            cut: flags & MSG_NOERROR != 0,
+            except: flags & MSG_EXCEPT != 0,
+            copy: flags & MSG_COPY != 0,
+        }
+    }
+}
+
 /// A queue as IPC_STAT tells it (`struct msqid_ds`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueStat {

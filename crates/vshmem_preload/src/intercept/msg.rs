@@ -10,9 +10,6 @@ use crate::next::next;
 use crate::session::caller::Me;
 use crate::session::{cancel, current, route};
 
-const MSG_NOERROR: c_int = 0o10000;
-const MSG_EXCEPT: c_int = 0o20000;
-const MSG_COPY: c_int = 0o40000;
 const MSG_STAT: c_int = 11;
 const MSG_INFO: c_int = 12;
 const MSG_STAT_ANY: c_int = 13;
@@ -117,14 +114,7 @@ fn receive(
     flags: c_int,
 ) -> Result<usize, Errno> {
     let session = current::session()?;
-    let wanted = Receive {
-        mtype: kind,
-        room,
-        no_wait: flags & libc::IPC_NOWAIT != 0,
-        cut: flags & MSG_NOERROR != 0,
-        except: flags & MSG_EXCEPT != 0,
-        copy: flags & MSG_COPY != 0,
-    };
+    let wanted = Receive::of(kind, room, flags);
     session.client().msgrcv(id, wanted, &Me::now(), &mut |kind, size, copy| {
         user::write(message.cast::<c_long>(), kind as c_long)?;
         let text = message.wrapping_add(size_of::<c_long>());

@@ -57,7 +57,7 @@ Examples:
   vshmem top --json --count 1 | jq .total
 
 RATE/S is operations of semaphores (one for each semaphore of an array), messages sent, and
-attaches and detaches of segments. They are counted exactly, whoever does them, and cost nothing:
+attaches and detaches of segments. They are counted exactly, in all processes, and cost nothing:
 they are read off what calls leave in the pool anyway. BYTES/S is estimated: messages, times the
 mean size of those that could be seen. WAITS/S: threads that had to enter a wait queue;
 WAKEUPS/S: waits that another thread has ended. LAST is the process that operated, sent or received
