@@ -1,7 +1,8 @@
 /* The BTL "vshmem": MPI messages through the channels of a pool.
  *
- * Everything here but interface_4_1.c is the same for all releases of Open MPI; that file holds
- * what differs: the component's structure, how peers learn addresses, how a message is handed up.
+ * What differs between releases of Open MPI is in three files: interface_4_1.c has the component's
+ * structure and calls all others, modex_4_1.c how peers learn addresses, upcalls_4_1.c how a
+ * message is handed up. No file calls one that calls it, directly or through others.
  *
  * Locking: a lane is used under its endpoint's lock, and so is what waits for room in it; the
  * module's lock may be taken inside it, never around it. Callbacks are called with neither held.
@@ -21,6 +22,7 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/threads/mutex.h"
+#include "opal/util/proc.h"
 
 #include "log.h"
 #include "vshmem.h"
@@ -77,6 +79,7 @@ struct vshmem_btl {
 	uint8_t *base;
 	uint64_t bytes;
 	opal_mutex_t lock;
+	uint32_t processes; /* of the job */
 	opal_list_t endpoints;
 	int32_t waiting; /* fragments, operations and replies that wait */
 	opal_free_list_t small, eager, large;
@@ -100,8 +103,36 @@ extern struct vshmem_parameters vshmem_parameters;
 /* Bytes of a fragment's buffer for headers alone. */
 #define SMALL_BYTES 256
 
+/* state.c */
+/* This thread is inside vshmem_btl_progress. */
+bool vshmem_makes_progress(void);
+void vshmem_set_progress(bool begun);
+
+/* upcalls_4_1.c */
+/* Hands a message up. */
+void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
+/* No other process of the job is in this kernel. */
+bool vshmem_alone(void);
+/* Says why, and ends the job. Returns when Open MPI has not said how. */
+void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* How. */
+int vshmem_register_error(
+	struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback);
+
+/* modex_4_1.c */
+/* Processes of the job that may send to this one: itself among them, because osc/rdma reaches its
+ * own process as it does all others. */
+uint32_t vshmem_modex_size(void);
+/* Publishes this process's own, under the component's name. */
+bool vshmem_modex_publish(const mca_base_component_t *name);
+/* What a process has published; false when it has published nothing, or is in another pool, or
+ * reads it otherwise. */
+bool vshmem_modex_of(const opal_process_name_t *name, struct vshmem_modex *modex);
+/* The same of another process of the job, if it is here already: it is not asked for. */
+bool vshmem_modex_known(uint32_t rank, struct vshmem_modex *modex);
+
 /* module.c */
-bool vshmem_btl_open(uint32_t peers);
+bool vshmem_btl_open(uint32_t processes);
 void vshmem_btl_close(void);
 int vshmem_btl_finalize(struct mca_btl_base_module_t *btl);
 void vshmem_btl_limits(void);
@@ -130,8 +161,6 @@ int vshmem_send_waiting(vshmem_endpoint *endpoint);
 
 /* progress.c */
 int vshmem_btl_progress(void);
-/* This thread is inside it. */
-bool vshmem_makes_progress(void);
 
 /* memory.c */
 mca_btl_base_registration_handle_t *vshmem_register_mem(struct mca_btl_base_module_t *btl,
@@ -193,10 +222,9 @@ bool vshmem_onesided_open(void);
 /* Asks for, and answers, what had to wait for room. */
 int vshmem_onesided_waiting(vshmem_endpoint *endpoint);
 int vshmem_onesided_fail(vshmem_endpoint *endpoint);
-/* Drops what waits, without a word. */
-void vshmem_onesided_forget(vshmem_endpoint *endpoint);
 /* A message with VSHMEM_TAG. */
 void vshmem_onesided_arrived(uint32_t lane, const void *text, uint32_t bytes);
+/* Drops what waits, without a word. The endpoints are closed after it. */
 void vshmem_onesided_close(void);
 
 /* backoff.c */
@@ -209,14 +237,5 @@ uint64_t vshmem_ticks(void);
 void vshmem_watch(const struct vshmem_domain *domain);
 /* Looks whether the job's domains live, now and then. */
 void vshmem_watch_look(void);
-
-/* interface_4_1.c. Hands a message up. */
-void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes);
-/* No other process of the job is in this kernel. */
-bool vshmem_alone(void);
-/* Watches the domains of all processes of the job. */
-void vshmem_watch_job(void);
-/* Says why, and ends the job. Returns when Open MPI has not said how. */
-void vshmem_abort(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

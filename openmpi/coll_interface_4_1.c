@@ -1,35 +1,16 @@
-/* What is particular to Open MPI 4.1 of collectives: coll interface 2.0.0, modules 2.3.0. */
+/* The component for collectives as Open MPI 4.1 wants it: coll interface 2.0.0, modules 2.3.0. */
 #include "coll_vshmem.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #include "ompi/constants.h"
 #include "ompi/group/group.h"
-#include "opal/class/opal_hash_table.h"
-#include "opal/mca/btl/btl.h"
 #include "opal/mca/pmix/pmix.h"
-#include "opal/util/arch.h"
 
-#include "btl_vshmem.h"
 #include "number.h"
 
 #if OMPI_MAJOR_VERSION != 4 || OMPI_MINOR_VERSION != 1
 #error "this file is for Open MPI 4.1"
 #endif
 
-struct vshmem_coll_parameters vshmem_coll_parameters;
-
-/* What a process tells the others. Who has other bounds would go another way. */
-struct modex {
-	uint32_t arch;
-	int32_t priority, most_members, after;
-	uint64_t most_bytes, piece_bytes;
-};
-static struct modex own;
-/* By name: its pool, as it has published it. */
-static opal_hash_table_t known;
-static opal_mutex_t lock = OPAL_MUTEX_STATIC_INIT;
 static bool ready;
 
 static int register_parameters(void);
@@ -54,9 +35,6 @@ mca_coll_base_component_2_0_0_t mca_coll_vshmem_component = {
 	.collm_init_query = init,
 	.collm_comm_query = query,
 };
-
-/* The one whose card tells the pool. */
-static const mca_base_component_t btl = { MCA_BTL_DEFAULT_VERSION("vshmem") };
 
 static int register_parameters(void)
 {
@@ -97,22 +75,17 @@ static int register_parameters(void)
  * the exchange. */
 static int open_component(void)
 {
-	const struct vshmem_coll_parameters *given = &vshmem_coll_parameters;
-	if (given->priority <= 0 || !opal_pmix.put)
+	if (vshmem_coll_parameters.priority <= 0 || !opal_pmix.put
+	        || !vshmem_coll_modex_publish(&mca_coll_vshmem_component.collm_version))
 		return OMPI_ERR_NOT_AVAILABLE;
-	own = (struct modex) { opal_local_arch, given->priority, given->most_members, given->after,
-		given->most_bytes, given->piece_bytes };
-	int rc;
-	OPAL_MODEX_SEND(
-		rc, OPAL_PMIX_GLOBAL, &mca_coll_vshmem_component.collm_version, &own, sizeof(own));
-	return rc == OPAL_SUCCESS ? OMPI_SUCCESS : OMPI_ERR_NOT_AVAILABLE;
+	return OMPI_SUCCESS;
 }
 
 static int close_component(void)
 {
 	if (ready) {
 		vshmem_coll_close();
-		OBJ_DESTRUCT(&known);
+		vshmem_coll_modex_close();
 	}
 	ready = false;
 	return OMPI_SUCCESS;
@@ -121,58 +94,9 @@ static int close_component(void)
 static int init(bool progress_threads, bool mpi_threads)
 {
 	(void)progress_threads, (void)mpi_threads;
-	OBJ_CONSTRUCT(&known, opal_hash_table_t);
-	opal_hash_table_init(&known, 64);
+	vshmem_coll_modex_open();
 	ready = true;
 	return OMPI_SUCCESS;
-}
-
-/* The pool of a process that has this component with our parameters; NULL: it is none of ours. Kept
- * until the end. */
-static const uint8_t *pool_of(const opal_process_name_t *name)
-{
-	static const uint8_t none;
-	uint64_t key = (uint64_t)name->jobid << 32 | name->vpid;
-	void *found = NULL;
-	OPAL_THREAD_LOCK(&lock);
-	int rc = opal_hash_table_get_value_uint64(&known, key, &found);
-	OPAL_THREAD_UNLOCK(&lock);
-	if (rc == OPAL_SUCCESS)
-		return found == &none ? NULL : found;
-
-	struct vshmem_modex *address = NULL;
-	struct modex *modex = NULL;
-	size_t bytes = 0;
-	uint8_t *pool = NULL;
-	OPAL_MODEX_RECV(rc, &btl, name, (void **)&address, &bytes);
-	if (rc == OPAL_SUCCESS && address && bytes == sizeof(*address)) {
-		OPAL_MODEX_RECV(rc, &mca_coll_vshmem_component.collm_version, name, (void **)&modex,
-			&bytes);
-		if (rc == OPAL_SUCCESS && modex && bytes == sizeof(*modex)
-		        && memcmp(modex, &own, sizeof(own)) == 0)
-			pool = malloc(sizeof(address->pool));
-		if (pool)
-			memcpy(pool, address->pool, sizeof(address->pool));
-	}
-	free(address);
-	free(modex);
-	OPAL_THREAD_LOCK(&lock);
-	opal_hash_table_set_value_uint64(
-		&known, key, pool ? (void *)pool : (void *)(uintptr_t)&none);
-	OPAL_THREAD_UNLOCK(&lock);
-	return pool;
-}
-
-bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16])
-{
-	for (int rank = 0; rank < ompi_group_size(group); rank++) {
-		opal_process_name_t name = ompi_group_get_proc_name(group, rank);
-		const uint8_t *found = pool_of(&name);
-		if (!found || (rank > 0 && memcmp(found, pool, 16) != 0))
-			return false;
-		memcpy(pool, found, 16);
-	}
-	return true;
 }
 
 #define REMEMBER(call)                                                         \

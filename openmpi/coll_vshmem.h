@@ -1,9 +1,9 @@
 /* The coll component "vshmem": barrier, bcast, reduce and allreduce of a communicator by a team
  * (vshmem.h) in a pool that all its members have.
  *
- * Everything here but coll_interface_4_1.c is the same for all releases of Open MPI; that file
- * holds what differs: the component's structure, how members learn what others have, what is
- * remembered of the component below.
+ * What differs between releases of Open MPI is in two files: coll_interface_4_1.c has the
+ * component's structure and what is remembered of the component below, coll_modex_4_1.c how members
+ * learn what others have.
  *
  * All members of a communicator take the same way in each call. So what decides is the same for all
  * of them: what they sent each other at the start (their modex), the arguments that MPI wants to be
@@ -73,8 +73,13 @@ int vshmem_coll_reduce(const void *mine, void *result, int count, struct ompi_da
 int vshmem_coll_allreduce(const void *mine, void *result, int count, struct ompi_datatype_t *type,
 	struct ompi_op_t *op, struct ompi_communicator_t *comm, mca_coll_base_module_t *module);
 
-/* coll_interface_4_1.c. All members of a group have this component, with the same parameters, and
- * the same pool for their messages; its identity is sent along. All members get the same answer. */
+/* coll_modex_4_1.c */
+/* Publishes the parameters, under the component's name. */
+bool vshmem_coll_modex_publish(const mca_base_component_t *name);
+void vshmem_coll_modex_open(void);
+void vshmem_coll_modex_close(void);
+/* All members of a group have this component, with the same parameters, and the same pool for their
+ * messages; its identity is sent along. All members get the same answer. */
 bool vshmem_coll_all_share(struct ompi_group_t *group, uint8_t pool[16]);
 
 #endif

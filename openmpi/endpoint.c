@@ -21,7 +21,6 @@ static void destruct(vshmem_endpoint *endpoint)
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&endpoint->waiting)))
 		vshmem_btl_free(&vshmem_btl.super, (mca_btl_base_descriptor_t *)item);
-	vshmem_onesided_forget(endpoint);
 	OBJ_DESTRUCT(&endpoint->waiting);
 	OBJ_DESTRUCT(&endpoint->unasked);
 	OBJ_DESTRUCT(&endpoint->unanswered);

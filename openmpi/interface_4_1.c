@@ -1,13 +1,10 @@
-/* What is particular to Open MPI 4.1: BTL interface 3.1.0. */
+/* The component as Open MPI 4.1 wants it: BTL interface 3.1.0. What this calls of Open MPI:
+ * upcalls_4_1.c, modex_4_1.c. */
 #include "btl_vshmem.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "opal/class/opal_bitmap.h"
-#include "opal/mca/pmix/pmix.h"
 #include "opal/util/proc.h"
 
 #include "number.h"
@@ -20,11 +17,6 @@
  * peer's atomics and the CPU's own may be mixed, which here they may: they are the same. */
 #define CPU_ATOMICS_MIX MCA_BTL_ATOMIC_SUPPORTS_GLOB
 
-struct vshmem_parameters vshmem_parameters;
-
-/* Processes of the job. */
-static uint32_t job;
-
 static int register_parameters(void);
 static int open_component(void);
 static int close_component(void);
@@ -34,8 +26,6 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
 	struct mca_btl_base_endpoint_t **endpoints);
 static int ft_event(int state);
-static int register_error(
-	struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback);
 
 /* The symbol that Open MPI looks for. */
 OPAL_MODULE_DECLSPEC extern mca_btl_base_component_t mca_btl_vshmem_component;
@@ -51,50 +41,33 @@ mca_btl_base_component_t mca_btl_vshmem_component = {
 	.btl_progress = vshmem_btl_progress,
 };
 
-struct vshmem_btl vshmem_btl = {
-	.super = {
-		.btl_component = &mca_btl_vshmem_component,
-		.btl_add_procs = add_procs,
-		.btl_del_procs = del_procs,
-		.btl_finalize = vshmem_btl_finalize,
-		.btl_alloc = vshmem_btl_alloc,
-		.btl_free = vshmem_btl_free,
-		.btl_prepare_src = vshmem_btl_prepare_src,
-		.btl_send = vshmem_btl_send,
-		.btl_sendi = vshmem_btl_sendi,
-		.btl_put = vshmem_btl_put,
-		.btl_get = vshmem_btl_get,
-		.btl_dump = mca_btl_base_dump,
-		.btl_atomic_op = vshmem_btl_aop,
-		.btl_atomic_fop = vshmem_btl_afop,
-		.btl_atomic_cswap = vshmem_btl_acswap,
-		.btl_register_mem = vshmem_register_mem,
-		.btl_deregister_mem = vshmem_deregister_mem,
-		.btl_ft_event = ft_event,
-		.btl_register_error = register_error,
-	},
+/* What Open MPI calls. */
+static const mca_btl_base_module_t calls = {
+	.btl_component = &mca_btl_vshmem_component,
+	.btl_add_procs = add_procs,
+	.btl_del_procs = del_procs,
+	.btl_finalize = vshmem_btl_finalize,
+	.btl_alloc = vshmem_btl_alloc,
+	.btl_free = vshmem_btl_free,
+	.btl_prepare_src = vshmem_btl_prepare_src,
+	.btl_send = vshmem_btl_send,
+	.btl_sendi = vshmem_btl_sendi,
+	.btl_put = vshmem_btl_put,
+	.btl_get = vshmem_btl_get,
+	.btl_dump = mca_btl_base_dump,
+	.btl_atomic_op = vshmem_btl_aop,
+	.btl_atomic_fop = vshmem_btl_afop,
+	.btl_atomic_cswap = vshmem_btl_acswap,
+	.btl_register_mem = vshmem_register_mem,
+	.btl_deregister_mem = vshmem_deregister_mem,
+	.btl_ft_event = ft_event,
+	.btl_register_error = vshmem_register_error,
 };
-
-bool vshmem_alone(void) { return opal_process_info.num_local_peers == 0; }
-
-void vshmem_hand_up(mca_btl_base_tag_t tag, const void *text, uint32_t bytes)
-{
-	/* Tags come from peers. */
-	if (tag >= MCA_BTL_TAG_MAX)
-		return;
-	const mca_btl_active_message_callback_t *callback = mca_btl_base_active_message_trigger
-	        + tag;
-	if (!callback->cbfunc)
-		return;
-	mca_btl_base_segment_t segment = { .seg_len = bytes };
-	segment.seg_addr.pval = (void *)(uintptr_t)text;
-	mca_btl_base_descriptor_t descriptor = { .des_segments = &segment, .des_segment_count = 1 };
-	callback->cbfunc(&vshmem_btl.super, tag, &descriptor, callback->cbdata);
-}
 
 static int register_parameters(void)
 {
 	mca_base_component_t *me = &mca_btl_vshmem_component.btl_version;
+	vshmem_btl.super = calls;
 	vshmem_parameters.pool = NULL;
 	mca_base_component_var_register(me, "pool",
 		"Name of the pool (default: VSHMEM_POOL, or the guest's own)",
@@ -124,33 +97,15 @@ static int open_component(void) { return OPAL_SUCCESS; }
 
 static int close_component(void) { return OPAL_SUCCESS; }
 
-/* Processes of the job that may send to this one: itself among them, because osc/rdma reaches its
- * own process as it does all others. */
-static uint32_t peers(void)
-{
-	uint32_t size = 0, *found = &size;
-	int rc;
-	opal_process_name_t all = { OPAL_PROC_MY_NAME.jobid, OPAL_VPID_WILDCARD };
-	OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, OPAL_PMIX_JOB_SIZE, &all, &found, OPAL_UINT32);
-	if (rc != OPAL_SUCCESS || size == 0) {
-		const char *word = getenv("OMPI_COMM_WORLD_SIZE");
-		size = word ? (uint32_t)strtoul(word, NULL, 10) : 0;
-	}
-	return size ? size : 1;
-}
-
 static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_threads)
 {
 	(void)progress_threads, (void)mpi_threads;
 	*count = 0;
-	job = peers();
-	if (!vshmem_btl_open(job))
+	if (!vshmem_btl_open(vshmem_modex_size()))
 		return NULL;
 	vshmem_btl.super.btl_flags |= CPU_ATOMICS_MIX;
-	int rc;
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_vshmem_component.btl_version,
-		&vshmem_btl.modex, sizeof(vshmem_btl.modex));
-	mca_btl_base_module_t **modules = rc == OPAL_SUCCESS ? calloc(1, sizeof(*modules)) : NULL;
+	bool published = vshmem_modex_publish(&mca_btl_vshmem_component.btl_version);
+	mca_btl_base_module_t **modules = published ? calloc(1, sizeof(*modules)) : NULL;
 	if (!modules) {
 		vshmem_btl_finalize(&vshmem_btl.super);
 		return NULL;
@@ -160,53 +115,13 @@ static mca_btl_base_module_t **init(int *count, bool progress_threads, bool mpi_
 	return modules;
 }
 
-/* What a process has published; false when it has published nothing, or is in another pool, or
- * reads it otherwise. */
-static bool modex_of(const opal_process_name_t *name, bool known, struct vshmem_modex *modex)
-{
-	struct vshmem_modex *found = NULL;
-	size_t bytes = 0;
-	int rc;
-	if (known) {
-		/* Only if it is there already: it is not asked for. */
-		opal_value_t flag, *value = NULL;
-		opal_list_t how;
-		char *key = mca_base_component_to_string(&mca_btl_vshmem_component.btl_version);
-		OBJ_CONSTRUCT(&how, opal_list_t);
-		OBJ_CONSTRUCT(&flag, opal_value_t);
-		flag.key = strdup(OPAL_PMIX_IMMEDIATE);
-		flag.type = OPAL_BOOL;
-		flag.data.flag = true;
-		opal_list_append(&how, &flag.super);
-		rc = key ? opal_pmix.get(name, key, &how, &value) : OPAL_ERR_OUT_OF_RESOURCE;
-		if (rc == OPAL_SUCCESS && value) {
-			found = (struct vshmem_modex *)value->data.bo.bytes;
-			bytes = value->data.bo.size;
-			value->data.bo.bytes = NULL;
-			OBJ_RELEASE(value);
-		}
-		opal_list_remove_first(&how);
-		OBJ_DESTRUCT(&flag);
-		OBJ_DESTRUCT(&how);
-		free(key);
-	} else {
-		OPAL_MODEX_RECV(
-			rc, &mca_btl_vshmem_component.btl_version, name, (void **)&found, &bytes);
-	}
-	bool ours = rc == OPAL_SUCCESS && found && bytes == sizeof(*found)
-	        && memcmp(found->pool, vshmem_btl.modex.pool, sizeof(found->pool)) == 0;
-	if (ours)
-		*modex = *found;
-	free(found);
-	return ours;
-}
-
 /* Both ends of a pair must come to the same answer, or ob1 uses a way back that the other end does
  * not have (and crashes). So it is made of what both know alike: their cards, and their ranks. */
 static bool is_peer(const opal_process_name_t *name, const struct vshmem_modex *modex)
 {
 	const opal_process_name_t *me = &OPAL_PROC_MY_NAME;
 	const struct vshmem_modex *own = &vshmem_btl.modex;
+	uint32_t job = vshmem_btl.processes;
 	/* A port has a lane for each process of its job, and none for those of jobs that come
 	 * later. */
 	if (name->jobid != me->jobid || name->vpid >= job)
@@ -229,15 +144,6 @@ static bool is_peer(const opal_process_name_t *name, const struct vshmem_modex *
 	return true;
 }
 
-void vshmem_watch_job(void)
-{
-	opal_process_name_t name = OPAL_PROC_MY_NAME;
-	struct vshmem_modex modex;
-	for (name.vpid = 0; name.vpid < job; name.vpid++)
-		if (name.vpid != OPAL_PROC_MY_NAME.vpid && modex_of(&name, true, &modex))
-			vshmem_watch(&modex.domain);
-}
-
 static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opal_proc_t **procs,
 	struct mca_btl_base_endpoint_t **endpoints, struct opal_bitmap_t *reachable)
 {
@@ -250,7 +156,7 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 			continue;
 		/* A process without a modex, or of another pool, is reached by another
 		 * component. */
-		if (procs[nth] != me && !modex_of(&procs[nth]->proc_name, false, &modex))
+		if (procs[nth] != me && !vshmem_modex_of(&procs[nth]->proc_name, &modex))
 			continue;
 		if (!is_peer(&procs[nth]->proc_name, &modex))
 			continue;
@@ -273,28 +179,6 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t count, struct opa
 		endpoints[nth] = NULL;
 	}
 	return OPAL_SUCCESS;
-}
-
-static mca_btl_base_module_error_cb_fn_t failed;
-
-static int register_error(
-	struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t callback)
-{
-	(void)btl;
-	failed = callback;
-	return OPAL_SUCCESS;
-}
-
-void vshmem_abort(const char *format, ...)
-{
-	static char text[512];
-	va_list arguments;
-	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
-	va_end(arguments);
-	vshmem_say("%s", text);
-	if (failed)
-		failed(&vshmem_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
 }
 
 static int ft_event(int state)

@@ -29,9 +29,10 @@ static bool lists(size_t eager, size_t largest)
 	return true;
 }
 
-bool vshmem_btl_open(uint32_t peers)
+bool vshmem_btl_open(uint32_t processes)
 {
 	struct vshmem_btl *btl = &vshmem_btl;
+	btl->processes = processes;
 	char message[512] = "";
 	const char *name = vshmem_parameters.pool && *vshmem_parameters.pool
 		? vshmem_parameters.pool
@@ -45,11 +46,11 @@ bool vshmem_btl_open(uint32_t peers)
 		return false;
 	}
 	/* All ports of the job together leave half of the pool to others, and to MPI_Alloc_mem. */
-	size_t share = vshmem_bytes(btl->pool) / 2 / peers;
+	size_t share = vshmem_bytes(btl->pool) / 2 / processes;
 	size_t port_bytes = share < vshmem_parameters.port_bytes ? share
 								 : vshmem_parameters.port_bytes;
 	rc = vshmem_port_make(
-		btl->pool, peers, port_bytes, vshmem_parameters.lane_bytes, &btl->port);
+		btl->pool, processes, port_bytes, vshmem_parameters.lane_bytes, &btl->port);
 	if (rc != 0) {
 		char pool[64] = "";
 		uint32_t domain, client;
@@ -58,7 +59,7 @@ bool vshmem_btl_open(uint32_t peers)
 			"pool %s has no room for the %zu KiB that this process receives in from %u processes (%s); "
 			"its messages to other guests go over the network. Make the pool larger, or remove what is "
 			"left in it",
-			pool, port_bytes >> 10, peers, strerror(-rc));
+			pool, port_bytes >> 10, processes, strerror(-rc));
 		vshmem_close(btl->pool);
 		btl->pool = NULL;
 		return false;
@@ -127,10 +128,10 @@ int vshmem_btl_finalize(struct mca_btl_base_module_t *module)
 		vshmem_say("%llu messages sent, %llu received, the CPU given away %llu times",
 			(unsigned long long)btl->sent, (unsigned long long)btl->received,
 			(unsigned long long)btl->given_away);
+	vshmem_onesided_close();
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&btl->endpoints)))
 		OBJ_RELEASE(item);
-	vshmem_onesided_close();
 	vshmem_memory_close();
 	vshmem_port_close(btl->port);
 	vshmem_close(btl->pool);

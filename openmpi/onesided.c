@@ -442,8 +442,7 @@ int vshmem_onesided_waiting(vshmem_endpoint *endpoint)
 	return failed ? done + vshmem_onesided_fail(endpoint) : done;
 }
 
-/* The endpoints are closed by then. */
-void vshmem_onesided_forget(vshmem_endpoint *endpoint)
+static void forget(vshmem_endpoint *endpoint)
 {
 	while (!opal_list_is_empty(&endpoint->unanswered))
 		opal_free_list_return(
@@ -455,6 +454,9 @@ void vshmem_onesided_forget(vshmem_endpoint *endpoint)
 
 void vshmem_onesided_close(void)
 {
+	vshmem_endpoint *endpoint;
+	OPAL_LIST_FOREACH(endpoint, &vshmem_btl.endpoints, vshmem_endpoint)
+	forget(endpoint);
 	OBJ_DESTRUCT(&operations);
 	OBJ_DESTRUCT(&replies);
 	free(parts);

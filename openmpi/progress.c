@@ -6,11 +6,6 @@
 /* Messages taken in one go: others make progress, too. */
 #define AT_ONCE 32
 
-/* Inside vshmem_btl_progress. */
-static __thread bool progressing;
-
-bool vshmem_makes_progress(void) { return progressing; }
-
 static int waiting(void)
 {
 	if (vshmem_btl.waiting == 0)
@@ -83,10 +78,10 @@ int vshmem_btl_progress(void)
 		inside = 1;
 	}
 	int events = 0;
-	progressing = true;
+	vshmem_set_progress(true);
 	if (vshmem_btl.port)
 		events = receive() + waiting();
-	progressing = false;
+	vshmem_set_progress(false);
 	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
 	vshmem_backoff(events);
 	vshmem_watch_look();

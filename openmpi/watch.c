@@ -31,13 +31,22 @@ void vshmem_watch(const struct vshmem_domain *domain)
 	OPAL_THREAD_UNLOCK(&vshmem_btl.lock);
 }
 
+/* The domains of all processes of the job. */
+static void watch_job(void)
+{
+	struct vshmem_modex modex;
+	for (uint32_t rank = 0; rank < vshmem_btl.processes; rank++)
+		if (vshmem_modex_known(rank, &modex))
+			vshmem_watch(&modex.domain);
+}
+
 static void look(void)
 {
 	static unsigned looks;
 	/* A process may wait for one that it has never talked to. */
 	if (!all_known && ++looks == TIMEOUT) {
 		all_known = true;
-		vshmem_watch_job();
+		watch_job();
 	}
 	for (unsigned nth = 0; nth < count; nth++) {
 		if (vshmem_domain_alive(vshmem_btl.pool, &domains[nth]) != 0)

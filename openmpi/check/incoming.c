@@ -373,10 +373,10 @@ int main(int argc, char **argv)
 	must(vshmem_btl.waiting >= 0);
 	printf("%llu steps, %zu operations, of which %zu failed: 1 passed, 0 failed\n",
 		(unsigned long long)step, started, failed);
+	vshmem_onesided_close();
 	opal_list_item_t *item;
 	while ((item = opal_list_remove_first(&vshmem_btl.endpoints)))
 		OBJ_RELEASE(item);
-	vshmem_onesided_close();
 	vshmem_memory_close();
 	return 0;
 }
