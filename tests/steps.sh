@@ -44,6 +44,24 @@ step() { # step NAME SECONDS COMMAND...
 	report "$1" $? $((SECONDS - began))
 }
 
+# A step of those that run beside the others: it is reported by `joined`.
+aside() { # aside NAME SECONDS COMMAND...
+	local began=$SECONDS
+	bounded "$@"
+	echo "$? $((SECONDS - began))" >"$logs/$1.ended"
+}
+
+# Reports such a step once the process that ran it has ended.
+joined() { # joined NAME
+	local status=1 seconds=0
+	if [ -e "$logs/$1.ended" ]; then
+		read -r status seconds <"$logs/$1.ended"
+	else
+		echo "it was not run to its end" >>"$logs/$1.log"
+	fi
+	report "$1" "$status" "$seconds"
+}
+
 # The last line: `N passed, N failed, N skipped`. Its status is that of the whole run.
 finish() {
 	[ "$skipped" = 0 ] || echo "skipped: $skipped (what this machine cannot run is named above; others skip themselves, as on the kernel)"

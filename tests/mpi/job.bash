@@ -29,16 +29,16 @@ mpi() { # mpi SECONDS WORDS-OF-MPIRUN...
 }
 passes() { mpi 300 "$@" && grep -q '[1-9][0-9]* passed, 0 failed' "$log"; }
 # Rank 3 is killed in the middle of an exchange, or of collective calls.
-aborts() { mpi 60 -np 4 build/mpi/victim "$@"; [ $? != 0 ] && [ $? != 124 ] && grep -q 'exited on signal 9' "$log"; }
+aborts() { mpi 300 -np 4 build/mpi/victim "$@"; [ $? != 0 ] && [ $? != 124 ] && grep -q 'exited on signal 9' "$log"; }
 # No segment is left, nor anybody who uses one: the dead are reaped by the domain's agent when it has seen them.
 clean() {
 	local try
-	for try in $(seq 100); do
+	for try in $(seq 600); do
 		"$vshmem" ls --pool "$name" --json >"$log.ls" && ! grep -q '"id":' "$log.ls" && break
 		sleep 0.1
 	done
 	rm -f "$log.ls"
-	[ "$try" != 100 ] && "$vshmem" pool check "$name" >"$log.check" 2>&1 && rm -f "$log.check"
+	[ "$try" != 600 ] && "$vshmem" pool check "$name" >"$log.check" 2>&1 && rm -f "$log.check"
 }
 # So many jobs of four processes, KILLED of them ended by the death of one.
 cycles() { # cycles COUNT KILLED

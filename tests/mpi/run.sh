@@ -40,7 +40,7 @@ check "  where messages do not go through the pool: neither do they" without
 export OMPI_MCA_coll_vshmem_count=0
 check "one-sided, 2 processes" passes -np 2 build/mpi/windows
 check "one-sided, 4 processes" passes -np 4 build/mpi/windows
-check "one-sided, many at once" mpi 60 -np 2 build/mpi/puts 60000
+check "one-sided, many at once" mpi 300 -np 2 build/mpi/puts 60000
 check "accumulates of every kind, 3 processes: right, or refused" passes -np 3 build/mpi/accumulates
 check "  within a machine" passes -np 2 --map-by slot build/mpi/accumulates
 # Who shares the CPUs is in another container: three processes on two must give them away all the same.

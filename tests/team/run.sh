@@ -10,7 +10,7 @@ trap 'exit 130' INT TERM
 check() { # check NAME COMMAND...
 	local what=$1
 	shift
-	if timeout 60 "$@"; then
+	if timeout 300 "$@"; then
 		passed=$((passed + 1)); echo "ok: $what"
 	else
 		failed=$((failed + 1)); echo "FAILED: $what"
@@ -24,7 +24,7 @@ for under in "" "$vshmem run --pool $name --"; do
 done
 # What a process held that has ended is given back by the agent.
 is_clean() {
-	for _ in $(seq 100); do
+	for _ in $(seq 600); do
 		"$vshmem" ls --pool "$name" --json | grep -q '"id":' || break
 		sleep 0.1
 	done

@@ -144,8 +144,8 @@ pub fn public_program(directory: &str, name: &str) -> PathBuf {
 
 fn publish(from: &Path, to: &Path) {
     use std::os::unix::fs::PermissionsExt;
-    // Not over a file that may be running.
-    let draft = to.with_extension("draft");
+    // Not over a file that may be running, nor over another run's draft.
+    let draft = to.with_extension(format!("draft{}", std::process::id()));
     std::fs::copy(from, &draft).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
     std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o755)).expect("a mode");
     std::fs::rename(&draft, to).expect("a name");

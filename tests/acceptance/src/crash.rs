@@ -14,7 +14,7 @@ const STEPS: [(&str, bool); 6] = [
     ("released", true),
 ];
 /// What counts as asleep for ever.
-const FOR_EVER: Duration = Duration::from_secs(20);
+const FOR_EVER: Duration = Duration::from_secs(60);
 /// How long a waiter is given to wake from a change that never happened: it must not.
 const NOT_YET: Duration = Duration::from_millis(300);
 

@@ -1,10 +1,10 @@
 //! Containers without privileges as domains of one pool.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use vshmem_acceptance::suite::{root, say, skip};
-use vshmem_acceptance::{Actor, Pool, build, run, until};
+use vshmem_acceptance::{Actor, Pool, TIMEOUT, build, run, until};
 
 /// A container of an ordinary user: user, PID and mount namespaces of its own.
 fn container() -> Command {
@@ -79,7 +79,13 @@ pub fn two() {
     // The stock program, a role in each.
     let handover = |role: &'static str| {
         let mut command = program(&pool);
-        command.arg(build::public_program("bench", "handover")).args(["--rounds", "5000", role]);
+        command.arg(build::public_program("bench", "handover")).args([
+            "--rounds",
+            "5000",
+            "--timeout",
+            "600",
+            role,
+        ]);
         std::thread::spawn(move || run(&mut command))
     };
     let (first, second) = (handover("first"), handover("second"));
@@ -109,7 +115,7 @@ pub fn silent() {
     let start = Instant::now();
     // unshare kills its child, PID 1 of the namespace, and so everything in it.
     holder.kill();
-    let Some((answer, when)) = waiter.hear_within(Duration::from_secs(20)) else {
+    let Some((answer, when)) = waiter.hear_within(TIMEOUT) else {
         panic!("the waiter still sleeps: {}", pool.ls());
     };
     assert_eq!(answer, "0");

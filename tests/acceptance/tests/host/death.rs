@@ -9,7 +9,7 @@ use vshmem_acceptance::actor::kill;
 use vshmem_acceptance::suite::{self, say};
 use vshmem_acceptance::{Actor, Pool, build, crash, until};
 
-const FOR_EVER: Duration = Duration::from_secs(20);
+const FOR_EVER: Duration = Duration::from_secs(60);
 
 pub fn wakers() {
     let pool = Pool::new("32M", &[]);

@@ -12,7 +12,7 @@ const BYTES: &str = "9000000";
 /// How long there is scribbling.
 const SECONDS: &str = "8";
 /// Programs give up by themselves long before this.
-const BOUND: Duration = Duration::from_secs(60);
+const BOUND: Duration = Duration::from_secs(300);
 
 /// SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS: `vshmem run` and shells give 128 +
 /// n.

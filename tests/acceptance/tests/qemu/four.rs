@@ -35,8 +35,10 @@ pub fn turns() {
             assert_eq!(members[next].hear(), format!("{} lap-{lap}", next + 1));
         }
     }
-    let living = guests.pool().rows("domains").iter().filter(|row| row["state"] == "alive").count();
-    assert_eq!(living, 5);
+    // Of a guest that this machine held up, the lease is renewed late.
+    until("all five domains are alive", || {
+        guests.pool().rows("domains").iter().filter(|row| row["state"] == "alive").count() == 5
+    });
     assert_eq!(members[0].ask(&format!("msgctl {queue} rmid")), "0");
     drop(members);
     guests.pool().assert_clean();
