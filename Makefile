@@ -26,7 +26,7 @@ setup-all:
 
 build: setup
 	$(CARGO) build --release
-	@$(MAKE) -s manual
+	@$(MAKE) -s manual library
 	@$(MAKE) -s -C openmpi
 	@$(MAKE) -s -C kernel/ivshmem module BUILD=$(CURDIR)/build/ivshmem || echo "kernel/ivshmem: not built; the rest is"
 

@@ -45,8 +45,13 @@ check 'the units' bash -c "sed 's,/opt/vshmem,$tree/opt/vshmem,' $tree/opt/vshme
 	said=\$(systemd-analyze verify --man=no $work/vshmem-pool@job7.service $work/vshmem-serve@job7.service 2>&1 | grep vshmem); echo \"\$said\"; [ -z \"\$said\" ]"
 check 'pkg-config' bash -c "grep -q '^libdir=/opt/vshmem/lib$' $tree/opt/vshmem/lib/pkgconfig/vshmem.pc"
 check 'the soname' bash -c "readelf -d $tree/opt/vshmem/lib/libvshmem.so | grep -q 'SONAME.*libvshmem.so.0'"
+exported() { nm -D --defined-only "$tree/opt/vshmem/lib/libvshmem.so" | awk '$3 ~ /@@/ { sub("@@", "@", $3); print $3 }' | sort; }
+golden() { sed -n 's/^ \(vshmem_[^ ]*\) .*/\1/p' packaging/debian/libvshmem0.symbols | sort; }
+check 'exported is what the list has, each with its version' diff <(exported) <(golden)
+check 'and nothing besides' bash -c "! nm -D --defined-only $tree/opt/vshmem/lib/libvshmem.so | awk '\$2 != \"A\" { print \$3 }' | grep -v @@VSHMEM_"
 check 'a program with the library' bash -c "printf '#include <vshmem.h>\nint main(void) { return vshmem_team_bytes(2, 64) == 0; }\n' >$work/own.c &&
 	cc -o $work/own $work/own.c -I$tree/opt/vshmem/include -L$tree/opt/vshmem/lib -lvshmem && LD_LIBRARY_PATH=$tree/opt/vshmem/lib $work/own &&
+	objdump -T $work/own | grep -q 'VSHMEM_0.* vshmem_team_bytes' &&
 	cc -o $work/own-static $work/own.c -I$tree/opt/vshmem/include $tree/opt/vshmem/lib/libvshmem.a -lgcc_s -lpthread -lm -ldl && $work/own-static"
 check 'programs of a benchmark' "$tree/opt/vshmem/bin/vshmem" bench sysv --list
 check 'make uninstall' make -s uninstall DESTDIR="$tree" PREFIX=/opt/vshmem
