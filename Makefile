@@ -22,7 +22,7 @@ GUEST ?= uml
 setup-guests:
 	@scripts/setup guests $(filter qemu xen,$(GUEST))
 setup-all:
-	@scripts/setup guests qemu demos containers $(if $(filter no,$(XEN)),,xen)
+	@scripts/setup guests qemu demos containers libvirt $(if $(filter no,$(XEN)),,xen)
 
 build: setup
 	$(CARGO) build --release
@@ -56,7 +56,7 @@ test: setup-all build programs
 # TEST_LONG names some of its steps.
 TEST_LONG ?=
 test-long: setup-all build programs
-	@scripts/setup packages libvirt slurm
+	@scripts/setup packages slurm
 	@tests/run_long $(TEST_LONG)
 
 check:

@@ -61,6 +61,17 @@ check 'make deb' make -s deb
 if command -v lintian >/dev/null; then
 	check 'lintian' lintian --fail-on error,warning build/packages/*.deb
 fi
+# The archive for other distributions, whose glibc may be too old.
+rm -f build/packages/*.tar.xz
+check 'make tarball' make -s tarball
+tar -C "$work" -xf build/packages/vshmem-*.tar.xz
+archive=$(echo "$work"/vshmem-*-linux-*)
+check 'its programs run here' "$archive/install" --check
+mkdir "$work/old"
+printf '#!/bin/sh\necho glibc 2.17\n' >"$work/old/getconf"
+chmod +x "$work/old/getconf"
+check 'an older glibc is named, with the one that is needed' bash -c "! said=\$(PATH=$work/old:\$PATH $archive/install --check 2>&1) &&
+	grep -q 'it needs glibc 2[.][0-9]* or later, and this machine has 2.17' <<<\"\$said\" && grep -q 'make build programs tarball' <<<\"\$said\""
 root=$work/root
 if [ -n "${ROOT_TAR:-}" ]; then
 	mkdir "$root"
@@ -72,6 +83,7 @@ fi
 [ $failed = 0 ] || finish
 mkdir "$root/packages"
 for package in "${want[@]}"; do cp build/packages/"$package"_*.deb "$root/packages/"; done
+cp -r "$archive" "$root/packages/archive"
 cp packaging/test_inside.sh "$root/packages/inside"
 cp packaging/files.sh "$root/packages/files"
 cp packaging/guest/cloud-init.yaml "$root/packages/"
