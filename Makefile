@@ -22,11 +22,11 @@ GUEST ?= uml
 setup-guests:
 	@scripts/setup guests $(filter qemu xen,$(GUEST))
 setup-all:
-	@scripts/setup guests qemu demos containers $(if $(filter no,$(XEN)),,xen)
+	@scripts/setup guests qemu demos containers libvirt $(if $(filter no,$(XEN)),,xen)
 
 build: setup
 	$(CARGO) build --release
-	@$(MAKE) -s manual
+	@$(MAKE) -s manual library
 	@$(MAKE) -s -C openmpi
 	@$(MAKE) -s -C kernel/ivshmem module BUILD=$(CURDIR)/build/ivshmem || echo "kernel/ivshmem: not built; the rest is"
 
@@ -56,7 +56,7 @@ test: setup-all build programs
 # TEST_LONG names some of its steps.
 TEST_LONG ?=
 test-long: setup-all build programs
-	@scripts/setup packages libvirt slurm
+	@scripts/setup packages slurm
 	@tests/run_long $(TEST_LONG)
 
 check:

@@ -9,6 +9,7 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 # Where the command and the libraries are.
 BIN_DIR ?= target/release
 SONAME = libvshmem.so.0
+VERSIONED = build/lib/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
 BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi build/mpi/pairs
 DKMS_SOURCES = core.c memory.c deaths.c pci.c vshmem.h Kbuild Makefile
@@ -19,7 +20,7 @@ install_edited = install -d "$(dir $3)" && $(SED) $1 >"$3" && chmod $2 "$3"
 install_all = for file in $2; do [ ! -f "$$file" ] || install -D -m $1 "$$file" -t $(DESTDIR)$3 || exit 1; done
 D = $(DESTDIR)
 
-.PHONY: manual install install-built uninstall deb tarball
+.PHONY: manual library install install-built uninstall deb tarball
 
 # Man pages and completions, from the command itself and from the header.
 manual:
@@ -31,8 +32,12 @@ manual:
 		echo '.so man3/libvshmem.3' >build/manual/man3/$$call.3; done
 	@$(SED) packaging/man/vshmem-pools.5 >build/manual/man5/vshmem-pools.5
 
+# The shared library with versions of its symbols.
+library:
+	@packaging/shared_library $(BIN_DIR)/libvshmem.a $(VERSIONED)
+
 install-built:
-	@for file in $(BIN_DIR)/vshmem $(BIN_DIR)/libvshmem_preload.so $(BIN_DIR)/libvshmem.so $(BIN_DIR)/libvshmem.a build/manual/man1/vshmem.1; do \
+	@for file in $(BIN_DIR)/vshmem $(BIN_DIR)/libvshmem_preload.so $(VERSIONED) $(BIN_DIR)/libvshmem.a build/manual/man1/vshmem.1; do \
 		[ -e "$$file" ] || { echo "$$file is not there. Run \`make build\` first, as the user who has Rust; install builds nothing" >&2; exit 1; }; done
 	@[ -e build/bench/pingpong_sysv ] || \
 		echo "build/bench is empty: \`vshmem bench\` will have no programs. \`make programs\` builds them" >&2
@@ -40,7 +45,7 @@ install-built:
 install: install-built
 	install -D $(BIN_DIR)/vshmem $D$(PREFIX)/bin/vshmem
 	install -D -m 644 $(BIN_DIR)/libvshmem_preload.so $D$(OWN_LIBDIR)/libvshmem_preload.so
-	install -D -m 644 $(BIN_DIR)/libvshmem.so $D$(LIBDIR)/$(INSTALLED_SONAME)
+	install -D -m 644 $(VERSIONED) $D$(LIBDIR)/$(INSTALLED_SONAME)
 	ln -sf $(INSTALLED_SONAME) $D$(LIBDIR)/$(SONAME)
 	ln -sf $(SONAME) $D$(LIBDIR)/libvshmem.so
 	@# Guests of a lab are given the library from here.
@@ -92,9 +97,15 @@ uninstall:
 deb: install-built
 	@packaging/make-deb $(VERSION)
 
-# For other distributions: everything below /usr, to be unpacked at /.
+# For other distributions: everything below /usr, and a script that looks whether it runs there and installs it.
+ARCHIVE = vshmem-$(VERSION)-linux-$(shell uname -m)
+# The oldest glibc that has what the programs use of it.
+GLIBC = objdump -T $$(find build/tarball -type f -exec sh -c 'head -c 4 "$$1" | grep -q ELF' _ {} \; -print) 2>/dev/null | \
+	grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1 | cut -d_ -f2
 tarball: install-built
-	@umask 022; rm -rf build/tarball && mkdir -p build/tarball build/packages
-	@$(MAKE) -s install DESTDIR=$(CURDIR)/build/tarball PREFIX=/usr >/dev/null
-	@tar -C build/tarball --owner=0 --group=0 --numeric-owner --sort=name -cJf build/packages/vshmem-$(VERSION)-linux-$$(uname -m).tar.xz .
-	@echo build/packages/vshmem-$(VERSION)-linux-$$(uname -m).tar.xz
+	@umask 022; rm -rf build/tarball && mkdir -p build/tarball/$(ARCHIVE)/root build/packages
+	@$(MAKE) -s install DESTDIR=$(CURDIR)/build/tarball/$(ARCHIVE)/root PREFIX=/usr >/dev/null
+	@glibc=$$($(GLIBC)); sed -e 's,@VERSION@,$(VERSION),g' -e "s,@GLIBC@,$$glibc," -e 's,@MACHINE@,$(shell uname -m),' \
+		packaging/tarball/install.in >build/tarball/$(ARCHIVE)/install && chmod 755 build/tarball/$(ARCHIVE)/install
+	@tar -C build/tarball --owner=0 --group=0 --numeric-owner --sort=name -cJf build/packages/$(ARCHIVE).tar.xz $(ARCHIVE)
+	@echo build/packages/$(ARCHIVE).tar.xz

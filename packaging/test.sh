@@ -45,8 +45,13 @@ check 'the units' bash -c "sed 's,/opt/vshmem,$tree/opt/vshmem,' $tree/opt/vshme
 	said=\$(systemd-analyze verify --man=no $work/vshmem-pool@job7.service $work/vshmem-serve@job7.service 2>&1 | grep vshmem); echo \"\$said\"; [ -z \"\$said\" ]"
 check 'pkg-config' bash -c "grep -q '^libdir=/opt/vshmem/lib$' $tree/opt/vshmem/lib/pkgconfig/vshmem.pc"
 check 'the soname' bash -c "readelf -d $tree/opt/vshmem/lib/libvshmem.so | grep -q 'SONAME.*libvshmem.so.0'"
+exported() { nm -D --defined-only "$tree/opt/vshmem/lib/libvshmem.so" | awk '$3 ~ /@@/ { sub("@@", "@", $3); print $3 }' | sort; }
+golden() { sed -n 's/^ \(vshmem_[^ ]*\) .*/\1/p' packaging/debian/libvshmem0.symbols | sort; }
+check 'exported is what the list has, each with its version' diff <(exported) <(golden)
+check 'and nothing besides' bash -c "! nm -D --defined-only $tree/opt/vshmem/lib/libvshmem.so | awk '\$2 != \"A\" { print \$3 }' | grep -v @@VSHMEM_"
 check 'a program with the library' bash -c "printf '#include <vshmem.h>\nint main(void) { return vshmem_team_bytes(2, 64) == 0; }\n' >$work/own.c &&
 	cc -o $work/own $work/own.c -I$tree/opt/vshmem/include -L$tree/opt/vshmem/lib -lvshmem && LD_LIBRARY_PATH=$tree/opt/vshmem/lib $work/own &&
+	objdump -T $work/own | grep -q 'VSHMEM_0.* vshmem_team_bytes' &&
 	cc -o $work/own-static $work/own.c -I$tree/opt/vshmem/include $tree/opt/vshmem/lib/libvshmem.a -lgcc_s -lpthread -lm -ldl && $work/own-static"
 check 'programs of a benchmark' "$tree/opt/vshmem/bin/vshmem" bench sysv --list
 check 'make uninstall' make -s uninstall DESTDIR="$tree" PREFIX=/opt/vshmem
@@ -56,6 +61,17 @@ check 'make deb' make -s deb
 if command -v lintian >/dev/null; then
 	check 'lintian' lintian --fail-on error,warning build/packages/*.deb
 fi
+# The archive for other distributions, whose glibc may be too old.
+rm -f build/packages/*.tar.xz
+check 'make tarball' make -s tarball
+tar -C "$work" -xf build/packages/vshmem-*.tar.xz
+archive=$(echo "$work"/vshmem-*-linux-*)
+check 'its programs run here' "$archive/install" --check
+mkdir "$work/old"
+printf '#!/bin/sh\necho glibc 2.17\n' >"$work/old/getconf"
+chmod +x "$work/old/getconf"
+check 'an older glibc is named, with the one that is needed' bash -c "! said=\$(PATH=$work/old:\$PATH $archive/install --check 2>&1) &&
+	grep -q 'it needs glibc 2[.][0-9]* or later, and this machine has 2.17' <<<\"\$said\" && grep -q 'make build programs tarball' <<<\"\$said\""
 root=$work/root
 if [ -n "${ROOT_TAR:-}" ]; then
 	mkdir "$root"
@@ -67,6 +83,7 @@ fi
 [ $failed = 0 ] || finish
 mkdir "$root/packages"
 for package in "${want[@]}"; do cp build/packages/"$package"_*.deb "$root/packages/"; done
+cp -r "$archive" "$root/packages/archive"
 cp packaging/test_inside.sh "$root/packages/inside"
 cp packaging/files.sh "$root/packages/files"
 cp packaging/guest/cloud-init.yaml "$root/packages/"

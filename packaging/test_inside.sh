@@ -24,6 +24,21 @@ answers() { # answers PATTERN COMMAND...: the output has it
 for kernel in /lib/modules/*; do [ ! -d "$kernel" ] || depmod "${kernel##*/}" 2>/dev/null; done
 wants=/etc/systemd/system/multi-user.target.wants
 mkdir -p $wants
+# The archive for other distributions. The group and empty directories stay.
+files_alone() { sh /packages/files | while read -r file; do [ -d "$file" ] || echo "$file"; done; }
+getent group >/tmp/groups-before
+files_alone >/tmp/before
+check 'install of the archive' /packages/archive/install
+check 'its command' answers '^vshmem [0-9.]* (commit [0-9a-f]*)$' vshmem --version
+check 'its library' vshmem run -- true
+check 'its group' getent group vshmem
+check 'its removal' /packages/archive/install --remove
+files_alone >/tmp/after
+check 'no file is left after it, and none is missing' diff /tmp/before /tmp/after
+for pool in /dev/shm/vshmem.*; do rm -f "$pool"; done
+rm -rf /run/vshmem /etc/vshmem
+groupdel vshmem
+
 sh /packages/files >/tmp/before
 getent group >/tmp/groups-before
 check 'apt-get install' apt-get install -y --no-install-recommends /packages/*.deb

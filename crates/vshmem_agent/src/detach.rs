@@ -11,26 +11,31 @@ use std::process::{Command, Stdio};
 use vshmem_session::Role;
 
 use crate::error::AgentError;
-use crate::stay::Stay;
+use crate::stay::{Stay, Wanted};
 
 /// What the agent says when it is at work.
 pub const UP: &str = "up";
 
 /// Starts the agent proper with nothing of what this process holds, and returns when it is up.
-pub fn detach(place: &Path, stay: Stay) -> Result<(), AgentError> {
-    let role = match stay {
+pub fn detach(wanted: &Wanted) -> Result<(), AgentError> {
+    let role = match wanted.stay {
         Stay::WhileInUse => Role::Agent,
         Stay::WhileThePoolExists => Role::Keeper,
     };
-    if role.is_held(place) {
+    if wanted.owner.is_some() {
+        // Another user could have the role for a file of his own.
+        wanted.find()?;
+    }
+    if role.is_held(&wanted.place) {
         return Ok(());
     }
     // Refused to a process that leads a session already, which is as well.
     let _ = rustix::process::setsid();
     close_fds::CloseFdsBuilder::new().cloexecfrom(3);
-    let mut child = own_command(place)
+    let mut child = own_command(&wanted.place)
         .arg("--stay")
-        .args((stay == Stay::WhileThePoolExists).then_some("--keep"))
+        .args((wanted.stay == Stay::WhileThePoolExists).then_some("--keep"))
+        .args(wanted.owner.map(|owner| format!("--owner={owner}")))
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -42,7 +47,7 @@ pub fn detach(place: &Path, stay: Stay) -> Result<(), AgentError> {
         BufReader::new(stdout).read_line(&mut word).map_err(AgentError::Start)?;
     }
     // Another process's agent may have been faster.
-    if word.trim() == UP || role.is_held(place) {
+    if word.trim() == UP || role.is_held(&wanted.place) {
         return Ok(());
     }
     Err(AgentError::Silent)

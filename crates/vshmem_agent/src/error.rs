@@ -13,6 +13,25 @@ pub enum AgentError {
     /// The pool cannot be used.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// Another user's file lies where the pool was.
+    #[error(
+        "{place}: it belongs to user {found}, not to user {wanted} as the pool did for which this was written. If it is the pool that is meant, write the container's file anew: `vshmem pool show {place} --as cdi`",
+        place = place.display()
+    )]
+    Owner {
+        /// The file.
+        place: PathBuf,
+        /// The user that it belongs to.
+        found: u32,
+        /// The user that it has to belong to.
+        wanted: u32,
+    },
+    /// A device has no owner to go by.
+    #[error("{}: it is a device of this guest, so `--owner` means nothing for it; leave it out", place.display())]
+    NoOwner {
+        /// The device.
+        place: PathBuf,
+    },
     /// The lock of the domain's agent cannot be had.
     #[error("{}: cannot lock it as this domain's agent: {error}", place.display())]
     Lock {

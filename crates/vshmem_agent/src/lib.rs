@@ -12,7 +12,7 @@
 //! | `launch` | the child that becomes the command, by raw system calls |
 //! | `detach` | the process in between: the agent belongs to init, and inherits nothing |
 //! | `serve` | the agent's life, from the lock that it holds to its leave |
-//! | `stay` | how long it stays: while the pool is in use, or while there is one |
+//! | `stay` | which agent is wanted: for whose pool, while it is in use or while there is one |
 //! | `watch` | its rounds and its sleep; one file for each thing that a round looks after |
 //! | `notify` | datagrams from and to agents of other domains |
 //! | `clean` | free memory kept zeroed |
@@ -35,5 +35,5 @@ pub use detach::detach;
 pub use error::AgentError;
 pub use serve::serve;
 pub use starter::{AgentStarter, start};
-pub use stay::Stay;
+pub use stay::{Stay, Wanted};
 pub use surroundings::remember_surroundings;

@@ -8,23 +8,36 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use vshmem_link::measure_rates;
-use vshmem_session::{Role, RoleLock, Session, find};
+use vshmem_session::{Role, RoleLock, Session};
 
 use crate::clean;
 use crate::detach::UP;
 use crate::error::AgentError;
 use crate::notify::Notifier;
-use crate::stay::Stay;
+use crate::stay::{Stay, Wanted};
 use crate::watch::{Ending, Watch};
 
-/// How often a keeper looks whether another agent has left.
+/// How often a keeper looks whether another agent has left, and how long it waits before it joins
+/// again after its domain was evicted.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Is the agent for as long as `stay` says. Does nothing if there is one already.
-pub fn serve(place: &Path, stay: Stay) -> Result<(), AgentError> {
+/// What has come of being the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    /// No client needs another agent.
+    Done,
+    /// A client joined while this agent left.
+    Needed,
+    /// The domain was evicted, and with it this agent.
+    Evicted,
+}
+
+/// Is the agent for as long as is wanted. Does nothing if there is one already.
+pub fn serve(wanted: &Wanted) -> Result<(), AgentError> {
+    let place = &wanted.place;
     allow_many_descriptors();
     let cannot_lock = |error| AgentError::Lock { place: place.to_owned(), error };
-    let keeper = match stay {
+    let keeper = match wanted.stay {
         Stay::WhileInUse => None,
         Stay::WhileThePoolExists => {
             let taken = RoleLock::take(Role::Keeper, place).map_err(cannot_lock)?;
@@ -38,8 +51,12 @@ pub fn serve(place: &Path, stay: Stay) -> Result<(), AgentError> {
             return Ok(());
         }
         if let Some(lock) = RoleLock::take(Role::Agent, place).map_err(cannot_lock)? {
-            if serve_once(place, lock, stay)? {
-                return Ok(());
+            match serve_once(wanted, lock)? {
+                Outcome::Done => return Ok(()),
+                Outcome::Needed => {}
+                // What a keeper was asked for has not ended with the domain.
+                Outcome::Evicted if keeper.is_some() => std::thread::sleep(LOOK),
+                Outcome::Evicted => return Ok(()),
             }
         } else if keeper.is_some() {
             // A program's agent, which leaves some time after the last program.
@@ -51,22 +68,23 @@ pub fn serve(place: &Path, stay: Stay) -> Result<(), AgentError> {
     }
 }
 
-/// Is the agent once, with its lock. Returns whether no client needs another one.
-fn serve_once(place: &Path, lock: RoleLock, stay: Stay) -> Result<bool, AgentError> {
-    let session = Session::join(find(&place.to_string_lossy())?)?;
+/// Is the agent once, with its lock.
+fn serve_once(wanted: &Wanted, lock: RoleLock) -> Result<Outcome, AgentError> {
+    let session = Session::join(wanted.find()?)?;
     let pool = Arc::clone(session.client().pool());
     let domain = session.client().domain();
-    let ending = watch(&session, &lock, place, stay)?;
+    let ending = watch(&session, &lock, &wanted.place, wanted.stay)?;
     if ending == Ending::Evicted {
         // What lies in our slots is not ours any more.
-        return Ok(true);
+        return Ok(Outcome::Evicted);
     }
     let _ = session.client().renew_lease(0);
     let _ = session.leave();
     vshmem_link::remove_notice_marks(&pool.superblock().uuid, false);
     drop(lock);
     // Who joined before the lock was released saw it held and has started no agent.
-    Ok(pool.local_clients(domain).is_ok_and(|left| left.is_empty()) || ending == Ending::Broken)
+    let is_needed = pool.local_clients(domain).is_ok_and(|left| !left.is_empty());
+    Ok(if is_needed && ending != Ending::Broken { Outcome::Needed } else { Outcome::Done })
 }
 
 /// From the first word in the pool to the last, but for the lease.

@@ -3,13 +3,15 @@
 mod rig;
 
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use rig::client::Client;
 use rig::{Name, expect, json, until, vshmem};
 use rustix::process::{Pid, Signal, kill_process};
-use vshmem_ipc::Superuser;
-use vshmem_session::{Session, find};
+use vshmem_ipc::{DomainRow, Superuser};
+use vshmem_session::{Session, find, open_pool};
+use vshmem_wire::DomainState;
 
 const IPC_CREAT: i32 = 0o1000;
 
@@ -29,6 +31,11 @@ fn start_agent(name: &Name) {
 
 fn contents(name: &Name) -> serde_json::Value {
     json(&["ls", "--pool", &name.0, "--json"])
+}
+
+fn domains(name: &Name) -> Vec<DomainRow> {
+    let link = find(&name.0).unwrap();
+    open_pool(link.as_ref()).unwrap().domains().unwrap()
 }
 
 fn agent_of(name: &Name) -> Option<u64> {
@@ -169,6 +176,46 @@ fn the_agent_is_nobodys_child_and_holds_nothing() {
         std::path::Path::new("/")
     );
     client.kill();
+}
+
+/// It watches over containers, whose clients are in domains of their own, for as long as there is a
+/// pool.
+#[test]
+fn an_agent_that_is_kept_joins_again_after_its_domain_was_evicted() {
+    let name = Name::with_pool("kept");
+    let place = name.place();
+    expect(0, &["agent", "--keep", "--pool", place.to_str().unwrap()]);
+    let first = domains(&name)[0].clone();
+    let evicting = Session::join(find(&name.0).unwrap()).unwrap();
+    evicting.client().evict_epoch(first.index, first.epoch).unwrap();
+    drop(evicting);
+    until("an agent is there for the domain as it is now", || {
+        domains(&name).iter().any(|row| {
+            row.state == DomainState::Alive && row.epoch != first.epoch && row.agent == first.agent
+        })
+    });
+    expect(0, &["pool", "rm", &name.0, "--force"]);
+    until("the agent of a removed pool ends", || is_over(first.agent.into()));
+}
+
+/// In /dev/shm anybody may make a file of the name that a pool had.
+#[test]
+fn no_agent_is_started_for_a_file_of_another_user() {
+    let name = Name::with_pool("foreign");
+    let place = name.place();
+    let words = |owner: u32| {
+        let owner = format!("--owner={owner}");
+        ["agent", "--keep", "--pool", place.to_str().unwrap(), &owner].map(str::to_owned)
+    };
+    let own = std::fs::metadata(&place).unwrap().uid();
+    let output = vshmem().args(words(own + 1)).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = rig::complaint(&output);
+    assert!(said.contains(&format!("belongs to user {own}, not to user {}", own + 1)), "{said}");
+    assert_eq!(agent_of(&name), None);
+    assert!(vshmem().args(words(own)).status().unwrap().success());
+    // A keeper that is there already is one of that file: it is no reason to accept it.
+    assert!(!vshmem().args(words(own + 1)).status().unwrap().success());
 }
 
 #[test]

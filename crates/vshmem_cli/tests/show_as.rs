@@ -3,6 +3,7 @@
 mod rig;
 
 use std::io::Write;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, Stdio};
 
 use rig::{Name, expect, refusal};
@@ -203,7 +204,10 @@ fn containers_are_given_the_file() {
     assert_eq!(edits["hooks"][0]["hookName"], "createRuntime");
     let hook: Vec<&str> =
         edits["hooks"][0]["args"].as_array().unwrap().iter().filter_map(|a| a.as_str()).collect();
-    assert_eq!(hook.join(" "), keep);
+    // Of the pool of today: a file that another user makes there later is refused.
+    let owner = std::fs::metadata(pool.place()).unwrap().uid();
+    assert_eq!(hook.join(" "), format!("{keep} --owner {owner}"));
+    assert_eq!(edits["hooks"][0]["timeout"], 30);
     // Not tried on a cluster: kubernetes.io/docs/concepts/storage/volumes#hostpath.
     let template = shown(&[&pool.0, "--as", "kubernetes"]);
     let volume = format!("hostPath:\n      path: {place}\n      type: File\n");

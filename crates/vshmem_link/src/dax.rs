@@ -82,7 +82,7 @@ impl Dax {
     /// # Errors
     /// Says what was tried, what came back, and what to do.
     pub fn open(place: &Path) -> Result<Self, RegionError> {
-        let remedy = "The administrator of this machine decides who may use the device: with a udev rule (SUBSYSTEM==\"dax\", GROUP=\"vshmem\", MODE=\"0660\"), or with chmod and chgrp on it";
+        let remedy = "As root of this machine: `usermod --append --groups vshmem USER`, where the package vshmem is installed, which gives the device to that group; then log in again. Without it: `chgrp vshmem /dev/dax* && chmod 0660 /dev/dax*`";
         let device = Device::open(place).map_err(|error| or_what_to_do(error, remedy))?;
         let shape = name_of(place)
             .and_then(|name| Shape::read(Path::new(DEVICES), name))

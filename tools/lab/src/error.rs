@@ -144,8 +144,10 @@ pub enum Error {
 #[non_exhaustive]
 pub enum GuestFault {
     /// The guest is dead: its PID namespace is empty.
-    #[error("{name} is dead ({how}); boot it again with `vshmem lab restart {name}`", name = domain(*guest))]
+    #[error("{name} is dead ({how}); boot it again with `vshmem lab --name {lab} restart {name}`", name = domain(*guest))]
     Dead {
+        /// The lab's name.
+        lab: String,
         /// The guest.
         guest: u32,
         /// What ended it.
@@ -213,4 +215,16 @@ fn list(missing: &[Missing]) -> String {
 
 fn ending(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!("; its log ends with:\n{text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_boots_a_dead_guest_again_names_its_lab() {
+        let fault = GuestFault::Dead { lab: "jobs".to_owned(), guest: 2, how: "killed".to_owned() };
+        let sentence = fault.to_string();
+        assert!(sentence.contains("`vshmem lab --name jobs restart guest2`"), "{sentence}");
+    }
 }

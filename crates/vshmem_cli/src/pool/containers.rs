@@ -1,9 +1,14 @@
 //! Containers of this machine that were given a pool's file, whether or not a program in them uses
 //! it at this moment.
+//!
+//! They are found by the text of /proc/PID/mountinfo alone. No path of a container is opened: its
+//! mounts are its user's, and a file system in user space can keep whoever walks into it for ever.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{major, minor};
 use vshmem_link::Region;
@@ -25,9 +30,10 @@ impl std::fmt::Display for Container {
     }
 }
 
-/// Those whose mounts may be read: root reads all, others those of their own containers.
-pub fn with_file(file: &Region) -> Vec<Container> {
-    let mounted = MountedAs::of(file);
+/// Those whose mounts may be read: root reads all, others those of their own containers. `place` is
+/// where the file lies here.
+pub fn with_file(file: &Region, place: &Path) -> Vec<Container> {
+    let Some(sought) = MountedFile::find(file, place) else { return Vec::new() };
     let own = mounts_of("self");
     // One process of each mount namespace: the first one.
     let mut namespaces: BTreeMap<PathBuf, u32> = BTreeMap::new();
@@ -37,8 +43,10 @@ pub fn with_file(file: &Region) -> Vec<Container> {
         *first = pid.min(*first);
     }
     let others = namespaces.into_iter().filter(|(namespace, _)| own.as_ref() != Some(namespace));
-    let mut found: Vec<u32> =
-        others.map(|(_, pid)| pid).filter(|pid| mounted.is_in_namespace_of(*pid)).collect();
+    let mut found: Vec<u32> = others
+        .map(|(_, pid)| pid)
+        .filter(|pid| sought.is_in(&mount_table(&pid.to_string())))
+        .collect();
     found.sort_unstable();
     found.into_iter().map(|pid| Container { pid, command: command(pid) }).collect()
 }
@@ -47,34 +55,80 @@ fn mounts_of(pid: &str) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok()
 }
 
-/// How a mount of the file itself is known in /proc/PID/mountinfo.
-struct MountedAs {
-    device: String,
-    inode: u64,
+fn mount_table(pid: &str) -> Vec<u8> {
+    std::fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default()
 }
 
-impl MountedAs {
-    fn of(file: &Region) -> Self {
-        let device = format!("{}:{}", major(file.device), minor(file.device));
-        Self { device, inode: file.inode }
-    }
+/// A line `ID PARENT DEVICE ROOT PLACE ...` of /proc/PID/mountinfo.
+#[derive(Debug)]
+struct Mount<'a> {
+    device: Cow<'a, str>,
+    /// What of its file system is mounted: its root, or a directory or file of it.
+    root: PathBuf,
+    /// Where.
+    place: PathBuf,
+}
 
-    fn is_in_namespace_of(&self, pid: u32) -> bool {
-        // Paths of other mounts may be any bytes.
-        let mounts = std::fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-        let mounts = String::from_utf8_lossy(&mounts);
-        let place_here = |place: &str| format!("/proc/{pid}/root{place}");
-        mounts.lines().filter_map(|line| self.place(line)).any(|place| {
-            std::fs::metadata(place_here(place)).is_ok_and(|meta| meta.ino() == self.inode)
+impl Mount<'_> {
+    fn all(table: &[u8]) -> impl Iterator<Item = Mount<'_>> {
+        table.split(|byte| *byte == b'\n').filter_map(|line| {
+            let mut words = line.split(|byte| *byte == b' ').skip(2);
+            let device = String::from_utf8_lossy(words.next()?);
+            Some(Mount { device, root: path(words.next()?), place: path(words.next()?) })
         })
     }
+}
 
-    /// Where a part of the file's file system, and not all of it, is mounted, by a line
-    /// `ID PARENT DEVICE ROOT PLACE ...`.
-    fn place<'a>(&self, line: &'a str) -> Option<&'a str> {
-        let mut words = line.split(' ').skip(2);
-        let (device, root, place) = (words.next()?, words.next()?, words.next()?);
-        (device == self.device && root != "/").then_some(place)
+/// A path as it is written there: spaces, tabs, line ends and backslashes are octal numbers.
+fn path(word: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let [first, behind @ ..] = rest {
+        let octal = (*first == b'\\').then(|| behind.get(..3)).flatten();
+        let number = octal.and_then(|digits| std::str::from_utf8(digits).ok());
+        match number.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &behind[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = behind;
+            }
+        }
+    }
+    OsString::from_vec(bytes).into()
+}
+
+/// A file by its file system and its path there, by which its mounts are known everywhere.
+#[derive(Debug, PartialEq, Eq)]
+struct MountedFile {
+    device: String,
+    path: PathBuf,
+}
+
+impl MountedFile {
+    fn find(file: &Region, place: &Path) -> Option<Self> {
+        let device = format!("{}:{}", major(file.device), minor(file.device));
+        let place = place.canonicalize().ok()?;
+        Self::by(device, &place, &mount_table("self"))
+    }
+
+    /// By the mount that the file is reached through here, the innermost of that file system.
+    fn by(device: String, place: &Path, table: &[u8]) -> Option<Self> {
+        let of_device = Mount::all(table).filter(|mount| mount.device == device);
+        let through = of_device
+            .filter(|mount| place.starts_with(&mount.place))
+            .max_by_key(|mount| mount.place.components().count())?;
+        let below = place.strip_prefix(&through.place).ok()?;
+        let path =
+            if below.as_os_str().is_empty() { through.root } else { through.root.join(below) };
+        Some(Self { device, path })
+    }
+
+    /// Whether the file itself is mounted there.
+    fn is_in(&self, table: &[u8]) -> bool {
+        Mount::all(table).any(|mount| mount.device == self.device && mount.root == self.path)
     }
 }
 
@@ -82,16 +136,40 @@ impl MountedAs {
 mod tests {
     use super::*;
 
+    const OWN: &[u8] = b"24 20 0:24 / /dev/shm rw - tmpfs tmpfs rw\n\
+        30 20 8:1 / / rw - ext4 /dev/vda rw\n\
+        31 20 0:24 /jobs\\040here /srv/jobs rw - tmpfs tmpfs rw\n";
+
+    fn job(place: &str) -> MountedFile {
+        MountedFile::by("0:24".into(), Path::new(place), OWN).unwrap()
+    }
+
     #[test]
     fn mounts_of_single_files_are_found() {
-        let mounted = MountedAs { device: "0:24".into(), inode: 7 };
-        for (line, place) in [
+        let pool = job("/dev/shm/vshmem.job7");
+        for (line, is) in [
             ("612 590 0:24 /vshmem.job7 /dev/shm/vshmem.job7 rw,nosuid - tmpfs tmpfs rw", true),
+            ("612 590 0:24 /vshmem.job7 /anywhere/else rw,nosuid - tmpfs tmpfs rw", true),
+            ("612 590 0:24 /vshmem.job8 /dev/shm/vshmem.job7 rw,nosuid - tmpfs tmpfs rw", false),
+            ("612 590 0:24 /vshmem.job7//deleted /dev/shm/vshmem.job7 rw - tmpfs tmpfs rw", false),
             ("612 590 0:25 /vshmem.job7 /dev/shm/vshmem.job7 rw - tmpfs tmpfs rw", false),
             ("24 20 0:24 / /dev/shm rw - tmpfs tmpfs rw", false),
             ("", false),
         ] {
-            assert_eq!(mounted.place(line), place.then_some("/dev/shm/vshmem.job7"), "{line}");
+            assert_eq!(pool.is_in(line.as_bytes()), is, "{line}");
         }
+    }
+
+    #[test]
+    fn a_file_is_known_by_its_path_in_its_file_system() {
+        let path = |place| job(place).path;
+        assert_eq!(path("/dev/shm/vshmem.job7"), Path::new("/vshmem.job7"));
+        assert_eq!(path("/srv/jobs/vshmem.job7"), Path::new("/jobs here/vshmem.job7"));
+        assert_eq!(MountedFile::by("0:25".into(), Path::new("/dev/shm/vshmem.job7"), OWN), None);
+    }
+
+    #[test]
+    fn a_backslash_that_is_no_number_is_itself() {
+        assert_eq!(path(b"/a\\134b\\9\\04"), Path::new("/a\\b\\9\\04"));
     }
 }

@@ -1,5 +1,6 @@
 //! `vshmem pool rm`.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ impl Rm {
             (Ok(link), false) => {
                 self.require_unused(link.as_ref())?;
                 if let Some(file) = link.file() {
-                    require_no_containers(&self.name, &file)?;
+                    require_no_containers(&self.name, &file, link.place())?;
                 }
                 Ok(link)
             }
@@ -127,8 +128,8 @@ impl Rm {
 }
 
 /// A container may have the pool, and no client at this moment.
-fn require_no_containers(name: &str, file: &Region) -> Result<(), Failure> {
-    let found = containers::with_file(file);
+fn require_no_containers(name: &str, file: &Region, place: &Path) -> Result<(), Failure> {
+    let found = containers::with_file(file, place);
     if found.is_empty() {
         return Ok(());
     }

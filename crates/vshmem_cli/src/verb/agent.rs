@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use vshmem_agent::Stay;
+use vshmem_agent::{Stay, Wanted};
 
 use crate::failure::Outcome;
 
@@ -19,6 +19,10 @@ pub struct Agent {
     /// end of a container is noticed on a host where nothing else runs on the pool.
     #[arg(long)]
     keep: bool,
+    /// Refuse a file that does not belong to this user, a number: one that somebody else has made
+    /// where the pool was.
+    #[arg(long, value_name = "UID")]
+    owner: Option<u32>,
     /// Be the agent, rather than starting it.
     #[arg(long, hide = true)]
     stay: bool,
@@ -35,10 +39,11 @@ impl Agent {
     /// Starts the agent, or is it.
     pub fn carry_out(self) -> Outcome {
         let stay = if self.keep { Stay::WhileThePoolExists } else { Stay::WhileInUse };
+        let wanted = Wanted { place: self.pool, stay, owner: self.owner };
         if self.stay {
-            vshmem_agent::serve(&self.pool, stay)?;
+            vshmem_agent::serve(&wanted)?;
         } else {
-            vshmem_agent::detach(&self.pool, stay)?;
+            vshmem_agent::detach(&wanted)?;
         }
         Ok(ExitCode::SUCCESS)
     }

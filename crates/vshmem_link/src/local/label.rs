@@ -34,13 +34,27 @@ const PAGE_SIZE: usize = 88;
 const PAGE_STRUCT_SIZE: usize = 92;
 const CHECKSUM: usize = BLOCK_BYTES - 8;
 
-/// The front of a file of `file_bytes` in all, up to the end of the info block.
+/// What the label's UUID begins with: "vshmem", then the version of UUIDs that mean something of
+/// their own (RFC 9562, version 8). A guest's udev knows a pool's device by it.
+const OURS: &[u8; 6] = b"vshmem";
+const UUID_VERSION: u8 = 0x80;
+
+/// The UUID of the device, made of the pool's.
+fn device_uuid(pool: &[u8; 16]) -> [u8; 16] {
+    let mut uuid = *pool;
+    uuid[..6].copy_from_slice(OURS);
+    uuid[6] = UUID_VERSION | uuid[6] & 0x0f;
+    uuid
+}
+
+/// The front of a file of `file_bytes` in all, up to the end of the info block. `uuid` is the
+/// pool's.
 #[must_use]
 pub fn dax_label(file_bytes: u64, uuid: &[u8; 16]) -> Vec<u8> {
     let mut block = vec![0; BLOCK_BYTES];
     let mut put = |at: usize, value: &[u8]| block[at..at + value.len()].copy_from_slice(value);
     put(0, SIGNATURE);
-    put(UUID, uuid);
+    put(UUID, &device_uuid(uuid));
     // The namespace has no identity of its own: the parent's uuid stays zero.
     put(VERSION_MAJOR, &1u16.to_le_bytes());
     put(VERSION_MINOR, &4u16.to_le_bytes());
@@ -94,6 +108,17 @@ mod tests {
     use std::os::fd::AsFd;
 
     use super::*;
+
+    /// kernel/ivshmem/60-vshmem.rules has this in the words of sysfs.
+    #[test]
+    fn a_guests_udev_knows_the_label_by_its_uuid() {
+        let label = dax_label(DAX_FRONT + (8 << 20), &[0xff; 16]);
+        let uuid = &label[BLOCK_AT as usize + UUID..][..16];
+        let digits: String = uuid.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(digits, "7673686d656d8fffffffffffffffffff");
+        let rules = include_str!("../../../../kernel/ivshmem/60-vshmem.rules");
+        assert!(rules.contains("ATTRS{uuid}==\"7673686d-656d-8*\""), "{rules}");
+    }
 
     #[test]
     fn a_label_is_recognised_and_a_damaged_one_is_not() {

@@ -36,6 +36,12 @@ pub fn granted() {
         .refused(1, &["exists already"]);
     let line = xen.shell(DOM0, &format!("vshmem pool show {POOL} --as xl")).ok();
     assert!(line.starts_with("max_maptrack_frames = "), "{line}");
+    // As xl reads it, without making the domain.
+    let domain = r#"name = "dry"\ntype = "pvh"\nkernel = "/bin/busybox"\nmemory = 64\n"#;
+    let dry = format!("printf '{domain}{line}' >/tmp/dry.cfg && xl -N create /tmp/dry.cfg");
+    let read = xen.shell(DOM0, &dry).ok();
+    let frames = line.trim().rsplit(' ').next().unwrap_or_default();
+    assert!(read.contains(&format!("\"max_maptrack_frames\": {frames}")), "{read}");
 }
 
 pub fn removed() {

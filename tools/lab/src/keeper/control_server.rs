@@ -136,7 +136,7 @@ fn hand_over(lab: &Shared, supervised: &SupervisedGuest, control: &Control) -> R
     match condition.state {
         GuestState::Running => {}
         GuestState::Dead | GuestState::Dying => {
-            return Err(GuestFault::Dead { guest, how: condition.how }.into());
+            return Err(supervised.dead(condition.how).into());
         }
         GuestState::Booting => return Err(busy(supervised, "wait until it is running")),
     }

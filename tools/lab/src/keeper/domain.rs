@@ -46,7 +46,7 @@ impl Domain {
 
     /// Runs a command in dom0.
     fn order(&self, words: &[&str], streams: Streams) -> Result<i32> {
-        let gone = || GuestFault::Dead { guest: DOM0, how: self.dom0.condition().how };
+        let gone = || self.dom0.dead(self.dom0.condition().how);
         let port = self.dom0.port().ok_or_else(gone)?;
         let unreachable =
             |error: std::io::Error| GuestFault::Unreachable { guest: DOM0, why: error.to_string() };
@@ -155,7 +155,7 @@ impl Domain {
                 }
                 GuestState::Booting => return Err(GuestFault::Keeper("killed".into()).into()),
                 GuestState::Dying | GuestState::Dead => {
-                    return Err(GuestFault::Dead { guest: DOM0, how: condition.how }.into());
+                    return Err(self.dom0.dead(condition.how).into());
                 }
             }
         }

@@ -258,11 +258,16 @@ impl SupervisedGuest {
         if self.lock().killed { "killed".into() } else { how }
     }
 
+    /// What a user of the guest is told when it is dead.
+    pub(super) fn dead(&self, how: String) -> GuestFault {
+        GuestFault::Dead { lab: self.record.name.clone(), guest: self.guest, how }
+    }
+
     /// Makes sure that nothing of the guest is left, tells everyone, and lets it be dead.
     fn reap(&self, how: &str) {
         self.set(GuestState::Dying, how);
         self.site.clear();
-        let fault = Reply::Fault(GuestFault::Dead { guest: self.guest, how: how.to_owned() });
+        let fault = Reply::Fault(self.dead(how.to_owned()));
         for (_, line) in self.watchers.lock().unwrap_or_else(PoisonError::into_inner).drain() {
             // A client that has gone need not know.
             let _ = control::send(&line, &fault, None);

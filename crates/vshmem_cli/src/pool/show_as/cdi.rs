@@ -7,6 +7,10 @@ use serde_json::{Value, json};
 use super::host_pool::HostPool;
 use crate::failure::{Failure, failed};
 
+/// Seconds that an engine gives the hook: the agent of a pool that is damaged, or of a machine that
+/// is overloaded, keeps no container from being started for ever.
+const TIMEOUT: u32 = 30;
+
 /// Vendor and class of the devices.
 pub const KIND: &str = "vshmem.io/pool";
 
@@ -23,7 +27,9 @@ pub fn file(pool: &HostPool, command: &Path) -> Result<String, Failure> {
     let hook: Value = json!({
         "hookName": "createRuntime",
         "path": command.display().to_string(),
-        "args": ["vshmem", "agent", "--keep", "--pool", place],
+        // The pool of today. Whoever makes a file of its name when it is gone is refused.
+        "args": ["vshmem", "agent", "--keep", "--pool", place, "--owner", pool.owner.to_string()],
+        "timeout": TIMEOUT,
     });
     let edits = json!({
         "env": [format!("VSHMEM_POOL={}", pool.reference())],

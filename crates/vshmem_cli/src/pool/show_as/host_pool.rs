@@ -20,6 +20,8 @@ pub struct HostPool {
     pub bytes: u64,
     /// A label for nvdimm lies before it.
     pub labelled: bool,
+    /// User that the file belongs to.
+    pub owner: u32,
     /// Permission bits of the file.
     pub mode: u32,
     /// Where its server listens.
@@ -36,12 +38,12 @@ impl HostPool {
         let link = find(name)?;
         identify(link.as_ref())?;
         let place = std::path::absolute(link.place()).unwrap_or_else(|_| link.place().to_owned());
-        if link.file().is_none() {
+        let Some(file) = link.file() else {
             return failed(format!(
                 "pool {name}: {} is lent to this guest; ask on the host",
                 place.display()
             ));
-        }
+        };
         let meta = std::fs::metadata(&place).map_err(|error| {
             Failure::Failed(format!("{}: cannot look at it: {error}", place.display()))
         })?;
@@ -62,6 +64,7 @@ impl HostPool {
             vectors: record.map_or(1, |record| record.vectors),
             bytes: meta.len(),
             labelled: meta.len() != link.bytes(),
+            owner: file.owner,
             mode: meta.mode(),
             name,
             place,

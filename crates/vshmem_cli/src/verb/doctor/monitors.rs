@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_no_fault_and_what_lacks_a_part_has_a_remedy() {
-        let origin = Origin::Installed;
+        let origin = Origin::Package;
         let fine = [
             judge_mpi(false, None, &origin),
             judge_mpi(true, Some("/usr/lib/vshmem/openmpi".into()), &origin),

@@ -9,9 +9,15 @@ pub enum Origin {
     Tree(PathBuf),
     /// A guest of the lab, whose files are the host's.
     LabGuest,
-    /// A package, or `make install`.
-    Installed,
+    /// Debian's package.
+    Package,
+    /// `make install` or the archive for other distributions, below this directory.
+    Prefix(PathBuf),
 }
+
+/// What the package of the command leaves.
+const PACKAGE: (&str, &str) = ("/usr/bin/vshmem", "/var/lib/dpkg/info/vshmem.list");
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 impl Origin {
     /// Of this process.
@@ -20,14 +26,19 @@ impl Origin {
             return Self::LabGuest;
         }
         let command = std::env::current_exe().and_then(|path| path.canonicalize());
-        command.map_or(Self::Installed, |command| Self::of(&command))
+        let command = command.unwrap_or_else(|_| PACKAGE.0.into());
+        Self::of(&command, Path::new(PACKAGE.1).is_file())
     }
 
     /// Of a command at a place: a build leaves it two directories below the sources.
-    fn of(command: &Path) -> Self {
+    fn of(command: &Path, has_package: bool) -> Self {
         let sources = command.ancestors().skip(2).take(3);
         let mut trees = sources.filter(|place| place.join("kernel/ivshmem/Makefile").is_file());
-        trees.next().map_or(Self::Installed, |tree| Self::Tree(tree.to_owned()))
+        match trees.next() {
+            Some(tree) => Self::Tree(tree.to_owned()),
+            None if has_package && command == Path::new(PACKAGE.0) => Self::Package,
+            None => Self::Prefix(command.ancestors().nth(2).unwrap_or(command).to_owned()),
+        }
     }
 
     /// How the preload library comes to where it is looked for.
@@ -35,9 +46,13 @@ impl Origin {
         match self {
             Self::Tree(tree) => format!("`make -C {} build`", tree.display()),
             Self::LabGuest => "on the host, in vshmem's sources: `make build`, then `vshmem lab down` and `vshmem lab up`".to_owned(),
-            Self::Installed => {
-                "`apt-get install --reinstall vshmem`; without packages, in vshmem's sources: `make build && make install`".to_owned()
-            }
+            Self::Package => format!(
+                "in the directory with vshmem's packages: `apt-get install --reinstall ./vshmem_{VERSION}_*.deb`"
+            ),
+            Self::Prefix(prefix) => format!(
+                "in vshmem's sources: `make build && make install PREFIX={}`",
+                prefix.display()
+            ),
         }
     }
 
@@ -50,9 +65,14 @@ impl Origin {
                 format!("`make -C {place} module && insmod {place}/build/module/vshmem.ko`")
             }
             Self::LabGuest => "on the host, in vshmem's sources: `make -C kernel/ivshmem module`, then `vshmem lab down` and `vshmem lab up`".to_owned(),
-            Self::Installed => {
-                "`apt-get install vshmem-dkms && modprobe vshmem`; without packages, in vshmem's sources: `make -C kernel/ivshmem module && insmod kernel/ivshmem/build/module/vshmem.ko`".to_owned()
-            }
+            _ if is_built() => "`modprobe vshmem`".to_owned(),
+            Self::Package => format!(
+                "in the directory with vshmem's packages: `apt-get install linux-headers-$(uname -r) ./vshmem-dkms_{VERSION}_all.deb && modprobe vshmem`"
+            ),
+            Self::Prefix(prefix) => format!(
+                "with DKMS and the kernel's headers: `dkms add {}/src/vshmem-{VERSION} && dkms install vshmem/{VERSION} && modprobe vshmem`",
+                prefix.display()
+            ),
         }
     }
 
@@ -74,9 +94,25 @@ impl Origin {
                 format!("`apt-get install libopenmpi-dev && make -C {} build`", tree.display())
             }
             Self::LabGuest => "on the host, in vshmem's sources: `apt-get install libopenmpi-dev && make build`, then `vshmem lab down` and `vshmem lab up`".to_owned(),
-            Self::Installed => "`apt-get install vshmem-openmpi`".to_owned(),
+            Self::Package => format!(
+                "in the directory with vshmem's packages: `apt-get install ./vshmem-openmpi_{VERSION}_*.deb`"
+            ),
+            Self::Prefix(prefix) => format!(
+                "in vshmem's sources: `apt-get install libopenmpi-dev && make build && make install PREFIX={}`",
+                prefix.display()
+            ),
         }
     }
+}
+
+/// Whether DKMS has built the driver for the kernel that runs.
+fn is_built() -> bool {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy().into_owned();
+    let modules = Path::new("/lib/modules").join(release).join("updates/dkms");
+    let names = std::fs::read_dir(modules).into_iter().flatten().flatten();
+    let mut names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    names.any(|name| name.starts_with("vshmem.ko"))
 }
 
 #[cfg(test)]
@@ -90,21 +126,39 @@ mod tests {
         std::fs::create_dir_all(tree.join("kernel/ivshmem")).expect("a directory");
         std::fs::write(tree.join("kernel/ivshmem/Makefile"), "").expect("a file");
         for build in ["target/release/vshmem", "target/x86_64-unknown-linux-gnu/release/vshmem"] {
-            assert_eq!(Origin::of(&tree.join(build)), Origin::Tree(tree.to_owned()), "{build}");
+            let origin = Origin::of(&tree.join(build), true);
+            assert_eq!(origin, Origin::Tree(tree.to_owned()), "{build}");
         }
-        assert_eq!(Origin::of(Path::new("/usr/bin/vshmem")), Origin::Installed);
-        assert_eq!(Origin::of(Path::new("/usr/local/bin/vshmem")), Origin::Installed);
+        let installed = |place, has_package| Origin::of(Path::new(place), has_package);
+        assert_eq!(installed("/usr/bin/vshmem", true), Origin::Package);
+        assert_eq!(installed("/usr/bin/vshmem", false), Origin::Prefix("/usr".into()));
+        assert_eq!(installed("/usr/local/bin/vshmem", true), Origin::Prefix("/usr/local".into()));
     }
 
     #[test]
     fn what_helps_is_a_command_everywhere() {
-        for origin in [Origin::Tree("/src".into()), Origin::LabGuest, Origin::Installed] {
+        let prefix = Origin::Prefix("/usr/local".into());
+        for origin in [Origin::Tree("/src".into()), Origin::LabGuest, Origin::Package, prefix] {
             let helps =
                 [origin.library(), origin.driver(), origin.lab_driver(), origin.components()];
             for help in helps {
                 assert!(help.matches('`').count() >= 2, "{help}");
             }
         }
-        assert!(Origin::Installed.driver().contains("vshmem-dkms"));
+    }
+
+    /// No repository has these packages: apt takes their files.
+    #[test]
+    fn an_installed_guest_is_sent_to_what_was_installed_with_it_and_not_to_sources() {
+        if is_built() {
+            return;
+        }
+        let driver = Origin::Package.driver();
+        assert!(
+            driver.contains(" ./vshmem-dkms_") && driver.contains("linux-headers-"),
+            "{driver}"
+        );
+        let driver = Origin::Prefix("/opt/vshmem".into()).driver();
+        assert!(driver.contains("`dkms add /opt/vshmem/src/vshmem-"), "{driver}");
     }
 }
