@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_short, c_void};
 use std::time::Duration;
 
 use vshmem_ipc::{Errno, Operation, Receive};
+use vshmem_wire::fnv1a_32;
 
 use crate::answer;
 use crate::caller::Me;
@@ -13,12 +14,8 @@ const SEM_UNDO: c_short = 0x1000;
 
 /// A key for a name: the same in all domains, and never IPC_PRIVATE.
 fn key_of(name: &[u8]) -> i32 {
-    // FNV-1a.
-    let hash = name
-        .iter()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     // Above 0: a negative answer would be an error.
-    ((hash & 0x7fff_ffff) as i32).max(1)
+    ((fnv1a_32(name) & 0x7fff_ffff) as i32).max(1)
 }
 
 /// See vshmem.h.
