@@ -27,9 +27,7 @@ manual:
 	@rm -rf build/manual
 	@$(BIN_DIR)/vshmem manual build/manual
 	@mkdir -p build/manual/man3 build/manual/man5
-	@awk -v version=$(VERSION) -f packaging/man/libvshmem.awk crates/vshmem_capi/include/vshmem.h >build/manual/man3/libvshmem.3
-	@grep -o 'vshmem_[a-z_]*(' crates/vshmem_capi/include/vshmem.h | tr -d '(' | sort -u | while read -r call; do \
-		echo '.so man3/libvshmem.3' >build/manual/man3/$$call.3; done
+	@awk -v version=$(VERSION) -v directory=build/manual/man3 -f packaging/man/libvshmem.awk crates/vshmem_capi/include/vshmem.h
 	@$(SED) packaging/man/vshmem-pools.5 >build/manual/man5/vshmem-pools.5
 
 # The shared library with versions of its symbols.

@@ -72,8 +72,39 @@ walks() {
 	done
 }
 
+# A page of section 3 for everything that libvshmem exports, made as `make manual` makes it, and found by `man`.
+library_pages() {
+	local header=crates/vshmem_capi/include/vshmem.h call
+	mkdir "$pages/man3" && awk -v version=0 -v directory="$pages/man3" -f packaging/man/libvshmem.awk $header || return
+	nm -D --defined-only "$(dirname "$vshmem")/libvshmem.so" | awk '$3 ~ /^vshmem_/ { print $3 }' | sort >"$names"
+	[ -s "$names" ] || echo "$(dirname "$vshmem")/libvshmem.so exports nothing"
+	while read -r call; do
+		[ -s "$pages/man3/$call.3" ] || echo "$call has no page: no group of $header has it"
+	done <"$names"
+	for page in "$pages"/man3/vshmem_*.3; do
+		call=$(basename "$page" .3)
+		grep -q "^$call$" "$names" || grep -q "^typedef .* $call(" $header || echo "$call has a page and is not exported"
+		grep -q '^.so ' "$page" && continue
+		for section in NAME SYNOPSIS DESCRIPTION 'RETURN VALUE' ERRORS 'SEE ALSO'; do
+			grep -q "^.SH $section$" "$page" || echo "$call.3 has no section $section"
+		done
+	done
+}
+# What man-db says of them: troff's warnings, and names that `apropos` would not know.
+pages_in_man() {
+	local page
+	cd "$pages" || return
+	for page in man3/*.3; do
+		MANPATH=$pages man -w 3 "$(basename "$page" .3)" >/dev/null
+		grep -q '^.so ' "$page" && continue
+		man --warnings -l "$page" 2>&1 >/dev/null
+		lexgrog "$page" | grep -v ': "'
+	done
+}
+
 names=$(mktemp) || exit 1
-trap 'rm -f "$names"' EXIT
+pages=$(mktemp -d) || exit 1
+trap 'rm -rf "$names" "$pages"' EXIT
 check "links between pages, and to headings" links
 check "pages that the sources mention" mentions
 check "docs/reference/commands.md is what --help prints (tests/docs/run.sh VSHMEM --write)" commands
@@ -81,6 +112,12 @@ check "every limit is in docs/reference/limits.md" limits
 check "decisions have date and status, and are in the index" decisions
 check "files and functions that docs/internals/walks.md names" walks
 check "models that docs/internals/memory-model.md names" models
+check "everything that libvshmem exports has a man page" library_pages
+if command -v man >/dev/null && command -v lexgrog >/dev/null; then
+	check "man shows these pages without a warning" pages_in_man
+else
+	echo "SKIPPED: man and lexgrog are not there (scripts/setup guests installs man-db)"; passed=$((passed + 1))
+fi
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -1,7 +1,8 @@
 /* A signal at every instruction on the way to sleep. A child steps into semop(2) under ptrace, up
  * to the futex call that it sleeps in; its successors get SIGUSR1 one instruction later each.
  * Whatever the instruction: the handler finds no thread in the wait queue, the call ends with
- * EINTR, and the pool is whole. */
+ * EINTR, and the pool is whole. With LIBVSHMEM the child's call is one of libvshmem, whose handlers
+ * say that they run. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,9 @@
 #include <sys/user.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef LIBVSHMEM
+#include <vshmem.h>
+#endif
 
 #if !defined(__x86_64__)
 int main(void)
@@ -30,12 +34,46 @@ enum { LATE = 1, RAN_WRONG = 2, IN_LINE = 3, NO_HANDLER = 4 };
 static int set;
 static volatile sig_atomic_t ran, in_line;
 
+#ifdef LIBVSHMEM
+static vshmem_pool *pool;
+
+static void join(void)
+{
+	char message[512];
+	if (vshmem_open(NULL, &pool, message, sizeof message) != 0) {
+		puts(message);
+		_exit(9);
+	}
+}
+
+static int wait_at(int id, struct sembuf *take)
+{
+	int result = vshmem_semop(pool, id, take, 1, NULL);
+	errno = -result;
+	return result < 0 ? -1 : 0;
+}
+
+static void note(int signal)
+{
+	(void)signal;
+	vshmem_interrupt();
+	ran++;
+}
+#else
+static void join(void) {}
+
+static int wait_at(int id, struct sembuf *take)
+{
+	return semop(id, take, 1);
+}
+
 static void note(int signal)
 {
 	(void)signal;
 	in_line |= semctl(set, 0, GETNCNT);
 	ran++;
 }
+#endif
 
 static void fail(const char *what)
 {
@@ -47,11 +85,12 @@ static void fail(const char *what)
 static void waiter(void)
 {
 	struct sembuf take = { 0, -1, 0 };
+	join();
 	if (ptrace(PTRACE_TRACEME, 0, 0, 0) != 0)
 		_exit(9);
 	__asm__ volatile("int3");
 	errno = 0;
-	int result = semop(set, &take, 1);
+	int result = wait_at(set, &take);
 	if (result != -1 || errno != EINTR)
 		_exit(RAN_WRONG);
 	if (in_line != 0)

@@ -1,9 +1,12 @@
-/* A pool's memory, message channels and teams for C programs. Link with -lvshmem.
+/* A pool's memory, System V objects, message channels and teams for C programs. Link with -lvshmem.
  *
  * Functions that return int return 0 or more when they did what they were asked, and a negative
  * errno otherwise. A pool may be used by any number of threads at once; a port or a lane by one at
  * a time. A process that was forked uses none of what its parent has opened: calls for objects give
  * -EIO there, and vshmem_open opens the pool anew.
+ *
+ * The man pages are made of this file (packaging/man/libvshmem.awk): a comment that begins with
+ * "Name: " begins a page, and "Errors: " its list of errors.
  */
 #ifndef VSHMEM_H
 #define VSHMEM_H
@@ -23,18 +26,34 @@ typedef struct vshmem_port vshmem_port;
 typedef struct vshmem_lane vshmem_lane;
 typedef struct vshmem_team vshmem_team;
 
-/* Pools */
+/* Pools: join a pool, and leave it. */
+
+/* Errors:
+ * -ENODEV: there is no such pool, or it cannot be opened or joined; MESSAGE says why.
+ * -EINVAL: the name is not UTF-8. */
 
 /* Joins the pool NAME as a client; NULL: the one that VSHMEM_POOL names, or that this guest was
  * given. A pool that is open already is opened once more. On failure, MESSAGE (if any) gets a
- * sentence. */
+ * sentence of at most BYTES bytes with the 0 at its end. */
 int vshmem_open(const char *name, vshmem_pool **pool, char *message, size_t bytes);
-/* Leaves with the last close. What was held, and all ports and lanes, must have been given back. */
+/* Leaves with the last close. What was held, and all ports and lanes, must have been given back.
+ * Objects stay. NULL is no pool, and nothing happens. */
 void vshmem_close(vshmem_pool *pool);
 /* What no other pool has. */
 void vshmem_identify(const vshmem_pool *pool, uint8_t uuid[16]);
-/* The pool's name in 64 bytes, and this process's place in it: its domain and its name there. */
+/* The pool's name in 64 bytes, and this process's place in it: its domain and its client number. */
 void vshmem_whoami(const vshmem_pool *pool, char name[64], uint32_t *domain, uint32_t *client);
+/* Where the pool lies in this process; other processes have it elsewhere. */
+void *vshmem_base(const vshmem_pool *pool);
+uint64_t vshmem_bytes(const vshmem_pool *pool);
+
+/* Neighbours: who else takes part in a pool. */
+
+/* Errors:
+ * -ENOENT: no living domain has that name.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
 /* Processes of this kernel, in all its containers, that use the pool's memory now, this one among
  * them. */
 int vshmem_neighbours(const vshmem_pool *pool);
@@ -51,37 +70,58 @@ int vshmem_domain_named(const vshmem_pool *pool, const char *name, struct vshmem
 /* 1: it takes part; 0: it was declared dead, or evicted. */
 int vshmem_domain_alive(const vshmem_pool *pool, const struct vshmem_domain *domain);
 
+/* Memory: hold memory of a pool, and attach that of others. */
+
+/* Errors:
+ * -ENOSPC, -ENOMEM: the pool has no such memory left; -ENOMEM also: its table of attaches is full.
+ * -EINVAL: no such memory, or it is shorter.
+ * -EBUSY: this process has it already.
+ * -EACCES: its mode does not let this user attach it.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
+
+/* Zeroed memory of the pool, whole pages. It is freed when this process and all that have attached
+ * it have released it, or have ended. */
+int vshmem_hold(vshmem_pool *pool, uint64_t bytes, void **memory);
+int vshmem_release(vshmem_pool *pool, void *memory);
+/* The id of such memory, above 0, by which another process of the pool attaches it. */
+int vshmem_id(const vshmem_pool *pool, const void *memory);
+/* Attaches memory by its id, or a segment, if it has at least so many bytes. vshmem_release gives
+ * it back. */
+int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
 /* Attaches that the pool has room for, of all processes together. A claimed lane is one, and so is
  * memory that is held. */
 uint32_t vshmem_attaches(const vshmem_pool *pool);
 
-/* Where the pool lies in this process; other processes have it elsewhere. */
-void *vshmem_base(const vshmem_pool *pool);
-uint64_t vshmem_bytes(const vshmem_pool *pool);
+/* Segments: System V segments of a pool, by key, and keys of names.
+ *
+ * For programs without the preload library, static ones too. Keys, flags, ids and errors are those
+ * of the calls of libc with these names, and the objects are those of programs under `vshmem run`.
+ * An object stays until it is removed, also after its maker has ended. */
 
-/* Zeroed memory of the pool, whole pages, which goes when this process gives it back or ends, and
- * everybody else who has attached it. */
-int vshmem_hold(vshmem_pool *pool, uint64_t bytes, void **memory);
-int vshmem_release(vshmem_pool *pool, void *memory);
-/* The name of such memory, above 0, by which another process of the pool attaches it, if it has at
- * least so many bytes. That one gives it back by vshmem_release, too. -EBUSY: this process has it
- * already; -EINVAL: it is gone, or shorter; -ENOMEM: the pool's table of attaches is full. */
-int vshmem_id(const vshmem_pool *pool, const void *memory);
-int vshmem_attach(vshmem_pool *pool, int id, uint64_t bytes, void **memory);
-
-/* Objects: segments, semaphore sets and queues, for programs without the preload library, static
- * ones too. Keys, flags, ids and errors are those of the calls of libc with these names, and the
- * objects are those of programs under `vshmem run`. An object stays until it is removed, also
- * after its maker has ended. Waiting ends with -EINTR when a signal was handled. */
-
-/* The key of a name, the same for all processes and domains. Two names may have one key, as with
- * ftok(3). */
-int vshmem_key(const char *name);
+/* Errors: those of shmget(2) and shmctl(2), and:
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
 /* shmget(2): the segment's id. vshmem_attach attaches it, vshmem_release detaches. */
 int vshmem_shmget(vshmem_pool *pool, int key, uint64_t bytes, int flags);
 /* Removes it once nobody has it attached. */
 int vshmem_shmrm(vshmem_pool *pool, int id);
+
+/* The key of a name, the same for all processes and domains. Two names may have one key, as with
+ * ftok(3). */
+int vshmem_key(const char *name);
+
+/* Semaphores: System V semaphore sets of a pool, by key.
+ *
+ * Keys, flags, ids and errors are those of the calls of libc with these names, and the sets are
+ * those of programs under `vshmem run`. A set stays until it is removed, also after its maker has
+ * ended. vshmem_key makes a key of a name. */
+
+/* Errors: those of semget(2), semop(2) and semctl(2), and:
+ * -EINTR: a signal handler has run; the operations were not done.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
 /* semget(2): the set's id. */
 int vshmem_semget(vshmem_pool *pool, int key, int count, int flags);
@@ -91,7 +131,25 @@ int vshmem_semop(vshmem_pool *pool, int id, const struct sembuf *operations, siz
 /* The value of a semaphore of the set, and setting it. */
 int vshmem_semval(vshmem_pool *pool, int id, int number);
 int vshmem_semset(vshmem_pool *pool, int id, int number, int value);
+/* Removes the set. All that wait there get -EIDRM. */
 int vshmem_semrm(vshmem_pool *pool, int id);
+
+/* To be called by a signal handler: the call of this library that it has interrupted, on this
+ * thread, waits no longer and returns -EINTR. A handler that does not call it ends the sleep that
+ * it interrupts as a rule, but not when it comes in the microseconds before the sleep, or, with
+ * SA_RESTART, in some guests. May be called in any handler, at any time. */
+void vshmem_interrupt(void);
+
+/* Queues: System V message queues of a pool, by key.
+ *
+ * Keys, flags, ids and errors are those of the calls of libc with these names, and the queues are
+ * those of programs under `vshmem run`. A queue stays until it is removed, also after its maker has
+ * ended. vshmem_key makes a key of a name, and vshmem_interrupt ends a wait. */
+
+/* Errors: those of msgget(2), msgsnd(2), msgrcv(2) and msgctl(2), and:
+ * -EINTR: a signal handler has run; nothing was sent or received.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
 /* msgget(2): the queue's id. */
 int vshmem_msgget(vshmem_pool *pool, int key, int flags);
@@ -101,9 +159,22 @@ int vshmem_msgsnd(
 	vshmem_pool *pool, int id, long type, const void *text, size_t bytes, int flags);
 int vshmem_msgrcv(vshmem_pool *pool, int id, long *type, void *text, size_t room, long wanted,
 	int flags);
+/* Removes the queue and its messages. All that wait there get -EIDRM. */
 int vshmem_msgrm(vshmem_pool *pool, int id);
 
-/* Ports: where this process receives. A port has a lane for each sender, all of the same size. */
+/* Ports: where a process receives messages.
+ *
+ * A port has a lane for each sender, all of the same size. A port is used by one thread at a time,
+ * and receiving makes no system call. */
+
+/* Errors:
+ * -EPIPE: a sender is gone, and all that it had sent is read.
+ * -EBADMSG: what a sender writes makes no sense, and is not read any more.
+ * -ENOENT: nobody sends on that lane.
+ * -EINVAL: no port of so many senders fits into so many bytes.
+ * -ENOSPC, -ENOMEM: the pool has no memory left for it.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: a parent has opened the pool and not this process, or what stands in it makes no sense. */
 
 struct vshmem_address {
 	uint64_t nonce;
@@ -128,10 +199,11 @@ struct vshmem_message {
 
 /* 1: a message, which stays until it is released; 0: none. -EPIPE: a sender is gone, and all that
  * it had sent is read. -EBADMSG: what a sender writes makes no sense, and is not read any more. In
- * both cases message->lane is not a lane but that sender's name in the pool. */
+ * both cases message->lane is not a lane but that sender's client number. */
 int vshmem_receive(vshmem_port *port, struct vshmem_message *message);
 /* The same, looking so many times before it says that there is none. */
 int vshmem_receive_soon(vshmem_port *port, struct vshmem_message *message, uint32_t looks);
+/* Releases the message that was received. */
 void vshmem_receive_done(vshmem_port *port, const struct vshmem_message *message);
 
 struct vshmem_sender {
@@ -142,7 +214,17 @@ struct vshmem_sender {
 /* Who sends on a lane, as it says. -ENOENT: nobody. */
 int vshmem_sender(const vshmem_port *port, uint32_t lane, struct vshmem_sender *sender);
 
-/* Lanes: where this process sends. */
+/* Lanes: where a process sends messages.
+ *
+ * A lane is used by one thread at a time, and sending makes no system call. */
+
+/* Errors:
+ * -EAGAIN: no room yet; of vshmem_lane_claim: all lanes of the port are taken.
+ * -EMSGSIZE: longer than vshmem_lane_most_bytes says.
+ * -ENOENT: the port is gone.
+ * -ENOMEM: the pool's table of attaches is full.
+ * -EBADF: the pool is NULL, or closed.
+ * -EIO: the lane makes no sense, or a parent has opened the pool and not this process. */
 
 /* Claims a lane of a port. OWN (or NULL) tells the receiver where it may answer, MARK anything
  * else. -ENOENT: the port is gone; -EAGAIN: all its lanes are taken; -ENOMEM, -EIO. */
@@ -168,19 +250,27 @@ int vshmem_lane_drained(vshmem_lane *lane);
 /* 1: the receiver may still read; 0: it is gone. */
 int vshmem_lane_alive(const vshmem_lane *lane);
 
-/* Teams: barrier, broadcast and reduction for a fixed number of members, in memory of any kind that
- * all of them have: a System V segment of the kernel or of a pool (shmat), or a pool's memory. No
- * pool need be open.
+/* Teams: barrier, broadcast and reduction for a fixed number of members.
+ *
+ * They take place in memory of any kind that all members have: a System V segment of the kernel or
+ * of a pool (shmat), or a pool's memory. No pool need be open.
  *
  * All members make the same calls in the same order. A member is a handle that one thread uses at a
  * time. Waiting makes no system call as long as the others come soon; then it yields, then it
  * sleeps between looks.
  *
  * A call that fails has ended the team, for all members: each gets the same answer from then on,
- * and may only leave. -ETIMEDOUT: a member did not come in time; -EOWNERDEAD: its process has
- * ended, which is noticed soon if it ran in the caller's domain, and is a timeout otherwise;
- * -EPIPE: it has left; -EPROTO: it makes another call, or the same with another size, kind or
- * operation; -EIO: what it has written makes no sense. vshmem_team_failure names it. */
+ * and may only leave. vshmem_team_failure names the member because of which it failed. */
+
+/* Errors:
+ * -ETIMEDOUT: a member did not come in time.
+ * -EOWNERDEAD: its process has ended, which is noticed soon if it ran in the caller's domain, and
+ * is a timeout otherwise.
+ * -EPIPE: it has left.
+ * -EPROTO: it makes another call, or the same with another size, kind or operation.
+ * -EINVAL: no such team, rank, kind or operation.
+ * -EBUSY: that rank is taken.
+ * -EIO: what a member has written makes no sense. */
 
 /* Bytes of memory for so many members (at most 4096) that pass on PAYLOAD bytes at once (at most 64
  * MiB); longer texts go in pieces. Grows with both. 0: out of range. */

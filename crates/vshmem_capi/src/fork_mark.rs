@@ -7,6 +7,15 @@ use rustix::mm::{Advice, madvise};
 use vshmem_ipc::Errno;
 use vshmem_mem::Mapping;
 
+/// A page of zeros, which a child finds so again.
+pub fn wiped_on_fork() -> Result<Mapping, Errno> {
+    const BYTES: usize = 4096;
+    let page = Mapping::anonymous(BYTES)?;
+    // SAFETY: the page is ours, and holds nothing yet.
+    unsafe { madvise(page.start().as_ptr().cast(), BYTES, Advice::LinuxWipeOnFork)? };
+    Ok(page)
+}
+
 /// A page that a child finds empty.
 #[derive(Debug)]
 pub struct ForkMark {
@@ -16,11 +25,7 @@ pub struct ForkMark {
 impl ForkMark {
     /// Of this process.
     pub fn new() -> Result<Self, Errno> {
-        const BYTES: usize = 4096;
-        let page = Mapping::anonymous(BYTES)?;
-        // SAFETY: the page is ours, and holds nothing yet.
-        unsafe { madvise(page.start().as_ptr().cast(), BYTES, Advice::LinuxWipeOnFork)? };
-        let mark = Self { page };
+        let mark = Self { page: wiped_on_fork()? };
         mark.word().store(1, Ordering::Relaxed);
         Ok(mark)
     }

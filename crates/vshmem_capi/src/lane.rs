@@ -8,7 +8,8 @@ use vshmem_ipc::Errno;
 use vshmem_mem::copy_past_cache;
 
 use crate::answer;
-use crate::pool::{Pool, share};
+use crate::handle::share;
+use crate::pool::Pool;
 use crate::port::{Address, Receiver};
 
 /// `vshmem_lane`.
@@ -54,7 +55,10 @@ impl Lane {
 
 impl Drop for Lane {
     fn drop(&mut self) {
-        if let Some(outbound) = self.outbound.take() {
+        // In a child it is still its parent's.
+        if let Some(outbound) = self.outbound.take()
+            && self.pool.session().is_ok()
+        {
             outbound.close();
         }
         let _ = self.pool.detach(self.id);
@@ -81,9 +85,9 @@ pub unsafe extern "C" fn vshmem_lane_claim(
     mark: u64,
     lane: *mut *mut Lane,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool, an address, and an open port or null.
+    // SAFETY: the caller passes a pool's handle, an address, and an open port or null.
     let (pool, to, own) = unsafe { (share(pool), *to, own.as_ref()) };
-    answer(Lane::claim(pool, to, own, mark).map(|claimed| {
+    answer(pool.and_then(|pool| Lane::claim(pool, to, own, mark)).map(|claimed| {
         // SAFETY: the caller passes a place for the handle.
         unsafe { lane.write(Box::into_raw(Box::new(claimed))) };
         0

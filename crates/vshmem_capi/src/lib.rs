@@ -8,6 +8,7 @@
 mod agent;
 mod caller;
 mod fork_mark;
+mod handle;
 mod lane;
 mod objects;
 mod pool;

@@ -4,21 +4,19 @@ use std::ffi::{CStr, c_char, c_int, c_long, c_short, c_void};
 use std::time::Duration;
 
 use vshmem_ipc::{Errno, Operation, Receive};
+use vshmem_wire::fnv1a_32;
 
 use crate::answer;
 use crate::caller::Me;
-use crate::pool::{Pool, borrow};
+use crate::handle::session_of;
+use crate::pool::Pool;
 
 const SEM_UNDO: c_short = 0x1000;
 
 /// A key for a name: the same in all domains, and never IPC_PRIVATE.
 fn key_of(name: &[u8]) -> i32 {
-    // FNV-1a.
-    let hash = name
-        .iter()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
     // Above 0: a negative answer would be an error.
-    ((hash & 0x7fff_ffff) as i32).max(1)
+    ((fnv1a_32(name) & 0x7fff_ffff) as i32).max(1)
 }
 
 /// See vshmem.h.
@@ -42,11 +40,9 @@ pub unsafe extern "C" fn vshmem_shmget(
     bytes: u64,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    answer(
-        pool.session().and_then(|session| session.client().shmget(key, bytes, flags, &Me, session)),
-    )
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| session.client().shmget(key, bytes, flags, &Me, session)))
 }
 
 /// See vshmem.h.
@@ -55,9 +51,9 @@ pub unsafe extern "C" fn vshmem_shmget(
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_shmrm(pool: *const Pool, id: c_int) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.session().and_then(|session| session.client().segment_remove(id, &Me)).map(|()| 0))
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| session.client().segment_remove(id, &Me)).map(|()| 0))
 }
 
 /// See vshmem.h.
@@ -71,9 +67,9 @@ pub unsafe extern "C" fn vshmem_semget(
     count: c_int,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.session().and_then(|session| session.client().semget(key, count, flags, &Me)))
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| session.client().semget(key, count, flags, &Me)))
 }
 
 /// See vshmem.h.
@@ -88,9 +84,9 @@ pub unsafe extern "C" fn vshmem_semop(
     count: usize,
     timeout: *const libc::timespec,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool, and a time or null.
-    let (pool, timeout) = unsafe { (borrow(pool), timeout.as_ref()) };
-    answer(pool.session().and_then(|session| {
+    // SAFETY: the caller passes a pool's handle, and a time or null.
+    let (session, timeout) = unsafe { (session_of(pool), timeout.as_ref()) };
+    answer(session.and_then(|session| {
         if count > session.client().pool().geometry().semopm as usize {
             return Err(Errno::TOOBIG);
         }
@@ -127,9 +123,9 @@ fn span(raw: &libc::timespec) -> Result<Duration, Errno> {
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_semval(pool: *const Pool, id: c_int, number: c_int) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    let value = pool.session().and_then(|one| one.client().semaphore_value(id, number, &Me));
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    let value = session.and_then(|one| one.client().semaphore_value(id, number, &Me));
     answer(value.map(|value| value as c_int))
 }
 
@@ -144,9 +140,9 @@ pub unsafe extern "C" fn vshmem_semset(
     number: c_int,
     value: c_int,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    let set = pool.session().and_then(|one| one.client().set_semaphore(id, number, value, &Me));
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    let set = session.and_then(|one| one.client().set_semaphore(id, number, value, &Me));
     answer(set.map(|()| 0))
 }
 
@@ -156,9 +152,15 @@ pub unsafe extern "C" fn vshmem_semset(
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_semrm(pool: *const Pool, id: c_int) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.session().and_then(|session| session.client().set_remove(id, &Me)).map(|()| 0))
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| session.client().set_remove(id, &Me)).map(|()| 0))
+}
+
+/// See vshmem.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn vshmem_interrupt() {
+    vshmem_mem::signal_handled();
 }
 
 /// See vshmem.h.
@@ -167,9 +169,9 @@ pub unsafe extern "C" fn vshmem_semrm(pool: *const Pool, id: c_int) -> c_int {
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_msgget(pool: *const Pool, key: c_int, flags: c_int) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.session().and_then(|session| session.client().msgget(key, flags, &Me)))
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| session.client().msgget(key, flags, &Me)))
 }
 
 /// See vshmem.h.
@@ -185,9 +187,9 @@ pub unsafe extern "C" fn vshmem_msgsnd(
     bytes: usize,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.session().and_then(|session| {
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| {
         let this_client = session.client();
         if bytes > this_client.pool().geometry().msgmax as usize || id < 0 || mtype < 1 {
             return Err(Errno::INVAL);
@@ -216,8 +218,8 @@ pub unsafe extern "C" fn vshmem_msgrcv(
     wanted: c_long,
     flags: c_int,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
     let wanted = Receive::of(wanted, room, flags);
     let mut deliver = |kind: i64, size: usize, copy: &dyn Fn(&mut [u8])| {
         if !mtype.is_null() {
@@ -231,7 +233,7 @@ pub unsafe extern "C" fn vshmem_msgrcv(
         Ok(size)
     };
     let received =
-        pool.session().and_then(|session| session.client().msgrcv(id, wanted, &Me, &mut deliver));
+        session.and_then(|session| session.client().msgrcv(id, wanted, &Me, &mut deliver));
     answer(received.map(|bytes| bytes as c_int))
 }
 
@@ -241,9 +243,9 @@ pub unsafe extern "C" fn vshmem_msgrcv(
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_msgrm(pool: *const Pool, id: c_int) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.session().and_then(|session| session.client().queue_remove(id, &Me)).map(|()| 0))
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| session.client().queue_remove(id, &Me)).map(|()| 0))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use vshmem_session::{Session, SessionError};
 use vshmem_wire::ClientId;
 
 use crate::fork_mark::ForkMark;
+use crate::handle::{OpenWord, borrow, forget_closed, open_pools, session_of};
 use crate::{agent, answer, caller::Me};
 
 /// Written in a guest by its operator: the name of its pool.
@@ -20,6 +21,7 @@ const CONFIGURED: &str = "/run/vshmem/pool";
 /// A pool that this process has joined: `vshmem_pool`.
 #[derive(Debug)]
 pub struct Pool {
+    open_word: OpenWord,
     session: Option<Session>,
     mark: ForkMark,
     place: PathBuf,
@@ -35,9 +37,6 @@ pub struct Pool {
 unsafe impl Send for Pool {}
 // SAFETY: as above.
 unsafe impl Sync for Pool {}
-
-/// Pools that are open in this process, so that one that is opened twice is joined once.
-static OPEN: Mutex<Vec<Weak<Pool>>> = Mutex::new(Vec::new());
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -59,14 +58,16 @@ impl Pool {
         let said = |error: SessionError| error.to_string();
         let link = vshmem_session::find(&name).map_err(|error| error.to_string())?;
         let place = link.place().to_owned();
-        let mut open = locked(&OPEN);
-        open.retain(|pool| pool.strong_count() > 0);
+        let unmarked = |errno| format!("cannot mark this process: {errno}");
+        // One that is opened twice is joined once.
+        let mut open = open_pools().map_err(unmarked)?;
+        forget_closed(&mut open);
         // What a parent has opened is none of its child's.
         let is_it = |pool: &Arc<Self>| pool.place == place && pool.mark.is_of_this_process();
         if let Some(pool) = open.iter().filter_map(Weak::upgrade).find(is_it) {
             return Ok(pool);
         }
-        let mark = ForkMark::new().map_err(|errno| format!("cannot mark this process: {errno}"))?;
+        let mark = ForkMark::new().map_err(unmarked)?;
         let session = Session::join_beside(link).map_err(said)?;
         let bytes = session.client().pool().layout().total_bytes as usize;
         let mapping = session
@@ -77,9 +78,17 @@ impl Pool {
         let map = Arc::new(Map::of(mapping));
         agent::ensure(&session);
         let held = Mutex::new(HashMap::new());
-        let pool = Arc::new(Self { session: Some(session), mark, place, map, base, held });
+        let open_word = OpenWord::new();
+        let session = Some(session);
+        let pool = Arc::new(Self { open_word, session, mark, place, map, base, held });
         open.push(Arc::downgrade(&pool));
         Ok(pool)
+    }
+
+    /// The word of a pool that may have been closed; nothing is read.
+    pub fn open_word(handle: *const Self) -> *const OpenWord {
+        // SAFETY: the pool's memory is there, and only an address is computed.
+        unsafe { &raw const (*handle).open_word }
     }
 
     /// The session; there until the pool is dropped. EIO in a child of the process that has it.
@@ -97,6 +106,11 @@ impl Pool {
     #[inline]
     pub fn address(&self, offset: u64) -> *mut u8 {
         self.base.as_ptr().wrapping_add(offset as usize)
+    }
+
+    /// Offset of an address in the pool, as this process has it.
+    fn offset(&self, memory: *const c_void) -> u64 {
+        memory.addr().wrapping_sub(self.base.as_ptr().addr()) as u64
     }
 
     /// Memory of this process's own.
@@ -131,6 +145,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
+        self.open_word.close();
         let session = self.session.take();
         if !self.mark.is_of_this_process() {
             // The parent still takes part.
@@ -155,27 +170,6 @@ pub unsafe fn tell(text: &str, message: *mut c_char, bytes: usize) {
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), message.cast(), length);
         message.add(length).write(0);
-    }
-}
-
-/// Borrows a handle.
-///
-/// # Safety
-/// `handle` was given out by this library and is not closed.
-pub unsafe fn borrow<'a>(handle: *const Pool) -> &'a Pool {
-    // SAFETY: by this function's own contract.
-    unsafe { &*handle }
-}
-
-/// Another reference to an open pool.
-///
-/// # Safety
-/// As [`borrow`].
-pub unsafe fn share(handle: *const Pool) -> Arc<Pool> {
-    // SAFETY: handles are made of counted references, and one more is counted first.
-    unsafe {
-        Arc::increment_strong_count(handle);
-        Arc::from_raw(handle)
     }
 }
 
@@ -219,7 +213,8 @@ pub unsafe extern "C" fn vshmem_open(
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_close(pool: *const Pool) {
-    if !pool.is_null() {
+    // SAFETY: the caller passes a pool's handle, or null.
+    if unsafe { borrow(pool) }.is_ok() {
         // SAFETY: the handle carries one count, which ends here.
         drop(unsafe { Arc::from_raw(pool) });
     }
@@ -231,9 +226,9 @@ pub unsafe extern "C" fn vshmem_close(pool: *const Pool) {
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_identify(pool: *const Pool, uuid: *mut [u8; 16]) {
-    // SAFETY: the caller passes an open pool and 16 bytes.
+    // SAFETY: the caller passes a pool's handle and 16 bytes.
     unsafe {
-        let session = borrow(pool).session.as_ref();
+        let session = borrow(pool).ok().and_then(|pool| pool.session.as_ref());
         let bytes = session.map_or([0; 16], |session| session.client().pool().superblock().uuid);
         uuid.write(bytes);
     }
@@ -250,9 +245,12 @@ pub unsafe extern "C" fn vshmem_whoami(
     domain: *mut u32,
     client: *mut u32,
 ) {
-    // SAFETY: the caller passes an open pool, 64 bytes and two words.
+    // SAFETY: the caller passes a pool's handle, 64 bytes and two words.
     unsafe {
-        let Some(session) = borrow(pool).session.as_ref() else { return };
+        name.write(0);
+        domain.write(0);
+        client.write(0);
+        let Ok(Some(session)) = borrow(pool).map(|pool| pool.session.as_ref()) else { return };
         tell(&session.client().pool().name(), name, 64);
         domain.write(session.client().domain());
         client.write(session.client().client_id().short());
@@ -273,9 +271,9 @@ pub struct Domain {
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_domain(pool: *const Pool, domain: *mut Domain) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.session().and_then(|session| {
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| {
         let index = session.client().domain();
         let epoch = session.client().pool().domain_epoch(index)?.ok_or(Errno::IO)?;
         // SAFETY: the caller passes a place for the domain.
@@ -294,9 +292,9 @@ pub unsafe extern "C" fn vshmem_domain_named(
     name: *const c_char,
     domain: *mut Domain,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool and a C string.
-    let (pool, name) = unsafe { (borrow(pool), CStr::from_ptr(name).to_bytes()) };
-    answer(pool.session().and_then(|session| {
+    // SAFETY: the caller passes a pool's handle and a C string.
+    let (session, name) = unsafe { (session_of(pool), CStr::from_ptr(name).to_bytes()) };
+    answer(session.and_then(|session| {
         let members = session.client().pool();
         let rows = members.domains()?;
         let living = |row: &&DomainRow| {
@@ -315,9 +313,9 @@ pub unsafe extern "C" fn vshmem_domain_named(
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_domain_alive(pool: *const Pool, domain: *const Domain) -> c_int {
-    // SAFETY: the caller passes an open pool and a domain.
-    let (pool, domain) = unsafe { (borrow(pool), *domain) };
-    answer(pool.session().and_then(|session| {
+    // SAFETY: the caller passes a pool's handle and a domain.
+    let (session, domain) = unsafe { (session_of(pool), *domain) };
+    answer(session.and_then(|session| {
         let epoch = session.client().pool().domain_epoch(domain.index)?;
         Ok((epoch == Some(domain.epoch)).into())
     }))
@@ -329,9 +327,9 @@ pub unsafe extern "C" fn vshmem_domain_alive(pool: *const Pool, domain: *const D
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    answer(pool.session().and_then(|session| {
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| {
         let this_client = session.client();
         let domains = this_client.pool().domains()?;
         // Containers are domains of their own and share the CPUs of their kernel.
@@ -352,9 +350,9 @@ pub unsafe extern "C" fn vshmem_neighbours(pool: *const Pool) -> c_int {
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_attaches(pool: *const Pool) -> u32 {
-    // SAFETY: the caller passes an open pool.
-    let pool = unsafe { borrow(pool) };
-    pool.session().map_or(0, |session| session.client().pool().layout().attaches.count as u32)
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    session.map_or(0, |session| session.client().pool().layout().attaches.count as u32)
 }
 
 /// See vshmem.h.
@@ -363,8 +361,8 @@ pub unsafe extern "C" fn vshmem_attaches(pool: *const Pool) -> u32 {
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_base(pool: *const Pool) -> *mut c_void {
-    // SAFETY: the caller passes an open pool.
-    unsafe { borrow(pool) }.base.as_ptr().cast()
+    // SAFETY: the caller passes a pool's handle.
+    unsafe { borrow(pool) }.map_or(std::ptr::null_mut(), |pool| pool.base.as_ptr().cast())
 }
 
 /// See vshmem.h.
@@ -373,8 +371,8 @@ pub unsafe extern "C" fn vshmem_base(pool: *const Pool) -> *mut c_void {
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_bytes(pool: *const Pool) -> u64 {
-    // SAFETY: the caller passes an open pool.
-    unsafe { borrow(pool) }.map.bytes()
+    // SAFETY: the caller passes a pool's handle.
+    unsafe { borrow(pool) }.map_or(0, |pool| pool.map.bytes())
 }
 
 /// See vshmem.h.
@@ -387,13 +385,14 @@ pub unsafe extern "C" fn vshmem_hold(
     bytes: u64,
     memory: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool.
+    // SAFETY: the caller passes a pool's handle.
     let pool = unsafe { borrow(pool) };
-    answer(pool.hold(bytes).map(|held| {
+    answer(pool.and_then(|pool| {
+        let held = pool.hold(bytes)?;
         locked(&pool.held).insert(held.offset, held.id);
         // SAFETY: the caller passes a place for the address.
         unsafe { memory.write(pool.address(held.offset).cast()) };
-        0
+        Ok(0)
     }))
 }
 
@@ -403,11 +402,14 @@ pub unsafe extern "C" fn vshmem_hold(
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_release(pool: *const Pool, memory: *mut c_void) -> c_int {
-    // SAFETY: the caller passes an open pool.
+    // SAFETY: the caller passes a pool's handle.
     let pool = unsafe { borrow(pool) };
-    let offset = memory.addr().wrapping_sub(pool.base.as_ptr().addr()) as u64;
-    let id = locked(&pool.held).remove(&offset).ok_or(Errno::INVAL);
-    answer(id.and_then(|id| pool.detach(id)).map(|()| 0))
+    answer(pool.and_then(|pool| {
+        // What a parent holds stays its own.
+        pool.session()?;
+        let id = locked(&pool.held).remove(&pool.offset(memory)).ok_or(Errno::INVAL)?;
+        pool.detach(id).map(|()| 0)
+    }))
 }
 
 /// See vshmem.h.
@@ -416,10 +418,10 @@ pub unsafe extern "C" fn vshmem_release(pool: *const Pool, memory: *mut c_void) 
 /// As vshmem.h says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn vshmem_id(pool: *const Pool, memory: *const c_void) -> c_int {
-    // SAFETY: the caller passes an open pool.
+    // SAFETY: the caller passes a pool's handle.
     let pool = unsafe { borrow(pool) };
-    let offset = memory.addr().wrapping_sub(pool.base.as_ptr().addr()) as u64;
-    answer(locked(&pool.held).get(&offset).copied().ok_or(Errno::INVAL))
+    let id = |pool: &Pool| locked(&pool.held).get(&pool.offset(memory)).copied();
+    answer(pool.and_then(|pool| id(pool).ok_or(Errno::INVAL)))
 }
 
 /// See vshmem.h.
@@ -433,9 +435,10 @@ pub unsafe extern "C" fn vshmem_attach(
     bytes: u64,
     memory: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool.
+    // SAFETY: the caller passes a pool's handle.
     let pool = unsafe { borrow(pool) };
-    answer(pool.attach(id).and_then(|found| {
+    answer(pool.and_then(|pool| {
+        let found = pool.attach(id)?;
         let mut held = locked(&pool.held);
         let refused = if found.bytes < bytes {
             Some(Errno::INVAL)

@@ -7,7 +7,8 @@ use vshmem_channel::{Identity, Inbound, Port, Received, Shape};
 use vshmem_ipc::Errno;
 
 use crate::answer;
-use crate::pool::{Pool, share};
+use crate::handle::share;
+use crate::pool::Pool;
 
 /// `struct vshmem_address`.
 #[derive(Debug, Clone, Copy)]
@@ -100,9 +101,9 @@ pub unsafe extern "C" fn vshmem_port_make(
     most_lane: u32,
     port: *mut *mut Receiver,
 ) -> c_int {
-    // SAFETY: the caller passes an open pool.
+    // SAFETY: the caller passes a pool's handle.
     let pool = unsafe { share(pool) };
-    answer(Receiver::make(pool, senders, budget, most_lane).map(|made| {
+    answer(pool.and_then(|pool| Receiver::make(pool, senders, budget, most_lane)).map(|made| {
         // SAFETY: the caller passes a place for the handle.
         unsafe { port.write(Box::into_raw(Box::new(made))) };
         0

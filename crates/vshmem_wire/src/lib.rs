@@ -13,6 +13,7 @@ mod client_id;
 mod clients;
 mod extent;
 mod geometry;
+mod hash;
 mod heap;
 mod object;
 mod semaphore;
@@ -28,6 +29,7 @@ pub use clients::{
 };
 pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use geometry::{Area, Geometry, GeometryError, Layout, Limit};
+pub use hash::fnv1a_32;
 pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
 pub use object::{
     AttachSlot, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, ObjectHeader, ObjectState,

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use libc::{c_char, c_int, key_t};
 use vshmem_ipc::Errno;
+use vshmem_wire::fnv1a_32;
 
 use crate::errno;
 use crate::next::next;
@@ -43,9 +44,7 @@ pub unsafe extern "C" fn ftok(path: *const c_char, project: c_int) -> key_t {
 
 /// Project id in the high byte, as in libc; 24 bits of the path's hash below.
 fn key_of(path: &[u8], project: c_int) -> key_t {
-    let hash = path
-        .iter()
-        .fold(0x811c_9dc5_u32, |hash, &byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    let hash = fnv1a_32(path);
     let low = (hash ^ (hash >> 24)) & 0x00ff_ffff;
     // Never IPC_PRIVATE.
     let low = if low == 0 { 1 } else { low };

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{Shutdown, shutdown};
+use vshmem_wire::fnv1a_32;
 
 use super::config::{NotifyConfig, NotifyError};
 use super::limit::TokenBucket;
@@ -116,11 +117,7 @@ pub struct Peers {
 /// What stands in the pool for an address, so that others can find the address in their own
 /// configuration: FNV-1a of its text.
 fn digest_of(address: &SocketAddr) -> u32 {
-    let text = address.to_string();
-    let digest = text
-        .bytes()
-        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    digest.max(1)
+    fnv1a_32(address.to_string().as_bytes()).max(1)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
