@@ -118,6 +118,39 @@ fn it_is_said_on_a_terminal() {
     assert_eq!(said.matches("./fixed is statically linked").count(), 1, "{said}");
 }
 
+/// A process loses its locks on a file when it closes any descriptor of it.
+#[test]
+fn a_lock_on_a_program_stays_when_the_program_is_looked_at() {
+    let Some(setup) = Setup::new("outside-lock") else { return };
+    fs::write(setup.place("it.c"), LOCKS).unwrap();
+    if !setup.compile("locks", &[]) {
+        return;
+    }
+    // What the kernel does not execute: the caller goes on.
+    setup.script("garbage", "neither a program nor a script");
+    let output = setup.run(&["./locks", "./garbage"]).env("VSHMEM_LOG", "1").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+/// Locks a file, executes it, and looks whether the lock is still there: 0.
+const LOCKS: &str = "
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int count, char **words)
+{
+	int file = open(words[count - 1], O_RDONLY), status;
+	struct flock lock = { .l_type = F_RDLCK }, other = { .l_type = F_WRLCK };
+	if (file < 0 || fcntl(file, F_SETLK, &lock))
+		return 2;
+	execv(words[count - 1], words + count - 1);
+	if (!fork())
+		_exit(fcntl(file, F_GETLK, &other) || other.l_type == F_UNLCK);
+	wait(&status);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 3;
+}
+";
+
 #[test]
 fn nothing_is_said_of_what_comes_along() {
     let Some(setup) = Setup::new("outside-not") else { return };

@@ -7,15 +7,15 @@
 //! files that it may remove itself. What a process has left under such a name that was killed in
 //! between is removed by the next one.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{
-    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, openat, renameat_with, statat,
-    unlinkat,
+    AtFlags, CWD, Dir, FileType, Mode, OFlags, RenameFlags, fstat, linkat, openat, renameat,
+    renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 use vshmem_link::{Local, Region};
@@ -54,8 +54,12 @@ fn remove_if(name: &str, seen: Option<&Region>) -> Result<PathBuf, CreateError> 
         let removed = Entry::of(&place).and_then(|entry| entry.remove(seen));
         let name = name.to_owned();
         match removed {
-            Ok(true) => return Ok(place),
-            Ok(false) => return Err(CreateError::Replaced { name, place }),
+            Ok(Removal::Done) => return Ok(place),
+            Ok(Removal::Replaced) => return Err(CreateError::Replaced { name, place }),
+            Ok(Removal::Kept(kept)) => {
+                let kept = place.with_file_name(kept);
+                return Err(CreateError::Kept { name, place, kept });
+            }
             Err(Errno::NOENT) => {}
             Err(error) => {
                 let error = error.into();
@@ -64,6 +68,17 @@ fn remove_if(name: &str, seen: Option<&Region>) -> Result<PathBuf, CreateError> 
         }
     }
     Err(FindError::Unknown { name: name.to_owned() }.into())
+}
+
+/// How a removal ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Removal {
+    /// The file is removed.
+    Done,
+    /// Another file was there, and is there still.
+    Replaced,
+    /// Another file was there, and has this name now: a third one has come to its own meanwhile.
+    Kept(OsString),
 }
 
 /// A name in a directory that is held open.
@@ -82,30 +97,41 @@ impl<'a> Entry<'a> {
         Ok(Self { directory, name })
     }
 
-    /// Removes the file of this name, if it is the one that was `seen`. Whether it was.
-    fn remove(&self, seen: Option<&Region>) -> Result<bool, Errno> {
+    /// Removes the file of this name, if it is the one that was `seen`.
+    fn remove(&self, seen: Option<&Region>) -> Result<Removal, Errno> {
         let Some(seen) = seen else {
             unlinkat(&self.directory, self.name, AtFlags::empty())?;
-            return Ok(true);
+            return Ok(Removal::Done);
         };
-        let is_seen = |name: &OsStr| {
-            let now = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
-            Ok::<bool, Errno>((now.st_dev, now.st_ino) == (seen.device, seen.inode))
-        };
-        if !is_seen(self.name)? {
-            return Ok(false);
+        if !self.is_seen(self.name, seen)? {
+            return Ok(Removal::Replaced);
         }
         let _ = self.remove_left_behind(LEFT_BEHIND_AFTER);
-        let aside = format!("{ASIDE}{}", uuid::Uuid::new_v4());
-        let aside = OsStr::new(&aside);
-        self.rename(self.name, aside)?;
-        if is_seen(aside)? {
+        let aside = OsString::from(format!("{ASIDE}{}", uuid::Uuid::new_v4()));
+        self.rename(self.name, &aside)?;
+        self.remove_aside(&aside, seen)
+    }
+
+    fn is_seen(&self, name: &OsStr, seen: &Region) -> Result<bool, Errno> {
+        let now = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok((now.st_dev, now.st_ino) == (seen.device, seen.inode))
+    }
+
+    /// Removes a file that was given the name `aside`, or gives it its own name again.
+    fn remove_aside(&self, aside: &OsStr, seen: &Region) -> Result<Removal, Errno> {
+        if self.is_seen(aside, seen)? {
             unlinkat(&self.directory, aside, AtFlags::empty())?;
-            return Ok(true);
+            return Ok(Removal::Done);
         }
-        // Unless there is another one by now, which is not to be lost either.
-        self.rename(aside, self.name)?;
-        Ok(false)
+        if self.put_back(aside).is_ok() {
+            return Ok(Removal::Replaced);
+        }
+        // There is another one by now, which is not to be lost either. Under the name that it has,
+        // the next removal in this directory would take it for one that was left behind.
+        let mut kept = self.name.to_owned();
+        kept.push(format!(".kept-{}", uuid::Uuid::new_v4()));
+        self.rename(aside, &kept)?;
+        Ok(Removal::Kept(kept))
     }
 
     /// Removes pools that have been under a name of that kind for so long, as far as this user may.
@@ -140,8 +166,25 @@ impl<'a> Entry<'a> {
             && magic == vshmem_wire::MAGIC)
     }
 
+    /// Gives a file a name that was made for it: there is no other of that name.
     fn rename(&self, from: &OsStr, to: &OsStr) -> Result<(), Errno> {
-        renameat_with(&self.directory, from, &self.directory, to, RenameFlags::NOREPLACE)
+        renameat(&self.directory, from, &self.directory, to)
+    }
+
+    /// Gives a file that was put aside its own name again, unless there is another one by now.
+    fn put_back(&self, aside: &OsStr) -> Result<(), Errno> {
+        let (directory, flags) = (&self.directory, RenameFlags::NOREPLACE);
+        match renameat_with(directory, aside, directory, self.name, flags) {
+            // NFS and 9p have no such renaming.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => self.link_back(aside),
+            result => result,
+        }
+    }
+
+    /// As `put_back`, in two steps: a link is never made in another file's place.
+    fn link_back(&self, aside: &OsStr) -> Result<(), Errno> {
+        linkat(&self.directory, aside, &self.directory, self.name, AtFlags::empty())?;
+        unlinkat(&self.directory, aside, AtFlags::empty())
     }
 }
 
@@ -207,6 +250,38 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_get_its_name_again_is_kept_under_another() {
+        let (directory, seen) = directory_of_a_pool();
+        let [place, aside] = ["pool", ".vshmem-removed.1"].map(|name| directory.path().join(name));
+        std::fs::remove_file(&place).unwrap();
+        let another_pool = [&vshmem_wire::MAGIC[..], &[0; 4088]].concat();
+        std::fs::write(&aside, &another_pool).unwrap();
+        std::fs::write(&place, "somebody's letters").unwrap();
+        let entry = Entry::of(&place).unwrap();
+        let removed = entry.remove_aside(aside.file_name().unwrap(), &seen);
+        let Ok(Removal::Kept(kept)) = removed else { panic!("{removed:?}") };
+        // No later removal takes it for one that was left behind.
+        entry.remove_left_behind(Duration::ZERO).unwrap();
+        assert_eq!(std::fs::read(directory.path().join(&kept)).unwrap(), another_pool);
+        assert_eq!(std::fs::read(&place).unwrap(), b"somebody's letters");
+        assert!(!aside.exists());
+    }
+
+    /// As on NFS and 9p.
+    #[test]
+    fn a_file_gets_its_name_again_where_renaming_may_replace() {
+        let (directory, _) = directory_of_a_pool();
+        let [place, aside] = ["pool", "aside"].map(|name| directory.path().join(name));
+        std::fs::rename(&place, &aside).unwrap();
+        let entry = Entry::of(&place).unwrap();
+        entry.link_back(aside.file_name().unwrap()).unwrap();
+        assert!(place.exists() && !aside.exists());
+        std::fs::write(&aside, "somebody's letters").unwrap();
+        assert_eq!(entry.link_back(aside.file_name().unwrap()), Err(Errno::EXIST));
+        assert_eq!(std::fs::read(&aside).unwrap(), b"somebody's letters");
+    }
+
+    #[test]
     fn what_a_killed_process_has_left_aside_is_removed_by_the_next() {
         let (directory, _) = directory_of_a_pool();
         let place = directory.path().join("pool");
@@ -231,7 +306,7 @@ mod tests {
         let entry = Entry::of(&place).unwrap();
         std::fs::remove_file(&way).unwrap();
         std::os::unix::fs::symlink(other.path(), &way).unwrap();
-        assert_eq!(entry.remove(Some(&seen)), Ok(true));
+        assert_eq!(entry.remove(Some(&seen)), Ok(Removal::Done));
         assert!(!directory.path().join("pool").exists());
         assert!(other.path().join("pool").exists());
     }

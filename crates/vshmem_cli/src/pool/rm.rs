@@ -67,18 +67,19 @@ impl Rm {
                 link.place().display()
             ));
         }
-        let pool = match open_pool(link) {
-            Ok(pool) => pool,
-            Err(vshmem_session::SessionError::Find(FindError::Damaged { .. })) => return Ok(()),
+        // What the tables of a damaged pool say is worth nothing; who has its file mapped, the
+        // kernel says.
+        let participants = match open_pool(link) {
+            Ok(pool) => Participants::of(&pool).ok(),
+            Err(vshmem_session::SessionError::Find(FindError::Damaged { .. })) => None,
             Err(error) => return Err(error.into()),
         };
-        // Tables that are invalid are a reason to remove it, not to keep it.
-        let Ok(participants) = Participants::of(&pool) else {
-            return Ok(());
-        };
-        self.require_no_clients(&participants)?;
+        if let Some(participants) = &participants {
+            self.require_no_clients(participants)?;
+        }
+        let known = participants.as_ref().map(pids_here).unwrap_or_default();
         match link.file() {
-            Some(file) => self.require_no_holders(&file, &participants),
+            Some(file) => self.require_no_holders(&file, &known),
             None => Ok(()),
         }
     }
@@ -102,20 +103,9 @@ impl Rm {
 
     /// A guest may have the pool as a device, and no client at this moment: its monitor has the
     /// file mapped.
-    fn require_no_holders(
-        &self,
-        file: &Region,
-        participants: &Participants,
-    ) -> Result<(), Failure> {
+    fn require_no_holders(&self, file: &Region, known: &[u32]) -> Result<(), Failure> {
         let name = &self.name;
-        let here = participants.domains.iter().find(|domain| is_here(domain));
-        let clients = participants.clients.iter();
-        let mut known: Vec<u32> = clients
-            .filter(|client| here.is_some_and(|here| here.index == client.domain))
-            .map(|client| client.pid)
-            .collect();
-        known.extend(here.map(|here| here.agent));
-        let holders = holders(file, &known);
+        let holders = holders(file, known);
         if holders.is_empty() {
             return Ok(());
         }
@@ -125,6 +115,18 @@ impl Rm {
             first_of(&holders)
         ))
     }
+}
+
+/// Clients of this domain, and its agent.
+fn pids_here(participants: &Participants) -> Vec<u32> {
+    let Some(here) = participants.domains.iter().find(|domain| is_here(domain)) else {
+        return Vec::new();
+    };
+    let clients = participants.clients.iter();
+    let mut pids: Vec<u32> =
+        clients.filter(|client| client.domain == here.index).map(|client| client.pid).collect();
+    pids.push(here.agent);
+    pids
 }
 
 /// A container may have the pool, and no client at this moment.

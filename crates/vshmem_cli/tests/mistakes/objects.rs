@@ -115,6 +115,20 @@ pub const ROWS: &[Mistake] = &[
         proposes: "vshmem pool rm {pool} --force",
     },
     Mistake {
+        what: "removing a damaged pool that a virtual machine has as a device",
+        setup: |place| {
+            pool(place);
+            let link = vshmem_session::find(&place.pool.0).unwrap();
+            place.keep(link.map(0, 4096, vshmem_mem::Protection::READ_WRITE).unwrap());
+            let file = std::fs::OpenOptions::new().write(true).open(place.pool.place()).unwrap();
+            std::os::unix::fs::FileExt::write_all_at(&file, &[0xff; 16], 16).unwrap();
+        },
+        line: "pool rm {pool}",
+        code: 1,
+        says: &["1 processes have its file mapped", "virtual machine"],
+        proposes: "vshmem pool rm {pool} --force",
+    },
+    Mistake {
         what: "more programs than the table has rows",
         setup: |place| {
             let words = ["pool", "create", &place.pool.0, "--size", "8M", "--limit", "clients=1"];

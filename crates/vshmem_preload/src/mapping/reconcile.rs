@@ -90,11 +90,39 @@ fn first_gap_by_maps(
     Some((at < until).then_some((at, until)))
 }
 
-/// Whether nothing is mapped in a range of whole pages: it can be had then.
+/// Whether nothing is mapped in a range of whole pages.
 fn is_free(start: usize, bytes: usize) -> bool {
-    let Ok(got) = no_access(start, bytes, libc::MAP_FIXED_NOREPLACE) else { return false };
-    drop_range(got, bytes);
-    got == start
+    match probe(start, bytes) {
+        Probe::Free => true,
+        Probe::Mapped => false,
+        // Refused for another reason: because of a limit of the process's. Where the kernel gets as
+        // far as to see that a page of this library is mapped, it has looked here as well, and has
+        // found nothing. Otherwise it is not known, and what is attached stays so.
+        Probe::Refused => {
+            let own = (first_gap_by_asking as fn(usize, usize) -> _ as usize) & !(PAGE - 1);
+            probe(own, PAGE) == Probe::Mapped
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Probe {
+    Free,
+    Mapped,
+    Refused,
+}
+
+/// Asks the kernel for a range, which it refuses with EEXIST where anything is mapped in it.
+fn probe(start: usize, bytes: usize) -> Probe {
+    match no_access(start, bytes, libc::MAP_FIXED_NOREPLACE) {
+        Ok(got) => {
+            drop_range(got, bytes);
+            // Linux before 4.17 takes the address for a hint.
+            if got == start { Probe::Free } else { Probe::Mapped }
+        }
+        Err(_) if errno::get() == libc::EEXIST => Probe::Mapped,
+        Err(_) => Probe::Refused,
+    }
 }
 
 /// The first part of a range in which nothing is mapped.
@@ -177,7 +205,30 @@ fn follow(this_client: &Client, start: usize, end: usize, target: usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::Mapping;
+    use super::{Mapping, PAGE, drop_range, first_gap_by_asking, no_access};
+
+    /// In a process of its own: the limit is that of all threads.
+    #[test]
+    fn a_limit_on_addresses_makes_no_free_page_a_mapped_one() {
+        let start = no_access(0, 3 * PAGE, 0).expect("addresses");
+        drop_range(start + PAGE, PAGE);
+        // SAFETY: the child of a process with threads makes system calls alone, and ends.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: the call reads the structure; it limits this process alone.
+            let limited = unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const none) } == 0;
+            let gap = first_gap_by_asking(start, start + 3 * PAGE);
+            let is_right = limited && gap == Some((start + PAGE, start + 2 * PAGE));
+            // SAFETY: it ends this process without anything of its parent's.
+            unsafe { libc::_exit(i32::from(!is_right)) };
+        }
+        let mut status = -1;
+        // SAFETY: the call writes the status of the child.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        drop_range(start, 3 * PAGE);
+        assert_eq!(status, 0);
+    }
 
     #[test]
     fn lines_are_read_up_to_their_path() {

@@ -140,6 +140,18 @@ pub enum CreateError {
         /// The file.
         place: PathBuf,
     },
+    /// As `Replaced`, and a third file has come to its place since.
+    #[error(
+        "pool {name}: {place} was replaced by another file meanwhile, which was not removed and is {kept} now, as there is a third file in its place. Look at both with `vshmem pool show {kept}` and `vshmem pool show {place}`, and remove what is not needed", place = place.display(), kept = kept.display()
+    )]
+    Kept {
+        /// The name.
+        name: String,
+        /// The file.
+        place: PathBuf,
+        /// Where the file is that came to its place.
+        kept: PathBuf,
+    },
     /// Anything else.
     #[error("pool {name}: cannot {tried} {}: {error}", place.display())]
     Failed {

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use libc::c_int;
 use rustix::fs::{Access, AtFlags, CWD, FileType, Mode, OFlags, StatVfsMountFlags};
 
+use super::content::Content;
 use super::elf::{Linking, linking};
 use crate::next::system_call;
 
@@ -168,8 +169,8 @@ fn decimal(number: c_int, digits: &mut [u8; 10]) -> &[u8] {
 struct Executable {
     /// Opened for its facts alone.
     file: OwnedFd,
-    /// Opened to read it, where that is allowed.
-    content: Option<OwnedFd>,
+    /// To read it, where that is allowed.
+    content: Option<Content>,
 }
 
 impl Executable {
@@ -179,9 +180,7 @@ impl Executable {
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || !is_executable(path) {
             return None;
         }
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let content = rustix::fs::open(path, flags, Mode::empty()).ok();
-        Some(Self { file, content })
+        Some(Self { file, content: Content::of(path, &stat) })
     }
 
     fn read(&self, offset: u64, into: &mut [u8]) -> Option<usize> {

@@ -6,6 +6,7 @@
 //! nothing is looked at. Callers may be children of vfork: no heap, and the file that marks what
 //! has been said is made with one system call.
 
+mod content;
 mod elf;
 mod file;
 
