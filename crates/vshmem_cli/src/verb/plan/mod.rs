@@ -1,50 +1,32 @@
 //! `vshmem plan`: a host cut into guests, with the pools that they share.
 
+mod apply;
+mod check;
+mod options;
+mod undo;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
-use vshmem_plan::machine::Source;
-use vshmem_plan::{Cut, Error, PoolPlacement, PoolRequest, Request, Smt, form};
+use clap::{Args, Subcommand, ValueEnum};
+use vshmem_plan::form;
 
 use crate::failure::{Failure, Outcome};
-use crate::huge_page::HugePage;
-use crate::{show, size};
+use crate::show;
+
+use apply::Apply;
+use check::Check;
+use options::Options;
+use undo::Undo;
 
 /// Cut a host into guests along its sockets, nodes or caches, with the pools that they share.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Plan {
-    /// Where the host's topology comes from: this machine, XML of hwloc 2, hwloc's description of
-    /// a machine, or a copy of a machine's /sys and /proc.
-    #[arg(long, value_name = "this|xml:FILE|synthetic:STRING|sysfs:DIR", default_value = "this",
-          value_parser = str::parse::<Source>)]
-    topology: Source,
-    /// How many guests, or a guest for each part of the host.
-    #[arg(long, value_name = "N|per-socket|per-node|per-l3", default_value = "per-socket",
-          value_parser = cut)]
-    guests: Cut,
-    /// CPUs that the host and the emulator threads keep, in whole cores. Without it, a core of
-    /// each socket.
-    #[arg(long, value_name = "N")]
-    host_cpus: Option<u32>,
-    /// Memory that the host keeps. Without it, 2G and 512M for each guest, but at most a quarter.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    host_memory: Option<u64>,
-    /// Back the guests with huge pages of this size.
-    #[arg(long)]
-    hugepages: Option<HugePage>,
-    /// The size of the pool that the guests share: a power of two.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
-    pool: Option<u64>,
-    /// Where the pool lies: a pool for each two guests, on all of the guests' nodes in turn, or on
-    /// one node. Without it, on the guests' node, or on all of their nodes in turn.
-    #[arg(long, value_name = "per-pair|interleave|NODE", requires = "pool",
-          value_parser = placement)]
-    pool_numa: Option<PoolPlacement>,
-    /// Give guests all threads of their cores, or the first of each.
-    #[arg(long, value_enum, default_value_t = Threads::Keep)]
-    smt: Threads,
+    #[command(subcommand)]
+    verb: Option<PlanVerb>,
+    #[command(flatten)]
+    options: Options,
     /// For whom the plan is written.
     #[arg(long = "as", value_enum, default_value_t = Form::Text)]
     form: Form,
@@ -63,15 +45,18 @@ Examples:
   vshmem plan --guests 2 --pool 1G --as libvirt --output plans
   vshmem plan --topology xml:other-host.xml --as json
 
-A plan changes nothing. Its text names what to do on the host before the guests start.";
+A plan changes nothing. Its text names what to do on the host before the guests start; `vshmem plan
+apply` does it.";
 
-/// What becomes of further threads of a core.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Threads {
-    /// Guests have them.
-    Keep,
-    /// They stay idle.
-    Off,
+/// What is done with a plan.
+#[derive(Debug, Subcommand)]
+enum PlanVerb {
+    /// Carry a plan out: the host's settings, the pools, the guests.
+    Apply(Apply),
+    /// Compare what runs with a plan.
+    Check(Check),
+    /// Take back what `apply` did.
+    Undo(Undo),
 }
 
 /// For whom the plan is written.
@@ -93,39 +78,25 @@ enum Form {
     Json,
 }
 
-fn cut(text: &str) -> Result<Cut, String> {
-    Ok(match text {
-        "per-socket" => Cut::PerSocket,
-        "per-node" => Cut::PerNode,
-        "per-l3" => Cut::PerL3,
-        number => Cut::Count(
-            number.parse().map_err(|_| "write a number, per-socket, per-node or per-l3")?,
-        ),
-    })
-}
-
-fn placement(text: &str) -> Result<PoolPlacement, String> {
-    Ok(match text {
-        "per-pair" => PoolPlacement::PerPair,
-        "interleave" => PoolPlacement::Interleave,
-        number => PoolPlacement::Node(
-            number.parse().map_err(|_| "write per-pair, interleave or the number of a node")?,
-        ),
-    })
-}
-
 impl Plan {
-    /// Makes it.
+    /// Makes a plan, or does something with one.
     pub fn carry_out(self) -> Outcome {
+        match self.verb {
+            None => self.write(),
+            Some(PlanVerb::Apply(apply)) => apply.carry_out(),
+            Some(PlanVerb::Check(check)) => check.carry_out(),
+            Some(PlanVerb::Undo(undo)) => undo.carry_out(),
+        }
+    }
+
+    fn write(self) -> Outcome {
         let has_files = matches!(self.form, Form::Libvirt | Form::Xl | Form::Systemd);
         if self.output.is_some() && !has_files {
             return Err(Failure::Usage(
                 "--output: this form is one text. Use it with --as libvirt, xl or systemd".into(),
             ));
         }
-        let machine = self.topology.read().map_err(refused)?;
-        let planned =
-            vshmem_plan::plan(&machine, &self.request()).map_err(|error| refused(error.into()))?;
+        let (machine, planned) = self.options.plan()?;
         let files = match self.form {
             Form::Text => return text(&form::text(&machine, &planned)),
             Form::Json => {
@@ -139,29 +110,10 @@ impl Plan {
             Form::Systemd => form::systemd(&planned),
         };
         match self.output {
-            Some(directory) => write(&directory, files),
+            Some(directory) => write_files(&directory, files),
             None => text(&files.into_iter().map(|(_, text)| text + "\n").collect::<String>()),
         }
     }
-
-    fn request(&self) -> Request {
-        let placement = self.pool_numa.unwrap_or(PoolPlacement::ByRule);
-        Request {
-            cut: self.guests,
-            host_cpus: self.host_cpus,
-            host_memory: self.host_memory,
-            huge_pages: self.hugepages.map(HugePage::size),
-            pool: self.pool.map(|bytes| PoolRequest { bytes, placement }),
-            smt: match self.smt {
-                Threads::Keep => Smt::Keep,
-                Threads::Off => Smt::Off,
-            },
-        }
-    }
-}
-
-fn refused(error: Error) -> Failure {
-    Failure::Failed(format!("plan: {error}"))
 }
 
 fn text(text: &str) -> Outcome {
@@ -169,7 +121,7 @@ fn text(text: &str) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn write(directory: &std::path::Path, files: Vec<(String, String)>) -> Outcome {
+fn write_files(directory: &std::path::Path, files: Vec<(String, String)>) -> Outcome {
     let failure = |what: &std::path::Path, error| {
         Failure::Failed(format!("plan: {}: cannot write it: {error}", what.display()))
     };
