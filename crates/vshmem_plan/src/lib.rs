@@ -2,10 +2,13 @@
 //! each guest gets, and where the pool lies that they share.
 //!
 //! [`machine`] reads what the host has, [`Request`] says what is wanted, [`plan`] decides, and
-//! [`form`] writes the decision in the words of a machine monitor. Nothing here changes a machine.
+//! [`form`] writes the decision in the words of a machine monitor. [`settings`] names what is to be
+//! written into the kernel's files, [`running`] reads what runs, and [`check`] compares that with
+//! the plan. Nothing here changes a machine.
 
 #![forbid(unsafe_code)]
 
+pub mod check;
 mod error;
 pub mod form;
 pub mod machine;
@@ -13,6 +16,8 @@ mod number_set;
 mod place;
 mod request;
 mod result;
+pub mod running;
+pub mod settings;
 
 pub use error::{Error, Impossible};
 pub use number_set::NumberSet;

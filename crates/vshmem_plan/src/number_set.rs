@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// CPUs or nodes by number. Written as the kernel writes lists: `0-3,8`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +55,12 @@ impl NumberSet {
     #[must_use]
     pub fn contains_all(&self, other: &Self) -> bool {
         other.0.is_subset(&self.0)
+    }
+
+    /// Whether they have a number in common.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        !self.0.is_disjoint(&other.0)
     }
 
     /// How many.
@@ -113,6 +120,15 @@ impl fmt::Display for NumberSet {
 impl Serialize for NumberSet {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NumberSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::from_list(&text).ok_or_else(|| {
+            D::Error::custom(format!("{text:?} is no list of numbers such as 0-3,8"))
+        })
     }
 }
 

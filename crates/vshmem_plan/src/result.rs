@@ -1,11 +1,11 @@
 //! What was decided.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::number_set::NumberSet;
 
 /// A host, cut into guests.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// What the host itself keeps.
     pub host: HostShare,
@@ -27,7 +27,7 @@ pub struct Plan {
 }
 
 /// What the host keeps: for itself, and for the threads of the monitors that are no vCPUs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostShare {
     /// Its CPUs.
     pub cpus: NumberSet,
@@ -36,7 +36,7 @@ pub struct HostShare {
 }
 
 /// A guest.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guest {
     /// `guest1` and on.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct Guest {
 }
 
 /// Sockets, dies of each, cores of each, threads of each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Topology {
     /// Sockets.
     pub sockets: u32,
@@ -64,7 +64,7 @@ pub struct Topology {
 }
 
 /// A guest's node.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
     /// The host's node that its memory comes from.
     pub host_node: u32,
@@ -77,7 +77,7 @@ pub struct Cell {
 }
 
 /// A pool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pool {
     /// `job1` and on.
     pub name: String,
@@ -93,7 +93,7 @@ pub struct Pool {
 }
 
 /// CPUs that stay idle.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unused {
     /// Which.
     pub cpus: NumberSet,
@@ -102,7 +102,7 @@ pub struct Unused {
 }
 
 /// Something to do on the host, and how to undo it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// What for.
     pub purpose: String,
@@ -123,7 +123,27 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The host's nodes that guests have memory of.
+    #[must_use]
+    pub fn home_nodes(&self) -> NumberSet {
+        self.guests.iter().flat_map(|guest| guest.nodes().iter().collect::<Vec<_>>()).collect()
+    }
+
+    /// The host's CPUs of all guests' vCPUs.
+    #[must_use]
+    pub fn guest_cpus(&self) -> NumberSet {
+        self.guests.iter().flat_map(|guest| guest.vcpus.iter().copied()).collect()
+    }
+}
+
 impl Guest {
+    /// The host's nodes that its memory comes from.
+    #[must_use]
+    pub fn nodes(&self) -> NumberSet {
+        self.cells.iter().map(|cell| cell.host_node).collect()
+    }
+
     /// Its memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {

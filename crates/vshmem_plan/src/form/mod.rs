@@ -9,7 +9,7 @@ mod xl;
 
 pub use cloud_hypervisor::cloud_hypervisor;
 pub use libvirt::libvirt;
-pub use qemu::qemu;
+pub use qemu::{qemu, qemu_words};
 pub use systemd::systemd;
 pub use text::text;
 pub use xl::xl;

@@ -33,6 +33,20 @@ pub fn qemu(plan: &Plan, emulated: bool) -> String {
     text
 }
 
+/// The words with which QEMU is started for the guest with this number from 0. The guest starts
+/// stopped, and answers QMP at `socket`.
+#[must_use]
+pub fn qemu_words(plan: &Plan, number: usize, emulated: bool, socket: &str) -> Vec<String> {
+    let all = arguments(plan, number, &plan.guests[number], emulated);
+    // No word of a plan has a space in it.
+    let mut words: Vec<String> =
+        all.iter().flat_map(|pair| pair.split(' ')).map(str::to_owned).collect();
+    if let Some(place) = words.iter().position(|word| word == "-qmp") {
+        words[place + 1] = format!("unix:{socket},server=on,wait=off");
+    }
+    words
+}
+
 fn list(cpus: &[u32]) -> String {
     cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }

@@ -1,0 +1,89 @@
+//! Taking changes back, the last first.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use vshmem_plan::settings::below;
+use vshmem_session::FindError;
+
+use super::place::Place;
+use super::state::{Change, State, moment};
+use super::{libvirt, pool, process};
+use crate::failure::{Failure, failed};
+
+/// Takes all changes back and forgets the plan. What cannot be taken back stays noted, so that it
+/// can be tried again; the sentences say why. `tell` is given a line for each change.
+pub fn revert(
+    place: &Place,
+    root: &Path,
+    mut state: State,
+    mut tell: impl FnMut(String) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    state.complete = false;
+    let mut left = Vec::new();
+    let mut sentences = Vec::new();
+    while let Some(change) = state.changes.pop() {
+        match take_back(place, root, &change) {
+            Ok(line) => tell(line)?,
+            Err(failure) => {
+                sentences.push(failure.to_string());
+                left.insert(0, change.clone());
+            }
+        }
+        moment();
+        // The last is still noted as long as it may not be taken back.
+        let earlier = state.changes.len();
+        state.changes.extend(left.iter().cloned());
+        place.write(&state)?;
+        state.changes.truncate(earlier);
+    }
+    if left.is_empty() {
+        return place.remove(&state.name);
+    }
+    failed(format!(
+        "plan {}: {}. When that is mended, `vshmem plan undo {0}` takes back the rest",
+        state.name,
+        sentences.join("; ")
+    ))
+}
+
+/// Takes one change back, whether it was made or not; a line that says what was done.
+fn take_back(place: &Place, root: &Path, change: &Change) -> Result<String, Failure> {
+    match change {
+        Change::Setting { file, found, .. } => {
+            restore(root, file, found)?;
+            Ok(format!("{}: {found} again", file.display()))
+        }
+        Change::Pool { name } => match vshmem_session::find(name) {
+            Err(FindError::Unknown { .. }) => Ok(format!("pool {name}: not there")),
+            _ => pool::remove(place, name).map(|()| format!("pool {name}: removed")),
+        },
+        Change::Guest { name, pid, start } => {
+            process::end(*pid, *start)?;
+            Ok(format!("{name}: ended"))
+        }
+        Change::Domain { name, uuid, connect } => {
+            libvirt::forget(place, connect, uuid)?;
+            Ok(format!("{name}: ended, and its definition removed"))
+        }
+    }
+}
+
+fn restore(root: &Path, file: &Path, found: &str) -> Result<(), Failure> {
+    match write(root, file, found) {
+        // A CPU or a node that is gone has no settings.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => failed(format!("{}: cannot write {found} into it: {error}", file.display())),
+        Ok(now) if now == found => Ok(()),
+        Ok(now) => failed(format!("{}: it is {now}, and was {found}", file.display())),
+    }
+}
+
+/// Writes one of the kernel's files that is there; what is in it then.
+pub fn write(root: &Path, file: &Path, value: &str) -> std::io::Result<String> {
+    use std::io::Write;
+    let place = below(root, file);
+    fs::OpenOptions::new().write(true).truncate(true).open(&place)?.write_all(value.as_bytes())?;
+    Ok(fs::read_to_string(&place)?.trim().to_owned())
+}

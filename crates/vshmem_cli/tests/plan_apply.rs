@@ -1,0 +1,300 @@
+//! `vshmem plan apply`, `check` and `undo`: whatever moment `apply` or `undo` is killed at, what is
+//! undone then is as it was. The kernel's files are those of a directory; the guests are real ones
+//! of QEMU, where it is installed.
+
+mod rig;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use rig::{Name, complaint, expect, refusal, until, vshmem};
+use serde_json::Value;
+
+/// Settings as most machines have them.
+const HOST: [(&str, &str); 8] = [
+    ("proc/sys/kernel/numa_balancing", "1"),
+    ("sys/kernel/mm/ksm/run", "1"),
+    ("sys/devices/system/cpu/online", "0-1"),
+    ("sys/devices/system/node/online", "0"),
+    ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave"),
+    ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", "performance"),
+    ("sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages", "7"),
+    ("sys/devices/system/node/node0/hugepages/hugepages-2048kB/free_hugepages", "3"),
+];
+
+/// A directory for /proc, /sys and /run, and a plan beside it.
+struct Host {
+    directory: tempfile::TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        let host = Self { directory: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(host.root().join("run")).unwrap();
+        for (file, text) in HOST {
+            host.write(file, &format!("{text}\n"));
+        }
+        host
+    }
+
+    fn root(&self) -> PathBuf {
+        self.directory.path().join("root")
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        let place = self.root().join(file);
+        fs::create_dir_all(place.parent().unwrap()).unwrap();
+        fs::write(place, text).unwrap();
+    }
+
+    /// What there is, file by file. What was written has no line's end.
+    fn files(&self) -> BTreeMap<PathBuf, String> {
+        let mut files = BTreeMap::new();
+        let mut open = vec![self.root()];
+        while let Some(directory) = open.pop() {
+            for entry in fs::read_dir(directory).unwrap().flatten() {
+                if entry.path().is_dir() {
+                    open.push(entry.path());
+                } else {
+                    let text = fs::read_to_string(entry.path()).unwrap_or_default();
+                    files.insert(entry.path(), text.trim().to_owned());
+                }
+            }
+        }
+        files
+    }
+
+    /// Two guests of a CPU and 64 MiB each, whose names and pool are of this test alone.
+    fn plan(&self, name: &Name, options: &[&str]) -> String {
+        let machines = Path::new(env!("CARGO_MANIFEST_DIR")).join("../vshmem_plan/tests/machines");
+        let machine = format!("xml:{}", machines.join("two-cpus.xml").display());
+        let words = ["plan", "--topology", &machine, "--guests", "2", "--host-cpus", "0"];
+        let mut plan = rig::json(&[&words[..], options, &["--as", "json"]].concat());
+        for (number, guest) in plan["guests"].as_array_mut().unwrap().iter_mut().enumerate() {
+            guest["name"] = format!("{}-{number}", name.0).into();
+            guest["cells"][0]["bytes"] = (64 << 20).into();
+        }
+        for pool in plan["pools"].as_array_mut().unwrap() {
+            pool["name"] = Value::from(&*name.0);
+        }
+        let file = self.directory.path().join("plan.json");
+        fs::write(&file, plan.to_string()).unwrap();
+        file.display().to_string()
+    }
+
+    /// `vshmem plan WORDS`, killed at that moment.
+    fn run(&self, words: &[&str], kill_at: u32) -> Output {
+        let root = self.root();
+        let mut command = vshmem();
+        command.arg("plan").args(&words[..1]).arg("--root").arg(root).args(&words[1..]);
+        command.env("VSHMEM_PLAN_KILL_AT", kill_at.to_string()).output().unwrap()
+    }
+
+    fn apply(&self, plan: &str, to: &str, kill_at: u32) -> Output {
+        self.run(&["apply", "--plan", plan, "--to", to, "--emulated"], kill_at)
+    }
+
+    /// Undoes it, and is killed at each moment of that, too. How often.
+    fn undo(&self) -> u32 {
+        for kill_at in 1.. {
+            let output = self.run(&["undo"], kill_at);
+            if output.status.signal().is_none() {
+                assert!(output.status.success(), "{}", complaint(&output));
+                return kill_at - 1;
+            }
+        }
+        unreachable!("undo has fewer moments")
+    }
+}
+
+#[test]
+fn settings_are_as_they_were_whatever_moment_apply_and_undo_are_killed_at() {
+    let host = Host::new();
+    let plan = host.plan(&Name::new("settings"), &["--hugepages", "2M"]);
+    let before = host.files();
+    for kill_at in 1.. {
+        let output = host.apply(&plan, "host", kill_at);
+        let was_killed = output.status.signal() == Some(9);
+        assert!(was_killed || output.status.success(), "{}", complaint(&output));
+        let undone = host.undo();
+        assert_eq!(host.files(), before, "killed at {kill_at}");
+        if !was_killed {
+            // Four settings: a moment before and one after each, and the beginning.
+            assert!(kill_at == 10 && undone >= 3, "{kill_at} {undone}");
+            return;
+        }
+    }
+}
+
+#[test]
+fn each_setting_is_written_and_the_check_finds_it() {
+    let host = Host::new();
+    let plan = host.plan(&Name::new("written"), &["--hugepages", "2M"]);
+    assert!(host.apply(&plan, "host", 0).status.success());
+    let files = host.files();
+    let is = |file: &str| files[&host.root().join(file)].clone();
+    assert_eq!(is(HOST[0].0) + &is(HOST[1].0), "00");
+    assert_eq!(is(HOST[4].0), "performance");
+    // Four are in use, and two guests have 64 MiB each.
+    assert_eq!(is(HOST[6].0), "68");
+    let again = host.apply(&plan, "host", 0);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(complaint(&again).contains("`vshmem plan undo plan`"), "{}", complaint(&again));
+    host.write(HOST[1].0, "1\n");
+    let check = host.run(&["check"], 0);
+    assert_eq!(check.status.code(), Some(1));
+    let text = String::from_utf8(check.stdout).unwrap();
+    assert!(text.contains("ok    NUMA balancing: off"), "{text}");
+    assert!(text.contains("remedy: `echo 0 >/sys/kernel/mm/ksm/run`"), "{text}");
+    host.undo();
+    let gone = host.run(&["undo"], 0);
+    assert!(complaint(&gone).contains("not applied"), "{}", complaint(&gone));
+}
+
+#[test]
+fn a_dry_run_prints_the_steps_and_changes_nothing() {
+    let host = Host::new();
+    let plan = host.plan(&Name::new("dry"), &["--pool", "8M"]);
+    let before = host.files();
+    let words =
+        ["apply", "--plan", &plan, "--to", "qemu", "--dry-run", "--", "-kernel", "x{guest}"];
+    let output = host.run(&words, 0);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "echo 0 >/proc/sys/kernel/numa_balancing",
+        "vshmem pool create clitest-",
+        "--numa 0",
+        "taskset -c 0 qemu-system-x86_64 -name",
+        "-dry-1",
+        "cont",
+    ] {
+        assert!(text.contains(part), "no {part:?} in {text}");
+    }
+    assert_eq!(host.files(), before);
+}
+
+#[test]
+fn a_step_that_fails_undoes_those_before_it() {
+    let host = Host::new();
+    let plan = host.plan(&Name::new("fails"), &["--pool", "8M"]);
+    let before = host.files();
+    let words = ["apply", "--plan", &plan, "--to", "host", "--pool-group", "no-such-group"];
+    let output = host.run(&words, 0);
+    assert_eq!(output.status.code(), Some(1));
+    let said = complaint(&output);
+    assert!(said.contains("no-such-group") && said.contains("has been undone"), "{said}");
+    assert_eq!(host.files(), before);
+}
+
+#[test]
+fn what_cannot_be_applied_is_a_sentence() {
+    let host = Host::new();
+    let name = Name::with_pool("taken");
+    let plan = host.plan(&name, &["--pool", "8M"]);
+    let said = complaint(&host.apply(&plan, "host", 0));
+    assert!(said.contains("there is one of that name already"), "{said}");
+    assert!(Path::new(&name.place()).exists());
+    host.write("sys/devices/system/cpu/online", "0\n");
+    let said = complaint(&host.apply(&plan, "host", 0));
+    assert!(said.contains("another machine: it uses CPUs 1, and this one has 0"), "{said}");
+    let odd = host.directory.path().join("odd.json");
+    fs::write(&odd, fs::read_to_string(&plan).unwrap().replace(&name.0, "../../etc")).unwrap();
+    let output = host.apply(&odd.display().to_string(), "host", 0);
+    assert_eq!(output.status.code(), Some(2), "{}", complaint(&output));
+    refusal(&["plan", "check", "--plan", "/nowhere.json"], &["/nowhere.json", "--as json"]);
+    expect(2, &["plan", "apply", "--to", "libvirt", "--dry-run", "--", "-kernel", "x"]);
+}
+
+#[test]
+fn what_others_may_write_is_not_undone() {
+    let host = Host::new();
+    let plan = host.plan(&Name::new("others"), &[]);
+    assert!(host.apply(&plan, "host", 0).status.success());
+    let state = host.root().join("run/vshmem/plan/plan.json");
+    let directory = state.parent().unwrap();
+    for (place, open, closed) in [(state.as_path(), 0o622, 0o600), (directory, 0o730, 0o700)] {
+        fs::set_permissions(place, fs::Permissions::from_mode(open)).unwrap();
+        let said = complaint(&host.run(&["undo"], 0));
+        assert!(said.contains("others may change it"), "{said}");
+        fs::set_permissions(place, fs::Permissions::from_mode(closed)).unwrap();
+    }
+    let elsewhere = host.directory.path().join("elsewhere.json");
+    fs::rename(&state, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &state).unwrap();
+    assert!(complaint(&host.run(&["undo"], 0)).contains("cannot read what was applied"));
+    fs::remove_file(&state).unwrap();
+    fs::rename(&elsewhere, &state).unwrap();
+    host.undo();
+}
+
+/// The processes whose command line has this in it.
+fn processes(part: &str) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let has = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(part)
+    };
+    pids.filter(has).collect()
+}
+
+/// The CPUs of each thread of a process, by the thread's name.
+fn affinities(pid: u32) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of = |task: fs::DirEntry| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let field =
+            |name: &str| Some(status.lines().find_map(|l| l.strip_prefix(name))?.trim().to_owned());
+        Some((field("Name:")?, field("Cpus_allowed_list:")?))
+    };
+    tasks.filter_map(of).collect()
+}
+
+#[test]
+fn guests_and_pool_are_gone_whatever_moment_apply_is_killed_at() {
+    if vshmem_is_without_qemu() {
+        eprintln!(
+            "    SKIPPED: guests of a plan: there is no qemu-system-x86_64 (scripts/setup guests qemu)"
+        );
+        return;
+    }
+    let host = Host::new();
+    let name = Name::new("guests");
+    let plan = host.plan(&name, &["--pool", "8M"]);
+    let before = host.files();
+    let part = format!("unix:{}", host.root().display());
+    for kill_at in 1.. {
+        let output = host.apply(&plan, "qemu", kill_at);
+        let was_killed = output.status.signal() == Some(9);
+        assert!(was_killed || output.status.success(), "{}", complaint(&output));
+        if !was_killed {
+            let running = processes(&part);
+            assert_eq!(running.len(), 2);
+            for (cpu, pid) in ["0", "1"].iter().zip(running) {
+                let all = affinities(pid);
+                assert!(all.iter().any(|(name, _)| name.starts_with("CPU 0/")), "{all:?}");
+                assert!(all.iter().all(|(_, cpus)| cpus == cpu), "{all:?}");
+            }
+        }
+        let output = host.run(&["undo"], 0);
+        assert!(output.status.success(), "killed at {kill_at}: {}", complaint(&output));
+        // What was killed before it let QEMU begin leaves a shell that finds its input closed.
+        until("no process of the plan is left", || processes(&part).is_empty());
+        assert_eq!(host.files(), before, "killed at {kill_at}");
+        assert!(!name.place().exists(), "killed at {kill_at}");
+        if !was_killed {
+            // The beginning, three settings, the pool, and five moments of each guest.
+            assert_eq!(kill_at, 1 + 2 * 3 + 2 + 2 * 5 + 1);
+            return;
+        }
+    }
+}
+
+fn vshmem_is_without_qemu() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    !std::env::split_paths(&path).any(|place| place.join("qemu-system-x86_64").is_file())
+}
