@@ -79,6 +79,8 @@ enum Threads {
 enum Form {
     /// People.
     Text,
+    /// People: a drawing.
+    Svg,
     /// Domains of libvirt.
     Libvirt,
     /// A shell script that starts QEMU.
@@ -128,6 +130,7 @@ impl Plan {
             vshmem_plan::plan(&machine, &self.request()).map_err(|error| refused(error.into()))?;
         let files = match self.form {
             Form::Text => return text(&form::text(&machine, &planned)),
+            Form::Svg => return text(&form::svg(&machine, &planned)),
             Form::Json => {
                 show::json(&planned)?;
                 return Ok(ExitCode::SUCCESS);
