@@ -17,6 +17,8 @@ fn a_plan_is_written_in_every_form() {
     let machine = two_sockets();
     for (form, part) in [
         ("text", "guest2   CPUs 34-63"),
+        ("text", "│ node 1   H222222222222222 "),
+        ("svg", "<title>A plan of 2 sockets"),
         ("libvirt", "<vcpupin vcpu='0' cpuset='34'/>"),
         ("qemu", "-numa node,nodeid=0,cpus=0-29,memdev=m0"),
         ("xl", "vcpus = 30"),

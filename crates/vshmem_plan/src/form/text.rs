@@ -2,24 +2,17 @@
 
 use std::fmt::Write;
 
-use super::bytes;
+use super::picture::about;
+use super::text_picture::picture;
+use super::{bytes, nodes};
 use crate::machine::Machine;
 use crate::result::{Guest, Plan, Pool};
 
 /// The whole plan.
 #[must_use]
 pub fn text(machine: &Machine, plan: &Plan) -> String {
-    let mut text = String::new();
-    let cpus: usize = machine.cores.iter().map(|core| core.cpus.len()).sum();
-    let _ = writeln!(
-        text,
-        "machine  {}, {} with CPUs, {}, {cpus} CPUs, {}{}",
-        many(machine.count(|core| core.package) as usize, "socket"),
-        many(machine.home_nodes().len(), "node"),
-        many(machine.cores.len(), "core"),
-        about(machine.nodes.iter().map(|node| node.bytes).sum()),
-        if machine.model.is_empty() { String::new() } else { format!(" ({})", machine.model) }
-    );
+    let mut text = format!("machine  {}\n\n", machine_line(machine));
+    text += &picture(machine, plan);
     let kept: u64 = plan.host.memory.iter().map(|(_, bytes)| bytes).sum();
     let host = if plan.host.cpus.is_empty() { "none".into() } else { plan.host.cpus.to_string() };
     let _ = writeln!(text, "host     CPUs {host}, {}", about(kept));
@@ -44,6 +37,19 @@ pub fn text(machine: &Machine, plan: &Plan) -> String {
         let _ = writeln!(text, "  {}", step.undo);
     }
     text
+}
+
+/// What the machine has.
+pub(super) fn machine_line(machine: &Machine) -> String {
+    let cpus: usize = machine.cores.iter().map(|core| core.cpus.len()).sum();
+    format!(
+        "{}, {} with CPUs, {}, {cpus} CPUs, {}{}",
+        many(machine.count(|core| core.package) as usize, "socket"),
+        many(machine.home_nodes().len(), "node"),
+        many(machine.cores.len(), "core"),
+        about(machine.nodes.iter().map(|node| node.bytes).sum()),
+        if machine.model.is_empty() { String::new() } else { format!(" ({})", machine.model) }
+    )
 }
 
 fn of_guest(guest: &Guest) -> String {
@@ -76,10 +82,10 @@ fn of_pool(plan: &Plan, pool: &Pool) -> String {
     let names: Vec<&str> =
         pool.guests.iter().map(|(guest, _)| plan.guests[*guest].name.as_str()).collect();
     format!(
-        "{:<8} {} on nodes {} for {}: {}\n",
+        "{:<8} {} on {} for {}: {}\n",
         pool.name,
         bytes(pool.bytes),
-        pool.nodes,
+        nodes(&pool.nodes),
         names.join(", "),
         pool.reason
     )
@@ -87,10 +93,4 @@ fn of_pool(plan: &Plan, pool: &Pool) -> String {
 
 fn many(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// A size to read, not to type.
-fn about(bytes: u64) -> String {
-    let gigabytes = bytes as f64 / f64::from(1 << 30);
-    if gigabytes >= 1.0 { format!("{gigabytes:.1} GiB") } else { format!("{} MiB", bytes >> 20) }
 }

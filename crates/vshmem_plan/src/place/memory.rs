@@ -67,7 +67,7 @@ fn host_share(
         return Err(Impossible {
             wanted: format!("--host-memory {}", shown(wanted)),
             found: format!("the nodes that guests can have memory of have {} in all", shown(all)),
-            nearest: format!("Leave it out ({} then), or name less", shown(usual)),
+            nearest: String::new(),
         });
     }
     Ok(nodes.iter().map(|node| (node.number, share(wanted, node.bytes, all))).collect())
@@ -90,6 +90,7 @@ fn share(whole: u64, part: u64, all: u64) -> u64 {
     u64::try_from(u128::from(whole) * u128::from(part) / u128::from(all.max(1))).unwrap_or(0)
 }
 
+/// The nearest request is found by trying ([`super::nearest`]).
 fn no_room(node: u32, total: u64, host: u64, pools: &[Pool]) -> Impossible {
     let pool: u64 = pools.iter().map(|pool| on_node(pool, node)).sum();
     let largest = pools.iter().map(|pool| pool.bytes).max().unwrap_or(0);
@@ -104,9 +105,6 @@ fn no_room(node: u32, total: u64, host: u64, pools: &[Pool]) -> Impossible {
             shown(host),
             shown(pool)
         ),
-        nearest: match largest {
-            0 => "Ask for fewer guests, or less --host-memory".into(),
-            bytes => format!("Try --pool {}, or fewer guests", shown(bytes / 2)),
-        },
+        nearest: String::new(),
     }
 }

@@ -4,6 +4,7 @@ mod cut;
 mod guest;
 mod host;
 mod memory;
+mod nearest;
 mod pool;
 mod steps;
 
@@ -21,6 +22,16 @@ const USUAL_PAGE: u64 = 4096;
 /// # Errors
 /// [`Impossible`] names what stands against the request, and the nearest one that can be met.
 pub fn plan(machine: &Machine, request: &Request) -> Result<Plan, Impossible> {
+    decide(machine, request).map_err(|mut impossible| {
+        if impossible.nearest.is_empty() {
+            impossible.nearest = nearest::of(machine, request);
+        }
+        impossible
+    })
+}
+
+/// The same, but an error may lack the nearest request.
+fn decide(machine: &Machine, request: &Request) -> Result<Plan, Impossible> {
     let reserved = host::reserve(machine, request)?;
     let free: Vec<usize> =
         (0..machine.cores.len()).filter(|core| !reserved.contains(core)).collect();

@@ -103,7 +103,10 @@ fn no_such_node(machine: &Machine, number: u32) -> Impossible {
     Impossible {
         wanted: format!("--pool-numa {number}"),
         found: "there is no such node with memory".into(),
-        nearest: format!("The machine has {known}"),
+        nearest: format!(
+            "The nearest that can be done: --pool-numa {}. Nodes with memory: {known}",
+            known.iter().min_by_key(|node| node.abs_diff(number)).unwrap_or(0)
+        ),
     }
 }
 

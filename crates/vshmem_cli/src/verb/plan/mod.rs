@@ -64,6 +64,8 @@ enum PlanVerb {
 enum Form {
     /// People.
     Text,
+    /// People: a drawing.
+    Svg,
     /// Domains of libvirt.
     Libvirt,
     /// A shell script that starts QEMU.
@@ -99,6 +101,7 @@ impl Plan {
         let (machine, planned) = self.options.plan()?;
         let files = match self.form {
             Form::Text => return text(&form::text(&machine, &planned)),
+            Form::Svg => return text(&form::svg(&machine, &planned)),
             Form::Json => {
                 show::json(&planned)?;
                 return Ok(ExitCode::SUCCESS);
