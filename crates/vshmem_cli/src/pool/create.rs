@@ -32,8 +32,9 @@ pub struct Create {
     hugepages: Option<HugePage>,
     /// Where its pages lie, for every process and guest that uses it: on one NUMA node; a range of
     /// pages on each of several nodes (0,1 or 0-3), and a new segment gets pages of its maker's own
-    /// node or else of the nearest; or on all nodes that have memory in turn.
-    #[arg(long, value_name = "N|N,M|interleave", value_parser = placement)]
+    /// node or else of the nearest; or on all nodes that have memory in turn, or
+    /// on some of them (interleave:0,1).
+    #[arg(long, value_name = "N|N,M|interleave[:N,M]", value_parser = placement)]
     numa: Option<Placement>,
     /// Who may use it, as the mode of its file, in octal.
     #[arg(long, default_value = "0600", value_parser = mode)]
@@ -99,15 +100,19 @@ fn mode(text: &str) -> Result<u32, String> {
 /// Nodes: one, a list as the kernel writes it, or all that have memory in turn.
 fn placement(text: &str) -> Result<Placement, String> {
     let listed = || std::fs::read_to_string("/sys/devices/system/node/has_memory");
-    let list = match text {
-        "interleave" => listed().unwrap_or_else(|_| "0".into()),
-        list => list.to_owned(),
+    let in_turn = text.strip_prefix("interleave");
+    let list = match in_turn {
+        Some("") => listed().unwrap_or_else(|_| "0".into()),
+        Some(rest) => rest.strip_prefix(':').unwrap_or_default().to_owned(),
+        None => text.to_owned(),
     };
     let nodes: Vec<u32> =
         NumberSet::from_list(&list).map(|set| set.iter().collect()).unwrap_or_default();
     match nodes[..] {
-        [] => Err(format!("{text:?} names no node: write 0, 0,1, 0-3 or interleave")),
-        _ if text == "interleave" => Ok(Placement::Alike(PageNodes::Interleave(nodes))),
+        [] => {
+            Err(format!("{text:?} names no node: write 0, 0,1, 0-3, interleave or interleave:0,1"))
+        }
+        _ if in_turn.is_some() => Ok(Placement::Alike(PageNodes::Interleave(nodes))),
         [node] => Ok(Placement::Alike(PageNodes::Bind(node))),
         _ => Ok(Placement::RangeEach(nodes)),
     }
@@ -258,6 +263,12 @@ mod tests {
         assert_eq!(placement("0,2-3"), Ok(Placement::RangeEach(vec![0, 2, 3])));
         let in_turn = placement("interleave");
         assert!(matches!(in_turn, Ok(Placement::Alike(PageNodes::Interleave(_)))));
-        assert!(["-1", "", "all"].iter().all(|wrong| placement(wrong).is_err()));
+        let in_turn = Placement::Alike(PageNodes::Interleave(vec![1, 3]));
+        assert_eq!(placement("interleave:1,3"), Ok(in_turn));
+        assert!(
+            ["-1", "", "all", "interleave1", "interleave:"]
+                .iter()
+                .all(|wrong| placement(wrong).is_err())
+        );
     }
 }
