@@ -105,6 +105,10 @@ uint32_t vshmem_attaches(const vshmem_pool *pool);
 
 /* shmget(2): the segment's id. vshmem_attach attaches it, vshmem_release detaches. */
 int vshmem_shmget(vshmem_pool *pool, int key, uint64_t bytes, int flags);
+/* The same; a new segment gets pages of this memory node of the host, where the pool has pages on
+ * several (`vshmem pool create --numa 0,1`), or else of the nearest to it. -1: the node that this
+ * thread runs on, as vshmem_shmget. */
+int vshmem_shmget_on(vshmem_pool *pool, int key, uint64_t bytes, int flags, int node);
 /* Removes it once nobody has it attached. */
 int vshmem_shmrm(vshmem_pool *pool, int id);
 

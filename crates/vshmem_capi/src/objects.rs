@@ -3,7 +3,8 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_short, c_void};
 use std::time::Duration;
 
-use vshmem_ipc::{Errno, Operation, Receive};
+use vshmem_ipc::{Backing, Errno, Operation, Receive};
+use vshmem_session::Session;
 use vshmem_wire::fnv1a_32;
 
 use crate::answer;
@@ -43,6 +44,40 @@ pub unsafe extern "C" fn vshmem_shmget(
     // SAFETY: the caller passes a pool's handle.
     let session = unsafe { session_of(pool) };
     answer(session.and_then(|session| session.client().shmget(key, bytes, flags, &Me, session)))
+}
+
+/// The pool's memory, for a caller that wants a node of the host.
+#[derive(Debug)]
+struct OnNode<'a>(&'a Session, Option<u32>);
+
+impl Backing for OnNode<'_> {
+    fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno> {
+        self.0.prepare(offset, bytes, dirty)
+    }
+
+    fn node(&self) -> Option<u32> {
+        self.1.or_else(|| self.0.node())
+    }
+}
+
+/// See vshmem.h.
+///
+/// # Safety
+/// As vshmem.h says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn vshmem_shmget_on(
+    pool: *const Pool,
+    key: c_int,
+    bytes: u64,
+    flags: c_int,
+    node: c_int,
+) -> c_int {
+    // SAFETY: the caller passes a pool's handle.
+    let session = unsafe { session_of(pool) };
+    answer(session.and_then(|session| {
+        let on_node = OnNode(session, u32::try_from(node).ok());
+        session.client().shmget(key, bytes, flags, &Me, &on_node)
+    }))
 }
 
 /// See vshmem.h.

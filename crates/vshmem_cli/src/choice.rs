@@ -150,7 +150,7 @@ fn make_private() -> Result<(), Failure> {
         mode: 0o600,
         group: None,
         huge_page: None,
-        nodes: None,
+        placement: None,
         limits: Vec::new(),
         evict_after: 0,
         prepare: 0,

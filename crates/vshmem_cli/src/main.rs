@@ -7,6 +7,7 @@ mod choice;
 mod failure;
 mod here;
 mod huge_page;
+mod node_bytes;
 mod pool;
 mod program;
 mod show;

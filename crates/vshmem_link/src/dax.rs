@@ -2,9 +2,7 @@
 //! driver serves it, cached, to whom its mode lets in; there are no interrupts.
 //!
 //! The device maps whole pieces of its alignment (4 KiB or 2 MiB, as its label says) and nothing
-//! else, and unmaps nothing else either. With 2 MiB the pieces around a range are mapped, and the
-//! range inside is what the caller gets. Then a range can only lie at addresses that are the same
-//! as its offset modulo 2 MiB, as segments of huge pages do on Linux.
+//! else (`pieces.rs`).
 
 use std::fs;
 use std::ops::Range;
@@ -12,10 +10,11 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 
 use rustix::io::Errno;
-use vshmem_mem::{Mapping, Protection, map_file_free};
+use vshmem_mem::{Mapping, Protection};
 
 use crate::device::{Device, entries, is_character_device, or_what_to_do};
 use crate::link::{Capabilities, Link, LinkKind, Sleeping};
+use crate::pieces::PieceBytes;
 use crate::region::RegionError;
 
 /// Where the kernel lists these devices.
@@ -56,12 +55,6 @@ impl Shape {
     }
 }
 
-/// The pieces that a range lies in.
-fn around(offset: u64, bytes: u64, align: u64) -> Option<Range<u64>> {
-    let end = offset.checked_add(bytes)?.checked_next_multiple_of(align)?;
-    Some(offset - offset % align..end)
-}
-
 fn name_of(place: &Path) -> Option<&str> {
     let name = place.file_name()?.to_str()?;
     (place.parent()? == Path::new("/dev") && name.starts_with(PREFIX)).then_some(name)
@@ -91,15 +84,6 @@ impl Dax {
     }
 }
 
-impl Dax {
-    /// The pieces that a range lies in, and their length.
-    fn pieces(&self, offset: u64, bytes: usize) -> Result<(Range<u64>, usize), Errno> {
-        let whole = around(offset, bytes as u64, self.align).ok_or(Errno::INVAL)?;
-        let length = usize::try_from(whole.end - whole.start).map_err(|_| Errno::NOMEM)?;
-        Ok((whole, length))
-    }
-}
-
 impl Link for Dax {
     fn kind(&self) -> &'static str {
         "dax"
@@ -123,10 +107,7 @@ impl Link for Dax {
     }
 
     fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
-        let (whole, length) = self.pieces(offset, bytes)?;
-        let mapping = self.device.map(whole.start, length, protection)?;
-        let is_part = length != bytes;
-        Ok(if is_part { mapping.narrowed((offset - whole.start) as usize, bytes) } else { mapping })
+        PieceBytes(self.align).map(&self.device, offset, bytes, protection)
     }
 
     unsafe fn map_at(
@@ -136,23 +117,8 @@ impl Link for Dax {
         protection: Protection,
         at: NonNull<u8>,
     ) -> Result<Mapping, Errno> {
-        let (whole, length) = self.pieces(offset, bytes)?;
-        if length == bytes && (at.addr().get() as u64).is_multiple_of(self.align) {
-            // SAFETY: by this function's own contract.
-            return unsafe { self.device.map_at(offset, bytes, protection, at) };
-        }
-        let before = (offset - whole.start) as usize;
-        let start = at.addr().get().checked_sub(before).ok_or(Errno::INVAL)?;
-        if !(start as u64).is_multiple_of(self.align) {
-            return Err(Errno::INVAL);
-        }
-        // What lies in the range itself is the caller's to vouch for; what lies around it is not,
-        // so all of it has to be free.
-        // SAFETY: by this function's own contract for the range at `at`, which is given up here.
-        unsafe { vshmem_mem::unmap(at, bytes) }?;
-        let mapping =
-            self.device.with(|file| map_file_free(file, whole.start, length, protection, start))?;
-        Ok(mapping.narrowed(before, bytes))
+        // SAFETY: by this function's own contract.
+        unsafe { PieceBytes(self.align).map_at(&self.device, offset, bytes, protection, at) }
     }
 
     fn descriptor(&self) -> Option<i32> {
@@ -160,26 +126,13 @@ impl Link for Dax {
     }
 
     fn footprint(&self, start: usize, bytes: usize) -> Range<usize> {
-        match around(start as u64, bytes as u64, self.align) {
-            Some(whole) => whole.start as usize..whole.end as usize,
-            None => start..start,
-        }
+        PieceBytes(self.align).footprint(start, bytes)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_pieces_around_a_range_are_whole() {
-        const M: u64 = 1 << 20;
-        assert_eq!(around(0, 4096, 2 * M), Some(0..2 * M));
-        assert_eq!(around(2 * M - 4096, 8192, 2 * M), Some(0..4 * M));
-        assert_eq!(around(2 * M, 2 * M, 2 * M), Some(2 * M..4 * M));
-        assert_eq!(around(4096, 4096, 4096), Some(4096..8192));
-        assert_eq!(around(u64::MAX - 4095, 4096, 2 * M), None);
-    }
 
     #[test]
     fn devices_are_found_with_size_and_alignment() {

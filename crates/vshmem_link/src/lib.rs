@@ -26,6 +26,7 @@ mod mapped_file;
 mod namespace;
 mod notice;
 mod peer;
+mod pieces;
 mod process;
 mod rates;
 mod region;

@@ -148,6 +148,11 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         None
     }
 
+    /// Bytes of the pages that the kernel maps of it at least.
+    fn page_bytes(&self) -> u64 {
+        PAGE_BYTES
+    }
+
     /// What notifies other domains, where the link can.
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {
         None
@@ -179,6 +184,9 @@ pub trait Link: std::fmt::Debug + Send + Sync {
         start..start.saturating_add(bytes)
     }
 }
+
+/// Bytes of the pages that are usual.
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Writes zeros to a range of a pool through a mapping of its own.
 pub(crate) fn write_zeros<L: Link + ?Sized>(

@@ -64,7 +64,7 @@ pub use mapping::{
     reserve, unmap,
 };
 #[cfg(not(loom))]
-pub use nodes::{PageNodes, place_pages};
+pub use nodes::{PageNodes, PagesByNode, current_node, on_nodes, pages_by_node, place_pages};
 #[cfg(not(loom))]
 pub use past_cache::copy_past_cache;
 pub use scratch::{Scratch, ZeroIsValid};

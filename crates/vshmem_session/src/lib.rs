@@ -4,16 +4,19 @@
 mod create;
 mod error;
 mod find;
+mod home_node;
 mod host_record;
 mod look;
 mod notify;
 mod open;
+mod page_nodes;
 mod remove;
 mod role_lock;
 mod share;
 
 pub use create::{
-    CreateError, CreateRequest, XenPool, create, create_in, create_xen, destroy_xen, retire_xen,
+    CreateError, CreateRequest, Placement, XenPool, create, create_in, create_xen, destroy_xen,
+    retire_xen,
 };
 pub use error::{FindError, SessionError};
 pub use find::{Listing, Whose, find, identify, list, list_devices};
@@ -23,6 +26,7 @@ pub use notify::{
     TokenBucket,
 };
 pub use open::{Session, domain_of_child, is_gone, this_process};
+pub use page_nodes::{BytesByNode, nodes_of};
 pub use remove::{remove, remove_seen};
 pub use role_lock::{Role, RoleLock};
 pub use share::{Owner, Share, ShareError};

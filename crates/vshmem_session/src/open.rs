@@ -12,6 +12,7 @@ use vshmem_link::{
 use vshmem_mem::{Map, Protection};
 
 use crate::error::SessionError;
+use crate::home_node::home_node;
 use crate::host_record::host_record_of;
 use crate::look::open_pool;
 
@@ -180,5 +181,9 @@ pub fn this_process() -> Process {
 impl Backing for Session {
     fn prepare(&self, offset: u64, bytes: u64, dirty: bool) -> Result<(), Errno> {
         self.link.back(offset, bytes, dirty)
+    }
+
+    fn node(&self) -> Option<u32> {
+        home_node(self.link.as_ref())
     }
 }

@@ -15,6 +15,7 @@ mod extent;
 mod geometry;
 mod hash;
 mod heap;
+mod node_range;
 mod object;
 mod semaphore;
 mod superblock;
@@ -31,6 +32,7 @@ pub use extent::{ExtentSlot, ExtentState, PAGES_PER_MARK, extent_slots};
 pub use geometry::{Area, Geometry, GeometryError, Layout, Limit};
 pub use hash::fnv1a_32;
 pub use heap::{CHUNK_CLASSES, MAX_SLABS, SLAB_BYTES, SlabMeta, UNIT_BYTES, UnitMeta};
+pub use node_range::{MAX_NODES, NODE_RANGES, NODES_WITH_DISTANCE, NodeRange, are_node_ranges};
 pub use object::{
     AttachSlot, MSG_HEADER_BYTES, MovedMessage, MsgHeader, MsgSlot, ObjectHeader, ObjectState,
     PERM_BITS, QueueMode, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_LEAST_LIMIT,

@@ -1,6 +1,6 @@
 //! The first page of a pool, and the registry's own words behind it.
 
-use crate::{Geometry, RawCell};
+use crate::{Geometry, NODE_RANGES, NodeRange, RawCell};
 
 /// The first eight bytes of every pool.
 pub const MAGIC: [u8; 8] = *b"VSHMEM\xF0\x01";
@@ -42,6 +42,8 @@ pub struct Superblock {
     pub backed: u64,
     /// Every count that the layout and the limits follow from.
     pub geometry: Geometry,
+    /// Where the data pages lie, if each node has a range of its own.
+    pub node_ranges: [NodeRange; NODE_RANGES],
     /// FNV-1a over all bytes before this field.
     pub checksum: u64,
 }
@@ -52,6 +54,13 @@ impl Superblock {
     pub fn name_bytes(&self) -> &[u8] {
         let used = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
         &self.name[..used]
+    }
+
+    /// The ranges of data pages that lie on one node each; none when the pool has no such ranges.
+    #[must_use]
+    pub fn node_ranges(&self) -> &[NodeRange] {
+        let used = self.node_ranges.iter().position(|range| range.pages == 0);
+        &self.node_ranges[..used.unwrap_or(NODE_RANGES)]
     }
 }
 

@@ -58,7 +58,7 @@ fn prepare(pool: &Pool) -> Result<Ground, String> {
         mode: 0o600,
         group: None,
         huge_page: None,
-        nodes: None,
+        placement: None,
         limits: limits.map(|(name, value)| (name.to_owned(), value)).to_vec(),
         evict_after: 0,
         backed: false,

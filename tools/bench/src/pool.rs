@@ -38,7 +38,7 @@ impl OwnPool {
             mode: 0o600,
             group: None,
             huge_page: None,
-            nodes: None,
+            placement: None,
             limits: limits.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
             evict_after: 0,
             prepare,

@@ -7,7 +7,7 @@ use clap::Args;
 use vshmem_link::{DAX_FRONT, XenAdmission};
 use vshmem_mem::PageNodes;
 use vshmem_plan::NumberSet;
-use vshmem_session::CreateRequest;
+use vshmem_session::{CreateRequest, Placement};
 
 use crate::failure::{Failure, Outcome, failed};
 use crate::huge_page::HugePage;
@@ -27,13 +27,15 @@ pub struct Create {
     /// zeros alone; its owner and mode stay. Such a pool goes by its path.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["xen", "hugepages", "group"])]
     file: Option<PathBuf>,
-    /// Back it with huge pages of this size (on /dev/hugepages).
+    /// Back it with huge pages of this size (on /dev/hugepages), which must have been reserved.
     #[arg(long)]
     hugepages: Option<HugePage>,
-    /// Where its pages lie, for every process and guest that uses it: on one NUMA node, on several
-    /// in turn (0,1 or 0-3), or on all that have memory in turn.
-    #[arg(long, value_name = "N|N,M|interleave", value_parser = nodes)]
-    numa: Option<PageNodes>,
+    /// Where its pages lie, for every process and guest that uses it: on one NUMA node; a range of
+    /// pages on each of several nodes (0,1 or 0-3), and a new segment gets pages of its maker's own
+    /// node or else of the nearest; or on all nodes that have memory in turn, or
+    /// on some of them (interleave:0,1).
+    #[arg(long, value_name = "N|N,M|interleave[:N,M]", value_parser = placement)]
+    numa: Option<Placement>,
     /// Who may use it, as the mode of its file, in octal.
     #[arg(long, default_value = "0600", value_parser = mode)]
     mode: u32,
@@ -81,6 +83,7 @@ Examples:
   vshmem pool create fast --size 1G --prepare 128M
   vshmem pool create big --size 8G --hugepages 2M --limit shmmni=100
   vshmem pool create near --size 1G --numa 0
+  vshmem pool create both --size 2G --numa 0,1 --hugepages 2M
   vshmem pool create pmem7 --size 1G --dax
   vshmem pool create job7 --file /dev/shm/pve-shm-job7
   vshmem pool create grid --size 16M --xen --member web1 --member web2";
@@ -94,19 +97,24 @@ fn mode(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Nodes: one, a list as the kernel writes it, or all that have memory.
-fn nodes(text: &str) -> Result<PageNodes, String> {
+/// Nodes: one, a list as the kernel writes it, or all that have memory in turn.
+fn placement(text: &str) -> Result<Placement, String> {
     let listed = || std::fs::read_to_string("/sys/devices/system/node/has_memory");
-    let list = match text {
-        "interleave" => listed().unwrap_or_else(|_| "0".into()),
-        list => list.to_owned(),
+    let in_turn = text.strip_prefix("interleave");
+    let list = match in_turn {
+        Some("") => listed().unwrap_or_else(|_| "0".into()),
+        Some(rest) => rest.strip_prefix(':').unwrap_or_default().to_owned(),
+        None => text.to_owned(),
     };
     let nodes: Vec<u32> =
         NumberSet::from_list(&list).map(|set| set.iter().collect()).unwrap_or_default();
     match nodes[..] {
-        [] => Err(format!("{text:?} names no node: write 0, 0,1, 0-3 or interleave")),
-        [node] if text != "interleave" => Ok(PageNodes::Bind(node)),
-        _ => Ok(PageNodes::Interleave(nodes)),
+        [] => {
+            Err(format!("{text:?} names no node: write 0, 0,1, 0-3, interleave or interleave:0,1"))
+        }
+        _ if in_turn.is_some() => Ok(Placement::Alike(PageNodes::Interleave(nodes))),
+        [node] => Ok(Placement::Alike(PageNodes::Bind(node))),
+        _ => Ok(Placement::RangeEach(nodes)),
     }
 }
 
@@ -128,7 +136,7 @@ pub fn make(name: &str, bytes: u64, dax: bool) -> Result<std::path::PathBuf, Fai
         mode: 0o600,
         group: None,
         huge_page: None,
-        nodes: None,
+        placement: None,
         limits: Vec::new(),
         evict_after: 0,
         backed: true,
@@ -140,6 +148,12 @@ pub fn make(name: &str, bytes: u64, dax: bool) -> Result<std::path::PathBuf, Fai
 impl Create {
     /// Makes it.
     pub fn carry_out(self) -> Outcome {
+        if self.sparse && self.hugepages.is_some() && self.numa.is_some() {
+            return Err(Failure::Usage(
+                "the nodes of huge pages are chosen when the pool is made: leave out --sparse"
+                    .into(),
+            ));
+        }
         if let Some(page) = self.hugepages {
             require_huge_pages(page.size().bytes())?;
         }
@@ -150,7 +164,7 @@ impl Create {
             mode: self.mode,
             group: self.group.as_deref().map(account::group).transpose()?,
             huge_page: self.hugepages.map(|page| page.size().bytes()),
-            nodes: self.numa.clone(),
+            placement: self.numa.clone(),
             limits: self.limits,
             evict_after: self.evict_after,
             backed: !self.sparse,
@@ -245,9 +259,16 @@ mod tests {
 
     #[test]
     fn lists_of_nodes_are_read() {
-        assert_eq!(nodes("1"), Ok(PageNodes::Bind(1)));
-        assert_eq!(nodes("0,2-3"), Ok(PageNodes::Interleave(vec![0, 2, 3])));
-        assert!(matches!(nodes("interleave"), Ok(PageNodes::Interleave(_))));
-        assert!(nodes("-1").is_err() && nodes("").is_err() && nodes("all").is_err());
+        assert_eq!(placement("1"), Ok(Placement::Alike(PageNodes::Bind(1))));
+        assert_eq!(placement("0,2-3"), Ok(Placement::RangeEach(vec![0, 2, 3])));
+        let in_turn = placement("interleave");
+        assert!(matches!(in_turn, Ok(Placement::Alike(PageNodes::Interleave(_)))));
+        let in_turn = Placement::Alike(PageNodes::Interleave(vec![1, 3]));
+        assert_eq!(placement("interleave:1,3"), Ok(in_turn));
+        assert!(
+            ["-1", "", "all", "interleave1", "interleave:"]
+                .iter()
+                .all(|wrong| placement(wrong).is_err())
+        );
     }
 }

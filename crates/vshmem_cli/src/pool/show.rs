@@ -6,10 +6,11 @@ use clap::Args;
 use serde::Serialize;
 use vshmem_ipc::{DomainRow, Errno, Pool};
 use vshmem_link::{PoolDomain, XenSlot};
-use vshmem_session::{NotifyStatus, find, open_pool};
-use vshmem_wire::{DomainState, PAGE_BYTES};
+use vshmem_session::{NotifyStatus, find, nodes_of, open_pool};
+use vshmem_wire::{DomainState, Layout, NodeRange, PAGE_BYTES};
 
 use crate::failure::{Failure, Outcome, unreadable};
+use crate::node_bytes::NodeBytes;
 use crate::table::Table;
 use crate::{show, size};
 
@@ -46,6 +47,9 @@ Examples:
   podman run $(vshmem pool show job7 --as podman) ...
   vshmem pool show job7 --as cdi                        for /etc/cdi/vshmem-job7.json";
 
+/// Pages of a pool that are looked at, to tell on which nodes they lie.
+const MOST_PAGES: usize = 1 << 16;
+
 #[derive(Debug, Serialize)]
 struct Facts {
     name: String,
@@ -70,11 +74,36 @@ struct Facts {
     clean: u64,
     owner_uid: u32,
     mode: String,
+    /// Bytes of the pages that hold it.
+    page_size: u64,
+    /// Where its pages lie, where it is this machine's memory.
+    nodes: Option<NodeBytes>,
+    /// Pages for segments that lie on a node of their own; none where all lie alike.
+    node_ranges: Vec<Range>,
     limits: Limits,
     datagrams: Datagrams,
     /// Rows of the grant table, in dom0.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     grants: Vec<Grants>,
+}
+
+/// Bytes for segments that lie on one node.
+#[derive(Debug, Serialize)]
+struct Range {
+    node: u32,
+    /// Where they begin in the pool.
+    offset: u64,
+    bytes: u64,
+}
+
+impl Range {
+    fn of(range: &NodeRange, layout: &Layout) -> Self {
+        Self {
+            node: range.node,
+            offset: layout.data.offset + u64::from(range.first) * PAGE_BYTES,
+            bytes: u64::from(range.pages) * PAGE_BYTES,
+        }
+    }
 }
 
 /// Datagrams between agents (docs/guide/datagrams.md).
@@ -217,6 +246,9 @@ fn facts(name: &str) -> Result<Facts, Failure> {
         clean: room.pages_clean * PAGE_BYTES,
         owner_uid: superblock.owner_uid,
         mode: format!("{:04o}", superblock.mode),
+        page_size: link.page_bytes(),
+        nodes: nodes_of(link.as_ref(), &pool, 0, total, MOST_PAGES).as_ref().map(NodeBytes::of),
+        node_ranges: superblock.node_ranges().iter().map(|it| Range::of(it, layout)).collect(),
         limits: Limits {
             shmmni: geometry.shmmni,
             shmmax: geometry.shmmax,
@@ -265,6 +297,12 @@ fn table(grants: &[Grants]) -> Table {
     table
 }
 
+fn ranges_text(ranges: &[Range]) -> String {
+    let range = |range: &Range| format!("{} on node {}", size::show(range.bytes), range.node);
+    let list: Vec<String> = ranges.iter().map(range).collect();
+    if list.is_empty() { "none (--numa N,M)".to_owned() } else { list.join(", ") }
+}
+
 fn text(facts: &Facts) -> String {
     let limits = &facts.limits;
     let evict = match facts.evict_after {
@@ -293,6 +331,9 @@ fn text(facts: &Facts) -> String {
             "owner, mode",
             format!("{}, {} at creation", crate::account::user_name(facts.owner_uid), facts.mode),
         ),
+        ("pages", format!("of {}", size::show(facts.page_size))),
+        ("nodes", facts.nodes.as_ref().map_or("not known".to_owned(), NodeBytes::text)),
+        ("node ranges", ranges_text(&facts.node_ranges)),
         ("prepared", prepared),
         ("eviction", evict),
         ("datagrams", facts.datagrams.text()),

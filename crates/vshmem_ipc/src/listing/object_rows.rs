@@ -33,7 +33,9 @@ pub(crate) fn entry(pool: &Pool, row: ObjectRow) -> Result<Entry, Fault> {
         Kind::Segment => {
             let low = get(field!(slot, ShmSlot, size_low))?;
             let high = get(field!(slot, ShmSlot, size_high))?;
+            let first = get(field!(slot, ShmSlot, first_page))?;
             Particulars::Segment {
+                offset: layout.data.offset + u64::from(first) * PAGE_BYTES,
                 bytes: u64::from(high) << 32 | u64::from(low),
                 attached: get(field!(slot, ShmSlot, attached))?,
                 doomed: slot_state.is(ObjectState::Doomed),

@@ -119,6 +119,8 @@ pub struct Entry {
 pub enum Particulars {
     /// A segment.
     Segment {
+        /// Where it begins in the pool, in bytes.
+        offset: u64,
         /// Bytes.
         bytes: u64,
         /// Attaches of all clients.

@@ -15,4 +15,10 @@ pub trait Backing {
         let _ = bytes;
         None
     }
+
+    /// The host's node on which the calling thread runs, if that is known: pages for it are looked
+    /// for there first. Asked where the pool has a range of pages for each of several nodes.
+    fn node(&self) -> Option<u32> {
+        None
+    }
 }

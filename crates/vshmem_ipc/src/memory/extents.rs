@@ -5,6 +5,8 @@
 //! the number of segments bounds them, and with them every walk below. The extent in slot 0 begins
 //! at page 0: when one is cut, its front keeps the slot; when two are joined, the lower one does.
 
+use std::ops::Range;
+
 use vshmem_mem::{Map, Ordering};
 use vshmem_sync::{Fault, Txn, field};
 use vshmem_wire::{CELL_BYTES, ClientId, ExtentSlot, ExtentState, Layout, PAGE_BINS, Registry};
@@ -238,13 +240,14 @@ fn search(
     Ok(None)
 }
 
-/// Takes `pages` pages that begin at a multiple of `align`. `None` when there is no such extent.
-/// `choose` gets where the pages could begin and where the free extent ends, and may begin
-/// later.
+/// Takes `pages` pages of those in `within`, from a multiple of `align` on. `None` when there is no
+/// such extent. `choose` gets where the pages could begin and where the free extent ends, or what
+/// of it is wanted, and may begin later.
 pub(crate) fn allocate(
     txn: &mut Txn<'_>,
     layout: &Layout,
     pages: u32,
+    within: &Range<u32>,
     align: u32,
     mut choose: impl FnMut(u32, u32) -> Result<u32, Fault>,
 ) -> Result<Option<Extent>, Fault> {
@@ -252,11 +255,12 @@ pub(crate) fn allocate(
         return Ok(None);
     }
     let found = search(txn, layout, pages, |_, free| {
-        let fits = |start: &u32| start.checked_add(pages).is_some_and(|end| end <= free.end());
-        let Some(start) = free.first.checked_next_multiple_of(align).filter(fits) else {
+        let (first, end) = (free.first.max(within.start), free.end().min(within.end));
+        let fits = |start: &u32| start.checked_add(pages).is_some_and(|behind| behind <= end);
+        let Some(start) = first.checked_next_multiple_of(align).filter(fits) else {
             return Ok(None);
         };
-        let chosen = choose(start, free.end())?;
+        let chosen = choose(start, end)?;
         let suits = chosen > start && chosen.is_multiple_of(align) && fits(&chosen);
         Ok(Some(if suits { chosen } else { start }))
     })?;

@@ -7,3 +7,4 @@ pub(crate) mod chunks;
 pub(crate) mod dirty;
 pub(crate) mod extents;
 pub(crate) mod heap;
+pub(crate) mod node_order;

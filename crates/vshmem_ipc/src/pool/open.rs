@@ -5,7 +5,8 @@ use std::sync::Arc;
 use vshmem_mem::Map;
 use vshmem_sync::{Fault, field};
 use vshmem_wire::{
-    FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, PAGE_BYTES, POOL_NAME_BYTES, Superblock,
+    FORMAT_VERSION, Geometry, GeometryError, Layout, MAGIC, NODE_RANGES, NodeRange, PAGE_BYTES,
+    POOL_NAME_BYTES, Superblock, are_node_ranges,
 };
 
 use crate::pool::superblock::{Reader, Text, Writer, fnv};
@@ -31,6 +32,8 @@ pub struct NewPool {
     pub prepare: u64,
     /// Whether every page is backed with memory already.
     pub backed: bool,
+    /// The ranges of data pages that lie on one node each, as [`are_node_ranges`] wants them.
+    pub node_ranges: [NodeRange; NODE_RANGES],
 }
 
 /// Why a region is not opened as a pool.
@@ -113,6 +116,9 @@ impl Pool {
         if layout.total_bytes > superblock.total_bytes {
             return Err(OpenError::Damaged("its size"));
         }
+        if !are_node_ranges(&superblock.node_ranges, superblock.geometry.pages) {
+            return Err(OpenError::Damaged("its ranges of nodes"));
+        }
         if superblock.total_bytes > region_bytes {
             return Err(OpenError::Truncated {
                 found: region_bytes,
@@ -164,6 +170,7 @@ impl Pool {
             prepare: new.prepare,
             backed: new.backed.into(),
             geometry: new.geometry,
+            node_ranges: new.node_ranges,
             checksum: 0,
         };
         let mut bytes = Writer::superblock(&superblock);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fmt::Write as _;
 
-use vshmem_wire::{Geometry, Superblock};
+use vshmem_wire::{Geometry, NodeRange, Superblock};
 
 /// Zero padded bytes as text. They may be a peer's: nothing in them commands a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +63,10 @@ impl Reader<'_> {
             prepare: at!(u64, prepare),
             backed: at!(u64, backed),
             geometry: Geometry::from_bytes(&self.array(std::mem::offset_of!(Superblock, geometry))),
+            node_ranges: std::array::from_fn(|nth| {
+                let at = std::mem::offset_of!(Superblock, node_ranges);
+                NodeRange::from_bytes(&self.array(at + nth * size_of::<NodeRange>()))
+            }),
             checksum: at!(u64, checksum),
         }
     }
@@ -96,6 +100,10 @@ impl Writer {
             checksum
         );
         put(std::mem::offset_of!(Superblock, geometry), &superblock.geometry.to_bytes());
+        for (nth, range) in superblock.node_ranges.iter().enumerate() {
+            let at = std::mem::offset_of!(Superblock, node_ranges);
+            put(at + nth * size_of::<NodeRange>(), &range.to_bytes());
+        }
         bytes
     }
 }

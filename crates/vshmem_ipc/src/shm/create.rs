@@ -8,12 +8,14 @@ use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 use crate::context::Context;
 use crate::error::{Failure, flatten};
 use crate::memory::backing::Backing;
+use crate::memory::node_order::NodeOrder;
 use crate::memory::{change, dirty, extents};
 use crate::pool::id::{Kind, Place};
 use crate::registry::lookup;
 use crate::registry::permission::{Caller, Permission, mode_of};
 use crate::registry::table::{self, MOST_TRIES, SlotState};
 use crate::shm::clean;
+use crate::shm::node_key::node_of_key;
 use crate::shm::record::destroy;
 use crate::shm::segment::{self, at, pages_of};
 
@@ -66,7 +68,8 @@ pub(crate) fn shmget(
         };
         let slot_guard = context.slot_guard()?;
         let lock_context = context.lock_context_of(&slot_guard);
-        let (place, extent) = begin_patiently(context, &lock_context, pages, backing)?;
+        let (place, extent) =
+            begin_patiently(context, &lock_context, pages, node_of_key(key), backing)?;
         let published = match ready_pages(context, extent, backing) {
             Ok(()) => publish_segment(context, &lock_context, place, key, size, flags, caller),
             Err(errno) => Err(errno),
@@ -83,14 +86,18 @@ pub(crate) fn shmget(
     Err(Fault::corrupt(keys.offset, "a key that is found and is no client's").into())
 }
 
-/// As `begin_segment`; pages that are missing because they are being cleaned are
-/// waited for.
+/// As `begin_segment`, near the node that is asked for, or else the caller's; pages that are missing
+/// because they are being cleaned are waited for.
 pub(super) fn begin_patiently(
     context: &Context,
     lock_context: &LockContext<'_>,
     pages: u32,
+    node: Option<u32>,
     backing: &dyn Backing,
 ) -> Result<(Place, extents::Extent), Failure> {
+    let ranges = context.pool().superblock().node_ranges();
+    let node = if ranges.is_empty() { None } else { node.or_else(|| backing.node()) };
+    let order = NodeOrder::of(ranges, node);
     let at_hand = backing.at_hand(u64::from(pages) * PAGE_BYTES);
     let data = context.pool().layout().data.offset;
     let at_hand = at_hand.and_then(|at| u32::try_from(at.checked_sub(data)? / PAGE_BYTES).ok());
@@ -98,7 +105,7 @@ pub(super) fn begin_patiently(
     loop {
         // Asked first: what is given back in between is found.
         let missing = clean::somebody_cleans(context)?;
-        match begin_segment(context, lock_context, pages, at_hand) {
+        match begin_segment(context, lock_context, pages, &order, at_hand) {
             Err(Failure::Errno(Errno::NOSPC)) if missing && looks < LOOKS => {
                 // No thread wakes it: a word of its own, which stays as it is.
                 let _ = futex_wait(&AtomicU32::new(0), 0, LOOK_INTERVAL);
@@ -134,12 +141,14 @@ pub(super) fn ready_pages(
 
 /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
 ///
+/// The pages come from the first node of the order that has so many in a row, or else from anywhere.
 /// Pages that are `at_hand` are taken where they are in the extent that is taken from; otherwise,
 /// in a pool that keeps some ready, a large segment gets clean ones.
 fn begin_segment(
     context: &Context,
     lock_context: &LockContext<'_>,
     pages: u32,
+    order: &NodeOrder<'_>,
     at_hand: Option<u32>,
 ) -> Result<(Place, extents::Extent), Failure> {
     let pool = context.pool();
@@ -160,10 +169,18 @@ fn begin_segment(
         if u64::from(used) + u64::from(pages) > shmall {
             return Ok(Err(Errno::NOSPC));
         }
-        let align = if pages >= LARGE_PAGES { LARGE_PAGES } else { 1 };
-        let mut extent = extents::allocate(txn, layout, pages, align, choose(align))?;
-        if extent.is_none() && align > 1 {
-            extent = extents::allocate(txn, layout, pages, 1, choose(1))?;
+        let mut extent = None;
+        for within in order.pages().chain([0..extents::pages_in(layout)]) {
+            if pages >= LARGE_PAGES {
+                let choose = choose(LARGE_PAGES);
+                extent = extents::allocate(txn, layout, pages, &within, LARGE_PAGES, choose)?;
+            }
+            if extent.is_none() {
+                extent = extents::allocate(txn, layout, pages, &within, 1, choose(1))?;
+            }
+            if extent.is_some() {
+                break;
+            }
         }
         let Some(extent) = extent else {
             return Ok(Err(Errno::NOSPC));

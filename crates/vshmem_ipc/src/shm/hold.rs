@@ -34,7 +34,7 @@ pub(crate) fn hold_memory(
     }
     let slot_guard = context.slot_guard()?;
     let lock_context = context.lock_context_of(&slot_guard);
-    let (place, extent) = create::begin_patiently(context, &lock_context, pages, backing)?;
+    let (place, extent) = create::begin_patiently(context, &lock_context, pages, None, backing)?;
     let held = create::ready_pages(context, extent, backing)
         .and_then(|()| publish_held(context, &lock_context, place, bytes, caller));
     if held.is_err() {

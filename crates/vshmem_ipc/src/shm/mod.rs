@@ -8,6 +8,7 @@ pub(crate) mod attach;
 pub(crate) mod clean;
 pub(crate) mod create;
 pub(crate) mod hold;
+mod node_key;
 pub(crate) mod record;
 pub(crate) mod segment;
 pub(crate) mod status;

@@ -8,7 +8,7 @@ use vshmem_ipc::{
     Process, Receive, Severity, WAIT_WORDS_BEYOND, WaitFile, WakeScope,
 };
 use vshmem_mem::Map;
-use vshmem_wire::Geometry;
+use vshmem_wire::{Geometry, NODE_RANGES, NodeRange};
 
 pub const CREATE: i32 = 0o1000;
 pub const EXCLUSIVE: i32 = 0o2000;
@@ -109,6 +109,15 @@ pub fn pool_of(geometry: Geometry) -> Arc<Pool> {
 
 /// A pool that keeps so many bytes of free pages clean.
 pub fn pool_that_prepares(geometry: Geometry, prepare: u64) -> Arc<Pool> {
+    pool_on_nodes(geometry, prepare, [NodeRange::NONE; NODE_RANGES])
+}
+
+/// A pool whose data pages lie on nodes.
+pub fn pool_on_nodes(
+    geometry: Geometry,
+    prepare: u64,
+    node_ranges: [NodeRange; NODE_RANGES],
+) -> Arc<Pool> {
     let bytes = geometry.layout().expect("a layout").total_bytes;
     let map = Map::anonymous(bytes as usize);
     let new = NewPool {
@@ -121,6 +130,7 @@ pub fn pool_that_prepares(geometry: Geometry, prepare: u64) -> Arc<Pool> {
         evict_after: 0,
         prepare,
         backed: false,
+        node_ranges,
     };
     Pool::format(&map, &new).expect("a pool");
     Arc::new(Pool::open(Arc::new(map), bytes).expect("an open pool"))

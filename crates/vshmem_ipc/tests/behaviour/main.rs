@@ -14,6 +14,7 @@ mod heap;
 mod identity;
 mod keys;
 mod limits;
+mod nodes;
 mod queues;
 mod queues_asleep;
 mod queues_model;

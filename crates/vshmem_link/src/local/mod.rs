@@ -1,6 +1,8 @@
 //! Link `local`: a file on tmpfs or hugetlbfs, for processes and containers of one kernel, and for
 //! the host's part in a pool that it lends to guests.
 
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -15,8 +17,9 @@ mod label;
 use crate::device::{Device, entries};
 use crate::file_limit;
 use crate::link::{
-    Candidate, Capabilities, Changes, Link, LinkKind, Memory, Sleeping, write_zeros,
+    Candidate, Capabilities, Changes, Link, LinkKind, Memory, PAGE_BYTES, Sleeping, write_zeros,
 };
+use crate::pieces::PieceBytes;
 use crate::region::{Region, RegionError};
 use crate::served::Served;
 pub use label::{DAX_FRONT, dax_label};
@@ -46,6 +49,15 @@ pub struct Local {
     device: Device,
     /// Bytes in front of the pool: 0, or a label for guests' nvdimm drivers.
     front: u64,
+    /// Bytes of a huge page, for a file on hugetlbfs: it is mapped in whole ones only.
+    huge_page: Option<PieceBytes>,
+}
+
+/// Bytes of a huge page, if a file lies on hugetlbfs.
+fn huge_page_of(file: BorrowedFd<'_>) -> Option<PieceBytes> {
+    const HUGETLBFS: i64 = 0x9584_58f6;
+    let system = rustix::fs::fstatfs(file).ok().filter(|system| system.f_type == HUGETLBFS)?;
+    u64::try_from(system.f_bsize).ok().filter(|bytes| bytes.is_power_of_two()).map(PieceBytes)
 }
 
 impl Local {
@@ -61,13 +73,13 @@ impl Local {
     /// Says what was tried, what came back, and what to do.
     pub fn open(place: &Path) -> Result<Self, RegionError> {
         let device = Device::open(place)?;
-        let link = Self { device, front: 0 };
+        let link = Self { device, front: 0, huge_page: None };
         link.check()?;
         let Self { device, .. } = link;
-        let front = device
-            .with(|file| Ok(label::front_of(file, device.region().bytes)))
+        let (front, huge_page) = device
+            .with(|file| Ok((label::front_of(file, device.region().bytes), huge_page_of(file))))
             .map_err(|errno| RegionError::new(place, "read it", errno))?;
-        Ok(Self { device, front })
+        Ok(Self { device, front, huge_page })
     }
 
     /// Whether the open file is what it may be. Decided on the descriptor that is mapped: what a
@@ -165,7 +177,10 @@ impl Link for Local {
 
     fn map(&self, offset: u64, bytes: usize, protection: Protection) -> Result<Mapping, Errno> {
         let offset = offset.checked_add(self.front).ok_or(Errno::INVAL)?;
-        self.device.map(offset, bytes, protection)
+        match self.huge_page {
+            Some(page) => page.map(&self.device, offset, bytes, protection),
+            None => self.device.map(offset, bytes, protection),
+        }
     }
 
     unsafe fn map_at(
@@ -177,7 +192,19 @@ impl Link for Local {
     ) -> Result<Mapping, Errno> {
         let offset = offset.checked_add(self.front).ok_or(Errno::INVAL)?;
         // SAFETY: by this function's own contract.
-        unsafe { self.device.map_at(offset, bytes, protection, at) }
+        unsafe {
+            match self.huge_page {
+                Some(page) => page.map_at(&self.device, offset, bytes, protection, at),
+                None => self.device.map_at(offset, bytes, protection, at),
+            }
+        }
+    }
+
+    fn footprint(&self, start: usize, bytes: usize) -> Range<usize> {
+        match self.huge_page {
+            Some(page) => page.footprint(start, bytes),
+            None => start..start.saturating_add(bytes),
+        }
     }
 
     fn back(&self, offset: u64, bytes: u64, zero: bool) -> Result<(), Errno> {
@@ -218,6 +245,10 @@ impl Link for Local {
 
     fn file(&self) -> Option<Region> {
         Some(self.device.region())
+    }
+
+    fn page_bytes(&self) -> u64 {
+        self.huge_page.map_or(PAGE_BYTES, |page| page.0)
     }
 
     fn doorbell(&self) -> Option<Arc<dyn Doorbell>> {

@@ -41,9 +41,10 @@ pub(super) fn of(
     steps.extend(pools.iter().map(|pool| Step {
         purpose: format!("pool {} on nodes {}", pool.name, pool.nodes),
         command: format!(
-            "vshmem pool create {} --size {} --numa {}",
+            "vshmem pool create {} --size {} --numa {}{}",
             pool.name,
             shown(pool.bytes),
+            if pool.nodes.iter().count() > 1 { "interleave:" } else { "" },
             pool.nodes
         ),
         undo: format!("vshmem pool rm {}", pool.name),

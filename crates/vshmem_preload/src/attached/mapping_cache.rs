@@ -345,6 +345,10 @@ impl Backing for Through<'_> {
             .max_by_key(|entry| entry.turn.load(Ordering::Relaxed))?;
         Some(newest.offset.load(Ordering::Relaxed))
     }
+
+    fn node(&self) -> Option<u32> {
+        self.0.node()
+    }
 }
 
 /// Writes zeros into a range of a mapping that the caller has claimed.

@@ -40,7 +40,7 @@ impl Stage {
             mode: 0o600,
             group: None,
             huge_page: None,
-            nodes: None,
+            placement: None,
             limits: vec![("domains".into(), 6)],
             evict_after: 0,
             backed: false,

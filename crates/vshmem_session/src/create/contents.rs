@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::io::Errno;
 use vshmem_ipc::{NewPool, Pool};
 use vshmem_link::{DAX_FRONT, dax_label};
-use vshmem_mem::{Map, Protection, map_file};
+use vshmem_mem::{Map, Mapping, Protection, map_file};
 use vshmem_wire::PAGE_BYTES;
 
 use super::plan::Plan;
@@ -22,7 +22,8 @@ pub fn write_pool(
     request: &CreateRequest,
     (owner_uid, mode): (u32, u32),
 ) -> std::io::Result<()> {
-    let Plan { geometry, layout, front, total, .. } = *plan;
+    let Plan { geometry, layout, front, total, node_ranges, .. } = *plan;
+    let page = request.huge_page.unwrap_or(PAGE_BYTES);
     let new = NewPool {
         name: request.name.clone(),
         uuid: *uuid::Uuid::new_v4().as_bytes(),
@@ -33,32 +34,41 @@ pub fn write_pool(
         evict_after: request.evict_after,
         prepare: request.prepare,
         backed: request.backed,
+        node_ranges,
     };
     if request.dax {
-        write_label(file, total, &new.uuid)?;
+        write_label(file, total, &new.uuid, page)?;
     }
-    lay_out(file, front, layout.data.offset, &new)?;
-    write_host_record(file, front)
+    lay_out(file, front, layout.data.offset, &new, page)?;
+    write_host_record(file, front, page)
+}
+
+/// Maps a part of a file, with what lies around it in pages of `page` bytes: hugetlbfs maps whole
+/// ones.
+fn map_part(file: &File, offset: u64, bytes: u64, page: u64) -> std::io::Result<Mapping> {
+    let start = offset / page * page;
+    let length = (offset + bytes).next_multiple_of(page) - start;
+    let mapping = map_file(file.as_fd(), start, length as usize, Protection::READ_WRITE)?;
+    Ok(mapping.narrowed((offset - start) as usize, bytes as usize))
 }
 
 /// Through a mapping: hugetlbfs has no write.
-fn write_label(file: &File, total: u64, uuid: &[u8; 16]) -> std::io::Result<()> {
-    let mapping = map_file(file.as_fd(), 0, DAX_FRONT as usize, Protection::READ_WRITE)?;
+fn write_label(file: &File, total: u64, uuid: &[u8; 16], page: u64) -> std::io::Result<()> {
+    let mapping = map_part(file, 0, DAX_FRONT, page)?;
     let outside = |_| std::io::Error::from(Errno::INVAL);
     Map::of(mapping).write(0, &dax_label(total, uuid)).map_err(outside)
 }
 
-fn lay_out(file: &File, front: u64, bytes: u64, new: &NewPool) -> std::io::Result<()> {
-    let mapping = map_file(file.as_fd(), front, bytes as usize, Protection::READ_WRITE)?;
+fn lay_out(file: &File, front: u64, bytes: u64, new: &NewPool, page: u64) -> std::io::Result<()> {
+    let mapping = map_part(file, front, bytes, page)?;
     Pool::format(&Map::of(mapping), new).map_err(std::io::Error::other)
 }
 
 /// Writes down which file the pool is, so that a copy can be recognised.
-fn write_host_record(file: &File, front: u64) -> std::io::Result<()> {
+fn write_host_record(file: &File, front: u64, page: u64) -> std::io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let facts = file.metadata()?;
-    let page = PAGE_BYTES as usize;
-    let mapping = map_file(file.as_fd(), front, page, Protection::READ_WRITE)?;
+    let mapping = map_part(file, front, PAGE_BYTES, page)?;
     host_record_of(facts.dev(), facts.ino())
         .map_err(std::io::Error::other)?
         .write(&Map::of(mapping))

@@ -1,17 +1,17 @@
 //! Making a pool in a file: one of its own, or one that is there already.
 
 use std::fs::{File, OpenOptions};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use vshmem_link::{Local, file_limit_allows};
-use vshmem_mem::place_pages;
+use vshmem_mem::PageNodes;
 
 use super::contents::{is_all_zeros, touch, write_pool};
 use super::draft::Draft;
+use super::huge_pages::HugePages;
+use super::nodes::{BackError, Part, Placement, back};
 use super::plan::Plan;
 use super::request::{CreateError, CreateRequest};
 
@@ -104,20 +104,39 @@ fn furnish(
     owner: (u32, u32),
 ) -> Result<(), CreateError> {
     let failed = failing(request, place);
-    if let Some(nodes) = &request.nodes {
-        // Before the first page is there: one that is there stays where it is.
-        place_pages(file.as_fd(), plan.total as usize, nodes).map_err(|errno| {
-            let list: Vec<String> = nodes.nodes().iter().map(u32::to_string).collect();
-            CreateError::Nodes { name: request.name.clone(), nodes: list.join(","), errno }
-        })?;
-    }
-    let bytes = plan.backed;
-    rustix::fs::fallocate(file.as_fd(), FallocateFlags::KEEP_SIZE, 0, bytes).map_err(|errno| {
-        CreateError::Room { name: request.name.clone(), bytes, place: place.to_owned(), errno }
+    let parts = plan.parts(request);
+    let reserves = request.huge_page.map_or_else(Vec::new, |page| reserves(page, &parts));
+    back(file, &parts, plan.backed, request.huge_page.is_some()).map_err(|error| {
+        let name = request.name.clone();
+        match error {
+            BackError::Nodes(errno) => {
+                let nodes = request.placement.iter().flat_map(Placement::nodes);
+                let list: Vec<String> = nodes.map(u32::to_string).collect();
+                CreateError::Nodes { name, nodes: list.join(","), errno }
+            }
+            BackError::Room(node, bytes, errno) => {
+                let found = reserves.into_iter().find(|(of, _)| *of == node);
+                match (found, request.huge_page) {
+                    (Some((_, found)), Some(page)) => {
+                        CreateError::HugePages { name, bytes, page, node, found }
+                    }
+                    _ => CreateError::Room { name, bytes, place: place.to_owned(), errno },
+                }
+            }
+        }
     })?;
     write_pool(file, plan, request, owner).map_err(failed("lay out"))?;
     touch(file, plan.front + plan.layout.data.offset, plan.touched)
         .map_err(failed("prepare memory of"))
+}
+
+/// Huge pages of the machine, and of each node that has a part of its own.
+fn reserves(page: u64, parts: &[Part]) -> Vec<(Option<u32>, HugePages)> {
+    let nodes = parts.iter().filter_map(|part| match part.nodes {
+        PageNodes::Bind(node) => Some(Some(node)),
+        PageNodes::Interleave(_) => None,
+    });
+    std::iter::once(None).chain(nodes).map(|node| (node, HugePages::read(page, node))).collect()
 }
 
 /// Says of what was tried on which pool's file that it has failed.

@@ -1,8 +1,9 @@
 //! How a pool that is asked for lies in its file.
 
 use vshmem_link::DAX_FRONT;
-use vshmem_wire::{Geometry, Layout, PAGE_BYTES};
+use vshmem_wire::{Geometry, Layout, NODE_RANGES, NodeRange, PAGE_BYTES};
 
+use super::nodes::{Part, Placement, cut, parts};
 use super::request::{CreateError, CreateRequest, layout_of};
 
 /// A pool that is valid, in a file.
@@ -20,6 +21,8 @@ pub struct Plan {
     pub backed: u64,
     /// Bytes for segments whose pages are to be touched.
     pub touched: u64,
+    /// The ranges of data pages that lie on one node each.
+    pub node_ranges: [NodeRange; NODE_RANGES],
 }
 
 impl Plan {
@@ -31,8 +34,44 @@ impl Plan {
         let backed = if request.backed { total } else { front + layout.data.offset };
         // Huge pages are few, and cleared when they are backed.
         let touched = if request.huge_page.is_some() { 0 } else { request.prepare };
-        Ok(Self { geometry, layout, front, total, backed, touched })
+        let node_ranges = node_ranges(request, front, &layout)?;
+        Ok(Self { geometry, layout, front, total, backed, touched, node_ranges })
     }
+
+    /// The parts of the file that are to lie on nodes.
+    pub fn parts(&self, request: &CreateRequest) -> Vec<Part> {
+        let Some(placement) = &request.placement else { return Vec::new() };
+        let used = self.node_ranges.iter().position(|range| range.pages == 0);
+        let ranges = &self.node_ranges[..used.unwrap_or(NODE_RANGES)];
+        let page = request.huge_page.unwrap_or(PAGE_BYTES);
+        parts(placement, ranges, self.front + self.layout.data.offset, self.total, page)
+    }
+}
+
+/// The ranges of data pages that are asked for, if any.
+fn node_ranges(
+    request: &CreateRequest,
+    front: u64,
+    layout: &Layout,
+) -> Result<[NodeRange; NODE_RANGES], CreateError> {
+    const LARGE_PAGE: u64 = 2 << 20;
+    let mut ranges = [NodeRange::NONE; NODE_RANGES];
+    let Some(Placement::RangeEach(nodes)) = &request.placement else { return Ok(ranges) };
+    let unit = match request.huge_page {
+        Some(page) => page,
+        // Where segments begin on a large page, ranges do.
+        None if layout.data.offset.is_multiple_of(LARGE_PAGE) => LARGE_PAGE,
+        None => PAGE_BYTES,
+    };
+    let cut = cut(nodes, front, layout, unit).ok_or_else(|| CreateError::Cut {
+        name: request.name.clone(),
+        count: nodes.len(),
+        unit,
+    })?;
+    for (range, cut) in ranges.iter_mut().zip(cut) {
+        *range = cut;
+    }
+    Ok(ranges)
 }
 
 /// Bytes of the file behind a pool. As many as were asked for, even if the layout leaves some at

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
-use vshmem_mem::PageNodes;
-use vshmem_wire::{Geometry, GeometryError, Layout, PAGE_BYTES};
+use vshmem_wire::{Geometry, GeometryError, Layout, NODE_RANGES, PAGE_BYTES};
 
+use super::huge_pages::HugePages;
+use super::nodes::Placement;
 use crate::error::FindError;
 
 /// What a pool is to be.
@@ -21,8 +22,8 @@ pub struct CreateRequest {
     pub group: Option<u32>,
     /// Bytes of a huge page, for a pool on hugetlbfs.
     pub huge_page: Option<u64>,
-    /// The nodes that its pages are to lie on; `None`: as the kernel likes.
-    pub nodes: Option<PageNodes>,
+    /// Where its pages are to lie; `None`: as the kernel likes.
+    pub placement: Option<Placement>,
     /// Changes to the limits, name and value.
     pub limits: Vec<(String, u64)>,
     /// Seconds of silence until automatic eviction; 0: never.
@@ -112,6 +113,32 @@ pub enum CreateError {
         /// What came back.
         errno: Errno,
     },
+    /// The data pages cannot be cut up so.
+    #[error(
+        "pool {name}: it cannot have a range of pages on each of {count} nodes: they are at most {NODE_RANGES}, and each takes {} MiB at least beside the tables. Take a larger --size, or put pages on the nodes in turn: `--numa interleave`", unit.div_ceil(1 << 20)
+    )]
+    Cut {
+        /// The name.
+        name: String,
+        /// Nodes that were asked for.
+        count: usize,
+        /// Bytes of the smallest range.
+        unit: u64,
+    },
+    /// Too few huge pages are reserved.
+    #[error("{}", too_few(name, *bytes, *page, *node, found))]
+    HugePages {
+        /// The name.
+        name: String,
+        /// Bytes wanted, on the node.
+        bytes: u64,
+        /// Bytes of a page.
+        page: u64,
+        /// The node that has too few; `None`: the whole machine.
+        node: Option<u32>,
+        /// What there was before.
+        found: HugePages,
+    },
     /// A file so long is not allowed.
     #[error(
         "pool {name}: its file would have {bytes} bytes, and the limit on the size of files (ulimit -f) is below. Raise it with `ulimit -f unlimited`, or take a smaller --size"
@@ -178,6 +205,18 @@ fn usable(name: &str, place: &Path, bytes: u64) -> String {
         );
     }
     format!("`vshmem pool create {name} --size {bytes}` makes the pool in a file of its own")
+}
+
+/// What to do where huge pages are missing.
+fn too_few(name: &str, bytes: u64, page: u64, node: Option<u32>, found: &HugePages) -> String {
+    let needed = bytes.div_ceil(page);
+    let (reserve, undo) = found.commands(needed);
+    let on_node = node.map(|node| format!(" on node {node}")).unwrap_or_default();
+    let size = if page >= 1 << 30 { "1G" } else { "2M" };
+    format!(
+        "pool {name}: it takes {needed} huge pages of {size}{on_node}, and {} are free. Reserve the missing ones with `{reserve}`. To undo that, once the pool is removed: `{undo}`",
+        found.free
+    )
 }
 
 /// A command like the one that was refused, which is not.

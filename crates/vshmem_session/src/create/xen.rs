@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use vshmem_ipc::{NewPool, Pool};
 use vshmem_link::{Link, PoolDomain, XenAdmission, XenError, XenMember, XenWanted};
 use vshmem_mem::{Map, Protection};
-use vshmem_wire::{Layout, PAGE_BYTES};
+use vshmem_wire::{Layout, NODE_RANGES, NodeRange, PAGE_BYTES};
 
 use super::request::{CreateError, CreateRequest, layout_of};
 
@@ -61,6 +61,7 @@ pub fn create_xen(
         evict_after: request.evict_after,
         prepare: request.prepare,
         backed: true,
+        node_ranges: [NodeRange::NONE; NODE_RANGES],
     };
     let made = domain.link().and_then(|link| {
         lay_out(link.as_ref(), &layout, &new)

@@ -2,6 +2,11 @@
 //! tables.
 
 use serde::Serialize;
+use vshmem_ipc::Pool;
+use vshmem_link::Link;
+use vshmem_session::nodes_of;
+
+use crate::node_bytes::NodeBytes;
 
 #[derive(Debug, Serialize)]
 pub struct Contents {
@@ -20,6 +25,20 @@ pub struct Contents {
     pub locks: Option<Vec<LockLine>>,
 }
 
+impl Contents {
+    /// Looks on which nodes the pages of the segments lie.
+    pub fn find_nodes(&mut self, link: &dyn Link, pool: &Pool) {
+        /// Pages of all segments that are looked at.
+        const MOST_PAGES: usize = 1 << 16;
+        let Some(segments) = &mut self.segments else { return };
+        let most = (MOST_PAGES / segments.len().max(1)).max(16);
+        for segment in segments {
+            let found = nodes_of(link, pool, segment.offset, segment.bytes, most);
+            segment.nodes = found.as_ref().map(NodeBytes::of);
+        }
+    }
+}
+
 /// What ipcs shows of every object.
 #[derive(Debug, Serialize)]
 pub struct Common {
@@ -34,6 +53,9 @@ pub struct Common {
 pub struct SegmentLine {
     #[serde(flatten)]
     pub common: Common,
+    /// Where it begins in the pool.
+    #[serde(skip)]
+    pub offset: u64,
     pub bytes: u64,
     pub nattch: u32,
     pub status: Vec<&'static str>,
@@ -41,6 +63,9 @@ pub struct SegmentLine {
     pub domain: Option<String>,
     pub creator: Option<String>,
     pub last: Option<String>,
+    /// Where its pages lie, on a host that has several nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodeBytes>,
 }
 
 #[derive(Debug, Serialize)]

@@ -11,6 +11,7 @@ use vshmem_ipc::{Entry, Kind, Pool};
 use vshmem_session::open_pool;
 
 use crate::failure::{Failure, Outcome, unreadable};
+use crate::node_bytes::has_several_nodes;
 use crate::pool::Participants;
 use crate::{choice, show};
 
@@ -55,7 +56,10 @@ impl Ls {
     pub fn carry_out(self) -> Outcome {
         let link = choice::open(self.pool.as_deref())?;
         let pool = open_pool(link.as_ref())?;
-        let contents = self.look(&pool)?;
+        let mut contents = self.look(&pool)?;
+        if has_several_nodes() {
+            contents.find_nodes(link.as_ref(), &pool);
+        }
         if self.json {
             show::json(&contents)?;
         } else {

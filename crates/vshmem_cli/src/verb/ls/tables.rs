@@ -28,18 +28,22 @@ fn object(common: Common, rest: Vec<String>) -> Vec<String> {
 }
 
 fn segments(lines: Vec<SegmentLine>) -> Table {
-    let mut table = Table::new(
-        "Segments",
-        &["KEY", "ID", "OWNER", "PERMS", "BYTES", "NATTCH", "STATUS", "CREATOR", "LAST"],
-    );
+    const COLUMNS: [&str; 10] =
+        ["KEY", "ID", "OWNER", "PERMS", "BYTES", "NATTCH", "STATUS", "CREATOR", "LAST", "NODES"];
+    let has_nodes = lines.iter().any(|line| line.nodes.is_some());
+    let columns = if has_nodes { &COLUMNS[..] } else { &COLUMNS[..COLUMNS.len() - 1] };
+    let mut table = Table::new("Segments", columns);
     for line in lines {
-        let rest = vec![
+        let mut rest = vec![
             line.bytes.to_string(),
             line.nattch.to_string(),
             line.status.join(","),
             line.creator.unwrap_or_default(),
             line.last.unwrap_or_default(),
         ];
+        if has_nodes {
+            rest.push(line.nodes.map(|nodes| nodes.nodes()).unwrap_or_default());
+        }
         table.row(object(line.common, rest));
     }
     table

@@ -51,19 +51,22 @@ impl View {
 
     pub fn segment(&self, row: &Entry) -> Option<SegmentLine> {
         const SHM_LOCKED: u32 = 0o2000;
-        let Particulars::Segment { bytes, attached, doomed, creator, last } = row.particulars
+        let Particulars::Segment { offset, bytes, attached, doomed, creator, last } =
+            row.particulars
         else {
             return None;
         };
         let flags = [(doomed, "dest"), (row.permission.mode & SHM_LOCKED != 0, "locked")];
         Some(SegmentLine {
             common: Self::common(row),
+            offset,
             bytes,
             nattch: attached,
             status: flags.iter().filter(|(set, _)| *set).map(|(_, name)| *name).collect(),
             domain: (creator.pid != 0).then(|| self.participants.name(creator.domain)),
             creator: self.process(creator),
             last: self.process(last),
+            nodes: None,
         })
     }
 
