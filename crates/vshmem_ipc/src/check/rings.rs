@@ -4,13 +4,14 @@ use vshmem_mem::Ordering;
 use vshmem_sync::{Fault, MessageRing, field};
 use vshmem_wire::{
     CELL_BYTES, MSG_HEADER_BYTES, MsgSlot, ObjectState, QueueMode, RING_INLINE_BYTES,
-    RING_PAYLOAD_BYTES, RING_SHORT_BYTES, RING_SLOTS, RingReserve,
+    RING_PAYLOAD_BYTES, RING_SLOTS, RingReserve,
 };
 
 use crate::check::heap::{Use, Uses};
 use crate::check::look::Checker;
 use crate::check::objects::Objects;
 use crate::msg::awaited_types::says_list;
+use crate::msg::fast_send::is_large_in;
 use crate::msg::message::Header;
 use crate::msg::ring;
 use crate::pool::chunk::Chunk;
@@ -39,7 +40,7 @@ impl Checker<'_> {
             } else {
                 self.wrong(format!("queue {index} is removed, and its ring is in use"));
             }
-            self.messages_in(index, &ring, uses)?;
+            self.messages_in(index, slot, &ring, uses)?;
         }
         Ok(())
     }
@@ -106,9 +107,11 @@ impl Checker<'_> {
     fn messages_in(
         &mut self,
         index: u32,
+        slot: u64,
         ring: &MessageRing,
         uses: &mut Uses,
     ) -> Result<(), Fault> {
+        let limit = self.get(field!(slot, MsgSlot, limit))?.into();
         for (ring_slot, nth) in ring.messages().zip(0..) {
             let what = format!("message {nth} in the ring of queue {index}");
             if let Some((kind, _)) = ring_slot.inline() {
@@ -126,9 +129,10 @@ impl Checker<'_> {
             if header.mtype < 1 || header.size > RING_PAYLOAD_BYTES {
                 self.wrong(format!("{what} has type {} and {} bytes", header.mtype, header.size));
             }
-            if ring_slot.is_large() != (header.size > RING_SHORT_BYTES) {
+            // One behind a large one has the mark as well.
+            if is_large_in(limit, header.size) && !ring_slot.is_large() {
                 self.wrong(format!(
-                    "{what} has {} bytes, which does not match its slot",
+                    "{what} has {} bytes, and its slot says that they need not be counted",
                     header.size
                 ));
             }

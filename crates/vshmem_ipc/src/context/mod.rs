@@ -8,6 +8,7 @@ pub(crate) mod chunk_cache;
 pub(crate) mod reclaim_position;
 pub(crate) mod reported_sizes;
 pub(crate) mod reserve_counter;
+pub(crate) mod ring_hints;
 pub(crate) mod undo_hints;
 pub(crate) mod wait_file;
 pub(crate) mod waker_cpu_cache;
@@ -26,6 +27,7 @@ use crate::context::chunk_cache::ChunkCache;
 use crate::context::reclaim_position::Rounds;
 use crate::context::reported_sizes::ReportedSizes;
 use crate::context::reserve_counter::ReserveCounter;
+use crate::context::ring_hints::RingHints;
 use crate::context::undo_hints::UndoHints;
 use crate::context::wait_file::{DomainUsers, WaitFile};
 use crate::context::waker_cpu_cache::WakerCpuCache;
@@ -81,6 +83,7 @@ pub(crate) struct Context {
     pub(crate) payload_buffer: Mutex<Vec<u8>>,
     pub(crate) waker_cpu_cache: WakerCpuCache,
     pub(crate) undo_hints: UndoHints,
+    pub(crate) ring_hints: RingHints,
     pub(crate) reported_sizes: ReportedSizes,
     pub(crate) rounds: Rounds,
     pub(crate) wake_scope: WakeScope,
@@ -131,6 +134,7 @@ impl Context {
             payload_buffer: Mutex::new(vec![0; vshmem_wire::RING_PAYLOAD_BYTES as usize]),
             waker_cpu_cache: WakerCpuCache::default(),
             undo_hints: UndoHints::new(),
+            ring_hints: RingHints::new(),
             reported_sizes: ReportedSizes::new(pool.layout()),
             rounds: Rounds::default(),
             wake_scope,

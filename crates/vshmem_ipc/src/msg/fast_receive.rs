@@ -84,11 +84,9 @@ pub(crate) fn receive_from_ring(
     if ring::is_in_list(context, queue)? {
         return Ok(None);
     }
-    let map = context.pool().map();
     let mut ring = MessageRing::at(queue.ring());
     for _ in 0..MOST_ATTEMPTS {
-        ring.refresh(map)?;
-        match take_first(context, queue, &ring, wanted, caller, deliver)? {
+        match look_and_take(context, queue, &mut ring, wanted, caller, deliver)? {
             Taken::Delivered(answer) => return Ok(Some(answer)),
             Taken::Again => {}
             Taken::Nothing => {
@@ -98,6 +96,38 @@ pub(crate) fn receive_from_ring(
         }
     }
     Ok(None)
+}
+
+/// Takes the first message that the receiver accepts: the oldest, if that is the one behind the
+/// message that this process took last; else it looks at all.
+#[inline]
+fn look_and_take(
+    context: &Context,
+    queue: &Queue,
+    ring: &mut MessageRing,
+    wanted: Receive,
+    caller: &dyn Caller,
+    deliver: &mut Deliver<'_>,
+) -> Result<Taken, Fault> {
+    let (map, layout) = (context.pool().map(), context.pool().layout());
+    if let Some(head) = RingSlot::head_at(map, queue.ring(), context.ring_hints.head(queue.index))?
+    {
+        if !head.is_full() {
+            ring.note_empty(head);
+            return Ok(if head.has_moved(map) { Taken::Again } else { Taken::Nothing });
+        }
+        map.will_write(head.at);
+        map.will_read(at!(queue, receiver));
+        let header = header_of(map, layout, head)?;
+        if Search::of(wanted.mtype, wanted.except, false).takes_first(header.mtype) {
+            if let Some(next) = head.next_on_line(map, queue.ring())? {
+                will_read_chunk(map, layout, next);
+            }
+            return take_message(context, queue, head, header, wanted, caller, deliver);
+        }
+    }
+    ring.refresh(map)?;
+    take_first(context, queue, ring, wanted, caller, deliver)
 }
 
 /// Takes the first message that the receiver accepts: see `vshmem_sync::MessageRing` for why it is
@@ -195,6 +225,7 @@ fn finish(
     if !ring_slot.take(map)? {
         return Ok(Taken::Again);
     }
+    context.ring_hints.note_head(queue.index, ring_slot.index() + 1);
     crash_point("msg-fast-receive", "taken");
     stamp.renew(map, context.process_ref().pack())?;
     crash_point("msg-fast-receive", "stamped");
@@ -247,13 +278,12 @@ fn await_message(
         if !ring.has_moved(map) {
             continue;
         }
-        ring.refresh(map)?;
-        match take_first(context, queue, ring, wanted, caller, deliver)? {
+        match look_and_take(context, queue, ring, wanted, caller, deliver)? {
             Taken::Delivered(answer) => {
                 look.succeed();
                 return Ok(Some(answer));
             }
-            // `take_first` may have been late: the next turn looks again.
+            // It may have been late: the next turn looks again.
             Taken::Again | Taken::Nothing => {}
             Taken::Slow => break,
         }

@@ -5,7 +5,7 @@ use vshmem_sync::{
     Fault, Inline, MessageRing, RingSlot, RingSpace, Tail, WakerCpu, crash_point, load_cell,
     load_value, load_word,
 };
-use vshmem_wire::{Cell, Layout, MSG_HEADER_BYTES, RING_SHORT_BYTES, RingReserve};
+use vshmem_wire::{Cell, Layout, MSG_HEADER_BYTES, RING_SLOTS, RingReserve};
 
 use crate::context::Context;
 use crate::error::Verdict;
@@ -85,11 +85,15 @@ fn try_to_send(
     held: &mut Option<RingChunk>,
 ) -> Verdict<InRing> {
     let (map, layout) = (context.pool().map(), context.pool().layout());
-    let is_large = payload.len() as u64 > RING_SHORT_BYTES;
+    let bytes = payload.len() as u64;
     let short = Inline::of(mtype, payload);
     let mut ring = MessageRing::at(queue.ring());
     for _ in 0..MOST_ATTEMPTS {
-        ring.refresh(map)?;
+        let guess = context.ring_hints.tail(queue.index);
+        let near = RingSlot::tail_at(map, queue.ring(), guess)?;
+        if near.is_none() {
+            ring.refresh(map)?;
+        }
         // After the look: the thread that goes to sleep later makes that one fail.
         let mode = load_word(map, at!(queue, mode))?;
         if says_list(mode) {
@@ -100,7 +104,8 @@ fn try_to_send(
         {
             return Ok(Ok(InRing::AwaitedTypes));
         }
-        let ring_slot = match ring.tail() {
+        let tail = near.map_or_else(|| ring.tail(), Tail::Free);
+        let ring_slot = match tail {
             Tail::Free(ring_slot) => ring_slot,
             Tail::Full if await_room(context, &ring, signals_seen) => continue,
             Tail::Full => return Ok(Ok(InRing::Slow)),
@@ -129,7 +134,6 @@ fn try_to_send(
             stock::stock_reserve(context, queue)?;
             continue;
         }
-        let bytes = payload.len() as u64;
         let chunk = match *held {
             _ if inline.is_some() => None,
             Some(chunk) if chunk.fits(map, layout, bytes)? => Some(chunk),
@@ -145,11 +149,22 @@ fn try_to_send(
                 continue;
             }
         };
-        if (is_large || ring.may_hold_large()) && !has_room(context, queue, &ring, payload.len())? {
-            if !no_wait && await_bytes(context, queue, payload.len(), signals_seen) {
-                continue;
+        // After the look as well: a change of the limit makes it fail.
+        let limit = load_value(map, at!(queue, limit))?.into();
+        let mut is_large = is_large_in(limit, bytes);
+        let may_hold_large = near.is_none() && ring.may_hold_large();
+        if is_large || may_hold_large {
+            if near.is_some() {
+                ring.refresh(map)?;
             }
-            return Ok(Ok(InRing::Slow));
+            let held = Held::in_ring(context, &ring, limit)?;
+            if held.bytes.saturating_add(bytes) > limit {
+                if !no_wait && await_bytes(context, queue, payload.len(), signals_seen) {
+                    continue;
+                }
+                return Ok(Ok(InRing::Slow));
+            }
+            is_large |= held.is_large;
         }
         if !queue_is_current(context, queue)? {
             return Ok(Ok(InRing::Slow));
@@ -167,7 +182,7 @@ fn try_to_send(
         let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
         crash_point("msg-fast-send", "written");
         let is_sent = match (inline, chunk) {
-            (Some(message), _) => ring_slot.fill_inline(map, message)?,
+            (Some(message), _) => ring_slot.fill_inline(map, message, is_large)?,
             (None, Some(chunk)) => ring_slot.fill(map, chunk.chunk.0, is_large)?,
             (None, None) => false,
         };
@@ -176,7 +191,10 @@ fn try_to_send(
                 *held = None;
             }
             crash_point("msg-fast-send", "sent");
-            will_write_chunk(map, layout, ring.behind(ring_slot));
+            context.ring_hints.note_tail(queue.index, ring_slot.index() + 1);
+            if let Some(next) = ring_slot.next_on_line(map, queue.ring())? {
+                will_write_chunk(map, layout, next);
+            }
             context.send_backoff.note_sent();
             stamp.renew(map, context.process_ref().pack())?;
             crash_point("msg-fast-send", "stamped");
@@ -201,12 +219,40 @@ fn await_room(context: &Context, ring: &MessageRing, signals_seen: &mut Option<u
     })
 }
 
-/// Whether a queue allows a message of so many bytes beside those that `ring` holds.
+/// Whether there may be no room for a message although a slot is free, in a queue with this limit:
+/// its bytes are counted.
+#[inline]
+pub(crate) fn is_large_in(limit: u64, bytes: u64) -> bool {
+    bytes > limit / RING_SLOTS as u64
+}
+
+/// What a ring holds.
 ///
 /// The sizes that are read are those of its messages, or else of chunks whose messages have been
 /// taken since: no thread writes into the chunk of a message in the ring. So if the slot of the
 /// tail is filled then, there was room; also for what others allow: a change of the limit closes
 /// the ring.
+struct Held {
+    bytes: u64,
+    /// One of its messages is large, if this is the limit.
+    is_large: bool,
+}
+
+impl Held {
+    #[cold]
+    fn in_ring(context: &Context, ring: &MessageRing, limit: u64) -> Result<Self, Fault> {
+        let (map, layout) = (context.pool().map(), context.pool().layout());
+        let mut held = Self { bytes: 0, is_large: false };
+        for ring_slot in ring.messages() {
+            let size = header_of(map, layout, ring_slot)?.size;
+            held.bytes = held.bytes.saturating_add(size);
+            held.is_large |= is_large_in(limit, size);
+        }
+        Ok(held)
+    }
+}
+
+/// Whether a queue allows a message of so many bytes beside those that `ring` holds.
 #[cold]
 pub(crate) fn has_room(
     context: &Context,
@@ -214,12 +260,8 @@ pub(crate) fn has_room(
     ring: &MessageRing,
     bytes: usize,
 ) -> Result<bool, Fault> {
-    let (map, layout) = (context.pool().map(), context.pool().layout());
-    let mut sum = bytes as u64;
-    for ring_slot in ring.messages() {
-        sum = sum.saturating_add(header_of(map, layout, ring_slot)?.size);
-    }
-    Ok(sum <= load_value(map, at!(queue, limit))?.into())
+    let limit = load_value(context.pool().map(), at!(queue, limit))?.into();
+    Ok(Held::in_ring(context, ring, limit)?.bytes.saturating_add(bytes as u64) <= limit)
 }
 
 /// Looks for a while for room for so many bytes.

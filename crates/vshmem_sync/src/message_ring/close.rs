@@ -4,7 +4,7 @@ use vshmem_mem::{Map, spin_hint};
 use vshmem_wire::RING_SLOTS;
 
 use super::ring::MessageRing;
-use super::slot::{CHUNK, CLOSED, FULL, LAP, LAP_SHIFT, RingSlot, laps_from};
+use super::slot::{CHUNK, CLOSED, FULL, LAP, LAP_SHIFT, OLDEST, RingSlot, laps_from};
 use crate::crash::crash_point;
 use crate::fault::Fault;
 
@@ -87,7 +87,8 @@ impl MessageRing {
             Some(inline) => inline.moved_to(chunk?),
             // No thread could send into it before either.
             None if ring_slot.is_full() => ring_slot.word & !CLOSED,
-            None => ring_slot.word.wrapping_add(LAP) & !(CLOSED | CHUNK),
+            // There may be messages before a position that is skipped.
+            None => ring_slot.word.wrapping_add(LAP) & !(CLOSED | CHUNK | OLDEST),
         };
         ring_slot.is_closed().then_some((ring_slot, next))
     }
@@ -105,7 +106,7 @@ impl MessageRing {
     pub fn emptied(&self) -> impl Iterator<Item = (RingSlot, u64)> + '_ {
         let tail = self.slot_of(self.tail);
         self.messages().map(move |ring_slot| {
-            let free = ring_slot.taken().word & !(CLOSED | CHUNK);
+            let free = ring_slot.taken().word & !(CLOSED | CHUNK | OLDEST);
             // With eight positions in use there was no free slot for the barrier.
             (ring_slot, if ring_slot.index == tail.index { free | CLOSED } else { free })
         })

@@ -62,6 +62,11 @@
 //! waiter watches: whatever is sent, and every change that closes the ring, changes it first. (If all
 //! slots are full, the tail's holds the oldest message.)
 //!
+//! # Two words instead of all
+//! Usually two slots beside each other show where the tail is, or the oldest message: see
+//! `neighbours.rs`. For that a free slot says whether its last message was the oldest when it was
+//! taken (OLDEST), and a full one whether bytes have to be counted (LARGE).
+//!
 //! # Closing
 //! The thread that wants to work under the queue's lock closes the ring: the slot of the tail
 //! first. If it is free, it becomes a barrier that no sender passes; if it is full, its message
@@ -87,7 +92,7 @@
 //! * TAKE: the swap that frees a slot, acquire-release. Pairs with the acquire of the next sender's
 //!   look: it does not overwrite text that is still being read.
 //! * TAIL: acquire fence between reading the types of messages and reading the tail's word again
-//!   (`MessageRing::has_moved`). Pairs with FILL and with the thread that closes the tail: a
+//!   (`RingSlot::has_moved`). Pairs with FILL and with the thread that closes the tail: a
 //!   receiver that finds the same word has missed nothing.
 //!
 //! # Model
@@ -97,6 +102,7 @@
 //! tests beside it.
 
 mod close;
+mod neighbours;
 mod ring;
 mod send_backoff;
 mod slot;

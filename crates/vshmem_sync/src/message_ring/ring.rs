@@ -1,6 +1,6 @@
 //! Reading a ring.
 
-use vshmem_mem::{Map, Ordering, fence};
+use vshmem_mem::{Map, Ordering};
 use vshmem_wire::{CELL_BYTES, RING_SLOTS};
 
 use super::send_backoff::RingSpace;
@@ -8,7 +8,7 @@ use super::slot::{CLOSED, FULL, LARGE, POSITIONS, RingSlot, laps_from};
 use crate::fault::Fault;
 
 /// Slots on one cache line.
-const SLOTS_OF_LINE: usize = 64 / CELL_BYTES as usize;
+pub(super) const SLOTS_OF_LINE: usize = 64 / CELL_BYTES as usize;
 
 /// Where a sender has to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct MessageRing {
     pub(super) head: i64,
     /// The lowest position that has not been filled.
     pub(super) tail: i64,
-    /// The bits that any word has.
+    /// The bit `LARGE`, if any message has it.
     pub(super) any: u64,
 }
 
@@ -66,6 +66,14 @@ impl MessageRing {
         Ok(())
     }
 
+    /// Takes note that the ring is empty, and of its tail: only [`Self::tail_slot`] and
+    /// [`Self::has_moved`] mean anything until the words are read again.
+    #[inline]
+    pub fn note_empty(&mut self, tail: RingSlot) {
+        self.words[tail.index] = tail.word;
+        (self.head, self.tail) = (tail.index as i64, tail.index as i64);
+    }
+
     /// A ring of these words.
     #[must_use]
     pub fn of(base: u64, words: [u64; RING_SLOTS]) -> Self {
@@ -88,7 +96,8 @@ impl MessageRing {
             let next = position + if word & FULL != 0 { RING_SLOTS as i64 } else { 0 };
             head = head.min(position);
             tail = tail.min(next);
-            any |= word;
+            // Of a free slot the same bit says something else.
+            any |= word & (word << (LARGE.trailing_zeros() - FULL.trailing_zeros()));
         }
         (self.head, self.tail, self.any) = (head, tail, any);
     }
@@ -96,7 +105,7 @@ impl MessageRing {
     #[inline]
     pub(super) fn ring_slot(&self, index: usize) -> RingSlot {
         let at = self.base + index as u64 * CELL_BYTES;
-        RingSlot { at, word: self.words[index], index }
+        RingSlot { at, word: self.words[index], index, is_oldest: false }
     }
 
     /// The slot of a position.
@@ -121,6 +130,13 @@ impl MessageRing {
             FULL => Tail::Full,
             _ => Tail::Closed,
         }
+    }
+
+    /// The slot of the lowest position that has not been filled.
+    #[inline]
+    #[must_use]
+    pub fn tail_slot(&self) -> RingSlot {
+        self.slot_of(self.tail)
     }
 
     /// The position that the next message is sent to, counted from the ring's first.
@@ -174,7 +190,9 @@ impl MessageRing {
         let end = self.tail.min(self.head + RING_SLOTS as i64);
         (self.head..end).filter_map(|position| {
             let ring_slot = self.slot_of(position);
-            (ring_slot.is_full() && self.position_of(ring_slot) == position).then_some(ring_slot)
+            let is_oldest = position == self.head;
+            (ring_slot.is_full() && self.position_of(ring_slot) == position)
+                .then_some(RingSlot { is_oldest, ..ring_slot })
         })
     }
 
@@ -196,8 +214,7 @@ impl MessageRing {
                 let is_before_tail = position < self.tail;
                 let is_taken = is_before_tail && !ring_slot.is_full();
                 let may_be_closed = ring_slot.is_full() || position == self.tail;
-                let is_inline_for_nothing =
-                    ring_slot.is_inline() && (!ring_slot.is_full() || ring_slot.is_large());
+                let is_inline_for_nothing = ring_slot.is_inline() && !ring_slot.is_full();
                 !is_inline_for_nothing
                     && self.position_of(ring_slot)
                         == if is_taken { position + slots } else { position }
@@ -211,10 +228,7 @@ impl MessageRing {
     #[inline]
     #[must_use]
     pub fn has_moved(&self, map: &Map) -> bool {
-        let tail = self.slot_of(self.tail);
-        // Barrier TAIL: after whatever was read of the messages. Pairs with FILL.
-        fence(Ordering::Acquire);
-        !map.load(tail.at, Ordering::Acquire).is_ok_and(|word| word == tail.word)
+        self.tail_slot().has_moved(map)
     }
 
     /// Whether the words are the same now: then they are those of one moment.

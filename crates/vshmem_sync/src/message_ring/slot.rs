@@ -1,6 +1,6 @@
 //! A slot of the ring: the bits of its word, filling it and taking from it.
 
-use vshmem_mem::{Map, Ordering};
+use vshmem_mem::{Map, Ordering, fence};
 use vshmem_wire::{
     Cell, MAX_SLABS, RING_INLINE_BYTES, RING_INLINE_TYPE_BITS, RING_SLOTS, SLAB_BYTES, UNIT_BYTES,
     tag_at,
@@ -16,8 +16,11 @@ pub(super) const CLOSED: u64 = 1 << 27;
 pub(super) const CHUNK: u64 = FULL - 1;
 const _: () =
     assert!(MAX_SLABS * (SLAB_BYTES / UNIT_BYTES) < CHUNK, "a word has room for every unit");
-/// The message is longer than those for which there is always room.
+/// Of a full slot: this message, or one that was in the ring when it was sent, is longer than those
+/// for which there is always room.
 pub(super) const LARGE: u64 = 1 << 28;
+/// Of a free slot: all messages before the one that was taken last had been taken by then.
+pub(super) const OLDEST: u64 = LARGE;
 /// The message lies in the cell: its type and size are where others have their chunk.
 pub(super) const INLINE: u64 = 1 << 29;
 pub(super) const INLINE_TYPE: u64 = (1 << RING_INLINE_TYPE_BITS) - 1;
@@ -71,9 +74,18 @@ pub struct RingSlot {
     /// The word.
     pub word: u64,
     pub(super) index: usize,
+    /// All messages before this one have been taken.
+    pub(super) is_oldest: bool,
 }
 
 impl RingSlot {
+    /// The number of the slot.
+    #[inline]
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.index
+    }
+
     /// The position that the slot is free for or full with.
     #[inline]
     #[must_use]
@@ -130,8 +142,10 @@ impl RingSlot {
         Ok(Cell { word: self.word, tag: map.load(tag_at(self.at), Ordering::Acquire)? })
     }
 
+    /// Whether there is a message in it.
     #[inline]
-    pub(super) fn is_full(self) -> bool {
+    #[must_use]
+    pub fn is_full(self) -> bool {
         self.word & FULL != 0
     }
 
@@ -142,7 +156,8 @@ impl RingSlot {
         self.word & CLOSED != 0
     }
 
-    /// Whether the message is marked as longer than those for which there is always room.
+    /// Whether the message, or one that was in the ring when it was sent, is marked as longer than
+    /// those for which there is always room.
     #[must_use]
     pub fn is_large(self) -> bool {
         self.word & LARGE != 0
@@ -153,7 +168,8 @@ impl RingSlot {
     #[inline]
     pub fn taken(self) -> Self {
         let gone = if self.is_inline() { FULL | LARGE | INLINE | CHUNK } else { FULL | LARGE };
-        Self { word: self.word.wrapping_add(LAP) & !gone, ..self }
+        let free = self.word.wrapping_add(LAP) & !gone;
+        Self { word: if self.is_oldest { free | OLDEST } else { free }, ..self }
     }
 
     /// The open word of a slot whose own message lies in the chunk at `unit` now.
@@ -163,8 +179,8 @@ impl RingSlot {
         kept | FULL | ((u64::from(unit) + 1) & CHUNK)
     }
 
-    /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`: it
-    /// is longer than those for which there is always room.
+    /// Puts the message in the chunk at `unit` here; says whether that has happened. `is_large`: it,
+    /// or another in the ring, is longer than those for which there is always room.
     ///
     /// # Errors
     /// When the word is outside the pool.
@@ -176,14 +192,16 @@ impl RingSlot {
         Ok(map.replace(self.at, self.word, full)?)
     }
 
-    /// Puts a message into the slot itself; says whether that has happened.
+    /// Puts a message into the slot itself; says whether that has happened. `is_large`: another in
+    /// the ring is longer than those for which there is always room.
     ///
     /// # Errors
     /// When the cell is outside the pool.
     #[inline]
-    pub fn fill_inline(self, map: &Map, message: Inline) -> Result<bool, Fault> {
+    pub fn fill_inline(self, map: &Map, message: Inline, is_large: bool) -> Result<bool, Fault> {
         let what = u64::from(message.size) << RING_INLINE_TYPE_BITS | u64::from(message.kind);
-        let word = (self.word & !(CHUNK | LARGE)) | FULL | INLINE | what;
+        let mark = if is_large { FULL | LARGE } else { FULL };
+        let word = (self.word & !(CHUNK | LARGE)) | mark | INLINE | what;
         let full = Cell { word, tag: message.text };
         // Barrier FILL, as above.
         Ok(map.replace_pair(self.at, self.cell(map)?, full)?)
@@ -197,5 +215,14 @@ impl RingSlot {
     pub fn take(self, map: &Map) -> Result<bool, Fault> {
         // Barrier TAKE: pairs with the acquire of the words in `refresh`.
         Ok(map.replace(self.at, self.word, self.taken().word)?)
+    }
+
+    /// Whether the word is another one now. To be asked after messages have been looked at.
+    #[inline]
+    #[must_use]
+    pub fn has_moved(self, map: &Map) -> bool {
+        // Barrier TAIL: after whatever was read of the messages. Pairs with FILL.
+        fence(Ordering::Acquire);
+        !map.load(self.at, Ordering::Acquire).is_ok_and(|word| word == self.word)
     }
 }

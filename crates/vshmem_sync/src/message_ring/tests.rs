@@ -8,12 +8,22 @@ use vshmem_wire::{CELL_BYTES, RING_SLOTS};
 use super::ring::{MessageRing, Tail};
 use super::slot::{CLOSED, FULL, INLINE, Inline, LAP_BITS, LAP_SHIFT, RingSlot};
 
+fn is_long(unit: u32) -> bool {
+    unit.is_multiple_of(23)
+}
+
+fn holds_long(map: &Map, ring: &MessageRing) -> bool {
+    ring.messages().filter_map(|ring_slot| number(map, ring_slot)).any(is_long)
+}
+
 fn fill(map: &Map, unit: u32) -> Tail {
-    let tail = MessageRing::look(map, 0).expect("a ring").tail();
+    let ring = MessageRing::look(map, 0).expect("a ring");
+    let tail = ring.tail();
     if let Tail::Free(ring_slot) = tail {
+        let is_large = is_long(unit) || holds_long(map, &ring);
         let filled = match Inline::of(77, &unit.to_le_bytes()) {
-            Some(message) if unit % 5 < 2 => ring_slot.fill_inline(map, message),
-            _ => ring_slot.fill(map, unit, unit.is_multiple_of(3)),
+            Some(message) if unit % 5 < 2 => ring_slot.fill_inline(map, message, is_large),
+            _ => ring_slot.fill(map, unit, is_large),
         };
         assert!(filled.expect("a word"));
     }
@@ -82,11 +92,45 @@ fn messages_come_out_in_order_over_all_laps_and_closings() {
     }
 }
 
+/// Looks at two slots instead of all, with each guess; says how often the tail and the oldest
+/// message were found so.
+fn ends_of_two_slots(map: &Map, ring: &MessageRing) -> [u32; 2] {
+    let mut found = [0; 2];
+    for guess in 0..RING_SLOTS {
+        if let Some(tail) = RingSlot::tail_at(map, 0, guess).expect("a ring") {
+            assert_eq!(ring.tail(), Tail::Free(tail), "{guess}: {ring:x?}");
+            assert!(!holds_long(map, ring), "{guess}: {ring:x?}");
+            found[0] += 1;
+        }
+        if let Some(head) = RingSlot::head_at(map, 0, guess).expect("a ring") {
+            let expected = ring.messages().next().unwrap_or(ring.tail_slot());
+            assert_eq!((head.at, head.word), (expected.at, expected.word), "{guess}: {ring:x?}");
+            found[1] += 1;
+        }
+    }
+    assert!(found[0] <= 1 && found[1] <= 1, "{found:?}");
+    found
+}
+
+#[test]
+fn two_slots_show_the_ends_of_a_stream_that_is_never_empty_nor_full() {
+    let map = Map::anonymous(4096);
+    for step in 0..200 {
+        fill(&map, step * 23 + 1);
+        if step > 0 {
+            assert!(take(&map).is_some());
+            let ring = MessageRing::look(&map, 0).expect("a ring");
+            assert_eq!(ends_of_two_slots(&map, &ring), [1, 1], "{step}: {ring:x?}");
+        }
+    }
+}
+
 /// A list of messages, each with its position's number.
 #[test]
 fn messages_of_random_types_come_out_as_from_a_list() {
     let map = Map::anonymous(4096);
     let (mut model, mut last, mut random) = (VecDeque::new(), 0_u32, 7_u32);
+    let mut found = [0; 2];
     for step in 0..20_000 {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         let kind = random >> 16 & 3;
@@ -95,6 +139,8 @@ fn messages_of_random_types_come_out_as_from_a_list() {
         let held: VecDeque<_> =
             ring.messages().filter_map(|ring_slot| number(&map, ring_slot)).collect();
         assert_eq!(held, model);
+        let now = ends_of_two_slots(&map, &ring);
+        found = [found[0] + now[0], found[1] + now[1]];
         match random >> 20 & 15 {
             0 => assert_eq!(reopen(&map), Vec::from(std::mem::take(&mut model))),
             1 => {
@@ -133,6 +179,7 @@ fn messages_of_random_types_come_out_as_from_a_list() {
             }
         }
     }
+    assert!(found.iter().all(|times| *times > 2000), "{found:?}");
 }
 
 #[test]
@@ -146,8 +193,8 @@ fn only_short_texts_of_small_types_fit_into_a_slot() {
             panic!("room")
         };
         let message = Inline::of(4711, text).expect("a short message");
-        assert!(ring_slot.fill_inline(&map, message).expect("a cell"));
-        assert!(!ring_slot.fill_inline(&map, message).expect("a cell"), "it is full");
+        assert!(ring_slot.fill_inline(&map, message, false).expect("a cell"));
+        assert!(!ring_slot.fill_inline(&map, message, false).expect("a cell"), "it is full");
         let ring_slot = MessageRing::look(&map, 0).expect("a ring").messages().next();
         let ring_slot = ring_slot.expect("a message");
         assert_eq!((ring_slot.inline(), ring_slot.chunk()), (Some((4711, text.len())), None));

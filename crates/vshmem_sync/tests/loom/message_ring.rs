@@ -360,3 +360,56 @@ fn a_text_in_a_full_ring_is_not_changed_by_whoever_lies_down_beside_it() {
         assert_eq!(all, (1..if sent { 10 } else { 9 }).collect::<Vec<_>>());
     });
 }
+
+/// A receiver of the oldest, one of a type that leaves gaps, and a sender: none of the first two
+/// may be misled about what is the oldest.
+#[test]
+fn what_two_slots_show_as_the_oldest_is_the_oldest() {
+    explore(2, || {
+        let map = cells(BYTES);
+        assert!(send(&map, 11) && receive(&map) == Some(11));
+        assert!(send(&map, 12) && send(&map, 21) && send(&map, 13));
+        let of_type = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || receive_of(&map, 2))
+        };
+        let sender = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || send_near(&map, 4, 14))
+        };
+        // Slots 1, 2 and 3 are those of 12, 21 and 13.
+        let taken: Vec<u32> = (1..4).filter_map(|slot| receive_near(&map, slot)).collect();
+        let other = of_type.join().expect("a thread");
+        let sent = sender.join().expect("a thread");
+        let mut expected = vec![12, 21, 13];
+        expected.retain(|message| other != Some(*message));
+        expected.extend(sent.then_some(14));
+        let rest = std::iter::from_fn(|| receive(&map));
+        assert_eq!(taken.into_iter().chain(rest).collect::<Vec<_>>(), expected);
+    });
+}
+
+#[test]
+fn what_goes_by_two_slots_is_received_or_found_by_whoever_closes() {
+    explore(2, || {
+        let map = cells(BYTES);
+        assert!(send(&map, 1) && receive(&map) == Some(1));
+        assert!(send_near(&map, 1, 2));
+        let sender = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || send_near(&map, 2, 3))
+        };
+        let receiver = {
+            let map = Arc::clone(&map);
+            thread::spawn(move || [receive_near(&map, 1), receive_near(&map, 2)])
+        };
+        let left = leave(&map);
+        open(&map);
+        let sent = sender.join().expect("a thread");
+        let taken = receiver.join().expect("a thread");
+        let mut all: Vec<u32> = taken.into_iter().flatten().collect();
+        all.extend(left);
+        all.extend(std::iter::from_fn(|| receive(&map)));
+        assert_eq!(all, if sent { vec![2, 3] } else { vec![2] });
+    });
+}

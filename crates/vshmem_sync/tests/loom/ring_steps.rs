@@ -24,6 +24,20 @@ pub fn send(map: &Map, message: u32) -> bool {
     }
 }
 
+/// Sends into the slot of this number, if two slots show that it is the tail.
+pub fn send_near(map: &Map, slot: usize, message: u32) -> bool {
+    match RingSlot::tail_at(map, RING, slot).expect("a ring") {
+        Some(ring_slot) => ring_slot.fill(map, message, false).expect("a word"),
+        None => false,
+    }
+}
+
+/// Receives from the slot of this number, if two slots show that it has the oldest message.
+pub fn receive_near(map: &Map, slot: usize) -> Option<u32> {
+    let head = RingSlot::head_at(map, RING, slot).expect("a ring")?;
+    (head.is_full() && head.take(map).expect("a word")).then(|| head.chunk().expect("a chunk"))
+}
+
 /// Sends a text in a chunk that a slot notes, or in this one.
 pub fn send_text(map: &Map, unit: u32, text: u64) -> bool {
     loop {
@@ -43,7 +57,9 @@ pub fn send_inline(map: &Map, text: u64) -> bool {
     let message = Inline::of(7, &text.to_le_bytes()).expect("a short message");
     loop {
         match MessageRing::look(map, RING).expect("a ring").tail() {
-            Tail::Free(ring_slot) if ring_slot.fill_inline(map, message).expect("a cell") => {
+            Tail::Free(ring_slot)
+                if ring_slot.fill_inline(map, message, false).expect("a cell") =>
+            {
                 return true;
             }
             Tail::Free(_) => {}
