@@ -170,7 +170,7 @@ fn begin_segment(
             return Ok(Err(Errno::NOSPC));
         }
         let mut extent = None;
-        for within in order.pages().chain([0..extents::pages_in(layout)]) {
+        for within in order.pages().chain(std::iter::once(0..extents::pages_in(layout))) {
             if pages >= LARGE_PAGES {
                 let choose = choose(LARGE_PAGES);
                 extent = extents::allocate(txn, layout, pages, &within, LARGE_PAGES, choose)?;
