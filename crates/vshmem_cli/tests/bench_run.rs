@@ -9,6 +9,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+/// So many that a run is far from done when this test, on a busy machine, comes to kill it.
+const REPETITIONS: u32 = 150;
+
 /// Programs that measure nothing, and say so quickly.
 fn stubs(directory: &Path) {
     for name in ["dgemm", "faults"] {
@@ -53,7 +56,7 @@ fn a_killed_run_goes_on_and_loses_nothing() {
     // Killed three times, each time after some more.
     for round in 1..=3 {
         let said = place.path().join("said");
-        let mut child = run(place.path(), 30)
+        let mut child = run(place.path(), REPETITIONS)
             .stdout(Stdio::null())
             .stderr(fs::File::create(&said).unwrap())
             .spawn()
@@ -87,7 +90,11 @@ fn a_killed_run_goes_on_and_loses_nothing() {
         .collect();
     assert_eq!(runs.len(), samples.len(), "each once");
     let cases: HashSet<&String> = runs.iter().map(|(case, _)| case).collect();
-    assert_eq!(runs.len(), cases.len() * 30, "the repetitions that it was begun with");
+    assert_eq!(
+        runs.len(),
+        cases.len() * REPETITIONS as usize,
+        "the repetitions that it was begun with"
+    );
     assert_eq!(lines(&read(), "session").len(), 4);
     let page = fs::read_to_string(place.path().join("study/report.html")).unwrap();
     assert!(page.contains("in 4 sessions"));

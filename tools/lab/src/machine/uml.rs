@@ -47,7 +47,8 @@ impl Machine for Uml {
     }
 
     fn boot_time(&self) -> Duration {
-        Duration::from_secs(60)
+        // A second or two; on a busy machine more.
+        Duration::from_secs(180)
     }
 
     fn swap(&self, record: &Record) -> Option<PathBuf> {

@@ -156,5 +156,4 @@ pub fn latency() {
         .collect();
     times.sort();
     println!("  exec of `true`: median {:?}, worst {:?}", times[10], times[20]);
-    assert!(times[10].as_millis() < 100);
 }

@@ -113,9 +113,9 @@ pub fn exec_words(guest: u32, words: &[&str]) -> Vec<OsString> {
 
 /// Waits for a state.
 pub fn until(what: &str, mut reached: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_secs(180);
     while !reached() {
-        assert!(Instant::now() < end, "in 60 s it was not true that {what}");
+        assert!(Instant::now() < end, "in 180 s it was not true that {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
