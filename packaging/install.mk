@@ -12,6 +12,8 @@ SONAME = libvshmem.so.0
 VERSIONED = build/lib/$(SONAME)
 INSTALLED_SONAME = libvshmem.so.0.$(VERSION)
 BENCH_PROGRAMS = build/bench/* build/mpi/dwarf_mpi build/mpi/pairs
+# Not what their tests have left there, nor the one that shows how to link statically.
+EXAMPLE_PROGRAMS = $(filter-out %.out %_static,$(wildcard build/examples/*))
 DKMS_SOURCES = core.c memory.c deaths.c pci.c vshmem.h Kbuild Makefile
 SED = sed -e 's,@PREFIX@,$(PREFIX),g' -e 's,@LIBDIR@,$(LIBDIR),g' -e 's,@VERSION@,$(VERSION),g'
 # install_edited SOURCE MODE TARGET
@@ -53,7 +55,7 @@ install: install-built
 	$(call install_edited,crates/vshmem_capi/vshmem.pc.in,644,$D$(LIBDIR)/pkgconfig/vshmem.pc)
 	$(call install_all,644,build/openmpi/*.so,$(OWN_LIBDIR)/openmpi)
 	$(call install_all,755,$(BENCH_PROGRAMS),$(OWN_LIBDIR)/bench)
-	$(call install_all,755,build/examples/*,$(OWN_LIBDIR)/examples)
+	$(call install_all,755,$(EXAMPLE_PROGRAMS),$(OWN_LIBDIR)/examples)
 	$(call install_all,644,examples/*.c examples/*.h,$(PREFIX)/share/doc/vshmem/examples)
 	install -D -m 644 packaging/job7.conf packaging/containers/kubernetes.yaml -t $D$(PREFIX)/share/doc/vshmem/examples
 	install -D -m 755 packaging/slurm/prolog packaging/slurm/epilog packaging/slurm/taskprolog -t $D$(OWN_LIBDIR)/slurm
