@@ -3,9 +3,7 @@
 # Ends with `N passed, N failed`. PYTHON: one that has sysv_ipc.
 build=$1 prefix=$2 passed=0 failed=0 sum=0
 here=$(dirname "$0")
-python=${PYTHON:-python3}
-venv=$here/../build/third_party/sysv_ipc/venv/bin/python
-"$python" -c 'import sysv_ipc' 2>/dev/null || [ ! -x "$venv" ] || python=$venv
+. "$here/python.sh"
 added() { # added N COMMAND...: adds 5 and 7, and says the sum
 	local more=$1
 	shift
@@ -21,11 +19,11 @@ if [ -x "$build/counter" ]; then
 else
 	echo "SKIPPED: Fortran: there is no gfortran (apt-get install gfortran)"; passed=$((passed + 1))
 fi
-if "$python" -c 'import sysv_ipc' 2>/dev/null; then
+if [ -n "$python" ]; then
 	added 7 "$python" "$here/python/counter.py"
 	$prefix "$python" "$here/python/counter.py" remove
 else
-	echo "SKIPPED: Python: there is no module sysv_ipc (apt-get install python3-sysv-ipc)"; passed=$((passed + 1))
+	echo "SKIPPED: Python: there is none with sysv_ipc (apt-get install python3-sysv-ipc)"; passed=$((passed + 1))
 	[ ! -x "$build/counter" ] || $prefix ipcrm -S 0xf0f0
 fi
 echo "$passed passed, $failed failed"

@@ -7,7 +7,12 @@ import sys
 
 import sysv_ipc
 
-counter = sysv_ipc.Semaphore(0xF0F0, sysv_ipc.IPC_CREAT, mode=0o600)
+KEY = 0xF0F0
+try:
+    counter = sysv_ipc.Semaphore(KEY)
+except sysv_ipc.ExistentialError:
+    # IPC_CREAT alone would set one that exists to 0, in versions of sysv_ipc before 1.1.
+    counter = sysv_ipc.Semaphore(KEY, sysv_ipc.IPC_CREX, mode=0o600)
 if sys.argv[1] == "remove":
     counter.remove()
 else:

@@ -76,7 +76,7 @@ walks() {
 library_pages() {
 	local header=crates/vshmem_capi/include/vshmem.h call
 	mkdir "$pages/man3" && awk -v version=0 -v directory="$pages/man3" -f packaging/man/libvshmem.awk $header || return
-	nm -D --defined-only "$(dirname "$vshmem")/libvshmem.so" | awk '$3 ~ /^vshmem_/ { print $3 }' | sort >"$names"
+	nm -D --defined-only "$(dirname "$vshmem")/libvshmem.so" | awk '$3 ~ /^vshmem_/ { sub(/@.*/, "", $3); print $3 }' | sort >"$names"
 	[ -s "$names" ] || echo "$(dirname "$vshmem")/libvshmem.so exports nothing"
 	while read -r call; do
 		[ -s "$pages/man3/$call.3" ] || echo "$call has no page: no group of $header has it"

@@ -1,13 +1,23 @@
 //! Users and groups by name, and this process's own credentials.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use vshmem_ipc::Caller;
 
 use crate::failure::{Failure, failed};
 
 /// Name of a user, or the number where there is none.
 pub fn user_name(uid: u32) -> String {
-    let name = uzers::get_user_by_uid(uid).map(|user| user.name().to_string_lossy().into_owned());
-    name.unwrap_or_else(|| uid.to_string())
+    /// Those that were looked up: a table of thousands of objects has few users, and each look-up
+    /// opens a file.
+    static KNOWN: Mutex<BTreeMap<u32, String>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let look_up = || {
+        let user = uzers::get_user_by_uid(uid);
+        user.map_or_else(|| uid.to_string(), |user| user.name().to_string_lossy().into_owned())
+    };
+    known.entry(uid).or_insert_with(look_up).clone()
 }
 
 /// Name of a group, or the number where there is none.

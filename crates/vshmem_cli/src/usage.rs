@@ -7,6 +7,26 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, Error};
 
+/// Verbs by which other commands are known, or that stand below another one here.
+const ELSEWHERE: &[(&str, &str)] = &[
+    ("create", "pool create"),
+    ("check", "pool check"),
+    ("show", "pool show"),
+    ("serve", "pool serve"),
+    ("evict", "pool evict"),
+    ("up", "lab up"),
+    ("exec", "lab exec"),
+    ("down", "lab down"),
+    ("kill", "lab kill"),
+    ("list", "ls"),
+    ("remove", "rm"),
+    ("delete", "rm"),
+    ("stat", "top"),
+    ("man", "manual"),
+    ("completion", "manual"),
+    ("completions", "manual"),
+];
+
 /// Shows help and the version where they were asked for; else says what is wrong, with exit
 /// code 2.
 pub fn tell(error: &Error, whole: &Command, words: &[OsString]) -> ExitCode {
@@ -102,6 +122,11 @@ impl<'a> Line<'a> {
 
     fn unknown_verb(&self, word: &str, meant: Option<&ContextValue>) -> (String, String) {
         let meant = meant.map(first).filter(|meant| !meant.is_empty());
+        let elsewhere = ELSEWHERE.iter().find(|(known, _)| self.verb.is_empty() && *known == word);
+        if let Some((_, verb)) = elsewhere {
+            let remedy = format!("`vshmem {verb} --help` shows the verb that is perhaps meant");
+            return (format!("there is no verb {word:?}"), remedy);
+        }
         let remedy = match meant {
             Some(meant) => format!("`vshmem {}{meant}` is perhaps meant; ", self.spaced()),
             None => String::new(),

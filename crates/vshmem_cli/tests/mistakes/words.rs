@@ -20,6 +20,22 @@ pub const ROWS: &[Mistake] = &[
         proposes: "vshmem pool",
     },
     Mistake {
+        what: "a verb of pools without `pool`",
+        setup: nothing,
+        line: "create job7 --size 1G",
+        code: 2,
+        says: &["no verb \"create\""],
+        proposes: "vshmem pool create --help",
+    },
+    Mistake {
+        what: "completions, as other commands have them",
+        setup: nothing,
+        line: "completions bash",
+        code: 2,
+        says: &["no verb \"completions\""],
+        proposes: "vshmem manual --help",
+    },
+    Mistake {
         what: "an option in front of the verb",
         setup: nothing,
         line: "--pool job7 ls",

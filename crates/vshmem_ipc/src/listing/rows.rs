@@ -225,6 +225,13 @@ impl ObjectActivity {
         let most = if self.modulus == 0 { u64::MAX } else { self.modulus } / 2;
         if more > most { 0 } else { more }
     }
+
+    /// This reading, not below an earlier one of the same object: that one was a few too high then.
+    #[must_use]
+    pub fn not_below(self, earlier: &Self) -> Self {
+        let count = if self.since(earlier) == 0 { earlier.count } else { self.count };
+        Self { count, ..self }
+    }
 }
 
 /// What the threads that had a slot have waited.

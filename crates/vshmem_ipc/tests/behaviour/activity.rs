@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use crate::fixture::*;
-use vshmem_ipc::{Awaited, Client, Kind, Pool};
+use vshmem_ipc::{Awaited, Client, Kind, ObjectActivity, Pool};
 
 /// What has been done with an object since it was made.
 fn done(pool: &Pool, id: i32) -> u64 {
@@ -160,6 +160,25 @@ fn a_stream_of_messages_is_counted_exactly_and_its_sizes_are_seen() {
     assert_eq!(row.bytes_seen, u64::from(row.messages_seen) * 200);
     me.queue_remove(id, &ROOT).unwrap();
     empty(&pool, &me);
+}
+
+#[test]
+fn a_reading_that_was_too_high_does_not_let_a_count_fall() {
+    let row = |kind, count, modulus| ObjectActivity {
+        kind,
+        id: 1,
+        count,
+        modulus,
+        messages_seen: 0,
+        bytes_seen: 0,
+    };
+    let set = |count| row(Kind::Semaphore, count, 0);
+    for (earlier, now, shown) in [(7, 6, 7), (7, 7, 7), (7, 9, 9)] {
+        assert_eq!(set(now).not_below(&set(earlier)).count, shown);
+    }
+    // What wraps begins anew.
+    let queue = |count| row(Kind::Queue, count, 1 << 32);
+    assert_eq!(queue(1).not_below(&queue((1 << 32) - 1)).count, 1);
 }
 
 #[test]

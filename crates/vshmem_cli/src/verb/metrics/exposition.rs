@@ -1,6 +1,11 @@
 //! Prometheus' text format: families of samples, each with a line of help and its type.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+
+/// A counter that has fallen by at most so much has not begun anew: objects are read without a lock,
+/// and a reading is too high by what others are writing at that moment.
+const MISREAD: f64 = 1000.0;
 
 /// What kind of number a family holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +48,35 @@ impl Exposition {
             labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
         // Cannot fail: it is a string that is written to.
         let _ = writeln!(lines, "{}{{{}}} {value}", family.name, labels.join(","));
+    }
+
+    /// Raises counters that were read a little too high before, so that none of them falls from one
+    /// text to the next: what falls, Prometheus takes for a counter that began anew at 0.
+    pub fn not_below(mut self, before: &str) -> Self {
+        let series = |line: &'_ str| -> Option<(String, f64)> {
+            let (series, value) = line.rsplit_once(' ')?;
+            Some((series.to_owned(), value.parse().ok()?))
+        };
+        let before: HashMap<String, f64> = before.lines().filter_map(series).collect();
+        for (family, lines) in &mut self.families {
+            if family.kind != Type::Counter {
+                continue;
+            }
+            let mut raised = String::with_capacity(lines.len());
+            for line in lines.lines() {
+                let known = series(line).and_then(|(series, now)| {
+                    let before = *before.get(&series)?;
+                    (before > now && before - now <= MISREAD).then_some((series, before))
+                });
+                // Cannot fail: it is a string that is written to.
+                let _ = match known {
+                    Some((series, value)) => writeln!(raised, "{series} {value}"),
+                    None => writeln!(raised, "{line}"),
+                };
+            }
+            *lines = raised;
+        }
+        self
     }
 
     /// The text.
@@ -91,5 +125,28 @@ mod tests {
                         a_total{pool=\"x\"} 1\na_total{pool=\"y\\\"\\n\\\\?\"} 3\n\
                         # HELP b_total Help.\n# TYPE b_total counter\nb_total{pool=\"x\"} 2.5\n";
         assert_eq!(exposition.text(), expected);
+    }
+
+    #[test]
+    fn a_counter_that_was_read_too_high_does_not_fall() {
+        let count = |value, kind| {
+            let mut exposition = Exposition::new();
+            let family = Family { name: "a_total", help: "Help.", kind };
+            exposition.add(family, &[("pool", "x y")], value);
+            exposition
+        };
+        let value = |exposition: Exposition| {
+            let text = exposition.text();
+            text.trim_end().rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()
+        };
+        let counter = |value| count(value, Type::Counter);
+        let before = counter(5000.0).text();
+        for (now, shown) in [(5001.0, 5001.0), (5000.0, 5000.0), (4999.0, 5000.0), (4.0, 4.0)] {
+            assert_eq!(value(counter(now).not_below(&before)), shown, "{now}");
+        }
+        assert_eq!(value(counter(1.0).not_below("")), 1.0);
+        assert_eq!(value(counter(1.0).not_below("of another program\n\n{} x\n")), 1.0);
+        let gauge = |value| count(value, Type::Gauge);
+        assert_eq!(value(gauge(4999.0).not_below(&gauge(5000.0).text())), 4999.0);
     }
 }

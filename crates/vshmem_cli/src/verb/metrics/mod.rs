@@ -9,6 +9,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::Args;
 use vshmem_session::open_pool;
@@ -41,22 +42,32 @@ Examples:
   vshmem metrics --pool job7 --output /var/lib/prometheus/node-exporter/vshmem.prom
 
 Names that end in _total only rise, until an object is removed; rate() makes rates of them. They
-are counted as `vshmem top` counts. Bytes of messages are not counted: multiply the rate of
+are counted as `vshmem top` counts. A reading may be a few too high while others write: with
+--listen and --output the next one is not below it. Bytes of messages are not counted: multiply the rate of
 vshmem_queue_messages_total by vshmem_queue_message_bytes_mean.";
 
 impl Metrics {
     /// Writes them.
     pub fn carry_out(self) -> Outcome {
         match (&self.listen, &self.output) {
-            (Some(address), _) => listen::serve(address, || self.text())?,
-            (None, Some(place)) => write(place, &self.text()?)?,
-            (None, None) => show::text(&self.text()?)?,
+            (Some(address), _) => {
+                let answered = Mutex::new(String::new());
+                listen::serve(address, || {
+                    let mut before = answered.lock().unwrap_or_else(PoisonError::into_inner);
+                    *before = self.samples()?.not_below(&before).text();
+                    Ok(before.clone())
+                })?;
+            }
+            (None, Some(place)) => {
+                write(place, &self.samples()?.not_below(&written_before(place)).text())?;
+            }
+            (None, None) => show::text(&self.samples()?.text())?,
         }
         Ok(ExitCode::SUCCESS)
     }
 
     /// Of all pools that were named, as they are now.
-    fn text(&self) -> Result<String, Failure> {
+    fn samples(&self) -> Result<Exposition, Failure> {
         let mut exposition = Exposition::new();
         let named: Vec<Option<&str>> = match &self.pool[..] {
             [] => vec![None],
@@ -79,7 +90,7 @@ impl Metrics {
         }
         match failed {
             Some(failure) if !has_read => Err(failure),
-            _ => Ok(exposition.text()),
+            _ => Ok(exposition),
         }
     }
 }
@@ -113,6 +124,16 @@ impl Written {
         self.names.insert(label);
         Ok(exposition)
     }
+}
+
+/// What the file holds that is written anew; nothing where it is no file of ours.
+fn written_before(place: &Path) -> String {
+    const MOST_BYTES: u64 = 64 << 20;
+    let is_file = |meta: std::fs::Metadata| meta.is_file() && meta.len() <= MOST_BYTES;
+    if !std::fs::symlink_metadata(place).is_ok_and(is_file) {
+        return String::new();
+    }
+    std::fs::read_to_string(place).unwrap_or_default()
 }
 
 /// Writes a file whole or not at all: beside its place first.

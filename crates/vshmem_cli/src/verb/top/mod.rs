@@ -90,7 +90,7 @@ impl Top {
         let mut before = Reading::of(pool)?;
         for nth in 0..self.count.unwrap_or(u64::MAX) {
             before.see_sizes_for(pool, self.interval, std::thread::sleep)?;
-            let now = Reading::of(pool)?;
+            let now = Reading::after(&before, pool)?;
             let report = Report::between(&before, &now, pool, self.sort);
             let text = if self.json {
                 show::json_line(&report)?
@@ -125,7 +125,7 @@ impl Top {
                 Some(Key::Sort) => sort = sort.next(),
                 None => drawn += 1,
             }
-            let now = Reading::of(pool)?;
+            let now = Reading::after(&before, pool)?;
             let report = Report::between(&before, &now, pool, sort);
             if !screen.draw(&tables::text(&report), sort)? {
                 return Ok(());

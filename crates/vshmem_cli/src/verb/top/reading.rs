@@ -43,6 +43,19 @@ impl Reading {
         Ok(reading)
     }
 
+    /// Reads them once more: what is counted does not fall.
+    pub fn after(before: &Self, pool: &Pool) -> Result<Self, Failure> {
+        let mut reading = Self::of(pool)?;
+        let earlier: HashMap<_, _> =
+            before.objects.iter().map(|row| ((row.kind as u32, row.id), row)).collect();
+        for row in &mut reading.objects {
+            if let Some(earlier) = earlier.get(&(row.kind as u32, row.id)) {
+                *row = row.not_below(earlier);
+            }
+        }
+        Ok(reading)
+    }
+
     fn see_sizes(&mut self) {
         for row in self.objects.iter().filter(|row| row.kind == Kind::Queue) {
             let seen = self.sizes.entry(row.id).or_default();

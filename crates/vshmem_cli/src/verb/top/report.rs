@@ -1,9 +1,10 @@
 //! What `top` tells of one interval, and what it prints with `--json`.
 
+use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use vshmem_ipc::{Awaited, Entry, Kind, Particulars, Pool, ThreadActivity, ThreadWait};
+use vshmem_ipc::{Awaited, Entry, Kind, Particulars, Pool, ThreadActivity};
 
 use super::rates::Rates;
 use super::reading::Reading;
@@ -163,20 +164,30 @@ fn total(now: &Reading, rates: &Rates<'_>) -> Total {
     }
 }
 
-/// Waits and wake-ups per second, and threads that wait now, of the threads of some clients.
-fn waits_of(
+/// Waits and wake-ups, and threads that wait now, of some threads.
+#[derive(Debug, Clone, Copy, Default)]
+struct Waits {
+    waits: f64,
+    wakeups: f64,
+    waiting: u32,
+}
+
+/// Those of each group of threads, in one pass: a pool may have thousands of threads and clients.
+fn waits_by(
     now: &Reading,
     rates: &Rates<'_>,
-    is_of: impl Fn(&ThreadActivity) -> bool,
-) -> (f64, f64, u32) {
-    let (mut waits, mut wakeups, mut waiting) = (0.0, 0.0, 0);
-    for thread in now.threads.iter().filter(|thread| is_of(thread)) {
-        let more = rates.waits(thread);
-        waits += f64::from(more.0);
-        wakeups += f64::from(more.1);
-        waiting += u32::from(thread.wait.is_some());
+    group_of: impl Fn(&ThreadActivity) -> Option<u32>,
+) -> HashMap<u32, Waits> {
+    let mut groups: HashMap<u32, Waits> = HashMap::new();
+    for thread in &now.threads {
+        let Some(group) = group_of(thread) else { continue };
+        let (waits, wakeups) = rates.waits(thread);
+        let sum = groups.entry(group).or_default();
+        sum.waits += f64::from(waits);
+        sum.wakeups += f64::from(wakeups);
+        sum.waiting += u32::from(thread.wait.is_some());
     }
-    (rates.per_second(waits), rates.per_second(wakeups), waiting)
+    groups
 }
 
 /// Client slot of the thread's owner.
@@ -186,14 +197,14 @@ fn client_slot(thread: &ThreadActivity) -> Option<u32> {
 
 fn domains(now: &Reading, rates: &Rates<'_>) -> Vec<Domain> {
     let participants = &now.view.participants;
-    let domain_of = |thread: &ThreadActivity| {
-        let slot = client_slot(thread)?;
-        participants.clients.iter().find(|row| row.index == slot).map(|row| row.domain)
-    };
+    let domains: HashMap<u32, u32> =
+        participants.clients.iter().map(|row| (row.index, row.domain)).collect();
+    let groups = waits_by(now, rates, |thread| domains.get(&client_slot(thread)?).copied());
     let row = |domain: &vshmem_ipc::DomainRow| {
         let line = now.view.domain(domain);
-        let is_of = |thread: &ThreadActivity| domain_of(thread) == Some(domain.index);
-        let (waits, wakeups, waiting) = waits_of(now, rates, is_of);
+        let Waits { waits, wakeups, waiting } =
+            groups.get(&domain.index).copied().unwrap_or_default();
+        let (waits, wakeups) = (rates.per_second(waits), rates.per_second(wakeups));
         Domain {
             index: line.index,
             name: line.name,
@@ -209,10 +220,12 @@ fn domains(now: &Reading, rates: &Rates<'_>) -> Vec<Domain> {
 }
 
 fn clients(now: &Reading, rates: &Rates<'_>) -> Vec<Client> {
+    let groups = waits_by(now, rates, client_slot);
     let row = |client: &vshmem_ipc::ClientRow| {
         let line = now.view.client(client);
-        let is_of = |thread: &ThreadActivity| client_slot(thread) == Some(client.index);
-        let (waits, wakeups, waiting) = waits_of(now, rates, is_of);
+        let Waits { waits, wakeups, waiting } =
+            groups.get(&client.index).copied().unwrap_or_default();
+        let (waits, wakeups) = (rates.per_second(waits), rates.per_second(wakeups));
         Client {
             process: line.process,
             domain: line.domain,
@@ -230,19 +243,24 @@ fn clients(now: &Reading, rates: &Rates<'_>) -> Vec<Client> {
 }
 
 fn objects(now: &Reading, rates: &Rates<'_>) -> Vec<Object> {
+    let key = |kind: Kind, id: i32| (kind as u32, id);
+    let entries: HashMap<_, &Entry> =
+        now.entries.iter().map(|entry| (key(entry.kind, entry.id), entry)).collect();
+    let mut waiting_at: HashMap<_, u32> = HashMap::new();
+    for wait in now.threads.iter().filter_map(|thread| thread.wait.as_ref()) {
+        *waiting_at.entry(key(wait.kind, wait.id)).or_default() += 1;
+    }
     let mut rows = Vec::new();
     for activity in &now.objects {
-        let is_it = |entry: &&Entry| entry.kind == activity.kind && entry.id == activity.id;
+        let place = key(activity.kind, activity.id);
         // One that has been made or removed between the two tables is for the next time.
-        let Some(entry) = now.entries.iter().find(is_it) else { continue };
+        let Some(entry) = entries.get(&place) else { continue };
         let common = View::common(entry);
         let done = rates.done(activity) as f64;
         let bytes = match activity.kind {
             Kind::Queue => rates.mean_bytes(activity.id).map(|mean| rates.per_second(done * mean)),
             _ => None,
         };
-        let waits = |wait: &ThreadWait| wait.kind == activity.kind && wait.id == activity.id;
-        let waiting = now.threads.iter().filter_map(|thread| thread.wait.as_ref());
         rows.push(Object {
             kind: noun(activity.kind),
             key: common.key,
@@ -257,7 +275,7 @@ fn objects(now: &Reading, rates: &Rates<'_>) -> Vec<Object> {
                     count.into()
                 }
             },
-            waiting: waiting.filter(|wait| waits(wait)).count() as u32,
+            waiting: waiting_at.get(&place).copied().unwrap_or_default(),
         });
     }
     rows
