@@ -253,7 +253,8 @@ mod tests {
     fn a_file_that_cannot_get_its_name_again_is_kept_under_another() {
         let (directory, seen) = directory_of_a_pool();
         let [place, aside] = ["pool", ".vshmem-removed.1"].map(|name| directory.path().join(name));
-        std::fs::remove_file(&place).unwrap();
+        // It stays, so that no other file gets its number.
+        std::fs::rename(&place, directory.path().join("elsewhere")).unwrap();
         let another_pool = [&vshmem_wire::MAGIC[..], &[0; 4088]].concat();
         std::fs::write(&aside, &another_pool).unwrap();
         std::fs::write(&place, "somebody's letters").unwrap();
