@@ -1,7 +1,7 @@
 #!/bin/bash
 # libvirt itself with the elements that `vshmem pool show --as libvirt` prints: define, start, hot-plug, unplug, destroy, start again, and
 # what comes up by itself after the host was booted. The domains are emulated; the guest sees its pools by name.
-#   tests/libvirt/run.sh VSHMEM [PART...]      PARTs: definitions (seconds), life, host_boot, out_of_order, other_devices, plan
+#   tests/libvirt/run.sh VSHMEM [PART...]      PARTs: definitions (seconds), plans, life, host_boot, out_of_order, other_devices, apply
 # As root; needs libvirtd, QEMU, busybox and a kernel for guests (scripts/setup guests qemu libvirt)
 # Everything is in namespaces of its own, /dev/shm and /run too: the machine's libvirt, pools and networks are not touched. The last
 # line counts.
@@ -9,7 +9,7 @@ set -u
 if [ "${1:-}" != inside ]; then
 	vshmem=$(realpath "${1:-target/release/vshmem}")
 	parts=("${@:2}")
-	[ "${#parts[@]}" != 0 ] || parts=(definitions life host_boot out_of_order other_devices plan)
+	[ "${#parts[@]}" != 0 ] || parts=(definitions plans life host_boot out_of_order other_devices apply)
 	here=$(cd "$(dirname "$0")" && pwd)
 	cd "$here/../.." || exit 1
 	skip() { printf '    SKIPPED: libvirt: %s\n1 passed, 0 failed\n' "$1"; exit 0; }
@@ -310,7 +310,8 @@ other_devices() {
 	virsh undefine dimm >/dev/null
 }
 
-. "$tree/tests/libvirt/plan.sh"
+. "$tree/tests/libvirt/apply.sh"
+. "$tree/tests/libvirt/plans.sh"
 
 prepare_host
 check 'a guest of busybox' make_guest

@@ -149,3 +149,20 @@ fn names_that_there_are_not_are_usage() {
         assert!(text(&output).contains(name), "{}", text(&output));
     }
 }
+
+/// The comparison of a plan: the same programs in one kernel and in guests, and what it leaves out.
+#[test]
+fn the_comparison_of_a_plan_says_what_it_does_not_show() {
+    let list = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vshmem"));
+        command.args(["bench", "run", "--list", "--plan"]).args(words);
+        text(&command.output().unwrap())
+    };
+    let said = list(&[]);
+    for part in ["not shown: Huge pages", "--lab", "laplace-512.guests.vshmem", "hpcc-1000.native"]
+    {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("guest-host") && !said.contains("noise"), "{said}");
+    assert!(list(&["--lab", "x"]).contains("The lab's guests are taken as they are"));
+}

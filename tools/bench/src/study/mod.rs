@@ -13,6 +13,7 @@
 //! | `runner` | turn by turn through the schedule |
 //! | `environments` | real places: this kernel, guests of a lab |
 //! | `known` | programs of other people |
+//! | `plan_comparison` | what a plan is made for: one kernel, one guest, guests side by side |
 //! | `t_distribution`, `outliers`, `verdict` | what follows from figures |
 //! | `report` | pages and tables of it |
 
@@ -25,6 +26,7 @@ mod figure;
 mod journal;
 mod known;
 mod outliers;
+mod plan_comparison;
 pub mod report;
 mod runner;
 mod schedule;
@@ -38,5 +40,6 @@ pub use environments::{Places, Setup, clear_leftovers, this_process};
 pub use facts::Facts;
 pub use figure::{Better, Figure, Per};
 pub use journal::{Contents, JOURNAL, Journal, Sample, Session, Study};
+pub use plan_comparison::PlanComparison;
 pub use runner::{Outcome, RunCase, resume};
 pub use verdict::{Ratio, Verdict};

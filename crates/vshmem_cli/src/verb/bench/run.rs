@@ -7,8 +7,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use clap::Args;
 use vshmem_bench::report::Rows;
 use vshmem_bench::study::{
-    Case, Environment, Extent, Facts, Journal, Places, Session, Setup, Study, catalogue,
-    clear_leftovers, report, resume, this_process,
+    Case, Environment, Extent, Facts, Journal, Places, PlanComparison, Session, Setup, Study,
+    catalogue, clear_leftovers, report, resume, this_process,
 };
 use vshmem_bench::{Error, Kernels};
 
@@ -45,6 +45,10 @@ pub struct Run {
     /// Seed of the order of runs and of the intervals [default: from the clock].
     #[arg(long)]
     seed: Option<u64>,
+    /// What a plan is made for: programs in one kernel, in one guest, and in guests side by side.
+    /// Says what of that this machine cannot show.
+    #[arg(long, conflicts_with = "environments")]
+    plan: bool,
     /// Show what there is to measure, and measure nothing.
     #[arg(long)]
     list: bool,
@@ -69,6 +73,7 @@ Examples:
   vshmem bench run results --only micro,laplace --environments native,guests
   vshmem bench run results                     # again after Ctrl-C: resumes, and loses nothing
   vshmem bench run --list --only dwarfs
+  vshmem bench run guests --plan               # one kernel, one guest, guests side by side
 
 DIR/journal.jsonl has every run, with what the machine was like; DIR/report.html shows what follows from
 them, DIR/summary.csv and DIR/samples.csv are for other programs, DIR/figures for papers. A directory
@@ -90,6 +95,11 @@ impl Run {
     /// Measures.
     pub fn carry_out(self) -> Outcome {
         let cases = self.cases()?;
+        if self.plan && !self.json {
+            for limit in PlanComparison::here(self.lab.is_some()).limits() {
+                show::line(format!("not shown: {limit}"))?;
+            }
+        }
         if self.list {
             return self.show_list(&cases);
         }
@@ -191,7 +201,7 @@ impl Run {
             let meant = self.only.is_empty() || self.only.iter().any(|word| case.is_called(word));
             meant && (environments.is_empty() || environments.contains(&case.environment))
         });
-        Ok(all)
+        Ok(if self.plan { PlanComparison::cases(all) } else { all })
     }
 }
 

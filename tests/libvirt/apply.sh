@@ -10,7 +10,7 @@ plan_apply() { "$vshmem" plan apply --plan "$work/plan.json" --to libvirt --emul
 plan_running() { [ "$(virsh list --name | grep -c '^guest[12]$')" = 2 ]; }
 plan_undo() { "$vshmem" plan undo; }
 
-plan() {
+apply() {
 	local round applying before
 	check 'a plan of two guests' bash -c "'$vshmem' plan --topology 'synthetic:package:1 [numa(memory=536870912)] core:2 pu:1' --guests 2 \
 		--host-cpus 0 --host-memory 256M --pool 16M --as json >'$work/plan.json'"
