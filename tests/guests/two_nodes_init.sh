@@ -76,5 +76,6 @@ check 'huge pages of each node: 0' '0 0 8192' segments huge 0 2 $((4 * M))
 check 'huge pages of each node: 1' '1 1 8192' segments huge 2 2 $((4 * M))
 remove huge
 check 'the huge pages are free again' '40' cat /sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages
+echo "ok all of it within $(cut -d. -f1 /proc/uptime) s"
 echo DONE
 poweroff -f
