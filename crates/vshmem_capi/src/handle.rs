@@ -1,15 +1,14 @@
 //! Handles of pools: those that are open in this process, and how one that was closed is known.
 
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 
 use vshmem_ipc::Errno;
 use vshmem_mem::Mapping;
-use vshmem_session::Session;
 
 use crate::fork_mark::wiped_on_fork;
-use crate::pool::Pool;
 
 /// What the word of an open pool holds.
 const OPEN: u32 = 0x706f_6f6c;
@@ -26,6 +25,11 @@ impl OpenWord {
         Self(AtomicU32::new(OPEN))
     }
 
+    /// Whether it is.
+    pub fn is_open(&self) -> bool {
+        self.0.load(Ordering::Acquire) == OPEN
+    }
+
     /// It is closed.
     pub fn close(&self) {
         self.0.store(0, Ordering::Release);
@@ -33,14 +37,16 @@ impl OpenWord {
 }
 
 /// The pools that this process has opened. Weak references keep the memory of closed ones.
-type OpenPools = Mutex<Vec<Weak<Pool>>>;
+type OpenPools = Mutex<Vec<OpenPool>>;
+/// One of them.
+pub type OpenPool = Weak<dyn Any + Send + Sync>;
 
 /// Where the list is, in a page that a child finds empty: its parent may have held the lock when it
 /// forked, and what a parent has opened is none of its child's.
 static LIST: AtomicPtr<AtomicPtr<OpenPools>> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The list, locked.
-pub fn open_pools() -> Result<MutexGuard<'static, Vec<Weak<Pool>>>, Errno> {
+pub fn open_pools() -> Result<MutexGuard<'static, Vec<OpenPool>>, Errno> {
     let word = list_word()?;
     let mut list = word.load(Ordering::Acquire);
     if list.is_null() {
@@ -80,7 +86,7 @@ fn make_list_page() -> Result<NonNull<AtomicPtr<OpenPools>>, Errno> {
 }
 
 /// Gives up the memory of pools that were closed long ago.
-pub fn forget_closed(open: &mut Vec<Weak<Pool>>) {
+pub fn forget_closed(open: &mut Vec<OpenPool>) {
     let closed = open.iter().filter(|pool| pool.strong_count() == 0).count();
     let mut too_many = closed.saturating_sub(CLOSED_KEPT);
     open.retain(|pool| {
@@ -88,45 +94,4 @@ pub fn forget_closed(open: &mut Vec<Weak<Pool>>) {
         too_many -= usize::from(is_forgotten);
         !is_forgotten
     });
-}
-
-/// Borrows a handle. EBADF: it is null, or was closed.
-///
-/// # Safety
-/// `handle` is null or was given out by this library; no other thread closes it meanwhile.
-pub unsafe fn borrow<'a>(handle: *const Pool) -> Result<&'a Pool, Errno> {
-    if handle.is_null() {
-        return Err(Errno::BADF);
-    }
-    // SAFETY: the memory of a closed pool is kept (see `forget_closed`), and this word of it stays
-    // what closing has made it.
-    let word = unsafe { &*Pool::open_word(handle) };
-    if word.0.load(Ordering::Acquire) != OPEN {
-        return Err(Errno::BADF);
-    }
-    // SAFETY: it is open, and stays so by this function's own contract.
-    Ok(unsafe { &*handle })
-}
-
-/// The session of a handle. EIO in a child of the process that has opened it.
-///
-/// # Safety
-/// As [`borrow`].
-pub unsafe fn session_of<'a>(handle: *const Pool) -> Result<&'a Session, Errno> {
-    // SAFETY: by this function's own contract.
-    unsafe { borrow(handle) }.and_then(Pool::session)
-}
-
-/// Another reference to an open pool.
-///
-/// # Safety
-/// As [`borrow`].
-pub unsafe fn share(handle: *const Pool) -> Result<Arc<Pool>, Errno> {
-    // SAFETY: by this function's own contract.
-    unsafe { borrow(handle) }?;
-    // SAFETY: handles are made of counted references, and one more is counted first.
-    unsafe {
-        Arc::increment_strong_count(handle);
-        Ok(Arc::from_raw(handle))
-    }
 }

@@ -8,8 +8,7 @@ use vshmem_ipc::Errno;
 use vshmem_mem::copy_past_cache;
 
 use crate::answer;
-use crate::handle::share;
-use crate::pool::Pool;
+use crate::pool::{Pool, share};
 use crate::port::{Address, Receiver};
 
 /// `vshmem_lane`.

@@ -9,8 +9,7 @@ use vshmem_wire::fnv1a_32;
 
 use crate::answer;
 use crate::caller::Me;
-use crate::handle::session_of;
-use crate::pool::Pool;
+use crate::pool::{Pool, session_of};
 
 const SEM_UNDO: c_short = 0x1000;
 

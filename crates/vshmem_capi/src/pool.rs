@@ -12,7 +12,7 @@ use vshmem_session::{Session, SessionError};
 use vshmem_wire::ClientId;
 
 use crate::fork_mark::ForkMark;
-use crate::handle::{OpenWord, borrow, forget_closed, open_pools, session_of};
+use crate::handle::{OpenPool, OpenWord, forget_closed, open_pools};
 use crate::{agent, answer, caller::Me};
 
 /// Written in a guest by its operator: the name of its pool.
@@ -64,7 +64,9 @@ impl Pool {
         forget_closed(&mut open);
         // What a parent has opened is none of its child's.
         let is_it = |pool: &Arc<Self>| pool.place == place && pool.mark.is_of_this_process();
-        if let Some(pool) = open.iter().filter_map(Weak::upgrade).find(is_it) {
+        if let Some(pool) =
+            open.iter().filter_map(Weak::upgrade).filter_map(|one| one.downcast().ok()).find(is_it)
+        {
             return Ok(pool);
         }
         let mark = ForkMark::new().map_err(unmarked)?;
@@ -81,7 +83,8 @@ impl Pool {
         let open_word = OpenWord::new();
         let session = Some(session);
         let pool = Arc::new(Self { open_word, session, mark, place, map, base, held });
-        open.push(Arc::downgrade(&pool));
+        let weak: OpenPool = Arc::<Self>::downgrade(&pool);
+        open.push(weak);
         Ok(pool)
     }
 
@@ -170,6 +173,44 @@ pub unsafe fn tell(text: &str, message: *mut c_char, bytes: usize) {
     unsafe {
         std::ptr::copy_nonoverlapping(text.as_ptr(), message.cast(), length);
         message.add(length).write(0);
+    }
+}
+
+/// Borrows a handle. EBADF: it is null, or was closed.
+/// # Safety
+/// `handle` is null or was given out by this library; no other thread closes it meanwhile.
+pub unsafe fn borrow<'a>(handle: *const Pool) -> Result<&'a Pool, Errno> {
+    if handle.is_null() {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: the memory of a closed pool is kept (see `forget_closed`), and this word of it stays
+    // what closing has made it.
+    let word = unsafe { &*Pool::open_word(handle) };
+    if !word.is_open() {
+        return Err(Errno::BADF);
+    }
+    // SAFETY: it is open, and stays so by this function's own contract.
+    Ok(unsafe { &*handle })
+}
+
+/// The session of a handle. EIO in a child of the process that has opened it.
+/// # Safety
+/// As [`borrow`].
+pub unsafe fn session_of<'a>(handle: *const Pool) -> Result<&'a Session, Errno> {
+    // SAFETY: by this function's own contract.
+    unsafe { borrow(handle) }.and_then(Pool::session)
+}
+
+/// Another reference to an open pool.
+/// # Safety
+/// As [`borrow`].
+pub unsafe fn share(handle: *const Pool) -> Result<Arc<Pool>, Errno> {
+    // SAFETY: by this function's own contract.
+    unsafe { borrow(handle) }?;
+    // SAFETY: handles are made of counted references, and one more is counted first.
+    unsafe {
+        Arc::increment_strong_count(handle);
+        Ok(Arc::from_raw(handle))
     }
 }
 

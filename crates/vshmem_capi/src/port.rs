@@ -7,8 +7,7 @@ use vshmem_channel::{Identity, Inbound, Port, Received, Shape};
 use vshmem_ipc::Errno;
 
 use crate::answer;
-use crate::handle::share;
-use crate::pool::Pool;
+use crate::pool::{Pool, share};
 
 /// `struct vshmem_address`.
 #[derive(Debug, Clone, Copy)]
