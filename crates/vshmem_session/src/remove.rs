@@ -1,11 +1,11 @@
 //! Removing a pool's file: the host's privilege.
 //!
 //! The directory is opened once, so that no link on the way to it leads elsewhere a moment later.
-//! The file is first given a name that no other process uses, then looked at, and removed only if it is
-//! the right one: between a look at a name that others use and its removal, another file could come
-//! to it. Who may write in the directory could still interfere under the new name, but only with
-//! files that it may remove itself. What a process has left under such a name that was killed in
-//! between is removed by the next one.
+//! The file is first given a name that no other process uses, then looked at, and removed only if
+//! it is the right one: between a look at a name that others use and its removal, another file
+//! could come to it. Who may write in the directory could still interfere under the new name, but
+//! only with files that it may remove itself. What a process has left under such a name that was
+//! killed in between is removed by the next one.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;

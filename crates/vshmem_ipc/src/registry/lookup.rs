@@ -1,7 +1,7 @@
 //! Finding objects by key and by index.
 
 use rustix::io::Errno;
-use vshmem_sync::load_value;
+use vshmem_sync::{load_value, read_if_free};
 use vshmem_wire::ObjectState;
 
 use crate::context::Context;
@@ -33,9 +33,10 @@ pub(crate) fn existing(
     }
 }
 
-/// Finds a live object by key: first without the lock, then with it, so that "none" is true.
+/// Finds a live object by key, without the lock where that can be. "None" is only true if no other
+/// thread has changed the index meanwhile.
 ///
-/// In place of each call, and the other part out of line: what is found stays in registers. Nested
+/// In place of each call, and the other parts out of line: what is found stays in registers. Nested
 /// results are passed through memory, in pieces of other sizes than they are read in, which the
 /// processor has to wait for.
 #[inline(always)]
@@ -43,8 +44,20 @@ fn find_existing(context: &Context, kind: Kind, key: i32) -> Result<Option<Place
     let (layout, map) = (context.pool().layout(), context.pool().map());
     match find_key(layout, kind, key, |at| load_value(map, at)) {
         Ok(Some(place)) => Ok(Some(place)),
+        _ if is_absent(context, kind, key) => Ok(None),
         _ => find_under_lock(context, kind, key),
     }
+}
+
+/// Whether there is no live object of that key: the index was looked through while no thread held
+/// its lock. False: it may be there, or this domain was evicted, which is reported under the lock.
+#[inline(never)]
+fn is_absent(context: &Context, kind: Kind, key: i32) -> bool {
+    let (pool, map) = (context.pool(), context.pool().map());
+    let found = read_if_free(map, pool.registry_lock(), || {
+        find_key(pool.layout(), kind, key, |at| load_value(map, at))
+    });
+    matches!(found, Ok(Some(None))) && context.is_current()
 }
 
 #[cold]

@@ -159,6 +159,7 @@ fn an_evicted_domain_is_refused_until_its_death_is_confirmed() {
     assert_eq!(other.receive_now(queue, 0), Err(Errno::IO));
     assert_eq!(other.shmdt(segment), Err(Errno::IO));
     assert_eq!(other.segment(PRIVATE, 4096, 0), Err(Errno::IO));
+    assert_eq!(other.segment(4711, 0, 0), Err(Errno::IO), "a key of no object");
     assert!(other.reserve_child().is_err());
     assert_eq!(other.evict_domain(me.domain()), Err(Errno::IO));
     assert_eq!((me.value(set, 0), me.value(set, 1)), (0, 1));

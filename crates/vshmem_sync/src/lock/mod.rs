@@ -39,6 +39,9 @@
 //!   thread carries out an entry of a newer record.
 //! * HAND-OVER: the swap to FREE (`change.rs`). Pairs with acquire of the lock's cell
 //!   (`acquire.rs`): the next holder sees all that the change has written.
+//! * READ: acquire of the lock's tag behind what is read without the lock (`read_if_free`). Pairs
+//!   with COMMIT, by way of the swaps by which a change is carried out, which release: a reader
+//!   that has seen one of them sees another tag.
 //! * EVICT: sequentially consistent load of the process's validity cell after the lock was taken
 //!   (`SlotCache::check_current`). Pairs with the evictor's swap of that word, and its look at the
 //!   lock after it: either the holder sees that it is evicted, or the evictor sees the lock held,
@@ -58,4 +61,4 @@ mod word;
 pub use change::{with_lock, with_lock_long};
 pub use context::LockContext;
 pub use intent::Txn;
-pub use word::{LockHolder, LockWord, holder_of};
+pub use word::{LockHolder, LockWord, holder_of, read_if_free};

@@ -1,6 +1,6 @@
 //! The word of a lock.
 
-use vshmem_mem::Map;
+use vshmem_mem::{Map, Ordering};
 use vshmem_wire::Cell;
 
 use crate::cell::load_word;
@@ -56,6 +56,28 @@ pub fn holder_of(map: &Map, offset: u64) -> Result<Option<LockHolder>, Fault> {
         COMMITTED => Some(LockHolder { slot: word.holder, committed: true }),
         _ => None,
     })
+}
+
+/// Runs `read` without taking the lock at `offset`. Returns what it has found, if the lock was free
+/// all the time: no change under it has happened meanwhile, and none is half carried out.
+///
+/// # Errors
+/// When the lock is outside the pool; what `read` returns.
+#[inline]
+pub fn read_if_free<R>(
+    map: &Map,
+    offset: u64,
+    read: impl FnOnce() -> Result<R, Fault>,
+) -> Result<Option<R>, Fault> {
+    // The tag first: as long as it is the same, so is the word. Acquires: pairs with HAND-OVER.
+    let seen = map.load_to_replace(offset)?;
+    if LockWord::unpack(seen.word).state != FREE {
+        return Ok(None);
+    }
+    let found = read()?;
+    // Barrier READ: whoever has read what a change has written (by an acquire) sees its COMMIT.
+    let tag = map.load(vshmem_wire::tag_at(offset), Ordering::Acquire)?;
+    Ok((tag == seen.tag).then_some(found))
 }
 
 /// The word of a lock that `slot` holds.

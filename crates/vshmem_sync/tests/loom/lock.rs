@@ -2,7 +2,7 @@
 
 use loom::thread;
 use vshmem_mem::{Map, Ordering};
-use vshmem_sync::{Fault, LockContext, Txn, holder_of, with_lock};
+use vshmem_sync::{Fault, LockContext, Txn, holder_of, load_value, read_if_free, with_lock};
 use vshmem_wire::Cell;
 
 use crate::model::{
@@ -87,6 +87,26 @@ fn a_late_change_is_not_carried_out_in_memory_that_was_given_away() {
         let raised: u32 = others.map(|other| other.join().expect("a thread")).iter().sum();
         assert!(is_text(&map, C), "overwritten");
         assert_eq!(value(&map, B), raised);
+    });
+}
+
+#[test]
+fn what_is_read_while_the_lock_is_free_is_of_one_moment() {
+    explore(2, || {
+        let map = cells_and_slots();
+        // Each raises both; the second may take over from the first.
+        let others = [1, 2].map(|slot| {
+            let process = Process::new(&map, slot);
+            thread::spawn(move || process.raise(LOCK, [A, B]))
+        });
+        let read = || Ok((load_value(&map, A)?, load_value(&map, B)?));
+        if let Some((a, b)) = read_if_free(&map, LOCK, read).expect("cells") {
+            assert_eq!(a, b, "a part of a change");
+        }
+        for other in others {
+            other.join().expect("a thread");
+        }
+        assert_eq!(read_if_free(&map, LOCK, read), Ok(Some((2, 2))));
     });
 }
 
