@@ -1,5 +1,5 @@
-//! A plan that is being applied: each change is noted before it is made, so that it can be taken back
-//! whenever this process ends.
+//! A plan that is being applied: each change is noted before it is made, so that it can be taken
+//! back whenever this process ends.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
