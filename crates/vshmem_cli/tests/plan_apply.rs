@@ -294,6 +294,24 @@ fn guests_and_pool_are_gone_whatever_moment_apply_is_killed_at() {
     }
 }
 
+#[test]
+fn a_guest_that_does_not_start_is_a_sentence_and_the_rest_is_undone() {
+    if vshmem_is_without_qemu() {
+        return;
+    }
+    let host = Host::new();
+    let name = Name::new("odd");
+    let plan = host.plan(&name, &["--pool", "8M"]);
+    let before = host.files();
+    let words = ["apply", "--plan", &plan, "--to", "qemu", "--emulated", "--", "-no-such-option"];
+    let output = host.run(&words, 0);
+    assert_eq!(output.status.code(), Some(1));
+    let said = complaint(&output);
+    assert!(said.contains("QEMU ended and said") && said.contains("has been undone"), "{said}");
+    assert_eq!(host.files(), before);
+    assert!(!name.place().exists());
+}
+
 fn vshmem_is_without_qemu() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     !std::env::split_paths(&path).any(|place| place.join("qemu-system-x86_64").is_file())

@@ -113,8 +113,8 @@ pub struct Step {
 }
 
 impl Plan {
-    /// The pools of the guest with this number from 0, and the node of the guest that each device is
-    /// shown on.
+    /// The pools of the guest with this number from 0, and the node of the guest that shows each
+    /// device.
     pub(crate) fn pools_of(&self, guest: usize) -> impl Iterator<Item = (&Pool, u32)> {
         self.pools.iter().filter_map(move |pool| {
             let (_, cell) = pool.guests.iter().find(|(of, _)| *of == guest)?;

@@ -1,5 +1,5 @@
 //! A plan against a host that runs it, as it should be and with each of the faults that break plans
-//! in practice. The host's files are made up: a machine with one node can have no memory on another.
+//! in practice. The host's files are made up: where there is one node, no memory is on another.
 
 mod host;
 

@@ -7,8 +7,9 @@ use std::process::Command;
 
 use vshmem_plan::{Guest, form};
 
+use super::journal::{Journal, moment};
 use super::place::Place;
-use super::state::{Change, Journal, moment};
+use super::state::Change;
 use crate::failure::{Failure, failed};
 
 /// How domains are started.

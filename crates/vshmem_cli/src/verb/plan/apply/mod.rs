@@ -1,6 +1,7 @@
 //! `vshmem plan apply`: the host's settings, the pools and the guests of a plan. Each change is
 //! noted before it is made, so that `undo` finds it whenever this process ends.
 
+mod journal;
 mod libvirt;
 mod place;
 mod pool;
@@ -26,7 +27,8 @@ use crate::show;
 pub use place::{Place, is_name};
 pub use revert::revert;
 
-use state::{Change, Journal, moment};
+use journal::{Journal, moment};
+use state::Change;
 use target::Target;
 
 /// Carry a plan out: the host's settings, the pools, the guests.

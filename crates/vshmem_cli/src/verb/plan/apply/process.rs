@@ -52,3 +52,22 @@ fn has_ended_within(handle: &OwnedFd, limit: Duration) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn only_the_process_that_is_meant_is_ended() {
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let (pid, start) = (child.id(), process_start(child.id()));
+        // One that had this pid earlier.
+        end(pid, start - 50).unwrap();
+        assert!(child.try_wait().unwrap().is_none());
+        end(pid, start).unwrap();
+        assert!(child.wait().unwrap().code().is_none());
+        end(pid, start).unwrap();
+    }
+}

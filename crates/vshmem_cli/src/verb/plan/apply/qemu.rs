@@ -12,8 +12,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use vshmem_link::process_start;
 use vshmem_plan::{Guest, NumberSet, Plan, form};
 
+use super::journal::{Journal, moment};
 use super::qmp::Qmp;
-use super::state::{Change, Journal, moment};
+use super::state::Change;
 use crate::failure::{Failure, failed};
 
 /// How often QEMU is asked for while it prepares the guest's memory.

@@ -7,8 +7,9 @@ use std::path::Path;
 use vshmem_plan::settings::below;
 use vshmem_session::FindError;
 
+use super::journal::moment;
 use super::place::Place;
-use super::state::{Change, State, moment};
+use super::state::{Change, State};
 use super::{libvirt, pool, process};
 use crate::failure::{Failure, failed};
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use vshmem_plan::Plan;
 use vshmem_plan::running::Running;
 
+use super::journal::Journal;
 use super::place::Place;
-use super::state::Journal;
 use super::{libvirt, qemu};
 use crate::failure::{Failure, failed};
 use crate::show;

@@ -1,0 +1,56 @@
+//! A plan that is being applied: each change is noted before it is made, so that it can be taken
+//! back whenever this process ends.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use vshmem_plan::Plan;
+
+use super::place::Place;
+use super::state::{Change, State};
+use crate::failure::Failure;
+
+/// A plan that is being applied.
+pub struct Journal<'a> {
+    /// Where it is kept.
+    pub place: &'a Place,
+    /// What is kept.
+    pub state: State,
+}
+
+impl<'a> Journal<'a> {
+    /// Begins, with nothing changed yet.
+    pub fn begin(place: &'a Place, name: &str, plan: Plan) -> Result<Self, Failure> {
+        let state = State { name: name.to_owned(), complete: false, changes: Vec::new(), plan };
+        place.write(&state)?;
+        moment();
+        Ok(Self { place, state })
+    }
+
+    /// Notes a change that is made next.
+    pub fn record(&mut self, change: Change) -> Result<(), Failure> {
+        self.state.changes.push(change);
+        self.place.write(&self.state)?;
+        moment();
+        Ok(())
+    }
+
+    /// Notes that everything was done.
+    pub fn complete(&mut self) -> Result<(), Failure> {
+        self.state.complete = true;
+        self.place.write(&self.state)
+    }
+}
+
+/// A moment at which this process may be killed. A build with debug assertions kills itself at the
+/// one that VSHMEM_PLAN_KILL_AT counts, for tests.
+pub fn moment() {
+    static MOMENTS: AtomicU32 = AtomicU32::new(0);
+    let now = MOMENTS.fetch_add(1, Ordering::Relaxed) + 1;
+    if cfg!(debug_assertions) {
+        let wanted = std::env::var("VSHMEM_PLAN_KILL_AT").ok();
+        if wanted.is_some_and(|number| number.parse() == Ok(now)) {
+            let own = rustix::process::getpid();
+            let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+        }
+    }
+}
