@@ -24,7 +24,8 @@ const USUAL_PAGE: u64 = 4096;
 pub fn plan(machine: &Machine, request: &Request) -> Result<Plan, Impossible> {
     decide(machine, request).map_err(|mut impossible| {
         if impossible.nearest.is_empty() {
-            impossible.nearest = nearest::of(machine, request);
+            let can_be_met = |request: &Request| decide(machine, request).is_ok();
+            impossible.nearest = nearest::of(machine, request, can_be_met);
         }
         impossible
     })

@@ -1,7 +1,9 @@
 //! Parts of a drawing that know their size, put below and beside each other.
 
-use super::{GAP, LINE};
-
+/// Between boxes, and between a box and what is in it.
+pub(super) const GAP: u32 = 10;
+/// Of a line of text.
+pub(super) const LINE: u32 = 17;
 /// Of a character. Wider than most, so that no text leaves its box in any usual typeface.
 const CHARACTER: u32 = 7;
 

@@ -5,7 +5,7 @@
 mod block;
 mod style;
 
-use block::{Block, flow};
+use block::{Block, GAP, LINE, flow};
 use style::{STYLE, class};
 
 use super::nodes;
@@ -18,10 +18,6 @@ use crate::result::{Guest, Plan, Pool};
 const WIDTH: u32 = 1080;
 /// Of a core, with the space beside it.
 const CORE: (u32, u32) = (26, 25);
-/// Between boxes, and between a box and what is in it.
-const GAP: u32 = 10;
-/// Of a line of text.
-const LINE: u32 = 17;
 /// Cores beside each other.
 const CORES_IN_ROW: usize = 8;
 
