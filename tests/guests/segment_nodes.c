@@ -1,7 +1,8 @@
-/* Makes segments on a CPU, and says of each on which memory node its pages lie, page by page (move_pages(2)).
+/* Makes segments on a CPU, and says of each on which memory node its pages lie, page by page
+ * (move_pages(2)).
  *   segment_nodes CPU COUNT BYTES [KEY]
- * A line with a word for each segment: a node, or `mixed`; behind them how many kB of them are mapped in huge pages. With a KEY the
- * segments have it and the next ones. */
+ * A line with a word for each segment: a node, or `mixed`; behind them how many kB of them are
+ * mapped in huge pages. With a KEY the segments have it and the next ones. */
 #define _GNU_SOURCE
 #include <sched.h>
 #include <stdio.h>

@@ -303,13 +303,8 @@ fn ranges_text(ranges: &[Range]) -> String {
     if list.is_empty() { "none (--numa N,M)".to_owned() } else { list.join(", ") }
 }
 
-fn text(facts: &Facts) -> String {
-    let limits = &facts.limits;
-    let evict = match facts.evict_after {
-        0 => "never".to_owned(),
-        seconds => format!("after {seconds} s of silence"),
-    };
-    let prepared = format!(
+fn prepared_text(facts: &Facts) -> String {
+    format!(
         "{} of {} free read as zeros; {}",
         size::show(facts.clean),
         size::show(facts.free),
@@ -317,7 +312,15 @@ fn text(facts: &Facts) -> String {
             0 => "old data is cleared when a segment is made (--prepare)".to_owned(),
             bytes => format!("agents keep {} ready", size::show(bytes)),
         }
-    );
+    )
+}
+
+fn text(facts: &Facts) -> String {
+    let limits = &facts.limits;
+    let evict = match facts.evict_after {
+        0 => "never".to_owned(),
+        seconds => format!("after {seconds} s of silence"),
+    };
     let rows = [
         ("name", show::clean(&facts.name)),
         ("link", facts.link.to_owned()),
@@ -334,7 +337,7 @@ fn text(facts: &Facts) -> String {
         ("pages", format!("of {}", size::show(facts.page_size))),
         ("nodes", facts.nodes.as_ref().map_or("not known".to_owned(), NodeBytes::text)),
         ("node ranges", ranges_text(&facts.node_ranges)),
-        ("prepared", prepared),
+        ("prepared", prepared_text(facts)),
         ("eviction", evict),
         ("datagrams", facts.datagrams.text()),
         (

@@ -2,8 +2,8 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{AtomicU32, futex_wait, seconds_now};
-use vshmem_sync::{Fault, LockContext, field};
-use vshmem_wire::{ObjectHeader, ObjectState, PAGE_BYTES, Registry};
+use vshmem_sync::{Fault, LockContext, Txn, field};
+use vshmem_wire::{Layout, ObjectHeader, ObjectState, PAGE_BYTES, Registry};
 
 use crate::context::Context;
 use crate::error::{Failure, flatten};
@@ -139,6 +139,30 @@ pub(super) fn ready_pages(
     dirty::mark(map, layout, extent.first, extent.pages, true).map_err(Failure::from)
 }
 
+/// Takes pages of the first node of the order that has so many in a row. Pools without ranges go
+/// past it.
+#[inline]
+fn take_near<C: FnMut(u32, u32) -> Result<u32, Fault>>(
+    txn: &mut Txn<'_>,
+    layout: &Layout,
+    pages: u32,
+    order: &NodeOrder<'_>,
+    choose: impl Fn(u32) -> C,
+) -> Result<Option<extents::Extent>, Fault> {
+    for within in order.pages() {
+        for align in [LARGE_PAGES, 1] {
+            if align > 1 && pages < LARGE_PAGES {
+                continue;
+            }
+            let taken = extents::allocate(txn, layout, pages, &within, align, choose(align))?;
+            if taken.is_some() {
+                return Ok(taken);
+            }
+        }
+    }
+    Ok(None)
+}
+
 /// Takes a slot and pages; the segment is `Creating` and names this client as its maker.
 ///
 /// The pages come from the first node of the order that has so many in a row, or else from anywhere.
@@ -169,18 +193,14 @@ fn begin_segment(
         if u64::from(used) + u64::from(pages) > shmall {
             return Ok(Err(Errno::NOSPC));
         }
-        let mut extent = None;
-        for within in order.pages().chain(std::iter::once(0..extents::pages_in(layout))) {
-            if pages >= LARGE_PAGES {
-                let choose = choose(LARGE_PAGES);
-                extent = extents::allocate(txn, layout, pages, &within, LARGE_PAGES, choose)?;
-            }
-            if extent.is_none() {
-                extent = extents::allocate(txn, layout, pages, &within, 1, choose(1))?;
-            }
-            if extent.is_some() {
-                break;
-            }
+        let mut extent = take_near(txn, layout, pages, order, choose)?;
+        let everywhere = 0..extents::pages_in(layout);
+        let align = if pages >= LARGE_PAGES { LARGE_PAGES } else { 1 };
+        if extent.is_none() {
+            extent = extents::allocate(txn, layout, pages, &everywhere, align, choose(align))?;
+        }
+        if extent.is_none() && align > 1 {
+            extent = extents::allocate(txn, layout, pages, &everywhere, 1, choose(1))?;
         }
         let Some(extent) = extent else {
             return Ok(Err(Errno::NOSPC));
