@@ -29,7 +29,7 @@ pub use cell::{claim_cell, claim_word, load_cell, load_value, load_word};
 pub use crash::{crash_point, crash_point_names};
 pub use fault::Fault;
 pub use lock::{LockContext, LockHolder, LockWord, Txn, holder_of, with_lock, with_lock_long};
-pub use message_ring::{Inline, MessageRing, RingSlot, RingSpace, SendBackoff, Tail};
+pub use message_ring::{Inline, MessageRing, RingSlot, RingSpace, SendBackoff, Tail, leave_lines};
 pub use semaphore::{Operated, Semaphore, SemaphoreArray, UndoRecords};
 pub use thread_slot::{ClientList, ListEntry, SlotCache, SlotGuard, SlotOwner, thread_list_entry};
 pub use wait::{
