@@ -87,7 +87,7 @@ impl RingSlot {
     #[inline]
     pub fn next_on_line(self, map: &Map, base: u64) -> Result<Option<Self>, Fault> {
         let next = self.index + 1;
-        if next % SLOTS_OF_LINE == 0 {
+        if next.is_multiple_of(SLOTS_OF_LINE) {
             return Ok(None);
         }
         Self::read(map, base, next).map(Some)
