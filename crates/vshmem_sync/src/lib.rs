@@ -31,7 +31,7 @@ pub use fault::Fault;
 pub use lock::{
     LockContext, LockHolder, LockWord, Txn, holder_of, read_if_free, with_lock, with_lock_long,
 };
-pub use message_ring::{Inline, MessageRing, RingSlot, RingSpace, SendBackoff, Tail};
+pub use message_ring::{Inline, MessageRing, RingSlot, RingSpace, SendBackoff, Tail, leave_lines};
 pub use semaphore::{Operated, Semaphore, SemaphoreArray, UndoRecords};
 pub use thread_slot::{ClientList, ListEntry, SlotCache, SlotGuard, SlotOwner, thread_list_entry};
 pub use wait::{

@@ -175,7 +175,7 @@ pub const SENT_PAST_RING_AT: u32 = 32;
 pub const RING_SLOTS: usize = 8;
 /// Payload bytes of a message in the ring at most.
 pub const RING_PAYLOAD_BYTES: u64 = 8192;
-/// Payload bytes up to which a ring has room for a message whenever it has a free slot.
+/// Payload bytes up to which any ring has room for a message whenever it has a free slot.
 pub const RING_SHORT_BYTES: u64 = 512;
 /// Payload bytes that fit into the cell of a slot: such a message needs no chunk.
 pub const RING_INLINE_BYTES: usize = 8;

@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 use vshmem_mem::{Map, signals_handled};
-use vshmem_sync::{Fault, MessageRing, RingSlot, Tail, crash_point};
+use vshmem_sync::{Fault, MessageRing, RingSlot, Tail, crash_point, leave_lines};
 use vshmem_wire::{Layout, MSG_HEADER_BYTES, RING_PAYLOAD_BYTES};
 
 use crate::context::Context;
@@ -120,7 +120,9 @@ fn look_and_take(
         map.will_read(at!(queue, receiver));
         let header = header_of(map, layout, head)?;
         if Search::of(wanted.mtype, wanted.except, false).takes_first(header.mtype) {
-            if let Some(next) = head.next_on_line(map, queue.ring())? {
+            if !head.is_inline()
+                && let Some(next) = head.next_on_line(map, queue.ring())?
+            {
                 will_read_chunk(map, layout, next);
             }
             return take_message(context, queue, head, header, wanted, caller, deliver);
@@ -223,6 +225,7 @@ fn finish(
     let stamp = Stamp::before(map, at!(queue, receiver), at!(queue, received))?;
     crash_point("msg-fast-receive", "copied");
     if !ring_slot.take(map)? {
+        leave_lines(0);
         return Ok(Taken::Again);
     }
     context.ring_hints.note_head(queue.index, ring_slot.index() + 1);

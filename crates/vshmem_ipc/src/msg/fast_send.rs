@@ -2,8 +2,8 @@
 
 use vshmem_mem::{Map, signals_handled, spin_hint};
 use vshmem_sync::{
-    Fault, Inline, MessageRing, RingSlot, RingSpace, Tail, WakerCpu, crash_point, load_cell,
-    load_value, load_word,
+    Fault, Inline, MessageRing, RingSlot, RingSpace, Tail, WakerCpu, crash_point, leave_lines,
+    load_cell, load_value, load_word,
 };
 use vshmem_wire::{Cell, Layout, MSG_HEADER_BYTES, RING_SLOTS, RingReserve};
 
@@ -88,7 +88,7 @@ fn try_to_send(
     let bytes = payload.len() as u64;
     let short = Inline::of(mtype, payload);
     let mut ring = MessageRing::at(queue.ring());
-    for _ in 0..MOST_ATTEMPTS {
+    for attempt in 0..MOST_ATTEMPTS {
         let guess = context.ring_hints.tail(queue.index);
         let near = RingSlot::tail_at(map, queue.ring(), guess)?;
         if near.is_none() {
@@ -128,8 +128,10 @@ fn try_to_send(
                 None => *held = Some(spare),
             }
         }
-        let reserve = load_value(map, at!(queue, tail))?;
-        let inline = short.filter(|_| RingReserve::is_whole(reserve));
+        let inline = match short {
+            Some(_) if !RingReserve::is_whole(load_value(map, at!(queue, tail))?) => None,
+            short => short,
+        };
         if inline.is_none() && short.is_some() && context.reserve.is_due() {
             stock::stock_reserve(context, queue)?;
             continue;
@@ -180,6 +182,11 @@ fn try_to_send(
             chunk.write(map, layout, queue.index, ring_slot, mtype, payload)?;
         }
         let stamp = Stamp::before(map, at!(queue, sender), at!(queue, sent))?;
+        // Not after the slot is filled: the line is the receiver's then.
+        let next = match chunk {
+            Some(_) => ring_slot.next_on_line(map, queue.ring())?,
+            None => None,
+        };
         crash_point("msg-fast-send", "written");
         let is_sent = match (inline, chunk) {
             (Some(message), _) => ring_slot.fill_inline(map, message, is_large)?,
@@ -192,7 +199,7 @@ fn try_to_send(
             }
             crash_point("msg-fast-send", "sent");
             context.ring_hints.note_tail(queue.index, ring_slot.index() + 1);
-            if let Some(next) = ring_slot.next_on_line(map, queue.ring())? {
+            if let Some(next) = next {
                 will_write_chunk(map, layout, next);
             }
             context.send_backoff.note_sent();
@@ -200,6 +207,7 @@ fn try_to_send(
             crash_point("msg-fast-send", "stamped");
             return Ok(Ok(InRing::Sent));
         }
+        leave_lines(attempt);
     }
     Ok(Ok(InRing::Slow))
 }

@@ -22,14 +22,15 @@ impl Header {
         if let Some(moved) = MovedMessage::unpack(tag) {
             return Ok(Self { mtype: moved.mtype.into(), size: moved.size.into() });
         }
-        let mut bytes = [0; 16];
-        map.read(at, &mut bytes)?;
-        let half = |from: usize| {
-            let mut word = [0; 8];
-            word.copy_from_slice(&bytes[from..from + 8]);
-            word
-        };
-        Ok(Self { mtype: i64::from_ne_bytes(half(0)), size: u64::from_ne_bytes(half(8)) })
+        Self::read_untagged(map, at)
+    }
+
+    /// Reads the header at `at`, of a message that has never lain in a slot: so in a ring.
+    #[inline]
+    pub fn read_untagged(map: &Map, at: u64) -> Result<Self, Fault> {
+        let word = |at: u64| map.load(at, Ordering::Relaxed);
+        let mtype = word(field!(at, MsgHeader, mtype))?.cast_signed();
+        Ok(Self { mtype, size: word(field!(at, MsgHeader, size))? })
     }
 
     /// Writes the header and the payload of a message for the list.

@@ -224,7 +224,7 @@ pub(crate) fn chunk_of(ring_slot: RingSlot) -> Result<Chunk, Fault> {
 pub(crate) fn header_of(map: &Map, layout: &Layout, ring_slot: RingSlot) -> Result<Header, Fault> {
     match ring_slot.inline() {
         Some((mtype, size)) => Ok(Header { mtype, size: size as u64 }),
-        None => Header::read(map, layout, chunk_of(ring_slot)?),
+        None => Header::read_untagged(map, chunk_of(ring_slot)?.offset(layout)?),
     }
 }
 

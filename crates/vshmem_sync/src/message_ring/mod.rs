@@ -110,5 +110,5 @@ mod slot;
 mod tests;
 
 pub use ring::{MessageRing, Tail};
-pub use send_backoff::{RingSpace, SendBackoff};
+pub use send_backoff::{RingSpace, SendBackoff, leave_lines};
 pub use slot::{Inline, RingSlot};

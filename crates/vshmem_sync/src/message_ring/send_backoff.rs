@@ -197,6 +197,26 @@ impl SendBackoff {
     }
 }
 
+/// Lets others go on after a slot was lost to another thread, longer with each failure on end.
+///
+/// That thread has the ring's cache lines now, and its next calls are short as long as no other
+/// thread takes them away. Two that call again at once take them from each other with each step.
+#[cold]
+pub fn leave_lines(failures: u32) {
+    /// Ticks after the first failure, and by how often they double.
+    const FIRST: u64 = 1 << 9;
+    const DOUBLED: u32 = 2;
+    let timeout = FIRST << failures.min(DOUBLED);
+    let began = ticks();
+    // For a counter that stands still.
+    for _ in 0..timeout {
+        if ticks().wrapping_sub(began) >= timeout {
+            break;
+        }
+        spin_hint();
+    }
+}
+
 /// Counts down, and begins again at `from` when it has come to its end; says whether it has.
 fn is_due(left: &AtomicU32, from: u32) -> bool {
     let before = left.load(Relaxed);
