@@ -1,5 +1,5 @@
-/* Children that are forked while other threads open and close pools: each opens the pool for itself,
- * gets EIO for what its parent has opened, and changes nothing of it.
+/* Children that are forked while other threads open and close pools: each opens the pool for
+ * itself, gets EIO for what its parent has opened, and changes nothing of it.
  *   forked POOL ANOTHER-POOL */
 #include "checks.h"
 #include <pthread.h>

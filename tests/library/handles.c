@@ -1,5 +1,5 @@
-/* Handles that are none: NULL, closed, closed twice; ids and addresses that mean nothing; pools that
- * are opened and closed by many threads; memory that outlives its maker.
+/* Handles that are none: NULL, closed, closed twice; ids and addresses that mean nothing; pools
+ * that are opened and closed by many threads; memory that outlives its maker.
  *   handles POOL */
 #include "checks.h"
 #include <dirent.h>
