@@ -57,7 +57,7 @@ pub fn cut(nodes: &[u32], front: u64, layout: &Layout, unit: u64) -> Option<Vec<
             _ if nth == count => start + bytes,
             _ => (even + unit / 2) / unit * unit,
         };
-        Some(u32::try_from(cut.checked_sub(start)? / PAGE_BYTES).ok()?)
+        u32::try_from(cut.checked_sub(start)? / PAGE_BYTES).ok()
     };
     let range = |(nth, node): (u64, &u32)| {
         let (first, end) = (page_of(nth)?, page_of(nth + 1)?);
