@@ -47,13 +47,15 @@ fn pool(bytes: u64, placement: PoolPlacement) -> Request {
     Request { pool: Some(PoolRequest { bytes, placement }), ..Request::default() }
 }
 
-#[test]
-fn what_cannot_be_done_names_the_nearest_that_can() {
+/// What is asked of which machine, the words that name it, and the nearest request that can be met.
+type Row = (&'static str, Request, &'static str, &'static str);
+
+fn rows() -> Vec<Row> {
     let default = Request::default();
     let count = |count| Request { cut: Cut::Count(count), ..default };
     let giga = Request { huge_pages: Some(HugePage::Giga1), ..default };
     let rule = PoolPlacement::ByRule;
-    for (name, request, wanted, nearest) in [
+    vec![
         ("two-sockets-smt", count(7), "--guests 7", "--guests 6 or --guests 8"),
         ("two-sockets-smt", count(0), "--guests 0", "--guests 1"),
         ("two-sockets-smt", count(31), "--guests 31", "--guests 30"),
@@ -100,7 +102,12 @@ fn what_cannot_be_done_names_the_nearest_that_can() {
             "odd number of guests, 1",
             "--pool-numa interleave",
         ),
-    ] {
+    ]
+}
+
+#[test]
+fn what_cannot_be_done_names_the_nearest_that_can() {
+    for (name, request, wanted, nearest) in rows() {
         let machine = machine(name);
         let said = plan(&machine, &request).unwrap_err();
         let sentence = said.to_string();

@@ -92,14 +92,20 @@ impl Run {
         Self { directory: Some(directory.into()), quick: true, ..Self::default() }
     }
 
-    /// Measures.
-    pub fn carry_out(self) -> Outcome {
-        let cases = self.cases()?;
+    /// Says what a comparison of plans cannot show on this machine.
+    fn show_limits(&self) -> Result<(), Failure> {
         if self.plan && !self.json {
             for limit in PlanComparison::here(self.lab.is_some()).limits() {
                 show::line(format!("not shown: {limit}"))?;
             }
         }
+        Ok(())
+    }
+
+    /// Measures.
+    pub fn carry_out(self) -> Outcome {
+        let cases = self.cases()?;
+        self.show_limits()?;
         if self.list {
             return self.show_list(&cases);
         }
