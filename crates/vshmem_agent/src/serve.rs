@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use vshmem_ipc::JoinError;
 use vshmem_link::measure_rates;
-use vshmem_session::{Role, RoleLock, Session};
+use vshmem_session::{Role, RoleLock, Session, SessionError};
 
 use crate::clean;
 use crate::detach::UP;
@@ -45,19 +46,22 @@ pub fn serve(wanted: &Wanted) -> Result<(), AgentError> {
             Some(keeper)
         }
     };
+    let mut was_evicted = false;
     loop {
         // Before the path is opened again: another user's file may lie there by now.
         if keeper.as_ref().is_some_and(|keeper| keeper.is_orphaned(place)) {
             return Ok(());
         }
         if let Some(lock) = RoleLock::take(Role::Agent, place).map_err(cannot_lock)? {
-            match serve_once(wanted, lock)? {
-                Outcome::Done => return Ok(()),
-                Outcome::Needed => {}
+            match serve_once(wanted, lock) {
                 // What a keeper was asked for has not ended with the domain.
-                Outcome::Evicted if keeper.is_some() => std::thread::sleep(LOOK),
-                Outcome::Evicted => return Ok(()),
+                Ok(Outcome::Evicted) if keeper.is_some() => was_evicted = true,
+                // The death of the domain has not been confirmed yet.
+                Err(error) if was_evicted && is_evicted(&error) => {}
+                Ok(Outcome::Needed) => continue,
+                ended => return ended.map(|_| ()),
             }
+            std::thread::sleep(LOOK);
         } else if keeper.is_some() {
             // A program's agent, which leaves some time after the last program.
             report_up();
@@ -66,6 +70,11 @@ pub fn serve(wanted: &Wanted) -> Result<(), AgentError> {
             return Ok(());
         }
     }
+}
+
+fn is_evicted(error: &AgentError) -> bool {
+    let AgentError::Session(SessionError::Join { error, .. }) = error else { return false };
+    matches!(error, JoinError::Evicted)
 }
 
 /// Is the agent once, with its lock.

@@ -461,8 +461,11 @@ pub unsafe extern "C" fn vshmem_release(pool: *const Pool, memory: *mut c_void) 
 pub unsafe extern "C" fn vshmem_id(pool: *const Pool, memory: *const c_void) -> c_int {
     // SAFETY: the caller passes a pool's handle.
     let pool = unsafe { borrow(pool) };
-    let id = |pool: &Pool| locked(&pool.held).get(&pool.offset(memory)).copied();
-    answer(pool.and_then(|pool| id(pool).ok_or(Errno::INVAL)))
+    answer(pool.and_then(|pool| {
+        // In a forked child another thread of the parent may hold this lock for ever.
+        pool.session()?;
+        locked(&pool.held).get(&pool.offset(memory)).copied().ok_or(Errno::INVAL)
+    }))
 }
 
 /// See vshmem.h.

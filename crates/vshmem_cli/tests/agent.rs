@@ -188,14 +188,23 @@ fn an_agent_that_is_kept_joins_again_after_its_domain_was_evicted() {
     let first = domains(&name)[0].clone();
     // A domain does not evict itself; another PID namespace is another domain.
     let container = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
-    let mut evicting = Command::new("unshare");
-    evicting.args(container).arg(env!("CARGO_BIN_EXE_vshmem"));
-    evicting.args(["pool", "evict", &name.0, &first.index.to_string()]);
-    let output = evicting.output().unwrap();
+    let evict = |words: &[&str]| {
+        let mut evicting = Command::new("unshare");
+        evicting.args(container).arg(env!("CARGO_BIN_EXE_vshmem"));
+        evicting.args(["pool", "evict", &name.0, &first.index.to_string()]);
+        evicting.args(words).output().unwrap()
+    };
+    let output = evict(&[]);
     if rig::complaint(&output).starts_with("unshare: ") {
         println!("SKIPPED: unshare is not allowed here: {}", rig::complaint(&output));
         return;
     }
+    assert!(output.status.success(), "{}", rig::complaint(&output));
+    until("the agent has noticed it", || {
+        domains(&name).iter().all(|row| row.index != first.index || row.agent != first.agent)
+    });
+    // Until then it may not join, and it waits.
+    let output = evict(&["--dead"]);
     assert!(output.status.success(), "{}", rig::complaint(&output));
     until("an agent is there for the domain as it is now", || {
         domains(&name).iter().any(|row| {

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::{Mode, OFlags, RawDir, Stat};
+use rustix::fs::{AtFlags, Mode, OFlags, RawDir, Stat, StatxFlags, makedev};
 
 /// A file to be read.
 pub enum Content {
@@ -60,9 +60,7 @@ fn descriptor_of(stat: &Stat) -> Option<Descriptor> {
         let Some(number) = number(entry.ok()?.file_name()) else { continue };
         // SAFETY: only used for calls that fail with EBADF once the program has closed it.
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-        let is_same = rustix::fs::fstat(descriptor)
-            .is_ok_and(|its| (its.st_dev, its.st_ino) == (stat.st_dev, stat.st_ino));
-        if !is_same {
+        if !is_of(descriptor, stat) {
             continue;
         }
         let Ok(flags) = rustix::fs::fcntl_getfl(descriptor) else { continue };
@@ -75,6 +73,15 @@ fn descriptor_of(stat: &Stat) -> Option<Descriptor> {
         }
     }
     Some(found)
+}
+
+/// Whether a descriptor is of that file. No file system is asked: one whose server does not answer
+/// would hold up the program.
+fn is_of(descriptor: BorrowedFd<'_>, stat: &Stat) -> bool {
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    rustix::fs::statx(descriptor, c"", flags, StatxFlags::INO).is_ok_and(|its| {
+        its.stx_ino == stat.st_ino && makedev(its.stx_dev_major, its.stx_dev_minor) == stat.st_dev
+    })
 }
 
 /// The number of a descriptor, by its name there; not that of "." or "..".
