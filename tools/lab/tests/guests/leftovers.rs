@@ -94,6 +94,7 @@ pub fn labs_without_a_keeper_give_way() {
     let (base, labs) =
         if first_uid(&ghost) < 2_000_000_000 { (60_600, 8) } else { (2_000_000_000, 64) };
     let mut ghosts = Vec::new();
+    let mut turns = 0;
     // Another lab of this machine may end meanwhile. Then the new lab takes that one's users and
     // leaves the others alone, rightly; so once more, with those users taken as well.
     let lab = loop {
@@ -122,6 +123,12 @@ pub fn labs_without_a_keeper_give_way() {
             break lab;
         }
         lab.down().unwrap();
+        turns += 1;
+        // A record that this build does not read takes no users, and would do so each time.
+        assert!(
+            turns < 20,
+            "user {given} is another lab's by its record, and free by `vshmem lab`"
+        );
     };
     for (name, _) in &ghosts {
         assert!(!record(name).exists(), "{name} still has its users");
