@@ -22,9 +22,9 @@ use vshmem_plan::{NumberSet, Plan};
 
 use super::options::{self, Options};
 use crate::failure::{Failure, Outcome, failed};
-use crate::show;
+use crate::{show, uuid};
 
-pub use place::{Place, is_name};
+pub use place::{Place, is_name, not_applied};
 pub use revert::revert;
 
 use journal::{Journal, moment};
@@ -43,7 +43,7 @@ pub struct Apply {
     /// Who runs the guests.
     #[arg(long, value_enum)]
     to: Monitor,
-    /// How the applied plan is called, for `check` and `undo`.
+    /// Name of the applied plan, for `check` and `undo`.
     #[arg(long, default_value = "plan")]
     name: String,
     /// Print what would be done, and do nothing.
@@ -65,8 +65,8 @@ pub struct Apply {
     /// Another directory than / for /proc, /sys and /run.
     #[arg(long, hide = true, default_value = "/")]
     root: PathBuf,
-    /// Further words for QEMU: disks, networks, a kernel. `{guest}` is the guest's name.
-    #[arg(last = true, value_name = "QEMU-WORDS")]
+    /// Further arguments for QEMU: disks, networks, a kernel. `{guest}` is the guest's name.
+    #[arg(last = true, value_name = "QEMU-ARGS")]
     words: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ fails, those before it are undone.";
 impl Apply {
     /// Applies it.
     pub fn carry_out(self) -> Outcome {
-        self.require_sense()?;
+        self.require_consistent_options()?;
         let plan = match &self.plan {
             Some(file) => options::read(file)?,
             None => self.options.plan()?.1,
@@ -141,7 +141,7 @@ impl Apply {
         Ok((running, settings(plan, &self.root).or_else(failed)?))
     }
 
-    fn require_sense(&self) -> Result<(), Failure> {
+    fn require_consistent_options(&self) -> Result<(), Failure> {
         if !self.words.is_empty() && self.to != Monitor::Qemu {
             return Err(Failure::Usage(
                 "words after -- are for QEMU. Use them with --to qemu".into(),
@@ -176,10 +176,12 @@ impl Apply {
             set(journal, &self.root, setting)?;
         }
         for pool in journal.state.plan.pools.clone() {
-            journal.record(Change::Pool { name: pool.name.clone() })?;
-            pool::make(journal.place, &pool, self.pool_group.as_deref())?;
+            // Another process may make a pool of that name meanwhile: it has another UUID.
+            let uuid = uuid::shown(&uuid::random()?);
+            journal.record(Change::Pool { name: pool.name.clone(), uuid: uuid.clone() })?;
+            pool::make(journal.place, &pool, self.pool_group.as_deref(), &uuid)?;
             moment();
-            show::line(format!("pool {}: made", pool.name))?;
+            tell(format!("pool {}: made", pool.name));
         }
         for number in 0..journal.state.plan.guests.len() {
             target.start(journal, number)?;
@@ -189,7 +191,7 @@ impl Apply {
 
     /// A step failed: what was done is undone.
     fn take_back(&self, place: &Place, journal: Journal<'_>, failure: &Failure) -> Outcome {
-        let undone = revert(place, &self.root, journal.state, |_| Ok(()));
+        let undone = revert(place, &self.root, journal.state, |_| ());
         match undone {
             Ok(()) => failed(format!("{failure}. What was done for the plan has been undone")),
             Err(further) => failed(format!("{failure}. Undoing what was done: {further}")),
@@ -220,6 +222,11 @@ impl Apply {
     }
 }
 
+/// Says what was done. An output that cannot be written to does not undo it.
+fn tell(line: String) {
+    let _ = show::line(line);
+}
+
 /// Writes a value, and looks whether the kernel took it.
 fn set(journal: &mut Journal<'_>, root: &Path, setting: &Setting) -> Result<(), Failure> {
     let Setting { file, found, value, purpose } = setting;
@@ -231,12 +238,21 @@ fn set(journal: &mut Journal<'_>, root: &Path, setting: &Setting) -> Result<(), 
     let now = revert::write(root, file, value);
     moment();
     match now {
-        Ok(now) if now == *value => show::line(format!("{}: {value}, was {found}", file.display())),
+        Ok(now) if now == *value => {
+            tell(format!("{}: {value}, was {found}", file.display()));
+            Ok(())
+        }
         Ok(now) if file.ends_with("nr_hugepages") => failed(format!(
-            "{purpose}: the kernel found {now} of {value}, as memory is in pieces. `echo 1 >/proc/sys/vm/compact_memory` may help; reserving them at boot does: `hugepages=N` on the kernel's command line"
+            "{purpose}: the kernel found {now} of {value}, as memory is fragmented. `echo 1 >/proc/sys/vm/compact_memory` may help; reserving them at boot does: `hugepages=N` on the kernel's command line"
         )),
-        Ok(now) => failed(format!("{}: it is {now} after {value} was written", file.display())),
-        Err(error) => failed(format!("{}: cannot write {value}: {error}", file.display())),
+        Ok(now) => failed(format!(
+            "{}: it is {now} after {value} was written: something else, such as tuned, sets it. End that and apply the plan again",
+            file.display()
+        )),
+        Err(error) => failed(format!(
+            "{}: cannot write {value}: {error}. `sudo` runs this as root",
+            file.display()
+        )),
     }
 }
 

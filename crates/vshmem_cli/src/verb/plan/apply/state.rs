@@ -35,6 +35,8 @@ pub enum Change {
     Pool {
         /// Its name.
         name: String,
+        /// Its UUID.
+        uuid: String,
     },
     /// A process of QEMU.
     Guest {

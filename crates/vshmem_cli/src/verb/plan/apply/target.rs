@@ -9,7 +9,6 @@ use super::journal::Journal;
 use super::place::Place;
 use super::{libvirt, qemu};
 use crate::failure::{Failure, failed};
-use crate::show;
 
 /// Who runs the guests.
 #[derive(Debug)]
@@ -30,7 +29,10 @@ impl Target {
         plan: &Plan,
         running: &Running,
     ) -> Result<(), Failure> {
-        for guest in plan.guests.iter().filter(|_| !matches!(self, Self::Host)) {
+        if matches!(self, Self::Host) {
+            return Ok(());
+        }
+        for (number, guest) in plan.guests.iter().enumerate() {
             if let Some(monitor) = running.named(&guest.name).next() {
                 let (name, pid) = (&guest.name, monitor.pid);
                 return failed(format!(
@@ -38,7 +40,7 @@ impl Target {
                 ));
             }
             if let Self::Libvirt(start) = self {
-                start.require_free(place, guest)?;
+                start.require_free(place, plan, number)?;
             }
         }
         Ok(())
@@ -53,7 +55,8 @@ impl Target {
         }
         let guest = &journal.state.plan.guests[number];
         let (name, cpus, emulator) = (&guest.name, guest.cpus(), &guest.emulator);
-        show::line(format!("{name}: runs on CPUs {cpus}, its emulator on {emulator}"))
+        super::tell(format!("{name}: runs on CPUs {cpus}, its emulator on {emulator}"));
+        Ok(())
     }
 
     /// What is done for a guest, as commands. `directory`: where its socket would be.
@@ -63,7 +66,9 @@ impl Target {
             Self::Host => Vec::new(),
             Self::Libvirt(start) => libvirt::steps(start, guest),
             Self::Qemu(start) => {
-                let words = start.words(plan, number, directory).join(" ");
+                let words = start.words(plan, number, directory);
+                let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+                let words = words.join(" ");
                 let emulator = &guest.emulator;
                 let mut steps = vec![format!("taskset -c {emulator} qemu-system-x86_64 {words} &")];
                 for (vcpu, cpu) in guest.vcpus.iter().enumerate() {
@@ -76,5 +81,31 @@ impl Target {
                 steps
             }
         }
+    }
+}
+
+/// A word as a shell has to be given it.
+pub fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=+,./:@%".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn a_shell_reads_the_words_that_were_quoted() {
+        let words = ["", "a b", "it's", "$HOME", "-append", "console=ttyS0 quiet", "*", "a\\b;c"];
+        let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+        let script = format!("printf '%s\\n' {}", line.join(" "));
+        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+        assert_eq!(
+            String::from_utf8(output.stdout).unwrap(),
+            words.map(|w| format!("{w}\n")).concat()
+        );
     }
 }
