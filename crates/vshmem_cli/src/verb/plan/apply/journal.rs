@@ -8,6 +8,7 @@ use vshmem_plan::Plan;
 use super::place::Place;
 use super::state::{Change, State};
 use crate::failure::Failure;
+use crate::show;
 
 /// A plan that is being applied.
 pub struct Journal<'a> {
@@ -39,6 +40,11 @@ impl<'a> Journal<'a> {
         self.state.complete = true;
         self.place.write(&self.state)
     }
+}
+
+/// Says what was done. An output that cannot be written to does not undo it.
+pub fn tell(line: String) {
+    let _ = show::line(line);
 }
 
 /// A moment at which this process may be killed. A build with debug assertions kills itself at the

@@ -9,8 +9,8 @@ use vshmem_plan::{Guest, Plan, form};
 
 use super::journal::{Journal, moment};
 use super::place::Place;
+use super::quoted::quoted;
 use super::state::Change;
-use super::target::quoted;
 use crate::failure::{Failure, failed};
 use crate::uuid;
 

@@ -8,6 +8,7 @@ mod pool;
 mod process;
 mod qemu;
 mod qmp;
+mod quoted;
 mod revert;
 mod state;
 mod target;
@@ -27,7 +28,7 @@ use crate::{show, uuid};
 pub use place::{Place, is_name, not_applied};
 pub use revert::revert;
 
-use journal::{Journal, moment};
+use journal::{Journal, moment, tell};
 use state::Change;
 use target::Target;
 
@@ -220,11 +221,6 @@ impl Apply {
         }
         steps
     }
-}
-
-/// Says what was done. An output that cannot be written to does not undo it.
-fn tell(line: String) {
-    let _ = show::line(line);
 }
 
 /// Writes a value, and looks whether the kernel took it.

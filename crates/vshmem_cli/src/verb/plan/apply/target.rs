@@ -5,8 +5,9 @@ use std::path::Path;
 use vshmem_plan::Plan;
 use vshmem_plan::running::Running;
 
-use super::journal::Journal;
+use super::journal::{Journal, tell};
 use super::place::Place;
+use super::quoted::quoted;
 use super::{libvirt, qemu};
 use crate::failure::{Failure, failed};
 
@@ -55,7 +56,7 @@ impl Target {
         }
         let guest = &journal.state.plan.guests[number];
         let (name, cpus, emulator) = (&guest.name, guest.cpus(), &guest.emulator);
-        super::tell(format!("{name}: runs on CPUs {cpus}, its emulator on {emulator}"));
+        tell(format!("{name}: runs on CPUs {cpus}, its emulator on {emulator}"));
         Ok(())
     }
 
@@ -81,31 +82,5 @@ impl Target {
                 steps
             }
         }
-    }
-}
-
-/// A word as a shell has to be given it.
-pub fn quoted(word: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_=+,./:@%".contains(&byte);
-    if !word.is_empty() && word.bytes().all(is_plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn a_shell_reads_the_words_that_were_quoted() {
-        let words = ["", "a b", "it's", "$HOME", "-append", "console=ttyS0 quiet", "*", "a\\b;c"];
-        let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-        let script = format!("printf '%s\\n' {}", line.join(" "));
-        let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
-        assert_eq!(
-            String::from_utf8(output.stdout).unwrap(),
-            words.map(|w| format!("{w}\n")).concat()
-        );
     }
 }
