@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use vshmem_plan::Plan;
 
 use super::place::Place;
-use super::state::{Change, State};
+use super::state::{AppliedPlan, Change};
 use crate::failure::Failure;
 use crate::show;
 
@@ -15,15 +15,16 @@ pub struct Journal<'a> {
     /// Where it is kept.
     pub place: &'a Place,
     /// What is kept.
-    pub state: State,
+    pub state: AppliedPlan,
 }
 
 impl<'a> Journal<'a> {
     /// Begins, with nothing changed yet.
     pub fn begin(place: &'a Place, name: &str, plan: Plan) -> Result<Self, Failure> {
-        let state = State { name: name.to_owned(), complete: false, changes: Vec::new(), plan };
+        let state =
+            AppliedPlan { name: name.to_owned(), complete: false, changes: Vec::new(), plan };
         place.write(&state)?;
-        moment();
+        crash_point();
         Ok(Self { place, state })
     }
 
@@ -31,7 +32,7 @@ impl<'a> Journal<'a> {
     pub fn record(&mut self, change: Change) -> Result<(), Failure> {
         self.state.changes.push(change);
         self.place.write(&self.state)?;
-        moment();
+        crash_point();
         Ok(())
     }
 
@@ -49,7 +50,7 @@ pub fn tell(line: String) {
 
 /// A moment at which this process may be killed. A build with debug assertions kills itself at the
 /// one that VSHMEM_PLAN_KILL_AT counts, for tests.
-pub fn moment() {
+pub fn crash_point() {
     static MOMENTS: AtomicU32 = AtomicU32::new(0);
     let now = MOMENTS.fetch_add(1, Ordering::Relaxed) + 1;
     if cfg!(debug_assertions) {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use vshmem_plan::{Guest, Plan, form};
 
-use super::journal::{Journal, moment};
+use super::journal::{Journal, crash_point};
 use super::place::Place;
 use super::quoted::quoted;
 use super::state::Change;
@@ -62,9 +62,9 @@ impl Start {
         journal.record(Change::Domain { name, uuid: uuid.clone(), connect })?;
         let place = journal.place;
         virsh(place, &self.connect, &["define", &file.to_string_lossy()])?;
-        moment();
+        crash_point();
         virsh(place, &self.connect, &["start", &uuid])?;
-        moment();
+        crash_point();
         Ok(())
     }
 

@@ -28,7 +28,7 @@ use crate::{show, uuid};
 pub use place::{Place, is_name, not_applied};
 pub use revert::revert;
 
-use journal::{Journal, moment, tell};
+use journal::{Journal, crash_point, tell};
 use state::Change;
 use target::Target;
 
@@ -43,7 +43,7 @@ pub struct Apply {
     options: Options,
     /// Who runs the guests.
     #[arg(long, value_enum)]
-    to: Monitor,
+    to: TargetKind,
     /// Name of the applied plan, for `check` and `undo`.
     #[arg(long, default_value = "plan")]
     name: String,
@@ -71,9 +71,9 @@ pub struct Apply {
     words: Vec<String>,
 }
 
-/// Who runs the guests.
+/// Who runs the guests, as an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Monitor {
+enum TargetKind {
     /// libvirt, by virsh.
     Libvirt,
     /// QEMU, each guest started stopped and its threads pinned.
@@ -143,12 +143,12 @@ impl Apply {
     }
 
     fn require_consistent_options(&self) -> Result<(), Failure> {
-        if !self.words.is_empty() && self.to != Monitor::Qemu {
+        if !self.words.is_empty() && self.to != TargetKind::Qemu {
             return Err(Failure::Usage(
                 "words after -- are for QEMU. Use them with --to qemu".into(),
             ));
         }
-        if self.domains.is_some() && self.to != Monitor::Libvirt {
+        if self.domains.is_some() && self.to != TargetKind::Libvirt {
             return Err(Failure::Usage("--domains: use it with --to libvirt".into()));
         }
         Ok(())
@@ -157,9 +157,9 @@ impl Apply {
     fn target(&self) -> Target {
         let emulated = self.emulated;
         match self.to {
-            Monitor::Host => Target::Host,
-            Monitor::Qemu => Target::Qemu(qemu::Start { emulated, words: self.words.clone() }),
-            Monitor::Libvirt => Target::Libvirt(libvirt::Start {
+            TargetKind::Host => Target::Host,
+            TargetKind::Qemu => Target::Qemu(qemu::Start { emulated, words: self.words.clone() }),
+            TargetKind::Libvirt => Target::Libvirt(libvirt::Start {
                 emulated,
                 connect: self.connect.clone(),
                 domains: self.domains.clone(),
@@ -181,7 +181,7 @@ impl Apply {
             let uuid = uuid::shown(&uuid::random()?);
             journal.record(Change::Pool { name: pool.name.clone(), uuid: uuid.clone() })?;
             pool::make(journal.place, &pool, self.pool_group.as_deref(), &uuid)?;
-            moment();
+            crash_point();
             tell(format!("pool {}: made", pool.name));
         }
         for number in 0..journal.state.plan.guests.len() {
@@ -232,7 +232,7 @@ fn set(journal: &mut Journal<'_>, root: &Path, setting: &Setting) -> Result<(), 
         value: value.clone(),
     })?;
     let now = revert::write(root, file, value);
-    moment();
+    crash_point();
     match now {
         Ok(now) if now == *value => {
             tell(format!("{}: {value}, was {found}", file.display()));

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::state::State;
+use super::state::AppliedPlan;
 use crate::failure::{Failure, failed};
 
 /// The directory, opened once; all files in it are found from there.
@@ -97,7 +97,7 @@ impl Place {
     }
 
     /// What is noted of a plan; `None`: it was not applied.
-    pub fn read(&self, name: &str) -> Result<Option<State>, Failure> {
+    pub fn read(&self, name: &str) -> Result<Option<AppliedPlan>, Failure> {
         let path = self.path.join(file(name));
         let unreadable = |error: String| {
             failed(format!("{}: cannot read what was applied: {error}", path.display()))
@@ -117,7 +117,7 @@ impl Place {
     }
 
     /// Notes it. When this returns, it is there even after a crash of the machine.
-    pub fn write(&self, state: &State) -> Result<(), Failure> {
+    pub fn write(&self, state: &AppliedPlan) -> Result<(), Failure> {
         let name = file(&state.name);
         let draft = format!(".{name}.new");
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;

@@ -12,7 +12,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use vshmem_link::process_start;
 use vshmem_plan::{Guest, NumberSet, Plan, form};
 
-use super::journal::{Journal, moment};
+use super::journal::{Journal, crash_point};
 use super::qmp::Qmp;
 use super::state::Change;
 use crate::failure::{Failure, failed};
@@ -65,16 +65,16 @@ impl Start {
         if !matches!(gate, Some(Ok(()))) {
             return failed(ended(&guest, &log));
         }
-        moment();
+        crash_point();
         let socket = directory.join(format!("{}.qmp", guest.name));
         let stream = connect(&mut child, &guest, &socket, &log)?;
         let unlike = |found| Failure::Failed(format!("{}: QEMU's monitor: {found}", guest.name));
         let mut qmp = Qmp::new(stream).map_err(unlike)?;
-        moment();
+        crash_point();
         pin_vcpus(&guest, &qmp.vcpu_threads().map_err(unlike)?)?;
-        moment();
+        crash_point();
         qmp.ask("cont").map_err(unlike)?;
-        moment();
+        crash_point();
         Ok(())
     }
 }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use vshmem_plan::settings::below;
 
-use super::journal::moment;
+use super::journal::crash_point;
 use super::place::Place;
-use super::state::{Change, State};
+use super::state::{AppliedPlan, Change};
 use super::{libvirt, pool, process};
 use crate::failure::{Failure, failed};
 
@@ -18,7 +18,7 @@ use crate::failure::{Failure, failed};
 pub fn revert(
     place: &Place,
     root: &Path,
-    mut state: State,
+    mut state: AppliedPlan,
     mut tell: impl FnMut(String),
 ) -> Result<(), Failure> {
     state.complete = false;
@@ -33,7 +33,7 @@ pub fn revert(
                 None
             }
         };
-        moment();
+        crash_point();
         // The last is still noted as long as it may not be taken back.
         let earlier = state.changes.len();
         state.changes.extend(left.iter().cloned());
